@@ -1,0 +1,3 @@
+.PHONY: generate
+generate: ## Generate code from shared/api/openapi.yaml
+	go generate ./shared/... ./controller/...

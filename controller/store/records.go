@@ -1,0 +1,121 @@
+package store
+
+import (
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Instance is a VNF instance. What it should be is in Desired[DesiredVersion].
+type Instance struct {
+	ID    string            `json:"id"`
+	Kind  api.VNFKind       `json:"kind"`
+	State api.InstanceState `json:"state"`
+	// DesiredVersion points to the version in force; taking an operation back is
+	// setting it to an older one. LastVersion is the newest ever made.
+	DesiredVersion int64     `json:"desiredVersion"`
+	LastVersion    int64     `json:"lastVersion"`
+	JoinTokenID    string    `json:"joinTokenId"`
+	JoinTokenMAC   []byte    `json:"joinTokenMac"`
+	CreatedAt      time.Time `json:"createdAt"`
+	UpdatedAt      time.Time `json:"updatedAt"`
+}
+
+// Desired is one version of an instance's desired state. It never changes.
+type Desired struct {
+	InstanceID        string        `json:"instanceId"`
+	Version           int64         `json:"version"`
+	StackID           string        `json:"stackId,omitempty"`
+	AdditionalParams  Sealed        `json:"additionalParams"`
+	VIMConnectionInfo Sealed        `json:"vimConnectionInfo,omitempty"`
+	Topology          *api.Topology `json:"topology,omitempty"`
+	// Operation is the id of the operation that made this version, "" for a PUT.
+	Operation string    `json:"operation,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
+}
+
+// Node is a VM that the topology of an instance names, or named.
+type Node struct {
+	ID         string   `json:"id"`
+	InstanceID string   `json:"instanceId"`
+	Name       string   `json:"name"`
+	Role       api.Role `json:"role"`
+	Addresses  []string `json:"addresses,omitempty"`
+	// Expected is false once the topology in force no longer names the server.
+	Expected   bool           `json:"expected"`
+	Generation int64          `json:"generation"`
+	Digest     string         `json:"digest"`
+	Config     Sealed         `json:"config,omitempty"` // JSON of api.NodeConfig
+	Withheld   []api.Withheld `json:"withheld,omitempty"`
+	Identity   *Identity      `json:"identity,omitempty"`
+	// MayReenrol lets the server redeem the join token once more (node reenrol).
+	MayReenrol bool `json:"mayReenrol,omitempty"`
+	// Status is the last reported transition; heartbeats are not stored.
+	Status *api.NodeStatus `json:"status,omitempty"`
+}
+
+// Identity is the client certificate that a node has.
+type Identity struct {
+	Serial string `json:"serial"`
+	// PreviousSerial stays good until the new certificate has made one call.
+	PreviousSerial string     `json:"previousSerial,omitempty"`
+	NotAfter       time.Time  `json:"notAfter"`
+	EnrolledAt     time.Time  `json:"enrolledAt"`
+	RevokedAt      *time.Time `json:"revokedAt,omitempty"`
+	RevokedWhy     string     `json:"revokedWhy,omitempty"`
+}
+
+// Live says that the identity exists and is not revoked.
+func (i *Identity) Live() bool { return i != nil && i.RevokedAt == nil }
+
+// Volume is a Cinder volume and the one permit of its life.
+type Volume struct {
+	ID             string `json:"id"`
+	InstanceID     string `json:"instanceId,omitempty"`
+	NodeID         string `json:"nodeId,omitempty"`
+	ResourceID     string `json:"resourceId,omitempty"`
+	SizeBytes      int64  `json:"sizeBytes,omitempty"`
+	FilesystemUUID string `json:"filesystemUuid"`
+	// AttachedTo lists the servers that the topology attaches it to.
+	AttachedTo []string `json:"attachedTo,omitempty"`
+	Permit     Permit   `json:"permit"`
+	// Reformat: an operator allowed one more format, whatever the disk holds.
+	Reformat  bool      `json:"reformat,omitempty"`
+	ChangedAt time.Time `json:"changedAt"`
+}
+
+// Permit is the answer to FormatWanted and how far it was used.
+type Permit struct {
+	State     api.PermitState `json:"state"`
+	ID        string          `json:"id,omitempty"`
+	NodeID    string          `json:"nodeId,omitempty"`
+	Overwrite bool            `json:"overwrite,omitempty"`
+	SizeBytes int64           `json:"sizeBytes,omitempty"`
+	Epoch     int64           `json:"epoch,omitempty"`
+}
+
+// Operation is the record of one phase of an LCM operation.
+type Operation struct {
+	api.Operation
+	Request api.OperationRequest `json:"request"`
+	// MadeVersion is the desired version that it put in force (0: none),
+	// PreviousVersion the one to go back to if it fails.
+	MadeVersion     int64 `json:"madeVersion,omitempty"`
+	PreviousVersion int64 `json:"previousVersion,omitempty"`
+	Sequence        int64 `json:"sequence"`
+}
+
+// File is a file of an instance's VNF package; its content is a blob.
+type File struct {
+	InstanceID string    `json:"instanceId"`
+	Path       string    `json:"path"`
+	SHA256     string    `json:"sha256"`
+	SizeBytes  int64     `json:"sizeBytes"`
+	UploadedAt time.Time `json:"uploadedAt"`
+}
+
+// Token is an API token of the northbound side, without its secret.
+type Token struct {
+	api.Token
+	MAC []byte `json:"mac"`
+}

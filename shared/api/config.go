@@ -1,0 +1,33 @@
+package api
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
+
+// Digest names the content of a configuration: SHA-256 over its JSON without the
+// generation. Two documents with one digest ask for the same state; it is the
+// ETag of GET /v1/node/config.
+func (c NodeConfig) Digest() string {
+	c.Generation = 0
+	b, err := json.Marshal(c)
+	if err != nil {
+		panic("api: a NodeConfig always has a JSON form: " + err.Error())
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// Condition is the condition of the given type, nil if it is not reported.
+func (s *NodeStatus) Condition(conditionType string) *Condition {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Conditions {
+		if s.Conditions[i].Type == conditionType {
+			return &s.Conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package api
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// ProblemPrefix starts the type of every problem that nodehitch itself defines.
+const ProblemPrefix = "urn:nodehitch:problem:"
+
+// The problem types; programs act on them.
+const (
+	ProblemInvalid             = ProblemPrefix + "invalid-request"
+	ProblemNotFound            = ProblemPrefix + "not-found"
+	ProblemUnauthorized        = ProblemPrefix + "unauthorized"
+	ProblemForbidden           = ProblemPrefix + "forbidden"
+	ProblemConflict            = ProblemPrefix + "conflict"
+	ProblemTooLarge            = ProblemPrefix + "too-large"
+	ProblemTooMany             = ProblemPrefix + "too-many-requests"
+	ProblemNotBuilt            = ProblemPrefix + "not-built"
+	ProblemInternal            = ProblemPrefix + "internal"
+	ProblemUnavailable         = ProblemPrefix + "unavailable"
+	ProblemFilesMissing        = ProblemPrefix + "files-missing"
+	ProblemOperationInProgress = ProblemPrefix + "operation-in-progress"
+	ProblemServerNotExpected   = ProblemPrefix + "server-not-expected"
+	ProblemIdentityLive        = ProblemPrefix + "identity-live"
+	ProblemRevoked             = ProblemPrefix + "revoked"
+	ProblemNoPermit            = ProblemPrefix + "no-permit"
+	ProblemFormatInterrupted   = ProblemPrefix + "format-interrupted"
+	ProblemMultiAttached       = ProblemPrefix + "multi-attached"
+	ProblemStackFailed         = ProblemPrefix + "stack-failed"
+	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
+	ProblemInterrupted         = ProblemPrefix + "interrupted"
+	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
+)
+
+var problemKinds = map[string]struct {
+	status int
+	title  string
+}{
+	ProblemInvalid:             {400, "the request is not valid"},
+	ProblemNotFound:            {404, "no such object"},
+	ProblemUnauthorized:        {401, "not authenticated"},
+	ProblemForbidden:           {403, "not allowed"},
+	ProblemConflict:            {409, "in conflict with the present state"},
+	ProblemTooLarge:            {413, "the request is too large"},
+	ProblemTooMany:             {429, "too many requests"},
+	ProblemNotBuilt:            {501, "not built yet"},
+	ProblemInternal:            {500, "unexpected error of the controller"},
+	ProblemUnavailable:         {503, "not available now"},
+	ProblemFilesMissing:        {422, "package files are missing or not valid"},
+	ProblemOperationInProgress: {409, "another operation is in progress"},
+	ProblemServerNotExpected:   {403, "no topology expects this server"},
+	ProblemIdentityLive:        {409, "this server already has a live identity"},
+	ProblemRevoked:             {403, "this identity is revoked"},
+	ProblemNoPermit:            {403, "no permit to format this volume"},
+	ProblemFormatInterrupted:   {409, "a format of this volume was interrupted"},
+	ProblemMultiAttached:       {409, "the volume is attached to more than one server"},
+	ProblemStackFailed:         {409, "the Heat stack is not complete"},
+	ProblemDeadline:            {504, "the deadline has passed"},
+	ProblemInterrupted:         {409, "the operation was interrupted"},
+	ProblemTopologyIncomplete:  {409, "a required role has no server"},
+}
+
+// NewProblem is a problem of one of the types above, with its status and title.
+// The detail names the thing, what was found, what was expected and what to do.
+func NewProblem(problemType, detail string) *Problem {
+	kind, ok := problemKinds[problemType]
+	if !ok {
+		panic("api: unregistered problem type " + problemType)
+	}
+	return &Problem{Type: problemType, Title: kind.title, Status: kind.status, Detail: detail}
+}
+
+// NewInvalid is the problem of a request with these faults.
+func NewInvalid(faults fault.List) *Problem {
+	p := NewProblem(ProblemInvalid, "")
+	p.InvalidParams = faults
+	return p
+}
+
+// Error makes a Problem an error: its title, detail and every fault.
+func (p *Problem) Error() string {
+	var b strings.Builder
+	b.WriteString(p.Title)
+	if p.Status != 0 {
+		b.WriteString(" (" + strconv.Itoa(p.Status) + ")")
+	}
+	if p.Detail != "" {
+		b.WriteString(": " + p.Detail)
+	}
+	for _, f := range p.InvalidParams {
+		b.WriteString("\n  " + f.String())
+	}
+	return b.String()
+}

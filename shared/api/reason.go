@@ -1,0 +1,89 @@
+package api
+
+// The condition types. Each is owned by one step of the agent; Ready is the
+// agent's own, True when every condition that the document's sections call for
+// is True for that document.
+const (
+	ConditionReady          = "Ready"
+	ConditionVolumesMounted = "VolumesMounted"
+	ConditionExportsServed  = "ExportsServed"
+)
+
+// The reasons of conditions. They are part of the API: programs may switch on
+// them, so a name never changes its meaning. Reasons explains each for people.
+const (
+	ReasonReady    Reason = "Ready"
+	ReasonNotReady Reason = "NotReady"
+
+	ReasonWaitingForDevice  Reason = "WaitingForDevice"
+	ReasonAmbiguousDevice   Reason = "AmbiguousDevice"
+	ReasonSizeMismatch      Reason = "SizeMismatch"
+	ReasonForeignData       Reason = "ForeignData"
+	ReasonUnreadable        Reason = "Unreadable"
+	ReasonNoPermit          Reason = "NoPermit"
+	ReasonFormatInterrupted Reason = "FormatInterrupted"
+	ReasonFormatFailed      Reason = "FormatFailed"
+	ReasonMultiAttached     Reason = "MultiAttached"
+	ReasonMountPointBusy    Reason = "MountPointBusy"
+	ReasonMountFailed       Reason = "MountFailed"
+	ReasonMounted           Reason = "Mounted"
+
+	ReasonNotMounted       Reason = "NotMounted"
+	ReasonServerNotRunning Reason = "ServerNotRunning"
+	ReasonExportRefused    Reason = "ExportRefused"
+	ReasonServed           Reason = "Served"
+
+	ReasonPackageUnavailable Reason = "PackageUnavailable"
+	ReasonPackageManagerBusy Reason = "PackageManagerBusy"
+
+	ReasonInvalidDocument Reason = "InvalidDocument"
+	ReasonConverging      Reason = "Converging"
+	ReasonInternal        Reason = "Internal"
+	ReasonRemoved         Reason = "Removed"
+
+	ReasonNotEnrolled        Reason = "NotEnrolled"
+	ReasonNotReported        Reason = "NotReported"
+	ReasonTopologyIncomplete Reason = "TopologyIncomplete"
+	ReasonVolumeUnresolved   Reason = "VolumeUnresolved"
+)
+
+// ReasonDoc says what a reason means and what the reader should do.
+type ReasonDoc struct{ Meaning, Action string }
+
+// Reasons explains every reason. A reason that is not here is a bug, which a
+// test of each package that reports reasons would show.
+var Reasons = map[Reason]ReasonDoc{
+	ReasonReady:    {"every condition that the document calls for is True for that document", ""},
+	ReasonNotReady: {"at least one condition that the document calls for is not True", "look at the conditions that are not True"},
+
+	ReasonWaitingForDevice:  {"no disk with the volume's id is attached", "attach the Cinder volume to this server; the agent goes on by itself"},
+	ReasonAmbiguousDevice:   {"more than one disk answers to the volume's id or carries its filesystem UUID", "detach the copy; the agent touches neither"},
+	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume", "check that the right volume is attached"},
+	ReasonForeignData:       {"the disk holds something that nodehitch did not put there", "keep it with `hitchctl volume adopt`, or lose it with `hitchctl volume reformat`"},
+	ReasonUnreadable:        {"the disk could not be read, so it cannot be proven blank", "look for I/O errors in the kernel log; the agent tries again and never formats meanwhile"},
+	ReasonNoPermit:          {"the controller gives no permit to format this volume to this node", "read the message; a volume is formatted once in its life"},
+	ReasonFormatInterrupted: {"a format was begun and its node vanished before it was done", "`hitchctl volume reformat` permits a new one"},
+	ReasonFormatFailed:      {"mkfs or the check of its result failed", "read the message; the agent resumes the same format"},
+	ReasonMultiAttached:     {"the volume is attached to more than one server", "detach it from all but one"},
+	ReasonMountPointBusy:    {"something else is mounted at the mount path, or the directory under it is not empty", "move it away, or choose another mount_to"},
+	ReasonMountFailed:       {"systemd could not mount the volume", "read the message and the unit's journal"},
+	ReasonMounted:           {"the volume with the assigned filesystem UUID is mounted at its path", ""},
+
+	ReasonNotMounted:       {"the volume below the exported directory is not mounted, so nothing is exported", "see VolumesMounted"},
+	ReasonServerNotRunning: {"nfs-server is not active", "read the unit's journal; the agent starts it again"},
+	ReasonExportRefused:    {"exportfs did not accept an entry, or the kernel does not serve it", "read the message"},
+	ReasonServed:           {"exportfs reports exactly the desired entries and nfs-server is active", ""},
+
+	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy"},
+	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent goes on by itself"},
+
+	ReasonInvalidDocument: {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
+	ReasonConverging:      {"the agent is at work", ""},
+	ReasonInternal:        {"an unexpected error", "read the message; the agent tries again"},
+	ReasonRemoved:         {"an empty section: what the agent owned of it is removed", ""},
+
+	ReasonNotEnrolled:        {"the server is in the topology and its agent has not enrolled", "look at the VM's console and at /var/log/cloud-init-output.log"},
+	ReasonNotReported:        {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
+	ReasonTopologyIncomplete: {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
+	ReasonVolumeUnresolved:   {"a volume_resource_id of the parameters is not in the topology, or not attached to the storage server", "give the volume's id in topology.volumes and its server's volumeIds"},
+}

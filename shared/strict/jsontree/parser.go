@@ -1,0 +1,99 @@
+package jsontree
+
+import (
+	"encoding/json"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// parser builds the tree from the token stream of data, which is known to be
+// valid JSON: no token can fail.
+type parser struct {
+	data    []byte
+	dec     *json.Decoder
+	tooDeep bool
+}
+
+// next is the next token and where it starts. Separators belong to no token, so
+// the start is the first byte after the previous token that is not one.
+func (p *parser) next() (json.Token, int) {
+	start := int(p.dec.InputOffset())
+	for start < len(p.data) && isSeparator(p.data[start]) {
+		start++
+	}
+	token, err := p.dec.Token()
+	if err != nil {
+		// Valid JSON never comes here; null keeps the tree well formed.
+		return nil, start
+	}
+	return token, start
+}
+
+func isSeparator(b byte) bool {
+	switch b {
+	case ' ', '\t', '\n', '\r', ',', ':':
+		return true
+	}
+	return false
+}
+
+func (p *parser) value(depth int) *Node {
+	token, start := p.next()
+	n := &Node{Start: start}
+	switch t := token.(type) {
+	case nil:
+		n.Kind = Null
+	case bool:
+		n.Kind, n.Text = Bool, "false"
+		if t {
+			n.Text = "true"
+		}
+	case json.Number:
+		n.Kind, n.Text = Number, t.String()
+	case string:
+		n.Kind, n.Text = String, t
+	case json.Delim:
+		if depth >= MaxDepth {
+			p.tooDeep = true
+			return n
+		}
+		p.container(n, t, depth)
+	}
+	n.End = int(p.dec.InputOffset())
+	return n
+}
+
+// container reads the rest of a list or object whose opening token was read.
+func (p *parser) container(n *Node, open json.Delim, depth int) {
+	n.Kind = List
+	if open == '{' {
+		n.Kind = Object
+	}
+	for p.dec.More() && !p.tooDeep {
+		if n.Kind == List {
+			n.Items = append(n.Items, p.value(depth+1))
+			continue
+		}
+		name, _ := p.next()
+		s, _ := name.(string)
+		n.Members = append(n.Members, Member{Name: s, Value: p.value(depth + 1)})
+	}
+	if !p.tooDeep {
+		p.next()
+	}
+}
+
+// Walk calls visit for the value and everything below it, parents first, in the
+// order of the document. at is the place of n. Where visit returns false, what
+// is below that value is left out. Places are built only for what is visited.
+func (n *Node) Walk(at fault.At, visit func(fault.At, *Node) bool) {
+	if !visit(at, n) {
+		return
+	}
+	for i, item := range n.Items {
+		item.Walk(at.Index(i), visit)
+	}
+	for _, m := range n.Members {
+		m.Value.Walk(at.Key(m.Name), visit)
+	}
+}
