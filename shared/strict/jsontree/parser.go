@@ -1,10 +1,6 @@
 package jsontree
 
-import (
-	"encoding/json"
-
-	"github.com/nodehitch/nodehitch/shared/fault"
-)
+import "encoding/json"
 
 // parser builds the tree from the token stream of data, which is known to be
 // valid JSON: no token can fail.
@@ -80,20 +76,5 @@ func (p *parser) container(n *Node, open json.Delim, depth int) {
 	}
 	if !p.tooDeep {
 		p.next()
-	}
-}
-
-// Walk calls visit for the value and everything below it, parents first, in the
-// order of the document. at is the place of n. Where visit returns false, what
-// is below that value is left out. Places are built only for what is visited.
-func (n *Node) Walk(at fault.At, visit func(fault.At, *Node) bool) {
-	if !visit(at, n) {
-		return
-	}
-	for i, item := range n.Items {
-		item.Walk(at.Index(i), visit)
-	}
-	for _, m := range n.Members {
-		m.Value.Walk(at.Key(m.Name), visit)
 	}
 }

@@ -1,0 +1,93 @@
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	yamlv2 "go.yaml.in/yaml/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Documents splits a YAML stream and converts each document to JSON the way
+// Kubernetes does (YAML 1.1: an unquoted `yes` is true; aliases and merge keys
+// are resolved). Documents without content are left out. The error is a
+// fault.List: what is not YAML, and every key that a mapping gives twice, whose
+// pointer is within its document; with several documents the message says which.
+func Documents(data []byte) ([]json.RawMessage, error) {
+	var (
+		docs   []json.RawMessage
+		faults fault.List
+		values = yamlv2.NewDecoder(bytes.NewReader(data))
+		keys   = yamlv2.NewDecoder(bytes.NewReader(data))
+	)
+	for number := 1; ; number++ {
+		doc, err := next(values)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, append(faults, fault.Root.Fault(yamlMessage(err)))
+		}
+		faults = append(faults, doubleKeys(keys, number)...)
+		if doc != nil {
+			docs = append(docs, doc)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return docs, nil
+}
+
+// next is the next document as JSON, nil where it has no content.
+func next(d *yamlv2.Decoder) (json.RawMessage, error) {
+	var value any
+	if err := d.Decode(&value); err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, nil
+	}
+	text, err := yamlv2.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return yaml.YAMLToJSON(text)
+}
+
+// doubleKeys reads the next document once more, into slices that keep a key
+// given twice. (They drop merge keys, so they serve for nothing else.)
+func doubleKeys(d *yamlv2.Decoder, number int) fault.List {
+	var doc keyed
+	if err := d.Decode(&doc); err != nil {
+		return nil
+	}
+	var faults fault.List
+	doc.walk(doc.value, fault.Root, func(at fault.At) {
+		message := "is given more than once in one mapping; keep the one that is meant"
+		if number > 1 {
+			message += fmt.Sprintf(" (YAML document %d)", number)
+		}
+		faults = append(faults, at.Fault(message))
+	})
+	return faults
+}
+
+// yamlMessage is the parser's message without its prefix.
+func yamlMessage(err error) string {
+	return "is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")
+}
+
+func asList(err error) fault.List {
+	var list fault.List
+	if errors.As(err, &list) {
+		return list
+	}
+	return fault.List{fault.Root.Fault(err.Error())}
+}
