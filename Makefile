@@ -1,3 +1,78 @@
+# nodehitch: `make help` lists what there is to make.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.Version=$(VERSION)
+GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...
+
+# Debian and Ubuntu packages that the lab and the demo use.
+APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
+       dosfstools xfsprogs btrfs-progs lvm2 gdisk mtools genisoimage lz4 cpio \
+       busybox-static apt-utils cloud-init gcc libc6-dev
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: deps build ## One storage VM from user_data to a mounted, exported volume, live
+	go run ./e2e/demo
+
+.PHONY: test
+test: deps build test-unit test-e2e ## Everything that tests it, with real components
+
+.PHONY: test-unit
+test-unit: ## Tests of the packages, with the race detector
+	go test -race -timeout 10m $(UNIT)
+
+.PHONY: test-e2e
+test-e2e: build ## Black-box cases in the lab (root)
+	go test -p 1 -timeout 20m ./e2e/...
+
+.PHONY: bench
+bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
+	go test -run '^$$' -bench . -benchmem $(UNIT)
+	go run ./e2e/footprint
+
+.PHONY: build
+build: ## Binaries into bin/
+	@mkdir -p bin
+	$(GOBUILD) -o bin/nodehitch-controller ./controller
+	$(GOBUILD) -o bin/hitchctl ./controller/hitchctl
+	GOARCH=amd64 $(GOBUILD) -o bin/nodehitch-agent-amd64 ./agent
+	GOARCH=arm64 $(GOBUILD) -o bin/nodehitch-agent-arm64 ./agent
+
+.PHONY: deps
+deps: ## Install the Debian packages that are missing (root)
+	@missing=(); for p in $(APT); do dpkg-query -W -f '$${Status}' "$$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$$p"); done; \
+	if (( $${#missing[@]} )); then \
+	  if (( EUID != 0 )); then echo "missing packages: $${missing[*]}; run as root, or install them yourself" >&2; exit 1; fi; \
+	  echo "installing $${missing[*]}"; apt-get update -qq; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+
+.PHONY: lint
+lint: ## Format, vet, golangci-lint, go.mod tidy, generated code up to date
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	go mod tidy -diff
+	go run $(GOLANGCI) run ./...
+	$(MAKE) --no-print-directory generate-check
+
 .PHONY: generate
 generate: ## Generate code from shared/api/openapi.yaml
 	go generate ./shared/... ./controller/...
+
+.PHONY: generate-check
+generate-check: generate
+	git diff --exit-code -- '*.gen.go'
+
+.PHONY: vulncheck
+vulncheck: ## Known vulnerabilities (needs vuln.go.dev)
+	@go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 ./... || { echo "govulncheck did not succeed: it needs its database at vuln.go.dev, or it found something above" >&2; exit 1; }
+
+.PHONY: clean
+clean: ## Remove what was built (the lab's image cache stays)
+	rm -rf bin dist
