@@ -1,0 +1,119 @@
+package tree
+
+import (
+	"flag"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const module = "github.com/nodehitch/nodehitch"
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// A newcomer should learn from its comment what a package is, and what it is not.
+func TestEveryPackageIsDocumented(t *testing.T) {
+	documented := map[string]bool{}
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, ".gen.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.PackageClauseOnly)
+		if err != nil {
+			return err
+		}
+		dir := filepath.Dir(path)
+		documented[dir] = documented[dir] || len(strings.Fields(file.Doc.Text())) >= 8
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("%s: no package comment of at least a sentence", dir)
+		}
+	}
+	if len(documented) < 10 {
+		t.Errorf("found %d packages only: is this the root of the tree?", len(documented))
+	}
+}
+
+// The folders that each top-level folder must not know.
+var forbidden = map[string][]string{
+	"agent":      {"controller", "cloudinit", "packaging", "e2e"},
+	"controller": {"agent", "packaging", "e2e"},
+	"shared":     {"agent", "controller", "cloudinit", "packaging", "e2e"},
+	"cloudinit":  {"agent", "controller", "packaging", "e2e"},
+}
+
+func TestImportsGoInOneDirection(t *testing.T) {
+	for folder, others := range forbidden {
+		for _, dep := range goList(t, "./"+folder+"/...") {
+			for _, other := range others {
+				if strings.HasPrefix(dep, module+"/"+other) {
+					t.Errorf("%s depends on %s", folder, dep)
+				}
+			}
+		}
+	}
+}
+
+// Growth of what the agent links is a decision, not an accident: the list of
+// modules it is made of is checked in. Rewrite it with -update.
+func TestAgentDependencies(t *testing.T) {
+	var external []string
+	for _, dep := range goList(t, "./agent") {
+		first, _, _ := strings.Cut(dep, "/")
+		if strings.Contains(first, ".") && !strings.HasPrefix(dep, module) {
+			external = append(external, dep)
+		}
+	}
+	slices.Sort(external)
+	got := strings.Join(external, "\n") + "\n"
+	const golden = "testdata/agent-dependencies.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("packages linked into the agent changed (-%s +now):\n%s", golden, diff)
+	}
+	for _, banned := range []string{"labstack/echo", "getkin/kin-openapi", "k8s.io/api"} {
+		if strings.Contains(got, banned) {
+			t.Errorf("the agent links %s", banned)
+		}
+	}
+}
+
+// goList is every package that the pattern's packages depend on, themselves included.
+func goList(t *testing.T, pattern string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", pattern)
+	cmd.Dir = "../.."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list %s: %v", pattern, err)
+	}
+	return strings.Fields(string(out))
+}
