@@ -1,0 +1,49 @@
+package tree
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const conditionsPage = "../../docs/conditions.md"
+
+// docs/conditions.md is the registry of reasons, for people: rewrite it with -update.
+func TestConditionsPage(t *testing.T) {
+	got := renderConditions()
+	if *update {
+		if err := os.WriteFile(conditionsPage, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(conditionsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s is not what the code says, run `go test ./e2e/tree -update` (-page +code):\n%s", conditionsPage, diff)
+	}
+}
+
+func renderConditions() string {
+	var b strings.Builder
+	b.WriteString("# Conditions and reasons\n\n")
+	b.WriteString("Made from `shared/api/reason.go`; a test keeps it so. A reason never changes its meaning.\n\n")
+	b.WriteString("| reason | what it means | what to do |\n|---|---|---|\n")
+	for _, reason := range slices.Sorted(maps.Keys(api.Reasons)) {
+		doc := api.Reasons[reason]
+		action := doc.Action
+		if action == "" {
+			action = "nothing"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", reason, doc.Meaning, action)
+	}
+	return b.String()
+}
