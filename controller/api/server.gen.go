@@ -5,12 +5,18 @@ package api
 
 import (
 	"bytes"
+	"compress/flate"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"path"
+	"strings"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 	. "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/oapi-codegen/runtime"
@@ -3373,4 +3379,252 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
 	return nil
+}
+
+// Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
+// Stored as a slice of fixed-width chunks rather than one concatenated
+// const string: with thousands of chunks the chained `+` fold is several
+// times slower for the Go compiler than parsing a slice literal.
+var swaggerSpec = []string{
+	"7H1rUxs72uBfUfU7VQd221wSkjmBmg8MgRxmCFDA4exuyOaI7sdYh7bkkWQbT4r/vqVHUrfaltttYzIz",
+	"W+8nsN2t63O/fk8y0R8IDlyrZP970gOag8R/jwQfgXyAa8gEz/GrHFQm2UAzwZP95BcxJqKrgRPdA0If",
+	"gGsyKChXhD5QxsmY6Z4YanIPjD8QLYo8JYwTZcdLyT10hQTyB9MaZJImKutBn5p59GQAyX7CuIYHkMnz",
+	"c5oc39CH2SXcglRMcCK6uIZMcA1cx8ZSWjL+gENdiqJo3FQhzHrdeFIUBUjSpxPSE0WO33N40mQgiiLc",
+	"UPMOntNkQCXtg3bHe9o9Fxw+U531zEdmJrenn6QJp33z+mm3Yx7q2Kead3XKlaY8g9N8dlM3NHsE+ZMi",
+	"I96tniMbQhLKJ+TXX08/+iMUA5BUC/Nw1hMsg80ktYsbUN2rlsaq6dJEwj+GTEKe7Gs5hHCdXSH7VCf7",
+	"yXDIzJP1dafJU+dBdGY3cy7y+EbM4YscflKE5SkZ91jWI0wRphU5FyNKFMgRSIJzRVbN7bivsOJbUQz7",
+	"c9d8xHgOkozwobmrG/kxXmF9v1Gmm6BdVNBt5galzekW5rh1z+Bv1qP8AVRKqCZ9oTR5v6PIBiWfBMmH",
+	"kpoBS1D5xxDkpNrX2Mwd7gGeaH9QmJ/e7qiZPSCySFADwRUgrpwL/VnkrMsgcr6/cru0HAkOs9RIsz4Q",
+	"qh4hJ11hMCogbJ6U/ElCN9lP/mu7IoHb7rFtfAYXcinFfQF984InL/vfEzoYFCzDXW8P7BP/8w9l1vM9",
+	"2GdsBvur2vbj4iT1HV2dHJEPe+/+TNzIJAdNWaHwIt37ZvjDTLMR0xNcUJ4z8zotLqXBYc3M0XVpoWB6",
+	"+N96VAckmymSC3PDXIwPCL1X5kt79wx/ZXkBW0maDIKB8TDsjOZDnz6dAX/QvWT//d7MfaaJ0lRqyA91",
+	"DYJzqqFjbiqJvTLs96mcTI3+bvdNGiF+Fbp8CRZWDRKu4Gs5gLj/AzJtJjvMxUBfWbhfeJr1c+iyAtRE",
+	"aegbMhoBz4C4wpPeI9ULRPubcITBoKDBhxVxPDyFqWXFNv3XgvLHSylEdxUAGlNFJFBDhR2fBymRoeSE",
+	"FgX5J0hR8nhK7JbwrRItZ4HqfqJBXQHNa3DCuH6/Vx1DyVTTRCEdUXNkhvA8qpGrt2KHcmQW0zWoDavB",
+	"QxYdoH6Al8efyeXfj67/a3eHCMOvKOEwJo8wOSCCFxPkZ48wMdg3VGDWHODAz7sfFiPB7Cqiuw2ReAkI",
+	"uOBAxD0y25xQNYBMGxinyJzJxt+H9yA5aFBE9egANmdvuqBK30jKFU55Y4hAa9LQB6XoA8yeawmYXTHk",
+	"KB+4z/BklmjWynP7rRYkF/Vz3dv58L4B1zrqkQ06YmCPqDMQBtSkZdDPaeKP4xNwsOywDQy3H18Cdfyl",
+	"iatc2acsydVDPGrgw76BiRs5NMd5Yi40SZNf+SMXYx7ARbBn805nRKXh4Mq8XEKKG6X87IcrvyjHffYD",
+	"T1/TiZDEiQDEyk3qsxhyDXmyCK7x13Jz5amkMXiaA/AcMvPIpTnfJcH+0GgE7n2CF0Q2ji5TQsk5DLXE",
+	"L6XeRCgzKNxlT5CT00tC81yCUqBmEaH8CbUADf2IUnJ6OdojQpLTy9F7P1YMMdwXVEo6WQK0rJgWlVsv",
+	"f1LE/EycXHV7fvIRt3dPFZBfLm7qKPTm3bs06TPuP+8uuk+cOnZRx9woXm1JcIQMUO7kGwU8V8ikcAd/",
+	"CLMV8Qg8ItMsR7tXJtZp0qWZVbibkPkEHzK4jFpNTLk4JFlBWX8ft1bXgCrpok+zHuNA7qFgMAKjLpEe",
+	"XZOgUa4tbct0Tvzel8G8eyNhBJtJjQBBBiAGMeEUb94ZBxbKp+0RhcqsxzRkeihhati3b1Yf9l4IbS93",
+	"TevsCaU9Uk9j56pjPhqOXkyNuPvm5xdwTDQ1MP5wjXJqBNWujm9u/ve388PPx0a6EKojoQCK7GY9i3iO",
+	"guewiOC9EXmsJjyWRmOmmggOZFDQDKzsk4ts2AeuZ8ExEFhmKEG5oO8RLfD9h51d8rfri3PiHiNdKfpW",
+	"SxdCe73Ca+z3Ip8sZKF+wkqOmkHSOuJ3zYFs2WMJD5b1DbczC0czxn7ywHRveL+Vif62kQN7TGe94D/V",
+	"oxLybRwOV3WC1OcSZJ8tS+Jvata5nxShmZE6CsgfIH4HRs4eS6ZjnE4OwZJy2jVnTHloBpNgqeQ+Co5g",
+	"iKs585ypR6uwoW3wHoifQQOvLuFeiAIoXwItBuV51Ff5SQjUmgwUKqcxpvYDSt2GKxuIdDQ9wnQGPYM7",
+	"i5iOvRR8dAZ07NL8SFHiHrweyJ5j6sQ7p4eXvMf8304CtSP/5geyH6/L4eznk2rQcjFX4OF0SQ3H4YfH",
+	"MqfCwpO1N82CWA4jlkXg637SYTkxSGJ5stFIBlKMgIdcbG1ELY3YJFZh9PNB0Qjw7iIR7KqrXN8elgdW",
+	"vA5rzGh6JzB7GNGK/RP+OtHOljOtrfUZZ30DwbvpIgODXW84YNrGCOPN8THR7vb8hHg7O6Fq2iVhiQ/T",
+	"UZ3CwzmVtN8gbFnr8tTEijwwBE5D7CZEQSZBEwnI63JyPyF3yRcJOTUq9de7JGnmH38owbeu6PizYzfP",
+	"aZJJoEvaA3NQ5qgDoW5a6GdZj4zqDiH3kgFWDWjL5AZYMzhAUskM7c7B7Aho1nM2bgRp/OwkFFQwW1ij",
+	"8LrjitSAZo+GlOAjlgr06MiI5MDJcFAImkNuLrLUABttx3a0E1bAjNr3nCYsj0oaj4zni0a+PT/5u3ns",
+	"2cC+Uow/nMQ3dTm7IY379D4uqzaao6x2y4Vu2HGzOmv0VJHHlnKaK3/f+ITXVbUYiEI8TFIiZA5y2dmU",
+	"ptnjaeQo29MwBLvZBZ9f3Hw7Pb++OTy/OT28Of5Ihlyzwogdwbfk+Pyj0dKIuaUCNOSpta2iiHJzfPX5",
+	"9Nw8tnF9cbaz89YRCs0QXq/NxJtJWvLf6SmTNKl9bMeCz4U+LadBal/7iBYfd+iLAO3GP/ecJsNBviw1",
+	"GFPJGX+oG02adWmUOqeveYqII29EPPGXl84S0ynU8HgfLMqDakjowm3OULMmznDGrBmiTuLLTbfafcll",
+	"Fh4Ajta0nOsBZCsI654SBwQClaaQx70CI3OkIADTW951xglPNPRYEDWATKVkyGmhDalYnqUF5GLKxwpU",
+	"E/wVfdbCMHNrIV3OdNae7KyCgyPWr2yjp7wrZjfiCM3t9JNfvu6TRxhoooAWhkxxVJJQhiD3NHsMyW7T",
+	"7c3A3Dx7ZuQGltD4Q3ifAbAo6Cs1hDzwDM2iY1b/ccZkmJICaJd0mVTaKG0uaAZX1oecWVIzQ+Z4GQex",
+	"wIzq4xrCdcS28jfB+I14BD7HeTJUIL/lVFODHFb8u/3sEaWURTMqJYsZs3V8aJZvWSHygFClhn2wMgHT",
+	"5lQe1b5zND8YDRf1cKMVWcNiIFt4sHbeHDUjXJCCjYCwHLhmerEhxC42dkrnMC4Pqb5Bu424jHcPVIK0",
+	"tuWUBHtWPTHmiPhRo72fqRlVzUPxHaR+VdGtiDyuW+CtUt6kYCiAufpFxGexUKIKgPNc6MOuM3u14/jB",
+	"y9cgGS1eIpjl7CFq3L/oojV/IAGjILxFL7YeQAfFclLLQ8032HbqFprHHIm/oEpfA/D2K/RW45kfJNB8",
+	"EjFSmq8N7qINzVqnoOH8vDnMjCiKhfr9lSg8c9ULHzagjoJv3f3Z5pUhullq0XHRUxgz3etBkbcWvH7z",
+	"L7SSPPH0p9fhTqoSSAMoKiHZX1CwxDRA03mU4UjwLnt4gThnFWvRRXXacKEtckiU85BaIq+IE5dJHyhX",
+	"pEc5KmzdA0N+oD/QE3zb/iqhL0Zwx63rHghSToMaW+TjtDJv+JSXNqjRk/qU51t3fJZeDVhgN/A6UWWZ",
+	"Hu22VoD8md3uoroDA2HjN+tHdMa6EAallmZqXPsBoUSC0sLsxghIw4E1pykXCCI4tMP7JoJyZAP2LEMd",
+	"e4nDxbCRXIBqN8dAiqdJi2i2p8m1vfflkVtI5x1pevzaPlZOMi3JVXfsr2UKVXBN8zBhHVoW8trVNayK",
+	"fs3c5bGLX9mftW1woYnnRVvk2P23j6YDWpeItsiZUHq/fNzoOz2gMjegamm3BCPd5cAzUFvkCkbiEWfV",
+	"qhyFoPeBoTXFo5JfX+Id9/ivmS1JEzfKEigWDIcfqyHxquyw5t9y6OD4hupF4QISvQWxQI0g2rIJCsqo",
+	"zOfUholC/rEUN9ZlHXcDf2rAf4yVhrGN5BUKXJw6hujboChDelvQgParKkMv2+NMFYH2jOrwqX0pcKeX",
+	"4mNJa9uYYpeKrzBy0gllBeRHraNa259KNXrL60K+2cU3iNEPGadFsd6b8tFqbSFzboDb3E142c9oEa3s",
+	"51N00pPwyLQzy69Bnr/8GIm9GDQuXUImLDVE136PKnBaUukJiHn9aF4wvkT8IgbKIkkpiotusv+lZaT4",
+	"11nKNTGq88nh6dnxxy3rguBM9ZbTSuYoDyyH/kBo4Nnk7zB5ibYlwlNv2ml5PTdmprZOwPKt0g+4HtP9",
+	"0hHrbZSUcrGlpqKpfACt5ie7hP4iLcg9EKt1GY7NMJLVuwhaO5Cqg8bJY8q6D91sB6PXGS3A3trX9ofc",
+	"QuFak53/1VW3aZ0tdB2WrmGnwFWwlVbUowKEmg5XHkAjOVuH9FrRxtVF2ClUnOOkFV1SZqT1hHhUNoqF",
+	"KbJRebHgGx5TSsKvgNuAAyWI4JuhBHp9c3h1Y8TP87bOLFwixo8kqf1wzK0kWe5itfDTi7m8gxzTrOd+",
+	"M5vKFaGFYTVmT86oWpk5caPObxARRzHqPuZwuD46PDtGtS9ZXWjxcDk3UdL94HyXVeqgUfyN7KJSsvvz",
+	"zo7VPEWfVeEhNqLi5/d7OzuNERbtFzvLqqalmfU4Vviwfw/yonutYaAWHPxaNvYCzkmldkbSaYudRWRi",
+	"1GFVJu+UgcO5QJXSXCHeqkGol0SzeULQjo9M8/IZkef4/OM0SC3B0l8qFaziWXsJI22AryV4bFZxpljG",
+	"8/Hh2b4P7j9SmAoKtEidae4vNnONaybxiS2Cy/h2ek6Q5tZeNXJKAXQES4RarOi5q1CjkRGVBhXPKC6v",
+	"Lo6Or69Pzz8laXJ08fny7NjGQ1gpui3zkCIDtGpi6ouL0MDsGqO21dmIE7IiXhgM3CwdXBUBHVNMHxEy",
+	"rTKWmK6+XiLEePk0kPZeyMAtELHvL5WwNM+h6Uzidp7Gm76J5hqdHX0OztUFy9QkhyAOJkktjiUpYkWS",
+	"JmWcTUu4CAINzGAGmc1gQAszmNXlNSB4hEFcEdDosqI0Id+en/gIstmbx3hqNcefy5QLV8f8FwM93gDs",
+	"fTVDNSd+q08fwZreD2pSDJqOkUeggOZShXUPJBrlKZ+0VkPiwvoSzAXjziNgqXr0zbv3EWgQY5CdzMhf",
+	"PXiiOWSsj1czO0JjXOiiWFCb1u9WEQ4Wg2AbAD/H8nsuOOyXSfg9qmwAnY3M1ZBvkU8SQ6JT4mKhU1IG",
+	"Qe8TTNIdCIlPnprDk8MB/uLD5ciIWpMBYZzcgx4D8IMwBB4n1YKYw0L/Ti7sCOEzBgFy9Oc8MaXNUqvY",
+	"1xDZzq1rw63ZoMhUALcPKytXmrjs7NYGZHucbiL7oZquPGsZfg6ntt/UF2C/K5dRrwowhbjc5kGn5ujn",
+	"JfLHjEjmh7VktK5K/tncSOSbKsXkJ0UccK8+zYgWLK/iuabkO4w5QZo2ld3yw6hK5TqeEpRubi5JmXk6",
+	"a3PWTBdzTu+RcTQrejhgnFDShTEZC5k3pHJOjzWUfL90W+670fbvhjs7bzODAPgfHJhV3hc+R06KBxe3",
+	"2Cq31m6jPIYoxQq9fcs7j9GjaNfmoohzMeaFoLkiG0at3SfTcVn2nc0tcjGg/xgC0fCkD6qiPJkE9E7R",
+	"GG71tB68RC4y76sXCVbi0vtQ15emdlWKV9OSg4QHpjCKkVgZzEZalibyA6IAvDMYxRU8tDV5O65cutSK",
+	"1RME7zLZd9V0PsaxqSyjY4Mp+0JC0qIqSG3gGFhfiWJeUQFKbj8b6cbJ3p6dede1OT1lk+rGQj7iP/Ya",
+	"5KQl2zKTX5fDmU+f/ZDmw29+WPPhqhz62QmZXvgtzWFOR/MS7beLX29aLgTHO+VefL0YajeNqE/heX+S",
+	"JiMGY5CtxxcDuKhexs+3bgQzEdohVrC5VYGK1mq2cXG9v38uRnR/3465uZQVLaOFkWNcdYsNDON9kGI4",
+	"2LTiMmaOMP0CVpjVixEs5TStVTFYndexPCZyhmnkB6WkiEW3Vkwan1dkIJzLqXpLlRNIk1E+fJlNp24g",
+	"edFIrn5XRHZwBcBYlapCtaaZEbvtW6om3qx2xOswq1RxaDEK6QjU8dMKGZWHJGcSMi0kRvCiTmKr35yf",
+	"XEdqMRTMFyWcAhnQhsamvhAGMSqKUNomHDn5wU7wTYvNaC6ZX0iEfd4rUQw12HTNeyjE2JYdEEOuL813",
+	"yEwdC6rPljMZnc6efGQr9j218W6TuGdKeyzOhzf1F1/nrirZRXMUGttG3k5dcbX7tDzlapEN1766xOf4",
+	"pMd0d2zu229qHnV259OaLtbBM+IEdLi27IBWalh4sH70tFx4w2G6MZfFoVolwdRVmSkLilllEC0xNvLS",
+	"ltWJGI3Kd0KWDk96ryUXP8ZHo7nG00k4ij1wmzZaD4fcx8KTo3eeIpZiXUqwjhihVuGeDodciiaWeLsI",
+	"1R1M4vPz6EbNKDQdoUczTcwDVe7piGVYOAdrjx2QHfIXNJtlPcgeIV9rPM9orsA8XXryoKpewJxZwVwN",
+	"07asz6S0NYGt67SGEjHl4sLrCCGnXar0nJSMFXKJ4WnAJKg1BMnMtZkrLy43O3vMQ02h4HaYMI9w7sms",
+	"IwbApZms7P/H91fT/NydnPK5HudDLE25X9mf7SsxPCqdr+93XoBUcZH1ZE7FBqM012XVAdUapHnn/345",
+	"7Pwf2vnnTufD1+rfrW+dr//jT1FCszr01AAnfkeVD3NJNn77WaUzJdBsHpbjfTUNbIt8whxAxgus2CQk",
+	"Voy0NWyMPnXgPFuK+Du4496PgDlyEpQoRpZ5mBdSW+PKTGjpmhu0O1T2IZQB0T+sRB8sIeMAtk5CJDMg",
+	"poJN0c+Z7aL2ZyRDWzeXCyfWpEQNsx7BuOsRk3pIC3J62dpsuT6lzmXOtZdyrMb9ajnw2eP1PJMqUG2z",
+	"IrLHb9bgaI2Wvjzg0dXx4c3xN++nfYGyHaxjnunMrUaM+Ry77LL8eBnCa5FyjqS5ojLnAaGJDKxDDq1j",
+	"/QySxYwM02KJM7AMehPFMlp8M5g/lBl8Y/nmysKfHyRm37lyv9XKG/qqhs7RYlcXrgW1v2nbtBWKl7Zc",
+	"NEiT10aOrCTHQJzsD5ULBQUjcRYTGztnxtoinkMukDLXEJo0BWjBQaOoFAU4OYylXE6lHVtirYXhFIaY",
+	"8pxo86LdZqU8zELZgEVQ2rpgnYekB0/WQVJ6loQ5qCqx9CdFPh5fxRiyefJoQY53NOHLEBOc5ugwNu5Q",
+	"FpHr/6sBw1+vzhyvQaUfi0tivwGsZmK9SdAFCTaveEVjAC5gdn8pHmfsGn2FmPmxnb6mwu35iZoOKrCv",
+	"3ENoRK+qBR8VQ2fyvpRshGUkl7KhtxqpLNYf853UyVLpW531uxPBo6nRrhb9MqrFrAbdWvtY0CbBJf6g",
+	"7+PBFem31Mroe1yMX8DhBs7NvmAFVWQJPu98KC+e97pNrH0YWIFgX/NMQR6JW1qmHnPIW1aWSpYJM1lb",
+	"YP1LbMNT0Fq/kCjBQFxah3ba0gw3Xz39LcgBmMb8WtIyAmxBg1inB2azL1yJ8wloH5o3Wa7eZ3Mw3XIl",
+	"vit77ExstnZV0KqM5bpgXXkuW1YW8ZMFNbfn1g99tosbSqYn12bZrro/FsiIHP7lqa2acUBQbVVVXBGq",
+	"ltY36FpfILbagcpp0cP/7K3ZjXwaC4dWDxCGtV0IdUm09WoF/aFR4m7Ors3gf8wvnfK3sqZ0GLHnA2qC",
+	"WiCLN/GMITKx8jszJU8PL0+3iCW0Uvfu0ZKnWA5ko16J5ObsetPR3fJgla/beMfrqRhW2FRiWB/Rnmx4",
+	"cuWQVjrZIsdS4rgSyrinOz4V+GQz36227ovWFkxp5WrN2LgfLK1rzg1FQIxcpLUquHd8w1fH3VxcEdfq",
+	"/S46p8r6T9Jk5IsCJKNd66gBTgcs2U/ebu1u7SQ2whBhd7sHtNC9f5r/XTBvGRFp0Dn5BPoX98hU95o3",
+	"OztT3WM0POntQUHZVL+YSB+cOgzQgo2ghl7J/pevQbMUH1+TgcKEGvtCmmj6gBKS3UXy1QyxjUG1jTu6",
+	"sk+83oZsXC9+3fV1l2PEr5w/6JvTfAhYXsGaloC7UkGAwAYcXHUhNe9kRrvbCNbb36nMes9NR3T4YElG",
+	"2N3ry0zt3ovDq6Nf0Fg1RH2z0/9Jkaef3397v2er+pl5kOdH+kKZ3xp7QlX9lGg/DyWH8uC/LrzCsKOR",
+	"yDTojtISaL9+oaWIcs+4bayz8IoPMWaOZeT47IS4117jwq1r1LHvmq7oU6ssB8R8q7CQewUDOEQFArZO",
+	"AkotIqa67u3sWgroaL+vd2LkBQxyJBuhM8X8pCjLN1Oyt/OW/G6tMx0udMdHc/5eRVPf8TIRrBRCEHSs",
+	"vu8cqRK0nOCAH8jvvkJDxyD979YMyjShBWKZrQjBq2oQSBbr8GwrLThYA6X/Kmx0/xw4Wa7jVb2lw3Nd",
+	"0qik6hBId9c2+WwNtwioloUm1gCf30OB4cvX5xq8XkEO0J/qR+FgaZbVzodQw8y2p2rPeVit3+wVcBjX",
+	"NfzXuONI+6R/x4vG01jXPUekztn75jAm9xOCFaq9kOLLZD3CJCW0UIIMB0bHeLtDcjpRrtQr846ufBEc",
+	"lMWc4tlGXI3BCGhWuqpKAh3f0AeSs27X/IrSVK3vZGqJl602HcpWyLfcoG939u64Xe+MCczVk9kiv7nY",
+	"ltrwaInAEk44Q4wqfQIdFKuaYbWxa6se2Q4bbS7JB5eDvGCNEZBz4ntliFm1KaGtdIMibMf3aO0ETtOm",
+	"EaZ7utYGuxRF0XagsIcqbvbtzl5Da8b/v/b6Q0jGmeAP2GO26vnggjCnoaiJJqC1Zvu7NYM3yrHmbDAX",
+	"bQa/IhJpmdk0XyYNnd87nQ+00/36/f3e859iFoc57W+vDOw0tr39F4q1Bp+7rgD7m533P06aHlCpbV7e",
+	"D2NfLhuxkq1jkFi6wZrgscqtGQwjcHg51EEZr9cRUcKaj21Ek71YP2UXJvODhIeBwDzL8PSD9ouGDdty",
+	"YAsO3zmlt7/7QOXnbQ+B35dkqmW7Y7PUuHZkW76QjbLzmpV9SvuqD0G7Lyh/3LSpo0aYcI18CXUuA1cy",
+	"e1C6ZQ5875E7jt7Qewi7/+S+52jd6TBUkB9UjUoINoVj2pXkwC63roZElRqraB/ueNlcxy9HCUJJIVAC",
+	"MgvGpfueprb3+ZbV8Ljo2Jd+JxqKQpFxb1JlynLBIb3jqLrZhXVYlXb4u/P9zU3EjAhKl0K5XMZXwp1a",
+	"Q51W2LOz5rldt6gYZQxg4MdRRvVo0/RtLjQaVbEEl03oL9sxhVHjzViq5jLpM6aQOqpF1qYLXkyCdhiI",
+	"dNj7xCV4xrt0T1cwamg2v5A8YLfxFs/9UNkcXVBzODmeVNkoBANiS+u9FIUlACx/SSNxJyE3w2LY6Xxl",
+	"GK6gsyiI70ThQc5+roPc9nfr5lkoICavfEVN17OG87hwRYojx7GsVukc389fo+e4LQGNh8sz1nLcdK4h",
+	"B0f+V93GZzqxnrI1XMcZ6Jo1U0atYmWOJ9mgRML9kBVYqwC7UW0eYAqEMF8F9WmlqwvbEuy37fOvcltm",
+	"4H/VZbnyuGQDhRLX3kr5CP/NNVyhnaGeIuiuofTiYVl7Ks1CUJ9lPCuGedPtlGfYzAwvqseWRd9/OwZV",
+	"L+U3hwyKcMP/aYyoWnzqa8RiO5QADIL9lbCARKAZDm7sI694O1WCxZybcatcw0n5WAiVlrmAugdMujZ8",
+	"NQU7y0A55hWlPkeYNXLjuoS8hkJQS/j4wZb+sktL052s4Uo+00cj/5EgTMWQNNcWkbkmU6X+iqIiFzYN",
+	"zyVRzdxYDbi3v+NfJ3/lUID15MRYib/MxTY6N2ajkW6xPW0v1oiWw/pYR3iwTSflo4fniac2vPg1aQBO",
+	"EIG1cwyoNLcuhdBrOJl5IdHRQOiGMxvx7jevxjRT0NPyqf94RlprmzeHMpSHUtf4/hPVuzDQLOQN1Xdx",
+	"cNj+zkplf4rsTAc5fHBBCbUicEyRqpIi5uvOCIBMYfuJg6BZJTL8rRm71Uec+7SyT/wwInQi5APoWh8s",
+	"7QO+fUOxKY0xPNl0Ljmav5n1g/oiMF+T5lyPaXTiCPF9gOee0JLe2soEhVrVMGJZvqUFy6kG644e94St",
+	"lDiTl+MMwZRjEzusTKdS8ggwwPj3Db8F27dw05DwO96nj25gv42fVKCO2ohLRftVK52ochU1zw7rYLF+",
+	"cazWpPMH22eboPHK947GADjvFEbP2e4PWYCVhNdBdO1INu0UN1VrNN3U3nRV6uyduEa8a7TQNbhv/9u1",
+	"+qNcqyWgfHQ17awXIF7NlWxgwHvp4tl8BSqazrbu1j0DlCyH6fWkRBVU9UARDOYlmOouM+C6AzwT1mgT",
+	"0TXcpzYRqtg0efuxzNTa5l3VGYx2tya0X8QjV6NM4BovHXL0iDH16MrlCy/MaUWufznsvHn3foucaiwV",
+	"mIk+hN7BipnZPCmW+8TzOy7Bule3yJEj80bqtjmVNpECA9aHChYUz90ih77fuX1yTBXJhvqOo51SDfve",
+	"4ekm6iBuEoxw/7C7u5OWqSm7e1t7mwfk7c7Pzp3YE2PSH2Y9G9opJTMLjjOeJWhDbR1J/BYxMZXs7uz9",
+	"/O7P7ztvdj78effd7vbe7oc9IwdHQzziHc38JXnksNzcoEtKimi13gOy9+ZNGdzq4tY8WE7v5X91jsyd",
+	"qWG/c11W410lRuVrW4b9QpL04/h1WH86Qg2vEZUS1Gx+jmWjMGXpZQB72NnY0joXBm2vc4KZL4FqZUEr",
+	"ngtcGy9MWUKY+8tOx0Ldu0bu9fxy+v3rYBH1XpmhG3HyW9n3dx47r3o1vyIUVJO8shXtZsqrM+WU/hGc",
+	"8Ovim2npefCj1jwQ/za+gfVcVjWgb4hW8cs29vuXan7RoKLTKkoHLTZh35d9hC8XozzknPEH19EtJRL0",
+	"ULrf1DDLAHJbWCytdV6944Yj9AfaxV5T34ZPcOxsa7mNmT3o1YDGETyfmk2EKczKQGuwS7meF7NzETSL",
+	"eg21cKahUStW82b988fjdjLAMm8bQuINAlb8CLjFmcjmNO3zBRl12byvOXAluQItJ52y9Xi0pVFsiKrS",
+	"/xo4C5afn2kxWOtUscAp1oqCbX8PIK1RcQzhbxXz7w9xjC4kfGsyc5XjHVixfEwZ5nrbRAcvdxopxTdb",
+	"JC5eULO+zTgc1czya6OKadTPE97mUr4eD0tVqaK5/O62rGz5avcclAmYc9F+oesxnPuCZS7KchKtkuE7",
+	"WwS36VdR4eJMVG0Tqt36EMBXPsjmQ1wTqszEM1aHk64eUDz3XLexIOiagpXrN4O9PYK7WT8PxhmW4r8/",
+	"AiR8T5M1iIxo8bCt+F35HItaPvsU88ewQ4zeC2rWpq5sn5HWmFbEVRVZAt22fWGXV4EM38/gVYFjumnC",
+	"vw18XPp6R2uAEDsWyj0Yzme3bEutYQJgUAQYocXGWaAPnCmMuI8DxnTctq8z4oK1fTXEL9+ToSxcpQ21",
+	"v70dlCL+eW/vLQKBG37G5RS6WffDnqSB1S8tzboI3mnZyrNi1pUqO2sSqwmAimwc31yfkk/X5PzktnN9",
+	"cUZ2dt5u2oZOmatOOC0BxEa9/ax8PoUUBaQumsh7adMpvueajtr0Gze+jc6bHbpWLEstqpale1jo10eb",
+	"l8x8bjWYYAUusmH24euyUMm+ndvVSssoprH71zHMPmIJl+IegmlcDYjnr8//LwAA//8=",
+}
+
+// decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
+// after base64-decoding and flate-decompressing the embedded blob.
+func decodeSpec() ([]byte, error) {
+	encoded := strings.Join(swaggerSpec, "")
+	compressed, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return nil, fmt.Errorf("error base64 decoding spec: %w", err)
+	}
+	zr := flate.NewReader(bytes.NewReader(compressed))
+	var buf bytes.Buffer
+	if _, err := buf.ReadFrom(zr); err != nil {
+		return nil, fmt.Errorf("read flate: %w", err)
+	}
+	if err := zr.Close(); err != nil {
+		return nil, fmt.Errorf("close flate reader: %w", err)
+	}
+
+	return buf.Bytes(), nil
+}
+
+var rawSpec = decodeSpecCached()
+
+// a naive cache of the decoded OpenAPI spec
+func decodeSpecCached() func() ([]byte, error) {
+	data, err := decodeSpec()
+	return func() ([]byte, error) {
+		return data, err
+	}
+}
+
+// Constructs a synthetic filesystem for resolving external references when loading openapi specifications.
+func PathToRawSpec(pathToFile string) map[string]func() ([]byte, error) {
+	res := make(map[string]func() ([]byte, error))
+	if len(pathToFile) > 0 {
+		res[pathToFile] = rawSpec
+	}
+
+	return res
+}
+
+// GetSpec returns the OpenAPI specification corresponding to the generated
+// code in this file. External references in the spec are resolved through
+// PathToRawSpec; externally-referenced files must be embedded in their
+// corresponding Go packages (via the import-mapping feature). URL-based
+// external refs are not supported.
+func GetSpec() (swagger *openapi3.T, err error) {
+	resolvePath := PathToRawSpec("")
+
+	loader := openapi3.NewLoader()
+	loader.IsExternalRefsAllowed = true
+	loader.ReadFromURIFunc = func(loader *openapi3.Loader, url *url.URL) ([]byte, error) {
+		pathToFile := url.String()
+		pathToFile = path.Clean(pathToFile)
+		getSpec, ok := resolvePath[pathToFile]
+		if !ok {
+			err1 := fmt.Errorf("path not found: %s", pathToFile)
+			return nil, err1
+		}
+		return getSpec()
+	}
+	var specData []byte
+	specData, err = rawSpec()
+	if err != nil {
+		return
+	}
+	swagger, err = loader.LoadFromData(specData)
+	if err != nil {
+		return
+	}
+	return
+}
+
+// GetSpecJSON returns the raw JSON bytes of the embedded OpenAPI
+// specification: decompressed but not unmarshaled. External references
+// are not resolved here; the bytes are the spec exactly as embedded by
+// codegen. The result is cached at package init time, so repeated calls
+// are cheap.
+func GetSpecJSON() ([]byte, error) {
+	return rawSpec()
+}
+
+// GetSwagger returns the OpenAPI specification corresponding to the
+// generated code in this file.
+//
+// Deprecated: GetSwagger predates kin-openapi renaming openapi3.Swagger
+// to openapi3.T. Use [GetSpec] instead. This wrapper is retained for
+// backwards compatibility.
+func GetSwagger() (*openapi3.T, error) {
+	return GetSpec()
 }
