@@ -1,0 +1,133 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Bounds on what is read of an answer, whoever sent it.
+const (
+	maxAnswer  = 64 << 20
+	maxProblem = 1 << 20
+	maxExcerpt = 200
+)
+
+// UnexpectedAnswer is an answer that no controller gives: of a proxy in between,
+// or of some other server.
+type UnexpectedAnswer struct {
+	URL         string
+	Status      int
+	ContentType string
+	// Excerpt is how its body begins.
+	Excerpt string
+	// Err says what is wrong with it, nil where only its form is.
+	Err error
+}
+
+// Error names the URL, the status and how the body begins.
+func (e *UnexpectedAnswer) Error() string {
+	text := fmt.Sprintf("%s answered %d %s", e.URL, e.Status, http.StatusText(e.Status))
+	if e.Err != nil {
+		return text + ": " + e.Err.Error()
+	}
+	if e.ContentType != "" {
+		text += " with " + e.ContentType
+	}
+	if e.Excerpt != "" {
+		text += fmt.Sprintf(" that begins %q", e.Excerpt)
+	}
+	return text + ", which is no answer of a controller; is the URL right, or is something in between?"
+}
+
+// Unwrap is what is wrong with it.
+func (e *UnexpectedAnswer) Unwrap() error { return e.Err }
+
+// ProblemOf is the error that an answer tells of, whatever its status: an
+// *api.Problem, or an *UnexpectedAnswer where it is none. It reads a bounded
+// part of the body and closes it.
+func ProblemOf(resp *http.Response) error {
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
+	unexpected := describe(resp)
+	if err != nil {
+		unexpected.Err = fmt.Errorf("reading the answer: %w", err)
+		return unexpected
+	}
+	if unexpected.ContentType == "application/problem+json" {
+		var p api.Problem
+		if json.Unmarshal(body, &p) == nil && p.Title != "" {
+			p.Status = resp.StatusCode
+			return &p
+		}
+	}
+	unexpected.Excerpt = strings.TrimSpace(string(body[:min(len(body), maxExcerpt)]))
+	return unexpected
+}
+
+// Read takes what a call of the generated client returned and decodes its JSON:
+//
+//	node, err := client.Read[api.Node](c.GetNode(ctx, id))
+//
+// Any status that is not 2xx is an error, as of ProblemOf. It closes the body.
+func Read[T any](resp *http.Response, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode/100 != 2 {
+		return nil, ProblemOf(resp)
+	}
+	defer resp.Body.Close()
+	unexpected := describe(resp)
+	if unexpected.ContentType != "application/json" {
+		return nil, ProblemOf(resp)
+	}
+	v := new(T)
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(v); err != nil {
+		unexpected.Err = fmt.Errorf("reading the answer: %w", err)
+		return nil, unexpected
+	}
+	return v, nil
+}
+
+// Done takes what a call returned whose answer has no content.
+func Done(resp *http.Response, err error) error {
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return ProblemOf(resp)
+	}
+	return resp.Body.Close()
+}
+
+// Status is the HTTP status behind an error of this package, 0 where no answer
+// came.
+func Status(err error) int {
+	var (
+		problem    *api.Problem
+		unexpected *UnexpectedAnswer
+	)
+	switch {
+	case errors.As(err, &problem):
+		return problem.Status
+	case errors.As(err, &unexpected):
+		return unexpected.Status
+	}
+	return 0
+}
+
+func describe(resp *http.Response) *UnexpectedAnswer {
+	u := &UnexpectedAnswer{Status: resp.StatusCode}
+	u.ContentType, _, _ = mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	if resp.Request != nil {
+		u.URL = resp.Request.URL.Redacted()
+	}
+	return u
+}

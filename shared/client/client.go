@@ -1,0 +1,120 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+// Options say which controller to talk to and as whom.
+type Options struct {
+	// BaseURL is https://host[:port], without a path. The server's certificate must
+	// be for this host. Ignored where UnixSocket is set.
+	BaseURL string
+	// RootPEM is the controller's root CA: one certificate, the only one trusted.
+	// The system's roots never count.
+	RootPEM []byte
+	// Pin is sha256:<hex> of the root's DER; "" does not compare it.
+	Pin string
+	// Token is an API token sent as bearer, "" for none.
+	Token string
+	// Certificate is asked for the client certificate at every handshake, so a
+	// renewed one is used by the next connection; nil for none.
+	Certificate func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
+	// Timeout is for a whole request with its body; 0 leaves it to the context,
+	// which suits long polls and uploads.
+	Timeout time.Duration
+	// UnixSocket is the path of the controller's local socket. It is spoken to in
+	// plain HTTP, for the file system says who may open it.
+	UnixSocket string
+}
+
+// Controller is one controller: the generated calls, over a transport that
+// trusts the pinned root alone, knows no proxy and follows no redirect. It
+// speaks HTTP/1.1: a parked poll is cheaper there for the controller. Errors
+// name the URL and what to do; see Read and ProblemOf for answers.
+type Controller struct {
+	*Client
+	http *http.Client
+}
+
+// How long one attempt to connect and to agree on TLS may each take.
+const connectTimeout = 10 * time.Second
+
+// New checks the options; it does not connect.
+func New(o Options) (*Controller, error) {
+	transport := &http.Transport{
+		Proxy:               nil,
+		DialContext:         (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		TLSHandshakeTimeout: connectTimeout,
+		IdleConnTimeout:     90 * time.Second,
+		MaxIdleConnsPerHost: 2,
+	}
+	base, where := o.BaseURL, o.BaseURL
+	if o.UnixSocket != "" {
+		base, where = "http://controller", "the controller's socket "+o.UnixSocket
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: connectTimeout}).DialContext(ctx, "unix", o.UnixSocket)
+		}
+	} else {
+		if err := checkURL(o.BaseURL); err != nil {
+			return nil, err
+		}
+		trust, err := trustOnly(o.RootPEM, o.Pin)
+		if err != nil {
+			return nil, err
+		}
+		trust.GetClientCertificate = o.Certificate
+		transport.TLSClientConfig = trust
+	}
+	c := &Controller{http: &http.Client{
+		Transport:     &explaining{next: transport, where: where},
+		Timeout:       o.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+	editors := []ClientOption{WithHTTPClient(bare{c.http}), WithRequestEditorFn(userAgent)}
+	if o.Token != "" {
+		editors = append(editors, WithRequestEditorFn(Bearer(o.Token)))
+	}
+	var err error
+	c.Client, err = NewClient(base, editors...)
+	return c, err
+}
+
+// CloseIdle closes connections that carry no request, so that the next request
+// makes a new one: after a renewal, with the new certificate.
+func (c *Controller) CloseIdle() { c.http.CloseIdleConnections() }
+
+// Bearer sends a token with one request, in the place of Options.Token.
+func Bearer(token string) RequestEditorFn {
+	return func(_ context.Context, r *http.Request) error {
+		r.Header.Set("Authorization", "Bearer "+token)
+		return nil
+	}
+}
+
+func userAgent(_ context.Context, r *http.Request) error {
+	r.Header.Set("User-Agent", "nodehitch/"+version.Version)
+	return nil
+}
+
+func checkURL(base string) error {
+	u, err := url.Parse(base)
+	switch {
+	case err != nil:
+		return fmt.Errorf("controller URL: not a URL; expected https://host:port")
+	case u.Scheme != "https":
+		return fmt.Errorf("controller URL: found scheme %q; only https is spoken, expected https://host:port", u.Scheme)
+	case u.Hostname() == "":
+		return fmt.Errorf("controller URL: names no host; expected https://host:port")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Path != "" && u.Path != "/"):
+		return fmt.Errorf("controller URL of %s: expected https://host:port and nothing else", u.Host)
+	}
+	return nil
+}

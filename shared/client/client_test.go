@@ -1,0 +1,233 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// controller is a TLS server with a chain root, intermediate, leaf for names.
+type controller struct {
+	*httptest.Server
+	root authority
+}
+
+func serve(t *testing.T, handler http.HandlerFunc, change func(*tls.Config), names ...string) controller {
+	t.Helper()
+	if len(names) == 0 {
+		names = []string{"127.0.0.1"}
+	}
+	root := newRoot(t, "root")
+	s := httptest.NewUnstartedServer(handler)
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{root.intermediate(t).server(t, time.Now().Add(time.Hour), names...)}}
+	if change != nil {
+		change(s.TLS)
+	}
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = quiet
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return controller{s, root}
+}
+
+func (c controller) options() client.Options {
+	return client.Options{BaseURL: c.URL, RootPEM: c.root.pem(), Pin: client.Pin(c.root.cert)}
+}
+
+func dial(t *testing.T, o client.Options) *client.Controller {
+	t.Helper()
+	c, err := client.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdle)
+	return c
+}
+
+func answerToken(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json; charset=UTF-8")
+	_, _ = w.Write([]byte(`{"token":"` + r.Proto + ` ` + r.Header.Get("Authorization") + `"}`))
+}
+
+const instance = "0b1a5c2e-0000-4000-8000-000000000001"
+
+func TestSpeaksToTheController(t *testing.T) {
+	server := serve(t, answerToken, nil)
+	o := server.options()
+	o.Token = "id.secret"
+	got, err := client.Read[api.JoinToken](dial(t, o).GetJoinToken(t.Context(), instance))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "HTTP/1.1 Bearer id.secret"; got.Token != want {
+		t.Errorf("got %q, want %q", got.Token, want)
+	}
+	got, err = client.Read[api.JoinToken](dial(t, o).GetJoinToken(t.Context(), instance, client.Bearer("other")))
+	if err != nil || !strings.HasSuffix(got.Token, "other") {
+		t.Errorf("got %+v, %v; want the token of the request", got, err)
+	}
+}
+
+// A proxy in the environment would see the names of controllers, and break the
+// chain where it intercepts.
+func TestNoProxyFromTheEnvironment(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+	server := serve(t, answerToken, nil, "localhost")
+	o := server.options()
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	o.BaseURL = "https://localhost:" + port
+	if _, err := client.Read[api.JoinToken](dial(t, o).GetJoinToken(t.Context(), instance)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTrustsTheRootAlone(t *testing.T) {
+	stranger := newRoot(t, "root")
+	tests := map[string]struct {
+		server controller
+		change func(*client.Options)
+		want   string
+	}{
+		"signed by another root of the same name": {
+			server: serve(t, answerToken, nil),
+			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.pem(), client.Pin(stranger.cert) },
+			want:   "not the controller whose root is pinned",
+		},
+		"for another name": {
+			server: serve(t, answerToken, nil, "controller.example"),
+			want:   "use a name that the controller's certificate has",
+		},
+		"expired": {
+			server: serve(t, answerToken, func(c *tls.Config) {
+				c.Certificates[0] = stranger.server(t, time.Now().Add(-time.Minute), "127.0.0.1")
+			}),
+			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.pem(), client.Pin(stranger.cert) },
+			want:   "check the clocks",
+		},
+		"TLS 1.2": {
+			server: serve(t, answerToken, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }),
+			want:   "protocol version",
+		},
+		"a client certificate wanted": {
+			server: serve(t, answerToken, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }),
+			want:   "the controller refused the handshake",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := test.server.options()
+			if test.change != nil {
+				test.change(&o)
+			}
+			_, err := client.Read[api.JoinToken](dial(t, o).GetJoinToken(t.Context(), instance))
+			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), o.BaseURL+": ") {
+				t.Errorf("got %v, want %s and %q", err, o.BaseURL, test.want)
+			}
+		})
+	}
+}
+
+func TestOptionsThatCannotBeRight(t *testing.T) {
+	root, other := newRoot(t, "root"), newRoot(t, "other")
+	leaf := root.server(t, time.Now().Add(time.Hour), "a")
+	good := client.Options{BaseURL: "https://controller:8443", RootPEM: root.pem(), Pin: client.Pin(root.cert)}
+	tests := map[string]struct {
+		change func(*client.Options)
+		want   string
+	}{
+		"plain http":         {func(o *client.Options) { o.BaseURL = "http://controller:8443" }, "only https"},
+		"no host":            {func(o *client.Options) { o.BaseURL = "https://:8443" }, "names no host"},
+		"a path":             {func(o *client.Options) { o.BaseURL = "https://controller/x" }, "nothing else"},
+		"a password":         {func(o *client.Options) { o.BaseURL = "https://u:hunter2@controller" }, "nothing else"},
+		"no root":            {func(o *client.Options) { o.RootPEM = nil }, "none given"},
+		"no certificate":     {func(o *client.Options) { o.RootPEM = []byte("x") }, "not a PEM certificate"},
+		"two certificates":   {func(o *client.Options) { o.RootPEM = append(root.pem(), other.pem()...) }, "expected the root alone"},
+		"no CA":              {func(o *client.Options) { o.RootPEM = encode(leaf.Certificate[0]) }, "is no CA"},
+		"a pin of another":   {func(o *client.Options) { o.Pin = client.Pin(other.cert) }, "belongs to another controller"},
+		"no pin but a guess": {func(o *client.Options) { o.Pin = "SHA256:00" }, "expected sha256:"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := good
+			test.change(&o)
+			_, err := client.New(o)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	if _, err := client.New(good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClientCertificateOfTheMoment(t *testing.T) {
+	issuer := newRoot(t, "nodes")
+	var serial string
+	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		serial = r.TLS.PeerCertificates[0].SerialNumber.String()
+		w.WriteHeader(http.StatusNoContent)
+	}, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert })
+	current := issuer.server(t, time.Now().Add(time.Hour), "node")
+	o := server.options()
+	o.Certificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &current, nil }
+	c := dial(t, o)
+	for range 2 {
+		if err := client.Done(c.PutNodeStatus(t.Context(), api.NodeStatus{})); err != nil {
+			t.Fatal(err)
+		}
+		leaf, _ := x509.ParseCertificate(current.Certificate[0])
+		if serial != leaf.SerialNumber.String() {
+			t.Errorf("got serial %s, want %s", serial, leaf.SerialNumber)
+		}
+		current = issuer.server(t, time.Now().Add(time.Hour), "node")
+		c.CloseIdle()
+	}
+}
+
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &http.Server{Handler: http.HandlerFunc(answerToken), ReadHeaderTimeout: time.Minute}
+	go func() { _ = s.Serve(listener) }()
+	t.Cleanup(func() { _ = s.Close() })
+	if _, err := client.Read[api.JoinToken](dial(t, client.Options{UnixSocket: path}).GetJoinToken(t.Context(), instance)); err != nil {
+		t.Error(err)
+	}
+	_, err = client.Read[api.JoinToken](dial(t, client.Options{UnixSocket: path + "x"}).GetJoinToken(t.Context(), instance))
+	if err == nil || !strings.Contains(err.Error(), path+"x") || !strings.Contains(err.Error(), "is the controller running on this machine?") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	server := serve(t, answerToken, nil)
+	server.Close()
+	_, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(t.Context(), instance))
+	var unreachable *client.Unreachable
+	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "is the controller running?") || client.Status(err) != 0 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCancelledByTheCaller(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	server := serve(t, func(_ http.ResponseWriter, r *http.Request) { cancel(); <-r.Context().Done() }, nil)
+	if _, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(ctx, instance)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
