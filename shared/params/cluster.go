@@ -1,0 +1,145 @@
+package params
+
+import (
+	"net/netip"
+
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
+)
+
+// The defaults of the user guide.
+var (
+	defaultPodCIDR     = netip.MustParsePrefix("192.168.0.0/16")
+	defaultClusterCIDR = netip.MustParsePrefix("10.96.0.0/12")
+)
+
+func (o *object) cluster() *Cluster {
+	c := &Cluster{
+		ScriptPath:     text(o, keyScriptPath, required, grammar.PackagePath),
+		VIMName:        text(o, "vim_name", optional, grammar.Label),
+		HelmScriptPath: text(o, keyHelmScriptPath, optional, grammar.PackagePath),
+	}
+	c.Master = o.object(keyMaster, required).masterNode()
+	c.Worker = o.object(keyWorker, required).workerNode()
+	c.Proxy = o.object(keyProxy, optional).proxy()
+	c.StorageServer = o.object(keyStorage, optional).storageServer()
+	for _, pv := range o.objects(keyPVs, optional) {
+		c.PersistentVolumes = append(c.PersistentVolumes, pv.pvRegistration())
+	}
+	for _, conn := range o.objects(keyRegistries, optional) {
+		c.Registries = append(c.Registries, conn.registryConnection())
+	}
+	o.close()
+	o.crossCheck(c)
+	return c
+}
+
+func (o *object) clusterNode() Node {
+	n := Node{
+		AspectID:  text(o, keyAspectID, optional, grammar.ResourceName),
+		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
+		NICCPName: text(o, keyNICCP, optional, grammar.ResourceName),
+		Username:  text(o, keyUsername, optional, grammar.UserName),
+		Password:  o.secret(keyPassword),
+	}
+	if n.NICCPName == "" {
+		n.NICCPName = n.SSHCPName
+	}
+	return n
+}
+
+func (o *object) masterNode() MasterNode {
+	m := MasterNode{
+		Node:           o.clusterNode(),
+		PodCIDR:        o.cidr(keyPodCIDR, defaultPodCIDR),
+		ClusterCIDR:    o.cidr(keyClusterCIDR, defaultClusterCIDR),
+		ClusterCPName:  text(o, "cluster_cp_name", required, grammar.ResourceName),
+		ClusterFIPName: text(o, "cluster_fip_name", optional, grammar.ResourceName),
+	}
+	if m.PodCIDR.Overlaps(m.ClusterCIDR) {
+		o.warnOverlap(m)
+	}
+	o.close()
+	return m
+}
+
+func (o *object) warnOverlap(m MasterNode) {
+	if o == nil {
+		return
+	}
+	o.r.warn(o.at, "has overlapping networks for pods (%s %s) and services (%s %s); some services will not be reachable",
+		keyPodCIDR, m.PodCIDR, keyClusterCIDR, m.ClusterCIDR)
+}
+
+func (o *object) workerNode() WorkerNode {
+	w := WorkerNode{Node: o.clusterNode()}
+	o.close()
+	return w
+}
+
+// cidr reads a network and masks it, with a warning where that changes it: the
+// PV specification's own sample has bits set in the host part.
+func (o *object) cidr(name string, absent netip.Prefix) netip.Prefix {
+	network := text(o, name, optional, grammar.CIDR)
+	if !network.IsValid() {
+		return absent
+	}
+	if masked := network.Masked(); masked != network {
+		o.r.warn(o.key(name), "%s has host bits set; taken as %s", network, masked)
+		return masked
+	}
+	return network
+}
+
+func (o *object) proxy() *Proxy {
+	if o == nil {
+		return nil
+	}
+	p := &Proxy{
+		HTTP:     NewSecret(text(o, "http_proxy", optional, grammar.Opaque)),
+		HTTPS:    NewSecret(text(o, "https_proxy", optional, grammar.Opaque)),
+		NoProxy:  text(o, "no_proxy", optional, grammar.Opaque),
+		NodeCIDR: o.cidr("k8s_node_cidr", netip.Prefix{}),
+	}
+	o.close()
+	return p
+}
+
+func (o *object) pvRegistration() PVRegistration {
+	pv := PVRegistration{
+		ManifestPath: text(o, keyManifestPath, required, grammar.PackagePath),
+		NFSServerCP:  text(o, keyNFSServerCP, required, grammar.ResourceName),
+	}
+	o.close()
+	return pv
+}
+
+func (o *object) registry() *Registry {
+	r := &Registry{
+		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
+		Username:  text(o, "ssh_username", optional, grammar.UserName),
+		Password:  o.secret("ssh_password"),
+		ImagePath: text(o, keyImagePath, optional, grammar.PackagePath),
+		Port:      o.port("port_no", 5000),
+		Proxy:     o.object(keyProxy, optional).proxy(),
+	}
+	if r.Username == "" {
+		r.Username = "ubuntu"
+	}
+	o.close()
+	return r
+}
+
+// port reads a TCP port, which may be a number or a string.
+func (o *object) port(name string, absent uint16) uint16 {
+	n, at := o.attribute(name, optional, jsontree.Number, jsontree.String)
+	if n == nil {
+		return absent
+	}
+	port, err := grammar.Port(n.Text)
+	if err != nil {
+		o.r.fault(at, "%v", err)
+		return absent
+	}
+	return port
+}

@@ -1,0 +1,39 @@
+package params
+
+// The attribute names that more than one file of this package says.
+const (
+	keyAdditionalParams = "additionalParams"
+	keyCluster          = "k8s_cluster_installation_param"
+	keyRegistry         = "private_registry_installation_param"
+
+	keyScriptPath      = "script_path"
+	keyHelmScriptPath  = "helm_installation_script_path"
+	keyMaster          = "master_node"
+	keyWorker          = "worker_node"
+	keyProxy           = "proxy"
+	keyStorage         = "storage_server"
+	keyPVs             = "pv_registration_params"
+	keyManifestPath    = "pv_manifest_file_path"
+	keyNFSServerCP     = "nfs_server_cp"
+	keyRegistries      = "private_registry_connection_info"
+	keyCertificatePath = "certificate_path"
+	keyImagePath       = "image_path"
+
+	keyAspectID = "aspect_id"
+	keySSHCP    = "ssh_cp_name"
+	keyNICCP    = "nic_cp_name"
+	keyUsername = "username"
+	keyPassword = "password"
+	keyServer   = "server"
+
+	keyVolumes   = "cinder_volume_setup_params"
+	keyResource  = "volume_resource_id"
+	keyMountTo   = "mount_to"
+	keyExports   = "nfs_server_setup_params"
+	keyExportDir = "export_dir"
+	keyExportTo  = "export_to"
+
+	keyPodCIDR     = "pod_cidr"
+	keyClusterCIDR = "cluster_cidr"
+	keyHosts       = "hosts_string"
+)

@@ -1,0 +1,134 @@
+package params
+
+import (
+	"net/netip"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Params are the additionalParams of one VNF: exactly one member is set.
+type Params struct {
+	// Cluster is the Kubernetes cluster VNF. PV, REG: k8s_cluster_installation_param.
+	Cluster *Cluster
+	// Registry is the private registry VNF. REG: private_registry_installation_param.
+	Registry *Registry
+}
+
+// Report is what validation found. Faults make the input unacceptable; warnings
+// never do. Pointers start at the root of the user's document.
+type Report struct {
+	Faults, Warnings fault.List
+	// Partial is what could be read in spite of the faults, nil where nothing
+	// could. What was refused is zero in it, and lists keep their length. It
+	// serves to look for further faults (Files, CheckFile), never to act on.
+	Partial *Params
+}
+
+// Cluster is a Kubernetes cluster VNF: masters, workers, and optionally a
+// storage server and connections to private registries.
+type Cluster struct {
+	// ScriptPath is the package path of the script that installs the base
+	// cluster. It is kept and checked to exist; the agents do not run it.
+	// 1. GUIDE: script_path.
+	ScriptPath string
+	// VIMName is the name that Tacker registers the cluster under as a VIM. Empty
+	// means the default kubernetes_vim_<vnfInstanceId>, which is not known here.
+	// 0..1. GUIDE: vim_name.
+	VIMName string
+	// Master and Worker are the two roles of cluster nodes. 1 each.
+	// GUIDE: master_node, worker_node.
+	Master MasterNode
+	Worker WorkerNode
+	// Proxy is how the nodes reach the internet, nil for directly. 0..1. GUIDE: proxy.
+	Proxy *Proxy
+	// StorageServer exports Cinder volumes over NFS; nil where there is none.
+	// 0..1. PV: storage_server.
+	StorageServer *StorageServer
+	// PersistentVolumes are the manifests to register, in the order given. Only
+	// with a StorageServer. 0..N. PV: pv_registration_params.
+	PersistentVolumes []PVRegistration
+	// Registries are the private registries that masters and workers connect to,
+	// no server twice. 0..N. REG: private_registry_connection_info.
+	Registries []RegistryConnection
+	// HelmScriptPath is the package path of the script that installs Helm, empty
+	// where there is none. Kept like ScriptPath. 0..1. Tacker's sample driver:
+	// helm_installation_script_path.
+	HelmScriptPath string
+}
+
+// Node is what master_node and worker_node have in common.
+type Node struct {
+	// AspectID is the name of the Heat group (scaling aspect) of the role's
+	// servers; empty means that its CPs stand in the top stack. 0..1. GUIDE: aspect_id.
+	AspectID string
+	// SSHCPName is the CP (Heat port resource) of the role's servers. It
+	// identifies the role: no other role has it. 1. GUIDE: ssh_cp_name.
+	SSHCPName string
+	// NICCPName is the CP that cluster traffic uses. Default: SSHCPName. GUIDE: nic_cp_name.
+	NICCPName string
+	// Username and Password are the VM's login, accepted for compatibility and
+	// kept; no agent needs them, so they may be absent. GUIDE: username, password.
+	Username string
+	Password Secret
+}
+
+// MasterNode is the role of control plane nodes. GUIDE: master_node.
+type MasterNode struct {
+	Node
+	// PodCIDR is the network of the pods, masked. Default 192.168.0.0/16.
+	// 0..1. GUIDE: pod_cidr.
+	PodCIDR netip.Prefix
+	// ClusterCIDR is the network of the services, masked. Default 10.96.0.0/12.
+	// 0..1. GUIDE: cluster_cidr.
+	ClusterCIDR netip.Prefix
+	// ClusterCPName is the CP whose address is the API server's: the master's own,
+	// or the virtual IP's port where there are several masters. 1. GUIDE: cluster_cp_name.
+	ClusterCPName string
+	// ClusterFIPName is the Heat resource of the cluster's floating IP, empty where
+	// there is none. 0..1. GUIDE: cluster_fip_name.
+	ClusterFIPName string
+}
+
+// WorkerNode is the role of worker nodes. GUIDE: worker_node.
+type WorkerNode struct {
+	Node
+}
+
+// Proxy is how a node reaches what is outside its network.
+type Proxy struct {
+	// HTTP and HTTPS are the proxies for either scheme, empty for none. They are
+	// opaque text without white space or control characters: the specifications'
+	// own value http://user1:password1@host1:port1 is no URL. Secrets, because
+	// they may hold a password. 0..1 each. GUIDE: http_proxy, https_proxy.
+	HTTP, HTTPS Secret
+	// NoProxy lists, separated by commas, what is reached directly; opaque like
+	// the proxies. 0..1. GUIDE: no_proxy.
+	NoProxy string
+	// NodeCIDR is the network of the nodes, masked; the zero Prefix where it is not
+	// given. It is reached directly too. 0..1. GUIDE: k8s_node_cidr.
+	NodeCIDR netip.Prefix
+}
+
+// Registry is a private registry VNF: one VM that runs the registry container.
+type Registry struct {
+	// SSHCPName is the CP (Heat port resource) of the registry's VM; it
+	// identifies the role. 1. REG: ssh_cp_name.
+	SSHCPName string
+	// Username is the login whose home directory holds the registry's data,
+	// /home/<Username>/registry. Default ubuntu. REG: ssh_username.
+	Username string
+	// Password is accepted and kept; no agent needs it. REG: ssh_password.
+	Password Secret
+	// ImagePath is the package path of the registry's image as `docker save` wrote
+	// it; empty means to pull it. 0..1. REG: image_path.
+	ImagePath string
+	// Port is the TCP port of the registry service, 1 to 65535. Default 5000.
+	// 0..1. REG: port_no.
+	Port uint16
+	// Proxy is how the VM reaches the internet, nil for directly. 0..1. Tacker's
+	// registry user guide: proxy.
+	Proxy *Proxy
+}
+
+// DataDirectory is the host directory of the registry's data. REG, `docker run -v`.
+func (r *Registry) DataDirectory() string { return "/home/" + r.Username + "/registry" }

@@ -1,0 +1,63 @@
+package params
+
+import (
+	"encoding/json"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
+)
+
+// Parse reads additionalParams and reports every fault and warning at once. at is
+// the place of raw in the document that the user sent, where all pointers start.
+// The Params are nil exactly where the Report has faults. raw is not kept: who
+// needs the unknown attributes again keeps the body.
+func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
+	r := &reading{}
+	if len(raw) == 0 {
+		r.fault(at, "is missing; expected an object with %s or %s", keyCluster, keyRegistry)
+		return nil, r.report(at, nil)
+	}
+	node, broken := jsontree.Parse(raw)
+	if broken != nil {
+		r.fault(at, "%s", broken.Message)
+		return nil, r.report(at, nil)
+	}
+	for _, f := range node.Duplicates(at) {
+		r.fault(fault.At(f.Pointer), "%s", f.Message)
+	}
+	p := r.params(node, at)
+	report := r.report(at, p)
+	if len(report.Faults) > 0 {
+		p = nil
+	}
+	return p, report
+}
+
+// params reads the value of additionalParams; nil where it is no object.
+func (r *reading) params(node *jsontree.Node, at fault.At) *Params {
+	if node.Kind != jsontree.Object {
+		r.wrongKind(at, node.Kind, required, jsontree.Object)
+		return nil
+	}
+	o := &object{r: r, at: at, node: node}
+	p := &Params{}
+	if c := o.object(keyCluster, optional); c != nil {
+		p.Cluster = c.cluster()
+	}
+	if reg := o.object(keyRegistry, optional); reg != nil {
+		p.Registry = reg.registry()
+	}
+	switch hasCluster, hasRegistry := node.Get(keyCluster) != nil, node.Get(keyRegistry) != nil; {
+	case hasCluster && hasRegistry:
+		r.fault(at, "has both %s and %s; a VNF is either a Kubernetes cluster or a private registry, leave one out", keyCluster, keyRegistry)
+	case !hasCluster && !hasRegistry:
+		r.fault(at, "has neither %s nor %s; give the one of this VNF", keyCluster, keyRegistry)
+	}
+	// Tacker's own, which name the script that fills in the Heat parameters.
+	text(o, "lcm-operation-user-data", optional, anything)
+	text(o, "lcm-operation-user-data-class", optional, anything)
+	o.close()
+	return p
+}
+
+func anything(s string) (string, error) { return s, nil }

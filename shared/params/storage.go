@@ -1,0 +1,156 @@
+package params
+
+import (
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+)
+
+func (o *object) storageServer() *StorageServer {
+	if o == nil {
+		return nil
+	}
+	s := &StorageServer{
+		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
+		NICCPName: text(o, keyNICCP, optional, grammar.ResourceName),
+		Username:  text(o, keyUsername, optional, grammar.UserName),
+		Password:  o.secret(keyPassword),
+	}
+	volumes, exports := o.objects(keyVolumes, required), o.objects(keyExports, required)
+	for _, v := range volumes {
+		s.Volumes = append(s.Volumes, v.volume())
+	}
+	for _, e := range exports {
+		s.Exports = append(s.Exports, e.export())
+	}
+	o.close()
+	o.checkVolumes(s.Volumes)
+	o.checkExports(s)
+	return s
+}
+
+func (o *object) volume() Volume {
+	v := Volume{
+		ResourceID: text(o, keyResource, required, grammar.ResourceName),
+		MountTo:    text(o, keyMountTo, required, grammar.MountPath),
+	}
+	o.close()
+	return v
+}
+
+func (o *object) export() Export {
+	client := text(o, keyExportTo, required, grammar.ExportClient)
+	e := Export{
+		Directory: text(o, keyExportDir, required, grammar.AbsolutePath),
+		To:        client.String(),
+	}
+	if network := client.Network; network.IsValid() {
+		if network != network.Masked() {
+			o.r.warn(o.key(keyExportTo), "%s has host bits set; taken as %s", network, network.Masked())
+		}
+		if network.Bits() == 0 {
+			o.r.warn(o.key(keyExportTo), "%s exports the directory to every address that can reach the VM", network)
+		}
+	}
+	o.close()
+	return e
+}
+
+// checkVolumes finds resources and directories given twice, and directories
+// inside others: which volume is mounted first would decide what is seen.
+func (o *object) checkVolumes(volumes []Volume) {
+	at := o.at.Key(keyVolumes)
+	resources, mounts := newFirsts(), newFirsts()
+	for i, v := range volumes {
+		if first, again := resources.seen(v.ResourceID, i); again {
+			o.r.fault(at.Index(i).Key(keyResource), "%q is mounted by element %d already; a volume is mounted once", v.ResourceID, first)
+		}
+		if first, again := mounts.seen(v.MountTo, i); again {
+			o.r.fault(at.Index(i).Key(keyMountTo), "%s is the directory of element %d already; each volume needs its own", v.MountTo, first)
+		}
+	}
+	for i, v := range volumes {
+		if outer, ok := mounts.above(v.MountTo); ok {
+			o.r.fault(at.Index(i).Key(keyMountTo), "%s lies inside %s, the directory of element %d; mount the volumes side by side",
+				v.MountTo, volumes[outer].MountTo, outer)
+		}
+	}
+}
+
+// checkExports wants each directory on a volume, sets which one it is, and finds
+// the same directory exported to the same client twice.
+func (o *object) checkExports(s *StorageServer) {
+	mounts, pairs := newFirsts(), newFirsts()
+	complete := len(s.Volumes) > 0
+	for i, v := range s.Volumes {
+		mounts.seen(v.MountTo, i)
+		complete = complete && v.MountTo != ""
+	}
+	for i := range s.Exports {
+		e, at := &s.Exports[i], o.at.Key(keyExports).Index(i)
+		if e.Directory == "" {
+			continue
+		}
+		volume, ok := mounts.at(e.Directory)
+		if ok {
+			e.MountTo = s.Volumes[volume].MountTo
+		} else if complete {
+			o.r.fault(at.Key(keyExportDir), "%s is on no volume; it has to be, or lie under, a %s: %s",
+				e.Directory, keyMountTo, mountList(s.Volumes))
+		}
+		if e.To == "" {
+			continue
+		}
+		if first, again := pairs.seen(e.Directory+" "+strings.ToLower(e.To), i); again {
+			o.r.fault(at, "exports %s to %s, as element %d does already; leave one out", e.Directory, e.To, first)
+		}
+	}
+}
+
+func mountList(volumes []Volume) string {
+	const most = 8
+	var names []string
+	for i, v := range volumes {
+		if i == most {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, v.MountTo)
+	}
+	return strings.Join(names, ", ")
+}
+
+// firsts remembers the element that said a text first.
+type firsts map[string]int
+
+func newFirsts() firsts { return make(firsts) }
+
+// seen says which element said the text before. The empty text, which stands
+// for an attribute that was refused, is never seen.
+func (f firsts) seen(text string, i int) (first int, again bool) {
+	if text == "" {
+		return 0, false
+	}
+	if first, again = f[text]; !again {
+		f[text] = i
+	}
+	return first, again
+}
+
+// above is the element whose clean path is the nearest parent of path.
+func (f firsts) above(path string) (int, bool) {
+	for cut := strings.LastIndexByte(path, '/'); cut > 0; cut = strings.LastIndexByte(path[:cut], '/') {
+		if i, ok := f[path[:cut]]; ok {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// at is the element whose clean path is path, or else its nearest parent.
+func (f firsts) at(path string) (int, bool) {
+	if i, ok := f[path]; ok {
+		return i, true
+	}
+	return f.above(path)
+}
