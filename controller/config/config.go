@@ -1,0 +1,138 @@
+// Package config is the controller's configuration: one YAML file, the
+// environment and command line flags, read strictly, with every fault reported
+// at once. A flag wins over the environment, that over the file, and that over
+// the default.
+package config
+
+import (
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+)
+
+// The values of Config.Attestation.
+const (
+	// AttestToken believes a server id that comes with the join token, for a
+	// server that the topology expects and that has no live identity.
+	AttestToken = "token"
+	// AttestNova asks Nova as well. It is not built yet.
+	AttestNova = "nova"
+)
+
+// CredentialName is the systemd credential that holds the seal key where
+// KeyFile is not set (LoadCredential= or LoadCredentialEncrypted= of the unit).
+const CredentialName = "nodehitch-seal-key"
+
+// Config is everything that can be set. The zero value is not usable; begin with
+// Default.
+type Config struct {
+	// Listen is the TCP address of the HTTPS API, host:port; no host is all of
+	// the machine's. Default ":8443". A socket `https` from systemd replaces it.
+	Listen string `json:"listen"`
+	// Names are the DNS names and IP addresses by which agents and clients reach
+	// the controller: they go into the serving certificate. Default: the machine's
+	// host name. localhost, 127.0.0.1 and ::1 are always added.
+	Names []string `json:"names"`
+	// AdvertiseURLs are the base URLs that user_data gives to agents, in order of
+	// preference. Default: https://<name>:<port of listen> for each of Names.
+	AdvertiseURLs []string `json:"advertiseURLs"`
+	// DataDirectory holds the store, the CA, and package files. Default
+	// "/var/lib/nodehitch/controller".
+	DataDirectory string `json:"dataDirectory"`
+	// Socket is the path of the unix socket on which root of this machine is an
+	// operator without a token; "" has none. Default "/run/nodehitch/controller.sock".
+	// A socket `api` from systemd replaces it.
+	Socket string `json:"socket"`
+	// MetricsListen is the TCP address of GET /metrics (plain HTTP); "" has none.
+	// Default "127.0.0.1:9090". A socket `metrics` from systemd replaces it.
+	MetricsListen string `json:"metricsListen"`
+	// KeyFile holds the key that seals secrets in the store. Keep a copy apart from
+	// the backup. Default: the systemd credential nodehitch-seal-key where the unit
+	// has one, else seal.key in DataDirectory, which is made at the first start.
+	KeyFile string `json:"keyFile"`
+	// AgentDirectory holds the agents that GET /v1/agent/{arch} serves, as
+	// nodehitch-agent-<GOARCH>. Default "/usr/share/nodehitch/agents".
+	AgentDirectory string `json:"agentDirectory"`
+	// Cadence is how often agents call and plan.
+	Cadence Cadence `json:"cadence"`
+	// MaxFileBytes is the largest package file that is taken, in bytes. Default
+	// 10737418240 (10 GiB).
+	MaxFileBytes int64 `json:"maxFileBytes"`
+	// Log is how the controller logs, on standard error.
+	Log Log `json:"log"`
+	// Attestation is how much of a server's claim to be itself is proven at
+	// enrolment: "token" or "nova". Default "token". "nova" is not built yet.
+	Attestation string `json:"attestation"`
+}
+
+// Cadence is the fleet's rhythm.
+type Cadence struct {
+	// PollSeconds is how long a long poll is held before it is answered with 304,
+	// in seconds, give or take 10 %; from 5 to 300. A node unheard of for three times
+	// as long is lost. Default 30.
+	PollSeconds int `json:"pollSeconds"`
+	// ConvergeSeconds is how often an agent plans again without being told, which
+	// is what corrects drift, in seconds; from 10 to 86400. Default 300.
+	ConvergeSeconds int `json:"convergeSeconds"`
+}
+
+// Log is the shape of the log.
+type Log struct {
+	// Format is "text" or "json". Default "text".
+	Format string `json:"format"`
+	// Level is the least that is logged: "debug", "info", "warn" or "error".
+	// Default "info".
+	Level string `json:"level"`
+}
+
+// Default is the configuration of an empty file.
+func Default() Config {
+	return Config{
+		Listen:         ":8443",
+		DataDirectory:  "/var/lib/nodehitch/controller",
+		Socket:         "/run/nodehitch/controller.sock",
+		MetricsListen:  "127.0.0.1:9090",
+		AgentDirectory: "/usr/share/nodehitch/agents",
+		Cadence:        Cadence{PollSeconds: 30, ConvergeSeconds: 300},
+		MaxFileBytes:   10 << 30,
+		Log:            Log{Format: "text", Level: "info"},
+		Attestation:    AttestToken,
+	}
+}
+
+// complete fills in the defaults that depend on the machine or on other fields.
+func (c *Config) complete(getenv func(string) string, hostname func() (string, error)) error {
+	if len(c.Names) == 0 {
+		name, err := hostname()
+		if err != nil {
+			return err
+		}
+		c.Names = []string{name}
+	}
+	if len(c.AdvertiseURLs) == 0 {
+		_, port, _ := net.SplitHostPort(c.Listen)
+		for _, name := range c.Names {
+			u := url.URL{Scheme: "https", Host: net.JoinHostPort(name, port)}
+			c.AdvertiseURLs = append(c.AdvertiseURLs, u.String())
+		}
+	}
+	if c.KeyFile == "" {
+		c.KeyFile = filepath.Join(c.DataDirectory, "seal.key")
+		if path, ok := credential(getenv); ok {
+			c.KeyFile = path
+		}
+	}
+	return nil
+}
+
+// credential is the path of the seal key among the unit's credentials.
+func credential(getenv func(string) string) (string, bool) {
+	dir := getenv("CREDENTIALS_DIRECTORY")
+	if dir == "" {
+		return "", false
+	}
+	path := filepath.Join(dir, CredentialName)
+	_, err := os.Stat(path)
+	return path, err == nil
+}

@@ -1,0 +1,173 @@
+package config_test
+
+import (
+	_ "embed"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/shared/strict"
+)
+
+//go:embed controller.yaml
+var example string
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "controller.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheExampleShowsEveryDefault(t *testing.T) {
+	// A setting is commented out with "#", prose begins with "# ".
+	uncommented := regexp.MustCompile(`(?m)^#(\S.*|  \S+:.*)$`).ReplaceAllString(example, "$1")
+	var got config.Config
+	if err := strict.Unmarshal([]byte(uncommented), &got); err != nil {
+		t.Fatalf("%v in\n%s", err, uncommented)
+	}
+	want := config.Default()
+	want.Names, want.AdvertiseURLs = []string{}, []string{}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	names(reflect.TypeFor[config.Config](), func(name string) {
+		if !strings.Contains(uncommented, "\n"+name+":") && !strings.Contains(uncommented, "\n  "+name+":") {
+			t.Errorf("%s is not in the example", name)
+		}
+	})
+	untouched, err := config.Load(config.Source{File: write(t, example)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, err := config.Load(config.Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(defaults, untouched); diff != "" {
+		t.Errorf("the example as it is changes something: %s", diff)
+	}
+}
+
+// names calls f with the name of every leaf.
+func names(t reflect.Type, f func(string)) {
+	for i := range t.NumField() {
+		if field := t.Field(i); field.Type.Kind() == reflect.Struct {
+			names(field.Type, f)
+		} else {
+			f(field.Tag.Get("json"))
+		}
+	}
+}
+
+func TestFlagsWinOverEnvironmentOverFileOverDefault(t *testing.T) {
+	got, err := config.Load(config.Source{
+		File:    write(t, "listen: ':1'\nsocket: /file.sock\nmetricsListen: ':4'\ncadence: {pollSeconds: 10}\n"),
+		Environ: []string{"NODEHITCH_CONTROLLER_LISTEN=:2", "NODEHITCH_CONTROLLER_SOCKET=/env.sock", "NODEHITCH_CONTROLLER_NAMES=a.example, 10.0.0.1", "HOME=/root"},
+		Flags:   map[string]string{"listen": ":3"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config.Default()
+	want.Listen, want.Socket, want.MetricsListen = ":3", "/env.sock", ":4"
+	want.Cadence.PollSeconds = 10
+	want.Names = []string{"a.example", "10.0.0.1"}
+	want.AdvertiseURLs = []string{"https://a.example:3", "https://10.0.0.1:3"}
+	want.KeyFile = "/var/lib/nodehitch/controller/seal.key"
+	if diff := cmp.Diff(want, got.Config); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEverySettingHasAFlagAndAVariable(t *testing.T) {
+	leaves := make(map[string]bool)
+	names(reflect.TypeFor[config.Config](), func(name string) { leaves[name] = true })
+	if len(config.Settings) != len(leaves) {
+		t.Errorf("%d settings for %d fields", len(config.Settings), len(leaves))
+	}
+	if v := config.Settings[0].Variable(); v != "NODEHITCH_CONTROLLER_LISTEN" {
+		t.Errorf("variable %s", v)
+	}
+}
+
+func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
+	path := write(t, "Listen: x\nmaxFileBytes: many\n")
+	_, err := config.Load(config.Source{File: path,
+		Environ: []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=soon", "NODEHITCH_CONTROLLER_ATTESTATION=nova", "NODEHITCH_CONTROLLER_METRICS_LISTEN=9090"},
+		Flags: map[string]string{"converge-seconds": "1", "log-level": "loud", "socket": "nodehitch.sock",
+			"names": "ok,under_score", "advertise-urls": "http://a"},
+	})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{
+		path + ":/Listen: is not known here; did you mean listen?",
+		path + ":/maxFileBytes: found a string",
+		"NODEHITCH_CONTROLLER_POLL_SECONDS: expected an integer",
+		"/attestation: nova is not built yet",
+		`/metricsListen: is "9090"; expected host:port`,
+		"/cadence/convergeSeconds: is 1; expected 10 to 86400",
+		`/log/level: is "loud"`,
+		`/socket: is "nodehitch.sock"; expected an absolute path`,
+		`/names/1: is "under_score"`,
+		`/advertiseURLs/0: is "http://a"`,
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in:\n%v", want, err)
+		}
+	}
+	if n := strings.Count(err.Error(), "\n"); n != 10 {
+		t.Errorf("%d faults, expected 10:\n%v", n, err)
+	}
+}
+
+func TestAMissingFileIsNamed(t *testing.T) {
+	_, err := config.Load(config.Source{File: "/nonexistent/controller.yaml"})
+	if err == nil || !strings.Contains(err.Error(), "/nonexistent/controller.yaml: cannot be read") {
+		t.Error(err)
+	}
+}
+
+func TestAVariableThatSetsNothingIsAWarning(t *testing.T) {
+	got, err := config.Load(config.Source{Environ: []string{"NODEHITCH_CONTROLLER_LISTN=:1"}})
+	if err != nil || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "LISTN") {
+		t.Error(got.Warnings, err)
+	}
+}
+
+func TestTheKeyIsASystemdCredentialWhereThereIsOne(t *testing.T) {
+	dir := t.TempDir()
+	environ := []string{"CREDENTIALS_DIRECTORY=" + dir}
+	for name, test := range map[string]struct {
+		make bool
+		flag string
+		want string
+	}{
+		"none": {want: "/var/lib/nodehitch/controller/seal.key"},
+		"one":  {make: true, want: filepath.Join(dir, "nodehitch-seal-key")},
+		"set":  {make: true, flag: "/k", want: "/k"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			key := filepath.Join(dir, "nodehitch-seal-key")
+			os.Remove(key)
+			if test.make {
+				if err := os.WriteFile(key, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := config.Load(config.Source{Environ: environ, Flags: map[string]string{"key-file": test.flag}})
+			if err != nil || got.KeyFile != test.want {
+				t.Errorf("got %s, %v; want %s", got.KeyFile, err, test.want)
+			}
+		})
+	}
+}

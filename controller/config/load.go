@@ -1,0 +1,108 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/strict"
+)
+
+var errNotAnInteger = errors.New("expected an integer")
+
+// Source is where a configuration comes from.
+type Source struct {
+	// File is the path of the YAML file; "" reads none.
+	File string
+	// Flags are the values of the flags that were given, by Setting.Flag.
+	Flags map[string]string
+	// Environ is the environment, as of os.Environ.
+	Environ []string
+}
+
+// Loaded is a valid configuration, and what the user should hear about it.
+type Loaded struct {
+	Config
+	// Warnings are things that are probably not meant.
+	Warnings []string
+}
+
+// Load reads, completes and validates the configuration. Its error names the
+// place of every fault of file, environment and flags, one on each line: a JSON
+// pointer into the file, the variable's name, or the flag's.
+func Load(from Source) (Loaded, error) {
+	out := Loaded{Config: Default()}
+	var faults fault.List
+	if from.File != "" {
+		faults = append(faults, readFile(from.File, &out.Config)...)
+	}
+	getenv := environment(from.Environ)
+	for _, s := range Settings {
+		if value := getenv(s.Variable()); value != "" {
+			faults = append(faults, apply(s, &out.Config, value, s.Variable())...)
+		}
+		if value, given := from.Flags[s.Flag]; given {
+			faults = append(faults, apply(s, &out.Config, value, "--"+s.Flag)...)
+		}
+	}
+	out.Warnings = unknownVariables(from.Environ)
+	faults = append(faults, out.validate()...)
+	if err := faults.Err(); err != nil {
+		return Loaded{}, fmt.Errorf("the configuration is not valid:\n%w", err)
+	}
+	if err := out.complete(getenv, os.Hostname); err != nil {
+		return Loaded{}, fmt.Errorf("finding the default of names, the machine's host name: %w; set names", err)
+	}
+	return out, nil
+}
+
+// readFile puts what the file says over the defaults.
+func readFile(path string, c *Config) fault.List {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return fault.List{{Pointer: path, Message: fmt.Sprintf("cannot be read: %v", err)}}
+	}
+	err = strict.Unmarshal(data, c)
+	var faults fault.List
+	if err == nil || errors.As(err, &faults) {
+		for i := range faults {
+			faults[i].Pointer = path + ":" + faults[i].Pointer
+		}
+		return faults
+	}
+	return fault.List{{Pointer: path, Message: err.Error()}}
+}
+
+func apply(s Setting, c *Config, value, place string) fault.List {
+	if err := s.set(c, value); err != nil {
+		return fault.List{{Pointer: place, Message: err.Error()}}
+	}
+	return nil
+}
+
+func environment(environ []string) func(string) string {
+	values := make(map[string]string, len(environ))
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		values[name] = value
+	}
+	return func(name string) string { return values[name] }
+}
+
+// unknownVariables only warns: a Kubernetes service called nodehitch-controller
+// puts variables with this prefix into every container.
+func unknownVariables(environ []string) []string {
+	var warnings []string
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		known := slices.ContainsFunc(Settings, func(s Setting) bool { return s.Variable() == name })
+		if strings.HasPrefix(name, EnvironmentPrefix) && !known {
+			warnings = append(warnings, "the environment variable "+name+" sets nothing")
+		}
+	}
+	slices.Sort(warnings)
+	return warnings
+}

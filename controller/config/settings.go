@@ -1,0 +1,72 @@
+package config
+
+import (
+	"strconv"
+	"strings"
+)
+
+// EnvironmentPrefix starts the names of the environment variables.
+const EnvironmentPrefix = "NODEHITCH_CONTROLLER_"
+
+// Setting is one value of the configuration as flag and environment variable.
+type Setting struct {
+	// Flag is the flag's name, without dashes.
+	Flag string
+	// Usage is one line for --help. Lists are separated by commas.
+	Usage string
+	// set puts the text into a Config; its error says what was expected.
+	set func(c *Config, text string) error
+}
+
+// Variable is the setting's environment variable.
+func (s Setting) Variable() string {
+	return EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+}
+
+// Settings is every setting that a flag or the environment can give: all of them.
+var Settings = []Setting{
+	{"listen", "TCP address of the HTTPS API", text(func(c *Config) *string { return &c.Listen })},
+	{"names", "DNS names and IP addresses of the serving certificate", list(func(c *Config) *[]string { return &c.Names })},
+	{"advertise-urls", "base URLs that agents are given", list(func(c *Config) *[]string { return &c.AdvertiseURLs })},
+	{"data-directory", "directory of store, CA and package files", text(func(c *Config) *string { return &c.DataDirectory })},
+	{"socket", "unix socket for root of this machine", text(func(c *Config) *string { return &c.Socket })},
+	{"metrics-listen", "TCP address of /metrics", text(func(c *Config) *string { return &c.MetricsListen })},
+	{"key-file", "file with the key that seals secrets", text(func(c *Config) *string { return &c.KeyFile })},
+	{"agent-directory", "directory of nodehitch-agent-<arch>", text(func(c *Config) *string { return &c.AgentDirectory })},
+	{"poll-seconds", "how long a long poll is held", integer(func(c *Config, n int64) { c.Cadence.PollSeconds = int(n) })},
+	{"converge-seconds", "how often agents plan again", integer(func(c *Config, n int64) { c.Cadence.ConvergeSeconds = int(n) })},
+	{"max-file-bytes", "largest package file", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
+	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
+	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},
+	{"attestation", "token or nova", text(func(c *Config) *string { return &c.Attestation })},
+}
+
+func text(field func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, value string) error {
+		*field(c) = value
+		return nil
+	}
+}
+
+func list(field func(*Config) *[]string) func(*Config, string) error {
+	return func(c *Config, value string) error {
+		*field(c) = nil
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				*field(c) = append(*field(c), item)
+			}
+		}
+		return nil
+	}
+}
+
+func integer(put func(*Config, int64)) func(*Config, string) error {
+	return func(c *Config, value string) error {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return errNotAnInteger
+		}
+		put(c, n)
+		return nil
+	}
+}

@@ -1,0 +1,96 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+var dnsName = regexp.MustCompile(`^(\*\.)?([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+
+// validate is every fault of the values, wherever they came from; the place is
+// the pointer of the field.
+func (c *Config) validate() fault.List {
+	var v validation
+	v.address(c.Listen, "/listen", false)
+	v.address(c.MetricsListen, "/metricsListen", true)
+	for i, name := range c.Names {
+		v.name(name, fault.Root.Key("names").Index(i))
+	}
+	for i, u := range c.AdvertiseURLs {
+		v.url(u, fault.Root.Key("advertiseURLs").Index(i))
+	}
+	v.path(c.DataDirectory, "/dataDirectory", false)
+	v.path(c.Socket, "/socket", true)
+	v.path(c.KeyFile, "/keyFile", true)
+	v.path(c.AgentDirectory, "/agentDirectory", false)
+	v.between(int64(c.Cadence.PollSeconds), 5, 300, "/cadence/pollSeconds")
+	v.between(int64(c.Cadence.ConvergeSeconds), 10, 86400, "/cadence/convergeSeconds")
+	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
+	v.oneOf(c.Log.Format, "/log/format", "text", "json")
+	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")
+	v.oneOf(c.Attestation, "/attestation", AttestToken, AttestNova)
+	if c.Attestation == AttestNova {
+		v.fault("/attestation", "nova is not built yet: the controller does not talk to OpenStack; set it to token, which believes "+
+			"the server id of whoever holds the join token, for servers that the topology expects")
+	}
+	return v.faults
+}
+
+type validation struct{ faults fault.List }
+
+func (v *validation) fault(at fault.At, format string, args ...any) {
+	v.faults = append(v.faults, at.Fault(fmt.Sprintf(format, args...)))
+}
+
+func (v *validation) address(value string, at fault.At, optional bool) {
+	if value == "" && optional {
+		return
+	}
+	_, port, err := net.SplitHostPort(value)
+	if n, numeric := strconv.ParseUint(port, 10, 16); err != nil || numeric != nil || (n == 0 && port != "0") {
+		v.fault(at, "is %q; expected host:port or :port with a port up to 65535", value)
+	}
+}
+
+func (v *validation) name(value string, at fault.At) {
+	if _, err := netip.ParseAddr(value); err != nil && (len(value) > 253 || !dnsName.MatchString(value)) {
+		v.fault(at, "is %q; expected a DNS name or an IP address", value)
+	}
+}
+
+func (v *validation) url(value string, at fault.At) {
+	u, err := url.Parse(value)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		v.fault(at, "is %q; expected a URL such as https://controller.example:8443", value)
+	}
+}
+
+func (v *validation) path(value string, at fault.At, optional bool) {
+	if value == "" && optional {
+		return
+	}
+	if !filepath.IsAbs(value) || filepath.Clean(value) != strings.TrimSuffix(value, "/") {
+		v.fault(at, "is %q; expected an absolute path without . and ..", value)
+	}
+}
+
+func (v *validation) between(value, low, high int64, at fault.At) {
+	if value < low || value > high {
+		v.fault(at, "is %d; expected %d to %d", value, low, high)
+	}
+}
+
+func (v *validation) oneOf(value string, at fault.At, allowed ...string) {
+	if !slices.Contains(allowed, value) {
+		v.fault(at, "is %q; expected %s", value, strings.Join(allowed, " or "))
+	}
+}
