@@ -18,7 +18,9 @@ type Step interface {
 	Condition() string
 	// Plan compares the machine with what is desired and returns the actions that
 	// would close the gap. It only reads. Errors: *Waiting, *Terminal, or any other
-	// error, which is reported as Internal and tried again.
+	// error, which is reported as Internal and tried again. Several may be joined
+	// (errors.Join). Actions returned together with a *Waiting or a *Terminal are
+	// those that can be done all the same, for example for the other volumes.
 	Plan(ctx context.Context, desired *api.NodeConfig) (Plan, error)
 }
 
@@ -39,6 +41,10 @@ type Plan struct {
 type Action struct {
 	// Summary is one line for people, such as "mount /dev/… at /volume".
 	Summary string
+	// Group is what the action works on, such as a volume id. Actions of one group
+	// depend on one another: after a failure the rest of its group is left out,
+	// and the other groups go on.
+	Group string
 	// Do makes the change. Errors as those of Plan.
 	Do func(ctx context.Context) error
 }

@@ -40,6 +40,7 @@ const (
 	ReasonConverging      Reason = "Converging"
 	ReasonInternal        Reason = "Internal"
 	ReasonRemoved         Reason = "Removed"
+	ReasonUnconfirmed     Reason = "Unconfirmed"
 
 	ReasonNotEnrolled        Reason = "NotEnrolled"
 	ReasonNotReported        Reason = "NotReported"
@@ -81,6 +82,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonConverging:      {"the agent is at work", ""},
 	ReasonInternal:        {"an unexpected error", "read the message; the agent tries again"},
 	ReasonRemoved:         {"an empty section: what the agent owned of it is removed", ""},
+	ReasonUnconfirmed:     {"the section changes more than this node, and the controller has not confirmed it since the agent has been connected", "look why the controller cannot be reached (`nodehitch-agent status`)"},
 
 	ReasonNotEnrolled:        {"the server is in the topology and its agent has not enrolled", "look at the VM's console and at /var/log/cloud-init-output.log"},
 	ReasonNotReported:        {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},

@@ -1,0 +1,204 @@
+package converge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// ClusterScoped is what a step says of itself when its actions change more than
+// this node. They are done only under a document that the controller confirmed
+// on the present connection (Options.Confirmed), never from a stored one.
+type ClusterScoped interface{ ClusterScoped() }
+
+// Engine runs steps in the order in which they were given.
+type Engine struct {
+	steps []Step
+	// Now is the clock of transition times.
+	Now func() time.Time
+	// Log gets what is of no use in a condition, such as the stack of a panic.
+	Log *slog.Logger
+}
+
+// New is an engine of these steps. Two steps for one condition are a programming
+// error and panic.
+func New(steps ...Step) *Engine {
+	seen := map[string]bool{api.ConditionReady: true}
+	for _, s := range steps {
+		if seen[s.Condition()] {
+			panic("converge: two steps report the condition " + s.Condition())
+		}
+		seen[s.Condition()] = true
+	}
+	return &Engine{steps: steps, Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+}
+
+// Options of one pass.
+type Options struct {
+	// DryRun plans and does nothing.
+	DryRun bool
+	// Confirmed says that the controller gave or confirmed the document on the
+	// present connection.
+	Confirmed bool
+	// Previous are the conditions of the pass before; one whose status is the same
+	// keeps its lastTransitionTime.
+	Previous []api.Condition
+	// Observe is told of every action before and after it is done; may be nil.
+	Observe func(Event)
+	// Grace is how long an action under way may go on once ctx is done; a mkfs
+	// that is cut off leaves a disk that has to be made again. 0 = as long as it takes.
+	Grace time.Duration
+}
+
+// Event is an action that starts, or that has Finished.
+type Event struct {
+	Condition string
+	Summary   string
+	Finished  bool
+	// Took and Err are set when it has finished.
+	Took time.Duration
+	Err  error
+}
+
+// Converge makes one pass: every step plans and does what it planned; where
+// anything was done, every step plans again, and what is then left decides its
+// condition. A step that fails stops no other. When ctx is done, the action
+// under way is finished, none is begun, and the report says so.
+func (e *Engine) Converge(ctx context.Context, doc *api.NodeConfig, o Options) Report {
+	p := pass{Engine: e, doc: doc, o: o, results: make([]Result, len(e.steps))}
+	for i, s := range e.steps {
+		p.results[i].Condition = s.Condition()
+		p.first(ctx, s, &p.results[i])
+	}
+	if p.changed {
+		for i, s := range e.steps {
+			p.again(ctx, s, &p.results[i])
+		}
+	}
+	return p.report()
+}
+
+// pass is the state of one Converge.
+type pass struct {
+	*Engine
+	doc     *api.NodeConfig
+	o       Options
+	results []Result
+	changed bool
+}
+
+// first plans a step and does what it planned.
+func (p *pass) first(ctx context.Context, s Step, r *Result) {
+	if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+		return
+	}
+	p.plan(ctx, s, r)
+	r.Planned = r.Left
+	if p.withhold(s, r) || p.o.DryRun {
+		return
+	}
+	p.do(ctx, r)
+}
+
+// again plans a step once more. What failed in between stays the reason unless
+// the plan is empty after all.
+func (p *pass) again(ctx context.Context, s Step, r *Result) {
+	if r.Interrupted = r.Interrupted || ctx.Err() != nil; r.Interrupted {
+		return
+	}
+	failed := r.failed
+	p.plan(ctx, s, r)
+	if p.withhold(s, r) {
+		return
+	}
+	if r.Err != nil || len(r.Left) > 0 {
+		r.Err = join(failed, r.Err)
+	}
+}
+
+// withhold keeps the actions of a cluster-scoped step from being done under a
+// document that nobody has confirmed.
+func (p *pass) withhold(s Step, r *Result) bool {
+	if _, cluster := s.(ClusterScoped); !cluster || p.o.Confirmed || len(r.Left) == 0 {
+		return false
+	}
+	r.Err = Wait(api.ReasonUnconfirmed, "the controller has not confirmed the configuration since the agent has been connected; not done: %s", summaries(r.Left))
+	return true
+}
+
+// plan lets the step plan; a panic in it is an error like any other.
+func (p *pass) plan(ctx context.Context, s Step, r *Result) {
+	var plan Plan
+	r.Err = p.guard(s.Condition(), "planning", func() (err error) {
+		plan, err = s.Plan(ctx, p.doc)
+		return err
+	})
+	if r.Err != nil && !partial(r.Err) {
+		plan.Actions = nil
+	}
+	r.HandsOff = plan.HandsOff && r.Err == nil
+	r.Left, r.reason, r.message = plan.Actions, plan.Reason, plan.Message
+}
+
+// do runs the actions; a failure leaves out the rest of its group.
+func (p *pass) do(ctx context.Context, r *Result) {
+	failed := map[string]bool{}
+	for _, a := range r.Planned {
+		if failed[a.Group] {
+			continue
+		}
+		if r.Interrupted = ctx.Err() != nil; r.Interrupted {
+			return
+		}
+		p.changed = true
+		if err := p.act(ctx, r.Condition, a); err != nil {
+			failed[a.Group] = true
+			r.failed = join(r.failed, err)
+			continue
+		}
+		r.Done = append(r.Done, a.Summary)
+	}
+}
+
+// act does one action and tells the observer.
+func (p *pass) act(ctx context.Context, condition string, a Action) error {
+	observe := p.o.Observe
+	if observe == nil {
+		observe = func(Event) {}
+	}
+	ctx, release := graceful(ctx, p.o.Grace)
+	defer release()
+	observe(Event{Condition: condition, Summary: a.Summary})
+	begun := p.Now()
+	err := p.guard(condition, a.Summary, func() error { return a.Do(ctx) })
+	observe(Event{Condition: condition, Summary: a.Summary, Finished: true, Took: p.Now().Sub(begun), Err: err})
+	return err
+}
+
+// guard turns a panic into an error: a bug in one step must not stop the others.
+func (p *pass) guard(condition, doing string, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.Log.Error("panic", "condition", condition, "doing", doing, "panic", v, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%s: a bug in the agent: panic: %v", doing, v)
+		}
+	}()
+	return f()
+}
+
+// graceful is ctx whose end comes later by grace, never where grace is 0.
+func graceful(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	if grace <= 0 {
+		return own, cancel
+	}
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(grace, cancel)
+		context.AfterFunc(own, func() { timer.Stop() })
+	})
+	return own, func() { stop(); cancel() }
+}

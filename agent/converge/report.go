@@ -1,0 +1,107 @@
+package converge
+
+import (
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Report is the outcome of one pass.
+type Report struct {
+	Generation int64
+	// Conditions of every step that was not hands off, in their order, Ready last.
+	Conditions []api.Condition
+	// Results of every step, in their order.
+	Results []Result
+	// FailedCondition is the first condition that only a person can mend, "" for none.
+	FailedCondition string
+	// Changed says that an action was done or tried.
+	Changed bool
+	// Interrupted says that the pass was stopped before every step had its turn.
+	Interrupted bool
+}
+
+// Result is what one step came to.
+type Result struct {
+	Condition string
+	// HandsOff: the document has no section for this step.
+	HandsOff bool
+	// Planned at first, Done without error, and Left by the last plan.
+	Planned []Action
+	Done    []string
+	Left    []Action
+	// Err is why it is not converged, nil where only actions are left.
+	Err         error
+	Interrupted bool
+
+	failed  error // of the actions that were tried
+	reason  api.Reason
+	message string
+}
+
+// Converged says that the last plan of every step was empty and none failed:
+// the machine is what the document asks for.
+func (r *Report) Converged() bool {
+	for i := range r.Results {
+		if !r.Results[i].converged() {
+			return false
+		}
+	}
+	return true
+}
+
+// Condition is the condition of this type, nil where it is not reported.
+func (r *Report) Condition(conditionType string) *api.Condition {
+	s := api.NodeStatus{Conditions: r.Conditions}
+	return s.Condition(conditionType)
+}
+
+func (r *Result) converged() bool {
+	return r.Err == nil && len(r.Left) == 0 && !r.Interrupted
+}
+
+// report makes conditions of the results.
+func (p *pass) report() Report {
+	report := Report{Generation: p.doc.Generation, Results: p.results, Changed: p.changed}
+	var not []string
+	for i := range p.results {
+		r := &p.results[i]
+		report.Interrupted = report.Interrupted || r.Interrupted
+		if r.HandsOff {
+			continue
+		}
+		v := r.verdict()
+		if v.status != api.ConditionTrue {
+			not = append(not, r.Condition+" is "+string(v.status)+" ("+v.reason+")")
+		}
+		if v.terminal && report.FailedCondition == "" {
+			report.FailedCondition = r.Condition
+		}
+		report.Conditions = append(report.Conditions, p.condition(r.Condition, v))
+	}
+	ready := verdict{status: api.ConditionTrue, reason: api.ReasonReady}
+	if len(not) > 0 {
+		ready = verdict{status: api.ConditionFalse, reason: api.ReasonNotReady, message: strings.Join(not, ", ")}
+	}
+	report.Conditions = append(report.Conditions, p.condition(api.ConditionReady, ready))
+	return report
+}
+
+func (p *pass) condition(conditionType string, v verdict) api.Condition {
+	return Transition(p.o.Previous, api.Condition{
+		Type: conditionType, Status: v.status, Reason: v.reason, Message: v.message,
+		ObservedGeneration: p.doc.Generation,
+	}, p.Now())
+}
+
+// Transition is the condition c with its lastTransitionTime: that of the
+// condition of its type in previous while the status is the same, else now.
+func Transition(previous []api.Condition, c api.Condition, now time.Time) api.Condition {
+	c.LastTransitionTime = now.UTC().Truncate(time.Second)
+	before := (&api.NodeStatus{Conditions: previous}).Condition(c.Type)
+	if before != nil && before.Status == c.Status {
+		c.LastTransitionTime = before.LastTransitionTime
+	}
+	return c
+}
