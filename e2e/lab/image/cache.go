@@ -1,0 +1,166 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// DefaultCache is where images are kept unless $NODEHITCH_CACHE says otherwise.
+const DefaultCache = "/var/cache/nodehitch"
+
+// Cache is a folder of built images, each under <name>-<hash of its recipe>.
+// Several processes may use one cache: an image is built by one of them, under
+// a lock, in a scratch folder that is renamed when it is complete; and as long
+// as a Cache is open, no other process prunes what it has handed out.
+type Cache struct {
+	dir string
+	log func(format string, args ...any)
+
+	mu    sync.Mutex
+	inUse map[string]*os.File // path → shared lock
+}
+
+// OpenCache opens the cache in dir; empty means $NODEHITCH_CACHE or DefaultCache.
+// Log receives progress, one line per call.
+func OpenCache(dir string, log func(format string, args ...any)) (*Cache, error) {
+	if dir == "" {
+		dir = os.Getenv("NODEHITCH_CACHE")
+	}
+	if dir == "" {
+		dir = DefaultCache
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("opening the image cache: %w", err)
+	}
+	return &Cache{dir: dir, log: log, inUse: map[string]*os.File{}}, nil
+}
+
+// Close lets go of the images: another process may prune them from now on.
+func (c *Cache) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for path, lock := range c.inUse {
+		errs = append(errs, lock.Close())
+		delete(c.inUse, path)
+	}
+	return errors.Join(errs...)
+}
+
+// Get returns the folder of the image with this name and key, and builds it
+// with build, into a folder that exists and is empty, when it is not there.
+// Older versions of the image that nobody uses are removed then.
+func (c *Cache) Get(ctx context.Context, name, key string, build func(ctx context.Context, dir string) error) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	path := filepath.Join(c.dir, name+"-"+key)
+	if c.inUse[path] != nil {
+		return path, nil
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("image %s: %w", name, err)
+	}
+	if err := c.ensure(ctx, lock, path, name, build); err != nil {
+		lock.Close()
+		return "", fmt.Errorf("image %s: %w", name, err)
+	}
+	c.inUse[path] = lock
+	return path, nil
+}
+
+// ensure leaves the image at path and a shared lock on lock. Between the
+// exclusive lock of a build and the shared one another process may prune, so
+// it looks again.
+func (c *Cache) ensure(ctx context.Context, lock *os.File, path, name string, build func(context.Context, string) error) error {
+	for {
+		if err := flock(ctx, lock, syscall.LOCK_SH); err != nil {
+			return err
+		}
+		if _, err := os.Stat(path); err == nil {
+			return nil
+		}
+		if err := flock(ctx, lock, syscall.LOCK_EX); err != nil {
+			return err
+		}
+		if _, err := os.Stat(path); err == nil {
+			continue // another process was faster
+		}
+		if err := c.build(ctx, path, name, build); err != nil {
+			return err
+		}
+		c.prune(name, path)
+	}
+}
+
+func (c *Cache) build(ctx context.Context, path, name string, build func(context.Context, string) error) error {
+	began := time.Now()
+	c.log("image %s: building, once for this version", name)
+	scratch := path + ".building"
+	if err := os.RemoveAll(scratch); err != nil { // of a build that was cut off
+		return err
+	}
+	// Readable for others: as the root of a container it has to be.
+	if err := os.Mkdir(scratch, 0o755); err != nil {
+		return err
+	}
+	if err := build(ctx, scratch); err != nil {
+		return errors.Join(err, os.RemoveAll(scratch))
+	}
+	if err := os.Rename(scratch, path); err != nil {
+		return err
+	}
+	c.log("image %s: built in %.1f s", name, time.Since(began).Seconds())
+	return nil
+}
+
+// prune removes the other versions of an image, unless a lock says that they
+// are in use or being built.
+func (c *Cache) prune(name, keep string) {
+	locks, _ := filepath.Glob(filepath.Join(c.dir, name+"-*.lock"))
+	for _, path := range locks {
+		old := strings.TrimSuffix(path, ".lock")
+		if old == keep || strings.Contains(strings.TrimPrefix(old, filepath.Join(c.dir, name+"-")), "-") {
+			continue
+		}
+		lock, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		_, gone := os.Stat(old)
+		if gone == nil && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			c.log("image %s: removing an old version, %s", name, filepath.Base(old))
+			os.RemoveAll(old + ".building")
+			os.RemoveAll(old) // the lock file stays: somebody may wait for it
+		}
+		lock.Close()
+	}
+}
+
+// flock locks f, and gives up when ctx ends: the other side may be building.
+func flock(ctx context.Context, f *os.File, how int) error {
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for another process that builds it: %w", context.Cause(ctx))
+		case <-again.C:
+		}
+	}
+}

@@ -1,0 +1,91 @@
+// Package image builds the lab's machine images and keeps them: a root folder
+// for containers, and a disk with kernel and initrd for virtual machines. What
+// is in them is data in this folder: package lists here, files under rootfs,
+// units to mask in masked*.txt. An image is rebuilt when that data changes.
+package image
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+)
+
+// suite is the Debian release of the machines, whatever the host runs.
+const suite = "bookworm"
+
+var sources = []string{
+	"deb http://deb.debian.org/debian bookworm main",
+	"deb http://deb.debian.org/debian bookworm-updates main",
+	"deb http://deb.debian.org/debian-security bookworm-security main",
+}
+
+// recipe is all that determines an image, apart from the versions that Debian
+// has at the time. Delete the cache to get newer ones.
+type recipe struct {
+	name     string
+	packages []string
+	// offline packages are not installed but in the machine's own repository,
+	// so that installing them is part of what is tested.
+	offline []string
+	files   []string // folders of rootfs that are laid over the root
+	masked  []string // lists of units
+	enabled []string // units, relative to the target that wants them
+}
+
+var base = []string{
+	"systemd", "systemd-sysv", "dbus", "udev", "cloud-init", "e2fsprogs", "iproute2", "netbase",
+	"ca-certificates", "kmod", "procps", "curl", "iputils-ping",
+}
+
+var nspawnRecipe = recipe{
+	name:     "nspawn",
+	packages: base,
+	offline:  []string{"nfs-kernel-server", "nfs-common"},
+	files:    []string{"common", "nspawn"},
+	masked:   []string{"masked.txt"},
+	enabled:  []string{"multi-user.target.wants/systemd-networkd.service", "sysinit.target.wants/lab-disks.service"},
+}
+
+//go:embed rootfs masked.txt masked-vm.txt offline-repo.sh
+var data embed.FS
+
+// key is the hash of everything that goes into the image, in which every part
+// is framed by its length.
+func (r recipe) key() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %+q\n", suite, sources, r)
+	fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !r.uses(path) {
+			return err
+		}
+		content, err := data.ReadFile(path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(content), content)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil))[:12]
+}
+
+// uses says whether a file of this folder goes into the image.
+func (r recipe) uses(path string) bool {
+	if rest, ok := strings.CutPrefix(path, "rootfs/"); ok {
+		folder, _, _ := strings.Cut(rest, "/")
+		return slices.Contains(r.files, folder)
+	}
+	return path == "offline-repo.sh" || slices.Contains(r.masked, path)
+}
+
+// lines of a list, without comments.
+func lines(list string) ([]string, error) {
+	text, err := data.ReadFile(list)
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			found = append(found, line)
+		}
+	}
+	return found, err
+}

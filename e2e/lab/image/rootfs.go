@@ -1,0 +1,116 @@
+package image
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Nspawn returns the root folder for containers: to be used read-only, as the
+// lower layer of an overlay.
+func (c *Cache) Nspawn(ctx context.Context) (string, error) {
+	r := nspawnRecipe
+	return c.Get(ctx, r.name, r.key(), func(ctx context.Context, dir string) error {
+		return r.buildRoot(ctx, dir)
+	})
+}
+
+// buildRoot makes the root file system in dir.
+func (r recipe) buildRoot(ctx context.Context, dir string) error {
+	if err := r.bootstrap(ctx, dir); err != nil {
+		return err
+	}
+	for _, folder := range r.files {
+		if err := layOver(dir, "rootfs/"+folder); err != nil {
+			return err
+		}
+	}
+	units := filepath.Join(dir, "etc/systemd/system")
+	for _, list := range r.masked {
+		names, err := lines(list)
+		if err != nil {
+			return err
+		}
+		for _, unit := range names {
+			if err := replaceLink("/dev/null", filepath.Join(units, unit)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, want := range r.enabled {
+		target := filepath.Join("/lib/systemd/system", filepath.Base(want))
+		if _, err := os.Stat(filepath.Join(units, filepath.Base(want))); err == nil {
+			target = filepath.Join("/etc/systemd/system", filepath.Base(want))
+		}
+		if err := replaceLink(target, filepath.Join(units, want)); err != nil {
+			return err
+		}
+	}
+	// An empty machine-id gives every machine one of its own at its first boot.
+	return os.WriteFile(filepath.Join(dir, "etc/machine-id"), nil, 0o444)
+}
+
+// bootstrap installs the packages and fills the machine's own repository.
+func (r recipe) bootstrap(ctx context.Context, dir string) error {
+	script, err := data.ReadFile("offline-repo.sh")
+	if err != nil {
+		return err
+	}
+	hook := dir + ".offline-repo.sh"
+	if err := os.WriteFile(hook, script, 0o755); err != nil {
+		return err
+	}
+	defer os.Remove(hook)
+	args := append([]string{"--variant=minbase", "--mode=root", "--include=" + strings.Join(r.packages, ","),
+		"--customize-hook=" + hook, suite, dir}, sources...)
+	return command(ctx, []string{"LAB_OFFLINE=" + strings.Join(r.offline, " ")}, "mmdebstrap", args...)
+}
+
+// layOver copies the files below a folder of rootfs over the root.
+func layOver(root, folder string) error {
+	files, err := fs.Sub(data, folder)
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(to, content, 0o644)
+	})
+}
+
+func replaceLink(target, path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(path); err != nil {
+		return err
+	}
+	return os.Symlink(target, path)
+}
+
+// command runs a program of the host; the error carries the end of what it printed.
+func command(ctx context.Context, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		out = out[max(0, len(out)-2000):]
+		return fmt.Errorf("%s: %w: %s", name, err, bytes.TrimSpace(out))
+	}
+	return nil
+}

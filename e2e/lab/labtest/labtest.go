@@ -1,0 +1,37 @@
+// Package labtest opens labs for tests.
+package labtest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+)
+
+// Open makes a lab for a test and closes it when the test ends, also by a
+// panic of its goroutine. Where the host cannot run machines of these kinds
+// the test is skipped with the reason, or fails if NODEHITCH_LAB=required.
+func Open(t testing.TB, kinds ...lab.Kind) *lab.Lab {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts real machines; not in -short")
+	}
+	if lacks := lab.Missing(kinds...); len(lacks) > 0 {
+		refuse := t.Skipf
+		if os.Getenv("NODEHITCH_LAB") == "required" {
+			refuse = t.Fatalf
+		}
+		refuse("this host cannot run the lab:\n- %s", strings.Join(lacks, "\n- "))
+	}
+	l, err := lab.Open(t.Context(), lab.Options{Log: t.Logf})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}

@@ -1,0 +1,153 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Spec describes a machine. Only Name is required.
+type Spec struct {
+	// Name is the host name: lower-case letters, digits and dashes, up to 32.
+	Name string
+	// ServerID is the identity of the server, in OpenStack Nova's id. The
+	// machine sees it as cloud-init's instance-id, a VM also as its DMI
+	// product_uuid. Empty means a new UUID.
+	ServerID string
+	// Address within Subnet; the zero value means the next free one.
+	Address netip.Addr
+	// UserData is handed to cloud-init as it is; nil means an empty cloud-config.
+	UserData []byte
+	// Disks are there when the machine boots, in this order.
+	Disks []Disk
+	// MemoryMiB of a VM; 0 means 512. An nspawn node has no limit.
+	MemoryMiB int
+	// Cold boots a VM from its kernel on and through all of cloud-init. Without
+	// it a VM comes out of a snapshot in about a second, cloud-init having
+	// never run: see Lab.VM.
+	Cold bool
+}
+
+// Disk is a volume of the machine, in Cinder's manner: the machine sees
+// /dev/disk/by-id/virtio-<first 20 characters of VolumeID>.
+type Disk struct {
+	VolumeID string
+	// Path is a raw file of whole sectors that outlives the machine. See Lab.NewDisk.
+	Path string
+	// Faults make reads and writes of sectors fail. VMs only.
+	Faults []Fault
+}
+
+// Serial is the disk's serial number as Nova passes it to QEMU: virtio-blk
+// has room for 20 characters.
+func (d Disk) Serial() string { return d.VolumeID[:min(20, len(d.VolumeID))] }
+
+// Link is the path under which the machine finds the disk.
+func (d Disk) Link() string { return "/dev/disk/by-id/virtio-" + d.Serial() }
+
+// Node is a machine of the lab. Every wait ends with the context, or after a
+// few minutes if it has no deadline. The methods that change the machine must
+// not be called side by side for one node; Exec, Push and Pull may.
+type Node interface {
+	Name() string
+	ServerID() string
+	Address() netip.Addr
+
+	// Exec runs a program as root with no terminal, an empty standard input
+	// and a plain environment, and waits for it. A program that did not
+	// succeed is an *ExecError; what it printed until then is returned too.
+	Exec(ctx context.Context, argv ...string) (stdout []byte, err error)
+	// Push writes a file and makes the folders above it.
+	Push(ctx context.Context, path string, mode fs.FileMode, data []byte) error
+	// Pull reads a file.
+	Pull(ctx context.Context, path string) ([]byte, error)
+	// WaitCloudInit waits until cloud-init has finished in this boot. Errors
+	// that cloud-init reports for itself are an error here.
+	WaitCloudInit(ctx context.Context) error
+	// Console is what the machine has printed on its console since its first boot.
+	Console() ([]byte, error)
+
+	// Reboot restarts in order and returns when the machine answers to Exec again.
+	Reboot(ctx context.Context) error
+	// PowerCut stops the machine between two instructions: nothing is synced,
+	// no service is stopped.
+	PowerCut(ctx context.Context) error
+	// Stop shuts down in order.
+	Stop(ctx context.Context) error
+	// Start boots a machine that PowerCut, Stop or itself has stopped, with the
+	// disks that it has by now, and returns when it answers to Exec.
+	Start(ctx context.Context) error
+	// Destroy takes the machine away for good, running or not. Its disks'
+	// files stay.
+	Destroy() error
+
+	// Attach plugs a disk in and returns when its link is there.
+	Attach(ctx context.Context, d Disk) error
+	// Detach unplugs a disk, mounted or not in a VM; an nspawn node must not
+	// have it mounted.
+	Detach(ctx context.Context, volumeID string) error
+}
+
+// ExecError is a program that ran on a node and did not succeed.
+type ExecError struct {
+	Node     string
+	Argv     []string
+	ExitCode int // −1 when a signal ended it
+	Stderr   []byte
+}
+
+func (e *ExecError) Error() string {
+	return fmt.Sprintf("%s: %s: exit code %d: %s",
+		e.Node, strings.Join(e.Argv, " "), e.ExitCode, strings.TrimSpace(string(e.Stderr)))
+}
+
+var nodeName = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+// complete checks a spec and fills in what was left to the lab.
+func (s Spec) complete(taken map[netip.Addr]string) (Spec, error) {
+	if !nodeName.MatchString(s.Name) {
+		return s, fmt.Errorf("node name %q: want lower-case letters, digits and dashes, up to 32", s.Name)
+	}
+	if s.ServerID == "" {
+		s.ServerID = uuid.NewString()
+	}
+	if s.UserData == nil {
+		s.UserData = []byte("#cloud-config\n{}\n")
+	}
+	if s.MemoryMiB == 0 {
+		s.MemoryMiB = defaultMemoryMiB
+	}
+	for _, d := range s.Disks {
+		if d.VolumeID == "" || d.Path == "" {
+			return s, fmt.Errorf("node %s: a disk needs a volume id and a file", s.Name)
+		}
+	}
+	if !s.Address.IsValid() {
+		s.Address = Gateway
+		for _, used := taken[s.Address]; used; _, used = taken[s.Address] {
+			s.Address = s.Address.Next()
+		}
+	}
+	if !Subnet.Contains(s.Address) || !Subnet.Contains(s.Address.Next()) {
+		return s, fmt.Errorf("node %s: address %s: want a free host address of %s", s.Name, s.Address, Subnet)
+	}
+	if who, used := taken[s.Address]; used {
+		return s, fmt.Errorf("node %s: address %s belongs to %s", s.Name, s.Address, who)
+	}
+	return s, nil
+}
+
+// networkConfig is the seed's network-config: cloud-init's version 2 format.
+func (s Spec) networkConfig(device string) []byte {
+	return fmt.Appendf(nil, "version: 2\nethernets:\n  %s:\n    addresses: [%s]\n",
+		device, netip.PrefixFrom(s.Address, Subnet.Bits()))
+}
+
+func (s Spec) metaData() []byte {
+	return fmt.Appendf(nil, "instance-id: %s\nlocal-hostname: %s\n", s.ServerID, s.Name)
+}
