@@ -15,12 +15,13 @@ import (
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // controller is a TLS server with a chain root, intermediate, leaf for names.
 type controller struct {
 	*httptest.Server
-	root authority
+	root testca.Authority
 }
 
 func serve(t *testing.T, handler http.HandlerFunc, change func(*tls.Config), names ...string) controller {
@@ -28,21 +29,21 @@ func serve(t *testing.T, handler http.HandlerFunc, change func(*tls.Config), nam
 	if len(names) == 0 {
 		names = []string{"127.0.0.1"}
 	}
-	root := newRoot(t, "root")
+	root := testca.Root(t, "root")
 	s := httptest.NewUnstartedServer(handler)
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{root.intermediate(t).server(t, time.Now().Add(time.Hour), names...)}}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{root.Intermediate(t).Server(t, time.Now().Add(time.Hour), names...)}}
 	if change != nil {
 		change(s.TLS)
 	}
 	s.EnableHTTP2 = true
-	s.Config.ErrorLog = quiet
+	s.Config.ErrorLog = testca.Quiet
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return controller{s, root}
 }
 
 func (c controller) options() client.Options {
-	return client.Options{BaseURL: c.URL, RootPEM: c.root.pem(), Pin: client.Pin(c.root.cert)}
+	return client.Options{BaseURL: c.URL, RootPEM: c.root.PEM(), Pin: client.Pin(c.root.Cert)}
 }
 
 func dial(t *testing.T, o client.Options) *client.Controller {
@@ -93,7 +94,7 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 }
 
 func TestTrustsTheRootAlone(t *testing.T) {
-	stranger := newRoot(t, "root")
+	stranger := testca.Root(t, "root")
 	tests := map[string]struct {
 		server controller
 		change func(*client.Options)
@@ -101,7 +102,7 @@ func TestTrustsTheRootAlone(t *testing.T) {
 	}{
 		"signed by another root of the same name": {
 			server: serve(t, answerToken, nil),
-			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.pem(), client.Pin(stranger.cert) },
+			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.PEM(), client.Pin(stranger.Cert) },
 			want:   "not the controller whose root is pinned",
 		},
 		"for another name": {
@@ -110,9 +111,9 @@ func TestTrustsTheRootAlone(t *testing.T) {
 		},
 		"expired": {
 			server: serve(t, answerToken, func(c *tls.Config) {
-				c.Certificates[0] = stranger.server(t, time.Now().Add(-time.Minute), "127.0.0.1")
+				c.Certificates[0] = stranger.Server(t, time.Now().Add(-time.Minute), "127.0.0.1")
 			}),
-			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.pem(), client.Pin(stranger.cert) },
+			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.PEM(), client.Pin(stranger.Cert) },
 			want:   "check the clocks",
 		},
 		"TLS 1.2": {
@@ -139,9 +140,9 @@ func TestTrustsTheRootAlone(t *testing.T) {
 }
 
 func TestOptionsThatCannotBeRight(t *testing.T) {
-	root, other := newRoot(t, "root"), newRoot(t, "other")
-	leaf := root.server(t, time.Now().Add(time.Hour), "a")
-	good := client.Options{BaseURL: "https://controller:8443", RootPEM: root.pem(), Pin: client.Pin(root.cert)}
+	root, other := testca.Root(t, "root"), testca.Root(t, "other")
+	leaf := root.Server(t, time.Now().Add(time.Hour), "a")
+	good := client.Options{BaseURL: "https://controller:8443", RootPEM: root.PEM(), Pin: client.Pin(root.Cert)}
 	tests := map[string]struct {
 		change func(*client.Options)
 		want   string
@@ -152,9 +153,9 @@ func TestOptionsThatCannotBeRight(t *testing.T) {
 		"a password":         {func(o *client.Options) { o.BaseURL = "https://u:hunter2@controller" }, "nothing else"},
 		"no root":            {func(o *client.Options) { o.RootPEM = nil }, "none given"},
 		"no certificate":     {func(o *client.Options) { o.RootPEM = []byte("x") }, "not a PEM certificate"},
-		"two certificates":   {func(o *client.Options) { o.RootPEM = append(root.pem(), other.pem()...) }, "expected the root alone"},
-		"no CA":              {func(o *client.Options) { o.RootPEM = encode(leaf.Certificate[0]) }, "is no CA"},
-		"a pin of another":   {func(o *client.Options) { o.Pin = client.Pin(other.cert) }, "belongs to another controller"},
+		"two certificates":   {func(o *client.Options) { o.RootPEM = append(root.PEM(), other.PEM()...) }, "expected the root alone"},
+		"no CA":              {func(o *client.Options) { o.RootPEM = testca.Encode(leaf.Certificate[0]) }, "is no CA"},
+		"a pin of another":   {func(o *client.Options) { o.Pin = client.Pin(other.Cert) }, "belongs to another controller"},
 		"no pin but a guess": {func(o *client.Options) { o.Pin = "SHA256:00" }, "expected sha256:"},
 	}
 	for name, test := range tests {
@@ -173,13 +174,13 @@ func TestOptionsThatCannotBeRight(t *testing.T) {
 }
 
 func TestClientCertificateOfTheMoment(t *testing.T) {
-	issuer := newRoot(t, "nodes")
+	issuer := testca.Root(t, "nodes")
 	var serial string
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		serial = r.TLS.PeerCertificates[0].SerialNumber.String()
 		w.WriteHeader(http.StatusNoContent)
 	}, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert })
-	current := issuer.server(t, time.Now().Add(time.Hour), "node")
+	current := issuer.Server(t, time.Now().Add(time.Hour), "node")
 	o := server.options()
 	o.Certificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &current, nil }
 	c := dial(t, o)
@@ -191,7 +192,7 @@ func TestClientCertificateOfTheMoment(t *testing.T) {
 		if serial != leaf.SerialNumber.String() {
 			t.Errorf("got serial %s, want %s", serial, leaf.SerialNumber)
 		}
-		current = issuer.server(t, time.Now().Add(time.Hour), "node")
+		current = issuer.Server(t, time.Now().Add(time.Hour), "node")
 		c.CloseIdle()
 	}
 }

@@ -1,0 +1,120 @@
+"""Fetch the nodehitch agent from its controller and let it install itself.
+
+Run once at first boot by nodehitch-bootstrap.service, which starts it again
+until it has succeeded. It needs nothing but the Python that cloud-init runs on.
+Trusted is the one root certificate of the configuration, if it is the pinned
+one: no system roots, no proxy, no plain HTTP, no redirect.
+
+    bootstrap.py [CONFIGURATION [AGENT]]
+"""
+import hashlib
+import http.client
+import json
+import os
+import re
+import ssl
+import sys
+from urllib.parse import urlsplit
+
+CONFIGURATION = "/etc/nodehitch/agent.yaml"
+AGENT = "/usr/local/bin/nodehitch-agent"
+MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of an ELF file
+LARGEST = 256 << 20  # bytes
+SILENCE = 60  # seconds without a byte
+
+
+class Refused(Exception):
+    """The controller's answer is not an agent for this machine."""
+
+
+def trust(root, pin):
+    """TLS 1.3 to servers below this root, by name; nobody else."""
+    digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(root)).hexdigest()
+    if "sha256:" + digest != pin:
+        sys.exit("the root certificate is sha256:%s, but the pin is %s: this "
+                 "user_data was altered or put together wrongly" % (digest, pin))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_verify_locations(cadata=root)
+    assert context.check_hostname and context.verify_mode == ssl.CERT_REQUIRED
+    return context
+
+
+def download(url, context, agent):
+    """Put the controller's agent in place, whole or not at all."""
+    machine = os.uname().machine
+    if machine not in MACHINES:
+        raise Refused("this machine is %s; there are agents for %s"
+                      % (machine, ", ".join(sorted(MACHINES))))
+    parts = urlsplit(url)
+    connection = http.client.HTTPSConnection(
+        parts.hostname, parts.port, context=context, timeout=SILENCE)
+    try:
+        connection.request("GET", "/v1/agent/" + machine,
+                           headers={"User-Agent": "nodehitch-bootstrap"})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise Refused("%d %s: %r" % (answer.status, answer.reason, answer.read(300)))
+        store(answer, machine, agent)
+    finally:
+        connection.close()
+
+
+def store(answer, machine, agent):
+    length = answer.getheader("Content-Length") or ""
+    if not re.match("^[0-9]{1,9}$", length) or not 20 <= int(length) <= LARGEST:
+        raise Refused("Content-Length is %r, expected the size of an agent" % length)
+    directory = os.path.dirname(agent)
+    os.makedirs(directory, exist_ok=True)
+    part = os.path.join(directory, ".nodehitch-agent.part")
+    if os.path.lexists(part):
+        os.unlink(part)  # of an attempt that was cut off
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
+    try:
+        with os.fdopen(descriptor, "wb") as f:
+            receive(answer, int(length), machine, f)
+            f.flush()
+            os.fchmod(f.fileno(), 0o755)
+            os.fsync(f.fileno())
+        os.rename(part, agent)
+    except BaseException:
+        os.unlink(part)
+        raise
+    directory = os.open(directory, os.O_RDONLY)
+    os.fsync(directory)
+    os.close(directory)
+
+
+def receive(answer, length, machine, f):
+    received = 0
+    while received < length:
+        piece = answer.read(min(1 << 16, length - received))
+        if not piece:
+            raise Refused("the connection was cut after %d of %d bytes" % (received, length))
+        if received == 0 and not runs_here(piece, machine):
+            raise Refused("what came is no ELF program for %s: it begins %r" % (machine, piece[:20]))
+        f.write(piece)
+        received += len(piece)
+
+
+def runs_here(head, machine):
+    return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == MACHINES[machine]
+
+
+def main(configuration=CONFIGURATION, agent=AGENT):
+    with open(configuration, encoding="utf-8") as f:
+        config = json.load(f)  # written by user_data as JSON, which is YAML too
+    context = trust(config["rootCertificate"], config["pin"])
+    for url in config["controllerURLs"]:
+        try:
+            download(url, context, agent)
+        except (OSError, Refused, http.client.HTTPException) as e:
+            print("%s: %s" % (url, e), file=sys.stderr, flush=True)
+            continue
+        print("%s: agent received" % url, flush=True)
+        os.execv(agent, [agent, "install"])
+    sys.exit("no controller gave this machine its agent; it is tried again")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

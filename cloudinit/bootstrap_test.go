@@ -1,0 +1,285 @@
+package cloudinit_test
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/cloudinit"
+	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
+)
+
+// The agent that the test server gives out is this test's own binary: a real
+// program for this machine, which says so when it is asked to install itself.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == "install" {
+		fmt.Println("installing from", os.Args[0])
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// scene is a VM that has user_data, and a controller.
+type scene struct {
+	server   *httptest.Server
+	requests atomic.Int32
+	params   cloudinit.Params
+	// alter changes the configuration on the VM, as no Render would write it.
+	alter func(map[string]any)
+	dir   string
+}
+
+func newScene(t *testing.T, handler http.HandlerFunc, names ...string) *scene {
+	t.Helper()
+	root := testca.Root(t, "root")
+	s := &scene{dir: t.TempDir()}
+	s.server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.requests.Add(1)
+		handler(w, r)
+	}))
+	if len(names) == 0 {
+		names = []string{"127.0.0.1"}
+	}
+	s.server.TLS = &tls.Config{Certificates: []tls.Certificate{
+		root.Intermediate(t).Server(t, time.Now().Add(time.Hour), names...)}}
+	s.server.Config.ErrorLog = testca.Quiet
+	s.server.StartTLS()
+	t.Cleanup(s.server.Close)
+	s.params = golden(t)
+	s.params.ControllerURLs = []string{s.server.URL}
+	s.params.RootPEM, s.params.Pin = root.PEM(), client.Pin(root.Cert)
+	return s
+}
+
+func (s *scene) agent() string { return filepath.Join(s.dir, "bin", "nodehitch-agent") }
+
+// boot runs the script of the rendered user_data with its configuration.
+func (s *scene) boot(t *testing.T, environment ...string) (string, error) {
+	t.Helper()
+	python := "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("the unit runs /usr/bin/python3, which is not on this machine")
+	}
+	files := read(t, render(t, s.params))
+	config := files["/etc/nodehitch/agent.yaml"]
+	if s.alter != nil {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(config), &values); err != nil {
+			t.Fatal(err)
+		}
+		s.alter(values)
+		altered, _ := json.Marshal(values)
+		config = string(altered)
+	}
+	script, configuration := filepath.Join(s.dir, "bootstrap.py"), filepath.Join(s.dir, "agent.yaml")
+	write(t, script, files["/var/lib/nodehitch/bootstrap.py"])
+	write(t, configuration, config)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, python, "-I", script, configuration, s.agent())
+	cmd.Env = append(os.Environ(), environment...)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// leftovers are the files of the agent's directory.
+func (s *scene) leftovers(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(s.agent()))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func giveAgent(t *testing.T) http.HandlerFunc {
+	path := self(t)
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/v1/agent/"+machine() {
+			http.NotFound(w, r)
+			return
+		}
+		http.ServeFile(w, r, path)
+	}
+}
+
+func TestInstallsTheAgent(t *testing.T) {
+	s := newScene(t, giveAgent(t))
+	// What an environment could do to a Python program or to TLS must not matter.
+	out, err := s.boot(t, "https_proxy=http://127.0.0.1:1", "HTTPS_PROXY=http://127.0.0.1:1", "ALL_PROXY=http://127.0.0.1:1",
+		"SSL_CERT_FILE=/nonexistent", "PYTHONPATH=/nonexistent")
+	if err != nil || !strings.Contains(out, "installing from "+s.agent()) {
+		t.Fatalf("%v: %s", err, out)
+	}
+	info, err := os.Stat(s.agent())
+	if err != nil || info.Mode() != 0o755 {
+		t.Errorf("%v, mode %v; want 0755", err, info.Mode())
+	}
+	if left := s.leftovers(t); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestTheNextControllerIsTried(t *testing.T) {
+	s := newScene(t, giveAgent(t))
+	s.params.ControllerURLs = []string{"https://127.0.0.1:1", s.server.URL}
+	out, err := s.boot(t)
+	if err != nil || !strings.Contains(out, "https://127.0.0.1:1: ") || !strings.Contains(out, "installing") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
+	tests := map[string]struct {
+		scene func(*testing.T) (*scene, []string)
+		want  string
+	}{
+		"a chain to another root, which the system trusts": {func(t *testing.T) (*scene, []string) {
+			s := newScene(t, giveAgent(t))
+			system := filepath.Join(s.dir, "system.pem")
+			write(t, system, string(s.params.RootPEM))
+			stranger := testca.Root(t, "root")
+			s.params.RootPEM, s.params.Pin = stranger.PEM(), client.Pin(stranger.Cert)
+			return s, []string{"SSL_CERT_FILE=" + system}
+		}, "CERTIFICATE_VERIFY_FAILED"},
+		"a certificate for another name": {func(t *testing.T) (*scene, []string) {
+			return newScene(t, giveAgent(t), "controller.example"), nil
+		}, "CERTIFICATE_VERIFY_FAILED"},
+		"TLS 1.2": {func(t *testing.T) (*scene, []string) {
+			s := newScene(t, giveAgent(t))
+			s.server.TLS.MaxVersion = tls.VersionTLS12
+			return s, nil
+		}, "PROTOCOL_VERSION"},
+		"a root that is not the pinned one": {func(t *testing.T) (*scene, []string) {
+			s := newScene(t, giveAgent(t))
+			s.alter = func(c map[string]any) { c["pin"] = "sha256:" + strings.Repeat("0", 64) }
+			return s, nil
+		}, "but the pin is sha256:0000"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, environment := test.scene(t)
+			out, err := s.boot(t, environment...)
+			if err == nil || !strings.Contains(strings.ToUpper(out), strings.ToUpper(test.want)) {
+				t.Errorf("%v, want %q: %s", err, test.want, out)
+			}
+			if n := s.requests.Load(); n != 0 {
+				t.Errorf("%d requests were sent", n)
+			}
+			if left := s.leftovers(t); len(left) != 0 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+func TestAnswersThatAreNoAgent(t *testing.T) {
+	foreign := append([]byte("\x7fELF"), make([]byte, 60)...)
+	foreign[18] = 8 // MIPS
+	tests := map[string]struct {
+		handler http.HandlerFunc
+		want    string
+	}{
+		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
+			text, _ := os.ReadFile(self(t))
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = w.Write(text[:len(text)/2])
+		}, "the connection was cut after"},
+		"no agent for this architecture": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotFound)
+			_, _ = w.Write([]byte(`{"title":"no such object","detail":"no agent for riscv64"}`))
+		}, "404 Not Found: b'{\"title\":\"no such object\""},
+		"of another architecture": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(foreign) }, "no ELF program for " + machine()},
+		"a page":                  {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>please log in</html>")) }, "it begins b'<html>"},
+		"nothing":                 {func(http.ResponseWriter, *http.Request) {}, "Content-Length is '0'"},
+		"without length": {func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			_, _ = w.Write(foreign)
+		}, "Content-Length is ''"},
+		"larger than any agent": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "99999999999") }, "Content-Length is '9999"},
+		"a redirect":            {http.RedirectHandler("https://127.0.0.1:1/", http.StatusFound).ServeHTTP, "302 Found"},
+		"no HTTP": {func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, _ := w.(http.Hijacker).Hijack()
+			_, _ = conn.Write([]byte("220 mail ESMTP\r\n"))
+			_ = conn.Close()
+		}, "220 mail ESMTP"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, test.handler)
+			write(t, s.agent(), "the agent before")
+			out, err := s.boot(t)
+			if err == nil || !strings.Contains(out, test.want) || !strings.Contains(out, s.server.URL) || strings.Contains(out, "Traceback") {
+				t.Errorf("%v, want %q: %s", err, test.want, out)
+			}
+			if text, _ := os.ReadFile(s.agent()); string(text) != "the agent before" {
+				t.Error("the agent that was there has changed")
+			}
+			if left := s.leftovers(t); len(left) != 1 {
+				t.Errorf("left behind: %v", left)
+			}
+		})
+	}
+}
+
+// An attempt that lost power left its part; nothing is written through it.
+func TestPartOfAnEarlierAttempt(t *testing.T) {
+	s := newScene(t, giveAgent(t))
+	victim := filepath.Join(s.dir, "victim")
+	write(t, victim, "untouched")
+	write(t, s.agent(), "the agent before")
+	if err := os.Symlink(victim, filepath.Join(filepath.Dir(s.agent()), ".nodehitch-agent.part")); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := s.boot(t); err != nil || !strings.Contains(out, "installing") {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if text, _ := os.ReadFile(victim); string(text) != "untouched" {
+		t.Error("wrote through the symlink")
+	}
+	if left := s.leftovers(t); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+// machine is what `uname -m` says here.
+func machine() string {
+	return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+}

@@ -1,0 +1,102 @@
+package cloudinit
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// Params are what a VM has to know to become a node.
+type Params struct {
+	// ControllerURLs are https://host[:port] without a path, tried in this order;
+	// 1 to 16, no one twice.
+	ControllerURLs []string
+	// RootPEM is the controller's root CA, one certificate.
+	RootPEM []byte
+	// Pin is sha256:<hex> of the root's DER; it must be RootPEM's.
+	Pin string
+	// JoinToken is the instance's, id.secret. It is the only secret.
+	JoinToken string
+}
+
+const maxURLs = 16
+
+var (
+	joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
+	dnsNameGrammar   = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+)
+
+// agentConfig is /etc/nodehitch/agent.yaml as a new VM gets it. Its names are
+// those of the agent's configuration.
+type agentConfig struct {
+	ControllerURLs  []string `json:"controllerURLs"`
+	RootCertificate string   `json:"rootCertificate"`
+	Pin             string   `json:"pin"`
+	JoinToken       string   `json:"joinToken"`
+}
+
+// check brings every value to one form, or says all that is wrong with them.
+func (p Params) check() (agentConfig, error) {
+	c := agentConfig{Pin: p.Pin, JoinToken: p.JoinToken}
+	var faults []error
+	if len(p.ControllerURLs) == 0 || len(p.ControllerURLs) > maxURLs {
+		faults = append(faults, fmt.Errorf("controller URLs: found %d, expected 1 to %d", len(p.ControllerURLs), maxURLs))
+	}
+	seen := map[string]bool{}
+	for _, raw := range p.ControllerURLs {
+		u, err := controllerURL(raw)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("controller URL %q: %w", raw, err))
+		case seen[u]:
+			faults = append(faults, fmt.Errorf("controller URL %q: given twice", raw))
+		}
+		seen[u] = true
+		c.ControllerURLs = append(c.ControllerURLs, u)
+	}
+	if p.Pin == "" {
+		faults = append(faults, errors.New("pin: expected sha256:<hex> of the root certificate's DER"))
+	}
+	if root, err := client.ParseRoot(p.RootPEM, p.Pin); err != nil {
+		faults = append(faults, err)
+	} else {
+		c.RootCertificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}))
+	}
+	if !joinTokenGrammar.MatchString(p.JoinToken) {
+		faults = append(faults, errors.New("join token: expected id.secret of letters, digits, - and _ (`hitchctl join-token show` prints it)"))
+	}
+	return c, errors.Join(faults...)
+}
+
+// controllerURL is the URL with its host in lower case and no slash at the end.
+func controllerURL(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "https" || u.User != nil || u.Opaque != "" ||
+		strings.Trim(u.Path, "/") != "" || strings.ContainsAny(raw, "?#") {
+		return "", errors.New("expected https://host[:port] and nothing else")
+	}
+	host := strings.ToLower(u.Hostname())
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" {
+		host = ip.String()
+		if ip.Is6() {
+			host = "[" + host + "]"
+		}
+	} else if len(host) > 253 || !dnsNameGrammar.MatchString(host) {
+		return "", errors.New("expected a DNS name or an IP address as host")
+	}
+	if u.Port() == "" {
+		return "https://" + host, nil
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+	if err != nil || port == 0 {
+		return "", errors.New("expected a port from 1 to 65535")
+	}
+	return "https://" + host + ":" + strconv.FormatUint(port, 10), nil
+}

@@ -1,0 +1,72 @@
+// Package cloudinit renders the user_data with which a new VM becomes a node: a
+// cloud-config that writes the agent's configuration and starts a small
+// downloader, and nothing else. It stays readable in Nova's metadata for the life
+// of the stack, and every member of a Heat group carries the same, so it names no
+// role, no server and no version of the agent.
+//
+// Where a VM has a cloud-config of its own beside this one (a multipart
+// user_data), that part must come with `merge_how` that appends to lists, or it
+// replaces write_files and runcmd; see cloud-init's "Merging user data sections".
+package cloudinit
+
+import (
+	_ "embed" // the downloader and its unit
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+//go:embed bootstrap.py
+var bootstrap string
+
+//go:embed nodehitch-bootstrap.service
+var unit string
+
+// maxSize keeps user_data, base64 encoded, below Nova's 65535 bytes.
+const maxSize = 48 << 10
+
+const head = `#cloud-config
+# Makes this machine a nodehitch node: it fetches the agent from its controller.
+# The join token below is good only for servers that the controller expects.
+`
+
+const run = `runcmd:
+- [systemctl, daemon-reload]
+- [systemctl, enable, --now, --no-block, nodehitch-bootstrap.service]
+`
+
+// Render is the user_data for every VM of one VNF instance. The same parameters
+// give the same bytes, so Heat sees no change. The error says everything that is
+// wrong with the parameters, without the token.
+func Render(p Params) ([]byte, error) {
+	config, err := p.check()
+	if err != nil {
+		return nil, fmt.Errorf("rendering user_data: %w", err)
+	}
+	text, err := json.MarshalIndent(config, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("rendering user_data: %w", err)
+	}
+	var b strings.Builder
+	b.WriteString(head + "write_files:\n")
+	writeFile(&b, "/etc/nodehitch/agent.yaml", "0600", string(text)+"\n")
+	writeFile(&b, "/var/lib/nodehitch/bootstrap.py", "0600", bootstrap)
+	writeFile(&b, "/etc/systemd/system/nodehitch-bootstrap.service", "0644", unit)
+	b.WriteString(run)
+	if b.Len() > maxSize {
+		return nil, fmt.Errorf("rendering user_data: %d bytes, but Nova takes %d; give fewer or shorter controller URLs", b.Len(), maxSize)
+	}
+	return []byte(b.String()), nil
+}
+
+// writeFile adds an entry of write_files. The content goes into a literal block,
+// where YAML gives no character a meaning, so it must not begin with white space.
+func writeFile(b *strings.Builder, path, mode, content string) {
+	fmt.Fprintf(b, "- path: %s\n  owner: root:root\n  permissions: '%s'\n  content: |\n", path, mode)
+	for line := range strings.Lines(content) {
+		if line != "\n" {
+			b.WriteString("    ")
+		}
+		b.WriteString(line)
+	}
+}
