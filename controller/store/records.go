@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // Instance is a VNF instance. What it should be is in Desired[DesiredVersion].
@@ -13,12 +14,23 @@ type Instance struct {
 	State api.InstanceState `json:"state"`
 	// DesiredVersion points to the version in force; taking an operation back is
 	// setting it to an older one. LastVersion is the newest ever made.
-	DesiredVersion int64     `json:"desiredVersion"`
-	LastVersion    int64     `json:"lastVersion"`
-	JoinTokenID    string    `json:"joinTokenId"`
-	JoinTokenMAC   []byte    `json:"joinTokenMac"`
-	CreatedAt      time.Time `json:"createdAt"`
-	UpdatedAt      time.Time `json:"updatedAt"`
+	DesiredVersion int64 `json:"desiredVersion"`
+	LastVersion    int64 `json:"lastVersion"`
+	// LastSequence is the newest operation. Processing is the one at work (0:
+	// none), so there is at most one. Awaiting is the START that changed the
+	// desired state and whose END has not come yet (0: none).
+	LastSequence int64 `json:"lastSequence,omitempty"`
+	Processing   int64 `json:"processing,omitempty"`
+	Awaiting     int64 `json:"awaiting,omitempty"`
+	// NodeIDs and VolumeIDs are all that the instance has a record of, ordered, also
+	// those that its topology no longer names.
+	NodeIDs   []string `json:"nodeIds,omitempty"`
+	VolumeIDs []string `json:"volumeIds,omitempty"`
+
+	JoinTokenID  string    `json:"joinTokenId"`
+	JoinTokenMAC []byte    `json:"joinTokenMac"`
+	CreatedAt    time.Time `json:"createdAt"`
+	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.
@@ -102,7 +114,10 @@ type Operation struct {
 	// PreviousVersion the one to go back to if it fails.
 	MadeVersion     int64 `json:"madeVersion,omitempty"`
 	PreviousVersion int64 `json:"previousVersion,omitempty"`
-	Sequence        int64 `json:"sequence"`
+	// BaseVersion is what an END is measured against to tell which servers are new:
+	// the version in force after the END before it. A retry keeps its predecessor's.
+	BaseVersion int64 `json:"baseVersion,omitempty"`
+	Sequence    int64 `json:"sequence"`
 }
 
 // File is a file of an instance's VNF package; its content is a blob.
@@ -112,6 +127,9 @@ type File struct {
 	SHA256     string    `json:"sha256"`
 	SizeBytes  int64     `json:"sizeBytes"`
 	UploadedAt time.Time `json:"uploadedAt"`
+	// Faults is what is wrong with the content for the uses that the parameters in
+	// force make of it.
+	Faults fault.List `json:"faults,omitempty"`
 }
 
 // Token is an API token of the northbound side, without its secret.
