@@ -1,0 +1,116 @@
+// Package notify wakes those who wait for something to change: long polls of
+// agents, and of people who watch a list. It keeps no state of its own that
+// anyone would miss: who is woken looks again at what it waits for, so a wake too
+// many does no harm, and one too few cannot happen to who subscribes before it looks.
+package notify
+
+import (
+	"context"
+	"sync"
+)
+
+// The keys of lists. Every other key is the id of what changed.
+const (
+	Instances  = "instances"
+	Operations = "operations"
+	Nodes      = "nodes"
+)
+
+// OperationKey is the key of one operation, whose id is unique in its instance only.
+func OperationKey(instanceID, operationID string) string { return instanceID + "/" + operationID }
+
+// Hub knows who waits for what. The zero Hub is ready for use. All methods may be
+// called at the same time; none blocks.
+type Hub struct {
+	mu       sync.Mutex
+	revision uint64
+	topics   map[string]*topic
+}
+
+// topic is one key that somebody waits for. All its waiters share one channel,
+// which is closed to wake them.
+type topic struct {
+	changed chan struct{}
+	waiters int
+}
+
+// Changed wakes everyone who waits for one of the keys, and nobody else. Call it
+// after the change can be seen, that is after the commit.
+func (h *Hub) Changed(keys ...string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.revision++
+	for _, key := range keys {
+		if t, ok := h.topics[key]; ok {
+			close(t.changed)
+			delete(h.topics, key)
+		}
+	}
+}
+
+// Revision counts the calls of Changed since the process started: if it is the
+// same before and after, nothing has changed in between.
+func (h *Hub) Revision() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.revision
+}
+
+// Waiting is how many waits are parked, for metrics.
+func (h *Hub) Waiting() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, t := range h.topics {
+		n += t.waiters
+	}
+	return n
+}
+
+// Watch returns a channel that is closed at the next change of the key, and a
+// function that must be called when nobody waits for it any more. Watch first,
+// look second, wait third: then no change is missed.
+func (h *Hub) Watch(key string) (changed <-chan struct{}, stop func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t, ok := h.topics[key]
+	if !ok {
+		if h.topics == nil {
+			h.topics = make(map[string]*topic)
+		}
+		t = &topic{changed: make(chan struct{})}
+		h.topics[key] = t
+	}
+	t.waiters++
+	var once sync.Once
+	return t.changed, func() { once.Do(func() { h.leave(key, t) }) }
+}
+
+func (h *Hub) leave(key string, t *topic) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t.waiters--
+	if t.waiters == 0 && h.topics[key] == t {
+		delete(h.topics, key)
+	}
+}
+
+// Poll calls look, and again after each change of the key, until look says done or
+// fails, or ctx ends. The end of ctx is no error: who polls answers what it saw last.
+func (h *Hub) Poll(ctx context.Context, key string, look func() (done bool, err error)) error {
+	for {
+		changed, stop := h.Watch(key)
+		done, err := look()
+		if done || err != nil {
+			stop()
+			return err
+		}
+		select {
+		case <-changed:
+			stop()
+		case <-ctx.Done():
+			stop()
+			return nil
+		}
+	}
+}
