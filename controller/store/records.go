@@ -70,11 +70,14 @@ type Node struct {
 type Identity struct {
 	Serial string `json:"serial"`
 	// PreviousSerial stays good until the new certificate has made one call.
-	PreviousSerial string     `json:"previousSerial,omitempty"`
-	NotAfter       time.Time  `json:"notAfter"`
-	EnrolledAt     time.Time  `json:"enrolledAt"`
-	RevokedAt      *time.Time `json:"revokedAt,omitempty"`
-	RevokedWhy     string     `json:"revokedWhy,omitempty"`
+	PreviousSerial string `json:"previousSerial,omitempty"`
+	// KeyHash is the SHA-256 (lower-case hexadecimal) of the certified public key.
+	// An enrolment with the same key is the same machine that lost the answer.
+	KeyHash    string     `json:"keyHash,omitempty"`
+	NotAfter   time.Time  `json:"notAfter"`
+	EnrolledAt time.Time  `json:"enrolledAt"`
+	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
+	RevokedWhy string     `json:"revokedWhy,omitempty"`
 }
 
 // Live says that the identity exists and is not revoked.

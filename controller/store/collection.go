@@ -1,0 +1,129 @@
+package store
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+)
+
+// Collection is the records of one kind, in the order of their keys. Keys and
+// records are copies: changing one changes nothing in the store.
+type Collection[T any] struct {
+	name   string
+	bucket *bbolt.Bucket
+}
+
+// Get returns the record, false when there is none. Its error is a *CorruptError.
+func (c Collection[T]) Get(key string) (record T, found bool, err error) {
+	value := c.bucket.Get([]byte(key))
+	if value == nil {
+		return record, false, nil
+	}
+	if err := c.decode([]byte(key), value, &record); err != nil {
+		var zero T
+		return zero, false, err
+	}
+	return record, true, nil
+}
+
+// Put writes the record, over one with the same key.
+func (c Collection[T]) Put(key string, record T) error {
+	value, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
+	}
+	if err := c.bucket.Put([]byte(key), value); err != nil {
+		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
+	}
+	return nil
+}
+
+// Delete removes the record; none is no error.
+func (c Collection[T]) Delete(key string) error {
+	if err := c.bucket.Delete([]byte(key)); err != nil {
+		return fmt.Errorf("deleting %s/%s: %w", c.name, key, err)
+	}
+	return nil
+}
+
+// All returns every record.
+func (c Collection[T]) All() ([]T, error) { return c.Prefix("") }
+
+// Prefix returns the records whose key starts so; never nil.
+func (c Collection[T]) Prefix(prefix string) ([]T, error) {
+	records := []T{}
+	cursor := c.bucket.Cursor()
+	for key, value := cursor.Seek([]byte(prefix)); key != nil && bytes.HasPrefix(key, []byte(prefix)); key, value = cursor.Next() {
+		var record T
+		if err := c.decode(key, value, &record); err != nil {
+			return nil, err
+		}
+		records = append(records, record)
+	}
+	return records, nil
+}
+
+func (c Collection[T]) decode(key, value []byte, record *T) error {
+	if err := json.Unmarshal(value, record); err != nil {
+		return &CorruptError{Bucket: c.name, Key: string(key), Err: err}
+	}
+	return nil
+}
+
+// CorruptError says which record is not what this controller would write.
+type CorruptError struct {
+	Bucket, Key string
+	Err         error
+}
+
+// Error names the record and what to do.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("the record %s/%s of the store is damaged (%v): restore a backup", e.Bucket, e.Key, e.Err)
+}
+
+// Unwrap is the decoder's error.
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// Instances by instance id.
+func (t *Tx) Instances() Collection[Instance] { return of[Instance](t, bucketInstances) }
+
+// Desired states by DesiredKey.
+func (t *Tx) Desired() Collection[Desired] { return of[Desired](t, bucketDesired) }
+
+// Nodes by node id (Nova server id).
+func (t *Tx) Nodes() Collection[Node] { return of[Node](t, bucketNodes) }
+
+// Volumes by Cinder volume id.
+func (t *Tx) Volumes() Collection[Volume] { return of[Volume](t, bucketVolumes) }
+
+// Operations by OperationKey.
+func (t *Tx) Operations() Collection[Operation] { return of[Operation](t, bucketOperations) }
+
+// Files by FileKey.
+func (t *Tx) Files() Collection[File] { return of[File](t, bucketFiles) }
+
+// Tokens of the northbound API by token id.
+func (t *Tx) Tokens() Collection[Token] { return of[Token](t, bucketTokens) }
+
+func of[T any](t *Tx, bucket string) Collection[T] {
+	return Collection[T]{name: bucket, bucket: t.tx.Bucket([]byte(bucket))}
+}
+
+// InstancePrefix starts the keys of all that belongs to an instance in Desired,
+// Operations and Files.
+func InstancePrefix(instanceID string) string { return instanceID + "/" }
+
+// DesiredKey orders the desired states of an instance by version.
+func DesiredKey(instanceID string, version int64) string {
+	return fmt.Sprintf("%s%016d", InstancePrefix(instanceID), version)
+}
+
+// OperationKey orders the operations of an instance by sequence.
+func OperationKey(instanceID string, sequence int64) string {
+	return fmt.Sprintf("%s%016d", InstancePrefix(instanceID), sequence)
+}
+
+// FileKey is the key of a package file of an instance.
+func FileKey(instanceID, path string) string { return InstancePrefix(instanceID) + path }

@@ -1,0 +1,152 @@
+// Package store keeps all that the controller must not forget, in one bbolt file:
+// records as JSON in a bucket for each kind, secrets sealed. It knows nothing of
+// what the records mean, and of package files only their records; the content of
+// those lies on disk beside it.
+package store
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+// Options says where the store is and what unseals it.
+type Options struct {
+	// Path of the database file. Its directory is made (0700) when it is missing.
+	Path string
+	// Key unseals the secrets.
+	Key KeySource
+	// Now is the clock, time.Now when nil. Only epochs come from it.
+	Now func() time.Time
+	// LockTimeout is how long to wait for another process to let go of the file,
+	// one second when zero.
+	LockTimeout time.Duration
+}
+
+// Store is the open database. It is safe for concurrent use; one process has it
+// open at a time.
+type Store struct {
+	db    *bbolt.DB
+	path  string
+	keys  *keys
+	now   func() time.Time
+	epoch atomic.Int64
+}
+
+// A read transaction keeps bbolt from growing its memory map, so a slow backup
+// would stop every write of a store that outgrows the map. Address space costs
+// nothing: reserve more than the state of thousands of instances needs.
+const mapReserve = 1 << 30
+
+// Open opens the store and creates it when it does not exist. It changes nothing
+// and says what to do when the file is held by another process, was written by a
+// newer version, or belongs to another key; and it brings the records of an older
+// version up to date in one transaction.
+func Open(o Options) (*Store, error) {
+	return open(o, migrations)
+}
+
+func open(o Options, steps []migration) (*Store, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.LockTimeout == 0 {
+		o.LockTimeout = time.Second
+	}
+	if err := preparePath(o.Path); err != nil {
+		return nil, err
+	}
+	db, err := bbolt.Open(o.Path, 0o600, &bbolt.Options{
+		Timeout:         o.LockTimeout,
+		InitialMmapSize: mapReserve,
+		FreelistType:    bbolt.FreelistMapType,
+	})
+	if err != nil {
+		return nil, explainOpen(o.Path, err)
+	}
+	s := &Store{db: db, path: o.Path, now: o.Now}
+	if err := s.start(o.Key, steps); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("opening the store %s: %w", o.Path, err)
+	}
+	return s, nil
+}
+
+// start checks all that may refuse the file before it changes anything.
+func (s *Store) start(source KeySource, steps []migration) error {
+	m, err := s.readMeta()
+	if err != nil {
+		return err
+	}
+	if m.schema > len(steps) {
+		return fmt.Errorf("its schema is version %d and this controller knows versions up to %d: "+
+			"run the newer controller that wrote it, or restore a backup of the older one", m.schema, len(steps))
+	}
+	secret, err := source.load(m.keyID == "")
+	if err != nil {
+		return err
+	}
+	if s.keys, err = deriveKeys(secret); err != nil {
+		return err
+	}
+	if m.keyID != "" && m.keyID != s.keys.id {
+		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
+			"put the right key there; nothing has been changed", m.keyID, source.name(), s.keys.id)
+	}
+	if err := s.migrate(m, steps); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(s.path))
+}
+
+// Close waits for running transactions and lets other processes open the file.
+func (s *Store) Close() error { return s.db.Close() }
+
+// Path is the database file.
+func (s *Store) Path() string { return s.path }
+
+// Epoch names this life of the state: Unix seconds at which it began. It is the
+// same over restarts; NewEpoch begins another.
+func (s *Store) Epoch() int64 { return s.epoch.Load() }
+
+// View runs fn on one consistent snapshot. Writes in it fail.
+func (s *Store) View(fn func(*Tx) error) error {
+	return s.db.View(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
+}
+
+// Update runs fn as one transaction, alone among writers. When it returns nil all
+// that fn wrote is on disk; when fn returns an error or panics, none of it is.
+func (s *Store) Update(fn func(*Tx) error) error {
+	return s.db.Update(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
+}
+
+// WriteTo writes a consistent copy of the database while it is in use (a backup).
+// The key is not in it.
+func (s *Store) WriteTo(w io.Writer) (n int64, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		n, err = tx.WriteTo(w)
+		return err
+	})
+	return n, err
+}
+
+// Tx is a transaction. It must not be used after the function that got it returns.
+type Tx struct{ tx *bbolt.Tx }
+
+// OnCommit runs fn once the transaction is on disk and other writers may go on;
+// never, when it is rolled back.
+func (t *Tx) OnCommit(fn func()) { t.tx.OnCommit(fn) }
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
