@@ -1,0 +1,58 @@
+package topology
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Normalize is a copy of a valid topology in which one thing is written one way:
+// ids in lower case, addresses in their shortest form. The order of its lists is
+// kept; nothing that is made of a topology depends on it.
+func Normalize(t *api.Topology) *api.Topology {
+	if t == nil {
+		return nil
+	}
+	n := *t
+	n.ConnectionPoints = normalPoints(t.ConnectionPoints)
+	n.Servers = make([]api.Server, len(t.Servers))
+	for i, s := range t.Servers {
+		s.ID = strings.ToLower(s.ID)
+		s.ConnectionPoints = normalPoints(s.ConnectionPoints)
+		s.VolumeIds = mapped(s.VolumeIds, strings.ToLower)
+		n.Servers[i] = s
+	}
+	n.Volumes = mapped(t.Volumes, func(v api.TopologyVolume) api.TopologyVolume {
+		v.ID = strings.ToLower(v.ID)
+		return v
+	})
+	return &n
+}
+
+func normalPoints(points []api.ConnectionPoint) []api.ConnectionPoint {
+	return mapped(points, func(p api.ConnectionPoint) api.ConnectionPoint {
+		p.Addresses = mapped(p.Addresses, normalAddress)
+		return p
+	})
+}
+
+func normalAddress(s string) string {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.String()
+	}
+	return s
+}
+
+// mapped is f of each element, nil for an empty list, so that "absent" and
+// "empty" are the same to whoever compares.
+func mapped[T any](list []T, f func(T) T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]T, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}

@@ -1,0 +1,50 @@
+package topology
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// ErrNotGiven says that the source knows no topology for a request. The one in
+// force, if there is any, stays.
+var ErrNotGiven = errors.New("no topology is given")
+
+// Request is what a Source may need to find a topology.
+type Request struct {
+	InstanceID string
+	// StackID is the Heat stack, empty while it is not known.
+	StackID string
+	// Inline is the topology that came with the request, nil when none did. It has
+	// passed Validate.
+	Inline *api.Topology
+	// VIM is the instance's vimConnectionInfo as JSON, nil when none was given. It
+	// holds credentials.
+	VIM json.RawMessage
+}
+
+// Source finds the topology of a stack. It is called outside of any transaction,
+// so it may take its time within ctx.
+type Source interface {
+	// Resolve returns a topology in the form that Normalize gives. ErrNotGiven
+	// means that there is none to be had; an error that a client should see is an
+	// *api.Problem.
+	Resolve(ctx context.Context, r Request) (*api.Topology, error)
+}
+
+// Inline is the Source of those who type the topology, or send it with a hook.
+type Inline struct{}
+
+// Resolve returns what came with the request.
+func (Inline) Resolve(_ context.Context, r Request) (*api.Topology, error) {
+	if r.Inline == nil {
+		return nil, ErrNotGiven
+	}
+	t := Normalize(r.Inline)
+	if t.StackID == "" {
+		t.StackID = r.StackID
+	}
+	return t, nil
+}
