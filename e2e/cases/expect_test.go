@@ -1,0 +1,161 @@
+package cases
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// expect looks again and again until everything is as expected; when the time is
+// over its error says what was not.
+func (r *run) expect(ctx context.Context, e Expect) error {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := r.look(ctx, e)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not so within the time: %w", err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *run) look(ctx context.Context, e Expect) error {
+	// Each look needs a little time of its own, also when the step's is nearly over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	defer cancel()
+	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permits, r.mounts, r.exports, r.files, r.unchanged} {
+		if err := look(ctx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) conditions(ctx context.Context, e Expect) error {
+	if len(e.Conditions) == 0 && len(e.Message) == 0 {
+		return nil
+	}
+	var node api.Node
+	if err := r.site.JSON(ctx, &node, "get", "node", r.server.ID); err != nil {
+		return err
+	}
+	for name, want := range e.Conditions {
+		c := node.Status.Condition(name)
+		if c == nil {
+			return fmt.Errorf("%s is not reported, expected %s", name, want)
+		}
+		got := fmt.Sprintf("%s %s", c.Status, c.Reason)
+		if got != want {
+			return fmt.Errorf("%s is %q (%s), expected %q", name, got, c.Message, want)
+		}
+		if c.Status == api.ConditionTrue && node.Status.AppliedDigest != node.Digest {
+			return fmt.Errorf("%s is %q for an older document", name, got)
+		}
+	}
+	for name, text := range e.Message {
+		c := node.Status.Condition(name)
+		if c == nil || !strings.Contains(c.Message, text) {
+			return fmt.Errorf("the message of %s is %+v, expected it to contain %q", name, c, text)
+		}
+	}
+	return nil
+}
+
+func (r *run) permits(ctx context.Context, e Expect) error {
+	for name, want := range e.Permit {
+		var v api.Volume
+		if err := r.site.JSON(ctx, &v, "get", "volume", r.disks[name].VolumeID); err != nil {
+			return err
+		}
+		if string(v.PermitState) != want {
+			return fmt.Errorf("the permit of %s is %s, expected %s", name, v.PermitState, want)
+		}
+	}
+	return nil
+}
+
+func (r *run) mounts(ctx context.Context, e Expect) error {
+	for _, d := range r.c.Disks {
+		want, asked := e.Mounted[d.Name]
+		if !asked {
+			continue
+		}
+		out, _ := r.node.Exec(ctx, "findmnt", "-n", "-o", "UUID", "--mountpoint", d.MountTo)
+		mounted := strings.TrimSpace(string(out)) != ""
+		if mounted != want {
+			return fmt.Errorf("%s mounted at %s: %v, expected %v", d.Name, d.MountTo, mounted, want)
+		}
+	}
+	return nil
+}
+
+// exports compares the directories that exportfs reports.
+func (r *run) exports(ctx context.Context, e Expect) error {
+	if e.Exported == nil {
+		return nil
+	}
+	out, err := r.node.Exec(ctx, "exportfs", "-s")
+	if err != nil {
+		return err
+	}
+	var got []string
+	for _, line := range strings.Split(strings.TrimSpace(string(out)), "\n") {
+		if dir, _, ok := strings.Cut(line, " "); ok {
+			got = append(got, strings.TrimSpace(dir))
+		}
+	}
+	slices.Sort(got)
+	want := slices.Sorted(slices.Values(e.Exported))
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("exported %v, expected %v", got, want)
+	}
+	return nil
+}
+
+func (r *run) files(ctx context.Context, e Expect) error {
+	for path, want := range e.Files {
+		got, err := r.node.Pull(ctx, path)
+		if err != nil {
+			return err
+		}
+		if string(got) != want {
+			return fmt.Errorf("%s holds %q, expected %q", path, got, want)
+		}
+	}
+	return nil
+}
+
+func (r *run) unchanged(_ context.Context, e Expect) error {
+	for _, name := range e.Unchanged {
+		if now := digest(r.t, r.disks[name].Path); now != r.before[name] {
+			return fmt.Errorf("the bytes of %s have changed: SHA-256 %s, before %s", name, now, r.before[name])
+		}
+	}
+	return nil
+}
+
+// quiet reads the report of a convergence that must have had nothing to do.
+func quiet(report []byte) error {
+	var r struct {
+		Converged bool
+		Actions   []json.RawMessage
+		Changes   struct{ Writes, Commands int }
+	}
+	if err := json.Unmarshal(report, &r); err != nil {
+		return fmt.Errorf("reading the report: %w: %s", err, report)
+	}
+	if !r.Converged || len(r.Actions) > 0 || r.Changes.Writes > 0 || r.Changes.Commands > 0 {
+		return fmt.Errorf("a second run had something to do: %s", report)
+	}
+	return nil
+}
