@@ -1,0 +1,127 @@
+// Package plan derives what every node of a VNF instance should be. It is a pure
+// function of what the user asked for and what the stack has: no clock, no store,
+// no chance, so that the same input gives the same documents for ever and in any
+// order. What a node cannot have yet is withheld, with the reason; a section is
+// given whole or not at all, because an empty list means "remove".
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// Input is all that a plan depends on.
+type Input struct {
+	// Epoch is the life of the controller's state; it is in every document.
+	Epoch  int64
+	Params *params.Params
+	// Topology is normalized; nil while none is known.
+	Topology *api.Topology
+	// Volumes is what is known beforehand of the volumes of the topology, by id. A
+	// volume that is not here is new.
+	Volumes map[string]Volume
+}
+
+// Volume is what the controller knows of a volume apart from the topology.
+type Volume struct {
+	// FilesystemUUID is the one assigned, or adopted; empty means the one that is
+	// derived from the volume's id.
+	FilesystemUUID string
+	// HeldBy names, for people, the node of another instance whose configuration
+	// has this volume; empty for none.
+	HeldBy string
+}
+
+// Output is the plan.
+type Output struct {
+	// Nodes is every server that has a role, ordered by id.
+	Nodes []Node
+	// Volumes is every volume that the parameters name and the topology has,
+	// ordered by id, also where the section that needs it is withheld.
+	Volumes []VolumeUse
+	// Missing are the roles that the parameters require and no server has.
+	Missing []api.Role
+	// Faults say why the topology cannot be used; then there are no nodes.
+	// Pointers of both start at the root of the body of PUT.
+	Faults, Warnings fault.List
+}
+
+// Node is what one server should be.
+type Node struct {
+	ID        string
+	Name      string
+	Role      api.Role
+	Addresses []string
+	// Config has generation 0: whoever keeps documents counts them.
+	Config   api.NodeConfig
+	Withheld []api.Withheld
+}
+
+// VolumeUse is a volume and who has it.
+type VolumeUse struct {
+	ID         string
+	ResourceID string
+	SizeBytes  int64
+	// NodeID is the node whose document names it, empty where that is withheld.
+	NodeID string
+	// AttachedTo lists the servers that the topology attaches it to, ordered.
+	AttachedTo []string
+}
+
+// Make is the plan for an input.
+func Make(in Input) Output {
+	at := fault.Root.Key("topology")
+	assigned := topology.Assign(in.Params, in.Topology, at)
+	out := Output{
+		Missing:  assigned.Missing,
+		Faults:   assigned.Faults,
+		Warnings: append(notBuilt(in.Params), assigned.Warnings...),
+	}
+	if len(out.Faults) > 0 || in.Topology == nil {
+		return out
+	}
+	for _, s := range in.Topology.Servers {
+		role, ok := assigned.Roles[s.ID]
+		if !ok {
+			continue
+		}
+		n := newNode(in, s, role)
+		if role == api.RoleStorage {
+			out.Volumes = n.addStorage(in, s)
+		}
+		out.Nodes = append(out.Nodes, n)
+	}
+	slices.SortFunc(out.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+func newNode(in Input, s api.Server, role api.Role) Node {
+	return Node{
+		ID: s.ID, Name: s.Name, Role: role, Addresses: addresses(s),
+		Config: api.NodeConfig{
+			APIVersion: api.NodeConfigV1,
+			Epoch:      in.Epoch,
+			Role:       role,
+			Proxy:      proxy(in.Params),
+		},
+	}
+}
+
+// addresses are the fixed addresses of all connection points, each once, ordered.
+func addresses(s api.Server) []string {
+	var list []string
+	for _, p := range s.ConnectionPoints {
+		list = append(list, p.Addresses...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func (n *Node) withhold(section string, reason api.Reason, message string) {
+	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message})
+}

@@ -1,0 +1,149 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+const sectionStorage = "storage"
+
+// exportOptions are those of Tacker's sample driver; the agent adds mountpoint=.
+var exportOptions = []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}
+
+// addStorage gives the storage server its section, or withholds it whole: with one
+// of two volumes the document would order the other one unmounted.
+func (n *Node) addStorage(in Input, s api.Server) []VolumeUse {
+	server := in.Params.Cluster.StorageServer
+	section := &api.StorageSection{Exports: exports(server)}
+	var uses []VolumeUse
+	for _, wanted := range server.Volumes {
+		use, problem := resolve(in, s, wanted)
+		if use != nil {
+			uses = append(uses, *use)
+		}
+		if problem != nil {
+			n.withhold(sectionStorage, problem.reason, problem.message)
+			continue
+		}
+		section.Volumes = append(section.Volumes, api.StorageVolume{
+			VolumeID: use.ID, SizeBytes: use.SizeBytes, MountPath: wanted.MountTo,
+			Filesystem: api.Ext4, FilesystemUUID: filesystemUUID(in, use.ID),
+		})
+	}
+	slices.SortFunc(uses, func(a, b VolumeUse) int { return cmp.Compare(a.ID, b.ID) })
+	if len(n.Withheld) > 0 {
+		slices.SortFunc(n.Withheld, func(a, b api.Withheld) int { return cmp.Compare(a.Message, b.Message) })
+		return uses
+	}
+	slices.SortFunc(section.Volumes, func(a, b api.StorageVolume) int { return cmp.Compare(a.MountPath, b.MountPath) })
+	n.Config.Storage = section
+	for i := range uses {
+		uses[i].NodeID = n.ID
+	}
+	return uses
+}
+
+func exports(s *params.StorageServer) []api.StorageExport {
+	var list []api.StorageExport
+	for _, e := range s.Exports {
+		list = append(list, api.StorageExport{Directory: e.Directory, Clients: e.To, Options: slices.Clone(exportOptions)})
+	}
+	slices.SortFunc(list, func(a, b api.StorageExport) int {
+		return cmp.Or(cmp.Compare(a.Directory, b.Directory), cmp.Compare(a.Clients, b.Clients))
+	})
+	return list
+}
+
+func filesystemUUID(in Input, volumeID string) string {
+	if known := in.Volumes[volumeID].FilesystemUUID; known != "" {
+		return known
+	}
+	return api.FilesystemUUID(volumeID)
+}
+
+// problem is why a volume cannot be given to its server.
+type problem struct {
+	reason  api.Reason
+	message string
+}
+
+// resolve finds the volume that the parameters want on the server. The use is nil
+// where the topology does not have it; both are set where it is there and may not
+// be used.
+func resolve(in Input, s api.Server, wanted params.Volume) (*VolumeUse, *problem) {
+	v, ok := volumeOf(in.Topology, wanted.ResourceID)
+	if !ok {
+		return nil, &problem{api.ReasonVolumeUnresolved, fmt.Sprintf(
+			"volume_resource_id %q is not in the topology (%s); add it to topology.volumes with its Cinder id",
+			wanted.ResourceID, has(in.Topology))}
+	}
+	use := &VolumeUse{ID: v.ID, ResourceID: v.ResourceID, SizeBytes: v.SizeBytes, AttachedTo: attachedTo(in.Topology, v.ID)}
+	switch holder := in.Volumes[v.ID].HeldBy; {
+	case len(use.AttachedTo) > 1:
+		return use, &problem{api.ReasonMultiAttached, fmt.Sprintf(
+			"volume %s (%s) is attached to %s; detach it from all but %s (%s)",
+			v.ID, v.ResourceID, strings.Join(use.AttachedTo, " and "), s.Name, s.ID)}
+	case holder != "":
+		return use, &problem{api.ReasonMultiAttached, fmt.Sprintf(
+			"volume %s (%s) is in use by %s; terminate that instance, or give it a topology without this volume",
+			v.ID, v.ResourceID, holder)}
+	case !mayHave(s, use):
+		return use, &problem{api.ReasonVolumeUnresolved, fmt.Sprintf(
+			"volume %s (%s) is %s, not to the storage server %s (%s); attach it there and name it in that server's volumeIds",
+			v.ID, v.ResourceID, attachment(use), s.Name, s.ID)}
+	}
+	return use, nil
+}
+
+// mayHave: a server that says what is attached to it has what it says; one that
+// says nothing has what no other server claims.
+func mayHave(s api.Server, use *VolumeUse) bool {
+	if len(s.VolumeIds) == 0 {
+		return len(use.AttachedTo) == 0
+	}
+	return slices.Contains(use.AttachedTo, s.ID)
+}
+
+func attachment(use *VolumeUse) string {
+	if len(use.AttachedTo) == 0 {
+		return "attached to no server"
+	}
+	return "attached to " + use.AttachedTo[0]
+}
+
+func volumeOf(t *api.Topology, resourceID string) (api.TopologyVolume, bool) {
+	i := slices.IndexFunc(t.Volumes, func(v api.TopologyVolume) bool { return v.ResourceID == resourceID })
+	if i < 0 {
+		return api.TopologyVolume{}, false
+	}
+	return t.Volumes[i], true
+}
+
+func attachedTo(t *api.Topology, volumeID string) []string {
+	var ids []string
+	for _, s := range t.Servers {
+		if slices.Contains(s.VolumeIds, volumeID) {
+			ids = append(ids, s.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// has lists the volumes of the topology for a message.
+func has(t *api.Topology) string {
+	if len(t.Volumes) == 0 {
+		return "which has no volumes"
+	}
+	var names []string
+	for _, v := range t.Volumes {
+		names = append(names, v.ResourceID)
+	}
+	slices.Sort(names)
+	return "which has " + strings.Join(names, ", ")
+}
