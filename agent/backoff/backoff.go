@@ -1,0 +1,54 @@
+// Package backoff says how long to wait before something is tried again: the one
+// place where the agent's retries get their growth, bounds and jitter.
+package backoff
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Backoff grows from Min to Max. The zero value is not useful; it is not safe
+// for concurrent use.
+type Backoff struct {
+	Min, Max time.Duration
+	// Factor by which each wait is longer than the one before. With factor f a
+	// wait is about (f-1)/f of the time waited so far: 1.3 loses at most a quarter.
+	Factor float64
+
+	base time.Duration
+}
+
+// Next is the next wait, with jitter; it never exceeds Max.
+func (b *Backoff) Next() time.Duration {
+	switch {
+	case b.base == 0:
+		b.base = b.Min
+	default:
+		b.base = min(b.Max, time.Duration(float64(b.base)*b.Factor))
+	}
+	return min(b.Max, Jitter(b.base))
+}
+
+// Reset makes the next wait the first one again.
+func (b *Backoff) Reset() { b.base = 0 }
+
+// Jitter is d within ±20 %, so that a thousand agents that were stopped together
+// do not come back together.
+func Jitter(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // not a secret
+}
+
+// Sleep waits for d, or until ctx is done, or until a value is sent on wake
+// (which may be nil). It returns ctx's error.
+func Sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+	case <-wake:
+	}
+	return ctx.Err()
+}

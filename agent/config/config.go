@@ -1,0 +1,124 @@
+// Package config reads /etc/nodehitch/agent.yaml: which controller the agent
+// belongs to and why it trusts it. What the node is to be comes from there, and
+// never from this file.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/strict"
+)
+
+// DefaultFile is where user_data puts the configuration.
+const DefaultFile = "/etc/nodehitch/agent.yaml"
+
+// Config is the agent's configuration file.
+type Config struct {
+	// ControllerURLs are https://host[:port], tried in this order. Required.
+	ControllerURLs []string `json:"controllerURLs"`
+	// RootCertificate is the controller's root CA, PEM; nothing else is trusted. Required.
+	RootCertificate string `json:"rootCertificate"`
+	// Pin is sha256:<hex> of the root's DER. Required.
+	Pin string `json:"pin"`
+	// JoinToken is id.secret, needed until the node is enrolled.
+	JoinToken string `json:"joinToken,omitempty"`
+	// StateDirectory is where the agent keeps its files; DefaultDirectory when absent.
+	StateDirectory string `json:"stateDirectory,omitempty"`
+	// LogLevel is debug, info (when absent), warn or error.
+	LogLevel string `json:"logLevel,omitempty"`
+}
+
+var joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
+
+// Load reads the file. It must belong to the agent's user or root and be
+// readable to nobody else, for it holds the join token. Everything that is wrong
+// is said at once, as a fault.List within the error, and no value is repeated.
+func Load(path string) (*Config, error) {
+	content, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	c := Config{StateDirectory: state.DefaultDirectory, LogLevel: "info"}
+	if err := strict.Unmarshal(content, &c); err != nil {
+		return nil, fmt.Errorf("%s:\n%w", path, err)
+	}
+	if err := c.check().Err(); err != nil {
+		return nil, fmt.Errorf("%s:\n%w", path, err)
+	}
+	return &c, nil
+}
+
+func read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: there is no such file; user_data writes it at the first boot (see /var/log/cloud-init.log), or give another with --config", path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("%s: has mode %04o, so others than its owner may use it; it holds the join token: chmod 0600 it", path, mode)
+	}
+	return os.ReadFile(path)
+}
+
+func (c *Config) check() fault.List {
+	var faults fault.List
+	at := fault.Root.Key("controllerURLs")
+	if len(c.ControllerURLs) == 0 {
+		faults = append(faults, at.Fault("expected at least one https://host[:port]"))
+	}
+	for i, raw := range c.ControllerURLs {
+		if !controllerURL(raw) {
+			faults = append(faults, at.Index(i).Fault("expected https://host[:port] and nothing else"))
+		}
+	}
+	faults = append(faults, c.checkTrust()...)
+	if c.JoinToken != "" && !joinTokenGrammar.MatchString(c.JoinToken) {
+		faults = append(faults, fault.Root.Key("joinToken").Fault("expected id.secret, as `hitchctl join-token show` prints it"))
+	}
+	if !filepath.IsAbs(c.StateDirectory) {
+		faults = append(faults, fault.Root.Key("stateDirectory").Fault("expected an absolute path"))
+	}
+	if _, err := c.Level(); err != nil {
+		faults = append(faults, fault.Root.Key("logLevel").Fault("expected debug, info, warn or error"))
+	}
+	return faults
+}
+
+func (c *Config) checkTrust() fault.List {
+	var faults fault.List
+	pin := c.Pin
+	if pin == "" {
+		faults = append(faults, fault.Root.Key("pin").Fault("expected sha256:<hex> of the root certificate's DER"))
+	}
+	if _, err := client.ParseRoot([]byte(c.RootCertificate), ""); err != nil {
+		faults = append(faults, fault.Root.Key("rootCertificate").Fault(err.Error()))
+	} else if _, err := client.ParseRoot([]byte(c.RootCertificate), pin); err != nil {
+		faults = append(faults, fault.Root.Key("pin").Fault(err.Error()))
+	}
+	return faults
+}
+
+// Level is LogLevel for slog.
+func (c *Config) Level() (slog.Level, error) {
+	var level slog.Level
+	err := level.UnmarshalText([]byte(c.LogLevel))
+	return level, err
+}
+
+func controllerURL(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil &&
+		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
+}

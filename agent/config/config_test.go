@@ -1,0 +1,110 @@
+package config_test
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/agent/config"
+	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+const token = "0b1a5c2e-0000-4000-8000-000000000001.c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
+
+func file(t *testing.T, mode os.FileMode, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func good(t *testing.T) config.Config {
+	root := testca.Root(t, "root")
+	return config.Config{
+		ControllerURLs:  []string{"https://controller.example:8443", "https://[2001:db8::1]"},
+		RootCertificate: string(root.PEM()), Pin: client.Pin(root.Cert), JoinToken: token,
+		StateDirectory: "/var/lib/nodehitch/agent", LogLevel: "info",
+	}
+}
+
+func text(t *testing.T, c config.Config) string {
+	t.Helper()
+	b, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestDefaultsAreFilledIn(t *testing.T) {
+	want := good(t)
+	given := want
+	given.StateDirectory, given.LogLevel = "", ""
+	got, err := config.Load(file(t, 0o600, text(t, given)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
+	c := good(t)
+	c.ControllerURLs = []string{"http://controller.example", "https://c.example/v1", "https://c.example"}
+	c.Pin = "sha256:" + strings.Repeat("0", 64)
+	c.JoinToken = "hunter2"
+	c.StateDirectory = "agent"
+	c.LogLevel = "loud"
+	_, err := config.Load(file(t, 0o600, text(t, c)))
+	var faults fault.List
+	if !errors.As(err, &faults) {
+		t.Fatalf("got %v", err)
+	}
+	var at []string
+	for _, f := range faults {
+		at = append(at, f.Pointer)
+	}
+	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/logLevel"}, at); diff != "" {
+		t.Error(diff)
+	}
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the error repeats the join token: %v", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	all := text(t, good(t))
+	for name, c := range map[string]struct{ path, want string }{
+		"readable to others":  {file(t, 0o640, all), "chmod 0600"},
+		"absent":              {filepath.Join(t.TempDir(), "agent.yaml"), "no such file"},
+		"empty":               {file(t, 0o600, ""), "/rootCertificate"},
+		"an unknown name":     {file(t, 0o600, strings.Replace(all, `"pin"`, `"pinn"`, 1)), "/pinn: is not known here"},
+		"a server's own cert": {file(t, 0o600, text(t, leaf(t))), "is no CA"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := config.Load(c.path); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+	}
+}
+
+func leaf(t *testing.T) config.Config {
+	c := good(t)
+	c.RootCertificate = string(testca.Encode(testca.Root(t, "root").Server(t, time.Now().Add(time.Hour), "c").Certificate[0]))
+	return c
+}

@@ -1,0 +1,130 @@
+// Package state keeps the agent's own files: who the machine is, its key and
+// certificate, and the last document that was applied. All are 0600 in a 0700
+// directory, replaced atomically, and small.
+package state
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// DefaultDirectory is where the agent keeps its state.
+const DefaultDirectory = "/var/lib/nodehitch/agent"
+
+// Directory is an existing state directory.
+type Directory struct{ path string }
+
+// Open makes the directory where it does not exist, and takes from others what
+// rights they have on it.
+func Open(path string) (*Directory, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the state directory: %w", err)
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("making the state directory: %w", err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("state directory: %w", err)
+	case !info.IsDir():
+		return nil, fmt.Errorf("state directory %s: is not a directory; move the file away", path)
+	case info.Mode().Perm() == 0o700:
+		return &Directory{path}, nil
+	}
+	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory
+		return nil, fmt.Errorf("state directory: %w", err)
+	}
+	return &Directory{path}, nil
+}
+
+// Path is the path of a file in the directory.
+func (d *Directory) Path(name string) string { return filepath.Join(d.path, name) }
+
+// Read is the content of a file; fs.ErrNotExist where there is none.
+func (d *Directory) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+
+// Write replaces a file. After a crash at any point the file holds either all of
+// the old content or all of the new; when Write has returned, the new. A file
+// that holds it already is not touched.
+func (d *Directory) Write(name string, content []byte) error {
+	if old, err := d.Read(name); err == nil && bytes.Equal(old, content) {
+		return nil
+	}
+	return Replace(d.Path(name), content)
+}
+
+// Remove removes a file; that it is not there is no error.
+func (d *Directory) Remove(name string) error {
+	if err := os.Remove(d.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDirectory(d.path)
+}
+
+// Rename gives a file the name of another, which it replaces.
+func (d *Directory) Rename(from, to string) error {
+	if err := os.Rename(d.Path(from), d.Path(to)); err != nil {
+		return err
+	}
+	return syncDirectory(d.path)
+}
+
+// readJSON reads a file into v. It reports false where there is no file.
+func (d *Directory) readJSON(name string, v any) (bool, error) {
+	content, err := d.Read(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(content, v)
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading %s: %w; if it is damaged, remove it and restart the agent", d.Path(name), err)
+	}
+	return true, nil
+}
+
+func (d *Directory) writeJSON(name string, v any) error {
+	content, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return d.Write(name, append(content, '\n'))
+}
+
+// Replace puts content at path, mode 0600, as Directory.Write does.
+func Replace(path string, content []byte) error {
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".new-*") // 0600
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer os.Remove(f.Name()) // nothing is there once it is renamed
+	_, err = f.Write(content)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err == nil {
+		err = syncDirectory(dir)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}
+
+func syncDirectory(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

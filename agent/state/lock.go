@@ -1,0 +1,62 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+const lockFile = "lock"
+
+// Locked says who else converges this machine.
+type Locked struct{ Path, Holder string }
+
+func (l *Locked) Error() string {
+	return fmt.Sprintf("%s is held by %s; two of them must not change the machine at once", l.Path, l.Holder)
+}
+
+// Lock is held until it is released or the process ends, however it ends.
+type Lock struct{ f *os.File }
+
+// Lock makes this process the one that changes the machine; who describes it to
+// others. *Locked where another process has the lock. It does not wait.
+func (d *Directory) Lock(who string) (*Lock, error) {
+	path := d.Path(lockFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking the state directory: %w", err)
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		err = describe(f, who)
+	}
+	if err == nil {
+		return &Lock{f}, nil
+	}
+	f.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, &Locked{Path: path, Holder: holder(path)}
+	}
+	return nil, fmt.Errorf("locking %s: %w", path, err)
+}
+
+// Release gives the lock back.
+func (l *Lock) Release() error { return l.f.Close() }
+
+func describe(f *os.File, who string) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(f, "%s (pid %d)\n", who, os.Getpid())
+	return err
+}
+
+func holder(path string) string {
+	content, err := os.ReadFile(path)
+	if who := strings.TrimSpace(string(content)); err == nil && who != "" {
+		return who
+	}
+	return "another process"
+}
