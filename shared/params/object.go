@@ -53,7 +53,17 @@ func (r *reading) wrongKind(at fault.At, found jsontree.Kind, p presence, want .
 		message += " or " + k.String()
 	}
 	if found == jsontree.Null && p == optional {
-		message += "; leave the attribute out if there is nothing to say"
+		message += leaveOut
+	}
+	r.fault(at, "%s", message)
+}
+
+const leaveOut = "; leave the attribute out if there is nothing to say"
+
+func (r *reading) empty(at fault.At, p presence) {
+	message := "is empty"
+	if p == optional {
+		message += leaveOut
 	}
 	r.fault(at, "%s", message)
 }
@@ -63,6 +73,10 @@ func text[T any](o *object, name string, p presence, grammar func(string) (T, er
 	var zero T
 	n, at := o.attribute(name, p, jsontree.String)
 	if n == nil {
+		return zero
+	}
+	if n.Text == "" {
+		o.r.empty(at, p)
 		return zero
 	}
 	value, err := grammar(n.Text)
@@ -80,7 +94,7 @@ func (o *object) secret(name string) Secret {
 		return Secret{}
 	}
 	if n.Text == "" {
-		o.r.fault(at, "is empty; leave the attribute out if there is nothing to say")
+		o.r.empty(at, optional)
 	}
 	return NewSecret(n.Text)
 }
@@ -134,7 +148,7 @@ func (o *object) close() {
 			continue
 		}
 		warned[m.Name] = true
-		message := "is not known to nodehitch; it is kept and has no effect"
+		message := "is not known to nodehitch and is kept as it is"
 		if near := nearest(m.Name, o.known); near != "" {
 			message += "; did you mean " + grammar.Show(near) + "?"
 		}

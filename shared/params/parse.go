@@ -15,20 +15,21 @@ func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
 	r := &reading{}
 	if len(raw) == 0 {
 		r.fault(at, "is missing; expected an object with %s or %s", keyCluster, keyRegistry)
-		return nil, r.report(at, nil)
+		return nil, r.report(nil, at)
 	}
 	node, broken := jsontree.Parse(raw)
 	if broken != nil {
 		r.fault(at, "%s", broken.Message)
-		return nil, r.report(at, nil)
+		return nil, r.report(nil, at)
 	}
 	for _, f := range node.Duplicates(at) {
 		r.fault(fault.At(f.Pointer), "%s", f.Message)
 	}
 	p := r.params(node, at)
-	report := r.report(at, p)
+	report := r.report(node, at)
 	if len(report.Faults) > 0 {
-		p = nil
+		report.Partial = p
+		return nil, report
 	}
 	return p, report
 }

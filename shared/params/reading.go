@@ -1,9 +1,13 @@
 package params
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
 // maxListed bounds each list of a report: the pointers of a hostile document
@@ -23,13 +27,10 @@ func (r *reading) warn(at fault.At, format string, args ...any) {
 	r.warnings.add(at, format, args...)
 }
 
-// report is the outcome; partial is dropped where it is complete.
-func (r *reading) report(at fault.At, partial *Params) Report {
-	report := Report{Faults: r.faults.all(at), Warnings: r.warnings.all(at)}
-	if len(report.Faults) > 0 {
-		report.Partial = partial
-	}
-	return report
+// report is the outcome, each list in the order of the document: root, nil where
+// it could not be read, is the value at the place at.
+func (r *reading) report(root *jsontree.Node, at fault.At) Report {
+	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at)}
 }
 
 // findings is a bounded list.
@@ -46,9 +47,21 @@ func (f *findings) add(at fault.At, format string, args ...any) {
 	f.list = append(f.list, at.Fault(fmt.Sprintf(format, args...)))
 }
 
-func (f *findings) all(at fault.At) fault.List {
-	if f.omitted == 0 {
-		return f.list
+// sorted is the list in the order of the document, findings at one place in the
+// order in which they were made, and a word on those that were left out.
+func (f *findings) sorted(root *jsontree.Node, at fault.At) fault.List {
+	if root != nil {
+		starts := make(map[string]int, len(f.list))
+		for _, entry := range f.list {
+			place := fault.At(strings.TrimPrefix(entry.Pointer, string(at)))
+			starts[entry.Pointer] = root.Find(place).Start
+		}
+		slices.SortStableFunc(f.list, func(a, b fault.Fault) int {
+			return cmp.Compare(starts[a.Pointer], starts[b.Pointer])
+		})
 	}
-	return append(f.list, at.Fault(fmt.Sprintf("has %d more findings, which are not listed", f.omitted)))
+	if f.omitted > 0 {
+		return append(f.list, at.Fault(fmt.Sprintf("has %d more findings, which are not listed", f.omitted)))
+	}
+	return f.list
 }

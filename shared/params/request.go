@@ -45,19 +45,20 @@ func ParseRequest(body []byte) (*Request, Report) {
 	node, broken := jsontree.Parse(body)
 	if broken != nil {
 		r.fault(fault.Root, "%s", broken.Message)
-		return nil, r.report(fault.Root, nil)
+		return nil, r.report(nil, fault.Root)
 	}
 	for _, f := range node.Duplicates(fault.Root) {
 		r.fault(fault.At(f.Pointer), "%s", f.Message)
 	}
 	if node.Kind != jsontree.Object {
 		r.wrongKind(fault.Root, node.Kind, required, jsontree.Object)
-		return nil, r.report(fault.Root, nil)
+		return nil, r.report(node, fault.Root)
 	}
 	o := &object{r: r, at: fault.Root, node: node}
 	request := o.request(body)
-	report := r.report(fault.Root, request.Params)
+	report := r.report(node, fault.Root)
 	if len(report.Faults) > 0 {
+		report.Partial = request.Params
 		return nil, report
 	}
 	return request, report
@@ -101,6 +102,7 @@ func (o *object) links(body []byte, name string, ids ...string) json.RawMessage 
 func (o *object) externalCPs() {
 	for _, cp := range o.objects("extCps", required) {
 		text(cp, "cpdId", required, grammar.Label)
+		cp.attribute("cpConfig", required, jsontree.List, jsontree.Object) // a list in API version 1
 	}
 }
 

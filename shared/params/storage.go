@@ -66,12 +66,12 @@ func (o *object) checkVolumes(volumes []Volume) {
 			o.r.fault(at.Index(i).Key(keyResource), "%q is mounted by element %d already; a volume is mounted once", v.ResourceID, first)
 		}
 		if first, again := mounts.seen(v.MountTo, i); again {
-			o.r.fault(at.Index(i).Key(keyMountTo), "%s is the directory of element %d already; each volume needs its own", v.MountTo, first)
+			o.r.fault(at.Index(i).Key(keyMountTo), "%q is the directory of element %d already; each volume needs its own", v.MountTo, first)
 		}
 	}
 	for i, v := range volumes {
 		if outer, ok := mounts.above(v.MountTo); ok {
-			o.r.fault(at.Index(i).Key(keyMountTo), "%s lies inside %s, the directory of element %d; mount the volumes side by side",
+			o.r.fault(at.Index(i).Key(keyMountTo), "%q lies inside %q, the directory of element %d; mount the volumes side by side",
 				v.MountTo, volumes[outer].MountTo, outer)
 		}
 	}
@@ -82,8 +82,10 @@ func (o *object) checkVolumes(volumes []Volume) {
 func (o *object) checkExports(s *StorageServer) {
 	mounts, pairs := newFirsts(), newFirsts()
 	complete := len(s.Volumes) > 0
+	var names []string
 	for i, v := range s.Volumes {
 		mounts.seen(v.MountTo, i)
+		names = append(names, v.MountTo)
 		complete = complete && v.MountTo != ""
 	}
 	for i := range s.Exports {
@@ -95,29 +97,16 @@ func (o *object) checkExports(s *StorageServer) {
 		if ok {
 			e.MountTo = s.Volumes[volume].MountTo
 		} else if complete {
-			o.r.fault(at.Key(keyExportDir), "%s is on no volume; it has to be, or lie under, a %s: %s",
-				e.Directory, keyMountTo, mountList(s.Volumes))
+			o.r.fault(at.Key(keyExportDir), "%q is on no volume; it has to be, or lie under, a %s: %s",
+				e.Directory, keyMountTo, listed(names))
 		}
 		if e.To == "" {
 			continue
 		}
 		if first, again := pairs.seen(e.Directory+" "+strings.ToLower(e.To), i); again {
-			o.r.fault(at, "exports %s to %s, as element %d does already; leave one out", e.Directory, e.To, first)
+			o.r.fault(at, "exports %q to %s, as element %d does already; leave one out", e.Directory, e.To, first)
 		}
 	}
-}
-
-func mountList(volumes []Volume) string {
-	const most = 8
-	var names []string
-	for i, v := range volumes {
-		if i == most {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, v.MountTo)
-	}
-	return strings.Join(names, ", ")
 }
 
 // firsts remembers the element that said a text first.

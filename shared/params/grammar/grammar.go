@@ -19,7 +19,7 @@ import (
 // shownLength is how many characters of a text a message repeats.
 const shownLength = 80
 
-var userinfo = regexp.MustCompile(`\S*@`)
+var userinfo = regexp.MustCompile(`\S+@`)
 
 // Show is the text as a message may repeat it: quoted, shortened, and without
 // anything before an @, which could be a password.
@@ -36,7 +36,7 @@ func problem(s, format string, args ...any) error {
 	return fmt.Errorf("%s %s", Show(s), fmt.Sprintf(format, args...))
 }
 
-var errEmpty = errors.New("is empty; leave the attribute out if there is nothing to say")
+var errEmpty = errors.New("is empty")
 
 // Opaque accepts a text that is passed on as it is, such as a proxy: not empty,
 // no white space, no control characters, at most 4096 bytes. The error does not
@@ -109,4 +109,15 @@ func unwanted(r rune) string {
 		return "a character that is not UTF-8"
 	}
 	return ""
+}
+
+var subdomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+
+// ObjectName accepts the name of a Kubernetes object such as a PersistentVolume:
+// a DNS-1123 subdomain of at most 253 bytes.
+func ObjectName(s string) (string, error) {
+	if len(s) > 253 || !subdomain.MatchString(s) {
+		return "", problem(s, "is not the name of a Kubernetes object: expected at most 253 lower-case letters, digits, - and ., with a letter or digit at each end")
+	}
+	return s, nil
 }

@@ -66,6 +66,9 @@ func withPort(host, port string, hasPort bool) (Server, error) {
 	if !hasPort {
 		return Server{Host: host}, nil
 	}
+	if port == "" {
+		return Server{}, problem(host+":", "ends in a colon without a port")
+	}
 	n, err := Port(port)
 	return Server{Host: host, Port: n}, err
 }

@@ -1,0 +1,75 @@
+package params
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// ReadCertificates reads a file of PEM certificates. Text between the blocks is
+// allowed, as certificate tools write it; blocks of anything else are not, least of
+// all a private key, for the file is copied to every node. The error is a
+// fault.List without places.
+func ReadCertificates(data []byte) ([]*x509.Certificate, error) {
+	if _, err := x509.ParseCertificate(data); err == nil {
+		return nil, certificateFault("is a certificate in DER form; convert it: openssl x509 -inform der -in FILE -out ca.crt")
+	}
+	var certificates []*x509.Certificate
+	for number := 1; ; number++ {
+		block, rest := pem.Decode(data)
+		if block == nil {
+			break
+		}
+		data = rest
+		if strings.Contains(block.Type, "PRIVATE KEY") {
+			return nil, certificateFault("holds a private key; expected CA certificates only, take the key out and consider it known")
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, certificateFault(fmt.Sprintf("has a PEM block of type %.40q; expected CERTIFICATE only", block.Type))
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, certificateFault(fmt.Sprintf("has a PEM block, number %d, that is no X.509 certificate: %v", number, err))
+		}
+		certificates = append(certificates, certificate)
+	}
+	switch {
+	case bytes.Contains(data, []byte("PRIVATE KEY-----")):
+		return nil, certificateFault("holds a private key; expected CA certificates only, take the key out and consider it known")
+	case bytes.Contains(data, []byte("-----BEGIN")):
+		return nil, certificateFault("has a PEM block that is damaged or cut off")
+	case len(certificates) == 0:
+		return nil, certificateFault("holds no PEM certificate (-----BEGIN CERTIFICATE-----)")
+	}
+	return certificates, nil
+}
+
+func certificateFault(message string) error {
+	return fault.List{fault.Root.Fault(message)}
+}
+
+func (c *fileCheck) certificate(data []byte) {
+	certificates, err := ReadCertificates(data)
+	if err != nil {
+		c.faults(err)
+		return
+	}
+	for _, certificate := range certificates {
+		subject := certificate.Subject.String()
+		switch {
+		case c.now.After(certificate.NotAfter):
+			c.warn("holds the certificate of %q, which expired on %s", subject, certificate.NotAfter.UTC().Format(time.RFC3339))
+		case c.now.Before(certificate.NotBefore):
+			c.warn("holds the certificate of %q, which is not valid before %s", subject, certificate.NotBefore.UTC().Format(time.RFC3339))
+		}
+		// One that signed itself may be trusted as it is, CA or not.
+		if !certificate.IsCA && !bytes.Equal(certificate.RawIssuer, certificate.RawSubject) {
+			c.warn("holds the certificate of %q, which is not that of a CA; give the certificate of its issuer", subject)
+		}
+	}
+}

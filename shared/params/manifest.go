@@ -1,0 +1,181 @@
+package params
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+	"github.com/nodehitch/nodehitch/shared/strict"
+	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
+)
+
+// PersistentVolume is what has to be known of one object of a manifest.
+type PersistentVolume struct {
+	// Name is metadata.name, a DNS-1123 subdomain.
+	Name string
+	// NFSPath is spec.nfs.path, absolute, without a slash at its end.
+	NFSPath string
+	// Object is the whole object as JSON, spec.nfs.server as the manifest has it.
+	Object json.RawMessage
+	// advice is what the API server will probably refuse.
+	advice []string
+}
+
+// ReadManifest reads a manifest: one or several YAML documents (or JSON), each a
+// PersistentVolume of apiVersion v1 with a metadata.name and a spec.nfs. The
+// error is a fault.List with pointers into the object; where there are several
+// objects, the message says which.
+func ReadManifest(data []byte) ([]PersistentVolume, error) {
+	documents, err := strict.Documents(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(documents) == 0 {
+		return nil, fault.List{fault.Root.Fault("holds no object; expected a PersistentVolume")}
+	}
+	var (
+		volumes []PersistentVolume
+		faults  fault.List
+		names   = newFirsts()
+	)
+	for i, document := range documents {
+		r := &reading{}
+		pv := r.persistentVolume(document)
+		if first, again := names.seen(pv.Name, i); again {
+			r.fault("/metadata/name", "%q is the name of object %d already", pv.Name, first+1)
+		}
+		for _, f := range r.faults.sorted(nil, fault.Root) {
+			if len(documents) > 1 {
+				f.Message += fmt.Sprintf(" (object %d)", i+1)
+			}
+			faults = append(faults, f)
+		}
+		volumes = append(volumes, pv)
+	}
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return volumes, nil
+}
+
+func (r *reading) persistentVolume(document json.RawMessage) PersistentVolume {
+	node, broken := jsontree.Parse(document)
+	if broken != nil {
+		r.fault(fault.Root, "%s", broken.Message)
+		return PersistentVolume{}
+	}
+	if node.Kind != jsontree.Object {
+		r.wrongKind(fault.Root, node.Kind, required, jsontree.Object)
+		return PersistentVolume{}
+	}
+	o := &object{r: r, at: fault.Root, node: node}
+	text(o, "apiVersion", required, exactly("v1"))
+	if text(o, "kind", required, exactly("PersistentVolume")) == "" {
+		return PersistentVolume{}
+	}
+	metadata, spec := o.object("metadata", required), o.object("spec", required)
+	nfs := spec.object("nfs", required)
+	text(nfs, "server", optional, grammar.Opaque)
+	return PersistentVolume{
+		Name:    text(metadata, "name", required, grammar.ObjectName),
+		NFSPath: text(nfs, "path", required, nfsPath),
+		Object:  document,
+		advice:  advice(metadata, spec),
+	}
+}
+
+// exactly accepts one text.
+func exactly(want string) func(string) (string, error) {
+	return func(s string) (string, error) {
+		if s != want {
+			return "", fmt.Errorf("is %s; expected %q, a manifest registers PersistentVolumes only, each as a document of its own",
+				grammar.Show(s), want)
+		}
+		return s, nil
+	}
+}
+
+func nfsPath(s string) (string, error) {
+	if !strings.HasPrefix(s, "/") || slices.Contains(strings.Split(s, "/"), "..") {
+		return "", fmt.Errorf("is %s; expected the absolute path of an exported directory", grammar.Show(s))
+	}
+	return path.Clean(s), nil
+}
+
+// advice is what a PersistentVolume lacks by the API's own rules. Only a warning:
+// they are the API server's to enforce, and defaults may fill in.
+func advice(metadata, spec *object) []string {
+	var list []string
+	if metadata != nil && metadata.node.Get("namespace") != nil {
+		list = append(list, "has a metadata.namespace; a PersistentVolume is in none, leave it out")
+	}
+	for _, name := range []string{"capacity", "accessModes"} {
+		if spec != nil && spec.node.Get(name) == nil {
+			list = append(list, "has no spec."+name+"; the API server refuses it without")
+		}
+	}
+	return list
+}
+
+func (c *fileCheck) manifest(data []byte) {
+	volumes, err := ReadManifest(data)
+	if err != nil {
+		c.faults(err)
+		return
+	}
+	for _, pv := range volumes {
+		for _, a := range pv.advice {
+			c.warn("registers PersistentVolume %q, which %s", pv.Name, a)
+		}
+		c.checkExported(pv)
+	}
+}
+
+// checkExported warns where nothing exports the path of a PersistentVolume.
+func (c *fileCheck) checkExported(pv PersistentVolume) {
+	if c.params == nil || c.params.Cluster == nil || c.params.Cluster.StorageServer == nil {
+		return
+	}
+	var directories []string
+	for _, e := range c.params.Cluster.StorageServer.Exports {
+		if e.Directory == pv.NFSPath {
+			return
+		}
+		if e.Directory != "" && !slices.Contains(directories, e.Directory) {
+			directories = append(directories, e.Directory)
+		}
+	}
+	c.warn("registers PersistentVolume %q with spec.nfs.path %s, which is no %s of %s: %s",
+		pv.Name, grammar.Show(pv.NFSPath), keyExportDir, keyStorage, listed(directories))
+}
+
+// Manifest is one manifest file and its content.
+type Manifest struct {
+	Use     FileUse
+	Content []byte
+}
+
+// CheckManifests finds PersistentVolumes that two manifests both register. What
+// is wrong with one manifest alone is CheckFile's; a manifest that cannot be read
+// is passed over here.
+func CheckManifests(manifests []Manifest) Report {
+	r := &reading{}
+	names := newFirsts()
+	for i, m := range manifests {
+		volumes, err := ReadManifest(m.Content)
+		if err != nil {
+			continue
+		}
+		for _, pv := range volumes {
+			if first, again := names.seen(pv.Name, i); again && first != i {
+				r.fault(fault.At(m.Use.Pointer), "%s registers PersistentVolume %q, as %s does already; give each a name of its own",
+					m.Use.Path, pv.Name, manifests[first].Use.Path)
+			}
+		}
+	}
+	return r.report(nil, fault.Root)
+}
