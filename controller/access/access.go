@@ -1,0 +1,139 @@
+// Package access keeps the API tokens of the northbound side: it makes, lists,
+// revokes and verifies them. A token is id.secret; of the secret only a MAC is
+// stored, so a stolen store without its key lets nobody in.
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// purpose separates these MACs from all others made with the store's key.
+const purpose = "api token"
+
+const (
+	idBytes     = 8
+	secretBytes = 32
+)
+
+// Service is the tokens in a store.
+type Service struct {
+	Store *store.Store
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Create makes a token. Its secret is in the result and nowhere else.
+func (s *Service) Create(_ context.Context, r api.TokenRequest) (api.NewToken, error) {
+	id := hex.EncodeToString(random(idBytes))
+	secret := id + "." + base64.RawURLEncoding.EncodeToString(random(secretBytes))
+	now := s.Now().UTC()
+	token := api.Token{ID: id, Name: r.Name, Scope: r.Scope, CreatedAt: now}
+	if r.ExpiresInSeconds > 0 {
+		expires := now.Add(time.Duration(r.ExpiresInSeconds) * time.Second)
+		if r.ExpiresInSeconds > maxLifeSeconds {
+			return api.NewToken{}, api.NewProblem(api.ProblemInvalid, fmt.Sprintf(
+				"expiresInSeconds is %d; expected at most %d (100 years); without it the token does not expire", r.ExpiresInSeconds, maxLifeSeconds))
+		}
+		token.ExpiresAt = &expires
+	}
+	err := s.Store.Update(func(tx *store.Tx) error {
+		return tx.Tokens().Put(id, store.Token{Token: token, MAC: s.mac(secret)})
+	})
+	if err != nil {
+		return api.NewToken{}, fmt.Errorf("storing an API token: %w", err)
+	}
+	s.Log.Info("API token made", "token", id, "name", token.Name, "scope", token.Scope)
+	return api.NewToken{Token: token, Secret: secret}, nil
+}
+
+// maxLifeSeconds keeps the expiry within what a time.Duration can hold.
+const maxLifeSeconds = 100 * 365 * 24 * 3600
+
+// List is all tokens, expired ones too, by name and then age.
+func (s *Service) List(context.Context) ([]api.Token, error) {
+	var records []store.Token
+	err := s.Store.View(func(tx *store.Tx) (err error) {
+		records, err = tx.Tokens().All()
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing API tokens: %w", err)
+	}
+	tokens := make([]api.Token, len(records))
+	for i, r := range records {
+		tokens[i] = r.Token
+	}
+	slices.SortStableFunc(tokens, func(a, b api.Token) int {
+		if c := strings.Compare(a.Name, b.Name); c != 0 {
+			return c
+		}
+		return a.CreatedAt.Compare(b.CreatedAt)
+	})
+	return tokens, nil
+}
+
+// Revoke deletes a token: it opens nothing from now on. not-found if there is none
+// of this id.
+func (s *Service) Revoke(_ context.Context, id string) error {
+	var revoked store.Token
+	err := s.Store.Update(func(tx *store.Tx) error {
+		var found bool
+		var err error
+		if revoked, found, err = tx.Tokens().Get(id); err != nil {
+			return err
+		}
+		if !found {
+			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no API token with the id %.40q", id))
+		}
+		return tx.Tokens().Delete(id)
+	})
+	if err != nil {
+		return fmt.Errorf("revoking an API token: %w", err)
+	}
+	s.Log.Info("API token revoked", "token", id, "name", revoked.Name)
+	return nil
+}
+
+// Verify is the token that a caller has given. Whatever is wrong with it, the
+// problem is the same unauthorized, and takes as long.
+func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
+	id, _, _ := strings.Cut(bearer, ".")
+	var record store.Token
+	err := s.Store.View(func(tx *store.Tx) (err error) {
+		if id != "" {
+			record, _, err = tx.Tokens().Get(id)
+		}
+		return err
+	})
+	if err != nil {
+		return api.Token{}, fmt.Errorf("looking for an API token: %w", err)
+	}
+	// An unknown id has an empty MAC, which equals none.
+	genuine := hmac.Equal(record.MAC, s.mac(bearer))
+	expired := record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt)
+	if !genuine || expired {
+		return api.Token{}, api.NewProblem(api.ProblemUnauthorized,
+			"the API token is not valid: it is unknown, revoked or expired; `hitchctl token list` shows those there are")
+	}
+	return record.Token, nil
+}
+
+func (s *Service) mac(secret string) []byte { return s.Store.MAC(purpose, []byte(secret)) }
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.Read(b) // never fails
+	return b
+}

@@ -1,0 +1,138 @@
+package access_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/controller/access"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+type room struct {
+	*access.Service
+	log  bytes.Buffer
+	path string
+	now  time.Time
+}
+
+func open(t *testing.T) *room {
+	t.Helper()
+	dir := t.TempDir()
+	r := &room{path: filepath.Join(dir, "store.db"), now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	s, err := store.Open(store.Options{Path: r.path, Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	r.Service = &access.Service{Store: s, Now: func() time.Time { return r.now }, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
+	return r
+}
+
+func (r *room) create(t *testing.T, request api.TokenRequest) api.NewToken {
+	t.Helper()
+	token, err := r.Create(context.Background(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+func problemType(err error) string {
+	var p *api.Problem
+	if errors.As(err, &p) {
+		return p.Type
+	}
+	return ""
+}
+
+func TestATokenLetsInWhoHasItUntilItIsRevoked(t *testing.T) {
+	r := open(t)
+	ctx := context.Background()
+	made := r.create(t, api.TokenRequest{Name: "ci", Scope: api.ScopeViewer})
+
+	got, err := r.Verify(ctx, made.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(made.Token, got); diff != "" {
+		t.Error(diff)
+	}
+	if err := r.Revoke(ctx, made.Token.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Verify(ctx, made.Secret); problemType(err) != api.ProblemUnauthorized {
+		t.Errorf("after the revocation: %v", err)
+	}
+	if err := r.Revoke(ctx, made.Token.ID); problemType(err) != api.ProblemNotFound {
+		t.Errorf("revoked again: %v", err)
+	}
+}
+
+func TestOnlyTheExactSecretLetsIn(t *testing.T) {
+	r := open(t)
+	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
+	other := r.create(t, api.TokenRequest{Name: "b", Scope: api.ScopeOperator})
+	id, secret, _ := strings.Cut(made.Secret, ".")
+	otherID, _, _ := strings.Cut(other.Secret, ".")
+	for name, bearer := range map[string]string{
+		"nothing": "", "a dot": ".", "the id": id, "the id and a dot": id + ".", "the secret": secret,
+		"with another id": otherID + "." + secret, "shortened": made.Secret[:len(made.Secret)-1],
+		"lengthened": made.Secret + "A", "unknown": "0000000000000000." + secret,
+	} {
+		if _, err := r.Verify(context.Background(), bearer); problemType(err) != api.ProblemUnauthorized {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestATokenExpires(t *testing.T) {
+	r := open(t)
+	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator, ExpiresInSeconds: 60})
+	r.now = r.now.Add(59 * time.Second)
+	if _, err := r.Verify(context.Background(), made.Secret); err != nil {
+		t.Errorf("a second before: %v", err)
+	}
+	r.now = r.now.Add(time.Second)
+	if _, err := r.Verify(context.Background(), made.Secret); problemType(err) != api.ProblemUnauthorized {
+		t.Errorf("when its time is over: %v", err)
+	}
+	if _, err := r.Create(context.Background(), api.TokenRequest{Name: "a", ExpiresInSeconds: 1 << 60}); problemType(err) != api.ProblemInvalid {
+		t.Errorf("a life longer than the clock: %v", err)
+	}
+}
+
+func TestTheSecretIsNeitherInTheStoreNorInTheLogNorInTheList(t *testing.T) {
+	r := open(t)
+	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
+	if _, err := r.Verify(context.Background(), made.Secret); err != nil {
+		t.Fatal(err)
+	}
+	_, secret, _ := strings.Cut(made.Secret, ".")
+	file, err := os.ReadFile(r.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(file, []byte(secret)) {
+		t.Error("the store holds the secret")
+	}
+	if strings.Contains(r.log.String(), secret) || !strings.Contains(r.log.String(), made.Token.ID) {
+		t.Errorf("the log: %s", r.log.String())
+	}
+	list, err := r.List(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]api.Token{made.Token}, list); diff != "" {
+		t.Error(diff)
+	}
+}
