@@ -1,0 +1,156 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+)
+
+// Service is the package files of all instances.
+type Service struct {
+	Store *store.Store
+	Blobs *Blobs
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Request is one upload of a package file, whole or in part.
+type Request struct {
+	InstanceID string
+	// Path is the file's path in the VNF package.
+	Path string
+	Body io.Reader
+	// ContentLength is the length of Body, -1 where it is not known.
+	ContentLength int64
+	// ContentRange is the header of this name, "" for the whole file.
+	ContentRange string
+	// SHA256 is the digest that the whole file must have, "" for any.
+	SHA256 string
+}
+
+// Stored is what a Request has led to.
+type Stored struct {
+	// Whole says that the file has arrived and is recorded as File; else Arrived
+	// bytes of it have.
+	Whole   bool
+	File    api.PackageFile
+	Arrived int64
+	// Replaced says that the path named other content before.
+	Replaced bool
+}
+
+// Put takes one request of an upload. The instance need not exist yet. Problems
+// are those of Blobs.Receive, and invalid-request for a path that is not one
+// inside a package.
+func (s *Service) Put(_ context.Context, r Request) (Stored, error) {
+	path, err := packagePath(r.Path)
+	if err != nil {
+		return Stored{}, err
+	}
+	span, err := ParseRange(r.ContentRange, r.ContentLength)
+	if err != nil {
+		return Stored{}, err
+	}
+	key := store.FileKey(r.InstanceID, path)
+	var out Stored
+	got, err := s.Blobs.Receive(Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256}, func(b Blob) error {
+		out.File = api.PackageFile{Path: path, Sha256: b.SHA256, SizeBytes: b.SizeBytes}
+		var err error
+		out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
+		return err
+	})
+	if err != nil {
+		return Stored{}, err
+	}
+	out.Whole, out.Arrived = got.Blob != nil, got.Arrived
+	if out.Whole {
+		s.Log.Info("package file stored", "instance", r.InstanceID, "path", path, "sha256", out.File.Sha256, "bytes", out.File.SizeBytes)
+	}
+	return out, nil
+}
+
+// record makes the blob the content of the path, and says whether that was another.
+func (s *Service) record(key string, file store.File) (replaced bool, err error) {
+	err = s.Store.Update(func(tx *store.Tx) error {
+		before, found, err := tx.Files().Get(key)
+		if err != nil {
+			return err
+		}
+		replaced = found && before.SHA256 != file.SHA256
+		return tx.Files().Put(key, file)
+	})
+	if err != nil {
+		return false, fmt.Errorf("recording a package file: %w", err)
+	}
+	return replaced, nil
+}
+
+// Open opens the content of a path; the caller closes it. not-found if there is
+// no such file.
+func (s *Service) Open(_ context.Context, instanceID, path string) (*os.File, string, error) {
+	path, err := packagePath(path)
+	if err != nil {
+		return nil, "", err
+	}
+	var record store.File
+	var found bool
+	err = s.Store.View(func(tx *store.Tx) (err error) {
+		record, found, err = tx.Files().Get(store.FileKey(instanceID, path))
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("looking for a package file: %w", err)
+	}
+	if !found {
+		return nil, "", api.NewProblem(api.ProblemNotFound,
+			fmt.Sprintf("the instance %s has no package file %s; PUT it there", instanceID, grammar.Show(path)))
+	}
+	file, err := s.Blobs.Open(record.SHA256)
+	if errors.Is(err, ErrNoBlob) {
+		return nil, "", fmt.Errorf("the content %s of %s is not on disk: %w", record.SHA256, path, err)
+	}
+	return file, record.SHA256, err
+}
+
+// OpenBlob opens content by its SHA-256; the caller closes it. ErrNoBlob if there
+// is none.
+func (s *Service) OpenBlob(_ context.Context, sha256 string) (*os.File, error) {
+	return s.Blobs.Open(sha256)
+}
+
+// Collect removes the content that no record names, and uploads that nobody went
+// on with. Call it after records have gone, and at the start.
+func (s *Service) Collect(context.Context) error {
+	removed, err := s.Blobs.Collect(func() (map[string]bool, error) {
+		var records []store.File
+		err := s.Store.View(func(tx *store.Tx) (err error) {
+			records, err = tx.Files().All()
+			return err
+		})
+		named := make(map[string]bool, len(records))
+		for _, r := range records {
+			named[r.SHA256] = true
+		}
+		return named, err
+	})
+	if removed > 0 {
+		s.Log.Info("package files that nothing names are removed", "files", removed)
+	}
+	return err
+}
+
+func packagePath(path string) (string, error) {
+	clean, err := grammar.PackagePath(path)
+	if err != nil {
+		return "", api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the path of the package file %v", err))
+	}
+	return clean, nil
+}
