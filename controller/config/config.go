@@ -51,6 +51,9 @@ type Config struct {
 	// the backup. Default: the systemd credential nodehitch-seal-key where the unit
 	// has one, else seal.key in DataDirectory, which is made at the first start.
 	KeyFile string `json:"keyFile"`
+	// KeyCredential is the path of that systemd credential where it is used, and
+	// KeyFile then is ""; Load finds it, nobody sets it.
+	KeyCredential string `json:"-"`
 	// AgentDirectory holds the agents that GET /v1/agent/{arch} serves, as
 	// nodehitch-agent-<GOARCH>. Default "/usr/share/nodehitch/agents".
 	AgentDirectory string `json:"agentDirectory"`
@@ -118,10 +121,11 @@ func (c *Config) complete(getenv func(string) string, hostname func() (string, e
 		}
 	}
 	if c.KeyFile == "" {
-		c.KeyFile = filepath.Join(c.DataDirectory, "seal.key")
 		if path, ok := credential(getenv); ok {
-			c.KeyFile = path
+			c.KeyCredential = path
+			return nil
 		}
+		c.KeyFile = filepath.Join(c.DataDirectory, "seal.key")
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ func names(t reflect.Type, f func(string)) {
 	for i := range t.NumField() {
 		if field := t.Field(i); field.Type.Kind() == reflect.Struct {
 			names(field.Type, f)
-		} else {
-			f(field.Tag.Get("json"))
+		} else if name := field.Tag.Get("json"); name != "-" {
+			f(name)
 		}
 	}
 }
@@ -165,7 +165,7 @@ func TestTheKeyIsASystemdCredentialWhereThereIsOne(t *testing.T) {
 				}
 			}
 			got, err := config.Load(config.Source{Environ: environ, Flags: map[string]string{"key-file": test.flag}})
-			if err != nil || got.KeyFile != test.want {
+			if err != nil || got.KeyFile+got.KeyCredential != test.want {
 				t.Errorf("got %s, %v; want %s", got.KeyFile, err, test.want)
 			}
 		})

@@ -1,0 +1,58 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// ListTokens lists the API tokens without their secrets.
+func (s *Handler) ListTokens(ctx context.Context, _ ListTokensRequestObject) (ListTokensResponseObject, error) {
+	items, err := s.Tokens.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ListTokens200JSONResponse{Items: orEmpty(items)}, nil
+}
+
+// CreateToken makes an API token.
+func (s *Handler) CreateToken(ctx context.Context, r CreateTokenRequestObject) (CreateTokenResponseObject, error) {
+	token, err := s.Tokens.Create(ctx, *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return CreateToken201JSONResponse(token), nil
+}
+
+// RevokeToken revokes an API token.
+func (s *Handler) RevokeToken(ctx context.Context, r RevokeTokenRequestObject) (RevokeTokenResponseObject, error) {
+	if err := s.Tokens.Revoke(ctx, r.TokenID); err != nil {
+		return nil, err
+	}
+	return RevokeToken204Response{}, nil
+}
+
+// GetTrust shows what user_data needs.
+func (s *Handler) GetTrust(context.Context, GetTrustRequestObject) (GetTrustResponseObject, error) {
+	return GetTrust200JSONResponse(s.Trust), nil
+}
+
+// GetHealthz answers while the process does.
+func (s *Handler) GetHealthz(context.Context, GetHealthzRequestObject) (GetHealthzResponseObject, error) {
+	return GetHealthz200TextResponse("ok\n"), nil
+}
+
+// GetReadyz answers 200 while the controller can do its work.
+func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetReadyzResponseObject, error) {
+	problem := NewProblem(ProblemUnavailable, "the controller is shutting down")
+	if s.draining.Err() == nil {
+		err := s.Ready(ctx)
+		if err == nil {
+			return GetReadyz200TextResponse("ok\n"), nil
+		}
+		s.Log.WarnContext(ctx, "not ready", "error", err)
+		problem.Detail = "the store does not answer; the controller's log says more"
+	}
+	return GetReadyzdefaultApplicationProblemPlusJSONResponse{Body: *problem, StatusCode: http.StatusServiceUnavailable}, nil
+}

@@ -1,0 +1,84 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// authenticate lets through who has proven what the operation asks for, before
+// anything of the body is read.
+func (s *Handler) authenticate(op operation) echo.MiddlewareFunc {
+	check := map[string]func(echo.Context, operation) error{
+		schemeOpen:        func(echo.Context, operation) error { return nil },
+		schemeBearer:      s.bearer,
+		schemeJoinToken:   s.joinToken,
+		schemeCertificate: s.certificate,
+	}[op.scheme]
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if err := check(c, op); err != nil {
+				return err
+			}
+			return next(c)
+		}
+	}
+}
+
+// bearer accepts an API token of the scope that the operation needs, and root of
+// this machine on the unix socket.
+func (s *Handler) bearer(c echo.Context, op operation) error {
+	call := callOf(c.Request().Context())
+	if who, ok := localOperator(c.Request().Context()); ok {
+		call.who = who
+		return nil
+	}
+	secret, ok := bearerOf(c.Request())
+	if !ok {
+		return NewProblem(ProblemUnauthorized, "this call needs an API token: Authorization: Bearer <token>; "+
+			"`hitchctl token create` on the controller's machine makes one")
+	}
+	token, err := s.Tokens.Verify(c.Request().Context(), secret)
+	if err != nil {
+		return err
+	}
+	call.who = "token " + token.Name
+	if op.scope == ScopeOperator && token.Scope != ScopeOperator {
+		return NewProblem(ProblemForbidden, "the token "+token.Name+" has the scope "+string(token.Scope)+"; this call needs "+string(ScopeOperator))
+	}
+	return nil
+}
+
+// joinToken takes the join token along; only enrolment can judge it.
+func (s *Handler) joinToken(c echo.Context, _ operation) error {
+	secret, ok := bearerOf(c.Request())
+	if !ok {
+		return NewProblem(ProblemUnauthorized, "this call needs the instance's join token: Authorization: Bearer <join token>")
+	}
+	callOf(c.Request().Context()).joinToken = secret
+	return nil
+}
+
+// certificate accepts a live identity, and for its renewal one that has expired.
+func (s *Handler) certificate(c echo.Context, op operation) error {
+	r := c.Request()
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return NewProblem(ProblemUnauthorized, "this call needs the client certificate that was issued at enrolment")
+	}
+	call := callOf(r.Context())
+	nodeID, serial, err := s.Enrolment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")
+	if err != nil {
+		return err
+	}
+	call.nodeID, call.serial, call.who = nodeID, serial, "node "+nodeID
+	return nil
+}
+
+func bearerOf(r *http.Request) (string, bool) {
+	scheme, secret, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	secret = strings.TrimSpace(secret)
+	return secret, strings.EqualFold(scheme, "Bearer") && secret != ""
+}

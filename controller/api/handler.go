@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/labstack/echo/v4"
+
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// Options is what a Handler is made of. All of it is needed.
+type Options struct {
+	Instances  Instances
+	Operations Operations
+	Nodes      Nodes
+	Volumes    Volumes
+	Enrolment  Enrolment
+	Tokens     Tokens
+	Files      Files
+	Changes    Changes
+	Metrics    Metrics
+	// Trust is what user_data needs.
+	Trust Trust
+	// AgentDirectory holds nodehitch-agent-<GOARCH>.
+	AgentDirectory string
+	// PollSeconds is how long a poll for a configuration is held, before jitter;
+	// ConvergeSeconds is passed on to agents.
+	PollSeconds, ConvergeSeconds int
+	// Ready is nil while the controller can do its work.
+	Ready func(context.Context) error
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Handler answers the API of openapi.yaml.
+type Handler struct {
+	Options
+	echo     *echo.Echo
+	document *openapi3.T
+	agents   agentFiles
+	// draining ends every wait; it is closed at shutdown.
+	draining context.Context
+	drain    context.CancelFunc
+}
+
+// New makes a Handler. It fails where the OpenAPI document asks for something that
+// the server does not enforce.
+func New(o Options) (*Handler, error) {
+	document, err := GetSpec()
+	if err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+	}
+	s := &Handler{Options: o, document: document, agents: agentFiles{dir: o.AgentDirectory}}
+	s.draining, s.drain = context.WithCancel(context.Background())
+	if err := s.routes(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ServeHTTP answers one request.
+func (s *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// Drain answers every parked request at once, and each that comes later without
+// holding it. Call it when the shutdown begins.
+func (s *Handler) Drain() { s.drain() }
+
+// routes registers every operation of the document behind what it asks for, from
+// the outside in: limits of time and size, authentication, the shape of its input.
+func (s *Handler) routes() error {
+	s.echo = echo.New()
+	s.echo.HTTPErrorHandler = s.answerError
+	s.echo.Binder = bodyBinder{}
+	s.echo.Pre(s.observe, joinFilePath)
+	operations, err := operationsOf(s.document)
+	if err != nil {
+		return fmt.Errorf("the OpenAPI document: %w", err)
+	}
+	middlewares := make(map[string][]echo.MiddlewareFunc, len(operations))
+	for id, op := range operations {
+		middlewares[id] = []echo.MiddlewareFunc{named(id), s.limits(id), s.authenticate(op), checkParameters(op), checkBody(op)}
+	}
+	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, nil), RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	return nil
+}
+
+var _ StrictServerInterface = (*Handler)(nil)

@@ -1,0 +1,83 @@
+package api
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+const (
+	// bodyTime is how long a JSON body may take to arrive.
+	bodyTime = 30 * time.Second
+	// answerTime is how long an answer may take to leave, after the time for which
+	// the request may be held.
+	answerTime = 30 * time.Second
+	// stallTime is how long a stream of a file may stand still.
+	stallTime = 60 * time.Second
+)
+
+// limits bounds how long the connection may be used. The server itself sets no
+// timeouts beyond the header's, which a long poll or a large file would not
+// survive.
+func (s *Handler) limits(operation string) echo.MiddlewareFunc {
+	hold := time.Duration(0)
+	stream := false
+	switch operation {
+	case "getNodeConfig":
+		hold = time.Duration(s.PollSeconds) * time.Second * 11 / 10
+	case "listInstances", "listOperations", "listNodes", "getOperation":
+		hold = maxWait
+	case "putFile", "getFile", "getNodeFile", "getAgent":
+		stream = true
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			control := http.NewResponseController(c.Response())
+			now := time.Now() // the connection's clock, not the service's
+			// A reader that times out while the request is parked would end it, so
+			// only requests that have a body get a deadline for it.
+			if c.Request().ContentLength == 0 {
+				_ = control.SetReadDeadline(time.Time{})
+			} else {
+				_ = control.SetReadDeadline(now.Add(bodyTime))
+			}
+			_ = control.SetWriteDeadline(now.Add(bodyTime + hold + answerTime))
+			if stream {
+				c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control}
+				c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control}
+			}
+			return next(c)
+		}
+	}
+}
+
+// movingReader moves the deadline with every piece that arrives.
+type movingReader struct {
+	io.ReadCloser
+	control *http.ResponseController
+}
+
+func (r *movingReader) Read(p []byte) (int, error) {
+	_ = r.control.SetReadDeadline(time.Now().Add(stallTime))
+	n, err := r.ReadCloser.Read(p)
+	if err != nil {
+		_ = r.control.SetWriteDeadline(time.Now().Add(bodyTime + answerTime))
+	}
+	return n, err
+}
+
+// movingWriter moves the deadline with every piece that leaves.
+type movingWriter struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (w *movingWriter) Write(p []byte) (int, error) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(stallTime))
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap gives http.ResponseController the connection.
+func (w *movingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

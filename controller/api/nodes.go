@@ -1,0 +1,98 @@
+package api
+
+import (
+	"context"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// ListNodes lists all nodes, or those of one instance; it can be waited on.
+func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (ListNodesResponseObject, error) {
+	instance := ""
+	if r.Params.VnfInstanceID != nil {
+		instance = canonical(*r.Params.VnfInstanceID)
+	}
+	list, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (NodeList, error) {
+		items, err := s.Nodes.ListNodes(ctx, instance)
+		return NodeList{Items: orEmpty(items)}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if list.unchanged {
+		return ListNodes304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
+	}
+	return ListNodes200JSONResponse{Body: list.value, Headers: ListNodes200ResponseHeaders{ETag: &list.etag}}, nil
+}
+
+// GetNode shows one node.
+func (s *Handler) GetNode(ctx context.Context, r GetNodeRequestObject) (GetNodeResponseObject, error) {
+	node, err := s.Nodes.GetNode(ctx, canonical(r.NodeID))
+	if err != nil {
+		return nil, err
+	}
+	return GetNode200JSONResponse(node), nil
+}
+
+// RevokeNode makes the node's identity void.
+func (s *Handler) RevokeNode(ctx context.Context, r RevokeNodeRequestObject) (RevokeNodeResponseObject, error) {
+	id := canonical(r.NodeID)
+	if err := s.Enrolment.Revoke(ctx, id, "by "+callOf(ctx).who); err != nil {
+		return nil, err
+	}
+	node, err := s.Nodes.GetNode(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return RevokeNode200JSONResponse(node), nil
+}
+
+// ReenrolNode lets the server redeem the join token once more.
+func (s *Handler) ReenrolNode(ctx context.Context, r ReenrolNodeRequestObject) (ReenrolNodeResponseObject, error) {
+	id := canonical(r.NodeID)
+	if err := s.Enrolment.Reenrol(ctx, id); err != nil {
+		return nil, err
+	}
+	node, err := s.Nodes.GetNode(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return ReenrolNode200JSONResponse(node), nil
+}
+
+// ListVolumes lists all volumes.
+func (s *Handler) ListVolumes(ctx context.Context, _ ListVolumesRequestObject) (ListVolumesResponseObject, error) {
+	items, err := s.Volumes.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return ListVolumes200JSONResponse{Items: orEmpty(items)}, nil
+}
+
+// GetVolume shows one volume.
+func (s *Handler) GetVolume(ctx context.Context, r GetVolumeRequestObject) (GetVolumeResponseObject, error) {
+	volume, err := s.Volumes.Get(ctx, canonical(r.VolumeID))
+	if err != nil {
+		return nil, err
+	}
+	return GetVolume200JSONResponse(volume), nil
+}
+
+// AdoptVolume takes over a filesystem that an operator names.
+func (s *Handler) AdoptVolume(ctx context.Context, r AdoptVolumeRequestObject) (AdoptVolumeResponseObject, error) {
+	volume, err := s.Volumes.Adopt(ctx, canonical(r.VolumeID), r.Body.FilesystemUUID)
+	if err != nil {
+		return nil, err
+	}
+	return AdoptVolume200JSONResponse(volume), nil
+}
+
+// ReformatVolume permits one more format.
+func (s *Handler) ReformatVolume(ctx context.Context, r ReformatVolumeRequestObject) (ReformatVolumeResponseObject, error) {
+	volume, err := s.Volumes.Reformat(ctx, canonical(r.VolumeID), r.Body.ConfirmVolumeID)
+	if err != nil {
+		return nil, err
+	}
+	return ReformatVolume200JSONResponse(volume), nil
+}

@@ -1,0 +1,93 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// quiet operations are what agents and probes do all the time; they are logged at
+// level debug unless they fail.
+var quiet = []string{"getNodeConfig", "putNodeStatus", "getHealthz", "getReadyz"}
+
+// observe is around everything: it gives the request its id, survives a panic,
+// and sees to the log and the metrics.
+func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		started := s.Now()
+		call := begin(c, rand.Text()[:16])
+		c.Response().Header().Set("X-Request-Id", call.id)
+		c.Response().Header().Set("Cache-Control", "no-store")
+		err := s.surviving(next, c)
+		if err != nil {
+			s.answerError(err, c)
+		}
+		status := c.Response().Status
+		took := s.Now().Sub(started)
+		s.Metrics.Answered(call.operation, status, took)
+		if call.operation == "enroll" && status >= 400 {
+			s.Metrics.EnrolmentRefused(reasonOf(err, status))
+		}
+		s.log(c, call, err, took)
+		return nil
+	}
+}
+
+// surviving turns a panic of the handler into an error.
+func (s *Handler) surviving(next echo.HandlerFunc, c echo.Context) (err error) {
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case p == http.ErrAbortHandler: //nolint:errorlint // net/http compares the same way
+			panic(p)
+		default:
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return next(c)
+}
+
+func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration) {
+	status := c.Response().Status
+	level := slog.LevelInfo
+	var problem *Problem
+	var routing *echo.HTTPError
+	internal := err != nil && !errors.As(err, &problem) && !errors.As(err, &routing) && !errors.Is(err, context.Canceled)
+	switch {
+	case internal && c.Response().Committed && status < 400:
+		level = slog.LevelDebug // the client went away in the middle of the answer
+	case internal || status >= 500 && status != http.StatusNotImplemented && status != http.StatusServiceUnavailable:
+		level = slog.LevelError
+	case status < 400 && (c.Request().Method == http.MethodGet || slices.Contains(quiet, call.operation)):
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{
+		slog.String("operation", call.operation), slog.Int("status", status), slog.String("who", call.who),
+		slog.String("path", c.Request().URL.Path), slog.String("method", c.Request().Method),
+		slog.String("remote", c.Request().RemoteAddr), slog.Duration("took", took), slog.String("request", call.id),
+	}
+	if err != nil {
+		attrs = append(attrs, slog.String("error", err.Error()))
+	}
+	s.Log.LogAttrs(c.Request().Context(), level, "request", attrs...)
+}
+
+// reasonOf is the last word of the problem's type: few enough for a metric.
+func reasonOf(err error, status int) string {
+	var p *Problem
+	if errors.As(err, &p) {
+		return strings.TrimPrefix(p.Type, ProblemPrefix)
+	}
+	return strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "-"))
+}

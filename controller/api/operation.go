@@ -1,0 +1,104 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/nodehitch/nodehitch/controller/api/schema"
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// The security schemes of the OpenAPI document; open is the empty list.
+const (
+	schemeOpen        = "open"
+	schemeBearer      = "bearer"
+	schemeJoinToken   = "joinToken"
+	schemeCertificate = "clientCertificate"
+)
+
+// operation is one operation of the OpenAPI document, ready to be enforced.
+type operation struct {
+	id     string
+	scheme string
+	scope  Scope // what a bearer token needs
+	params []parameter
+	// body is nil where no JSON is expected.
+	body *schema.Schema
+}
+
+// parameter is one of path, query or header that has a schema worth checking.
+type parameter struct {
+	name, in string
+	schema   *schema.Schema
+}
+
+// giveSecrets are the reading operations whose answer is worth as much as the
+// power to write: the join token, and files that may hold keys.
+var giveSecrets = []string{"getJoinToken", "getFile"}
+
+// operationsOf reads the whole document, so that nothing in it can be forgotten:
+// an operation whose demands are not understood is an error.
+func operationsOf(document *openapi3.T) (map[string]operation, error) {
+	all := make(map[string]operation)
+	for path, item := range document.Paths.Map() {
+		for method, op := range item.Operations() {
+			o, err := operationOf(document, method, item, op)
+			if err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
+			all[o.id] = o
+		}
+	}
+	return all, nil
+}
+
+func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (operation, error) {
+	o := operation{id: op.OperationID, scope: ScopeOperator}
+	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
+		o.scope = ScopeViewer
+	}
+	var err error
+	if o.scheme, err = schemeOf(document, op); err != nil {
+		return o, err
+	}
+	for _, ref := range slices.Concat(item.Parameters, op.Parameters) {
+		compiled, err := schema.Compile(ref.Value.Schema)
+		if err != nil {
+			return o, fmt.Errorf("parameter %s: %w", ref.Value.Name, err)
+		}
+		o.params = append(o.params, parameter{name: ref.Value.Name, in: ref.Value.In, schema: compiled})
+	}
+	if op.RequestBody == nil {
+		return o, nil
+	}
+	if media := op.RequestBody.Value.Content["application/json"]; media != nil {
+		if o.body, err = schema.Compile(media.Schema); err != nil {
+			return o, fmt.Errorf("request body: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// schemeOf is the one security scheme that the operation asks for.
+func schemeOf(document *openapi3.T, op *openapi3.Operation) (string, error) {
+	requirements := document.Security
+	if op.Security != nil {
+		requirements = *op.Security
+	}
+	if len(requirements) == 0 {
+		return schemeOpen, nil
+	}
+	if len(requirements) != 1 || len(requirements[0]) != 1 {
+		return "", fmt.Errorf("security %v: expected one scheme", requirements)
+	}
+	for name := range requirements[0] {
+		if name == schemeBearer || name == schemeJoinToken || name == schemeCertificate {
+			return name, nil
+		}
+		return "", fmt.Errorf("the security scheme %q is not enforced here", name)
+	}
+	return "", nil
+}

@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/files"
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// PutFile stores one file of the VNF package, or a part of it.
+func (s *Handler) PutFile(ctx context.Context, r PutFileRequestObject) (PutFileResponseObject, error) {
+	id := canonical(r.InstanceID)
+	stored, err := s.Files.Put(ctx, files.Request{
+		InstanceID: id, Path: r.Path, Body: r.Body, ContentLength: callOf(ctx).request.ContentLength,
+		ContentRange: text(r.Params.ContentRange), SHA256: text(r.Params.XChecksumSha256),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !stored.Whole {
+		return PutFile308Response{Headers: PutFile308ResponseHeaders{Range: arrived(stored.Arrived)}}, nil
+	}
+	if err := s.Instances.FileStored(ctx, id, stored.File.Path); err != nil {
+		return nil, err
+	}
+	if stored.Replaced {
+		if err := s.Files.Collect(ctx); err != nil {
+			s.Log.WarnContext(ctx, "a replaced package file is still on disk", "error", err)
+		}
+	}
+	return PutFile200JSONResponse(s.asInstanceSees(ctx, id, stored.File)), nil
+}
+
+// asInstanceSees is the file with what is wrong with it, as far as the instance
+// exists and says so.
+func (s *Handler) asInstanceSees(ctx context.Context, id string, file PackageFile) PackageFile {
+	instance, err := s.Instances.GetInstance(ctx, id)
+	if err != nil {
+		return file
+	}
+	for _, f := range instance.Files {
+		if f.Path == file.Path {
+			return f
+		}
+	}
+	return file
+}
+
+// arrived is the value of Range in a 308; no header says that nothing has.
+func arrived(n int64) *string {
+	if n == 0 {
+		return nil
+	}
+	s := fmt.Sprintf("bytes=0-%d", n-1)
+	return &s
+}
+
+// GetFile serves one file of the VNF package.
+func (s *Handler) GetFile(ctx context.Context, r GetFileRequestObject) (GetFileResponseObject, error) {
+	file, sha256, err := s.Files.Open(ctx, canonical(r.InstanceID), r.Path)
+	if err != nil {
+		return nil, err
+	}
+	return content{request: callOf(ctx).request, file: file, sha256: sha256}, nil
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// retryAfter is how many seconds a client should let pass after a problem that
+// time may mend, where the answer does not say so already.
+var retryAfter = map[string]int{
+	ProblemTooMany:           10,
+	ProblemUnavailable:       5,
+	ProblemServerNotExpected: 15,
+}
+
+// answerError answers what a handler returned, as problem details (RFC 9457).
+func (s *Handler) answerError(err error, c echo.Context) {
+	if c.Response().Committed {
+		return // the connection is beyond repair; observe has logged it
+	}
+	p := problemOf(err, c.Request().Context())
+	header := c.Response().Header()
+	if seconds, ok := retryAfter[p.Type]; ok && header.Get("Retry-After") == "" {
+		header.Set("Retry-After", strconv.Itoa(seconds))
+	}
+	if p.Status == http.StatusUnauthorized {
+		header.Set("WWW-Authenticate", `Bearer realm="nodehitch"`)
+	}
+	p.Instance = c.Request().URL.Path
+	header.Set("Content-Type", "application/problem+json")
+	c.Response().WriteHeader(p.Status)
+	if err := json.NewEncoder(c.Response()).Encode(p); err != nil {
+		s.Log.DebugContext(c.Request().Context(), "an answer was not taken", "error", err)
+	}
+}
+
+// problemOf is a copy of the problem that err is. What is no problem says nothing
+// about the controller's inside, only where an operator finds it.
+func problemOf(err error, ctx context.Context) Problem {
+	var p *Problem
+	var h *echo.HTTPError
+	switch {
+	case errors.As(err, &p):
+		return *p
+	case errors.As(err, &h):
+		return httpProblem(h)
+	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		return *NewProblem(ProblemUnavailable, "the request was given up")
+	}
+	return *NewProblem(ProblemInternal, "the controller's log says more under the request id "+callOf(ctx).id)
+}
+
+// httpProblem is what the router and the parameter binding say. Problems without
+// a type of their own are about:blank, whose title is the status's.
+func httpProblem(h *echo.HTTPError) Problem {
+	detail, _ := h.Message.(string)
+	switch h.Code {
+	case http.StatusNotFound:
+		return *NewProblem(ProblemNotFound, "there is no such path; the API is described in openapi.yaml")
+	case http.StatusBadRequest:
+		return *NewProblem(ProblemInvalid, detail)
+	case http.StatusMethodNotAllowed:
+		detail = "this path does not know the method; the header Allow lists those that it does"
+	}
+	return Problem{Type: "about:blank", Title: strings.ToLower(http.StatusText(h.Code)), Status: h.Code, Detail: detail}
+}

@@ -1,0 +1,97 @@
+package api
+
+import (
+	"context"
+	"crypto/x509"
+	"io"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// The services behind the routes. Every error that is a *Problem is the answer;
+// any other is logged and answered as an internal error that says nothing.
+type (
+	// Instances are VNF instances and their desired parameters.
+	Instances interface {
+		PutInstance(ctx context.Context, id string, spec InstanceSpec) (instance Instance, created bool, err error)
+		GetInstance(ctx context.Context, id string) (Instance, error)
+		ListInstances(ctx context.Context) ([]Instance, error)
+		DeleteInstance(ctx context.Context, id string) error
+		// FileStored looks again at the instance after a package file has arrived.
+		FileStored(ctx context.Context, id, path string) error
+	}
+	// Operations are LCM operations.
+	Operations interface {
+		PostOperation(ctx context.Context, instanceID string, r OperationRequest) (Operation, error)
+		GetOperation(ctx context.Context, instanceID, operationID string) (Operation, error)
+		// ListOperations lists the newest first; of all instances for "".
+		ListOperations(ctx context.Context, instanceID string) ([]Operation, error)
+	}
+	// Nodes are VMs, their configuration and their status.
+	Nodes interface {
+		// ListNodes lists the nodes of one instance; of all for "".
+		ListNodes(ctx context.Context, instanceID string) ([]Node, error)
+		GetNode(ctx context.Context, id string) (Node, error)
+		NodeConfig(ctx context.Context, id string) (config NodeConfig, digest string, err error)
+		ReportStatus(ctx context.Context, id string, status NodeStatus) error
+		// Seen notes that the node has called just now.
+		Seen(id string)
+		// NodeReads says whether the node's configuration names the file.
+		NodeReads(ctx context.Context, id, sha256 string) bool
+	}
+	// Volumes are Cinder volumes and the permits to format them.
+	Volumes interface {
+		List(ctx context.Context) ([]Volume, error)
+		Get(ctx context.Context, id string) (Volume, error)
+		Adopt(ctx context.Context, id, filesystemUUID string) (Volume, error)
+		Reformat(ctx context.Context, id, confirm string) (Volume, error)
+		Report(ctx context.Context, nodeID, volumeID string, r FormatReport) (FormatPermit, error)
+	}
+	// Enrolment gives identities to nodes and takes them away.
+	Enrolment interface {
+		JoinToken(ctx context.Context, instanceID string) (string, error)
+		Enroll(ctx context.Context, joinToken string, r EnrollRequest, remote netip.Addr) (IssuedCertificate, error)
+		Renew(ctx context.Context, nodeID, serial string, r CertificateRequest) (IssuedCertificate, error)
+		// Authenticate is the identity that the peer has proven; renewal accepts an
+		// expired certificate for as long as it may be renewed.
+		Authenticate(ctx context.Context, peer []*x509.Certificate, renewal bool) (nodeID, serial string, err error)
+		Revoke(ctx context.Context, nodeID, why string) error
+		Reenrol(ctx context.Context, nodeID string) error
+	}
+	// Tokens are the API tokens.
+	Tokens interface {
+		Create(ctx context.Context, r TokenRequest) (NewToken, error)
+		List(ctx context.Context) ([]Token, error)
+		Revoke(ctx context.Context, id string) error
+		Verify(ctx context.Context, bearer string) (Token, error)
+	}
+	// Files are the files of VNF packages.
+	Files interface {
+		Put(ctx context.Context, u files.Request) (files.Stored, error)
+		Open(ctx context.Context, instanceID, path string) (file *os.File, sha256 string, err error)
+		OpenBlob(ctx context.Context, sha256 string) (*os.File, error)
+		// Collect removes the content that no record names any more.
+		Collect(ctx context.Context) error
+	}
+	// Metrics is what the API counts.
+	Metrics interface {
+		Answered(operation string, status int, took time.Duration)
+		// Parked counts a long poll that is held (+1) and let go (-1).
+		Parked(delta int)
+		EnrolmentRefused(reason string)
+	}
+	// Changes wakes long polls.
+	Changes interface {
+		Poll(ctx context.Context, key string, look func() (done bool, err error)) error
+	}
+)
+
+var (
+	_ Changes   = (*notify.Hub)(nil)
+	_ io.Closer = (*os.File)(nil)
+)

@@ -1,0 +1,122 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/files"
+	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+)
+
+// Enroll redeems a join token for a client certificate.
+func (s *Handler) Enroll(ctx context.Context, r EnrollRequestObject) (EnrollResponseObject, error) {
+	call := callOf(ctx)
+	issued, err := s.Enrolment.Enroll(ctx, call.joinToken, *r.Body, call.remote())
+	if err != nil {
+		return nil, err
+	}
+	call.who = "node " + issued.NodeID
+	return Enroll201JSONResponse(issued), nil
+}
+
+// RenewCertificate issues the caller's next certificate.
+func (s *Handler) RenewCertificate(ctx context.Context, r RenewCertificateRequestObject) (RenewCertificateResponseObject, error) {
+	call := callOf(ctx)
+	issued, err := s.Enrolment.Renew(ctx, call.nodeID, call.serial, *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return RenewCertificate201JSONResponse(issued), nil
+}
+
+// GetNodeConfig is the agents' long poll. It is answered at once when the content
+// is another than the agent has, and when its identity is revoked meanwhile.
+func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObject) (GetNodeConfigResponseObject, error) {
+	call := callOf(ctx)
+	s.Nodes.Seen(call.nodeID)
+	var config NodeConfig
+	var etag string
+	var unchanged bool
+	longest := time.Duration(0)
+	if r.Params.IfNoneMatch != nil {
+		longest = jittered(time.Duration(s.PollSeconds) * time.Second)
+	}
+	first := true
+	err := s.hold(ctx, call.nodeID, longest, func() (bool, error) {
+		if err := s.stillLive(ctx, &first); err != nil {
+			return false, err
+		}
+		var digest string
+		var err error
+		if config, digest, err = s.Nodes.NodeConfig(ctx, call.nodeID); err != nil {
+			return false, err
+		}
+		etag = `"` + digest + `"`
+		unchanged = r.Params.IfNoneMatch != nil && matches(*r.Params.IfNoneMatch, etag)
+		return !unchanged, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if unchanged {
+		return GetNodeConfig304Response{Headers: GetNodeConfig304ResponseHeaders{
+			ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds}}, nil
+	}
+	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders{
+		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds}}, nil
+}
+
+// stillLive proves the caller's identity again after a change; the request itself
+// was authenticated before the first look.
+func (s *Handler) stillLive(ctx context.Context, first *bool) error {
+	if *first {
+		*first = false
+		return nil
+	}
+	_, _, err := s.Enrolment.Authenticate(ctx, callOf(ctx).request.TLS.PeerCertificates, false)
+	return err
+}
+
+// jittered is d give or take a tenth, so that agents that started together do not
+// go on calling together.
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// PutNodeStatus takes what a node observed.
+func (s *Handler) PutNodeStatus(ctx context.Context, r PutNodeStatusRequestObject) (PutNodeStatusResponseObject, error) {
+	id := callOf(ctx).nodeID
+	s.Nodes.Seen(id)
+	if err := s.Nodes.ReportStatus(ctx, id, *r.Body); err != nil {
+		return nil, err
+	}
+	return PutNodeStatus204Response{}, nil
+}
+
+// PostFormat takes one message of the format exchange.
+func (s *Handler) PostFormat(ctx context.Context, r PostFormatRequestObject) (PostFormatResponseObject, error) {
+	permit, err := s.Volumes.Report(ctx, callOf(ctx).nodeID, canonical(r.VolumeID), *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return PostFormat200JSONResponse(permit), nil
+}
+
+// GetNodeFile serves a file to a node whose configuration names it, and to no
+// other: to the others it does not exist.
+func (s *Handler) GetNodeFile(ctx context.Context, r GetNodeFileRequestObject) (GetNodeFileResponseObject, error) {
+	call := callOf(ctx)
+	if !s.Nodes.NodeReads(ctx, call.nodeID, r.Sha256) {
+		return nil, NewProblem(ProblemNotFound, "this node's configuration names no file with the SHA-256 "+r.Sha256)
+	}
+	file, err := s.Files.OpenBlob(ctx, r.Sha256)
+	if errors.Is(err, files.ErrNoBlob) {
+		return nil, NewProblem(ProblemNotFound, "the file with the SHA-256 "+r.Sha256+" is not on the controller; upload it again")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return content{request: call.request, file: file, sha256: r.Sha256}, nil
+}

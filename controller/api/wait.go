@@ -1,0 +1,92 @@
+package api
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// hold calls look, and again after each change of key, until it says done or
+// fails, the time is over, the client is gone, or the controller shuts down.
+func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, look func() (done bool, err error)) error {
+	if longest <= 0 {
+		_, err := look()
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
+	s.Metrics.Parked(+1)
+	defer s.Metrics.Parked(-1)
+	return s.Changes.Poll(ctx, key, look)
+}
+
+// watched is a list with its version.
+type watched[T any] struct {
+	value     T
+	etag      string
+	unchanged bool
+}
+
+// watch reads a list. With wait and an ETag it does so until the list has another
+// ETag than the caller knows, at most for so long.
+func watch[T any](ctx context.Context, s *Handler, key string, wait, known *string, read func() (T, error)) (watched[T], error) {
+	var out watched[T]
+	longest, err := waitOf(wait)
+	if err != nil {
+		return out, err
+	}
+	if known == nil {
+		longest = 0
+	}
+	err = s.hold(ctx, key, longest, func() (bool, error) {
+		var err error
+		if out.value, err = read(); err != nil {
+			return false, err
+		}
+		if out.etag, err = etagOf(out.value); err != nil {
+			return false, err
+		}
+		out.unchanged = known != nil && matches(*known, out.etag)
+		return !out.unchanged, nil
+	})
+	return out, err
+}
+
+// etagOf names the content of a list.
+func etagOf(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("making an ETag: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
+}
+
+// matches says whether If-None-Match (RFC 9110, section 13.1.2) names the ETag;
+// comparison is weak there.
+func matches(header, etag string) bool {
+	for candidate := range strings.SplitSeq(header, ",") {
+		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
+		if candidate == etag || candidate == "*" {
+			return true
+		}
+	}
+	return false
+}
+
+// orEmpty makes a list that is [] and not null in JSON.
+func orEmpty[T any](items []T) []T {
+	if items == nil {
+		return []T{}
+	}
+	return items
+}
+
+// canonical is the form in which ids are kept: the schema takes UUIDs in upper
+// case too, OpenStack only ever makes lower case.
+func canonical(id string) string { return strings.ToLower(id) }
