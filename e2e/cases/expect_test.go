@@ -46,7 +46,7 @@ func (r *run) conditions(ctx context.Context, e Expect) error {
 		return nil
 	}
 	var node api.Node
-	if err := r.site.JSON(ctx, &node, "get", "node", r.server.ID); err != nil {
+	if err := r.site.JSON(ctx, &node, "get", "node", r.storage.Server.ID); err != nil {
 		return err
 	}
 	for name, want := range e.Conditions {

@@ -2,9 +2,7 @@ package cases
 
 import (
 	"context"
-	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -56,24 +54,26 @@ func TestCases(t *testing.T) {
 
 // run is one case while it runs.
 type run struct {
-	t        *testing.T
-	site     *site.Site
-	c        Case
-	instance string
-	server   api.Server
-	node     lab.Node
-	disks    map[string]lab.Disk
-	before   map[string]string // digest of each disk before the first step
+	t       *testing.T
+	site    *site.Site
+	c       Case
+	storage site.Storage
+	node    lab.Node
+	disks   map[string]lab.Disk
+	before  map[string]string // digest of each disk before the first step
 }
 
 func newRun(t *testing.T, s *site.Site, name string, c Case) *run {
 	t.Helper()
 	r := &run{
 		t: t, site: s, c: c,
-		instance: uuid.NewString(),
-		server:   api.Server{ID: uuid.NewString(), Name: name},
-		disks:    map[string]lab.Disk{},
-		before:   map[string]string{},
+		storage: site.Storage{
+			Instance: uuid.NewString(),
+			Server:   api.Server{ID: uuid.NewString(), Name: name},
+			Exports:  c.Exports,
+		},
+		disks:  map[string]lab.Disk{},
+		before: map[string]string{},
 	}
 	for _, d := range c.Disks {
 		disk, err := s.Lab.NewDisk(uuid.NewString(), d.MiB<<20)
@@ -83,14 +83,19 @@ func newRun(t *testing.T, s *site.Site, name string, c Case) *run {
 		fill(t, disk, d.Holds)
 		r.disks[d.Name] = disk
 		r.before[d.Name] = digest(t, disk.Path)
-		r.server.VolumeIds = append(r.server.VolumeIds, disk.VolumeID)
+		r.storage.Server.VolumeIds = append(r.storage.Server.VolumeIds, disk.VolumeID)
+		told := d.ToldMiB
+		if told == 0 {
+			told = d.MiB
+		}
+		r.storage.Volumes = append(r.storage.Volumes, site.Volume{Name: d.Name, Disk: disk, MountTo: d.MountTo, SizeBytes: told << 20})
 	}
 	return r
 }
 
 // boot makes the VM, tells the controller of it, and injects the agent.
 func (r *run) boot(ctx context.Context) error {
-	spec := lab.Spec{Name: r.server.Name, ServerID: r.server.ID}
+	spec := lab.Spec{Name: r.storage.Server.Name, ServerID: r.storage.Server.ID}
 	for _, d := range r.c.Disks {
 		spec.Disks = append(spec.Disks, r.disks[d.Name])
 	}
@@ -107,64 +112,7 @@ func (r *run) boot(ctx context.Context) error {
 			r.t.Error(err)
 		}
 	})
-	if err := r.apply(ctx); err != nil {
-		return err
-	}
-	userData, err := r.site.Hitchctl(ctx, "render", "user-data", r.instance)
-	if err != nil {
-		return err
-	}
-	return site.Inject(ctx, node, userData)
-}
-
-// apply PUTs the instance: a request in the spec's form made of the case's disks
-// and exports, and a topology of this one machine.
-func (r *run) apply(ctx context.Context) error {
-	r.server.ConnectionPoints = []api.ConnectionPoint{{
-		Name: "storage_server_CP", Addresses: []string{r.node.Address().String()},
-	}}
-	topology := api.Topology{Servers: []api.Server{r.server}, StackStatus: "CREATE_COMPLETE"}
-	storage := map[string]any{"ssh_cp_name": "storage_server_CP", "username": "ubuntu", "password": "ubuntu"}
-	var volumes, exports []map[string]string
-	for _, d := range r.c.Disks {
-		told := d.ToldMiB
-		if told == 0 {
-			told = d.MiB
-		}
-		topology.Volumes = append(topology.Volumes, api.TopologyVolume{
-			ResourceID: d.Name, ID: r.disks[d.Name].VolumeID, SizeBytes: told << 20,
-		})
-		volumes = append(volumes, map[string]string{"volume_resource_id": d.Name, "mount_to": d.MountTo})
-	}
-	for _, dir := range r.c.Exports {
-		exports = append(exports, map[string]string{"export_dir": dir, "export_to": lab.Subnet.String()})
-	}
-	storage["cinder_volume_setup_params"] = volumes
-	storage["nfs_server_setup_params"] = exports
-	node := map[string]any{"ssh_cp_name": "masterNode_CP1", "nic_cp_name": "masterNode_CP1", "username": "u", "password": "p", "cluster_cp_name": "masterNode_CP1"}
-	worker := map[string]any{"ssh_cp_name": "workerNode_CP2", "nic_cp_name": "workerNode_CP2", "username": "u", "password": "p"}
-	request := map[string]any{"flavourId": "simple", "additionalParams": map[string]any{
-		"k8s_cluster_installation_param": map[string]any{
-			"script_path": "Scripts/install_k8s_cluster.sh", "master_node": node, "worker_node": worker, "storage_server": storage,
-		},
-	}}
-	_, err := r.site.Hitchctl(ctx, "apply", r.instance,
-		"-f", r.file("request.json", request), "--topology", r.file("topology.json", topology), "--package", "../demo/package")
-	return err
-}
-
-// file writes v as JSON into a folder of the test.
-func (r *run) file(name string, v any) string {
-	r.t.Helper()
-	data, err := json.Marshal(v)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	path := filepath.Join(r.t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		r.t.Fatal(err)
-	}
-	return path
+	return r.site.Inhabit(ctx, &r.storage, node, r.t.TempDir())
 }
 
 // showMachine logs what helps to understand a failure.

@@ -1,0 +1,93 @@
+package site
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Storage is a VNF instance that consists of one storage server.
+type Storage struct {
+	Instance string
+	Server   api.Server
+	Volumes  []Volume
+	// Exports are directories exported to the lab's network.
+	Exports []string
+}
+
+// Volume is a disk of the storage server and what the instance says of it.
+type Volume struct {
+	Name    string // volume_resource_id
+	Disk    lab.Disk
+	MountTo string
+	// SizeBytes is what the topology says.
+	SizeBytes int64
+}
+
+// Inhabit tells the controller of the instance on this machine and injects the
+// agent into it: what Heat and cloud-init do. Requests are written into dir.
+func (s *Site) Inhabit(ctx context.Context, st *Storage, node lab.Node, dir string) error {
+	st.Server.ConnectionPoints = []api.ConnectionPoint{{
+		Name: "storage_server_CP", Addresses: []string{node.Address().String()},
+	}}
+	request, topology := filepath.Join(dir, "request.json"), filepath.Join(dir, "topology.json")
+	if err := writeJSON(request, st.request()); err != nil {
+		return err
+	}
+	if err := writeJSON(topology, st.topology()); err != nil {
+		return err
+	}
+	if _, err := s.Hitchctl(ctx, "apply", st.Instance, "-f", request, "--topology", topology); err != nil {
+		return err
+	}
+	userData, err := s.Hitchctl(ctx, "render", "user-data", st.Instance)
+	if err != nil {
+		return err
+	}
+	return Inject(ctx, node, userData)
+}
+
+func (st *Storage) topology() api.Topology {
+	t := api.Topology{Servers: []api.Server{st.Server}, StackStatus: "CREATE_COMPLETE"}
+	for _, v := range st.Volumes {
+		t.Volumes = append(t.Volumes, api.TopologyVolume{ResourceID: v.Name, ID: v.Disk.VolumeID, SizeBytes: v.SizeBytes})
+	}
+	return t
+}
+
+// request is an InstantiateVnfRequest as the PersistentVolume spec has it, with
+// what the specs require of masters and workers.
+func (st *Storage) request() map[string]any {
+	role := func(cp string) map[string]any {
+		return map[string]any{"ssh_cp_name": cp, "nic_cp_name": cp, "username": "ubuntu", "password": "ubuntu"}
+	}
+	master := role("masterNode_CP1")
+	master["cluster_cp_name"] = "masterNode_CP1"
+	storage := role("storage_server_CP")
+	var volumes, exports []map[string]string
+	for _, v := range st.Volumes {
+		volumes = append(volumes, map[string]string{"volume_resource_id": v.Name, "mount_to": v.MountTo})
+	}
+	for _, dir := range st.Exports {
+		exports = append(exports, map[string]string{"export_dir": dir, "export_to": lab.Subnet.String()})
+	}
+	storage["cinder_volume_setup_params"], storage["nfs_server_setup_params"] = volumes, exports
+	return map[string]any{"flavourId": "simple", "additionalParams": map[string]any{
+		"k8s_cluster_installation_param": map[string]any{
+			"script_path": "Scripts/install_k8s_cluster.sh",
+			"master_node": master, "worker_node": role("workerNode_CP2"), "storage_server": storage,
+		},
+	}}
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o600)
+}
