@@ -1,0 +1,172 @@
+package enrolment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Enroll redeems a join token (bearer) for a client certificate of the server that
+// the request names. The problems: unauthorized for a token that is not valid, with
+// not a word more; too-many-requests (*LimitError); server-not-expected while no
+// topology of the token's instance names the server, to be tried again;
+// identity-live and revoked, which only an operator changes.
+//
+// A lost answer strands nobody: the same key enrols again while its certificate
+// lasts, for it proves that it is the same machine.
+func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
+	instanceID, err := s.admit(bearer, remote)
+	if err != nil {
+		return api.IssuedCertificate{}, err
+	}
+	// DMI and some clouds print a UUID in capitals.
+	nodeID := strings.ToLower(req.ServerID)
+	var node store.Node
+	err = s.Store.View(func(tx *store.Tx) error {
+		node, err = expectedNode(tx, instanceID, nodeID)
+		return err
+	})
+	if err != nil {
+		s.refusal(err, nodeID, remote)
+		return api.IssuedCertificate{}, err
+	}
+	keyHash, err := requestKeyHash(req.CertificateRequest)
+	if err != nil {
+		return api.IssuedCertificate{}, err
+	}
+	if err := s.mayEnroll(node, keyHash); err != nil {
+		s.refusal(err, nodeID, remote)
+		return api.IssuedCertificate{}, err
+	}
+	if s.Attestor != nil {
+		if err := s.Attestor.Attest(ctx, node, req, remote); err != nil {
+			s.refusal(err, nodeID, remote)
+			return api.IssuedCertificate{}, fmt.Errorf("attesting the server %s: %w", nodeID, err)
+		}
+	}
+	return s.issue(instanceID, nodeID, keyHash, req, remote)
+}
+
+// admit checks the token and the rate. A good token is never held up by the bad
+// ones of its neighbours behind one router.
+func (s *Service) admit(bearer string, remote netip.Addr) (instanceID string, err error) {
+	s.once.Do(func() {
+		s.refused = newLimiter(refusedEvery, refusedBurst, maxRemotes)
+		s.served = newLimiter(servedEvery, servedBurst, maxRemotes)
+	})
+	instanceID, ok, err := s.redeem(bearer)
+	if err != nil {
+		return "", err
+	}
+	limiter := s.served
+	if !ok {
+		limiter = s.refused
+	}
+	if err := limiter.take(remote, s.now()); err != nil {
+		s.observe(EventLimited)
+		return "", err
+	}
+	if !ok {
+		s.observe(EventBadToken)
+		s.log().Warn("enrolment refused: the join token is not valid", "remote", remote)
+		return "", api.NewProblem(api.ProblemUnauthorized, "")
+	}
+	return instanceID, nil
+}
+
+// expectedNode answers the same for a server of another instance as for none: a
+// token tells nothing about other instances.
+func expectedNode(tx *store.Tx, instanceID, nodeID string) (store.Node, error) {
+	node, found, err := tx.Nodes().Get(nodeID)
+	if err != nil {
+		return store.Node{}, err
+	}
+	if !found || !node.Expected || node.InstanceID != instanceID {
+		return store.Node{}, api.NewProblem(api.ProblemServerNotExpected, fmt.Sprintf(
+			"the topology of the VNF instance %s does not name the server %q: it will, when the operation that makes the server ends; try again later", instanceID, nodeID))
+	}
+	return node, nil
+}
+
+// mayEnroll is the rule: no identity yet, or an operator's word for one more, or
+// the same key as before.
+func (s *Service) mayEnroll(node store.Node, keyHash string) error {
+	switch id := node.Identity; {
+	case id == nil, node.MayReenrol:
+		return nil
+	case !id.Live():
+		return api.NewProblem(api.ProblemRevoked, fmt.Sprintf(
+			"the identity of the server %s was revoked on %s (%s): `hitchctl node reenrol %s` lets it enrol again",
+			node.ID, id.RevokedAt.UTC().Format(time.RFC3339), id.RevokedWhy, node.ID))
+	case id.KeyHash == keyHash && !s.now().After(id.NotAfter):
+		return nil
+	default:
+		return api.NewProblem(api.ProblemIdentityLive, fmt.Sprintf(
+			"the server %s enrolled on %s with another key: if it was rebuilt, `hitchctl node reenrol %s` lets it enrol again",
+			node.ID, id.EnrolledAt.UTC().Format(time.RFC3339), node.ID))
+	}
+}
+
+// issue signs first and then records, after a second look at what may have changed
+// in between: a certificate that no record names opens nothing.
+func (s *Service) issue(instanceID, nodeID, keyHash string, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
+	chain, serial, notAfter, err := s.PKI.SignNode(nodeID, []byte(req.CertificateRequest))
+	if err != nil {
+		return api.IssuedCertificate{}, fmt.Errorf("signing the certificate of the server %s: %w", nodeID, err)
+	}
+	event := EventEnrolled
+	err = s.Store.Update(func(tx *store.Tx) error {
+		node, err := expectedNode(tx, instanceID, nodeID)
+		if err != nil {
+			return err
+		}
+		if err := s.mayEnroll(node, keyHash); err != nil {
+			return err
+		}
+		identity := &store.Identity{Serial: serial, KeyHash: keyHash, NotAfter: notAfter, EnrolledAt: s.now()}
+		if node.Identity.Live() && !node.MayReenrol {
+			// The first answer may have arrived after all.
+			event = EventReissued
+			identity.PreviousSerial = node.Identity.Serial
+			identity.EnrolledAt = node.Identity.EnrolledAt
+		}
+		node.Identity, node.MayReenrol = identity, false
+		s.afterCommit(tx, nodeID, event)
+		return tx.Nodes().Put(nodeID, node)
+	})
+	if err != nil {
+		return api.IssuedCertificate{}, err
+	}
+	s.log().Info("server enrolled", "node", nodeID, "instance", instanceID, "remote", remote, "serial", serial, "event", event)
+	return api.IssuedCertificate{Certificate: chain, NodeID: nodeID}, nil
+}
+
+// refusal counts and logs why a server with a good token was refused. Servers that
+// come before their topology are the normal case and not worth a line each.
+func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
+	var problem *api.Problem
+	if errors.As(err, &problem) && problem.Type == api.ProblemServerNotExpected {
+		s.observe(EventNotExpected)
+		s.log().Debug("enrolment refused", "node", nodeID, "remote", remote, "error", err)
+		return
+	}
+	s.observe(EventRefused)
+	s.log().Warn("enrolment refused", "node", nodeID, "remote", remote, "error", err)
+}
+
+func requestKeyHash(csrPEM string) (string, error) {
+	hash, err := pki.RequestKeyHash([]byte(csrPEM))
+	var invalid *pki.RequestError
+	if errors.As(err, &invalid) {
+		return "", api.NewInvalid(fault.List{fault.Root.Key("certificateRequest").Fault(invalid.Message)})
+	}
+	return hash, err
+}

@@ -1,0 +1,107 @@
+// Package enrolment decides who is a node: it redeems join tokens for client
+// certificates, renews them, and checks on every request that the identity behind
+// a certificate is still the node's own. It signs nothing itself (controller/pki)
+// and knows nothing of what a node may then do.
+package enrolment
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Service keeps the identities of nodes. Every error that concerns the caller is,
+// or wraps, an *api.Problem. Fill the fields before the first call; they are not
+// changed after it.
+type Service struct {
+	Store *store.Store
+	PKI   *pki.Authority
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Log, slog.Default() when nil. It never sees a token.
+	Log *slog.Logger
+	// Attestor proves that a machine is the server that it says it is; nil trusts
+	// the join token alone.
+	Attestor Attestor
+	// Changed is called after an identity came, went or changed, once that is on
+	// disk, so that parked polls of the node are looked at again.
+	Changed func(nodeID string)
+	// Gone is called within the transaction that ends an identity by hand or by
+	// re-enrolment, with what else ends with it (permit.Service.NodeGone).
+	Gone func(tx *store.Tx, nodeID string) error
+	// Observe counts what happened, for metrics; one of the Event constants.
+	Observe func(event string)
+
+	once            sync.Once
+	refused, served *limiter
+}
+
+// What Observe is told.
+const (
+	EventEnrolled    = "enrolled"
+	EventReissued    = "reissued"
+	EventRenewed     = "renewed"
+	EventRevoked     = "revoked"
+	EventBadToken    = "bad-token"
+	EventNotExpected = "not-expected"
+	EventRefused     = "refused"
+	EventLimited     = "limited"
+)
+
+// Attestor decides whether the machine behind an enrolment is the server that it
+// claims to be. Its error, an *api.Problem or one that wraps one, refuses it.
+type Attestor interface {
+	Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) error
+}
+
+// TokenAttestor takes the join token as proof enough: whoever has read user_data
+// may be any server of the instance that is expected and has not enrolled yet.
+type TokenAttestor struct{}
+
+// Attest accepts.
+func (TokenAttestor) Attest(context.Context, store.Node, api.EnrollRequest, netip.Addr) error {
+	return nil
+}
+
+func (s *Service) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+func (s *Service) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.Default()
+	}
+	return s.Log
+}
+
+func (s *Service) observe(event string) {
+	if s.Observe != nil {
+		s.Observe(event)
+	}
+}
+
+// afterCommit tells the others of a change once it is on disk.
+func (s *Service) afterCommit(tx *store.Tx, nodeID, event string) {
+	tx.OnCommit(func() {
+		if event != "" {
+			s.observe(event)
+		}
+		if s.Changed != nil {
+			s.Changed(nodeID)
+		}
+	})
+}
+
+func unknownNode(nodeID string) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("no node %q: `hitchctl get nodes` lists them", nodeID))
+}

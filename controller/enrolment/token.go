@@ -1,0 +1,89 @@
+package enrolment
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// A join token is "<id>.<secret>": 80 random bits and 256 bits that the store's
+// key makes of them, both in lower-case hexadecimal. The secret can so be shown
+// again for a server that scale-out makes a year later, and a copy of the database
+// without the key tells no token.
+const (
+	tokenIDBytes     = 10
+	tokenSecretBytes = 32
+)
+
+// The purposes of the two MACs; part of what is on disk and in user_data.
+const (
+	purposeSecret = "join-token"
+	purposeCheck  = "join-token-check"
+)
+
+// NewJoinToken gives the instance a join token and stores the instance in tx. The
+// token that it had is void from then on.
+func (s *Service) NewJoinToken(tx *store.Tx, instance *store.Instance) error {
+	id := make([]byte, tokenIDBytes)
+	rand.Read(id)
+	instance.JoinTokenID = hex.EncodeToString(id)
+	instance.JoinTokenMAC = s.tokenMAC(s.tokenSecret(instance.JoinTokenID))
+	return tx.Instances().Put(instance.ID, *instance)
+}
+
+// JoinToken is the instance's join token. Treat it as a secret.
+func (s *Service) JoinToken(_ context.Context, instanceID string) (string, error) {
+	var instance store.Instance
+	err := s.Store.View(func(tx *store.Tx) error {
+		var found bool
+		var err error
+		instance, found, err = tx.Instances().Get(instanceID)
+		if err == nil && !found {
+			err = api.NewProblem(api.ProblemNotFound, fmt.Sprintf("no VNF instance %q", instanceID))
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	secret := s.tokenSecret(instance.JoinTokenID)
+	if instance.JoinTokenID == "" || !hmac.Equal(s.tokenMAC(secret), instance.JoinTokenMAC) {
+		return "", fmt.Errorf("the instance %s has no join token that this store's key can make", instanceID)
+	}
+	return instance.JoinTokenID + "." + hex.EncodeToString(secret), nil
+}
+
+func (s *Service) tokenSecret(id string) []byte { return s.Store.MAC(purposeSecret, []byte(id)) }
+
+func (s *Service) tokenMAC(secret []byte) []byte { return s.Store.MAC(purposeCheck, secret) }
+
+// redeem finds the instance of a token; ok is false for any that is not valid.
+// What no key of ours made is refused without a look at the store, so that
+// strangers cost next to nothing.
+func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) {
+	id, text, _ := strings.Cut(bearer, ".")
+	secret, decodeErr := hex.DecodeString(text)
+	if decodeErr != nil || len(id) != 2*tokenIDBytes || len(secret) != tokenSecretBytes {
+		return "", false, nil
+	}
+	if !hmac.Equal(secret, s.tokenSecret(id)) {
+		return "", false, nil
+	}
+	mac := s.tokenMAC(secret)
+	err = s.Store.View(func(tx *store.Tx) error {
+		instances, err := tx.Instances().All()
+		for _, instance := range instances {
+			if instance.JoinTokenID == id && hmac.Equal(mac, instance.JoinTokenMAC) {
+				instanceID, ok = instance.ID, true
+			}
+		}
+		return err
+	})
+	return instanceID, ok, err
+}

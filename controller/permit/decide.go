@@ -1,0 +1,140 @@
+package permit
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Adopt takes over the filesystem that the volume already holds: its UUID is what
+// agents mount from now on, and the volume is not formatted. It is refused while a
+// live node is formatting, and for the UUID of another volume.
+func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api.Volume, error) {
+	id, err := uuid.Parse(filesystemUUID)
+	if err != nil || len(filesystemUUID) != 36 || id == uuid.Nil {
+		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("filesystemUUID").Fault(fmt.Sprintf(
+			"found %q, expected the UUID that `blkid` prints for the filesystem", filesystemUUID))})
+	}
+	return s.decide(volumeID, "adopted by an operator", func(tx *store.Tx, v *store.Volume) error {
+		all, err := tx.Volumes().All()
+		if err != nil {
+			return err
+		}
+		for _, other := range all {
+			if other.ID != v.ID && strings.EqualFold(other.FilesystemUUID, id.String()) {
+				return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+					"the filesystem %s is that of the volume %s: if %s is a copy of it, give one of them a new UUID with tune2fs -U", id, other.ID, v.ID))
+			}
+		}
+		v.FilesystemUUID, v.Reformat = id.String(), false
+		v.Permit = store.Permit{State: api.PermitAdopted, Epoch: s.Store.Epoch()}
+		return nil
+	})
+}
+
+// Reformat permits the volume's present node one more format, whatever the disk
+// holds. confirm is the volume id once more. The permission ends when it is used,
+// when the node goes, and when the store is restored.
+func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Volume, error) {
+	if !strings.EqualFold(volumeID, confirm) {
+		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeID").Fault(fmt.Sprintf(
+			"found %q, expected the volume id %q once more: its data will be lost", confirm, volumeID))})
+	}
+	return s.decide(volumeID, "reformat confirmed by an operator", func(_ *store.Tx, v *store.Volume) error {
+		if v.NodeID == "" {
+			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+				"no configuration names the volume %s now, so there is no server that could format it: give a topology that attaches it first", v.ID))
+		}
+		if len(v.AttachedTo) > 1 {
+			return api.NewProblem(api.ProblemMultiAttached, fmt.Sprintf(
+				"the volume %s is attached to the servers %s: detach it from all but one first", v.ID, strings.Join(v.AttachedTo, ", ")))
+		}
+		v.FilesystemUUID, v.Reformat = api.FilesystemUUID(v.ID), true
+		v.Permit = store.Permit{State: api.PermitNone, NodeID: v.NodeID, Epoch: s.Store.Epoch()}
+		return nil
+	})
+}
+
+// decide carries an operator's word out, unless a live node is formatting: it would
+// be formatting under a permit that is no longer on record. What was permitted
+// before a restore waits for this very word.
+func (s *Service) decide(volumeID, why string, change func(*store.Tx, *store.Volume) error) (api.Volume, error) {
+	var v store.Volume
+	err := s.Store.Update(func(tx *store.Tx) error {
+		var err error
+		if v, err = getVolume(tx, volumeID); err != nil {
+			return err
+		}
+		if err := s.formatting(tx, v); err != nil {
+			return err
+		}
+		before := v.Permit
+		if err := change(tx, &v); err != nil {
+			return err
+		}
+		if s.Changed != nil {
+			tx.OnCommit(func() { s.Changed(v.InstanceID) })
+		}
+		return s.put(tx, &v, before, why)
+	})
+	if err != nil {
+		return api.Volume{}, err
+	}
+	return wire(v), nil
+}
+
+func (s *Service) formatting(tx *store.Tx, v store.Volume) error {
+	if v.Permit.State != api.PermitStarted || v.Permit.Epoch != s.Store.Epoch() {
+		return nil
+	}
+	node, _, err := tx.Nodes().Get(v.Permit.NodeID)
+	if err != nil || !node.Identity.Live() {
+		return err
+	}
+	return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+		"the server %s is formatting the volume %s: wait until it is done, or `hitchctl node revoke %s` when it is lost", node.ID, v.ID, node.ID))
+}
+
+// NodeGone ends, within tx, what a node whose identity ends was permitted.
+//
+// A format that was acknowledged as started may be half done, or done and unheard
+// of: Interrupted, an operator decides. A permit that was only granted goes back to
+// None and may be given anew, because an agent acts on a permit only after its
+// start has been acknowledged, and from now on it never will be: the permit is no
+// longer on record, and its node is no longer let in. That holds for permits of
+// this epoch; of an earlier one nobody knows whether its start was acknowledged
+// after the backup. A permission to overwrite was given for the situation that an
+// operator looked at, and ends with the node.
+func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
+	all, err := tx.Volumes().All()
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		if v.Permit.NodeID != nodeID {
+			continue
+		}
+		before := v.Permit
+		switch p := &v.Permit; {
+		case p.State == api.PermitStarted:
+			p.State = api.PermitInterrupted
+		case p.State == api.PermitGranted && p.Epoch == s.Store.Epoch() && !p.Overwrite:
+			*p = store.Permit{State: api.PermitNone}
+		case p.State == api.PermitGranted, p.State == api.PermitNone && v.Reformat:
+			p.State = api.PermitInterrupted
+		default:
+			continue
+		}
+		v.Reformat, v.Permit.Overwrite = false, false
+		if err := s.put(tx, &v, before, "the server is gone"); err != nil {
+			return err
+		}
+	}
+	return nil
+}

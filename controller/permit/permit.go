@@ -1,0 +1,124 @@
+// Package permit answers the format exchange: whether a node may make a filesystem
+// on a volume. It gives one permit for each volume, and one more only when an
+// operator says so. That the disk is blank is the agent's to prove; that nobody
+// else was ever told to format it is proven here.
+//
+// The states of a permit, and what moves it:
+//
+//	None        --wanted-->    Granted
+//	Granted     --started-->   Started      (on disk before it is acknowledged)
+//	Started     --formatted--> Formatted
+//	Granted     --node gone--> None         (see NodeGone)
+//	Started     --node gone--> Interrupted
+//	any         --adopt-->     Adopted      (not while a live node has Started)
+//	any         --reformat-->  None, with one Overwrite (not while a live node has Started)
+package permit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Service keeps the permits in the records of the volumes. Every error that
+// concerns the caller is, or wraps, an *api.Problem.
+type Service struct {
+	Store *store.Store
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Log, slog.Default() when nil.
+	Log *slog.Logger
+	// Changed is called with the instance of a volume once an operator's word on it
+	// is on disk: the filesystem UUID in the node's configuration may be another.
+	Changed func(instanceID string)
+}
+
+func (s *Service) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+func (s *Service) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.Default()
+	}
+	return s.Log
+}
+
+// put writes the volume; before and after of its permit go to the log once they
+// are on disk, for they tell what became of somebody's data.
+func (s *Service) put(tx *store.Tx, v *store.Volume, before store.Permit, why string) error {
+	v.ChangedAt = s.now()
+	id, after := v.ID, v.Permit
+	tx.OnCommit(func() {
+		s.log().Info("permit changed", "volume", id, "why", why, "node", after.NodeID, "permit", after.ID,
+			"from", before.State, "to", after.State, "overwrite", after.Overwrite)
+	})
+	return tx.Volumes().Put(v.ID, *v)
+}
+
+// Get is a volume as operators see it.
+func (s *Service) Get(_ context.Context, volumeID string) (api.Volume, error) {
+	var v store.Volume
+	err := s.Store.View(func(tx *store.Tx) (err error) {
+		v, err = getVolume(tx, volumeID)
+		return err
+	})
+	if err != nil {
+		return api.Volume{}, err
+	}
+	return wire(v), nil
+}
+
+// List is all volumes that any configuration names or named, by id.
+func (s *Service) List(context.Context) ([]api.Volume, error) {
+	volumes := []api.Volume{}
+	err := s.Store.View(func(tx *store.Tx) error {
+		all, err := tx.Volumes().All()
+		for _, v := range all {
+			volumes = append(volumes, wire(v))
+		}
+		return err
+	})
+	return volumes, err
+}
+
+func getVolume(tx *store.Tx, volumeID string) (store.Volume, error) {
+	v, found, err := tx.Volumes().Get(strings.ToLower(volumeID))
+	if err == nil && !found {
+		err = api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
+			"no volume %q in any topology, now or before: `hitchctl get volumes` lists them", volumeID))
+	}
+	if v.Permit.State == "" {
+		v.Permit.State = api.PermitNone
+	}
+	return v, err
+}
+
+func wire(v store.Volume) api.Volume {
+	w := api.Volume{
+		ID:                v.ID,
+		VnfInstanceID:     v.InstanceID,
+		NodeID:            v.NodeID,
+		ResourceID:        v.ResourceID,
+		SizeBytes:         v.SizeBytes,
+		FilesystemUUID:    v.FilesystemUUID,
+		PermitState:       v.Permit.State,
+		PermitNodeID:      v.Permit.NodeID,
+		ReformatRequested: v.Reformat,
+	}
+	if w.PermitState == "" {
+		w.PermitState = api.PermitNone
+	}
+	if !v.ChangedAt.IsZero() {
+		w.ChangedAt = &v.ChangedAt
+	}
+	return w
+}

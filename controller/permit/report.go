@@ -1,0 +1,253 @@
+package permit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Report answers one message of the format exchange of a node that has been
+// authenticated. What it acknowledges is on disk. Each message may come again, from
+// the same node and with the same permit, and gets the same answer. The problems:
+// no-permit, format-interrupted and multi-attached, which say what to do.
+func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.FormatReport) (api.FormatPermit, error) {
+	phases := map[api.FormatPhase]func(*exchange) error{
+		api.FormatWanted:    (*exchange).wanted,
+		api.FormatStarted:   (*exchange).started,
+		api.FormatFormatted: (*exchange).formatted,
+	}
+	step, ok := phases[r.Phase]
+	if !ok {
+		return api.FormatPermit{}, api.NewInvalid(fault.List{fault.Root.Key("phase").Fault(
+			fmt.Sprintf("found %q, expected wanted, started or formatted", r.Phase))})
+	}
+	var answer api.FormatPermit
+	err := s.Store.Update(func(tx *store.Tx) error {
+		v, found, err := tx.Volumes().Get(strings.ToLower(volumeID))
+		if err != nil {
+			return err
+		}
+		if !found {
+			return notYours(volumeID, nodeID)
+		}
+		if v.Permit.State == "" {
+			v.Permit.State = api.PermitNone
+		}
+		before := v
+		x := &exchange{v: &v, node: nodeID, epoch: s.Store.Epoch(), r: r}
+		if err := step(x); err != nil {
+			return err
+		}
+		answer = api.FormatPermit{Phase: r.Phase, Permit: v.Permit.ID, Overwrite: v.Permit.Overwrite}
+		if v.Permit == before.Permit && v.Reformat == before.Reformat {
+			return nil
+		}
+		return s.put(tx, &v, before.Permit, "format "+string(r.Phase))
+	})
+	if err != nil {
+		s.log().Warn("format message refused", "volume", volumeID, "node", nodeID, "phase", r.Phase, "error", err)
+		return api.FormatPermit{}, err
+	}
+	return answer, nil
+}
+
+// exchange is one message about one volume; its methods change the volume's permit
+// or say why not.
+type exchange struct {
+	v     *store.Volume
+	node  string
+	epoch int64
+	r     api.FormatReport
+}
+
+// mine refuses whoever is not the one server of the volume, or does not mean the
+// disk and the filesystem that the record means.
+func (x *exchange) mine() error {
+	v := x.v
+	switch {
+	case v.NodeID != x.node:
+		return notYours(v.ID, x.node)
+	case len(v.AttachedTo) > 1:
+		return api.NewProblem(api.ProblemMultiAttached, fmt.Sprintf(
+			"the volume %s is attached to the servers %s: detach it from all but one", v.ID, strings.Join(v.AttachedTo, ", ")))
+	case !strings.EqualFold(x.r.FilesystemUUID, v.FilesystemUUID):
+		return noPermit("the filesystem UUID of the volume %s is %s, not %s: read the configuration again", v.ID, v.FilesystemUUID, x.r.FilesystemUUID)
+	case v.SizeBytes != 0 && x.r.SizeBytes != v.SizeBytes:
+		return noPermit("the volume %s has %d bytes and the device has %d: it is another disk", v.ID, v.SizeBytes, x.r.SizeBytes)
+	}
+	return nil
+}
+
+func (x *exchange) wanted() error {
+	if err := x.mine(); err != nil {
+		return err
+	}
+	p := &x.v.Permit
+	switch p.State {
+	case api.PermitNone:
+		return x.grant()
+	case api.PermitGranted:
+		if err := x.thisLife(); err != nil {
+			return err
+		}
+		if p.NodeID != x.node {
+			// The volume moved before that node began. Its permit is void, for only
+			// the volume's node is acknowledged, and only with the permit on record.
+			return x.grant()
+		}
+		return x.again()
+	case api.PermitStarted:
+		if p.NodeID != x.node {
+			return interrupted(x.v)
+		}
+		if err := x.thisLife(); err != nil {
+			return err
+		}
+		return x.again()
+	default:
+		return x.spent()
+	}
+}
+
+// grant gives the permit of the volume's life, or the one that an operator allowed.
+func (x *exchange) grant() error {
+	v := x.v
+	overwrite := v.Reformat
+	switch {
+	case overwrite && (v.Permit.NodeID != x.node || v.Permit.Epoch != x.epoch):
+		return noPermit("the reformat of the volume %s was confirmed for the server %s in another situation: "+
+			"confirm it again with `hitchctl volume reformat %s`", v.ID, v.Permit.NodeID, v.ID)
+	case !overwrite && x.r.Proof == nil:
+		return noPermit("there is no proof that the volume %s is blank: `hitchctl volume adopt` keeps what it holds, "+
+			"`hitchctl volume reformat` loses it", v.ID)
+	}
+	id := make([]byte, 16)
+	rand.Read(id)
+	v.Permit = store.Permit{
+		State:     api.PermitGranted,
+		ID:        hex.EncodeToString(id),
+		NodeID:    x.node,
+		Overwrite: overwrite,
+		SizeBytes: x.r.SizeBytes,
+		Epoch:     x.epoch,
+	}
+	return nil
+}
+
+// again answers a lost answer: the same permit, for the same disk.
+func (x *exchange) again() error {
+	p := x.v.Permit
+	if p.SizeBytes != x.r.SizeBytes {
+		return noPermit("the permit of the volume %s is for a device of %d bytes and this one has %d: it is another disk", x.v.ID, p.SizeBytes, x.r.SizeBytes)
+	}
+	if p.State == api.PermitGranted && !p.Overwrite && x.r.Proof == nil {
+		return noPermit("the volume %s was blank when its permit was given, nothing was started, and there is no proof that it still is: "+
+			"see who wrote to it", x.v.ID)
+	}
+	return nil
+}
+
+func (x *exchange) started() error {
+	if err := x.mine(); err != nil {
+		return err
+	}
+	if err := x.known(); err != nil {
+		return err
+	}
+	p := &x.v.Permit
+	switch p.State {
+	case api.PermitGranted, api.PermitStarted:
+		if err := x.thisLife(); err != nil {
+			return err
+		}
+		if p.SizeBytes != x.r.SizeBytes {
+			return noPermit("the permit of the volume %s is for a device of %d bytes and this one has %d: it is another disk", x.v.ID, p.SizeBytes, x.r.SizeBytes)
+		}
+		p.State = api.PermitStarted
+		return nil
+	default:
+		return x.spent()
+	}
+}
+
+// formatted records a fact and permits nothing, so it looks at the permit alone:
+// the volume may have been promised elsewhere since, or the store restored.
+func (x *exchange) formatted() error {
+	if err := x.known(); err != nil {
+		return err
+	}
+	p := &x.v.Permit
+	switch p.State {
+	case api.PermitStarted, api.PermitInterrupted:
+		// Interrupted: the node was taken for gone, and came back with the work done.
+		p.State, p.Overwrite = api.PermitFormatted, false
+		x.v.Reformat = false
+		return nil
+	case api.PermitFormatted:
+		return nil
+	case api.PermitGranted:
+		return noPermit("the format of the volume %s was reported before its start was acknowledged: this is a bug of the agent", x.v.ID)
+	default:
+		return x.spent()
+	}
+}
+
+// known refuses a message whose permit is not the one on record for this node.
+func (x *exchange) known() error {
+	p := x.v.Permit
+	if x.r.Permit == "" || p.ID != x.r.Permit || p.NodeID != x.node {
+		if p.State == api.PermitInterrupted {
+			return interrupted(x.v)
+		}
+		return noPermit("the permit for the volume %s is not this server's, or is void since the server was replaced or the volume taken away: ask again", x.v.ID)
+	}
+	return nil
+}
+
+// thisLife refuses what another epoch permitted: the backup that was restored does
+// not tell how far that permit was used since.
+func (x *exchange) thisLife() error {
+	if x.v.Permit.Epoch == x.epoch {
+		return nil
+	}
+	return noPermit("the permit of the volume %s was given before the controller's state was restored from a backup: look at what the volume holds, "+
+		"then confirm with `hitchctl volume adopt %s` or `hitchctl volume reformat %s`", x.v.ID, x.v.ID, x.v.ID)
+}
+
+// spent says why there is no further permit.
+func (x *exchange) spent() error {
+	v := x.v
+	switch v.Permit.State {
+	case api.PermitInterrupted:
+		return interrupted(v)
+	case api.PermitAdopted:
+		return noPermit("an operator adopted the filesystem %s on the volume %s, so it is never formatted: "+
+			"if that filesystem is lost, `hitchctl volume reformat %s` permits a new one", v.FilesystemUUID, v.ID, v.ID)
+	case api.PermitFormatted:
+		return noPermit("the volume %s was formatted by the server %s, and a volume is formatted once: if that filesystem is lost, "+
+			"`hitchctl volume reformat %s` permits a new one", v.ID, v.Permit.NodeID, v.ID)
+	default:
+		return noPermit("nothing is permitted on the volume %s", v.ID)
+	}
+}
+
+func noPermit(format string, args ...any) error {
+	return api.NewProblem(api.ProblemNoPermit, fmt.Sprintf(format, args...))
+}
+
+// notYours answers the same for a volume of another server as for none.
+func notYours(volumeID, nodeID string) error {
+	return noPermit("the configuration of the server %s names no volume %s", nodeID, volumeID)
+}
+
+func interrupted(v *store.Volume) error {
+	return api.NewProblem(api.ProblemFormatInterrupted, fmt.Sprintf(
+		"the server %s was permitted to format the volume %s and went before it reported the end, so it is not known what the volume holds: "+
+			"look at it, then `hitchctl volume reformat %s` permits a new format", v.Permit.NodeID, v.ID, v.ID))
+}

@@ -1,0 +1,157 @@
+// Package pki is the controller's own certificate authority: a root that outlives
+// every stack because user_data pins it, an intermediate and the listener's
+// certificate that rotate under it, and the short-lived client certificates of
+// nodes. It says who a certificate is for; whether that node is still welcome is
+// the business of controller/enrolment.
+package pki
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// How long certificates last, and when they are replaced.
+const (
+	rootLife         = 20 * year
+	intermediateLife = 2 * year
+	serverLife       = 90 * day
+
+	// NodeLife is the life of a node's certificate.
+	NodeLife = day
+	// RenewalGrace is how long after its end a node's certificate may still do one
+	// thing: be renewed by proof of its key.
+	RenewalGrace = 30 * day
+
+	// backdate allows for clocks that are behind the controller's.
+	backdate = time.Hour
+
+	day  = 24 * time.Hour
+	year = 365 * day
+)
+
+// Options says where the authority lives and what the listener is called.
+type Options struct {
+	// Dir holds one file for each certificate with its key, and nothing else. It
+	// is made (0700) when it is missing.
+	Dir string
+	// Names are the DNS names and IP addresses by which agents and users reach the
+	// listener; the server certificate carries exactly these.
+	Names []string
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Log, slog.Default() when nil.
+	Log *slog.Logger
+}
+
+// Authority signs and verifies. It is safe for concurrent use.
+type Authority struct {
+	dir   string
+	names []string
+	now   func() time.Time
+	log   *slog.Logger
+
+	rotation sync.Mutex // one rotation at a time
+	mu       sync.RWMutex
+	root     *pair
+	// intermediates, the newest last; all but the last have no key any more.
+	intermediates []*pair
+	server        *pair
+}
+
+// Load reads the authority from its directory, makes what is missing and rotates
+// what is due. It refuses files that others can read, and never replaces a root.
+func Load(o Options) (*Authority, error) {
+	a := &Authority{dir: o.Dir, names: o.Names, now: o.Now, log: o.Log}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	if a.log == nil {
+		a.log = slog.Default()
+	}
+	if err := checkNames(a.names); err != nil {
+		return nil, err
+	}
+	if err := prepareDir(a.dir); err != nil {
+		return nil, err
+	}
+	if err := a.load(); err != nil {
+		return nil, fmt.Errorf("loading the certificate authority from %s: %w", a.dir, err)
+	}
+	if err := a.Rotate(); err != nil {
+		return nil, fmt.Errorf("starting the certificate authority in %s: %w", a.dir, err)
+	}
+	return a, nil
+}
+
+// RootPEM is the root certificate.
+func (a *Authority) RootPEM() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: a.root.cert.Raw}))
+}
+
+// Pin names the root in user_data: "sha256:" and the lower-case hexadecimal
+// SHA-256 of its DER.
+func (a *Authority) Pin() string {
+	sum := sha256.Sum256(a.root.cert.Raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// ServerCertificate is what the listener presents now: the leaf and its
+// intermediate. Clients have the root.
+func (a *Authority) ServerCertificate() *tls.Certificate {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.server.tls()
+}
+
+// TLSConfig is the listener's.
+//
+// A client certificate is asked for and not verified here, for an expired one may
+// still renew: TLS proves the possession of its key, VerifyNode does the rest on
+// each request. Session tickets are off: a resumed session takes the client's
+// certificate from the session before, which may have expired or been revoked
+// since, and keeps a server certificate in use that was rotated away.
+func (a *Authority) TLSConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		ClientAuth:             tls.RequestClientCert,
+		SessionTicketsDisabled: true,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return a.ServerCertificate(), nil
+		},
+	}
+}
+
+// Expiry tells when the certificates that serve now end, for metrics and /readyz.
+func (a *Authority) Expiry() (root, intermediate, server time.Time) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.root.cert.NotAfter, a.issuer().cert.NotAfter, a.server.cert.NotAfter
+}
+
+// Run rotates what is due until ctx is done. A failure is logged and tried again;
+// what serves now goes on serving.
+func (a *Authority) Run(ctx context.Context) {
+	// A timer for the due date would sleep through a suspend of the machine.
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if err := a.Rotate(); err != nil {
+				a.log.Error("rotating certificates failed, the present ones stay in use", "error", err)
+			}
+		}
+	}
+}
+
+// issuer is the newest intermediate.
+func (a *Authority) issuer() *pair { return a.intermediates[len(a.intermediates)-1] }

@@ -1,0 +1,250 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// Rotate makes what is missing and replaces what is due: the intermediate at half
+// of its life, the server certificate at two thirds or when the names changed. The
+// root is made once and never replaced.
+func (a *Authority) Rotate() error {
+	a.rotation.Lock()
+	defer a.rotation.Unlock()
+	now := a.now()
+	for _, step := range []func(time.Time) error{a.ensureRoot, a.ensureIntermediate, a.ensureServer, a.forgetIntermediates} {
+		if err := step(now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Authority) ensureRoot(now time.Time) error {
+	if a.root != nil {
+		if !now.Before(a.root.cert.NotAfter) {
+			return fmt.Errorf("the root ended on %s: make a new authority in an empty directory and render user_data anew", day10(a.root.cert.NotAfter))
+		}
+		if left := a.root.cert.NotAfter.Sub(now); left < intermediateLife {
+			a.log.Warn("the root certificate ends soon; its pin is in the user_data of every server", "notAfter", a.root.cert.NotAfter)
+		}
+		return nil
+	}
+	template := newTemplate(now, rootLife, "nodehitch root")
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	authority(template, 1)
+	p, err := sign(template, key, &pair{cert: template, key: key})
+	if err != nil {
+		return err
+	}
+	p.issuer = nil
+	if err := p.write(filepath.Join(a.dir, rootFile)); err != nil {
+		return err
+	}
+	a.set(func() { a.root = p })
+	a.log.Info("made a root certificate", "pin", a.Pin(), "notAfter", p.cert.NotAfter)
+	return nil
+}
+
+func (a *Authority) ensureIntermediate(now time.Time) error {
+	if len(a.intermediates) > 0 && a.issuer().key != nil && now.Before(dueAt(a.issuer().cert, 1, 2)) {
+		return nil
+	}
+	if a.root.key == nil {
+		return a.withoutRootKey(now)
+	}
+	template := newTemplate(now, intermediateLife, "nodehitch intermediate")
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	authority(template, 0)
+	p, err := sign(template, key, a.root)
+	if err != nil {
+		return err
+	}
+	p.issuer = nil
+	if err := p.write(filepath.Join(a.dir, intermediateFile(p.cert))); err != nil {
+		return err
+	}
+	a.set(func() { a.intermediates = append(slices.Clone(a.intermediates), p) })
+	a.log.Info("made an intermediate certificate", "notAfter", p.cert.NotAfter)
+	return nil
+}
+
+// withoutRootKey is for those who keep the root's key elsewhere and bring it back
+// once a year.
+func (a *Authority) withoutRootKey(now time.Time) error {
+	const what = "%s holds no private key, so no new intermediate can be signed: put the key back into it for the next start"
+	if len(a.intermediates) > 0 && a.issuer().key != nil && now.Before(a.issuer().cert.NotAfter) {
+		a.log.Warn(fmt.Sprintf(what, rootFile), "intermediateNotAfter", a.issuer().cert.NotAfter)
+		return nil
+	}
+	return fmt.Errorf(what, rootFile)
+}
+
+func (a *Authority) ensureServer(now time.Time) error {
+	if a.serverGood(now) {
+		return nil
+	}
+	template := newTemplate(now, serverLife, "nodehitch controller")
+	key, err := newKey()
+	if err != nil {
+		return err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for _, name := range a.names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
+	}
+	p, err := sign(template, key, a.issuer())
+	if err != nil {
+		return err
+	}
+	if err := p.write(filepath.Join(a.dir, serverFile)); err != nil {
+		return err
+	}
+	a.set(func() { a.server = p })
+	a.log.Info("made a server certificate", "names", a.names, "notAfter", p.cert.NotAfter)
+	return nil
+}
+
+func (a *Authority) serverGood(now time.Time) bool {
+	s := a.server
+	if s == nil || s.key == nil || s.issuer == nil || !now.Before(dueAt(s.cert, 2, 3)) || !now.Before(s.issuer.NotAfter) {
+		return false
+	}
+	if s.issuer.CheckSignatureFrom(a.root.cert) != nil || s.cert.CheckSignatureFrom(s.issuer) != nil {
+		return false
+	}
+	has := slices.Clone(s.cert.DNSNames)
+	for _, ip := range s.cert.IPAddresses {
+		has = append(has, ip.String())
+	}
+	want := make([]string, len(a.names))
+	for i, name := range a.names {
+		want[i] = name
+		if ip := net.ParseIP(name); ip != nil {
+			want[i] = ip.String()
+		}
+	}
+	slices.Sort(has)
+	slices.Sort(want)
+	return slices.Equal(has, want)
+}
+
+// forgetIntermediates drops the keys of intermediates that sign no more, and those
+// intermediates under which no certificate can even renew any more.
+func (a *Authority) forgetIntermediates(now time.Time) error {
+	var keep []*pair
+	for i, p := range a.intermediates {
+		path := filepath.Join(a.dir, intermediateFile(p.cert))
+		switch newest := i == len(a.intermediates)-1; {
+		case newest:
+		case now.After(p.cert.NotAfter.Add(RenewalGrace + NodeLife)):
+			if err := os.Remove(path); err != nil {
+				return fmt.Errorf("removing an intermediate that has ended: %w", err)
+			}
+			continue
+		case p.key != nil:
+			p = &pair{cert: p.cert}
+			if err := p.write(path); err != nil {
+				return err
+			}
+		}
+		keep = append(keep, p)
+	}
+	a.set(func() { a.intermediates = keep })
+	return nil
+}
+
+func (a *Authority) set(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+func newKey() (crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("making a key: %w", err)
+	}
+	return key, nil
+}
+
+func newTemplate(now time.Time, life time.Duration, name string) *x509.Certificate {
+	return &x509.Certificate{
+		SerialNumber: newSerial(),
+		Subject:      pkix.Name{CommonName: name},
+		NotBefore:    now.Add(-backdate).UTC().Truncate(time.Second),
+		NotAfter:     now.Add(life).UTC().Truncate(time.Second),
+	}
+}
+
+func authority(template *x509.Certificate, pathLen int) {
+	template.BasicConstraintsValid = true
+	template.IsCA = true
+	template.MaxPathLen = pathLen
+	template.MaxPathLenZero = pathLen == 0
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+}
+
+// sign issues template for key. No certificate outlives its issuer.
+func sign(template *x509.Certificate, key crypto.Signer, issuer *pair) (*pair, error) {
+	cert, err := issue(template, key.Public(), issuer)
+	if err != nil {
+		return nil, err
+	}
+	return &pair{cert: cert, key: key, issuer: issuer.cert}, nil
+}
+
+func issue(template *x509.Certificate, public crypto.PublicKey, issuer *pair) (*x509.Certificate, error) {
+	if issuer.key == nil {
+		return nil, errors.New("the issuer's private key is not here")
+	}
+	if template.NotAfter.After(issuer.cert.NotAfter) {
+		template.NotAfter = issuer.cert.NotAfter
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, issuer.cert, public, issuer.key)
+	if err != nil {
+		return nil, fmt.Errorf("signing %q: %w", template.Subject.CommonName, err)
+	}
+	return x509.ParseCertificate(der)
+}
+
+// newSerial is 128 random bits, positive and never short (RFC 5280, 4.1.2.2).
+func newSerial() *big.Int {
+	b := make([]byte, 16)
+	rand.Read(b)
+	b[0] = b[0]&0x7f | 0x40
+	return new(big.Int).SetBytes(b)
+}
+
+func serialText(serial *big.Int) string { return fmt.Sprintf("%032x", serial) }
+
+// dueAt is the point of a certificate's life after which it is replaced.
+func dueAt(cert *x509.Certificate, numerator, denominator time.Duration) time.Time {
+	life := cert.NotAfter.Sub(cert.NotBefore)
+	return cert.NotBefore.Add(life / denominator * numerator)
+}
+
+func day10(t time.Time) string { return t.UTC().Format(time.DateOnly) }
