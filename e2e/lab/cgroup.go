@@ -14,7 +14,7 @@ const cgroupRoot = "/sys/fs/cgroup"
 // hierarchy that systemd manages inside it: a single one with cgroup v2; with
 // v1 the named hierarchy "systemd" and, where it is mounted, v2 beside it.
 func (n *nspawn) cgroups() []string {
-	name := n.machine()
+	name := n.lab.machine(n.spec.Name)
 	if isCgroup2(cgroupRoot) {
 		return []string{filepath.Join(cgroupRoot, name)}
 	}

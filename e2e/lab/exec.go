@@ -40,9 +40,9 @@ func finish(cmd *exec.Cmd, node string, argv []string, stdin []byte) ([]byte, er
 const cloudInitResult = "/run/cloud-init/result.json"
 
 // waitCloudInit waits for the verdict and reads it.
-func waitCloudInit(ctx context.Context, n Node) error {
+func waitCloudInit(ctx context.Context, n Node, every time.Duration) error {
 	var verdict []byte
-	err := until(ctx, func() (bool, error) {
+	err := until(ctx, every, func() (bool, error) {
 		var err error
 		verdict, err = n.Pull(ctx, cloudInitResult)
 		if exit := (*ExecError)(nil); errors.As(err, &exit) {

@@ -125,6 +125,10 @@ func (l *Lab) Close() error {
 // Dir is the lab's own state folder, gone after Close.
 func (l *Lab) Dir() string { return l.dir }
 
+// machine is a node's name that is unique on the host: systemd-nspawn keeps
+// files by it, and ps shows it.
+func (l *Lab) machine(node string) string { return "nodehitch-" + l.id + "-" + node }
+
 // admit checks a spec, gives it an address, and makes the node's folder.
 func (l *Lab) admit(s Spec) (Spec, string, error) {
 	l.mu.Lock()

@@ -191,7 +191,7 @@ func (n *nspawn) exec(ctx context.Context, stdin []byte, argv []string) ([]byte,
 func (n *nspawn) WaitCloudInit(ctx context.Context) error {
 	ctx, cancel := within(ctx, nspawnBoot)
 	defer cancel()
-	return waitCloudInit(ctx, n)
+	return waitCloudInit(ctx, n, 25*time.Millisecond)
 }
 
 func writeFile(path string, data []byte, mode fs.FileMode) error {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // nspawnRun is one boot of a container, from systemd-nspawn's start to its end.
@@ -114,7 +115,7 @@ func (n *nspawn) boot(ctx context.Context) error {
 // findLeader writes process 1 down too. At Close it is ended first: then
 // systemd-nspawn sees its container gone and tidies up after itself.
 func (n *nspawn) findLeader(ctx context.Context, run *nspawnRun) error {
-	err := until(ctx, func() (bool, error) {
+	err := until(ctx, 10*time.Millisecond, func() (bool, error) {
 		if run.over() {
 			return false, errors.New("systemd-nspawn ended")
 		}
@@ -166,7 +167,7 @@ func (n *nspawn) command() (*exec.Cmd, error) {
 		}
 		argv = append(argv, group)
 	}
-	machine := n.machine()
+	machine := n.lab.machine(n.spec.Name)
 	traces := filepath.Join("/run/systemd/nspawn/propagate", machine)
 	// systemd-nspawn makes that itself, and forgets it when it is killed.
 	err := n.lab.ledger.make(entry{Kind: kindFile, Name: traces, Owner: n.spec.Name}, func() error { return nil })
@@ -182,12 +183,9 @@ func (n *nspawn) command() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// machine is unique on the host: systemd-nspawn keeps files by this name.
-func (n *nspawn) machine() string { return "nodehitch-" + n.lab.id + "-" + n.spec.Name }
-
 // waitReady waits until systemd inside takes calls.
 func (n *nspawn) waitReady(ctx context.Context) error {
-	err := until(ctx, func() (bool, error) {
+	err := until(ctx, 10*time.Millisecond, func() (bool, error) {
 		run := n.current()
 		if run.over() {
 			return false, errors.New("the container ended")

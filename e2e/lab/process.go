@@ -50,7 +50,7 @@ func (p process) end(sig syscall.Signal) error {
 			return fmt.Errorf("ending process %d: %w", p.PID, err)
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), try.wait)
-		err := until(ctx, func() (bool, error) { return !p.alive(), nil })
+		err := until(ctx, 5*time.Millisecond, func() (bool, error) { return !p.alive(), nil })
 		cancel()
 		if err == nil {
 			return nil
@@ -105,9 +105,9 @@ func bootID() (string, error) {
 
 // until asks for a state until it holds, an error ends the question, or ctx
 // ends. The states of a machine (a process, a socket, a link in /dev) have no
-// common way to be subscribed to, so this looks again every 20 ms.
-func until(ctx context.Context, holds func() (bool, error)) error {
-	again := time.NewTicker(20 * time.Millisecond)
+// common way to be subscribed to, so this looks again and again.
+func until(ctx context.Context, every time.Duration, holds func() (bool, error)) error {
+	again := time.NewTicker(every)
 	defer again.Stop()
 	for {
 		ok, err := holds()

@@ -32,6 +32,7 @@ type recipe struct {
 	// so that installing them is part of what is tested.
 	offline []string
 	files   []string // folders of rootfs that are laid over the root
+	scripts []string // that take part in the build
 	masked  []string // lists of units
 	enabled []string // units, relative to the target that wants them
 }
@@ -46,11 +47,12 @@ var nspawnRecipe = recipe{
 	packages: base,
 	offline:  []string{"nfs-kernel-server", "nfs-common"},
 	files:    []string{"common", "nspawn"},
+	scripts:  []string{"offline-repo.sh"},
 	masked:   []string{"masked.txt"},
 	enabled:  []string{"multi-user.target.wants/systemd-networkd.service", "sysinit.target.wants/lab-disks.service"},
 }
 
-//go:embed rootfs masked.txt masked-vm.txt offline-repo.sh
+//go:embed rootfs masked.txt masked-vm.txt offline-repo.sh initrd-init.sh
 var data embed.FS
 
 // key is the hash of everything that goes into the image, in which every part
@@ -75,7 +77,7 @@ func (r recipe) uses(path string) bool {
 		folder, _, _ := strings.Cut(rest, "/")
 		return slices.Contains(r.files, folder)
 	}
-	return path == "offline-repo.sh" || slices.Contains(r.masked, path)
+	return slices.Contains(r.scripts, path) || slices.Contains(r.masked, path)
 }
 
 // lines of a list, without comments.

@@ -38,5 +38,11 @@ func build(ctx context.Context) error {
 		return err
 	}
 	fmt.Printf("%-8s %s (%.1f s)\n", "nspawn", path, time.Since(began).Seconds())
+	began = time.Now()
+	vm, err := cache.VM(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%-8s %s (%.1f s)\n", "vm", vm.Disk, time.Since(began).Seconds())
 	return nil
 }

@@ -1,0 +1,53 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
+)
+
+// accelerator is how QEMU runs a guest's instructions, and the processor that
+// goes with it.
+type accelerator struct {
+	name string
+	args []string
+}
+
+var (
+	kvm = accelerator{"kvm", []string{"-accel", "kvm", "-cpu", "host"}}
+	// A plain processor: each feature beyond it is one more to emulate.
+	tcg = accelerator{"tcg", []string{"-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64"}}
+)
+
+var probed struct {
+	sync.Once
+	accelerator
+}
+
+// accelerate says how machines run here. That there is a /dev/kvm proves
+// nothing (nested and paravirtual hosts have one on which no ordinary kernel
+// comes up), so the first call lets the image's own kernel boot on it, under a
+// time limit. The answer holds for this process only.
+func accelerate(ctx context.Context, i image.VM, log func(string, ...any)) accelerator {
+	probed.Do(func() {
+		probed.accelerator = kvm
+		if !bootsOn(ctx, kvm, i) {
+			probed.accelerator = tcg
+			log("lab: KVM does not boot a machine here; software emulation, about ten times slower")
+		}
+	})
+	return probed.accelerator
+}
+
+func bootsOn(ctx context.Context, a accelerator, i image.VM) bool {
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
+	defer cancel()
+	args := append(a.args, "-machine", "pc", "-m", "256", "-nodefaults", "-no-user-config", "-display", "none",
+		"-no-reboot", "-serial", "stdio", "-kernel", i.Kernel, "-initrd", i.Initrd, "-append", "console=ttyS0 quiet lab.probe")
+	out, _ := exec.CommandContext(ctx, qemu, args...).Output()
+	return bytes.Contains(out, []byte("lab: the probe came up"))
+}

@@ -1,0 +1,89 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+var vmRecipe = recipe{
+	name: "vm",
+	packages: append([]string{
+		"linux-image-cloud-amd64", "qemu-guest-agent", "busybox-static", "nfs-common",
+	}, base...),
+	offline: []string{"nfs-kernel-server"},
+	files:   []string{"common", "vm"},
+	scripts: []string{"offline-repo.sh", "initrd-init.sh"},
+	masked:  []string{"masked.txt", "masked-vm.txt"},
+	enabled: []string{"multi-user.target.wants/systemd-networkd.service"},
+}
+
+// VM is what a virtual machine boots from. All three are used read-only: the
+// disk as the backing file of an overlay.
+type VM struct {
+	Disk, Kernel, Initrd string
+}
+
+// VM returns the image for virtual machines.
+func (c *Cache) VM(ctx context.Context) (VM, error) {
+	r := vmRecipe
+	dir, err := c.Get(ctx, r.name, r.key(), func(ctx context.Context, dir string) error {
+		root := filepath.Join(dir, "root")
+		if err := r.buildRoot(ctx, root); err != nil {
+			return err
+		}
+		if err := writeBootFiles(ctx, root, vmIn(dir)); err != nil {
+			return err
+		}
+		if err := makeDisk(ctx, root, vmIn(dir).Disk); err != nil {
+			return err
+		}
+		return os.RemoveAll(root)
+	})
+	return vmIn(dir), err
+}
+
+func vmIn(dir string) VM {
+	return VM{
+		Disk:   filepath.Join(dir, "disk.raw"),
+		Kernel: filepath.Join(dir, "vmlinux"),
+		Initrd: filepath.Join(dir, "initrd"),
+	}
+}
+
+// makeDisk turns the root into a sparse disk without a partition table. The
+// machine boots by -kernel: what it has under /boot would never be read.
+func makeDisk(ctx context.Context, root, disk string) error {
+	const size = 3 << 30
+	boot, err := filepath.Glob(filepath.Join(root, "boot/*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range boot {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	f, err := os.Create(disk)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return command(ctx, nil, "mke2fs", "-q", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", "-d", root, disk)
+}
+
+// one finds the only file that a pattern matches.
+func one(pattern string) (string, error) {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return "", err
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s: want one file, found %d", pattern, len(found))
+	}
+	return found[0], nil
+}

@@ -1,0 +1,121 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
+)
+
+const (
+	qemu = "qemu-system-x86_64"
+	// vmBoot bounds a wait for a machine whose caller set no deadline. Several
+	// emulated machines on two processors take their time.
+	vmBoot = 5 * time.Minute
+)
+
+// vm is a node in a QEMU virtual machine.
+type vm struct {
+	lab   *Lab
+	spec  Spec
+	dir   string
+	image image.VM
+	accel accelerator
+
+	mu    sync.Mutex
+	run   *vmRun // the present or last run of QEMU
+	disks []Disk
+}
+
+// VM starts a virtual machine and returns when it answers to Exec. It has an
+// own kernel with NFS, and udev; nfs-kernel-server is not installed but in its
+// offline repository, unless it comes out of the snapshot.
+func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
+	began := time.Now()
+	img, err := l.cache.VM(ctx)
+	if err != nil {
+		return nil, err
+	}
+	accel := accelerate(ctx, img, l.log)
+	s, dir, err := l.admit(s)
+	if err != nil {
+		return nil, err
+	}
+	m := &vm{lab: l, spec: s, dir: dir, image: img, accel: accel, disks: s.Disks}
+	if err = m.prepare(img.Disk, "raw"); err == nil {
+		err = m.Start(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Destroy())
+	}
+	l.log("lab: virtual machine %s at %s is up, %.1f s", s.Name, s.Address, time.Since(began).Seconds())
+	return m, nil
+}
+
+// prepare makes the root disk over a base, the seed and the tap device.
+func (m *vm) prepare(base, format string) error {
+	if err := run("qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", format, m.path("root.qcow2")); err != nil {
+		return err
+	}
+	if err := m.writeSeed(); err != nil {
+		return fmt.Errorf("node %s: making the seed: %w", m.spec.Name, err)
+	}
+	ns := m.lab.netns()
+	if err := run("ip", "-n", ns, "tuntap", "add", m.tap(), "mode", "tap"); err != nil {
+		return err
+	}
+	return run("ip", "-n", ns, "link", "set", m.tap(), "master", bridge, "up")
+}
+
+// writeSeed makes the ISO image from which cloud-init's NoCloud reads.
+func (m *vm) writeSeed() error {
+	dir := m.path("seed")
+	for name, data := range map[string][]byte{
+		"meta-data":      m.spec.metaData(),
+		"user-data":      m.spec.UserData,
+		"network-config": m.spec.networkConfig("eth0"),
+	} {
+		if err := writeFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return run("xorriso", "-as", "mkisofs", "-quiet", "-output", m.path("seed.iso"), "-volid", "cidata", "-joliet", "-rock", dir)
+}
+
+func (m *vm) path(name string) string { return filepath.Join(m.dir, name) }
+func (m *vm) Name() string            { return m.spec.Name }
+func (m *vm) ServerID() string        { return m.spec.ServerID }
+func (m *vm) Address() netip.Addr     { return m.spec.Address }
+
+// tap and mac are unique in the lab as the address is.
+func (m *vm) tap() string { return fmt.Sprintf("tap%d", m.spec.Address.As4()[3]) }
+func (m *vm) mac() string {
+	a := m.spec.Address.As4()
+	return fmt.Sprintf("52:54:%02x:%02x:%02x:%02x", a[0], a[1], a[2], a[3])
+}
+
+func (m *vm) Console() ([]byte, error) { return os.ReadFile(m.path("console.log")) }
+
+func (m *vm) WaitCloudInit(ctx context.Context) error {
+	ctx, cancel := within(ctx, vmBoot)
+	defer cancel()
+	return waitCloudInit(ctx, m, 250*time.Millisecond)
+}
+
+func (m *vm) Destroy() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.lab.ledger.drop(func(e entry) bool { return e.Owner == m.spec.Name }); err != nil {
+		return fmt.Errorf("node %s: %w", m.spec.Name, err)
+	}
+	m.run.close()
+	// The tap device may not exist yet, and goes with the namespace in the end.
+	run("ip", "-n", m.lab.netns(), "link", "delete", m.tap())
+	return m.lab.release(m.spec, m.dir)
+}
