@@ -1,0 +1,127 @@
+// Package connect finds the controller that a command talks to, what proves that
+// it is the right one, and the token: from flags, the environment, the context
+// file, or, for root on the controller's own machine, its unix socket.
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// DefaultSocket is where a controller listens for root of its own machine.
+const DefaultSocket = "/run/nodehitch/controller.sock"
+
+const unixScheme = "unix://"
+
+// Flags are what the command line says; "" is not given.
+type Flags struct {
+	Context, Server, CAFile, TokenFile string
+}
+
+// Target is a controller and how to be admitted there.
+type Target struct {
+	// Server is https://host:port, or unix:///path of a socket.
+	Server string
+	CA     []byte
+	Pin    string
+	Token  string
+}
+
+// Find puts the target together: a flag wins over the environment
+// (NODEHITCH_SERVER, NODEHITCH_CA, NODEHITCH_TOKEN, NODEHITCH_CONTEXT), that over
+// the context file. Where none names a server and root asks, it is the socket of
+// this machine's controller. There is no token in argv, which everybody can read.
+func Find(flags Flags, getenv func(string) string) (Target, error) {
+	t, err := fromFile(first(flags.Context, getenv("NODEHITCH_CONTEXT")), getenv)
+	if err != nil {
+		return Target{}, err
+	}
+	if err := t.fromEnvironment(getenv); err != nil {
+		return Target{}, err
+	}
+	if err := t.fromFlags(flags); err != nil {
+		return Target{}, err
+	}
+	if t.Server == "" {
+		return ownMachine()
+	}
+	return t, nil
+}
+
+func (t *Target) fromEnvironment(getenv func(string) string) error {
+	t.Server = first(getenv("NODEHITCH_SERVER"), t.Server)
+	if token := getenv("NODEHITCH_TOKEN"); token != "" {
+		if err := checkToken(token); err != nil {
+			return fmt.Errorf("NODEHITCH_TOKEN: %w", err)
+		}
+		t.Token = token
+	}
+	ca := getenv("NODEHITCH_CA")
+	if strings.Contains(ca, "-----BEGIN") {
+		t.CA, t.Pin = []byte(ca), ""
+		return nil
+	}
+	if ca == "" {
+		return nil
+	}
+	return t.readCA("NODEHITCH_CA", ca)
+}
+
+func (t *Target) fromFlags(flags Flags) error {
+	t.Server = first(flags.Server, t.Server)
+	if flags.CAFile != "" {
+		if err := t.readCA("--ca", flags.CAFile); err != nil {
+			return err
+		}
+	}
+	if flags.TokenFile == "" {
+		return nil
+	}
+	token, err := readToken(flags.TokenFile)
+	t.Token = token
+	return err
+}
+
+func (t *Target) readCA(source, path string) error {
+	pem, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("%s: reading the controller's root certificate: %w", source, err)
+	}
+	t.CA, t.Pin = pem, ""
+	return nil
+}
+
+// ownMachine is the controller's socket, for who may open it.
+func ownMachine() (Target, error) {
+	none := errors.New("no controller is set; give --server with --ca and --token-file, set NODEHITCH_SERVER, " +
+		"NODEHITCH_CA and NODEHITCH_TOKEN, or write ~/.config/nodehitch/hitchctl.yaml (`hitchctl token create --write-context`, " +
+		"as root on the controller's machine, makes one)")
+	if os.Geteuid() != 0 {
+		return Target{}, none
+	}
+	if _, err := os.Stat(DefaultSocket); err != nil {
+		return Target{}, fmt.Errorf("%w; and there is no socket %s of a controller on this machine", none, DefaultSocket)
+	}
+	return Target{Server: unixScheme + DefaultSocket}, nil
+}
+
+// Client is a client for the target. Its requests have no time limit of their own.
+func (t Target) Client() (*client.Controller, error) {
+	if path, ok := strings.CutPrefix(t.Server, unixScheme); ok {
+		return client.New(client.Options{UnixSocket: path, Token: t.Token})
+	}
+	return client.New(client.Options{BaseURL: t.Server, RootPEM: t.CA, Pin: t.Pin, Token: t.Token})
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}

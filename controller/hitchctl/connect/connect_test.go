@@ -1,0 +1,159 @@
+package connect_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
+	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
+)
+
+// home is a home directory with a context file, and an environment.
+type home struct {
+	dir string
+	env map[string]string
+}
+
+func newHome(t *testing.T, context string, env map[string]string) home {
+	t.Helper()
+	h := home{dir: t.TempDir(), env: map[string]string{}}
+	for name, value := range env {
+		h.env[name] = strings.ReplaceAll(value, "~", h.dir)
+	}
+	h.env["HOME"] = h.dir
+	if context != "" {
+		h.write(t, ".config/nodehitch/hitchctl.yaml", context, 0o600)
+	}
+	return h
+}
+
+func (h home) write(t *testing.T, name, text string, mode os.FileMode) string {
+	t.Helper()
+	path := filepath.Join(h.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (h home) getenv(name string) string { return h.env[name] }
+
+func TestWhereTheTargetComesFrom(t *testing.T) {
+	const full = "server: https://file:1\nca: file-ca\npin: sha256:1\ntoken: file.token\n"
+	tests := map[string]struct {
+		context string
+		env     map[string]string
+		flags   connect.Flags
+		want    connect.Target
+	}{
+		"the context file": {full, nil, connect.Flags{},
+			connect.Target{Server: "https://file:1", CA: []byte("file-ca"), Pin: "sha256:1", Token: "file.token"}},
+		"the environment": {"", map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{},
+			connect.Target{Server: "https://env", CA: []byte("other-ca"), Token: "env.token"}},
+		"the environment over the file": {full, map[string]string{"NODEHITCH_TOKEN": "env.token", "NODEHITCH_CA": "-----BEGIN X"}, connect.Flags{},
+			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), Token: "env.token"}},
+		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
+			connect.Target{Server: "https://flag", CA: []byte("other-ca"), Token: "flag.token"}},
+		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
+			connect.Target{Server: "https://file", CA: []byte("beside"), Token: "beside.token"}},
+		"another context": {full, nil, connect.Flags{Context: "~/other.yaml"},
+			connect.Target{Server: "https://other", CA: []byte{}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t, test.context, test.env)
+			h.write(t, "ca", "other-ca", 0o644)
+			h.write(t, "token", "flag.token\n", 0o600)
+			h.write(t, "other.yaml", "server: https://other", 0o644)
+			h.write(t, ".config/nodehitch/ca", "beside", 0o644)
+			h.write(t, ".config/nodehitch/token", "beside.token", 0o400)
+			for _, path := range []*string{&test.flags.Context, &test.flags.CAFile, &test.flags.TokenFile} {
+				*path = strings.ReplaceAll(*path, "~", h.dir)
+			}
+			got, err := connect.Find(test.flags, h.getenv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	tests := map[string]struct {
+		context string
+		env     map[string]string
+		flags   connect.Flags
+		want    string
+	}{
+		"a misspelled key":        {"sever: https://a\n", nil, connect.Flags{}, "/sever: "},
+		"two CAs":                 {"ca: a\ncaFile: b\n", nil, connect.Flags{}, "both ca and caFile"},
+		"two tokens":              {"token: a\ntokenFile: b\n", nil, connect.Flags{}, "both token and tokenFile"},
+		"no such context":         {"", nil, connect.Flags{Context: "/nonexistent"}, "reading the context"},
+		"no such CA":              {"", map[string]string{"NODEHITCH_CA": "/nonexistent"}, connect.Flags{}, "NODEHITCH_CA: "},
+		"a token of two lines":    {"", map[string]string{"NODEHITCH_TOKEN": "a\nb"}, connect.Flags{}, "holds no API token"},
+		"a token file for others": {"", nil, connect.Flags{TokenFile: "~/open"}, "mode 0640, so others can read it; run chmod 600"},
+		"no token file":           {"", nil, connect.Flags{TokenFile: "/nonexistent"}, "reading the token"},
+		"an empty token file":     {"", nil, connect.Flags{TokenFile: "~/empty"}, "holds no API token"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := newHome(t, test.context, test.env)
+			h.write(t, "open", "a.b", 0o640)
+			h.write(t, "empty", "\n", 0o600)
+			test.flags.TokenFile = strings.ReplaceAll(test.flags.TokenFile, "~", h.dir)
+			if _, err := connect.Find(test.flags, h.getenv); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+	t.Run("a context with a token for others", func(t *testing.T) {
+		h := newHome(t, "", nil)
+		path := h.write(t, ".config/nodehitch/hitchctl.yaml", "server: https://a\ntoken: a.b\n", 0o644)
+		if _, err := connect.Find(connect.Flags{}, h.getenv); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestNoControllerIsSet(t *testing.T) {
+	if _, err := os.Stat(connect.DefaultSocket); err == nil {
+		t.Skip("a controller runs on this machine")
+	}
+	_, err := connect.Find(connect.Flags{}, newHome(t, "", nil).getenv)
+	if err == nil || !strings.Contains(err.Error(), "no controller is set; give --server") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAContextIsReadBack(t *testing.T) {
+	root := testca.Root(t, "root")
+	want := connect.Target{Server: "https://controller:8443", CA: root.PEM(), Pin: client.Pin(root.Cert), Token: "id.secret"}
+	text, err := connect.Context{Server: want.Server, CA: string(want.CA), Pin: want.Pin, Token: want.Token}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := connect.Find(connect.Flags{}, newHome(t, string(text), nil).getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := got.Client(); err != nil {
+		t.Error(err)
+	}
+}

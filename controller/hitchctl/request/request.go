@@ -1,0 +1,228 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+	"github.com/nodehitch/nodehitch/shared/strict"
+	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
+)
+
+// Kind is which of the two bodies a document is.
+type Kind string
+
+// The kinds of bodies.
+const (
+	Tacker   Kind = "InstantiateVnfRequest" // of ETSI SOL 003, as Tacker takes it
+	Envelope Kind = "InstanceSpec"          // of PUT /v1/vnf_instances/{id}
+)
+
+// Finding is a fault or a warning, with the document that it is in.
+type Finding struct {
+	Document string `json:"document"`
+	fault.Fault
+}
+
+// Request is a body and everything that was found wrong with it and with what
+// it is checked together with.
+type Request struct {
+	Kind Kind
+	// Spec is what to PUT; only to be used where there are no Faults.
+	Spec api.InstanceSpec
+	// Params are what could be read of the parameters, nil where nothing could.
+	Params           *params.Params
+	Faults, Warnings []Finding
+
+	name string
+}
+
+// Read reads a body, JSON or YAML; name is the document's in findings. It never
+// fails: what is wrong is in Faults, with pointers from the body's root.
+func Read(name string, body []byte) *Request {
+	r := &Request{name: name}
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
+	if !json.Valid(body) && !looksLikeJSON(body) {
+		documents, err := strict.Documents(body)
+		if err == nil && len(documents) == 1 {
+			body = documents[0]
+		} else {
+			r.refuse(name, asList(err, "expected one JSON or YAML document"))
+			return r
+		}
+	}
+	if r.Kind = kindOf(body); r.Kind == Envelope {
+		r.envelope(body)
+	} else {
+		r.tacker(body)
+	}
+	return r
+}
+
+// looksLikeJSON lets a broken JSON document be reported as JSON.
+func looksLikeJSON(body []byte) bool {
+	body = bytes.TrimSpace(body)
+	return len(body) == 0 || bytes.ContainsAny(body[:1], "{[")
+}
+
+// kindOf tells the bodies apart by their members: flavourId is required in one
+// and unknown in the other.
+func kindOf(body []byte) Kind {
+	node, wrong := jsontree.Parse(body)
+	if wrong != nil || node.Kind != jsontree.Object || node.Get("flavourId") != nil {
+		return Tacker
+	}
+	if node.Get("topology") != nil || node.Get("stackId") != nil {
+		return Envelope
+	}
+	for _, m := range node.Members {
+		if m.Name != "additionalParams" && m.Name != "vimConnectionInfo" {
+			return Tacker
+		}
+	}
+	if len(node.Members) == 0 {
+		return Tacker
+	}
+	return Envelope
+}
+
+func (r *Request) tacker(body []byte) {
+	request, report := params.ParseRequest(body)
+	r.take(r.name, report)
+	r.Params = report.Partial
+	if request == nil {
+		return
+	}
+	r.Params = request.Params
+	r.Spec.AdditionalParams = request.AdditionalParams
+	r.Spec.VimConnectionInfo = connections(request.VIMConnectionInfo)
+}
+
+// connections is vimConnectionInfo as a list: API version 2 of Tacker has an
+// object whose keys are only local names.
+func connections(raw json.RawMessage) json.RawMessage {
+	var named map[string]json.RawMessage
+	if json.Unmarshal(raw, &named) != nil {
+		return raw
+	}
+	var list []json.RawMessage
+	for _, name := range sortedKeys(named) {
+		list = append(list, named[name])
+	}
+	out, err := json.Marshal(list)
+	if err != nil || len(list) == 0 {
+		return nil
+	}
+	return out
+}
+
+func sortedKeys(m map[string]json.RawMessage) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (r *Request) envelope(body []byte) {
+	if err := strict.Unmarshal(body, &r.Spec); err != nil {
+		r.refuse(r.name, asList(err, ""))
+	}
+	if vim := r.Spec.VimConnectionInfo; vim != nil && !isObjectList(vim) {
+		r.refuse(r.name, fault.List{fault.Root.Key("vimConnectionInfo").Fault("expected a list of objects")})
+	}
+	// Even when something else is wrong, the parameters are looked at.
+	var parts struct {
+		AdditionalParams json.RawMessage `json:"additionalParams"`
+	}
+	_ = json.Unmarshal(body, &parts)
+	p, report := params.Parse(parts.AdditionalParams, fault.Root.Key("additionalParams"))
+	r.take(r.name, report)
+	if r.Params = p; p == nil {
+		r.Params = report.Partial
+	}
+	r.checkTopology(r.name, fault.Root.Key("topology"))
+}
+
+func isObjectList(raw json.RawMessage) bool {
+	var list []map[string]json.RawMessage
+	return json.Unmarshal(raw, &list) == nil
+}
+
+// UseTopology puts the topology of a document of its own into the request.
+func (r *Request) UseTopology(name string, data []byte) {
+	t, faults := ReadTopology(data)
+	if len(faults) > 0 {
+		r.refuse(name, faults)
+		return
+	}
+	r.Spec.Topology = t
+	r.checkTopology(name, fault.Root)
+}
+
+// ReadTopology reads a document that holds a topology alone.
+func ReadTopology(data []byte) (*api.Topology, fault.List) {
+	t := &api.Topology{}
+	if err := strict.Unmarshal(data, t); err != nil {
+		return nil, asList(err, "")
+	}
+	if faults := topology.Validate(t, fault.Root); len(faults) > 0 {
+		return nil, faults
+	}
+	return t, nil
+}
+
+// checkTopology judges the topology, and with it who plays which role.
+func (r *Request) checkTopology(name string, at fault.At) {
+	t := r.Spec.Topology
+	if t == nil {
+		return
+	}
+	if faults := topology.Validate(t, at); len(faults) > 0 {
+		r.refuse(name, faults)
+		return
+	}
+	if r.Params == nil || len(r.Faults) > 0 {
+		return
+	}
+	roles := topology.Assign(r.Params, topology.Normalize(t), at)
+	r.refuse(name, roles.Faults)
+	r.warn(name, roles.Warnings)
+	for _, role := range roles.Missing {
+		r.warn(name, fault.List{at.Key("servers").Fault("no server is the " + string(role) +
+			", whom the parameters require; one would need " + topology.Sign(r.Params, role))})
+	}
+}
+
+func (r *Request) take(name string, report params.Report) {
+	r.refuse(name, report.Faults)
+	r.warn(name, report.Warnings)
+}
+
+func (r *Request) refuse(name string, faults fault.List) { r.Faults = add(r.Faults, name, faults) }
+func (r *Request) warn(name string, faults fault.List)   { r.Warnings = add(r.Warnings, name, faults) }
+
+func add(findings []Finding, name string, faults fault.List) []Finding {
+	for _, f := range faults {
+		findings = append(findings, Finding{name, f})
+	}
+	return findings
+}
+
+// asList is the faults of an error; message is for where there is no error.
+func asList(err error, message string) fault.List {
+	var list fault.List
+	switch {
+	case err == nil:
+		return fault.List{fault.Root.Fault(message)}
+	case errors.As(err, &list):
+		return list
+	}
+	return fault.List{fault.Root.Fault(err.Error())}
+}

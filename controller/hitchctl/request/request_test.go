@@ -1,0 +1,243 @@
+package request_test
+
+import (
+	"archive/zip"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
+)
+
+const samples = "../../../shared/params/testdata/"
+
+var now = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func sample(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(samples + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// expectFindings compares findings with "document pointer: words" lines.
+func expectFindings(t *testing.T, what string, got []request.Finding, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("got %d %s, want %d: %v", len(got), what, len(want), got)
+	}
+	for i, w := range want {
+		place, words, _ := strings.Cut(w, ": ")
+		document, pointer, _ := strings.Cut(place, " ")
+		if got[i].Document != document || got[i].Pointer != pointer || !strings.Contains(got[i].Message, words) {
+			t.Errorf("%s: got %+v, want %s", what, got[i], w)
+		}
+	}
+}
+
+func TestTheSpecificationsBodies(t *testing.T) {
+	for _, name := range []string{"persistent-volumes", "private-registry", "registry-connections"} {
+		r := request.Read("-", []byte(sample(t, name+".json")))
+		if len(r.Faults) > 0 || r.Kind != request.Tacker || r.Params == nil || !json.Valid(r.Spec.AdditionalParams) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func TestBrokenBodiesAreNotAccepted(t *testing.T) {
+	paths, err := filepath.Glob(samples + "broken/*.json")
+	if err != nil || len(paths) < 10 {
+		t.Fatal(err, paths)
+	}
+	for _, path := range paths {
+		body, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := request.Read("x", body); len(r.Faults) == 0 {
+			t.Errorf("%s: no fault", path)
+		}
+	}
+}
+
+const registry = `{"private_registry_installation_param":{"ssh_cp_name":"CP1"}}`
+
+func TestBodies(t *testing.T) {
+	tests := map[string]struct {
+		body     string
+		kind     request.Kind
+		faults   []string
+		warnings []string
+	}{
+		"ours":           {`{"stackId":"s","additionalParams":` + registry + `}`, request.Envelope, nil, nil},
+		"ours in YAML":   {"additionalParams:\n  private_registry_installation_param: {ssh_cp_name: CP1}\n", request.Envelope, nil, nil},
+		"the least":      {`{"additionalParams":` + registry + `}`, request.Envelope, nil, nil},
+		"Tacker's":       {`{"flavourId":"a","additionalParams":` + registry + `}`, request.Tacker, nil, nil},
+		"both at once":   {`{"flavourId":"a","stackId":"s","additionalParams":` + registry + `}`, request.Tacker, nil, []string{"x /stackId: not known"}},
+		"empty":          {"", request.Tacker, []string{"x : is empty"}, nil},
+		"half of JSON":   {`{"flavourId":`, request.Tacker, []string{"x : not JSON"}, nil},
+		"neither format": {"a: [", "", []string{"x : is not YAML"}, nil},
+		"two documents":  {"a: 1\n---\nb: 2\n", "", []string{"x : expected one"}, nil},
+		"ours, with everything wrong": {`{"stackId":1,"topologie":{},"topology":{"servers":[{"id":"x","name":"a"}]},"additionalParams":{"private_registry_installation_param":{}}}`,
+			request.Envelope, []string{"x /stackId: expected a string", "x /topologie: topology",
+				"x /additionalParams/private_registry_installation_param: ssh_cp_name"}, nil},
+		"a topology that is wrong": {`{"topology":{"servers":[{"id":"x","name":"a"}]},"additionalParams":` + registry + `}`,
+			request.Envelope, []string{"x /topology/servers/0/id: UUID"}, nil},
+		"a topology without the server": {`{"topology":{"servers":[]},"additionalParams":` + registry + `}`,
+			request.Envelope, nil, []string{`x /topology/servers: no server is the registry, whom the parameters require; one would need`}},
+		"connections that are none": {`{"stackId":"s","vimConnectionInfo":{},"additionalParams":` + registry + `}`,
+			request.Envelope, []string{"x /vimConnectionInfo: a list of objects"}, nil},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := request.Read("x", []byte(test.body))
+			if r.Kind != test.kind {
+				t.Errorf("got kind %q, want %q", r.Kind, test.kind)
+			}
+			expectFindings(t, "faults", r.Faults, test.faults)
+			expectFindings(t, "warnings", r.Warnings, test.warnings)
+		})
+	}
+}
+
+func TestConnectionsOfTackersSecondVersion(t *testing.T) {
+	r := request.Read("x", []byte(`{"flavourId":"a","vimConnectionInfo":{"b":{"vimType":"x"},"a":{"vimId":"1"}},"additionalParams":`+registry+`}`))
+	if got, want := string(r.Spec.VimConnectionInfo), `[{"vimId":"1"},{"vimType":"x"}]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestATopologyOfItsOwn(t *testing.T) {
+	body := []byte(`{"flavourId":"a","additionalParams":` + registry + `}`)
+	const server = `{"servers":[{"id":"4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1","name":"r","connectionPoints":[{"name":"CP1"}]}]}`
+	r := request.Read("x", body)
+	r.UseTopology("t", []byte(server))
+	if len(r.Faults)+len(r.Warnings) > 0 || r.Spec.Topology == nil {
+		t.Errorf("got %+v", r)
+	}
+	r = request.Read("x", body)
+	r.UseTopology("t", []byte(`{"server":[]}`))
+	expectFindings(t, "faults", r.Faults, []string{"t /server: servers"})
+}
+
+// pack is a package directory with the PersistentVolume sample's files, and what
+// the test changes.
+func pack(t *testing.T, changes map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files := map[string]string{"Scripts/install_k8s_cluster.sh": "#!/bin/sh\n"}
+	for _, n := range []string{"1", "2", "3"} {
+		files["Files/kubernetes/nfs-pv"+n+".yaml"] = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv" + n +
+			"}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], nfs: {server: 10.0.0.1, path: /volume/nfs/pv" + n + "}}\n"
+	}
+	for name, content := range changes {
+		files[name] = content
+	}
+	for name, content := range files {
+		if content == "" {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const pvs = "x /additionalParams/k8s_cluster_installation_param/pv_registration_params/"
+
+func TestPackages(t *testing.T) {
+	const first, second = "Files/kubernetes/nfs-pv1.yaml", "Files/kubernetes/nfs-pv2.yaml"
+	tests := map[string]struct {
+		changes map[string]string
+		change  func(t *testing.T, dir string)
+		files   int
+		faults  []string
+	}{
+		"complete":        {nil, nil, 4, nil},
+		"two are missing": {map[string]string{first: "", second: ""}, nil, 2, []string{pvs + "0/pv_manifest_file_path: nfs-pv1.yaml is not in the package", pvs + "1/pv_manifest_file_path: not in"}},
+		"no manifest":     {map[string]string{first: "kind: Pod\n"}, nil, 4, []string{pvs + "0/pv_manifest_file_path: apiVersion", pvs + "0/pv_manifest_file_path: PersistentVolume"}},
+		"one name twice": {map[string]string{second: "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv1}\nspec: {nfs: {path: /volume/nfs/pv2}}\n"}, nil, 4,
+			[]string{pvs + "1/pv_manifest_file_path: registers PersistentVolume \"pv1\", as"}},
+		"a directory": {map[string]string{first: ""}, func(t *testing.T, dir string) {
+			if err := os.Mkdir(filepath.Join(dir, first), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}, 3, []string{pvs + "0/pv_manifest_file_path: no regular file"}},
+		"a link out of it": {map[string]string{first: ""}, func(t *testing.T, dir string) {
+			if err := os.Symlink("/etc/hostname", filepath.Join(dir, first)); err != nil {
+				t.Fatal(err)
+			}
+		}, 3, []string{pvs + "0/pv_manifest_file_path: escapes"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := pack(t, test.changes)
+			if test.change != nil {
+				test.change(t, dir)
+			}
+			p, err := request.OpenPackage(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			r := request.Read("x", []byte(sample(t, "persistent-volumes.json")))
+			files, err := r.CheckFiles(p, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(files) != test.files {
+				t.Errorf("got %d files, want %d: %+v", len(files), test.files, files)
+			}
+			expectFindings(t, "faults", r.Faults, test.faults)
+		})
+	}
+}
+
+func TestACSARIsAPackage(t *testing.T) {
+	dir := pack(t, nil)
+	path := filepath.Join(t.TempDir(), "vnf.csar")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := zip.NewWriter(f)
+	if err := w.AddFS(os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var sums []string
+	for _, path := range []string{dir, path} {
+		p, err := request.OpenPackage(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		r := request.Read("x", []byte(sample(t, "persistent-volumes.json")))
+		files, err := r.CheckFiles(p, now)
+		if err != nil || len(files) != 4 || len(r.Faults) > 0 {
+			t.Fatalf("%v: %+v %v", err, files, r.Faults)
+		}
+		sums = append(sums, files[1].SHA256)
+	}
+	if sums[0] != sums[1] {
+		t.Errorf("a file differs between directory and CSAR: %v", sums)
+	}
+	if _, err := request.OpenPackage("request.go"); err == nil || !strings.Contains(err.Error(), "neither a directory nor a CSAR") {
+		t.Errorf("got %v", err)
+	}
+}

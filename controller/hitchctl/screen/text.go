@@ -1,0 +1,103 @@
+package screen
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/width"
+)
+
+// Clean makes text safe and on one line: control characters become spaces or
+// \u escapes, white space runs become one space.
+func Clean(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case unicode.IsSpace(r):
+			b.WriteRune(' ')
+		case unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar:
+			b.WriteRune('?')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// Width is the number of columns that text takes: East Asian wide characters two,
+// combining marks none.
+func Width(text string) int {
+	n := 0
+	for _, r := range text {
+		n += runeWidth(r)
+	}
+	return n
+}
+
+func runeWidth(r rune) int {
+	if r < 0x300 {
+		return 1
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// Truncate is text in at most limit columns, with an ellipsis where something is
+// cut off.
+func (s *Screen) Truncate(text string, limit int) string {
+	if limit <= 0 || Width(text) <= limit {
+		return text
+	}
+	ellipsis := s.Symbol("…", "~")
+	return cut(text, limit-1) + ellipsis
+}
+
+// cut is as much of text as fits.
+func cut(text string, limit int) string {
+	n := 0
+	for i, r := range text {
+		if n += runeWidth(r); n > limit {
+			return text[:i]
+		}
+	}
+	return text
+}
+
+// Wrap breaks text into lines of at most limit columns, between words, and
+// within a word that is longer. A limit of 0 is none.
+func Wrap(text string, limit int) []string {
+	if limit <= 0 || Width(text) <= limit {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && Width(line)+1+Width(word) <= limit {
+			line += " " + word
+			continue
+		}
+		if line != "" {
+			lines = append(lines, line)
+		}
+		for Width(word) > limit {
+			piece := cut(word, limit)
+			if piece == "" {
+				_, size := utf8.DecodeRuneInString(word)
+				piece = word[:size]
+			}
+			lines, word = append(lines, piece), word[len(piece):]
+		}
+		line = word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}
