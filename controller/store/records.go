@@ -64,6 +64,9 @@ type Node struct {
 	MayReenrol bool `json:"mayReenrol,omitempty"`
 	// Status is the last reported transition; heartbeats are not stored.
 	Status *api.NodeStatus `json:"status,omitempty"`
+	// StatusOf is the EnrolledAt of the identity that reported Status: a machine
+	// that enrolled anew has yet to report, whatever stood here before.
+	StatusOf time.Time `json:"statusOf,omitzero"`
 }
 
 // Identity is the client certificate that a node has.
@@ -133,6 +136,8 @@ type File struct {
 	// Faults is what is wrong with the content for the uses that the parameters in
 	// force make of it.
 	Faults fault.List `json:"faults,omitempty"`
+	// Warnings hinder nothing.
+	Warnings fault.List `json:"warnings,omitempty"`
 }
 
 // Token is an API token of the northbound side, without its secret.
