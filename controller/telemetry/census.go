@@ -1,0 +1,67 @@
+package telemetry
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Census is how many things of each state there are now.
+type Census struct {
+	Instances  map[api.InstanceState]int
+	Nodes      map[api.NodeState]int
+	Operations map[api.OperationState]int
+	// NotAfter is when each of the controller's own certificates ends, by its name.
+	NotAfter map[string]time.Time
+}
+
+var (
+	instances = prometheus.NewDesc("nodehitch_instances", "VNF instances by state.", []string{"state"}, nil)
+	nodes     = prometheus.NewDesc("nodehitch_nodes", "Nodes by state.", []string{"state"}, nil)
+	operation = prometheus.NewDesc("nodehitch_operations", "LCM operation records by state.", []string{"state"}, nil)
+	notAfter  = prometheus.NewDesc("nodehitch_certificate_not_after_seconds", "When the controller's own certificates end, in Unix time.", []string{"certificate"}, nil)
+)
+
+// census counts only while somebody scrapes.
+type census struct {
+	take func() (Census, error)
+	log  *slog.Logger
+}
+
+// Count has take called at each scrape. A census that fails is left out of the
+// answer and logged.
+func (m *Metrics) Count(take func() (Census, error), log *slog.Logger) {
+	m.registry.MustRegister(census{take: take, log: log})
+}
+
+// Describe names the metrics.
+func (c census) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{instances, nodes, operation, notAfter} {
+		out <- d
+	}
+}
+
+// Collect takes the census. States with nothing in them are 0, so that a graph
+// does not lose its line.
+func (c census) Collect(out chan<- prometheus.Metric) {
+	now, err := c.take()
+	if err != nil {
+		c.log.Error("counting for the metrics", "error", err)
+		return
+	}
+	send(out, instances, now.Instances, api.NotInstantiated, api.Instantiated)
+	send(out, nodes, now.Nodes, api.NodeExpected, api.NodeEnrolled, api.NodeLost, api.NodeRevoked)
+	send(out, operation, now.Operations, api.Processing, api.Completed, api.Failed)
+	for name, t := range now.NotAfter {
+		out <- prometheus.MustNewConstMetric(notAfter, prometheus.GaugeValue, float64(t.Unix()), name)
+	}
+}
+
+func send[S ~string](out chan<- prometheus.Metric, d *prometheus.Desc, counts map[S]int, states ...S) {
+	for _, state := range states {
+		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(counts[state]), string(state))
+	}
+}

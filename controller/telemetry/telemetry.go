@@ -1,0 +1,89 @@
+// Package telemetry counts what the controller does and offers it to Prometheus,
+// in a registry of its own.
+package telemetry
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics is every metric of the controller. Its methods may be called at the
+// same time.
+type Metrics struct {
+	registry   *prometheus.Registry
+	requests   *prometheus.CounterVec
+	durations  *prometheus.HistogramVec
+	parked     prometheus.Gauge
+	enrolments *prometheus.CounterVec
+	store      *prometheus.HistogramVec
+}
+
+// New makes the metrics of this build.
+func New(version string) *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_http_requests_total",
+			Help: "Answered requests by operationId of the OpenAPI document (empty: no such route) and status code.",
+		}, []string{"operation", "code"}),
+		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "nodehitch_http_request_duration_seconds",
+			Help:    "Time to answer by operationId, the time that a request was parked included.",
+			Buckets: []float64{.001, .01, .1, 1, 10, 60},
+		}, []string{"operation"}),
+		parked: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nodehitch_parked_polls",
+			Help: "Requests that are held until something changes.",
+		}),
+		enrolments: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_enrolment_events_total",
+			Help: "What enrolment did and refused, by event.",
+		}, []string{"event"}),
+		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "nodehitch_store_transaction_seconds",
+			Help:    "Duration of store transactions; an update includes its fsync.",
+			Buckets: []float64{.0001, .001, .005, .02, .1, .5, 2},
+		}, []string{"kind"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name:        "nodehitch_build_info",
+		Help:        "Always 1; the labels say which build this is.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
+	})
+	build.Set(1)
+	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrolments, m.store, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Answered counts an answered request.
+func (m *Metrics) Answered(operation string, status int, took time.Duration) {
+	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Inc()
+	m.durations.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// Parked counts a request that is held (+1) and let go (-1).
+func (m *Metrics) Parked(delta int) { m.parked.Add(float64(delta)) }
+
+// Enrolment counts an event of enrolment, good or refused.
+func (m *Metrics) Enrolment(event string) { m.enrolments.WithLabelValues(event).Inc() }
+
+// Transaction counts a transaction of the store.
+func (m *Metrics) Transaction(write bool, took time.Duration) {
+	kind := "view"
+	if write {
+		kind = "update"
+	}
+	m.store.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// Handler answers GET /metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}

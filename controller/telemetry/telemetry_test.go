@@ -1,0 +1,73 @@
+package telemetry_test
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func scrape(t *testing.T, m *telemetry.Metrics) string {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestWhatHappenedIsThereToScrape(t *testing.T) {
+	m := telemetry.New("v1.2.3")
+	m.Answered("getNode", 404, 5*time.Millisecond)
+	m.Parked(+1)
+	m.Parked(+1)
+	m.Parked(-1)
+	m.Enrolment("bad-token")
+	m.Transaction(true, time.Millisecond)
+	m.Count(func() (telemetry.Census, error) {
+		return telemetry.Census{
+			Nodes:    map[api.NodeState]int{api.NodeLost: 2},
+			NotAfter: map[string]time.Time{"root": time.Unix(1000, 0)},
+		}, nil
+	}, slog.New(slog.DiscardHandler))
+
+	text := scrape(t, m)
+	for _, want := range []string{
+		`nodehitch_http_requests_total{code="404",operation="getNode"} 1`,
+		`nodehitch_http_request_duration_seconds_bucket{operation="getNode",le="0.01"} 1`,
+		`nodehitch_parked_polls 1`,
+		`nodehitch_enrolment_events_total{event="bad-token"} 1`,
+		`nodehitch_store_transaction_seconds_count{kind="update"} 1`,
+		`nodehitch_nodes{state="Lost"} 2`,
+		`nodehitch_nodes{state="Expected"} 0`,
+		`nodehitch_operations{state="PROCESSING"} 0`,
+		`nodehitch_certificate_not_after_seconds{certificate="root"} 1000`,
+		`version="v1.2.3"} 1`,
+		"go_goroutines",
+		"process_open_fds",
+	} {
+		if !strings.Contains(text, want+"") {
+			t.Errorf("%s is missing in\n%s", want, text)
+		}
+	}
+}
+
+func TestACensusThatFailsLeavesTheRest(t *testing.T) {
+	m := telemetry.New("v1")
+	var log strings.Builder
+	m.Count(func() (telemetry.Census, error) { return telemetry.Census{}, errors.New("the store is closed") }, slog.New(slog.NewTextHandler(&log, nil)))
+	if text := scrape(t, m); strings.Contains(text, "nodehitch_nodes") || !strings.Contains(text, "nodehitch_parked_polls 0") {
+		t.Error(text)
+	}
+	if !strings.Contains(log.String(), "the store is closed") {
+		t.Error(log.String())
+	}
+}
