@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"net/http"
 	"time"
@@ -26,18 +25,6 @@ func (s *Handler) HTTPServer() *http.Server {
 	server.Protocols.SetHTTP1(true)
 	server.RegisterOnShutdown(s.Drain)
 	return server
-}
-
-// TLSConfig is how the API is served over TCP. A client certificate is asked for
-// and not verified here: an expired one may still renew itself, and revocation is
-// checked for each request, by Enrolment.
-func TLSConfig(certificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *tls.Config {
-	return &tls.Config{
-		GetCertificate: certificate,
-		ClientAuth:     tls.RequestClientCert,
-		MinVersion:     tls.VersionTLS13,
-		NextProtos:     []string{"http/1.1"},
-	}
 }
 
 // Shutdown ends the server: parked requests are answered, others get until ctx

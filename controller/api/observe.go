@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -36,9 +35,6 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		status := c.Response().Status
 		took := s.Now().Sub(started)
 		s.Metrics.Answered(call.operation, status, took)
-		if call.operation == "enroll" && status >= 400 {
-			s.Metrics.EnrolmentRefused(reasonOf(err, status))
-		}
 		s.log(c, call, err, took)
 		return nil
 	}
@@ -81,13 +77,4 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 		attrs = append(attrs, slog.String("error", err.Error()))
 	}
 	s.Log.LogAttrs(c.Request().Context(), level, "request", attrs...)
-}
-
-// reasonOf is the last word of the problem's type: few enough for a metric.
-func reasonOf(err error, status int) string {
-	var p *Problem
-	if errors.As(err, &p) {
-		return strings.TrimPrefix(p.Type, ProblemPrefix)
-	}
-	return strings.ToLower(strings.ReplaceAll(http.StatusText(status), " ", "-"))
 }

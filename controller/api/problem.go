@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/nodehitch/nodehitch/controller/enrolment"
 	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
 )
 
@@ -28,6 +30,11 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	}
 	p := problemOf(err, c.Request().Context())
 	header := c.Response().Header()
+	var limited *enrolment.LimitError
+	if errors.As(err, &limited) {
+		seconds := int(math.Ceil(limited.RetryAfter.Seconds()))
+		header.Set("Retry-After", strconv.Itoa(max(seconds, 1)))
+	}
 	if seconds, ok := retryAfter[p.Type]; ok && header.Get("Retry-After") == "" {
 		header.Set("Retry-After", strconv.Itoa(seconds))
 	}

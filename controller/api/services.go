@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"crypto/x509"
-	"io"
 	"net/netip"
 	"os"
 	"time"
@@ -83,7 +82,6 @@ type (
 		Answered(operation string, status int, took time.Duration)
 		// Parked counts a long poll that is held (+1) and let go (-1).
 		Parked(delta int)
-		EnrolmentRefused(reason string)
 	}
 	// Changes wakes long polls.
 	Changes interface {
@@ -91,7 +89,4 @@ type (
 	}
 )
 
-var (
-	_ Changes   = (*notify.Hub)(nil)
-	_ io.Closer = (*os.File)(nil)
-)
+var _ Changes = (*notify.Hub)(nil)
