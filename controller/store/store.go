@@ -26,16 +26,20 @@ type Options struct {
 	// LockTimeout is how long to wait for another process to let go of the file,
 	// one second when zero.
 	LockTimeout time.Duration
+	// Observe is told how long each transaction took, a writing one with its wait
+	// for other writers and its fsync; nil tells nobody.
+	Observe func(write bool, took time.Duration)
 }
 
 // Store is the open database. It is safe for concurrent use; one process has it
 // open at a time.
 type Store struct {
-	db    *bbolt.DB
-	path  string
-	keys  *keys
-	now   func() time.Time
-	epoch atomic.Int64
+	db      *bbolt.DB
+	path    string
+	keys    *keys
+	now     func() time.Time
+	observe func(write bool, took time.Duration)
+	epoch   atomic.Int64
 }
 
 // A read transaction keeps bbolt from growing its memory map, so a slow backup
@@ -69,7 +73,7 @@ func open(o Options, steps []migration) (*Store, error) {
 	if err != nil {
 		return nil, explainOpen(o.Path, err)
 	}
-	s := &Store{db: db, path: o.Path, now: o.Now}
+	s := &Store{db: db, path: o.Path, now: o.Now, observe: o.Observe}
 	if err := s.start(o.Key, steps); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening the store %s: %w", o.Path, err)
@@ -116,13 +120,21 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
 func (s *Store) View(fn func(*Tx) error) error {
+	defer s.observed(false, time.Now())
 	return s.db.View(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
 }
 
 // Update runs fn as one transaction, alone among writers. When it returns nil all
 // that fn wrote is on disk; when fn returns an error or panics, none of it is.
 func (s *Store) Update(fn func(*Tx) error) error {
+	defer s.observed(true, time.Now())
 	return s.db.Update(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
+}
+
+func (s *Store) observed(write bool, began time.Time) {
+	if s.observe != nil {
+		s.observe(write, time.Since(began))
+	}
 }
 
 // WriteTo writes a consistent copy of the database while it is in use (a backup).
