@@ -1,0 +1,61 @@
+package host
+
+import (
+	"fmt"
+	"sync/atomic"
+)
+
+// Changes counts what the agent did to the machine. A second convergence of a
+// converged node adds nothing to it, which is how that is asserted.
+type Changes struct {
+	files, commands, units, directories atomic.Int64
+	reads                               atomic.Int64
+}
+
+// Count is a reading of the counters.
+type Count struct {
+	// Files written or removed, Commands run that change something, Units changed, and
+	// Directories made, guarded or detached.
+	Files, Commands, Units, Directories int64
+	// Reads are commands that only look; they change nothing and cost a process each.
+	Reads int64
+}
+
+// Count reads the counters.
+func (c *Changes) Count() Count {
+	return Count{
+		Files: c.files.Load(), Commands: c.commands.Load(), Units: c.units.Load(),
+		Directories: c.directories.Load(), Reads: c.reads.Load(),
+	}
+}
+
+// None says that nothing was changed.
+func (c Count) None() bool { return c.Files+c.Commands+c.Units+c.Directories == 0 }
+
+// Since is what came after an earlier reading.
+func (c Count) Since(before Count) Count {
+	return Count{
+		Files: c.Files - before.Files, Commands: c.Commands - before.Commands, Units: c.Units - before.Units,
+		Directories: c.Directories - before.Directories, Reads: c.Reads - before.Reads,
+	}
+}
+
+func (c Count) String() string {
+	return fmt.Sprintf("%d files, %d commands, %d units, %d directories changed; %d commands that only look",
+		c.Files, c.Commands, c.Units, c.Directories, c.Reads)
+}
+
+// File counts a file written or removed.
+func (c *Changes) File() { c.files.Add(1) }
+
+// Command counts a command that changes something.
+func (c *Changes) Command() { c.commands.Add(1) }
+
+// Unit counts a change of a systemd unit's state.
+func (c *Changes) Unit() { c.units.Add(1) }
+
+// Directory counts a directory made, guarded or detached.
+func (c *Changes) Directory() { c.directories.Add(1) }
+
+// Read counts a command that only looks.
+func (c *Changes) Read() { c.reads.Add(1) }

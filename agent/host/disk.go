@@ -1,0 +1,106 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// Number is a device number (major:minor).
+type Number struct{ Major, Minor uint32 }
+
+func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) }
+
+// Disk is a block device as it was found.
+type Disk struct {
+	// Path is the link that names it by what it is (/dev/disk/by-id/…), or its node
+	// where it was not looked for by a link.
+	Path string
+	// Node is its device node now, such as /dev/vdb; it says nothing about which
+	// volume it is.
+	Node   string
+	Number Number
+	// Size in bytes.
+	Size int64
+	// Sequence is the kernel's number of this disk, never given twice until the next
+	// boot, not even when the node's name is given to another disk (diskseq, Linux
+	// 5.15). 0 = the kernel has none.
+	Sequence uint64
+}
+
+// Use is who uses a disk, other than by reading it.
+type Use struct {
+	// Holders are devices on top of it (device-mapper, md, …), Partitions those in it.
+	Holders, Partitions []string
+	Swap                bool
+	Mounts              []Mount
+}
+
+// Disks are the block devices.
+type Disks interface {
+	// ByVolumeID finds the disks that answer to a Cinder volume id, by the serial that
+	// udev made links of. Several links to one device are one disk.
+	ByVolumeID(id string) ([]Disk, error)
+	// All is every block device that can hold a filesystem, partitions too.
+	All() ([]Disk, error)
+	// Use says who uses the disk.
+	Use(d Disk) (Use, error)
+	// Open opens the disk for reading and holds it. *InUseError where claim is set and
+	// somebody else claims it; *SwappedError where it is not the disk d any more.
+	Open(d Disk, claim bool) (Device, error)
+	// Identify is what blkid finds (`blkid -p`), keyed as blkid does (TYPE, UUID,
+	// PTTYPE, …); empty where it finds nothing. A conflict of several signatures is an
+	// *AmbivalentError.
+	Identify(ctx context.Context, d Device) (map[string]string, error)
+	// Signatures is what wipefs would wipe (`wipefs -n`).
+	Signatures(ctx context.Context, d Device) ([]string, error)
+	// MakeExt4 makes a filesystem, whatever is on the disk. The caller has proven that
+	// nothing is. On return it is on the medium.
+	MakeExt4(ctx context.Context, d Device, uuid string) error
+	// CheckExt4 checks the filesystem and changes nothing.
+	CheckExt4(ctx context.Context, d Device) error
+	// Announce makes udev look at the disk again and waits until it has. It does
+	// nothing where udev does not run.
+	Announce(ctx context.Context, d Disk) error
+}
+
+// Device is an open disk. While it is open its device number cannot be given to
+// another disk, and whoever opens the device opens this very disk or fails.
+type Device interface {
+	// ReadAt reads from the medium, never from a cache. Offset and length are
+	// multiples of Block.
+	io.ReaderAt
+	io.Closer
+	Disk() Disk
+	// Block is the unit in which it is read, in bytes.
+	Block() int
+	// Same is nil while the path, the number, the sequence and the size still are those
+	// of the disk that was opened, else a *SwappedError.
+	Same() error
+}
+
+// InUseError says that somebody else claims a disk: it is mounted, swap, part of
+// another device, or being formatted.
+type InUseError struct{ Disk Disk }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("%s (%s) is in use by the system or another program", e.Disk.Path, e.Disk.Node)
+}
+
+// SwappedError says that a path does not lead to the disk that was looked at.
+type SwappedError struct {
+	Disk  Disk
+	Found string
+}
+
+func (e *SwappedError) Error() string {
+	return fmt.Sprintf("%s is not the disk it was (%s, %d bytes, sequence %d): %s",
+		e.Disk.Path, e.Disk.Number, e.Disk.Size, e.Disk.Sequence, e.Found)
+}
+
+// AmbivalentError says that a disk carries signatures that contradict one another.
+type AmbivalentError struct{ Disk Disk }
+
+func (e *AmbivalentError) Error() string {
+	return e.Disk.Path + " carries the signatures of more than one kind of content"
+}

@@ -1,0 +1,30 @@
+package host
+
+import "fmt"
+
+// BusyError says that another process has the package manager's lock.
+type BusyError struct{ Detail string }
+
+func (e *BusyError) Error() string { return "the package manager is busy: " + e.Detail }
+
+// UnavailableError says that a package cannot be had, in the package manager's words.
+type UnavailableError struct{ Package, Detail string }
+
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("the package %s cannot be installed: %s", e.Package, e.Detail)
+}
+
+// JobError says that systemd could not do what it was asked for.
+type JobError struct {
+	Unit, Verb, Result string
+	// Journal is the end of what the unit logged, "" where that cannot be had.
+	Journal string
+}
+
+func (e *JobError) Error() string {
+	text := fmt.Sprintf("%s of %s: %s", e.Verb, e.Unit, e.Result)
+	if e.Journal != "" {
+		text += ": " + e.Journal
+	}
+	return text
+}
