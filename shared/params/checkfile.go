@@ -102,7 +102,7 @@ type source struct {
 
 func (s *source) Read(p []byte) (int, error) {
 	n, err := s.reader.Read(p)
-	if err != nil && err != io.EOF && s.err == nil { //nolint:errorlint // io.Reader returns io.EOF itself
+	if err != nil && !errors.Is(err, io.EOF) && s.err == nil {
 		s.err = err
 	}
 	return n, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -64,4 +65,21 @@ func (f *findings) sorted(root *jsontree.Node, at fault.At) fault.List {
 		return append(f.list, at.Fault(fmt.Sprintf("has %d more findings, which are not listed", f.omitted)))
 	}
 	return f.list
+}
+
+// listed shows a few of many texts.
+func listed(texts []string) string {
+	const most = 8
+	if len(texts) == 0 {
+		return "none"
+	}
+	var shown []string
+	for i, t := range texts {
+		if i == most {
+			shown = append(shown, "…")
+			break
+		}
+		shown = append(shown, grammar.Show(t))
+	}
+	return strings.Join(shown, ", ")
 }

@@ -66,7 +66,7 @@ func next(d *yamlv2.Decoder) (json.RawMessage, error) {
 func doubleKeys(d *yamlv2.Decoder, number int) fault.List {
 	var doc keyed
 	if err := d.Decode(&doc); err != nil {
-		return nil
+		return fault.List{fault.Root.Fault(yamlMessage(err))}
 	}
 	var faults fault.List
 	doc.walk(doc.value, fault.Root, func(at fault.At) {

@@ -44,11 +44,11 @@ func HostName(s string) (string, error) {
 // address accepts an IP address of a host that can be talked to. ok is false
 // where s does not even look like one.
 func address(s string) (addr netip.Addr, ok bool, err error) {
-	addr, parseErr := netip.ParseAddr(s)
+	addr, _ = netip.ParseAddr(s) // the zero Addr where it is none
 	switch {
-	case parseErr != nil && strings.Contains(s, ":"):
+	case !addr.IsValid() && strings.Contains(s, ":"):
 		return addr, true, problem(s, "is not an IP address")
-	case parseErr != nil:
+	case !addr.IsValid():
 		return addr, false, nil
 	case addr.Zone() != "":
 		return addr, true, problem(s, "has a zone (%%%s), which means something on one machine only; leave it out", addr.Zone())

@@ -7,6 +7,7 @@ package jsontree
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 
@@ -100,8 +101,8 @@ func rootFault(message string) *fault.Fault {
 // syntaxMessage places a syntax error by line and column. It leaves out the
 // text around it, which may be a password.
 func syntaxMessage(data []byte, err error) string {
-	syntax, ok := err.(*json.SyntaxError) //nolint:errorlint // Unmarshal into RawMessage returns it unwrapped
-	if !ok {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) {
 		return "is not JSON"
 	}
 	before := data[:min(int(syntax.Offset), len(data))]
