@@ -149,12 +149,8 @@ func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceFo
 }
 
 func (a *Authority) verify(leaf *x509.Certificate, at time.Time) error {
-	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	a.mu.RLock()
-	roots.AddCert(a.root.cert)
-	for _, p := range a.intermediates {
-		intermediates.AddCert(p.cert)
-	}
+	roots, intermediates := a.rootPool, a.intermediatePool
 	a.mu.RUnlock()
 	_, err := leaf.Verify(x509.VerifyOptions{
 		Roots:         roots,

@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
 	"fmt"
@@ -63,6 +64,8 @@ type Authority struct {
 	// intermediates, the newest last; all but the last have no key any more.
 	intermediates []*pair
 	server        *pair
+	// What VerifyNode trusts: the certificates above, made into pools once.
+	rootPool, intermediatePool *x509.CertPool
 }
 
 // Load reads the authority from its directory, makes what is missing and rotates

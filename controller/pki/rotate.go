@@ -177,10 +177,16 @@ func (a *Authority) forgetIntermediates(now time.Time) error {
 	return nil
 }
 
+// set publishes a change; forgetIntermediates does so on every start.
 func (a *Authority) set(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
+	a.rootPool, a.intermediatePool = x509.NewCertPool(), x509.NewCertPool()
+	a.rootPool.AddCert(a.root.cert)
+	for _, p := range a.intermediates {
+		a.intermediatePool.AddCert(p.cert)
+	}
 }
 
 func newKey() (crypto.Signer, error) {

@@ -1,0 +1,238 @@
+package enrolment
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestRenewalEndsTheOldCertificateWithTheFirstCall(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	old := m.chain
+	w.now = w.now.Add(16 * time.Hour)
+	wantOK(t, m.renew(old, false))
+	wantOK(t, m.call(old, false)) // the new one may have been lost on the way
+	wantOK(t, m.call(m.chain, false))
+	wantProblem(t, m.call(old, false), api.ProblemUnauthorized)
+	wantProblem(t, m.renew(old, false), api.ProblemUnauthorized)
+	if w.events[EventRenewed] != 1 {
+		t.Errorf("events %v", w.events)
+	}
+}
+
+func TestRenewalAnswersMayBeLost(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	old := m.chain
+	for range 3 {
+		wantOK(t, m.renew(old, true))
+	}
+	wantOK(t, m.renew(old, false))
+	wantOK(t, m.call(m.chain, false))
+	wantProblem(t, m.call(old, false), api.ProblemUnauthorized)
+}
+
+func TestASuspendedMachineRenews(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	w.now = m.chain[0].NotAfter.Add(29 * 24 * time.Hour)
+	problem := wantProblem(t, m.call(m.chain, false), api.ProblemUnauthorized)
+	if !strings.Contains(problem.Detail, "expired") {
+		t.Errorf("detail %q", problem.Detail)
+	}
+	wantOK(t, m.renew(m.chain, false))
+	wantOK(t, m.call(m.chain, false))
+	w.now = m.chain[0].NotAfter.Add(31 * 24 * time.Hour)
+	wantProblem(t, m.renew(m.chain, false), api.ProblemUnauthorized)
+}
+
+func TestRevocationCountsAtOnceAndOnce(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	w.changed = nil
+	wantOK(t, w.Revoke(context.Background(), server, "key was copied"))
+	problem := wantProblem(t, m.call(m.chain, false), api.ProblemRevoked)
+	if !strings.Contains(problem.Detail, "key was copied") {
+		t.Errorf("detail %q", problem.Detail)
+	}
+	wantProblem(t, m.renew(m.chain, false), api.ProblemRevoked)
+	wantProblem(t, m.enroll(), api.ProblemRevoked)
+
+	w.now = w.now.Add(time.Hour)
+	before := w.node(server)
+	wantOK(t, w.Revoke(context.Background(), server, "again"))
+	if diff := cmp.Diff(before, w.node(server)); diff != "" {
+		t.Errorf("the second revocation changed the record:\n%s", diff)
+	}
+	if diff := cmp.Diff([][]string{{server}, {server}}, [][]string{w.changed, w.gone}); diff != "" {
+		t.Errorf("changed and gone: %s", diff)
+	}
+	wantProblem(t, w.Revoke(context.Background(), "no-such-node", ""), api.ProblemNotFound)
+}
+
+func TestAServerRevokedBeforeItEnrolsStaysOut(t *testing.T) {
+	w := newWorld(t)
+	wantOK(t, w.Revoke(context.Background(), server, "unknown machine"))
+	wantProblem(t, w.boot(server).enroll(), api.ProblemRevoked)
+	wantOK(t, w.Reenrol(context.Background(), server))
+	wantOK(t, w.boot(server).enroll())
+}
+
+func TestARebuiltServerEnrolsOnce(t *testing.T) {
+	w := newWorld(t)
+	old, rebuilt := w.boot(server), w.boot(server)
+	wantOK(t, old.enroll())
+	wantOK(t, w.Reenrol(context.Background(), server))
+	wantProblem(t, old.call(old.chain, false), api.ProblemRevoked)
+	if diff := cmp.Diff([]string{server}, w.gone); diff != "" {
+		t.Errorf("gone: %s", diff)
+	}
+	wantOK(t, rebuilt.enroll())
+	wantOK(t, rebuilt.call(rebuilt.chain, false))
+	wantOK(t, rebuilt.enroll()) // its answer was lost
+	wantProblem(t, w.boot(server).enroll(), api.ProblemIdentityLive)
+	wantProblem(t, old.call(old.chain, false), api.ProblemUnauthorized)
+
+	wantOK(t, w.Reenrol(context.Background(), server))
+	wantOK(t, w.Revoke(context.Background(), server, "changed my mind"))
+	wantProblem(t, w.boot(server).enroll(), api.ProblemRevoked)
+
+	w.expect(server, instance, false)
+	wantProblem(t, w.Reenrol(context.Background(), server), api.ProblemConflict)
+	wantProblem(t, w.Reenrol(context.Background(), "no-such-node"), api.ProblemNotFound)
+}
+
+func TestRevocationIsPartOfTheCallersTransaction(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	w.changed = nil
+	boom := errors.New("boom")
+	err := w.Store.Update(func(tx *store.Tx) error { return errors.Join(w.RevokeTx(tx, server, "gone"), boom) })
+	if !errors.Is(err, boom) || len(w.changed) != 0 {
+		t.Errorf("%v; told of %v", err, w.changed)
+	}
+	wantOK(t, m.call(m.chain, false))
+	w.update(func(tx *store.Tx) error {
+		return errors.Join(w.RevokeTx(tx, server, "gone"), w.RevokeTx(tx, "never-was", "gone"))
+	})
+	wantProblem(t, m.call(m.chain, false), api.ProblemRevoked)
+	if diff := cmp.Diff([]string{server}, w.changed); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestACertificateOfADeletedInstance(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	w.update(func(tx *store.Tx) error { return tx.Nodes().Delete(server) })
+	wantProblem(t, m.call(m.chain, false), api.ProblemRevoked)
+	wantProblem(t, m.call(nil, false), api.ProblemUnauthorized)
+}
+
+// Whatever is asked for in whatever order and whichever answers are lost: never
+// are more than two certificates of a server good, only one once the newest has
+// been used, and none after a revocation.
+func TestIdentitiesUnderRandomLosses(t *testing.T) {
+	w := newWorld(t)
+	token := w.token(instance)
+	rapid.Check(t, func(r *rapid.T) {
+		w.update(func(tx *store.Tx) error {
+			return tx.Nodes().Put(server, store.Node{ID: server, InstanceID: instance, Expected: true})
+		})
+		m := w.boot(server)
+		var all []*machine // everything that was ever issued, each with its certificate
+		keep := func(err error) {
+			if err == nil {
+				issued := *m
+				all = append(all, &issued)
+			}
+		}
+		revoked := false
+		r.Repeat(map[string]func(*rapid.T){
+			"enrol": func(*rapid.T) {
+				keep(m.enrollWith(token))
+				revoked = revoked && !w.node(server).Identity.Live()
+			},
+			"enrol with a new key": func(*rapid.T) {
+				key := m.key
+				m.newKey()
+				if err := m.enrollWith(token); err == nil {
+					keep(nil)
+					revoked = false
+				} else {
+					m.key = key
+				}
+			},
+			"renew": func(r *rapid.T) {
+				if len(all) == 0 {
+					return
+				}
+				with := rapid.SampledFrom(all).Draw(r, "with")
+				keep(m.renew(with.chain, rapid.Bool().Draw(r, "lost")))
+			},
+			"use": func(r *rapid.T) {
+				if len(all) > 0 {
+					_ = m.call(rapid.SampledFrom(all).Draw(r, "certificate").chain, false)
+				}
+			},
+			"revoke":  func(*rapid.T) { wantOK(t, w.Revoke(context.Background(), server, "test")); revoked = true },
+			"reenrol": func(*rapid.T) { wantOK(t, w.Reenrol(context.Background(), server)); revoked = true },
+			"wait": func(r *rapid.T) {
+				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 20).Draw(r, "hours")) * time.Hour)
+			},
+			"": func(r *rapid.T) {
+				identity := w.node(server).Identity
+				good := 0
+				err := w.Store.View(func(tx *store.Tx) error {
+					seen := map[string]bool{}
+					for _, issued := range all {
+						if _, err := current(tx, server, issued.serial); err == nil && !seen[issued.serial] {
+							seen[issued.serial] = true
+							good++
+						}
+					}
+					return nil
+				})
+				wantOK(t, err)
+				switch {
+				case good > 2:
+					r.Fatalf("%d certificates are good", good)
+				case revoked && good != 0:
+					r.Fatalf("%d certificates are good after a revocation", good)
+				case identity.Live() && identity.PreviousSerial == "" && good > 1:
+					r.Fatalf("%d certificates are good after the newest was used", good)
+				}
+			},
+		})
+	})
+}
+
+// 2,000 agents that poll are some 70 requests a second.
+func BenchmarkAuthenticate(b *testing.B) {
+	w := newWorld(b)
+	m := w.boot(server)
+	wantOK(b, m.enroll())
+	w.update(func(tx *store.Tx) error {
+		node, _, err := tx.Nodes().Get(server)
+		node.Config = make([]byte, 4096)
+		return errors.Join(err, tx.Nodes().Put(server, node))
+	})
+	for b.Loop() {
+		wantOK(b, m.call(m.chain, false))
+	}
+}
