@@ -43,6 +43,9 @@ func Open(path string) (*Directory, error) {
 	return &Directory{path}, nil
 }
 
+// At is a directory that is only read, and may not exist.
+func At(path string) *Directory { return &Directory{path} }
+
 // Path is the path of a file in the directory.
 func (d *Directory) Path(name string) string { return filepath.Join(d.path, name) }
 

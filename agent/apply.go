@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/storage"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// applyOptions are the flags of apply.
+type applyOptions struct {
+	file, output, state string
+	dryRun              bool
+	permit              []string
+}
+
+func applyCommand() *cobra.Command {
+	var o applyOptions
+	cmd := &cobra.Command{
+		Use:   "apply --file node.json",
+		Short: "Converge this machine once, without any controller",
+		Long: "Reads a node configuration (JSON or YAML), converges the machine to it once, and\n" +
+			"prints the conditions. Exit code 0: converged; 1: not; 2: the file or the command\n" +
+			"line is wrong. A disk is formatted only if its volume is named with\n" +
+			"--permit-format, and only if it is proven blank.",
+		Example: "  nodehitch-agent apply --file node.json --dry-run\n" +
+			"  nodehitch-agent apply --file node.json --permit-format 6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f",
+		Args: none,
+		RunE: func(cmd *cobra.Command, _ []string) error { return apply(cmd, o) },
+	}
+	cmd.Flags().StringVarP(&o.file, "file", "f", "", "the node configuration; - is standard input")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what would be done, do nothing")
+	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
+	cmd.Flags().StringArrayVar(&o.permit, "permit-format", nil, "`volume id` that may be formatted; may be given again")
+	cmd.Flags().StringVar(&o.state, "state-directory", state.DefaultDirectory, "`directory` of the agent's state, with the journal of formats")
+	return cmd
+}
+
+func apply(cmd *cobra.Command, o applyOptions) error {
+	doc, err := o.read(cmd.InOrStdin())
+	if err != nil {
+		return &usageError{err}
+	}
+	if !o.dryRun {
+		lock, err := lock(o.state)
+		if err != nil {
+			return err
+		}
+		defer lock.Release() //nolint:errcheck // the process ends
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	report := engine(log, storage.Operator{VolumeIDs: o.permit}, nodeID(cmd.Context(), o.state), o.state).Converge(cmd.Context(), doc, converge.Options{
+		DryRun: o.dryRun, Observe: progress(cmd.ErrOrStderr()),
+	})
+	if err := print(cmd.OutOrStdout(), o, report); err != nil {
+		return err
+	}
+	if !report.Converged() {
+		return &notConverged{}
+	}
+	return nil
+}
+
+// read checks the flags and reads the configuration, and says all that is wrong.
+func (o applyOptions) read(stdin io.Reader) (*api.NodeConfig, error) {
+	if o.output != "table" && o.output != "json" {
+		return nil, fmt.Errorf("--output %s: expected table or json", o.output)
+	}
+	for _, id := range o.permit {
+		if parsed, err := uuid.Parse(id); err != nil || parsed.String() != id {
+			return nil, fmt.Errorf("--permit-format %s: expected the volume's id, a UUID in lower case", id)
+		}
+	}
+	var content []byte
+	var err error
+	switch o.file {
+	case "":
+		return nil, errors.New("--file is missing: it names the node configuration")
+	case "-":
+		content, err = io.ReadAll(stdin)
+	default:
+		content, err = os.ReadFile(o.file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := document.Decode(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s is no node configuration:\n%w", o.file, err)
+	}
+	return doc, nil
+}
+
+// lock keeps the daemon and apply from working against each other.
+func lock(path string) (*state.Lock, error) {
+	directory, err := state.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := directory.Lock("nodehitch-agent apply")
+	var held *state.Locked
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("%w; stop the service (`systemctl stop nodehitch-agent`), or let it do the work", err)
+	}
+	return lock, err
+}
+
+// nodeID is who this machine is, for the journal of formats: the id that it
+// enrolled with, else what it finds out, else nobody.
+func nodeID(ctx context.Context, directory string) string {
+	if machine, err := state.At(directory).Machine(); err == nil && machine != nil {
+		return machine.NodeID
+	}
+	claim, err := identity.This().Find(ctx)
+	if err != nil {
+		return ""
+	}
+	return claim.ID
+}
+
+// progress prints what is being done, as it is done.
+func progress(w io.Writer) func(converge.Event) {
+	return func(e converge.Event) {
+		switch {
+		case !e.Finished:
+			fmt.Fprintf(w, "%s: %s …\n", e.Condition, e.Summary)
+		case e.Err != nil:
+			fmt.Fprintf(w, "%s: %s: failed after %s\n", e.Condition, e.Summary, e.Took.Round(time.Millisecond))
+		default:
+			fmt.Fprintf(w, "%s: %s: done in %s\n", e.Condition, e.Summary, e.Took.Round(time.Millisecond))
+		}
+	}
+}
+
+// outcome is the form of -o json.
+type outcome struct {
+	Converged  bool            `json:"converged"`
+	DryRun     bool            `json:"dryRun"`
+	Conditions []api.Condition `json:"conditions"`
+	Steps      []stepOutcome   `json:"steps"`
+}
+
+// stepOutcome is one step: what its first plan was, what of it was done, and
+// what the second plan still has.
+type stepOutcome struct {
+	Condition string   `json:"condition"`
+	Planned   []string `json:"planned"`
+	Done      []string `json:"done"`
+	Left      []string `json:"left"`
+}
+
+func print(w io.Writer, o applyOptions, r converge.Report) error {
+	if o.output == "json" {
+		out := outcome{Converged: r.Converged(), DryRun: o.dryRun, Conditions: r.Conditions, Steps: []stepOutcome{}}
+		for _, s := range r.Results {
+			if s.HandsOff {
+				continue
+			}
+			out.Steps = append(out.Steps, stepOutcome{s.Condition, summaries(s.Planned), append([]string{}, s.Done...), summaries(s.Left)})
+		}
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(out)
+	}
+	if o.dryRun {
+		printPlan(w, r)
+	}
+	return conditionTable(w, r.Conditions)
+}
+
+func printPlan(w io.Writer, r converge.Report) {
+	n := 0
+	for _, s := range r.Results {
+		for _, a := range s.Planned {
+			n++
+			fmt.Fprintf(w, "would do: %s: %s\n", s.Condition, a.Summary)
+		}
+	}
+	if n == 0 {
+		fmt.Fprintln(w, "nothing would be done")
+	}
+	fmt.Fprintln(w)
+}
+
+func summaries(actions []converge.Action) []string {
+	lines := make([]string, len(actions))
+	for i, a := range actions {
+		lines[i] = a.Summary
+	}
+	return lines
+}

@@ -1,0 +1,176 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/backoff"
+	"github.com/nodehitch/nodehitch/agent/enrol"
+	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/agent/pull"
+	"github.com/nodehitch/nodehitch/agent/status"
+)
+
+const (
+	defaultHold = 5 * time.Minute // before the controller has said how long it holds a poll
+	holdMargin  = 30 * time.Second
+	// shortestPoll keeps a controller that answers at once, for whatever reason,
+	// from being asked without end.
+	shortestPoll = time.Second
+)
+
+// line is the contact with the controller.
+type line struct {
+	*Daemon
+	credentials *enrol.Credentials
+	link        *link.Link
+	// digest of the newest document, "" after trouble: then the next poll is
+	// answered at once, which confirms the document in force.
+	digest  string
+	hold    time.Duration
+	retry   retry
+	renewal renewal
+}
+
+// contact keeps the line to the controller: it enrols where there is no
+// certificate, then polls, and renews between polls. Whatever the controller
+// answers, nothing on the machine is removed for want of it.
+func (d *Daemon) contact(ctx context.Context) error {
+	l := &line{Daemon: d, hold: defaultHold, retry: pollRetry()}
+	current, err := d.files.Current()
+	if err != nil {
+		return err
+	}
+	if current == nil {
+		if current, err = d.enrolling(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.use(current); err != nil {
+		return err
+	}
+	for {
+		d.pulse.beat("contact", l.hold+2*holdMargin+longestPlan)
+		l.renew(ctx)
+		wait := l.poll(ctx)
+		d.pulse.beat("contact", wait+longestPlan)
+		if err := backoff.Sleep(ctx, wait, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// use makes these credentials those of every further call.
+func (l *line) use(c *enrol.Credentials) error {
+	next, err := l.connect(c)
+	if err != nil {
+		return err
+	}
+	old := l.link
+	l.credentials, l.link = c, next
+	l.Daemon.link.Store(next)
+	if l.OnLink != nil {
+		l.OnLink(next)
+	}
+	if old != nil {
+		old.Close()
+	}
+	l.board.Change(func(s *status.Status) {
+		notAfter := c.NotAfter()
+		s.Controller.CertificateSerial, s.Controller.CertificateNotAfter = c.Serial(), &notAfter
+	})
+	return nil
+}
+
+// connect is a link with these credentials, nil for none.
+func (d *Daemon) connect(c *enrol.Credentials) (*link.Link, error) {
+	o := link.Options{URLs: d.Config.ControllerURLs, RootPEM: []byte(d.Config.RootCertificate), Pin: d.Config.Pin}
+	if c != nil {
+		o.Certificate = c.TLS
+	}
+	return link.New(o)
+}
+
+// poll polls once and returns how long to wait for the next time.
+func (l *line) poll(ctx context.Context) time.Duration {
+	begun := time.Now()
+	answer, err := pull.Poll(ctx, l.link, l.digest, l.hold+holdMargin)
+	if ctx.Err() != nil {
+		return 0
+	}
+	if err != nil {
+		return l.troubled(ctx, err)
+	}
+	l.well()
+	if l.take(answer) || time.Since(begun) >= shortestPoll {
+		return 0
+	}
+	return backoff.Jitter(shortestPoll)
+}
+
+// take puts an answer to use; true where it brought another document.
+func (l *line) take(a pull.Answer) bool {
+	if a.Hold > 0 {
+		l.hold = a.Hold
+	}
+	l.desired.every(a.Converge)
+	another := a.Digest != l.digest
+	if a.Digest != "" {
+		l.digest = a.Digest
+	}
+	switch {
+	case a.Invalid != nil:
+		message := "the configuration is not understood, so the one before stays in force:\n" + a.Invalid.Faults.Error()
+		if another {
+			l.Log.Error("the controller's configuration is refused", "generation", a.Invalid.Generation, "faults", a.Invalid.Faults)
+		}
+		l.board.Invalid(a.Invalid.Generation, a.Invalid.Epoch, a.Digest, message)
+	case a.Document != nil:
+		l.board.Observed(a.Document, a.Digest)
+		l.desired.put(a.Document, a.Digest)
+		l.desired.confirm(true)
+	default:
+		l.desired.confirm(true)
+	}
+	return another
+}
+
+// well notes that the controller answered.
+func (l *line) well() {
+	l.retry.reset()
+	resumed := false
+	l.board.Change(func(s *status.Status) {
+		now := time.Now().UTC()
+		resumed = !s.Controller.Connected
+		s.Controller.URL, s.Controller.Connected, s.Controller.LastContact = l.link.URL(), true, &now
+		s.Controller.LastError, s.Controller.NextAttempt = "", nil
+	})
+	if resumed {
+		l.Log.Info("the controller answers", "url", l.link.URL())
+		select {
+		case l.resumed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// troubled notes that a poll failed and returns how long to wait. An identity
+// that is refused may have been released to be made anew, so the join token is
+// tried again then.
+func (l *line) troubled(ctx context.Context, err error) time.Duration {
+	l.digest = ""
+	l.desired.confirm(false)
+	if link.Judge(err) == link.Refused && l.Config.JoinToken != "" {
+		if fresh, enrolError := l.enrol(ctx); enrolError == nil {
+			l.Log.Info("enrolled anew", "after", err)
+			if err = l.use(fresh); err == nil {
+				return 0
+			}
+		} else {
+			l.Log.Debug("not enrolled anew", "error", enrolError)
+		}
+	}
+	wait := l.retry.after(err)
+	l.failed(err, wait)
+	return wait
+}

@@ -1,0 +1,180 @@
+// Package daemon runs the agent's loops: one keeps the machine what the document
+// in force asks for, one keeps the line to the controller, one reports. They
+// share a board and the document in force, and nothing else; the first goes on
+// without the others.
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nodehitch/nodehitch/agent/config"
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/enrol"
+	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Options are what a daemon is made of. All are required but OnLink.
+type Options struct {
+	Config  *config.Config
+	State   *state.Directory
+	Machine *identity.Machine
+	// Engine makes the engine once the node's id is known.
+	Engine func(nodeID string) *converge.Engine
+	Facts   api.Facts
+	// StatusFile is where the status is kept, see package status.
+	StatusFile string
+	// Notify tells the service manager, in the words of sd_notify(3).
+	Notify func(state string)
+	// Watchdog is how often the service manager wants to hear of us; 0 = never.
+	Watchdog time.Duration
+	// OnLink is given every new link to the controller.
+	OnLink func(*link.Link)
+	Log    *slog.Logger
+}
+
+// Daemon runs once.
+type Daemon struct {
+	Options
+	files   enrol.Files
+	board   *status.Board
+	desired *desired
+	link    atomic.Pointer[link.Link]
+	resumed chan struct{} // the controller answers again
+	pulse   pulse
+	engine  *converge.Engine // of the converging loop alone
+}
+
+// New prepares a daemon.
+func New(o Options) *Daemon {
+	return &Daemon{
+		Options: o, files: enrol.Files{Directory: o.State}, board: status.NewBoard(o.Facts, nil),
+		desired: newDesired(), resumed: make(chan struct{}, 1),
+	}
+}
+
+// Run returns when ctx is done and the action under way is finished. It sends
+// READY once the state on disk is loaded: a node that is not converged yet is a
+// node at work, not a service that failed to start.
+func (d *Daemon) Run(ctx context.Context) error {
+	other, err := d.load(ctx)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { d.Notify("STOPPING=1") })
+	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return d.saving(ctx) })
+	group.Go(func() error { return d.watching(ctx) })
+	if other == nil {
+		group.Go(func() error { return d.converging(ctx) })
+		group.Go(func() error { return d.contact(ctx) })
+		group.Go(func() error { return d.reporting(ctx) })
+	}
+	d.Notify("READY=1")
+	err = group.Wait()
+	d.stopped()
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// load takes up the state on disk. It returns an *identity.OtherMachine where the
+// state is another's: then nothing is done, and the status says so.
+func (d *Daemon) load(ctx context.Context) (other error, err error) { //nolint:revive // the first is a finding
+	machine, err := d.State.Machine()
+	if err != nil {
+		return nil, err
+	}
+	current, err := d.files.Current()
+	if err != nil {
+		return nil, err
+	}
+	if machine != nil && current != nil {
+		if other = d.Machine.Same(ctx, *machine, d.Config.StateDirectory); other != nil {
+			d.Log.Error("refusing to run", "error", other)
+			d.board.Change(func(s *status.Status) { s.Problem = other.Error() })
+			return other, nil
+		}
+		d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = machine.NodeID, machine.Source })
+	}
+	return nil, d.restore()
+}
+
+// restore puts the last applied document in force.
+func (d *Daemon) restore() error {
+	applied, err := d.State.Applied()
+	if err != nil {
+		return err
+	}
+	if applied == nil {
+		return nil
+	}
+	var conditions []api.Condition
+	if before, err := status.Load(d.StatusFile); err == nil {
+		conditions = before.Node.Conditions
+	}
+	d.board.Restore(applied.Document, applied.Digest, conditions)
+	d.desired.put(applied.Document, applied.Digest)
+	d.Log.Info("converging the last applied configuration", "generation", applied.Document.Generation)
+	return nil
+}
+
+// stopped leaves a last status behind.
+func (d *Daemon) stopped() {
+	d.board.Change(func(s *status.Status) {
+		now := time.Now().UTC()
+		s.StoppedAt, s.Controller.Connected, s.Node.Activity = &now, false, nil
+	})
+	if err := status.Save(d.StatusFile, d.board.Snapshot()); err != nil {
+		d.Log.Warn("the last status is not saved", "error", err)
+	}
+}
+
+// saving keeps the status file and the service manager's status line up to date.
+func (d *Daemon) saving(ctx context.Context) error {
+	changed := d.board.Subscribe()
+	var line, failure string
+	for {
+		s := d.board.Snapshot()
+		if now := s.Summary(); now != line {
+			line = now
+			d.Notify("STATUS=" + oneLine(line))
+		}
+		if err := status.Save(d.StatusFile, s); err != nil && err.Error() != failure {
+			failure = err.Error()
+			d.Log.Warn("the status file is not up to date", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-changed:
+		}
+	}
+}
+
+// oneLine is text as a STATUS= line may have it.
+func oneLine(text string) string {
+	const longest = 400
+	out := []rune(text)
+	for i, r := range out {
+		if r < ' ' {
+			out[i] = ' '
+		}
+	}
+	if len(out) > longest {
+		return fmt.Sprintf("%s…", string(out[:longest]))
+	}
+	return string(out)
+}

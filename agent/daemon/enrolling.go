@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nodehitch/nodehitch/agent/backoff"
+	"github.com/nodehitch/nodehitch/agent/enrol"
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/status"
+)
+
+// enrolling enrols, however often it has to be tried.
+func (d *Daemon) enrolling(ctx context.Context) (*enrol.Credentials, error) {
+	retry := enrolRetry()
+	for {
+		d.pulse.beat("contact", longestPlan)
+		credentials, err := d.enrol(ctx)
+		if err == nil {
+			return credentials, nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		wait := retry.after(err)
+		if errors.Is(err, enrol.ErrNoToken) {
+			wait = idle
+		}
+		d.failed(err, wait)
+		d.pulse.beat("contact", wait+longestPlan)
+		if err := backoff.Sleep(ctx, wait, nil); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// enrol tries once.
+func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
+	claim, err := d.Machine.Find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	machine := state.Machine{NodeID: claim.ID, Source: claim.Source, ProductUUID: d.Machine.ProductUUID()}
+	if before, err := d.State.Machine(); err != nil {
+		return nil, err
+	} else if before != nil && before.NodeID != claim.ID {
+		if err := d.files.DropKey(); err != nil { // made on the machine that this one is a copy of
+			return nil, err
+		}
+	}
+	if err := d.State.SaveMachine(machine); err != nil {
+		return nil, err
+	}
+	d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = claim.ID, claim.Source })
+	l, err := d.connect(nil)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	credentials, err := enrol.Enrol(ctx, l, d.files, enrol.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
+	if err != nil {
+		return nil, err
+	}
+	d.Log.Info("enrolled", "node", claim.ID, "source", claim.Source, "url", l.URL(), "notAfter", credentials.NotAfter())
+	return credentials, nil
+}

@@ -1,0 +1,71 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/backoff"
+	"github.com/nodehitch/nodehitch/agent/enrol"
+	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/agent/pull"
+)
+
+// renewal is when a renewal that failed may be tried again.
+type renewal struct {
+	notBefore time.Time
+	backoff   backoff.Backoff
+}
+
+// renew renews the certificate where it is time to, by proof of the present key;
+// the controller takes an expired certificate for that too. The old key is given
+// up only after the new certificate has made a good call. A failure is no reason
+// not to poll: the present certificate has a third of its life left.
+func (l *line) renew(ctx context.Context) {
+	now := time.Now()
+	if l.renewal.backoff.Min == 0 {
+		l.renewal.backoff = backoff.Backoff{Min: 5 * time.Second, Max: 15 * time.Minute, Factor: 2}
+	}
+	pending, err := l.files.Next()
+	if pending == nil && err == nil && now.Before(l.credentials.RenewAt()) || now.Before(l.renewal.notBefore) {
+		return
+	}
+	if err == nil && pending == nil {
+		pending, err = enrol.Renew(ctx, l.link, l.files)
+	}
+	if err == nil {
+		err = l.prove(ctx, pending)
+	}
+	if err != nil && ctx.Err() == nil {
+		wait := l.renewal.backoff.Next()
+		l.renewal.notBefore = now.Add(wait)
+		l.Log.Warn("the certificate is not renewed", "error", err, "notAfter", l.credentials.NotAfter(), "next", wait.Round(time.Second))
+	}
+}
+
+// prove makes one call with the next credentials and adopts them if it is good.
+func (l *line) prove(ctx context.Context, next *enrol.Credentials) error {
+	trial, err := l.connect(next)
+	if err != nil {
+		return err
+	}
+	defer trial.Close()
+	answer, err := pull.Poll(ctx, trial, "", link.ShortCall)
+	if err != nil {
+		if link.Judge(err) == link.Refused {
+			err = errors.Join(err, l.files.Drop())
+		}
+		return err
+	}
+	if err := l.files.Adopt(); err != nil {
+		return err
+	}
+	l.renewal = renewal{}
+	l.Log.Info("certificate renewed", "serial", next.Serial(), "notAfter", next.NotAfter())
+	if err := l.use(next); err != nil {
+		return err
+	}
+	l.well()
+	l.take(answer)
+	return nil
+}

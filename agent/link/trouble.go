@@ -1,0 +1,56 @@
+package link
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// Trouble is what a failed call means for the next one.
+type Trouble int
+
+// The kinds of trouble.
+const (
+	// Passing: nobody answered, or the controller is not well. Soon again.
+	Passing Trouble = iota
+	// Unexpected: no topology names this server yet. Soon again, for the operation
+	// that will name it is usually under way.
+	Unexpected
+	// Occupied: the server has a live identity already. A person has to allow
+	// another one.
+	Occupied
+	// Refused: the identity or the token is not accepted. Seldom again.
+	Refused
+)
+
+// Judge says what kind of trouble an error of a call is.
+func Judge(err error) Trouble {
+	var problem *api.Problem
+	if !errors.As(err, &problem) {
+		return Passing
+	}
+	switch problem.Type {
+	case api.ProblemServerNotExpected:
+		return Unexpected
+	case api.ProblemIdentityLive:
+		return Occupied
+	}
+	switch client.Status(err) {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return Refused
+	case http.StatusTooManyRequests:
+		return Passing
+	}
+	if problem.Status >= 500 {
+		return Passing
+	}
+	return Refused
+}
+
+// Is says that the error is this problem of the controller.
+func Is(err error, problemType string) bool {
+	var problem *api.Problem
+	return errors.As(err, &problem) && problem.Type == problemType
+}

@@ -1,0 +1,128 @@
+// Package pull speaks the southbound API over a link: it polls for this node's
+// configuration, reports its status, and asks for permits to format.
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// maxDocument bounds a configuration.
+const maxDocument = 8 << 20
+
+// Answer is what a poll came to.
+type Answer struct {
+	// Document is nil where the controller says that the digest asked with is
+	// still right, and where Invalid is set.
+	Document *api.NodeConfig
+	// Digest of the document, from its ETag.
+	Digest string
+	// Invalid is a document that this agent does not understand.
+	Invalid *Invalid
+	// Hold is how long the controller may hold the next poll, and Converge how
+	// often to plan again; 0 where it says nothing.
+	Hold, Converge time.Duration
+}
+
+// Invalid is a document that cannot be used. The one before stays in force.
+type Invalid struct {
+	// Generation and Epoch as far as they could be read.
+	Generation, Epoch int64
+	Digest            string
+	// Faults is a fault.List.
+	Faults error
+}
+
+// Poll asks for the configuration. With a digest it is held by the controller
+// until there is another or its cadence is over, so limit must be longer than
+// that; with "" it is answered at once.
+func Poll(ctx context.Context, l *link.Link, digest string, limit time.Duration) (Answer, error) {
+	var answer Answer
+	err := l.Do(ctx, func(ctx context.Context, c *client.Controller) error {
+		ctx, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		params := &api.GetNodeConfigParams{}
+		if digest != "" {
+			tag := `"` + digest + `"`
+			params.IfNoneMatch = &tag
+		}
+		resp, err := c.GetNodeConfig(ctx, params)
+		if err != nil {
+			return err
+		}
+		answer, err = read(resp)
+		return err
+	})
+	return answer, err
+}
+
+func read(resp *http.Response) (Answer, error) {
+	answer := Answer{
+		Digest:   strings.Trim(strings.TrimPrefix(resp.Header.Get("ETag"), "W/"), `"`),
+		Hold:     seconds(resp, "Nodehitch-Poll-Seconds"),
+		Converge: seconds(resp, "Nodehitch-Converge-Seconds"),
+	}
+	switch resp.StatusCode {
+	case http.StatusNotModified:
+		return answer, resp.Body.Close()
+	case http.StatusOK:
+	default:
+		return Answer{}, client.ProblemOf(resp)
+	}
+	defer resp.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(resp.Body, maxDocument+1))
+	if err != nil {
+		return Answer{}, &client.Unreachable{Where: "the controller", Err: fmt.Errorf("reading the configuration: %w", err)}
+	}
+	if len(content) > maxDocument {
+		return Answer{}, fmt.Errorf("the configuration has more than %d bytes", maxDocument)
+	}
+	answer.decode(content)
+	return answer, nil
+}
+
+func (a *Answer) decode(content []byte) {
+	doc, err := document.Decode(content)
+	if err == nil {
+		a.Document = doc
+		if a.Digest == "" {
+			a.Digest = doc.Digest()
+		}
+		return
+	}
+	var head struct {
+		Generation json.Number `json:"generation"`
+		Epoch      json.Number `json:"epoch"`
+	}
+	_ = json.Unmarshal(content, &head) // what cannot be read stays 0
+	a.Invalid = &Invalid{Digest: a.Digest, Faults: err}
+	a.Invalid.Generation, _ = head.Generation.Int64()
+	a.Invalid.Epoch, _ = head.Epoch.Int64()
+}
+
+// seconds reads a header, between nothing and an hour.
+func seconds(resp *http.Response, name string) time.Duration {
+	n, err := strconv.Atoi(resp.Header.Get(name))
+	if err != nil || n < 0 {
+		return 0
+	}
+	return time.Duration(min(n, 3600)) * time.Second
+}
+
+// Report gives the controller this node's status.
+func Report(ctx context.Context, l *link.Link, status api.NodeStatus) error {
+	return l.Short(ctx, func(ctx context.Context, c *client.Controller) error {
+		return client.Done(c.PutNodeStatus(ctx, status))
+	})
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"runtime/debug"
+
+	systemd "github.com/coreos/go-systemd/v22/daemon"
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/agent/config"
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/daemon"
+	"github.com/nodehitch/nodehitch/agent/facts"
+	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/pull"
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+func runCommand() *cobra.Command {
+	var file, statusFile string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Run as the service: pull, converge, report",
+		Long: "Runs until SIGTERM. Without a certificate it enrols with the join token of its\n" +
+			"configuration, and tries again until it may. Without a controller it keeps the\n" +
+			"machine what it was last asked to be.",
+		Example: "  nodehitch-agent run\n  nodehitch-agent run --config ./agent.yaml --status-file ./status.json",
+		Args:    none,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.Load(file)
+			if err != nil {
+				return &usageError{err}
+			}
+			return run(cmd, cfg, statusFile)
+		},
+	}
+	cmd.Flags().StringVar(&file, "config", config.DefaultFile, "configuration `file`")
+	cmd.Flags().StringVar(&statusFile, "status-file", status.DefaultFile, "`file` in which to keep the status")
+	return cmd
+}
+
+func run(cmd *cobra.Command, cfg *config.Config, statusFile string) error {
+	frugal()
+	log := logger(cfg)
+	directory, err := state.Open(cfg.StateDirectory)
+	if err != nil {
+		return err
+	}
+	watchdog, err := systemd.SdWatchdogEnabled(false)
+	if err != nil {
+		return err
+	}
+	log.Info("starting", "version", version.Version, "pid", os.Getpid())
+	permits := new(pull.Permits)
+	d := daemon.New(daemon.Options{
+		Config: cfg, State: directory, Machine: identity.This(), OnLink: permits.Use,
+		Engine: func(nodeID string) *converge.Engine { return engine(log, permits, nodeID, cfg.StateDirectory) },
+		Facts: facts.Collect(), StatusFile: statusFile, Notify: notify(log), Watchdog: watchdog, Log: log,
+	})
+	err = d.Run(cmd.Context())
+	log.Info("stopped")
+	return err
+}
+
+// frugal keeps the daemon small. It allocates next to nothing while it waits, so
+// collecting often costs next to nothing either; the limit is soft.
+func frugal() {
+	debug.SetGCPercent(40)
+	debug.SetMemoryLimit(12 << 20)
+}
+
+// logger writes to stderr; under systemd the journal has the time already.
+func logger(cfg *config.Config) *slog.Logger {
+	level, _ := cfg.Level() // checked by config.Load
+	o := &slog.HandlerOptions{Level: level}
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, o))
+}
+
+// notify speaks to the service manager, where there is one.
+func notify(log *slog.Logger) func(string) {
+	return func(state string) {
+		if _, err := systemd.SdNotify(false, state); err != nil {
+			log.Debug("the service manager was not told", "state", state, "error", err)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package status
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+// Board holds the status while the daemon runs; its loops write on it, and those
+// who subscribed are told that it changed. It is safe for concurrent use.
+type Board struct {
+	now func() time.Time
+
+	mu          sync.Mutex
+	status      Status
+	invalid     bool // the newest document cannot be used
+	reportable  bool // there is something that the controller should know
+	subscribers []chan struct{}
+}
+
+// NewBoard is an empty board for this process. now may be nil.
+func NewBoard(facts api.Facts, now func() time.Time) *Board {
+	if now == nil {
+		now = time.Now
+	}
+	return &Board{now: now, status: Status{
+		AgentVersion: version.Version, PID: os.Getpid(), StartedAt: now().UTC(),
+		Node: api.NodeStatus{Conditions: []api.Condition{}, Facts: facts},
+	}}
+}
+
+// Subscribe returns a channel that gets a value after a change. Changes that
+// come before it is read count as one.
+func (b *Board) Subscribe() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := make(chan struct{}, 1)
+	b.subscribers = append(b.subscribers, c)
+	return c
+}
+
+// Change alters the status; f must not keep it.
+func (b *Board) Change(f func(*Status)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f(&b.status)
+	for _, c := range b.subscribers {
+		select {
+		case c <- struct{}{}:
+		default: // it has not yet seen the change before
+		}
+	}
+}
+
+// Snapshot is a copy of the status.
+func (b *Board) Snapshot() Status {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.status
+	s.Node.Conditions = slices.Clone(s.Node.Conditions)
+	return s
+}
+
+// Report is what the controller should know; false before there is anything.
+func (b *Board) Report() (api.NodeStatus, bool) {
+	s := b.Snapshot()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return s.Node, b.reportable
+}
+
+// Conditions are the present ones.
+func (b *Board) Conditions() []api.Condition { return b.Snapshot().Node.Conditions }
+
+// Restore puts up what was known before a restart: the last applied document,
+// and the conditions of that time for their transition times.
+func (b *Board) Restore(doc *api.NodeConfig, digest string, conditions []api.Condition) {
+	b.Change(func(s *Status) {
+		s.Origin, s.Role = FromDisk, doc.Role
+		s.Node.Epoch = doc.Epoch
+		s.Node.ObservedGeneration, s.Node.ObservedDigest = doc.Generation, digest
+		s.Node.AppliedGeneration, s.Node.AppliedDigest = doc.Generation, digest
+		s.Node.Conditions = append(s.Node.Conditions, conditions...)
+	})
+}
+
+// Observed puts up that this document came from the controller. One that is new
+// makes Ready False until it has been converged.
+func (b *Board) Observed(doc *api.NodeConfig, digest string) {
+	b.Change(func(s *Status) {
+		s.Origin, s.Role = FromController, doc.Role
+		if s.Node.ObservedDigest == digest && s.Node.ObservedGeneration == doc.Generation && !b.invalid {
+			return
+		}
+		b.invalid, b.reportable = false, true
+		s.Node.Epoch = doc.Epoch
+		s.Node.ObservedGeneration, s.Node.ObservedDigest = doc.Generation, digest
+		b.ready(s, api.ConditionFalse, api.ReasonConverging, "the agent is at work on the new configuration")
+	})
+}
+
+// Invalid puts up that the newest document cannot be used.
+func (b *Board) Invalid(generation, epoch int64, digest, message string) {
+	b.Change(func(s *Status) {
+		b.invalid, b.reportable = true, true
+		s.Node.ObservedGeneration, s.Node.ObservedDigest = generation, digest
+		s.Node.LastFailedGeneration, s.Node.LastFailedCondition = generation, api.ConditionReady
+		if epoch != 0 {
+			s.Node.Epoch = epoch
+		}
+		b.ready(s, api.ConditionFalse, api.ReasonInvalidDocument, message)
+	})
+}
+
+// Acting puts up an action that starts, and takes it down when it has finished.
+func (b *Board) Acting(e converge.Event) {
+	b.Change(func(s *Status) {
+		b.reportable = true
+		s.Node.Activity = nil
+		if !e.Finished {
+			s.Node.Activity = &api.Activity{Condition: e.Condition, Summary: e.Summary, StartedAt: b.now().UTC()}
+		}
+	})
+}
+
+// Converged puts up the outcome of a pass over a document. While a newer one is
+// invalid, Ready goes on saying so.
+func (b *Board) Converged(r converge.Report, digest string) {
+	b.Change(func(s *Status) {
+		b.reportable = true
+		before := (&s.Node).Condition(api.ConditionReady)
+		s.Node.Activity = nil
+		s.Node.Conditions = slices.Clone(r.Conditions)
+		if b.invalid && before != nil {
+			*s.Node.Condition(api.ConditionReady) = *before
+		}
+		if r.Converged() {
+			s.Node.AppliedGeneration, s.Node.AppliedDigest = r.Generation, digest
+		}
+		if r.FailedCondition != "" {
+			s.Node.LastFailedGeneration, s.Node.LastFailedCondition = r.Generation, r.FailedCondition
+		}
+	})
+}
+
+// ready sets the Ready condition, among the others.
+func (b *Board) ready(s *Status, status api.ConditionStatus, reason api.Reason, message string) {
+	c := converge.Transition(s.Node.Conditions, api.Condition{
+		Type: api.ConditionReady, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: s.Node.ObservedGeneration,
+	}, b.now())
+	s.Node.Conditions = slices.Clone(s.Node.Conditions)
+	if old := s.Node.Condition(api.ConditionReady); old != nil {
+		*old = c
+		return
+	}
+	s.Node.Conditions = append(s.Node.Conditions, c)
+}

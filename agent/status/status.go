@@ -1,0 +1,92 @@
+// Package status is what the agent knows of itself at this moment: the node
+// status that it reports, and how it gets on with its controller. The daemon
+// keeps it in a file, so that it can be read with no controller in sight.
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// DefaultFile is the daemon's status file. It is in memory (/run) and outlives
+// the daemon, not the machine.
+const DefaultFile = "/run/nodehitch/agent-status.json"
+
+// Status is the content of the status file. It holds no secret.
+type Status struct {
+	AgentVersion string    `json:"agentVersion"`
+	PID          int       `json:"pid"`
+	StartedAt    time.Time `json:"startedAt"`
+	// StoppedAt is set when the daemon has stopped in good order.
+	StoppedAt *time.Time `json:"stoppedAt,omitempty"`
+
+	NodeID         string `json:"nodeId,omitempty"`
+	IdentitySource string `json:"identitySource,omitempty"`
+	// Problem is why the agent as a whole cannot go on, "" where it can.
+	Problem    string         `json:"problem,omitempty"`
+	Controller Controller     `json:"controller"`
+	Origin     Origin         `json:"documentFrom,omitempty"`
+	Role       api.Role       `json:"role,omitempty"`
+	Node       api.NodeStatus `json:"node"`
+}
+
+// Origin is where the document in force comes from.
+type Origin string
+
+// The origins of documents.
+const (
+	FromController Origin = "controller"
+	FromDisk       Origin = "disk" // the last one that was applied
+)
+
+// Controller is how the agent gets on with it.
+type Controller struct {
+	URL string `json:"url,omitempty"`
+	// Connected says that the last call was answered well.
+	Connected   bool       `json:"connected"`
+	LastContact *time.Time `json:"lastContact,omitempty"`
+	// LastError and NextAttempt are set while not connected.
+	LastError           string     `json:"lastError,omitempty"`
+	NextAttempt         *time.Time `json:"nextAttempt,omitempty"`
+	CertificateSerial   string     `json:"certificateSerial,omitempty"`
+	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
+}
+
+// Summary is one line for people: what the agent does, or why it waits.
+func (s *Status) Summary() string {
+	ready := s.Node.Condition(api.ConditionReady)
+	switch {
+	case s.Problem != "":
+		return "stopped short: " + s.Problem
+	case s.Node.Activity != nil:
+		return s.Node.Activity.Condition + ": " + s.Node.Activity.Summary
+	case ready == nil && s.Controller.CertificateSerial == "":
+		return orElse(s.Controller.LastError, "not enrolled, finding the controller", "not enrolled: ")
+	case ready == nil:
+		return orElse(s.Controller.LastError, "waiting for the first configuration", "no configuration yet: ")
+	case ready.Status != api.ConditionTrue:
+		return "not ready: " + s.blocking(ready)
+	case !s.Controller.Connected && s.Controller.LastError != "":
+		return fmt.Sprintf("ready (generation %d), without a controller: %s", s.Node.AppliedGeneration, s.Controller.LastError)
+	}
+	return fmt.Sprintf("ready (generation %d)", s.Node.AppliedGeneration)
+}
+
+// blocking is the first condition that is not True, with its message.
+func (s *Status) blocking(ready *api.Condition) string {
+	for _, c := range s.Node.Conditions {
+		if c.Type != api.ConditionReady && c.Status != api.ConditionTrue {
+			return fmt.Sprintf("%s: %s: %s", c.Type, c.Reason, c.Message)
+		}
+	}
+	return ready.Reason + ": " + ready.Message
+}
+
+func orElse(text, absent, prefix string) string {
+	if text == "" {
+		return absent
+	}
+	return prefix + text
+}
