@@ -1,0 +1,214 @@
+package lcm
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// check refuses what the operation may not do with this instance. Faults of the
+// request come all at once and before everything else.
+func (p *posting) check() error {
+	if err := p.checkRegistry(); err != nil {
+		return err
+	}
+	faults, err := p.faults()
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(faults, func(a, b fault.Fault) int { return cmp.Compare(a.Pointer, b.Pointer) })
+	if err := invalid(faults); err != nil {
+		return err
+	}
+	if (p.r.Operation == api.Heal || p.r.Operation == api.Scale) && p.inst.State != api.Instantiated {
+		return conflict("VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.inst.ID, p.inst.State, p.r.Operation)
+	}
+	if p.needsFiles() {
+		return p.requireFiles(p.before)
+	}
+	return nil
+}
+
+func (p *posting) faults() (fault.List, error) {
+	out, err := p.plan(&desired{Desired: p.next, params: p.before.params})
+	if err != nil {
+		return nil, err
+	}
+	foreign, err := p.foreignServers(p.next.Topology)
+	if err != nil {
+		return nil, err
+	}
+	faults := slices.Concat(out.Faults, foreign, p.checkTopology())
+	if len(faults) == 0 && len(out.Nodes) == 0 && p.r.Operation == api.Instantiate && p.r.Phase == api.PhaseEnd && !p.r.Partial {
+		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would be instantiated; "+p.signs()))
+	}
+	if p.r.StackID != "" && stackOf(p.given) != "" && p.r.StackID != p.given.StackID {
+		faults = append(faults, atTopology.Key("stackId").Fault(fmt.Sprintf("is %q and the operation's stackId is %q; they name one stack", p.given.StackID, p.r.StackID)))
+	}
+	if c := p.before.params.Cluster; c != nil {
+		k := p.known()
+		faults = append(faults, k.checkAspect(c, p.r)...)
+		faults = append(faults, k.checkVNFCs(p.r)...)
+	}
+	return faults, nil
+}
+
+// signs says what would give servers their roles.
+func (p *posting) signs() string {
+	var list []string
+	for _, role := range []api.Role{api.RoleStorage, api.RoleMaster, api.RoleWorker} {
+		if sign := topology.Sign(p.before.params, role); sign != "" {
+			list = append(list, sign)
+		}
+	}
+	return "a server has a role by its " + strings.Join(list, ", or its ")
+}
+
+// checkTopology wants a topology where the operation would otherwise learn nothing.
+func (p *posting) checkTopology() fault.List {
+	if p.r.Phase == api.PhaseStart || p.r.Operation == api.Terminate {
+		return nil
+	}
+	switch {
+	case p.next.Topology == nil:
+		return fault.List{atTopology.Fault(fmt.Sprintf("is missing and none is known; %s needs the servers of the stack", describe(p.r)))}
+	case p.given == nil && p.r.Operation != api.Instantiate && p.inst.DesiredVersion == p.base:
+		return fault.List{atTopology.Fault(fmt.Sprintf(
+			"is missing, and nothing has changed since the last operation; %s needs the servers that the stack has now", describe(p.r)))}
+	}
+	return nil
+}
+
+// checkRegistry refuses what is not done with a private registry, ever or yet.
+func (p *posting) checkRegistry() error {
+	switch {
+	case p.before.params.Registry == nil || p.r.Operation == api.Terminate:
+		return nil
+	case p.r.Operation == api.Scale:
+		return invalid(fault.List{fault.Root.Key("operation").Fault("is SCALE; a private registry has one server and cannot be scaled")})
+	}
+	return api.NewProblem(api.ProblemNotBuilt, fmt.Sprintf(
+		"%s of a private registry is not built yet; its parameters are checked and kept (see the status table of the README)", p.r.Operation))
+}
+
+// needsFiles: a START wants all files, and so does an END that no START prepared.
+// TERMINATE uses none.
+func (p *posting) needsFiles() bool {
+	if p.r.Operation == api.Terminate {
+		return false
+	}
+	if p.r.Phase == api.PhaseStart {
+		return true
+	}
+	for _, o := range p.history {
+		if sameKind(o.Request, p.r) {
+			return o.Phase != api.PhaseStart || o.State != api.Completed
+		}
+	}
+	return true
+}
+
+// known is every server that the request may name: of the stack before the
+// operation, as it is in force, and as the request gives it.
+type known struct {
+	servers []api.Server
+	roles   map[string]api.Role
+	// masters and all are the ids before the operation.
+	masters, all []string
+}
+
+func (p *posting) known() *known {
+	k := &known{roles: map[string]api.Role{}}
+	for i, t := range []*api.Topology{p.baseTopology, p.before.Topology, p.next.Topology} {
+		a := topology.Assign(p.before.params, t, fault.Root)
+		if t == nil || len(a.Faults) > 0 {
+			continue
+		}
+		for _, s := range t.Servers {
+			k.servers = append(k.servers, s)
+			k.roles[s.ID] = a.Roles[s.ID]
+		}
+		if k.all == nil && (i > 0 || p.r.Phase == api.PhaseEnd) {
+			k.masters = a.Servers(api.RoleMaster)
+			for id := range a.Roles {
+				k.all = append(k.all, id)
+			}
+		}
+	}
+	return k
+}
+
+// named is the servers with this VNFC instance id. A server's own id will do where
+// the topology has no VNFC instance ids.
+func (k *known) named(id string) []api.Server {
+	var list []api.Server
+	for _, s := range k.servers {
+		if s.VnfcInstanceID == id || s.ID == strings.ToLower(id) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// checkVNFCs wants to know every VNFC instance that the request names, and refuses
+// to take away what the specifications do not let go.
+func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
+	var faults fault.List
+	at := fault.Root.Key("vnfcInstanceIds")
+	gone := map[string]bool{}
+	for i, id := range r.VnfcInstanceIds {
+		servers := k.named(id)
+		if len(servers) == 0 {
+			faults = append(faults, at.Index(i).Fault(fmt.Sprintf(
+				"no server has the VNFC instance %q; give servers[].vnfcInstanceId in the topology, or the server's own id", id)))
+		}
+		for _, s := range servers {
+			gone[s.ID] = true
+			if r.Operation == api.Scale && k.roles[s.ID] == api.RoleStorage {
+				faults = append(faults, at.Index(i).Fault(fmt.Sprintf("%q is the storage server %s, which cannot be scaled", id, s.Name)))
+				break
+			}
+		}
+	}
+	allOf := func(ids []string) bool {
+		return len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !gone[id] })
+	}
+	if allOf(k.masters) && !allOf(k.all) {
+		faults = append(faults, at.Fault(fmt.Sprintf(
+			"names every master (%s), and none would be left to keep the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
+	}
+	return faults
+}
+
+// checkAspect refuses to scale what has one server, and what nobody knows.
+func (k *known) checkAspect(c *params.Cluster, r api.OperationRequest) fault.List {
+	if r.AspectID == "" {
+		return nil
+	}
+	at := fault.Root.Key("aspectId")
+	aspects := []string{}
+	for _, a := range []string{c.Master.AspectID, c.Worker.AspectID} {
+		if a != "" {
+			aspects = append(aspects, a)
+		}
+	}
+	for _, s := range k.servers {
+		if k.roles[s.ID] == api.RoleStorage && (s.AspectID == r.AspectID || s.VduID == r.AspectID || s.Name == r.AspectID) {
+			return fault.List{at.Fault(fmt.Sprintf("%q is the storage server's, which cannot be scaled", r.AspectID))}
+		}
+		if s.AspectID != "" {
+			aspects = append(aspects, s.AspectID)
+		}
+	}
+	if len(aspects) == 0 || slices.Contains(aspects, r.AspectID) {
+		return nil
+	}
+	slices.Sort(aspects)
+	return fault.List{at.Fault(fmt.Sprintf("%q is no aspect of this instance; expected one of %s", r.AspectID, strings.Join(slices.Compact(aspects), ", ")))}
+}

@@ -1,0 +1,99 @@
+package lcm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// evaluate looks whether the operation at work is done, in the transaction in which
+// everything it depends on was written: nothing can be withheld or changed between
+// the look and the verdict. e is what a reconciliation on the operation's behalf
+// has just done, nil for none.
+func (u *unit) evaluate(e *effect) error {
+	if u.inst.Processing == 0 {
+		return nil
+	}
+	op, err := u.operation(u.inst.Processing)
+	if err != nil {
+		return err
+	}
+	old := op
+	ids := targetIDs(op.Targets)
+	if e != nil {
+		for _, id := range e.changed {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if op.Targets, op.Withheld, err = u.look(ids); err != nil {
+		return err
+	}
+	switch unready := waiting(op.Targets); {
+	case unready == "":
+		return u.finishOperation(&op, api.Completed)
+	case !u.now.Before(op.Deadline):
+		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
+			"after %s these nodes were not ready: %s. They go on converging; post the operation again to wait for them",
+			op.Deadline.Sub(op.StartedAt), unready))
+		return u.finishOperation(&op, api.Failed)
+	}
+	if same(old, op) {
+		return nil
+	}
+	return u.saveOperation(op)
+}
+
+// look is the targets as they stand and what is withheld from them. A node that
+// the topology in force no longer has is no target any more.
+func (u *unit) look(ids []string) ([]api.OperationTarget, []api.Withheld, error) {
+	targets, withheld := []api.OperationTarget{}, []api.Withheld{}
+	for _, id := range ids {
+		n, found, err := u.tx.Nodes().Get(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !found || !n.Expected || n.InstanceID != u.inst.ID {
+			continue
+		}
+		targets = append(targets, waitsFor(n, u.Store.Epoch()))
+		withheld = append(withheld, n.Withheld...)
+	}
+	return targets, withheld, nil
+}
+
+// finishOperation records the end of an operation.
+func (u *unit) finishOperation(op *store.Operation, state api.OperationState) error {
+	op.State = state
+	now := u.now
+	op.FinishedAt = &now
+	if u.inst.Processing == op.Sequence {
+		u.inst.Processing = 0
+	}
+	if state == api.Completed && op.Phase == api.PhaseEnd {
+		switch op.Operation.Operation {
+		case api.Instantiate:
+			u.inst.State, u.inst.UpdatedAt = api.Instantiated, u.now
+		case api.Terminate:
+			u.inst.State, u.inst.UpdatedAt = api.NotInstantiated, u.now
+		}
+	}
+	u.report("operation ended", *op)
+	return u.saveOperation(*op)
+}
+
+// interrupt ends the wait for the END of a START: the desired state goes back to
+// what it was, unless somebody has changed it since.
+func (u *unit) interrupt(start store.Operation, why string) error {
+	u.inst.Awaiting = 0
+	kept := "a newer version of the desired state is in force and stays"
+	if u.inst.DesiredVersion == start.MadeVersion {
+		u.inst.DesiredVersion, u.inst.UpdatedAt = start.PreviousVersion, u.now
+		kept = "the desired state went back to what it was"
+	}
+	start.Error = api.NewProblem(api.ProblemInterrupted, fmt.Sprintf("%s; %s", why, kept))
+	return u.finishOperation(&start, api.Failed)
+}

@@ -1,0 +1,172 @@
+package lcm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// verdict is what is known of the content of one package file. It holds for this
+// content and these parameters only.
+type verdict struct {
+	sha256           string
+	faults, warnings fault.List
+}
+
+// FileStored looks at a package file that has just been recorded: its content is
+// checked for every use that the parameters make of it. A file of an instance that
+// does not exist yet is checked when the instance comes.
+func (s *Service) FileStored(ctx context.Context, instanceID, path string) error {
+	d, files, err := s.uses(instanceID)
+	if err != nil || d == nil || d.params == nil {
+		return err
+	}
+	verdicts, err := s.judge(d.params, slices.DeleteFunc(files, func(f store.File) bool { return f.Path != path }))
+	if err != nil {
+		return err
+	}
+	return s.update(ctx, instanceID, func(u *unit) error { return u.record(verdicts) })
+}
+
+// uses is the desired state in force and the files of an instance, nil where there
+// is no instance.
+func (s *Service) uses(instanceID string) (d *desired, files []store.File, err error) {
+	err = s.Store.View(func(tx *store.Tx) error {
+		inst, found, err := tx.Instances().Get(instanceID)
+		if err == nil && found {
+			d, err = s.newUnit(tx, inst).desired()
+		}
+		if err != nil {
+			return err
+		}
+		files, err = tx.Files().Prefix(store.InstancePrefix(instanceID))
+		return err
+	})
+	return d, files, err
+}
+
+// judge reads the files. It runs outside of any transaction: an image may be large.
+func (s *Service) judge(p *params.Params, files []store.File) (map[string]verdict, error) {
+	verdicts := make(map[string]verdict)
+	for _, f := range files {
+		v := verdict{sha256: f.SHA256}
+		for _, use := range params.Files(p, atParams) {
+			if use.Path != f.Path {
+				continue
+			}
+			report, err := s.checkUse(use, f.SHA256, p)
+			if err != nil {
+				return nil, err
+			}
+			v.faults, v.warnings = append(v.faults, report.Faults...), append(v.warnings, report.Warnings...)
+		}
+		verdicts[f.Path] = v
+	}
+	return verdicts, nil
+}
+
+func (s *Service) checkUse(use params.FileUse, sha256 string, p *params.Params) (params.Report, error) {
+	content, err := s.Files.Open(sha256)
+	if err != nil {
+		return params.Report{}, fmt.Errorf("checking the package file %s: %w", use.Path, err)
+	}
+	defer content.Close()
+	return params.CheckFile(use, content, p, s.Now())
+}
+
+// record keeps the verdicts with the files whose content is still the one judged.
+func (u *unit) record(verdicts map[string]verdict) error {
+	for path, v := range verdicts {
+		key := store.FileKey(u.inst.ID, path)
+		f, found, err := u.tx.Files().Get(key)
+		if err != nil {
+			return err
+		}
+		if !found || f.SHA256 != v.sha256 || (same(f.Faults, v.faults) && same(f.Warnings, v.warnings)) {
+			continue
+		}
+		f.Faults, f.Warnings = v.faults, v.warnings
+		u.changed()
+		if err := u.tx.Files().Put(key, f); err != nil {
+			return err
+		}
+	}
+	// A file that has arrived is news even where nothing is wrong with it.
+	u.wake = append(u.wake, u.inst.ID)
+	return nil
+}
+
+func (u *unit) files() (map[string]store.File, error) {
+	list, err := u.tx.Files().Prefix(store.InstancePrefix(u.inst.ID))
+	files := make(map[string]store.File, len(list))
+	for _, f := range list {
+		files[f.Path] = f
+	}
+	return files, err
+}
+
+// missingFiles are the paths that the parameters name and that have not been
+// uploaded, each once, in the parameters' order.
+func missingFiles(p *params.Params, files map[string]store.File) []string {
+	list := []string{}
+	for _, use := range params.Files(p, atParams) {
+		if _, ok := files[use.Path]; !ok && !slices.Contains(list, use.Path) {
+			list = append(list, use.Path)
+		}
+	}
+	return list
+}
+
+// requireFiles refuses an operation until every file is there and valid.
+func (u *unit) requireFiles(d *desired) error {
+	files, err := u.files()
+	if err != nil {
+		return err
+	}
+	var faults fault.List
+	var manifests []params.Manifest
+	for _, use := range params.Files(d.params, atParams) {
+		f, ok := files[use.Path]
+		if !ok {
+			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
+				"%s has not been uploaded: PUT /v1/vnf_instances/%s/files/%s", use.Path, u.inst.ID, use.Path)})
+			continue
+		}
+		faults = append(faults, atUse(f.Faults, use)...)
+		if use.Use == params.UseManifest && len(f.Faults) == 0 {
+			content, err := u.content(f.SHA256)
+			if err != nil {
+				return err
+			}
+			manifests = append(manifests, params.Manifest{Use: use, Content: content})
+		}
+	}
+	faults = append(faults, params.CheckManifests(manifests).Faults...)
+	if len(faults) == 0 {
+		return nil
+	}
+	p := api.NewProblem(api.ProblemFilesMissing, "upload the package files that are named, then post the operation again")
+	p.InvalidParams = faults
+	return p
+}
+
+// atUse is the faults of a file that belong to one of its uses.
+func atUse(faults fault.List, use params.FileUse) fault.List {
+	return slices.DeleteFunc(slices.Clone(faults), func(f fault.Fault) bool { return f.Pointer != use.Pointer })
+}
+
+// content reads a manifest, which CheckFile has found to be small.
+func (s *Service) content(sha256 string) ([]byte, error) {
+	f, err := s.Files.Open(sha256)
+	if err != nil {
+		return nil, fmt.Errorf("reading a manifest: %w", err)
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}

@@ -1,0 +1,108 @@
+package lcm
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// presence is what is known of nodes in memory only: when they were heard of last
+// and what they are doing. A restart forgets it; silence then counts from the start.
+type presence struct {
+	mu      sync.Mutex
+	started time.Time
+	nodes   map[string]heard
+}
+
+// heard is the last sign of life of a node.
+type heard struct {
+	at       time.Time
+	activity *api.Activity
+	// lost was told to those who watch the list.
+	lost bool
+}
+
+// start is the moment from which silence counts.
+func (p *presence) start(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(now)
+}
+
+func (p *presence) begin(now time.Time) {
+	if p.started.IsZero() {
+		p.started = now
+		p.nodes = make(map[string]heard)
+	}
+}
+
+// seen notes a sign of life and says whether the node had been lost.
+func (p *presence) seen(id string, now time.Time) (back bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(now)
+	h := p.nodes[id]
+	back = h.lost
+	h.at, h.lost = now, false
+	p.nodes[id] = h
+	return back
+}
+
+// doing notes what the node is at and says whether that is news.
+func (p *presence) doing(id string, activity *api.Activity, now time.Time) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(now)
+	h := p.nodes[id]
+	news = !same(h.activity, activity)
+	h.activity = activity
+	p.nodes[id] = h
+	return news
+}
+
+// last is the last sign of life, zero for none since the start, and the activity.
+func (p *presence) last(id string) (time.Time, *api.Activity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.nodes[id]
+	return h.at, h.activity
+}
+
+// silent says whether nothing was heard of the node, which enrolled at the given
+// time, for so long.
+func (p *presence) silent(id string, enrolled, now time.Time, patience time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(now)
+	since := p.started
+	if enrolled.After(since) {
+		since = enrolled
+	}
+	if h, ok := p.nodes[id]; ok && h.at.After(since) {
+		since = h.at
+	}
+	return now.Sub(since) > patience
+}
+
+// newlyLost says whether a node fell silent since the last call.
+func (p *presence) newlyLost(now time.Time, patience time.Duration) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(now)
+	for id, h := range p.nodes {
+		if !h.lost && now.Sub(h.at) > patience {
+			h.lost, h.activity = true, nil
+			p.nodes[id] = h
+			news = true
+		}
+	}
+	return news
+}
+
+// forget drops a node that has no record any more.
+func (p *presence) forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.nodes, id)
+}

@@ -1,0 +1,187 @@
+package lcm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// PutInstance makes an instance, or gives it other parameters. What the request
+// leaves out (topology, stackId, vimConnectionInfo) stays as it is. Faults are all
+// reported at once and nothing is kept; the same content again changes nothing.
+func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec) (api.Instance, bool, error) {
+	p, report := params.Parse(spec.AdditionalParams, atParams)
+	faults := append(report.Faults, topology.Validate(spec.Topology, atTopology)...)
+	faults = append(faults, checkVIM(spec.VimConnectionInfo)...)
+	if err := invalid(faults); err != nil {
+		return api.Instance{}, false, err
+	}
+	found, err := s.resolve(ctx, topology.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo})
+	if err != nil {
+		return api.Instance{}, false, err
+	}
+	verdicts, err := s.judgeBefore(id, p)
+	if err != nil {
+		return api.Instance{}, false, err
+	}
+	put := &putting{spec: spec, params: p, topology: found, verdicts: verdicts}
+	if err := s.transact(ctx, func(tx *store.Tx) (*unit, error) { return put.begin(s, tx, id) }, put.run); err != nil {
+		return api.Instance{}, false, err
+	}
+	instance, err := s.GetInstance(ctx, id)
+	return instance, put.created, err
+}
+
+// resolve asks the source; nil for a topology that is not known.
+func (s *Service) resolve(ctx context.Context, r topology.Request) (*api.Topology, error) {
+	t, err := s.Source.Resolve(ctx, r)
+	if errors.Is(err, topology.ErrNotGiven) {
+		return nil, nil
+	}
+	return t, err
+}
+
+// judgeBefore checks the files that are there already for the new parameters.
+func (s *Service) judgeBefore(id string, p *params.Params) (map[string]verdict, error) {
+	var files []store.File
+	err := s.Store.View(func(tx *store.Tx) (err error) {
+		files, err = tx.Files().Prefix(store.InstancePrefix(id))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.judge(p, files)
+}
+
+// putting is a PUT at work.
+type putting struct {
+	spec     api.InstanceSpec
+	params   *params.Params
+	topology *api.Topology
+	verdicts map[string]verdict
+	created  bool
+}
+
+func (p *putting) begin(s *Service, tx *store.Tx, id string) (*unit, error) {
+	inst, found, err := tx.Instances().Get(id)
+	if err != nil {
+		return nil, err
+	}
+	u := s.newUnit(tx, inst)
+	if found {
+		return u, nil
+	}
+	p.created = true
+	u.inst = store.Instance{ID: id, Kind: kindOf(p.params), State: api.NotInstantiated, CreatedAt: u.now, UpdatedAt: u.now}
+	u.changed()
+	return u, s.Enrolment.NewJoinToken(tx, &u.inst)
+}
+
+func (p *putting) run(u *unit) error {
+	if kind := kindOf(p.params); kind != u.inst.Kind {
+		return conflict("VNF instance %s is a %s and the parameters describe a %s; use another id for it", u.inst.ID, u.inst.Kind, kind)
+	}
+	next, err := p.next(u)
+	if err != nil {
+		return err
+	}
+	if err := p.check(u, next); err != nil {
+		return err
+	}
+	made, err := u.force(next, "")
+	if err != nil {
+		return err
+	}
+	if err := u.record(p.verdicts); err != nil || made == 0 {
+		return err
+	}
+	return u.settle()
+}
+
+// next is the desired state after the request.
+func (p *putting) next(u *unit) (store.Desired, error) {
+	var next store.Desired
+	if u.inst.DesiredVersion != 0 {
+		var err error
+		if next, _, err = u.tx.Desired().Get(store.DesiredKey(u.inst.ID, u.inst.DesiredVersion)); err != nil {
+			return next, err
+		}
+	}
+	if p.topology != nil {
+		next.Topology = p.topology
+	}
+	if p.spec.StackID != "" {
+		next.StackID = p.spec.StackID
+	}
+	var err error
+	if next.AdditionalParams, err = u.reseal(next.AdditionalParams, p.spec.AdditionalParams); err != nil {
+		return next, err
+	}
+	next.VIMConnectionInfo, err = u.reseal(next.VIMConnectionInfo, p.spec.VimConnectionInfo)
+	return next, err
+}
+
+// check holds the parameters against the topology, whichever of them is new.
+func (p *putting) check(u *unit, next store.Desired) error {
+	out, err := u.plan(&desired{Desired: next, params: p.params})
+	if err != nil {
+		return err
+	}
+	faults := out.Faults
+	if p.topology == nil {
+		for i := range faults { // the request has no such place: its parameters are what is new
+			faults[i].Pointer = string(atParams)
+		}
+	}
+	foreign, err := u.foreignServers(next.Topology)
+	if err != nil {
+		return err
+	}
+	return invalid(append(faults, foreign...))
+}
+
+// foreignServers are the servers that another instance's topology has.
+func (u *unit) foreignServers(t *api.Topology) (fault.List, error) {
+	var faults fault.List
+	if t == nil {
+		return nil, nil
+	}
+	for i, server := range t.Servers {
+		n, found, err := u.tx.Nodes().Get(server.ID)
+		if err != nil {
+			return nil, err
+		}
+		if found && n.InstanceID != u.inst.ID && n.Expected {
+			faults = append(faults, atTopology.Key("servers").Index(i).Key("id").Fault(fmt.Sprintf(
+				"server %s belongs to VNF instance %s; a server is in one instance", server.ID, n.InstanceID)))
+		}
+	}
+	return faults, nil
+}
+
+func kindOf(p *params.Params) api.VNFKind {
+	if p.Registry != nil {
+		return api.PrivateRegistry
+	}
+	return api.KubernetesCluster
+}
+
+// checkVIM wants the list that SOL 003 has; what is in it is the source's business.
+func checkVIM(text json.RawMessage) fault.List {
+	if len(text) == 0 {
+		return nil
+	}
+	var list []map[string]json.RawMessage
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fault.List{fault.Root.Key("vimConnectionInfo").Fault("is not a list of objects; expected VimConnectionInfo[] of SOL003")}
+	}
+	return nil
+}

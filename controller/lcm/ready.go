@@ -1,0 +1,66 @@
+package lcm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// reported is the node's status where it counts: from the machine that holds the
+// identity now, about the present document, in this epoch. Else nil.
+func reported(n store.Node, epoch int64) *api.NodeStatus {
+	s := n.Status
+	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) ||
+		s.Epoch != epoch || s.ObservedDigest != n.Digest {
+		return nil
+	}
+	return s
+}
+
+// ready says whether the node has proven that it is what its present document asks
+// for.
+func ready(n store.Node, epoch int64) bool {
+	s := reported(n, epoch)
+	if s == nil || s.AppliedDigest != n.Digest {
+		return false
+	}
+	c := s.Condition(api.ConditionReady)
+	return c != nil && c.Status == api.ConditionTrue
+}
+
+// waitsFor is the target as it stands: ready, or what is missing.
+func waitsFor(n store.Node, epoch int64) api.OperationTarget {
+	t := api.OperationTarget{NodeID: n.ID, Name: n.Name}
+	t.Reason, t.Message = missing(n, epoch)
+	t.Ready = t.Reason == ""
+	return t
+}
+
+func missing(n store.Node, epoch int64) (api.Reason, string) {
+	switch {
+	case len(n.Withheld) > 0:
+		var all []string
+		for _, w := range n.Withheld {
+			all = append(all, w.Message)
+		}
+		return n.Withheld[0].Reason, strings.Join(all, "; ")
+	case n.Identity == nil:
+		return api.ReasonNotEnrolled, "its agent has not enrolled"
+	case !n.Identity.Live():
+		return api.ReasonNotEnrolled, fmt.Sprintf("its identity was revoked (%s) and it has not enrolled again", n.Identity.RevokedWhy)
+	case ready(n, epoch):
+		return "", ""
+	}
+	s := reported(n, epoch)
+	if s == nil {
+		return api.ReasonNotReported, fmt.Sprintf("it has not reported for generation %d of its configuration", n.Generation)
+	}
+	for _, c := range s.Conditions {
+		if c.Type != api.ConditionReady && c.Status != api.ConditionTrue {
+			return c.Reason, strings.TrimSuffix(c.Type+": "+c.Message, ": ")
+		}
+	}
+	return api.ReasonConverging, "its agent is at work"
+}

@@ -1,0 +1,120 @@
+package lcm
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// targets are the nodes that have to be Ready for an END to complete: the servers
+// that are new since the END before it, those that it is about, those whose
+// document it changed, and those that its failed attempt before has left.
+func (p *posting) targets(e *effect) []string {
+	left := p.leftByFailure()
+	var ids []string
+	for _, n := range e.plan.Nodes {
+		if p.isNew(n.ID) || p.isAbout(n) || slices.Contains(e.changed, n.ID) || slices.Contains(left, n.ID) {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
+
+func (p *posting) isNew(id string) bool {
+	return p.baseTopology == nil || !slices.ContainsFunc(p.baseTopology.Servers, func(s api.Server) bool { return s.ID == id })
+}
+
+func (p *posting) isAbout(n plan.Node) bool {
+	switch p.r.Operation {
+	case api.Instantiate:
+		return true
+	case api.Heal:
+		return len(p.r.VnfcInstanceIds) == 0 || slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool { return p.names(id, n.ID) })
+	}
+	return false
+}
+
+func (p *posting) names(vnfc, serverID string) bool {
+	return slices.ContainsFunc(p.next.Topology.Servers, func(s api.Server) bool {
+		return s.ID == serverID && (s.VnfcInstanceID == vnfc || s.ID == vnfc)
+	})
+}
+
+// leftByFailure are the targets of the attempt that failed, where this is a retry.
+func (p *posting) leftByFailure() []string {
+	for _, o := range p.history {
+		if o.Phase != api.PhaseEnd || stackFailed(o) {
+			continue
+		}
+		if o.State == api.Failed && sameKind(o.Request, p.r) {
+			return targetIDs(o.Targets)
+		}
+		return nil
+	}
+	return nil
+}
+
+func targetIDs(targets []api.OperationTarget) []string {
+	var ids []string
+	for _, t := range targets {
+		ids = append(ids, t.NodeID)
+	}
+	return ids
+}
+
+// warnings are what the plan warns of, and what a START of this version does not do.
+func (p *posting) warnings(e *effect) fault.List {
+	list := slices.Clone(e.plan.Warnings)
+	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || !p.concernsStorage() {
+		return list
+	}
+	return append(list, fault.Root.Key("operation").Fault(
+		"PersistentVolumes are not looked at yet: whether claims use the storage server's volumes was not checked, and none was deleted; see to it by hand"))
+}
+
+// concernsStorage says whether the storage server is among those to heal.
+func (p *posting) concernsStorage() bool {
+	if p.before.params.Cluster == nil || p.before.params.Cluster.StorageServer == nil {
+		return false
+	}
+	k := p.known()
+	return len(p.r.VnfcInstanceIds) == 0 || slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool {
+		return slices.ContainsFunc(k.named(id), func(s api.Server) bool { return k.roles[s.ID] == api.RoleStorage })
+	})
+}
+
+// missingRoles warns of required roles without a server. It becomes a failure,
+// TopologyIncomplete, once every role has something to do.
+func (p *posting) missingRoles(e *effect) fault.List {
+	if p.r.Partial || p.r.Operation == api.Terminate {
+		return nil
+	}
+	var list fault.List
+	for _, role := range e.plan.Missing {
+		list = append(list, atTopology.Key("servers").Fault(fmt.Sprintf(
+			"no server is the %s; it would have %s", role, topology.Sign(p.before.params, role))))
+	}
+	return list
+}
+
+// bystanders warns of nodes that are not well and that the operation does not wait for.
+func (p *posting) bystanders(e *effect, targets []string) (fault.List, error) {
+	var list fault.List
+	for _, n := range e.plan.Nodes {
+		if slices.Contains(targets, n.ID) {
+			continue
+		}
+		record, _, err := p.tx.Nodes().Get(n.ID)
+		if err != nil {
+			return nil, err
+		}
+		if t := waitsFor(record, p.Store.Epoch()); !t.Ready {
+			list = append(list, fault.Root.Fault(fmt.Sprintf("%s (%s) is not ready and no part of this operation: %s, %s", t.Name, t.NodeID, t.Reason, t.Message)))
+		}
+	}
+	return list, nil
+}
