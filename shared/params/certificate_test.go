@@ -47,6 +47,7 @@ func TestCertificates(t *testing.T) {
 	for name, test := range map[string]struct{ content, fault, warning string }{
 		"one":                     {content: good},
 		"two, with text between":  {content: "# ours\n" + good + "\ntheirs:\n" + pemCertificate(t, "b", "b", true, -year, year) + "\n"},
+		"of an intermediate CA":   {content: pemCertificate(t, "sub", "ca", true, -year, year)},
 		"of a server, itself":     {content: pemCertificate(t, "registry", "registry", false, -year, year)},
 		"of a server":             {content: pemCertificate(t, "registry", "ca", false, -year, year), warning: `"CN=registry", which is not that of a CA`},
 		"expired":                 {content: pemCertificate(t, "old", "old", true, -2*year, -year), warning: `"CN=old", which expired on 2025-05-01T12:00:00Z`},

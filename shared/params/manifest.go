@@ -171,7 +171,7 @@ func CheckManifests(manifests []Manifest) Report {
 			continue
 		}
 		for _, pv := range volumes {
-			if first, again := names.seen(pv.Name, i); again && first != i {
+			if first, again := names.seen(pv.Name, i); again {
 				r.fault(fault.At(m.Use.Pointer), "%s registers PersistentVolume %q, as %s does already; give each a name of its own",
 					m.Use.Path, pv.Name, manifests[first].Use.Path)
 			}

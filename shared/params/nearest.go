@@ -17,9 +17,9 @@ func nearest(name string, known []string) string {
 }
 
 // plain takes away what people vary: case, hyphens and underscores.
-func plain(name string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
-}
+func plain(name string) string { return strings.ToLower(separators.Replace(name)) }
+
+var separators = strings.NewReplacer("_", "", "-", "")
 
 // distance is the least number of characters to insert, delete or replace to
 // make b of a (Levenshtein).

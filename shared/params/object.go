@@ -149,6 +149,10 @@ func (o *object) close() {
 		}
 		warned[m.Name] = true
 		message := "is not known to nodehitch and is kept as it is"
+		if o.r.warnings.full() {
+			o.r.warn(o.at, "%s", message) // only counted
+			continue
+		}
 		if near := nearest(m.Name, o.known); near != "" {
 			message += "; did you mean " + grammar.Show(near) + "?"
 		}

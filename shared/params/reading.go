@@ -40,8 +40,10 @@ type findings struct {
 	omitted int
 }
 
+func (f *findings) full() bool { return len(f.list) >= maxListed }
+
 func (f *findings) add(at fault.At, format string, args ...any) {
-	if len(f.list) >= maxListed {
+	if f.full() {
 		f.omitted++
 		return
 	}

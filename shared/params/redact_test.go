@@ -16,8 +16,8 @@ func TestRedactTakesSecretsAndNothingElse(t *testing.T) {
 			want: "{ \"b\":1,\n\t\"password\" : \"[redacted]\", \"a\": [ {\"ssh_password\":\"[redacted]\"} ]\n}\n",
 		},
 		"unknown attributes by their names": {
-			body: `{"joinToken":"hunter2","API-Key":"hunter2","clientSecret":"hunter2","bearer_token":"hunter2","userPasswd":"hunter2","client-key-data":"hunter2","tokens":["hunter2","hunter2"]}`,
-			want: `{"joinToken":"[redacted]","API-Key":"[redacted]","clientSecret":"[redacted]","bearer_token":"[redacted]","userPasswd":"[redacted]","client-key-data":"[redacted]","tokens":"[redacted]"}`,
+			body: `{"joinToken":"hunter2","API-Key":"hunter2","clientSecret":"hunter2","bearer_token":"hunter2","userPasswd":"hunter2","Pass":"hunter2","bypass":"way","client-key-data":"hunter2","tokens":["hunter2","hunter2"]}`,
+			want: `{"joinToken":"[redacted]","API-Key":"[redacted]","clientSecret":"[redacted]","bearer_token":"[redacted]","userPasswd":"[redacted]","Pass":"[redacted]","bypass":"way","client-key-data":"[redacted]","tokens":"[redacted]"}`,
 		},
 		"a VIM's access": {
 			body: `{"vimConnectionInfo":[{"id":"i","accessInfo":{"username":"nfv","password":"hunter2","authUrl":"http://keystone/v3"}}]}`,

@@ -44,6 +44,7 @@ type config struct {
 	Extra   json.RawMessage   `json:"extra"`
 	Any     any               `json:"any"`
 	Key     []byte            `json:"key"`
+	Hidden  string            `json:"-"`
 	private string
 }
 
@@ -98,8 +99,9 @@ func TestEveryFaultAtOnceWithItsPlace(t *testing.T) {
 		},
 		"unknown and of a wrong type": {
 			text: "Listen: x\nport: 70000\ncadence: soon\nnetwork: ten\ndisks:\n- id: 7\n  sise: 1\n- 3\n" +
-				"labels: {a.b: {c: 1}}\ngroups: {a.b: {idd: x}}\nverbose: 'no'\nprivate: x\nname: [x]\nkey: '*'\n",
+				"labels: {a.b: {c: 1}}\ngroups: {a.b: {idd: x}}\nverbose: 'no'\nprivate: x\nHidden: x\nname: [x]\nkey: '*'\n",
 			want: []string{
+				"/Hidden not known here",
 				"/Listen did you mean listen?",
 				"/cadence not a duration such as 30s",
 				"/disks/0/id found a number, expected a string; in YAML, put it in quotes",
@@ -151,6 +153,15 @@ func TestEveryFaultAtOnceWithItsPlace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOnlyYAMLIsToldToUseQuotes(t *testing.T) {
+	for text, want := range map[string]bool{"listen: 1\n": true, `{"listen":1}`: false, "listen: [1]\n": false} {
+		err := strict.Unmarshal([]byte(text), &config{})
+		if err == nil || strings.Contains(err.Error(), "quotes") != want {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }
 
