@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 
@@ -23,8 +24,20 @@ func (s *Handler) authenticate(op operation) echo.MiddlewareFunc {
 			if err := check(c, op); err != nil {
 				return err
 			}
+			callOf(c.Request().Context()).admitted = true
 			return next(c)
 		}
+	}
+}
+
+// admittedOnly is the last thing before every handler: a route that was registered
+// without its authentication is closed, not open.
+func admittedOnly(next StrictHandlerFunc, operation string) StrictHandlerFunc {
+	return func(c echo.Context, request any) (any, error) {
+		if !callOf(c.Request().Context()).admitted {
+			return nil, errors.New("the route of " + operation + " was registered without authentication")
+		}
+		return next(c, request)
 	}
 }
 

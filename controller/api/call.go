@@ -12,6 +12,7 @@ import (
 type call struct {
 	id        string // in the log and in the answer
 	operation string // operationId, "" while there is no route
+	admitted  bool   // authenticate has let it through
 	who       string // for the log and for records; never a secret
 	request   *http.Request
 	joinToken string

@@ -85,7 +85,7 @@ func (s *Handler) routes() error {
 	for id, op := range operations {
 		middlewares[id] = []echo.MiddlewareFunc{named(id), s.limits(id), s.authenticate(op), checkParameters(op), checkBody(op)}
 	}
-	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, nil), RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{admittedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	return nil
 }
 

@@ -15,9 +15,9 @@ const operationRetrySeconds = 2
 
 // ListInstances lists all instances; it can be waited on.
 func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObject) (ListInstancesResponseObject, error) {
-	list, err := watch(ctx, s, notify.Instances, r.Params.Wait, r.Params.IfNoneMatch, func() (InstanceList, error) {
+	list, err := watch(ctx, s, notify.Instances, r.Params.Wait, r.Params.IfNoneMatch, func() (InstanceList, any, error) {
 		items, err := s.Instances.ListInstances(ctx)
-		return InstanceList{Items: orEmpty(items)}, err
+		return InstanceList{Items: orEmpty(items)}, items, err
 	})
 	if err != nil {
 		return nil, err
@@ -100,9 +100,9 @@ func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOper
 
 // ListOperations lists all operations, newest first; it can be waited on.
 func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObject) (ListOperationsResponseObject, error) {
-	list, err := watch(ctx, s, notify.Operations, r.Params.Wait, r.Params.IfNoneMatch, func() (OperationList, error) {
+	list, err := watch(ctx, s, notify.Operations, r.Params.Wait, r.Params.IfNoneMatch, func() (OperationList, any, error) {
 		items, err := s.Operations.ListOperations(ctx, "")
-		return OperationList{Items: orEmpty(items)}, err
+		return OperationList{Items: orEmpty(items)}, items, err
 	})
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
 	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
@@ -13,9 +14,9 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 	if r.Params.VnfInstanceID != nil {
 		instance = canonical(*r.Params.VnfInstanceID)
 	}
-	list, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (NodeList, error) {
+	list, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (NodeList, any, error) {
 		items, err := s.Nodes.ListNodes(ctx, instance)
-		return NodeList{Items: orEmpty(items)}, err
+		return NodeList{Items: orEmpty(items)}, unseen(items), err
 	})
 	if err != nil {
 		return nil, err
@@ -24,6 +25,16 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 		return ListNodes304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
 	}
 	return ListNodes200JSONResponse{Body: list.value, Headers: ListNodes200ResponseHeaders{ETag: &list.etag}}, nil
+}
+
+// unseen is the nodes without the time of their last call, which changes all the
+// time and makes no other list.
+func unseen(nodes []Node) []Node {
+	nodes = slices.Clone(nodes)
+	for i := range nodes {
+		nodes[i].LastSeen = nil
+	}
+	return nodes
 }
 
 // GetNode shows one node.

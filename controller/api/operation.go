@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -56,7 +57,7 @@ func operationsOf(document *openapi3.T) (map[string]operation, error) {
 }
 
 func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (operation, error) {
-	o := operation{id: op.OperationID, scope: ScopeOperator}
+	o := operation{id: lowerFirst(op.OperationID), scope: ScopeOperator}
 	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
 		o.scope = ScopeViewer
 	}
@@ -102,3 +103,7 @@ func schemeOf(document *openapi3.T, op *openapi3.Operation) (string, error) {
 	}
 	return "", nil
 }
+
+// lowerFirst undoes what the generator does to the operationIds of the document
+// that it embeds, and not to those that it registers routes by.
+func lowerFirst(id string) string { return strings.ToLower(id[:1]) + id[1:] }

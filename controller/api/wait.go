@@ -32,9 +32,10 @@ type watched[T any] struct {
 	unchanged bool
 }
 
-// watch reads a list. With wait and an ETag it does so until the list has another
-// ETag than the caller knows, at most for so long.
-func watch[T any](ctx context.Context, s *Handler, key string, wait, known *string, read func() (T, error)) (watched[T], error) {
+// watch reads a list, and what of it decides whether it is another list. With wait
+// and an ETag it does so until the list has another ETag than the caller knows, at
+// most for so long.
+func watch[T any](ctx context.Context, s *Handler, key string, wait, known *string, read func() (list T, content any, err error)) (watched[T], error) {
 	var out watched[T]
 	longest, err := waitOf(wait)
 	if err != nil {
@@ -44,11 +45,12 @@ func watch[T any](ctx context.Context, s *Handler, key string, wait, known *stri
 		longest = 0
 	}
 	err = s.hold(ctx, key, longest, func() (bool, error) {
+		var content any
 		var err error
-		if out.value, err = read(); err != nil {
+		if out.value, content, err = read(); err != nil {
 			return false, err
 		}
-		if out.etag, err = etagOf(out.value); err != nil {
+		if out.etag, err = etagOf(content); err != nil {
 			return false, err
 		}
 		out.unchanged = known != nil && matches(*known, out.etag)

@@ -1,0 +1,110 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/controller/api"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// policy is what every operation asks for. It is written out here so that a change
+// of the document is a change of this list, too.
+var policy = map[string]string{
+	"getHealthz": "open", "getReadyz": "open", "getAgent": "open",
+
+	"listInstances": "viewer", "getInstance": "viewer", "listInstanceOperations": "viewer", "getOperation": "viewer",
+	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
+	"listTokens": "viewer", "getTrust": "viewer",
+
+	"putInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "getJoinToken": "operator",
+	"postOperation": "operator", "revokeNode": "operator", "reenrolNode": "operator", "adoptVolume": "operator",
+	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
+
+	"enroll": "joinToken",
+
+	"renewCertificate": "certificate", "getNodeConfig": "certificate", "putNodeStatus": "certificate", "postFormat": "certificate", "getNodeFile": "certificate",
+}
+
+// paths fills the parameters of the document's paths.
+var paths = strings.NewReplacer("{instanceId}", instanceID, "{operationId}", "none", "{nodeId}", serverID, "{volumeId}", volumeID,
+	"{tokenId}", "none", "{sha256}", strings.Repeat("0", 64), "{arch}", "amd64", "{path}", "Files/x.yaml")
+
+func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {
+	w := newWorld(t)
+	document, err := api.GetSpec()
+	w.must(err)
+	node, _ := w.enrol()
+	seen := 0
+	for path, item := range document.Paths.Map() {
+		for method, op := range item.Operations() {
+			seen++
+			// The generator writes the ids of the document that it embeds so.
+			id := strings.ToLower(op.OperationID[:1]) + op.OperationID[1:]
+			want, known := policy[id]
+			if !known {
+				t.Errorf("%s has no policy", id)
+				continue
+			}
+			t.Run(id, func(t *testing.T) {
+				path := paths.Replace(path)
+				refused := func(name string, client *http.Client, status int, headers ...string) {
+					t.Helper()
+					a := w.call(client, method, path, "", headers...)
+					if a.status != status || a.problem.Status != status || a.problem.Type == "" {
+						t.Errorf("%s: got %d %s, want %d", name, a.status, a.body, status)
+					}
+				}
+				passes := func(name string, client *http.Client, headers ...string) {
+					t.Helper()
+					a := w.call(client, method, path, "", headers...)
+					if a.status == http.StatusUnauthorized || a.problem.Type == wire.ProblemForbidden {
+						t.Errorf("%s: got %d %s", name, a.status, a.body)
+					}
+				}
+				operator, viewer := "Authorization: Bearer "+w.operator, "Authorization: bearer "+w.viewer
+				if id == "revokeNode" || id == "reenrolNode" || id == "deleteInstance" {
+					path = strings.NewReplacer(serverID, strings.Replace(serverID, "3", "4", 1), instanceID, strings.Replace(instanceID, "b", "c", 1)).Replace(path)
+				}
+				switch want {
+				case "open":
+					passes("anybody", w.client)
+					return
+				case "viewer":
+					passes("a viewer", w.client, viewer)
+					passes("an operator", w.client, operator)
+					passes("root on the unix socket", w.local())
+				case "operator":
+					refused("a viewer", w.client, http.StatusForbidden, viewer)
+					passes("an operator", w.client, operator)
+				case "joinToken":
+					refused("an operator", w.client, http.StatusUnsupportedMediaType, operator) // only the service can tell
+				case "certificate":
+					refused("an operator", w.client, http.StatusUnauthorized, operator)
+					refused("root on the unix socket", w.local(), http.StatusUnauthorized)
+					passes("a node", node)
+				}
+				refused("nobody", w.client, http.StatusUnauthorized)
+				if want != "certificate" {
+					refused("a node", node, http.StatusUnauthorized)
+				}
+				if want == "viewer" || want == "operator" {
+					refused("a false token", w.client, http.StatusUnauthorized, "Authorization: Bearer a.b")
+					refused("another scheme", w.client, http.StatusUnauthorized, "Authorization: Basic "+w.operator)
+				}
+			})
+		}
+	}
+	if seen != len(policy) {
+		t.Errorf("the document has %d operations, the policy %d", seen, len(policy))
+	}
+}
+
+func TestRefusalsSayHowToAuthenticate(t *testing.T) {
+	w := newWorld(t)
+	a := w.call(w.client, "GET", "/v1/nodes", "")
+	if a.header.Get("WWW-Authenticate") == "" || a.problem.Type != wire.ProblemUnauthorized || a.problem.Instance != "/v1/nodes" {
+		t.Errorf("%v %+v", a.header, a.problem)
+	}
+}

@@ -1,0 +1,316 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/access"
+	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/lcm"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/permit"
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
+	serverID   = "3f0c1d52-0000-4000-8000-000000000001"
+	volumeID   = "4a0d7f3e-0000-4000-8000-000000000002"
+	password   = "s3cr3t-of-the-VM"
+	proxyLogin = "http://user1:proxy-Passw0rd@host1:port1"
+)
+
+// spec is a cluster with its storage server alone in the topology.
+const spec = `{
+  "stackId": "stack-1",
+  "vimConnectionInfo": [{"accessInfo": {"password": "vim-Passw0rd"}}],
+  "topology": {"stackId": "stack-1", "stackStatus": "CREATE_COMPLETE",
+    "servers": [{"id": "` + serverID + `", "name": "storage_server", "volumeIds": ["` + volumeID + `"],
+      "connectionPoints": [{"name": "storage_server_CP", "addresses": ["10.10.0.5"]}]}],
+    "volumes": [{"resourceId": "storage_server_volume", "id": "` + volumeID + `", "sizeBytes": 1073741824}]},
+  "additionalParams": {"k8s_cluster_installation_param": {
+    "script_path": "Scripts/install_k8s_cluster.sh",
+    "master_node": {"aspect_id": "master_instance", "ssh_cp_name": "masterNode_CP1", "nic_cp_name": "masterNode_CP1",
+      "username": "ubuntu", "password": "` + password + `", "cluster_cp_name": "masterNode_CP1"},
+    "worker_node": {"aspect_id": "worker_instance", "ssh_cp_name": "workerNode_CP2", "nic_cp_name": "workerNode_CP2"},
+    "proxy": {"http_proxy": "` + proxyLogin + `"},
+    "storage_server": {"ssh_cp_name": "storage_server_CP",
+      "cinder_volume_setup_params": [{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}],
+      "nfs_server_setup_params": [{"export_dir": "/volume/nfs/pv1", "export_to": "10.10.0.0/24"}]}}}}`
+
+// world is a controller on loopback, with the real services behind it.
+type world struct {
+	t         testing.TB
+	dir       string
+	url       string
+	socket    string
+	log       lockedBuffer
+	handler   *api.Handler
+	server    *http.Server
+	store     *store.Store
+	authority *pki.Authority
+	enrolment *enrolment.Service
+	lcm       *lcm.Service
+	hub       *notify.Hub
+	metrics   *telemetry.Metrics
+	// operator and viewer are API tokens.
+	operator, viewer string
+	client           *http.Client
+}
+
+// lockedBuffer is a log that can be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type option func(*api.Options)
+
+func pollSeconds(n int) option { return func(o *api.Options) { o.PollSeconds = n } }
+
+func newWorld(t testing.TB, options ...option) *world {
+	t.Helper()
+	w := &world{t: t, dir: t.TempDir(), hub: new(notify.Hub), metrics: telemetry.New("test")}
+	log := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	var err error
+	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Key: store.KeySource{File: filepath.Join(w.dir, "seal.key"), Create: true}})
+	w.must(err)
+	t.Cleanup(func() { w.store.Close() })
+	w.authority, err = pki.Load(pki.Options{Dir: filepath.Join(w.dir, "pki"), Names: []string{"127.0.0.1"}, Log: log})
+	w.must(err)
+	blobs, err := files.OpenBlobs(w.dir, 1<<20, time.Now)
+	w.must(err)
+	permits := &permit.Service{Store: w.store, Log: log}
+	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Log: log, Gone: permits.NodeGone, Observe: w.metrics.Enrolment}
+	w.lcm = &lcm.Service{Store: w.store, Files: blobs, Enrolment: w.enrolment, Permits: permits, Source: topology.Inline{},
+		Hub: w.hub, Now: time.Now, Log: log, Cadence: 30 * time.Second}
+	w.enrolment.Changed = w.lcm.NodeChanged
+	tokens := &access.Service{Store: w.store, Now: time.Now, Log: log}
+	o := api.Options{
+		Instances: w.lcm, Operations: w.lcm, Nodes: w.lcm, Volumes: permits, Enrolment: w.enrolment, Tokens: tokens,
+		Files:   &files.Service{Store: w.store, Blobs: blobs, Now: time.Now, Log: log},
+		Changes: w.hub, Metrics: w.metrics,
+		Trust:          wire.Trust{Urls: []string{"https://127.0.0.1"}, RootCertificate: w.authority.RootPEM(), Pin: w.authority.Pin()},
+		AgentDirectory: w.dir, PollSeconds: 30, ConvergeSeconds: 300,
+		Ready: func(context.Context) error { return w.store.View(func(*store.Tx) error { return nil }) },
+		Now:   time.Now, Log: log,
+	}
+	for _, option := range options {
+		option(&o)
+	}
+	w.handler, err = api.New(o)
+	w.must(err)
+	for scope, secret := range map[wire.Scope]*string{wire.ScopeOperator: &w.operator, wire.ScopeViewer: &w.viewer} {
+		token, err := tokens.Create(context.Background(), wire.TokenRequest{Name: string(scope), Scope: scope})
+		w.must(err)
+		*secret = token.Secret
+	}
+	w.listen()
+	w.client = w.clientWith(nil)
+	return w
+}
+
+// listen serves on TCP with TLS, and on a unix socket.
+func (w *world) listen() {
+	w.server = w.handler.HTTPServer()
+	var serving sync.WaitGroup
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.socket = filepath.Join(w.dir, "controller.sock")
+	unix, err := net.Listen("unix", w.socket)
+	w.must(err)
+	for _, l := range []net.Listener{tls.NewListener(tcp, w.authority.TLSConfig()), unix} {
+		serving.Go(func() { _ = w.server.Serve(l) })
+	}
+	w.url = "https://" + tcp.Addr().String()
+	w.t.Cleanup(func() {
+		w.client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := api.Shutdown(ctx, w.server); err != nil {
+			w.t.Error(err)
+		}
+		serving.Wait()
+	})
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// clientWith is a client that trusts the controller, with a client certificate if
+// there is one.
+func (w *world) clientWith(certificate *tls.Certificate) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(w.authority.RootPEM()))
+	c := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}
+	if certificate != nil {
+		c.Certificates = []tls.Certificate{*certificate}
+	}
+	transport := &http.Transport{TLSClientConfig: c}
+	w.t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// local is a client on the unix socket.
+func (w *world) local() *http.Client {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", w.socket)
+	}, DisableKeepAlives: true}
+	return &http.Client{Transport: transport}
+}
+
+// answer is a response that has been read.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	problem wire.Problem
+}
+
+// call makes a request; headers are "Name: value".
+func (w *world) call(client *http.Client, method, path, body string, headers ...string) answer {
+	w.t.Helper()
+	a, err := w.try(context.Background(), client, method, path, body, headers...)
+	w.must(err)
+	return a
+}
+
+func (w *world) try(ctx context.Context, client *http.Client, method, path, body string, headers ...string) (answer, error) {
+	base := w.url
+	if _, tcp := client.Transport.(*http.Transport); tcp && client.Transport.(*http.Transport).TLSClientConfig == nil {
+		base = "http://controller"
+	}
+	r, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	a := answer{status: response.StatusCode, header: response.Header, body: string(text)}
+	if response.Header.Get("Content-Type") == "application/problem+json" {
+		if err := json.Unmarshal(text, &a.problem); err != nil {
+			return a, err
+		}
+	}
+	return a, err
+}
+
+// as calls with a bearer token.
+func (w *world) as(token, method, path, body string, headers ...string) answer {
+	w.t.Helper()
+	return w.call(w.client, method, path, body, append([]string{"Authorization: Bearer " + token}, headers...)...)
+}
+
+// ok is an answer that has to have this status, decoded into v.
+func (w *world) ok(a answer, status int, v any) {
+	w.t.Helper()
+	if a.status != status {
+		w.t.Fatalf("status %d, want %d: %s", a.status, status, a.body)
+	}
+	if v != nil {
+		w.must(json.Unmarshal([]byte(a.body), v))
+	}
+}
+
+// putInstance makes the instance of spec.
+func (w *world) putInstance() {
+	w.t.Helper()
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, spec), http.StatusCreated, nil)
+}
+
+// request is a certificate request over a new key.
+func request(t testing.TB) (*ecdsa.PrivateKey, string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+// enrol makes the instance and enrols its storage server.
+func (w *world) enrol() (client *http.Client, joinToken string) {
+	w.t.Helper()
+	w.putInstance()
+	var join wire.JoinToken
+	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+instanceID+"/join_token", ""), http.StatusOK, &join)
+	key, csr := request(w.t)
+	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: csr})
+	w.must(err)
+	var issued wire.IssuedCertificate
+	w.ok(w.as(join.Token, "POST", "/v1/enroll", string(body)), http.StatusCreated, &issued)
+	return w.clientWith(certificateOf(w.t, key, issued)), join.Token
+}
+
+func certificateOf(t testing.TB, key *ecdsa.PrivateKey, issued wire.IssuedCertificate) *tls.Certificate {
+	t.Helper()
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.X509KeyPair([]byte(issued.Certificate), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certificate
+}
+
+// write puts a file into the world's directory.
+func (w *world) write(name, content string) {
+	w.t.Helper()
+	w.must(os.WriteFile(filepath.Join(w.dir, name), []byte(content), 0o600))
+}
