@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/activation"
+
+	"github.com/nodehitch/nodehitch/controller/config"
+)
+
+// listeners are the sockets that the controller serves. API and Metrics are nil
+// where there are none.
+type listeners struct {
+	HTTPS, API, Metrics net.Listener
+}
+
+// The FileDescriptorName= of sockets that systemd may hand over.
+const (
+	socketHTTPS   = "https"
+	socketAPI     = "api"
+	socketMetrics = "metrics"
+)
+
+// listen takes the sockets that systemd hands over and opens the others.
+func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners, err error) {
+	inherited, err := activation.ListenersWithNames()
+	if err != nil {
+		return l, fmt.Errorf("taking sockets from systemd: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	if l.HTTPS, err = take(inherited, socketHTTPS); l.HTTPS == nil && err == nil {
+		l.HTTPS, err = listenTCP(ctx, c.Listen, "listen")
+	}
+	if err != nil {
+		return l, err
+	}
+	if l.API, err = take(inherited, socketAPI); l.API == nil && err == nil && c.Socket != "" {
+		l.API, err = listenUnix(ctx, c.Socket)
+	}
+	if err != nil {
+		return l, err
+	}
+	if l.Metrics, err = take(inherited, socketMetrics); l.Metrics == nil && err == nil && c.MetricsListen != "" {
+		l.Metrics, err = listenTCP(ctx, c.MetricsListen, "metricsListen")
+	}
+	for name := range inherited {
+		log.Warn("a socket from systemd is not used: expected FileDescriptorName= https, api or metrics", "name", name)
+	}
+	return l, err
+}
+
+func (l listeners) close() {
+	for _, each := range []net.Listener{l.HTTPS, l.API, l.Metrics} {
+		if each != nil {
+			each.Close()
+		}
+	}
+}
+
+// take removes the socket of this name from the inherited ones.
+func take(inherited map[string][]net.Listener, name string) (net.Listener, error) {
+	sockets := slices.DeleteFunc(inherited[name], func(l net.Listener) bool { return l == nil })
+	delete(inherited, name)
+	switch len(sockets) {
+	case 0:
+		return nil, nil
+	case 1:
+		return sockets[0], nil
+	}
+	return nil, fmt.Errorf("systemd hands over %d sockets called %s; expected one", len(sockets), name)
+}
+
+func listenTCP(ctx context.Context, address, setting string) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w; is another controller running?", setting, err)
+	}
+	return l, nil
+}
+
+// listenUnix opens the socket for root of this machine, in the place of one that
+// a controller left behind that was killed.
+func listenUnix(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the directory of the unix socket: %w", err)
+	}
+	if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
+		conn.Close()
+		return nil, fmt.Errorf("the unix socket %s answers: another controller is running", path)
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && info.Mode().Type() != fs.ModeSocket:
+		return nil, fmt.Errorf("%s is not a socket: move it away, or set another path as socket", path)
+	case err == nil:
+		err = os.Remove(path)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("removing an old unix socket: %w", err)
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the unix socket: %w", err)
+	}
+	// Who connects before this is asked for his user id all the same.
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fmt.Errorf("restricting the unix socket: %w", err)
+	}
+	return l, nil
+}
+
+// localNames are by which the machine itself reaches the controller.
+var localNames = []string{"localhost", "127.0.0.1", "::1"}
+
+// certificateNames are the names of the serving certificate, each once.
+func certificateNames(names []string) []string {
+	var all []string
+	for _, name := range slices.Concat(names, localNames) {
+		if name = strings.ToLower(name); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}

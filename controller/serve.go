@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+// shutdownLimit is how long requests in hand may go on after SIGTERM; parked ones
+// are answered at once. It is below systemd's TimeoutStopSec.
+const shutdownLimit = 30 * time.Second
+
+// serve runs the controller until ctx ends or a listener fails.
+func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
+	for _, w := range c.Warnings {
+		log.Warn(w)
+	}
+	sockets, err := listen(ctx, c.Config, log)
+	if err != nil {
+		return err
+	}
+	defer sockets.close()
+	s, err := open(c.Config, time.Now, log)
+	if err != nil {
+		return err
+	}
+	defer s.store.Close()
+	if err := s.files.Collect(ctx); err != nil {
+		log.Warn("package files that nothing names are still on disk", "error", err)
+	}
+	s.greet(c.Config, sockets, log)
+	defer log.Info("stopped")
+	return s.run(ctx, sockets, log)
+}
+
+// run serves, and keeps the clocks of the services going meanwhile.
+func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error {
+	group, running := errgroup.WithContext(ctx)
+	working, rest := context.WithCancel(context.WithoutCancel(ctx))
+	defer rest()
+	server := s.handler.HTTPServer()
+	metrics := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+
+	group.Go(func() error { return listenedOn(server.Serve(tls.NewListener(l.HTTPS, s.tlsConfig()))) })
+	if l.API != nil {
+		group.Go(func() error { return listenedOn(server.Serve(l.API)) })
+	}
+	if l.Metrics != nil {
+		group.Go(func() error { return listenedOn(metrics.Serve(l.Metrics)) })
+	}
+	group.Go(func() error { s.lcm.Run(working); return nil })
+	group.Go(func() error { s.authority.Run(working); return nil })
+	group.Go(func() error { return watchdog(working, s.ready, log) })
+	group.Go(func() error {
+		<-running.Done()
+		log.Info("stopping: parked polls are answered, other requests may finish", "limit", shutdownLimit)
+		notifySystemd(daemon.SdNotifyStopping, log)
+		limit, cancel := context.WithTimeout(working, shutdownLimit)
+		defer cancel()
+		err := errors.Join(api.Shutdown(limit, server), metrics.Close())
+		rest()
+		return err
+	})
+	notifySystemd(daemon.SdNotifyReady, log)
+	return group.Wait()
+}
+
+func (s *services) tlsConfig() *tls.Config {
+	c := s.authority.TLSConfig()
+	c.NextProtos = []string{"http/1.1"}
+	return c
+}
+
+func (s *services) metricsHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", s.metrics.Handler())
+	return mux
+}
+
+// listenedOn is nil for the end that Shutdown brings.
+func listenedOn(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving: %w", err)
+}
+
+// greet logs what an operator wants to know first.
+func (s *services) greet(c config.Config, l listeners, log *slog.Logger) {
+	log.Info("nodehitch-controller "+version.Version, "urls", c.AdvertiseURLs, "listen", l.HTTPS.Addr().String(), "socket", addressOf(l.API),
+		"metrics", addressOf(l.Metrics), "data", c.DataDirectory, "pin", s.authority.Pin(), "epoch", s.store.Epoch())
+	log.Warn("attestation is token: whoever holds an instance's join token can enrol as any of its servers that is expected and has not enrolled")
+	if tokens, err := s.tokens.List(context.Background()); err == nil && len(tokens) == 0 {
+		log.Info("there is no API token yet; as root on this machine: hitchctl token create --name admin --scope operator")
+	}
+}
+
+func addressOf(l net.Listener) string {
+	if l == nil {
+		return "none"
+	}
+	return l.Addr().String()
+}
