@@ -1,0 +1,117 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// apt is the package manager of Debian and Ubuntu.
+type apt struct {
+	family
+	lock string
+	// updated is when the package lists were last fetched without an error.
+	updated time.Time
+}
+
+// updateEvery keeps a package that does not exist from fetching the lists again on
+// every pass.
+const updateEvery = 10 * time.Minute
+
+func (a *apt) Missing(ctx context.Context, needs ...Software) ([]Software, error) {
+	return a.missing(ctx, needs, func(ctx context.Context, names []string) (map[string]bool, error) {
+		// Its exit code is 1 when it does not know one of the packages.
+		result, err := a.run.Run(ctx, dpkgQueryCommand(names...))
+		if err != nil && result.Code != 1 {
+			return nil, err
+		}
+		found := map[string]bool{}
+		for line := range strings.Lines(result.Stdout) {
+			name, status, _ := strings.Cut(strings.TrimSpace(line), " ")
+			found[name] = strings.HasSuffix(strings.TrimSpace(status), "i") && len(strings.TrimSpace(status)) == 2
+		}
+		return found, nil
+	})
+}
+
+func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error {
+	missing, err := a.Missing(ctx, needs...)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if pid := lockHolder(a.lock); pid != 0 {
+		return &BusyError{Detail: "process " + strconv.Itoa(pid) + " (" + programOf(pid) + ") has " + a.lock}
+	}
+	names := a.packagesOf(missing)
+	err = a.do(ctx, aptInstallCommand(names...), proxy)
+	if interruptedDpkg(err) {
+		if err = a.do(ctx, dpkgRepairCommand(), proxy); err == nil {
+			err = a.do(ctx, aptInstallCommand(names...), proxy)
+		}
+	}
+	if staleLists(err) && time.Since(a.updated) > updateEvery {
+		if err = a.do(ctx, aptUpdateCommand(), proxy); err == nil {
+			a.updated = time.Now()
+			err = a.do(ctx, aptInstallCommand(names...), proxy)
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(said(err), "Could not get lock"), strings.Contains(said(err), "is locked by another process"):
+		return &BusyError{Detail: said(err)}
+	default:
+		return &UnavailableError{Package: strings.Join(names, ", "), Detail: said(err)}
+	}
+}
+
+func (a *apt) do(ctx context.Context, c Command, proxy Proxy) error {
+	_, err := a.run.Run(ctx, through(proxy, c))
+	return err
+}
+
+func interruptedDpkg(err error) bool {
+	return err != nil && strings.Contains(said(err), "dpkg was interrupted")
+}
+
+// staleLists: the package is unknown to the lists, or they name a version that the
+// mirror no longer has.
+func staleLists(err error) bool {
+	if err == nil {
+		return false
+	}
+	text := said(err)
+	return slices.ContainsFunc([]string{
+		"Unable to locate package", "has no installation candidate", "404  Not Found", "Unable to fetch some archives",
+		"unmet dependencies", "Couldn't find any package",
+	}, func(s string) bool { return strings.Contains(text, s) })
+}
+
+// lockHolder is the process that has the lock of dpkg, 0 for none. It does not take
+// the lock.
+func lockHolder(path string) int {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	lock := unix.Flock_t{Type: unix.F_WRLCK}
+	if err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &lock); err != nil || lock.Type == unix.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}
+
+func programOf(pid int) string {
+	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
+	if errors.Is(err, os.ErrNotExist) || err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(name))
+}

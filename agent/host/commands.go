@@ -1,0 +1,149 @@
+package host
+
+import "time"
+
+// This page is every path that the agent uses on a machine beside its own state,
+// and every command that it runs there. Commands are argv, never a shell's line, and
+// are looked for in searchPath only.
+
+const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Paths of the machine. Tests point them elsewhere.
+type Paths struct {
+	// ByID is where udev makes links of serial numbers.
+	ByID string
+	// Dev, Sys and Proc are the kernel's.
+	Dev, Sys, Proc string
+	// UdevControl exists where udev runs.
+	UdevControl string
+	// DpkgStatus and RPMDatabases change when a package does.
+	DpkgStatus   string
+	RPMDatabases []string
+	// DpkgLock is what apt and dpkg lock while they work.
+	DpkgLock string
+}
+
+// MachinePaths are those of a real machine.
+var MachinePaths = Paths{
+	ByID: "/dev/disk/by-id", Dev: "/dev", Sys: "/sys", Proc: "/proc",
+	UdevControl:  "/run/udev/control",
+	DpkgStatus:   "/var/lib/dpkg/status",
+	RPMDatabases: []string{"/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite", "/var/lib/rpm/Packages"},
+	DpkgLock:     "/var/lib/dpkg/lock-frontend",
+}
+
+// byIDNames are the names that a disk of a Cinder volume may have in ByID: virtio-blk
+// keeps 20 characters of the serial, virtio-scsi all of it.
+func byIDNames(volumeID string) []string {
+	short := volumeID
+	if len(short) > 20 {
+		short = short[:20]
+	}
+	return []string{
+		"virtio-" + short,
+		"virtio-" + volumeID,
+		"scsi-0QEMU_QEMU_HARDDISK_" + volumeID,
+		"scsi-0QEMU_QEMU_HARDDISK_" + short,
+	}
+}
+
+// The device of a command is its third file: what the kernel opens for it is what
+// the agent holds open, whatever a name in /dev points at by then.
+const heldDevice = "/proc/self/fd/3"
+
+func identifyCommand() Command {
+	return Command{Argv: []string{"blkid", "-p", "-o", "export", heldDevice}, Reads: true, Limit: time.Minute}
+}
+
+func signaturesCommand() Command {
+	return Command{Argv: []string{"wipefs", "--no-act", "--parsable", heldDevice}, Reads: true, Limit: time.Minute}
+}
+
+// mkfsCommand writes the same features on every distribution (-O none, then those
+// of Linux 4.15 and e2fsprogs 1.44), so that a volume can move to an older VM. No
+// -F: mkfs refuses a device that somebody claims, which is the last guard. No
+// discard: it can take long, and a disk that an operator gave up by mistake stays
+// readable for those who know how. No blocks are kept for root, who does not write
+// here. Blocks and inodes have the same size however small the disk is.
+func mkfsCommand(uuid string) Command {
+	return Command{
+		Argv: []string{"mkfs.ext4", "-q", "-b", "4096", "-I", "256", "-m", "0", "-T", "default", "-U", uuid,
+			"-O", "none,has_journal,extent,huge_file,flex_bg,metadata_csum,64bit,dir_nlink,extra_isize," +
+				"resize_inode,dir_index,sparse_super,large_file,filetype,ext_attr",
+			"-E", "lazy_itable_init=1,lazy_journal_init=0,nodiscard", heldDevice},
+		Limit: time.Hour,
+	}
+}
+
+// checkCommand checks all of it (-f), also where the superblock says that it is clean.
+func checkCommand() Command {
+	return Command{Argv: []string{"e2fsck", "-n", "-f", heldDevice}, Reads: true, Limit: time.Hour}
+}
+
+func announceCommand(node string) Command {
+	return Command{Argv: []string{"udevadm", "trigger", "--action=change", "--settle", node}, Limit: 30 * time.Second}
+}
+
+func exportedCommand() Command {
+	return Command{Argv: []string{"exportfs", "-s"}, Reads: true, Limit: time.Minute}
+}
+
+func reexportCommand() Command { return Command{Argv: []string{"exportfs", "-ra"}, Limit: time.Minute} }
+
+func flushCommand() Command { return Command{Argv: []string{"exportfs", "-f"}, Limit: time.Minute} }
+
+func withdrawCommand(directory, client string) Command {
+	return Command{Argv: []string{"exportfs", "-u", client + ":" + directory}, Limit: time.Minute}
+}
+
+func journalCommand(unit string) Command {
+	return Command{Argv: []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-b", "-n", "5", "-u", unit}, Reads: true, Limit: 5 * time.Second}
+}
+
+// aptEnvironment keeps apt, dpkg and needrestart from asking anything.
+var aptEnvironment = []string{
+	"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "APT_LISTCHANGES_FRONTEND=none",
+	"NEEDRESTART_MODE=l", "NEEDRESTART_SUSPEND=1", "UCF_FORCE_CONFFOLD=1",
+}
+
+// packageLimit is for a slow mirror.
+const packageLimit = 20 * time.Minute
+
+func dpkgQueryCommand(packages ...string) Command {
+	return Command{Argv: append([]string{"dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\\n", "--"}, packages...), Reads: true, Limit: time.Minute}
+}
+
+func aptInstallCommand(packages ...string) Command {
+	return Command{
+		Argv: append([]string{"apt-get", "install", "-q", "-y", "--no-install-recommends", "--no-remove",
+			"-o", "DPkg::Lock::Timeout=30", "-o", "DPkg::Options::=--force-confdef", "-o", "DPkg::Options::=--force-confold",
+			"-o", "Acquire::Retries=2", "--"}, packages...),
+		Env: aptEnvironment, Limit: packageLimit,
+	}
+}
+
+func aptUpdateCommand() Command {
+	return Command{
+		Argv: []string{"apt-get", "update", "-q", "-o", "DPkg::Lock::Timeout=30", "-o", "Acquire::Retries=2"},
+		Env:  aptEnvironment, Limit: packageLimit,
+	}
+}
+
+// dpkgRepairCommand finishes what a killed dpkg has left half done.
+func dpkgRepairCommand() Command {
+	return Command{
+		Argv: []string{"dpkg", "--force-confdef", "--force-confold", "--configure", "-a"},
+		Env:  aptEnvironment, Limit: packageLimit,
+	}
+}
+
+func rpmQueryCommand(packages ...string) Command {
+	return Command{Argv: append([]string{"rpm", "-q", "--qf", "%{NAME}\\n", "--"}, packages...), Reads: true, Limit: time.Minute}
+}
+
+func dnfInstallCommand(packages ...string) Command {
+	return Command{
+		Argv:  append([]string{"dnf", "install", "-q", "-y", "--setopt=exit_on_lock=True", "--setopt=install_weak_deps=False", "--"}, packages...),
+		Limit: packageLimit,
+	}
+}

@@ -1,0 +1,182 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+type directories struct {
+	changes *Changes
+	log     *slog.Logger
+
+	mu sync.Mutex
+	// unguardable are the directories that cannot be made immutable here, for want of
+	// a capability; that is not tried again on every pass.
+	unguardable map[string]bool
+}
+
+func (d *directories) Look(path string) (Directory, error) {
+	real, err := realPath(path)
+	if err != nil {
+		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Directory{Real: real}, nil
+	case errors.Is(err, syscall.ENOTDIR):
+		return Directory{Exists: true, NotDirectory: "a path below a file", Real: real}, nil
+	case err != nil:
+		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+	case !info.IsDir():
+		return Directory{Exists: true, NotDirectory: kind(info.Mode()), Real: real}, nil
+	}
+	found := Directory{Exists: true, Real: real, Mode: info.Mode().Perm()}
+	f, err := os.Open(path)
+	if err != nil {
+		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(1)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	if len(names) > 0 {
+		found.Entry = names[0]
+	}
+	found.Guarded = found.Mode == 0 && (immutable(f) || d.hopeless(path))
+	return found, nil
+}
+
+func kind(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode.IsRegular():
+		return "a file"
+	default:
+		return "a special file"
+	}
+}
+
+// realPath resolves the symbolic links of as much of path as exists.
+func realPath(path string) (string, error) {
+	rest := ""
+	for at := path; ; at = filepath.Dir(at) {
+		real, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) || at == "/" {
+			return "", err
+		}
+		rest = filepath.Join(filepath.Base(at), rest)
+	}
+}
+
+func (d *directories) Guard(path string) error {
+	d.changes.Directory()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("making the mount point %s: %w", path, err)
+	}
+	if err := os.Mkdir(path, 0); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("making the mount point %s: %w", path, err)
+	}
+	f, err := openDirectory(path)
+	if err != nil {
+		return fmt.Errorf("guarding the mount point %s: %w", path, err)
+	}
+	defer f.Close()
+	if immutable(f) {
+		if err := setImmutable(f, false); err != nil {
+			return fmt.Errorf("guarding the mount point %s: %w", path, err)
+		}
+	}
+	if err := f.Chmod(0); err != nil {
+		return fmt.Errorf("guarding the mount point %s: %w", path, err)
+	}
+	if err := setImmutable(f, true); err != nil {
+		d.mu.Lock()
+		d.unguardable[path] = true
+		d.mu.Unlock()
+		d.log.Warn("the mount point is guarded by its mode alone, which root can ignore: it cannot be made immutable here",
+			"path", path, "error", err)
+	}
+	return f.Sync()
+}
+
+func (d *directories) hopeless(path string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.unguardable[path]
+}
+
+func (d *directories) Unguard(path string, mode fs.FileMode, remove bool) error {
+	f, err := openDirectory(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("lifting the guard of %s: %w", path, err)
+	}
+	defer f.Close()
+	d.changes.Directory()
+	if immutable(f) {
+		if err := setImmutable(f, false); err != nil {
+			return fmt.Errorf("lifting the guard of %s: %w", path, err)
+		}
+	}
+	if err := f.Chmod(mode.Perm()); err != nil {
+		return fmt.Errorf("lifting the guard of %s: %w", path, err)
+	}
+	if !remove {
+		return nil
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("removing the mount point %s: %w", path, err)
+	}
+	return nil
+}
+
+// openDirectory opens a directory that nothing leads to by a link in its last part.
+func openDirectory(path string) (*os.File, error) {
+	return os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|os.O_RDONLY, 0)
+}
+
+// immutableFlag is FS_IMMUTABLE_FL of linux/fs.h, which x/sys does not name.
+const immutableFlag = 0x10
+
+func immutable(f *os.File) bool {
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	return err == nil && flags&immutableFlag != 0
+}
+
+func setImmutable(f *os.File, on bool) error {
+	flags, err := unix.IoctlGetUint32(int(f.Fd()), unix.FS_IOC_GETFLAGS)
+	if err != nil {
+		return err
+	}
+	flags &^= immutableFlag
+	if on {
+		flags |= immutableFlag
+	}
+	return unix.IoctlSetPointerInt(int(f.Fd()), unix.FS_IOC_SETFLAGS, int(flags))
+}
+
+// parts are the components of a relative path; "." has none.
+func parts(rel string) []string {
+	if rel == "." || rel == "" {
+		return nil
+	}
+	return strings.Split(rel, "/")
+}

@@ -1,0 +1,206 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// disks are the block devices as sysfs and udev's links show them.
+type disks struct {
+	paths  Paths
+	run    *Runner
+	mounts Mounts
+}
+
+func (d *disks) ByVolumeID(id string) ([]Disk, error) {
+	var found []Disk
+	for _, name := range byIDNames(id) {
+		path := filepath.Join(d.paths.ByID, name)
+		disk, err := d.at(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			continue // no such link, or its device is gone
+		case err != nil:
+			return nil, fmt.Errorf("looking at %s: %w", path, err)
+		}
+		if !slices.ContainsFunc(found, func(other Disk) bool { return other.Number == disk.Number }) {
+			found = append(found, disk)
+		}
+	}
+	return found, nil
+}
+
+// at is the disk that a path leads to.
+func (d *disks) at(path string) (Disk, error) {
+	node, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Disk{}, err
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(node, &st); err != nil {
+		return Disk{}, &fs.PathError{Op: "stat", Path: node, Err: err}
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return Disk{}, fmt.Errorf("%s is not a block device", node)
+	}
+	disk := Disk{Path: path, Node: node, Number: number(st.Rdev)}
+	return disk, d.measure(&disk)
+}
+
+// measure fills in what sysfs says of a disk; fs.ErrNotExist where the kernel no
+// longer has it.
+func (d *disks) measure(disk *Disk) error {
+	dir := filepath.Join(d.paths.Sys, "dev/block", disk.Number.String())
+	sectors, err := readNumber(filepath.Join(dir, "size"))
+	if err != nil {
+		return err
+	}
+	disk.Size = int64(sectors) * 512 // always in units of 512 bytes
+	disk.Sequence, err = readNumber(filepath.Join(dir, "diskseq"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // an older kernel, or a partition
+	}
+	return err
+}
+
+func readNumber(path string) (uint64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
+}
+
+// without are devices that hold no filesystem of ours: memory, floppies (slow to
+// ask) and optical drives.
+var without = []string{"ram", "zram", "fd", "sr"}
+
+func (d *disks) All() ([]Disk, error) {
+	entries, err := os.ReadDir(filepath.Join(d.paths.Sys, "class/block"))
+	if err != nil {
+		return nil, fmt.Errorf("listing the block devices: %w", err)
+	}
+	var all []Disk
+	for _, entry := range entries {
+		name := entry.Name()
+		if slices.ContainsFunc(without, func(prefix string) bool { return isNumbered(name, prefix) }) {
+			continue
+		}
+		disk, err := d.named(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it went meanwhile
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking at the block device %s: %w", name, err)
+		}
+		if disk.Size > 0 {
+			all = append(all, disk)
+		}
+	}
+	return all, nil
+}
+
+func isNumbered(name, prefix string) bool {
+	rest, found := strings.CutPrefix(name, prefix)
+	_, err := strconv.Atoi(rest)
+	return found && err == nil
+}
+
+// named is the disk with this name in sysfs.
+func (d *disks) named(name string) (Disk, error) {
+	text, err := os.ReadFile(filepath.Join(d.paths.Sys, "class/block", name, "dev"))
+	if err != nil {
+		return Disk{}, err
+	}
+	major, minor, _ := strings.Cut(strings.TrimSpace(string(text)), ":")
+	ma, errMajor := strconv.ParseUint(major, 10, 32)
+	mi, errMinor := strconv.ParseUint(minor, 10, 32)
+	if err := errors.Join(errMajor, errMinor); err != nil {
+		return Disk{}, err
+	}
+	// sysfs writes ! for the / of names such as cciss/c0d0.
+	node := filepath.Join(d.paths.Dev, strings.ReplaceAll(name, "!", "/"))
+	disk := Disk{Path: node, Node: node, Number: Number{uint32(ma), uint32(mi)}}
+	return disk, d.measure(&disk)
+}
+
+func (d *disks) Use(disk Disk) (Use, error) {
+	dir := filepath.Join(d.paths.Sys, "dev/block", disk.Number.String())
+	var use Use
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return Use{}, fmt.Errorf("looking who uses %s: %w", disk.Path, err)
+	}
+	for _, entry := range entries {
+		if _, err := os.Stat(filepath.Join(dir, entry.Name(), "partition")); err == nil {
+			use.Partitions = append(use.Partitions, entry.Name())
+		}
+	}
+	holders, err := os.ReadDir(filepath.Join(dir, "holders"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Use{}, fmt.Errorf("looking who uses %s: %w", disk.Path, err)
+	}
+	for _, holder := range holders {
+		use.Holders = append(use.Holders, holder.Name())
+	}
+	if use.Swap, err = d.isSwap(disk); err != nil {
+		return Use{}, err
+	}
+	mounts, err := d.mounts.List()
+	if err != nil {
+		return Use{}, err
+	}
+	for _, m := range mounts {
+		if m.Device == disk.Number || d.isSource(m, disk) {
+			use.Mounts = append(use.Mounts, m)
+		}
+	}
+	return use, nil
+}
+
+// isSource finds the disk under a mount whose filesystem has a number of its own,
+// such as btrfs.
+func (d *disks) isSource(m Mount, disk Disk) bool {
+	if !strings.HasPrefix(m.Source, d.paths.Dev+"/") {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Stat(m.Source, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFBLK && number(st.Rdev) == disk.Number
+}
+
+func (d *disks) isSwap(disk Disk) (bool, error) {
+	text, err := os.ReadFile(filepath.Join(d.paths.Proc, "swaps"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // a kernel without swap
+	}
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(text)) {
+		path, _, _ := strings.Cut(line, " ")
+		var st unix.Stat_t
+		if strings.HasPrefix(path, "/") && unix.Stat(path, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFBLK && number(st.Rdev) == disk.Number {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Announce: mkfs ran on a name that udev does not watch for long enough, and the
+// links by UUID come from the probe that a change event causes.
+func (d *disks) Announce(ctx context.Context, disk Disk) error {
+	if _, err := os.Stat(d.paths.UdevControl); err != nil {
+		return nil //nolint:nilerr // no udev, nobody to tell
+	}
+	_, err := d.run.Run(ctx, announceCommand(disk.Node))
+	return err
+}

@@ -1,0 +1,90 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+)
+
+func (d *disks) Identify(ctx context.Context, v Device) (map[string]string, error) {
+	// blkid's exit codes: 2 = nothing is known about this device, 8 = ambivalent.
+	const nothing, ambivalent = 2, 8
+	result, err := d.onDevice(ctx, v, identifyCommand())
+	switch {
+	case result.Code == nothing && strings.TrimSpace(result.Stdout+result.Stderr) == "":
+		return map[string]string{}, nil
+	case result.Code == ambivalent:
+		return nil, &AmbivalentError{Disk: v.Disk()}
+	case err != nil:
+		return nil, err
+	}
+	found := map[string]string{}
+	for line := range strings.Lines(result.Stdout) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && key != "DEVNAME" {
+			found[key] = value
+		}
+	}
+	return found, nil
+}
+
+func (d *disks) Signatures(ctx context.Context, v Device) ([]string, error) {
+	result, err := d.onDevice(ctx, v, signaturesCommand())
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for line := range strings.Lines(result.Stdout) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		// offset, UUID, label, type
+		fields := strings.Split(line, ",")
+		found = append(found, fields[len(fields)-1]+" at "+fields[0])
+	}
+	if words := strings.TrimSpace(result.Stderr); words != "" && len(found) == 0 {
+		return nil, fmt.Errorf("wipefs on %s: %s", v.Disk().Path, words)
+	}
+	return found, nil
+}
+
+func (d *disks) MakeExt4(ctx context.Context, v Device, uuid string) error {
+	if err := v.Same(); err != nil {
+		return err
+	}
+	if _, err := d.onDevice(ctx, v, mkfsCommand(uuid)); err != nil {
+		return err
+	}
+	held, ok := v.(*device)
+	if !ok {
+		return errNotHeld
+	}
+	if err := held.settle(); err != nil {
+		return err
+	}
+	return v.Same()
+}
+
+func (d *disks) CheckExt4(ctx context.Context, v Device) error {
+	_, err := d.onDevice(ctx, v, checkCommand())
+	return err
+}
+
+var errNotHeld = errors.New("the device is not one of this host's")
+
+// onDevice runs a command on the very disk that is held open.
+func (d *disks) onDevice(ctx context.Context, v Device, c Command) (Result, error) {
+	held, ok := v.(*device)
+	if !ok {
+		return Result{Code: -1}, errNotHeld
+	}
+	d.run.Log.Debug("device of the next command", "argv", c.Argv, "path", held.disk.Path, "node", held.disk.Node)
+	c.Files = []*os.File{held.f}
+	result, err := d.run.Run(ctx, c)
+	if err != nil {
+		err = fmt.Errorf("%s (%s): %w", held.disk.Path, held.disk.Node, err)
+	}
+	return result, err
+}

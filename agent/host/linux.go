@@ -1,0 +1,30 @@
+package host
+
+import (
+	"log/slog"
+	"net"
+)
+
+// Linux is the machine that this process runs on.
+func Linux(log *slog.Logger) *Host { return LinuxAt(MachinePaths, log) }
+
+// LinuxAt is Linux with other paths, for tests that have real disks under names of
+// their own.
+func LinuxAt(paths Paths, log *slog.Logger) *Host {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	changes := &Changes{}
+	run := &Runner{Log: log, Changes: changes}
+	mounts := &mountTable{changes: changes}
+	return &Host{
+		Files:       &files{changes: changes},
+		Directories: &directories{changes: changes, log: log, unguardable: map[string]bool{}},
+		Disks:       &disks{paths: paths, run: run, mounts: mounts},
+		Mounts:      mounts,
+		Units:       &systemd{run: run, changes: changes},
+		Packages:    packages(paths, run),
+		NFS:         &nfs{run: run, resolver: net.DefaultResolver},
+		Changes:     changes,
+	}
+}

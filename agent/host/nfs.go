@@ -1,0 +1,91 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+type nfs struct {
+	run      *Runner
+	resolver *net.Resolver
+}
+
+func (n *nfs) Exported(ctx context.Context) ([]Export, error) {
+	result, err := n.run.Run(ctx, exportedCommand())
+	if err != nil {
+		return nil, err
+	}
+	return ParseExports(result.Stdout), nil
+}
+
+// ParseExports reads what `exportfs -s` prints: a line for each entry, the
+// directory, blanks, the client, and its options in parentheses.
+func ParseExports(text string) []Export {
+	var exports []Export
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		client, options, _ := strings.Cut(fields[len(fields)-1], "(")
+		e := Export{Directory: strings.Join(fields[:len(fields)-1], " "), Client: client}
+		if options = strings.TrimSuffix(options, ")"); options != "" {
+			e.Options = strings.Split(options, ",")
+		}
+		exports = append(exports, e)
+	}
+	return exports
+}
+
+// Reexport: exportfs exits with 1 also when only somebody else's entry is wrong, so
+// what counts is what the table holds afterwards; its words are kept for that.
+func (n *nfs) Reexport(ctx context.Context) error {
+	_, err := n.run.Run(ctx, reexportCommand())
+	return err
+}
+
+func (n *nfs) Withdraw(ctx context.Context, directory, client string) error {
+	_, err := n.run.Run(ctx, withdrawCommand(directory, client))
+	return err
+}
+
+func (n *nfs) Flush(ctx context.Context) error {
+	if !installed("exportfs") {
+		return nil
+	}
+	_, err := n.run.Run(ctx, flushCommand())
+	return err
+}
+
+// resolveLimit bounds a look-up; the agent would rather say that it is not sure.
+const resolveLimit = 5 * time.Second
+
+func (n *nfs) SameHost(ctx context.Context, a, b string) bool {
+	if strings.EqualFold(a, b) {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, resolveLimit)
+	defer cancel()
+	ofA, errA := n.addresses(ctx, a)
+	ofB, errB := n.addresses(ctx, b)
+	if errors.Join(errA, errB) != nil {
+		return false
+	}
+	return slices.ContainsFunc(ofA, func(addr netip.Addr) bool { return slices.Contains(ofB, addr) })
+}
+
+func (n *nfs) addresses(ctx context.Context, name string) ([]netip.Addr, error) {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		return []netip.Addr{addr.Unmap()}, nil
+	}
+	found, err := n.resolver.LookupNetIP(ctx, "ip", name)
+	for i := range found {
+		found[i] = found[i].Unmap()
+	}
+	return found, err
+}

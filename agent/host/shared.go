@@ -1,0 +1,120 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+func (d *directories) LookInside(root string, device Number, rel string) (Shared, error) {
+	dir, err := enter(root, device)
+	if err != nil {
+		return Shared{}, err
+	}
+	defer dir.Close()
+	for _, name := range parts(rel) {
+		next, err := step(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			return Shared{}, nil
+		}
+		if err != nil {
+			return Shared{}, refusal(root, rel, err)
+		}
+		dir.Close() //nolint:gosec // read only
+		dir = next
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+		return Shared{}, refusal(root, rel, err)
+	}
+	return Shared{Exists: true, UID: int(st.Uid), GID: int(st.Gid), Mode: fs.FileMode(st.Mode & 0o777)}, nil
+}
+
+func (d *directories) MakeInside(root string, device Number, rel string, want Shared) error {
+	dir, err := enter(root, device)
+	if err != nil {
+		return err
+	}
+	defer func() { dir.Close() }()
+	d.changes.Directory()
+	for _, name := range parts(rel) {
+		next, err := step(dir, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = unix.Mkdirat(int(dir.Fd()), name, 0o755); err == nil {
+				next, err = step(dir, name)
+			}
+			if err == nil {
+				err = dir.Sync()
+			}
+		}
+		if err != nil {
+			return refusal(root, rel, err)
+		}
+		dir.Close() //nolint:gosec // read only
+		dir = next
+	}
+	info, err := dir.Stat()
+	if err != nil {
+		return refusal(root, rel, err)
+	}
+	if err := errors.Join(dir.Chown(want.UID, want.GID), dir.Chmod(info.Mode().Perm()|want.Mode), dir.Sync()); err != nil {
+		return refusal(root, rel, err)
+	}
+	return nil
+}
+
+// enter opens the root directory of the filesystem of device that is mounted at
+// root.
+func enter(root string, device Number) (*os.File, error) {
+	dir, err := openDirectory(root)
+	if err != nil {
+		return nil, fmt.Errorf("entering %s: %w", root, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &st); err != nil {
+		dir.Close()
+		return nil, fmt.Errorf("entering %s: %w", root, err)
+	}
+	if found := number(st.Dev); found != device {
+		dir.Close()
+		return nil, fmt.Errorf("entering %s: the filesystem there is on the device %s, not on %s", root, found, device)
+	}
+	return dir, nil
+}
+
+// step goes down by one name. A client that writes to the volume could put a link
+// or, with the help of another, a mount in the way: neither is followed.
+func step(dir *os.File, name string) (*os.File, error) {
+	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
+		Flags:   unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_RDONLY | unix.O_NOFOLLOW,
+		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
+}
+
+func refusal(root, rel string, err error) error {
+	path := filepath.Join(root, rel)
+	switch {
+	case errors.Is(err, unix.ELOOP):
+		return &PathError{Path: path, Problem: "leads through a symbolic link, which is not followed: remove the link"}
+	case errors.Is(err, unix.ENOTDIR):
+		return &PathError{Path: path, Problem: "leads through something that is not a directory: move it away"}
+	case errors.Is(err, unix.EXDEV):
+		return &PathError{Path: path, Problem: "leads into another filesystem that is mounted below the volume: unmount it"}
+	}
+	return fmt.Errorf("directory %s: %w", path, err)
+}
+
+// PathError says why a directory inside a volume cannot be what it should be.
+type PathError struct{ Path, Problem string }
+
+func (e *PathError) Error() string { return e.Path + " " + e.Problem }
+
+func number(dev uint64) Number { return Number{unix.Major(dev), unix.Minor(dev)} }

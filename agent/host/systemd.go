@@ -1,0 +1,201 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+)
+
+// idleConnection is how long a connection to systemd is kept unused. A pass makes a
+// handful of calls; between passes there is no reason to hold its buffers.
+const idleConnection = 3 * time.Second
+
+// systemd speaks to systemd over D-Bus: by its private socket as root, where no bus
+// daemon is needed, else by the system bus.
+type systemd struct {
+	run     *Runner
+	changes *Changes
+
+	mu    sync.Mutex
+	conn  *dbus.Conn
+	users int
+	idle  *time.Timer
+}
+
+func (s *systemd) Unit(ctx context.Context, name string) (unit Unit, err error) {
+	err = s.with(ctx, func(c *dbus.Conn) error {
+		properties, err := c.GetUnitPropertiesContext(ctx, name)
+		if err != nil {
+			return fmt.Errorf("asking systemd for %s: %w", name, err)
+		}
+		text := func(key string) string { s, _ := properties[key].(string); return s }
+		unit = Unit{Loaded: text("LoadState"), Active: text("ActiveState"), Sub: text("SubState"), File: text("UnitFileState")}
+		unit.Stale, _ = properties["NeedDaemonReload"].(bool)
+		return nil
+	})
+	return unit, err
+}
+
+func (s *systemd) Reload(ctx context.Context) error {
+	s.changes.Unit()
+	return s.with(ctx, func(c *dbus.Conn) error {
+		if err := c.ReloadContext(ctx); err != nil {
+			return fmt.Errorf("reloading systemd: %w", err)
+		}
+		return nil
+	})
+}
+
+// Enable reloads systemd too, which else remembers what the unit's state was.
+func (s *systemd) Enable(ctx context.Context, name string) error {
+	s.changes.Unit()
+	err := s.with(ctx, func(c *dbus.Conn) error {
+		_, _, err := c.EnableUnitFilesContext(ctx, []string{name}, false, true)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("enabling %s: %w", name, err)
+	}
+	return s.Reload(ctx)
+}
+
+func (s *systemd) Disable(ctx context.Context, name string) error {
+	s.changes.Unit()
+	err := s.with(ctx, func(c *dbus.Conn) error {
+		_, err := c.DisableUnitFilesContext(ctx, []string{name}, false)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("disabling %s: %w", name, err)
+	}
+	return s.Reload(ctx)
+}
+
+func (s *systemd) Start(ctx context.Context, name string) error {
+	return s.job(ctx, "start", name, func(c *dbus.Conn, done chan<- string) error {
+		_ = c.ResetFailedUnitContext(ctx, name) // fails where it has not failed
+		_, err := c.StartUnitContext(ctx, name, "replace", done)
+		return err
+	})
+}
+
+func (s *systemd) Stop(ctx context.Context, name string) error {
+	return s.job(ctx, "stop", name, func(c *dbus.Conn, done chan<- string) error {
+		_, err := c.StopUnitContext(ctx, name, "replace", done)
+		return err
+	})
+}
+
+// jobLimit is for a mount that replays a long journal.
+const jobLimit = 15 * time.Minute
+
+func (s *systemd) job(ctx context.Context, verb, name string, begin func(*dbus.Conn, chan<- string) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, jobLimit, fmt.Errorf("it took longer than %s", jobLimit))
+	defer cancel()
+	s.changes.Unit()
+	log := s.run.Log.With("unit", name, "verb", verb)
+	log.Info("job started")
+	var result string
+	err := s.with(ctx, func(c *dbus.Conn) error {
+		done := make(chan string, 1)
+		if err := begin(c, done); err != nil {
+			return err
+		}
+		select {
+		case result = <-done:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	switch {
+	case err != nil:
+		log.Warn("job failed", "error", err)
+		return &JobError{Unit: name, Verb: verb, Result: err.Error()}
+	case result != "done":
+		failure := &JobError{Unit: name, Verb: verb, Result: result, Journal: s.journal(ctx, name)}
+		log.Warn("job failed", "error", failure)
+		return failure
+	}
+	log.Info("job finished")
+	return nil
+}
+
+// journal is the end of what the unit logged, on one line.
+func (s *systemd) journal(ctx context.Context, name string) string {
+	result, err := s.run.Run(ctx, journalCommand(name))
+	if err != nil {
+		return ""
+	}
+	return strings.Join(strings.FieldsFunc(result.Stdout, func(r rune) bool { return r == '\n' }), " | ")
+}
+
+// with lends the connection, which it makes where there is none, and closes when
+// nobody has used it for a while.
+func (s *systemd) with(ctx context.Context, use func(*dbus.Conn) error) error {
+	conn, err := s.borrow(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.giveBack()
+	return use(conn)
+}
+
+func (s *systemd) borrow(ctx context.Context) (*dbus.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.idle != nil {
+		s.idle.Stop()
+	}
+	if s.conn != nil && !s.conn.Connected() && s.users == 0 {
+		s.conn.Close()
+		s.conn = nil
+	}
+	if s.conn == nil {
+		conn, err := connect(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("connecting to systemd: %w (is systemd the init of this machine?)", err)
+		}
+		s.conn = conn
+	}
+	s.users++
+	return s.conn, nil
+}
+
+func (s *systemd) giveBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users--; s.users == 0 {
+		s.idle = time.AfterFunc(idleConnection, s.closeIdle)
+	}
+}
+
+func (s *systemd) closeIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.users == 0 && s.conn != nil {
+		s.conn.Close()
+		s.conn = nil
+	}
+}
+
+// connect does not tie the connection's life to ctx: another call may use it later.
+func connect(ctx context.Context) (*dbus.Conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx)
+	conn, err := dbus.NewSystemdConnectionContext(ctx)
+	if err == nil {
+		return conn, nil
+	}
+	conn, second := dbus.NewSystemConnectionContext(ctx)
+	if second == nil {
+		return conn, nil
+	}
+	return nil, err
+}
