@@ -74,3 +74,10 @@ func utf8Locale(getenv func(string) string) bool {
 	}
 	return false
 }
+
+// Unlimited is the screen without a limit to its width.
+func Unlimited(s *Screen) *Screen {
+	wide := *s
+	wide.size = func() (int, int) { return 0, s.Height() }
+	return &wide
+}

@@ -25,6 +25,16 @@ func Clean(text string) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
+// CleanLines cleans each line of a text and keeps its indentation.
+func CleanLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		lines[i] = indent + Clean(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Width is the number of columns that text takes: East Asian wide characters two,
 // combining marks none.
 func Width(text string) int {

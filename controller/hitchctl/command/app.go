@@ -1,0 +1,122 @@
+// Package command is hitchctl's command line: one file for each command, which
+// says what the command does and leaves the how to the packages beside this one.
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// The exit codes. They are part of the interface.
+const (
+	exitOK = 0
+	// exitFailed: the request was refused or failed, the input has faults, or the
+	// time was over.
+	exitFailed = 1
+	// exitUsage: the command line makes no sense.
+	exitUsage = 2
+	// exitInterrupted: by SIGINT or SIGTERM, as shells have it.
+	exitInterrupted = 130
+)
+
+// app is one run of hitchctl.
+type app struct {
+	in       *os.File
+	out, err *screen.Screen
+	getenv   func(string) string
+	now      func() time.Time
+
+	target connect.Flags
+	// running says that the command line was understood.
+	running bool
+}
+
+// Main runs hitchctl with the process's arguments and gives its exit code.
+func Main() int {
+	a := &app{
+		in: os.Stdin, out: screen.New(os.Stdout, os.Getenv), err: screen.New(os.Stderr, os.Getenv),
+		getenv: os.Getenv, now: time.Now,
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	cmd, err := a.root().ExecuteContextC(ctx)
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, errSaid):
+		return exitFailed
+	}
+	var usage usageError
+	if a.running && !errors.As(err, &usage) {
+		a.printError(err)
+		return exitFailed
+	}
+	fmt.Fprintf(a.err, "error: %v\nSee `%s --help`.\n", err, cmd.CommandPath())
+	return exitUsage
+}
+
+// errSaid ends a command that has already said what is wrong.
+var errSaid = errors.New("failed")
+
+// usageError is a command line that makes no sense for a reason that only the
+// command itself can see.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error {
+	return usageError{fmt.Errorf(format, args...)}
+}
+
+// run wraps what a command does: from here on, errors are no longer of usage.
+func (a *app) run(do func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		a.running = true
+		return do(cmd.Context(), args)
+	}
+}
+
+// controller is a client for the controller that the user means.
+func (a *app) controller() (*client.Controller, error) {
+	target, err := connect.Find(a.target, a.getenv)
+	if err != nil {
+		return nil, err
+	}
+	return target.Client()
+}
+
+// withController wraps what a command does with the controller. Each of its
+// calls may take a minute, unless the command takes care of time itself.
+func (a *app) withController(do func(ctx context.Context, c *client.Controller, args []string) error) func(*cobra.Command, []string) error {
+	return a.run(func(ctx context.Context, args []string) error {
+		c, err := a.controller()
+		if err != nil {
+			return err
+		}
+		defer c.CloseIdle()
+		return do(ctx, c, args)
+	})
+}
+
+// callTimeout bounds one call that has no reason to take long.
+const callTimeout = time.Minute
+
+// quick wraps commands that are done after a few calls.
+func (a *app) quick(do func(ctx context.Context, c *client.Controller, args []string) error) func(*cobra.Command, []string) error {
+	return a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
+		ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %s", callTimeout))
+		defer cancel()
+		return do(ctx, c, args)
+	})
+}

@@ -1,0 +1,189 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/changes"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/upload"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const applyHelp = `Create a VNF instance or replace its desired parameters: check the request offline
+like validate does, send it, and upload the files of the VNF package that the
+controller does not have yet, or has with other content. The same again changes
+nothing. An upload that was cut goes on where it ended when the command is run again.
+
+Without --package the files that are missing are listed; an operation does not
+start before they are there.`
+
+func (a *app) apply() *cobra.Command {
+	var i input
+	var stackID string
+	var o output
+	cmd := &cobra.Command{
+		Use:   "apply INSTANCE_ID -f request.json",
+		Short: "Create or replace the parameters of an instance, upload its package files",
+		Long:  applyHelp,
+		Example: `  hitchctl apply 0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e -f request.json --package my-vnf/
+  hitchctl apply 0b1a5c2e -f request.json --topology topology.json --stack-id 9c1f…`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete("instance", true),
+		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
+			checked, err := a.check(i)
+			if err != nil {
+				return err
+			}
+			defer checked.close()
+			if err := a.printFindings(a.err, checked); err != nil || len(checked.Faults) > 0 {
+				return firstOf(err, errSaid)
+			}
+			if stackID != "" {
+				checked.Spec.StackID = stackID
+			}
+			id, err := resolveNewInstance(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.applyTo(ctx, c, id, checked, o)
+		}),
+	}
+	i.flags(cmd)
+	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, once it is known")
+	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	return cmd
+}
+
+func firstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolveNewInstance is like resolveInstance for an id that may be new, which has
+// to be whole.
+func resolveNewInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
+	id, err := resolveInstance(ctx, c, text)
+	if err != nil && client.Status(err) == 0 {
+		return "", fmt.Errorf("%w; a new instance needs its whole id, a UUID", err)
+	}
+	return id, err
+}
+
+func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, checked *checked, o output) error {
+	before, err := client.Read[api.Instance](c.GetInstance(ctx, id))
+	if err != nil && client.Status(err) != http.StatusNotFound {
+		return err
+	}
+	after, err := client.Read[api.Instance](c.PutInstance(ctx, id, checked.Spec))
+	if err != nil {
+		return err
+	}
+	if o == asTable {
+		a.printChange(before, after)
+	}
+	uploaded, err := a.uploadFiles(ctx, c, id, checked, after)
+	if err != nil {
+		return err
+	}
+	if uploaded > 0 {
+		if after, err = client.Read[api.Instance](c.GetInstance(ctx, id)); err != nil {
+			return err
+		}
+	}
+	if o != asTable {
+		if err := a.encode(o, after); err != nil {
+			return err
+		}
+	}
+	return a.judgeFiles(after, checked)
+}
+
+// printChange says what the PUT has changed.
+func (a *app) printChange(before, after *api.Instance) {
+	name := "instance " + after.ID
+	switch {
+	case before == nil:
+		fmt.Fprintf(a.out, "%s created: %s\n", name, after.Kind)
+	case before.DesiredVersion == after.DesiredVersion:
+		fmt.Fprintf(a.out, "%s unchanged, version %d\n", name, after.DesiredVersion)
+	default:
+		fmt.Fprintf(a.out, "%s changed, version %d to %d\n", name, before.DesiredVersion, after.DesiredVersion)
+		differences := changes.Between(before, after)
+		for _, d := range differences {
+			fmt.Fprintln(a.out, "  "+screen.Clean(d.String()))
+		}
+		if len(differences) == 0 {
+			fmt.Fprintln(a.out, "  in what is not shown: secrets or vimConnectionInfo")
+		}
+	}
+	for _, w := range after.Warnings {
+		a.warn(w.String())
+	}
+}
+
+// uploadFiles brings what the controller lacks or has with other content.
+func (a *app) uploadFiles(ctx context.Context, c *client.Controller, id string, checked *checked, i *api.Instance) (int, error) {
+	done := 0
+	for _, f := range checked.files {
+		there := slices.ContainsFunc(i.Files, func(p api.PackageFile) bool { return p.Path == f.Path && p.Sha256 == f.SHA256 })
+		if there {
+			continue
+		}
+		if err := a.uploadOne(ctx, c, id, checked.pack, f); err != nil {
+			return done, err
+		}
+		done++
+	}
+	return done, nil
+}
+
+func (a *app) uploadOne(ctx context.Context, c *client.Controller, id string, pack *request.Package, f request.File) error {
+	bar := present.NewBar(a.err, f.Path, f.SizeBytes, a.now)
+	defer bar.Done()
+	u := upload.Uploader{Controller: c, InstanceID: id, Progress: bar.Sent}
+	_, err := u.Upload(ctx, upload.File{
+		Path: f.Path, SHA256: f.SHA256, SizeBytes: f.SizeBytes,
+		Open: func() (io.ReadCloser, error) {
+			content, _, err := pack.Content(f.Path)
+			return content, err
+		},
+	})
+	return err
+}
+
+// judgeFiles says which files are missing or wrong.
+func (a *app) judgeFiles(i *api.Instance, checked *checked) error {
+	faulty := false
+	for _, f := range i.Files {
+		for _, fault := range f.Faults {
+			a.complain(screen.CleanLines(f.Path + ": " + fault.String()))
+			faulty = true
+		}
+	}
+	if len(i.MissingFiles) > 0 {
+		a.warn(count(len(i.MissingFiles), "package file") + " missing; an operation does not start before they are there")
+		for _, path := range i.MissingFiles {
+			fmt.Fprintln(a.err, "  "+screen.Clean(path))
+		}
+		if checked.pack == nil {
+			a.complainWith("hint", screen.Faint, "give the VNF package with --package to upload them")
+		}
+	}
+	if faulty {
+		return errSaid
+	}
+	return nil
+}

@@ -1,0 +1,36 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func (a *app) delete() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "delete", Short: "Forget an instance that has no live node", Args: cobra.NoArgs,
+		Example: "  hitchctl delete instance 0b1a5c2e",
+		RunE:    func(*cobra.Command, []string) error { return usagef("say what to delete: instance ID") },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use: "instance ID", Short: "Forget an instance that has no live node", Args: cobra.ExactArgs(1),
+		Long: `Forget an instance: its parameters, files, operations and join token. Its nodes
+are not touched. It is refused while an operation is running or a node has a live
+identity; TERMINATE comes first.`,
+		Example:           "  hitchctl operate 0b1a5c2e TERMINATE --wait && hitchctl delete instance 0b1a5c2e",
+		ValidArgsFunction: a.complete("instance", true),
+		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
+			id, err := resolveInstance(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if err := client.Done(c.DeleteInstance(ctx, id)); err != nil {
+				return err
+			}
+			return a.print("instance " + id + " deleted")
+		}),
+	})
+	return cmd
+}

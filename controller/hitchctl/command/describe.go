@@ -1,0 +1,89 @@
+package command
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func (a *app) describe() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "describe", Short: "Show one object in full, with what its reasons mean and what to do",
+		Example: `  hitchctl describe node storage_server
+  hitchctl describe operation 3f2a`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("say what to describe: node, instance, operation or volume")
+		},
+	}
+	cmd.AddCommand(
+		a.describing("node", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+			id, err := resolveNode(ctx, c, arg)
+			if err != nil {
+				return nil, err
+			}
+			n, err := client.Read[api.Node](c.GetNode(ctx, id))
+			if err != nil {
+				return nil, err
+			}
+			return present.Node(a.out, *n, a.now()), nil
+		}),
+		a.describing("instance", a.describeInstance),
+		a.describing("operation", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+			o, err := resolveOperation(ctx, c, arg)
+			if err != nil {
+				return nil, err
+			}
+			return present.Operation(a.out, o, a.now()), nil
+		}),
+		a.describing("volume", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+			id, err := resolveVolume(ctx, c, arg)
+			if err != nil {
+				return nil, err
+			}
+			v, err := client.Read[api.Volume](c.GetVolume(ctx, id))
+			if err != nil {
+				return nil, err
+			}
+			return present.Volume(a.out, *v, a.now()), nil
+		}),
+	)
+	return cmd
+}
+
+func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
+	id, err := resolveInstance(ctx, c, arg)
+	if err != nil {
+		return nil, err
+	}
+	i, err := client.Read[api.Instance](c.GetInstance(ctx, id))
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := listNodes(ctx, c, id)
+	if err != nil {
+		return nil, err
+	}
+	return present.Instance(a.out, *i, nodes, a.now()), nil
+}
+
+// describing is `describe` for one kind.
+func (a *app) describing(kind string, lines func(context.Context, *client.Controller, string) ([]string, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: kind + " ID", Short: "Show one " + kind + " in full",
+		Long:    "Show one " + kind + " in full. For programs there is `hitchctl get " + kind + " ID -o json`.",
+		Example: "  hitchctl describe " + kind + " 4a0dbb52", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete(kind, true),
+		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
+			text, err := lines(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.print(text...)
+		}),
+	}
+}

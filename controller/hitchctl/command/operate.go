@@ -1,0 +1,226 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/request"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const operateHelp = `Start one phase of an LCM operation, as a Tacker hook would, and with --wait see it
+through. START and END are records of their own and neither needs the other; the
+phase is END where none is given.
+
+  INSTANTIATE END   every node of the topology is brought to its role
+  SCALE             --type SCALE_OUT, or SCALE_IN whose START names the leaving --vnfc
+  HEAL              --vnfc to heal, none is the entire VNF
+  TERMINATE         identities are revoked, the instance is NOT_INSTANTIATED`
+
+type operateFlags struct {
+	operation              api.OperationRequest
+	phase, scale, topology string
+	timeout                time.Duration
+	wait                   bool
+	output                 output
+}
+
+func (a *app) operate() *cobra.Command {
+	var f operateFlags
+	cmd := &cobra.Command{
+		Use:   "operate INSTANCE_ID INSTANTIATE|HEAL|SCALE|TERMINATE",
+		Short: "Start an LCM operation, and wait for it", Long: operateHelp,
+		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --topology topology.json --wait
+  hitchctl operate 0b1a5c2e SCALE --type SCALE_IN --phase START --vnfc 5c41… --vnfc 77ab…
+  hitchctl operate 0b1a5c2e TERMINATE --wait --timeout 5m`,
+		Args: cobra.ExactArgs(2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return []string{"INSTANTIATE", "HEAL", "SCALE", "TERMINATE"}, cobra.ShellCompDirectiveNoFileComp
+			}
+			return a.complete("instance", true)(cmd, args, text)
+		},
+		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
+			body, err := a.operationRequest(f, args[1])
+			if err != nil {
+				return err
+			}
+			return a.startOperation(ctx, c, args[0], body, f)
+		}),
+	}
+	flags, o := cmd.Flags(), &f.operation
+	flags.StringVar(&f.phase, "phase", "", "START or END (default END)")
+	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now; - is standard input")
+	flags.StringVar(&o.StackID, "stack-id", "", "id of the Heat stack, where it has changed")
+	flags.StringVar(&f.scale, "type", "", "SCALE: SCALE_OUT or SCALE_IN")
+	flags.StringVar(&o.AspectID, "aspect", "", "SCALE: the scaling aspect")
+	flags.IntVar(&o.NumberOfSteps, "steps", 0, "SCALE: number of steps")
+	flags.StringArrayVar(&o.VnfcInstanceIds, "vnfc", nil, "HEAL: a VNFC to heal; SCALE_IN START: one that leaves; may be repeated")
+	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
+	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
+	flags.DurationVar(&f.timeout, "timeout", 0, "the operation's deadline (default the controller's, 30m)")
+	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 where it failed")
+	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
+	return cmd
+}
+
+func (a *app) operationRequest(f operateFlags, operation string) (api.OperationRequest, error) {
+	o := f.operation
+	o.Operation = api.OperationType(strings.ToUpper(operation))
+	o.Phase = api.OperationPhase(strings.ToUpper(f.phase))
+	o.Type = api.ScaleType(strings.ToUpper(f.scale))
+	o.DeadlineSeconds = int(f.timeout.Round(time.Second) / time.Second)
+	switch {
+	case !o.Operation.Valid():
+		return o, usagef("operation %q: expected INSTANTIATE, HEAL, SCALE or TERMINATE", operation)
+	case o.Phase != "" && !o.Phase.Valid():
+		return o, usagef("--phase %q: expected START or END", f.phase)
+	case o.Type != "" && !o.Type.Valid():
+		return o, usagef("--type %q: expected SCALE_OUT or SCALE_IN", f.scale)
+	case o.Operation == api.Scale && o.Type == "":
+		return o, usagef("SCALE needs --type SCALE_OUT or SCALE_IN")
+	case f.timeout < 0 || f.timeout > 0 && o.DeadlineSeconds == 0:
+		return o, usagef("--timeout %s: expected a second or more", f.timeout)
+	}
+	if f.topology == "" {
+		return o, nil
+	}
+	data, err := a.read(f.topology)
+	if err != nil {
+		return o, err
+	}
+	t, faults := request.ReadTopology(data)
+	for _, fault := range faults {
+		a.complain(screen.CleanLines(f.topology + fault.String()))
+	}
+	if len(faults) > 0 {
+		return o, errSaid
+	}
+	o.Topology = t
+	return o, nil
+}
+
+func (a *app) startOperation(ctx context.Context, c *client.Controller, instance string, body api.OperationRequest, f operateFlags) error {
+	id, err := resolveInstance(ctx, c, instance)
+	if err != nil {
+		return err
+	}
+	o, err := client.Read[api.Operation](c.PostOperation(ctx, id, body))
+	if err != nil {
+		return err
+	}
+	if f.output == asTable {
+		fmt.Fprintf(a.out, "operation %s: %s\n", o.ID, titleOf(*o))
+	}
+	for _, w := range o.Warnings {
+		a.warn(w.String())
+	}
+	if f.wait {
+		return a.waitOperation(ctx, c, *o, waitFlags{output: f.output})
+	}
+	if f.output != asTable {
+		return a.encode(f.output, o)
+	}
+	return nil
+}
+
+func (a *app) waitOperationNamed(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
+	o, err := resolveOperation(ctx, c, arg)
+	if err != nil {
+		return err
+	}
+	return a.waitOperation(ctx, c, o, f)
+}
+
+// waitOperation waits until the operation has finished. It has a deadline of its
+// own, so the wait needs none.
+func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Operation, f waitFlags) error {
+	poll := func(ctx context.Context, _, hold string) (*http.Response, error) {
+		return c.GetOperation(ctx, o.VnfInstanceID, o.ID, &api.GetOperationParams{Wait: orNil(hold)})
+	}
+	started := o
+	current := func(s scene) api.Operation {
+		if s.operation != nil {
+			return *s.operation
+		}
+		return started
+	}
+	w := waiting{
+		app: a, display: a.display(f.output), timeout: f.timeout, title: titleOf(o),
+		watch: []watcher{
+			watching(follow.Poll(poll), func(s *scene, o *api.Operation) { s.operation = o }),
+			watchNodes(c, o.VnfInstanceID),
+		},
+		shown: func(s scene) []api.Node { return targetsOf(s, current(s)) },
+		right: func(s scene, now time.Time) string {
+			o := current(s)
+			return present.Age(now.Sub(o.StartedAt)) + ", deadline in " + present.Age(o.Deadline.Sub(now))
+		},
+		done: func(s scene) (bool, error) {
+			o := current(s)
+			if o.State == api.Processing || !s.known.nodes {
+				return false, nil
+			}
+			if o.State == api.Failed {
+				return true, operationError(o)
+			}
+			return true, nil
+		},
+		verdict: func(s scene, _ time.Duration) string {
+			o := current(s)
+			text := titleOf(o) + " completed"
+			if o.FinishedAt != nil {
+				text += " in " + present.Age(o.FinishedAt.Sub(o.StartedAt))
+			}
+			return text
+		},
+	}
+	s, err := w.run(ctx)
+	if s.operation != nil && f.output != asTable {
+		return firstOf(a.encode(f.output, s.operation), err)
+	}
+	return err
+}
+
+// targetsOf are the nodes that the operation waits for; all of the instance where
+// it does not say.
+func targetsOf(s scene, o api.Operation) []api.Node {
+	if len(o.Targets) == 0 {
+		return s.nodes
+	}
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(n api.Node) bool {
+		return !slices.ContainsFunc(o.Targets, func(t api.OperationTarget) bool { return t.NodeID == n.ID })
+	})
+}
+
+// operationError says why an operation failed, and what each target waits for.
+func operationError(o api.Operation) error {
+	text := titleOf(o) + " failed"
+	if o.Error != nil {
+		text += ": " + o.Error.Error()
+	}
+	for _, t := range o.Targets {
+		if t.Ready {
+			continue
+		}
+		text += "\n  " + t.Name + ": " + t.Reason
+		if t.Message != "" {
+			text += ": " + t.Message
+		}
+		if doc := api.Reasons[t.Reason]; doc.Action != "" {
+			text += "\n    do: " + doc.Action
+		}
+	}
+	return errors.New(screen.CleanLines(text))
+}

@@ -1,0 +1,124 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/cloudinit"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func (a *app) joinToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "join-token", Short: "Show an instance's join token", Args: cobra.NoArgs,
+		Example: "  hitchctl join-token show 0b1a5c2e",
+		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: show INSTANCE_ID") },
+	}
+	var o output
+	show := &cobra.Command{
+		Use: "show INSTANCE_ID", Short: "Show an instance's join token",
+		Long: `Show the join token that user_data of every VM of the instance carries. It is good
+for servers that the topology expects and that have no live identity, for nobody else.`,
+		Example: "  hitchctl join-token show 0b1a5c2e", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete("instance", true),
+		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
+			id, err := resolveInstance(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			token, err := client.Read[api.JoinToken](c.GetJoinToken(ctx, id))
+			if err != nil {
+				return err
+			}
+			if o != asTable {
+				return a.encode(o, token)
+			}
+			return a.print(token.Token)
+		}),
+	}
+	outputFlag(show, &o, asTable, asJSON, asYAML)
+	cmd.AddCommand(show)
+	return cmd
+}
+
+func (a *app) render() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "render", Short: "Render what VMs are started with", Args: cobra.NoArgs,
+		Example: "  hitchctl render user-data 0b1a5c2e -o user-data.yaml",
+		RunE:    func(*cobra.Command, []string) error { return usagef("say what to render: user-data INSTANCE_ID") },
+	}
+	cmd.AddCommand(a.userData())
+	return cmd
+}
+
+func (a *app) userData() *cobra.Command {
+	var urls []string
+	var file string
+	cmd := &cobra.Command{
+		Use: "user-data INSTANCE_ID", Short: "Render the user_data with which a VM becomes a node of the instance",
+		Long: `Render the user_data for every VM of the instance: a cloud-config with the
+controller's names, its root certificate and pin, the instance's join token, and a
+small downloader for the agent. The same for all VMs, now and a year later.`,
+		Example: `  hitchctl render user-data 0b1a5c2e -o user-data.yaml
+  hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 | cloud-init schema -c /dev/stdin`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete("instance", true),
+		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
+			id, err := resolveInstance(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			text, err := userDataOf(ctx, c, id, urls)
+			if err != nil {
+				return err
+			}
+			if file == "" || file == "-" {
+				_, err = a.out.Write(text)
+				return err
+			}
+			if err := writePrivate(file, text); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.err, "%s: %d bytes of user_data\n", file, len(text))
+			return nil
+		}),
+	}
+	cmd.Flags().StringArrayVar(&urls, "controller-url", nil, "URL by which the VMs reach the controller, may be repeated (default those that the controller names)")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, mode 0600 (default standard output)")
+	return cmd
+}
+
+func userDataOf(ctx context.Context, c *client.Controller, id string, urls []string) ([]byte, error) {
+	trust, err := client.Read[api.Trust](c.GetTrust(ctx))
+	if err != nil {
+		return nil, err
+	}
+	token, err := client.Read[api.JoinToken](c.GetJoinToken(ctx, id))
+	if err != nil {
+		return nil, err
+	}
+	if len(urls) == 0 {
+		urls = trust.Urls
+	}
+	return cloudinit.Render(cloudinit.Params{
+		ControllerURLs: urls, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, JoinToken: token.Token,
+	})
+}
+
+// writePrivate writes a file that holds a secret: for its owner alone, whole or
+// not at all.
+func writePrivate(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if err := renameio.WriteFile(path, text, 0o600, renameio.IgnoreUmask()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,201 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const waitHelp = `Wait for a node, an instance or an operation, and show how the nodes get on: their
+steps in place on a terminal, else one line for each step. A controller that is
+away for a moment does not end the wait.
+
+Exit codes: 0 it is so, 1 it cannot be any more or the time is over.`
+
+// waitFlags are those of every wait.
+type waitFlags struct {
+	condition string
+	timeout   time.Duration
+	output    output
+}
+
+func (a *app) wait() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "wait", Short: "Wait for a node, an instance or an operation", Long: waitHelp,
+		Example: `  hitchctl wait node storage_server --for VolumesMounted
+  hitchctl wait instance 0b1a5c2e --timeout 10m
+  hitchctl wait operation 3f2a`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("say what to wait for: node, instance or operation")
+		},
+	}
+	cmd.AddCommand(
+		a.waitCommand("node", "Ready", "Ready, Enrolled, or a condition such as VolumesMounted or ExportsServed=False", a.waitNode),
+		a.waitCommand("instance", "Ready", "Ready (every node of its topology), or Instantiated", a.waitInstance),
+		a.waitCommand("operation", "", "", a.waitOperationNamed),
+	)
+	return cmd
+}
+
+func (a *app) waitCommand(kind, condition, meaning string, do func(context.Context, *client.Controller, string, waitFlags) error) *cobra.Command {
+	var f waitFlags
+	cmd := &cobra.Command{
+		Use: kind + " ID", Short: "Wait for " + withArticle(kind), Long: waitHelp,
+		Example: "  hitchctl wait " + kind + " 4a0dbb52 --timeout 10m", Args: cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete(kind, true),
+		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
+			return do(ctx, c, args[0], f)
+		}),
+	}
+	if condition != "" {
+		cmd.Flags().StringVar(&f.condition, "for", condition, "what to wait for: "+meaning)
+	}
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "how long to wait; 0 is for ever")
+	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
+	return cmd
+}
+
+func withArticle(kind string) string {
+	if strings.ContainsAny(kind[:1], "aeiou") {
+		return "an " + kind
+	}
+	return "a " + kind
+}
+
+// display is where progress goes: away from what programs read.
+func (a *app) display(o output) *screen.Screen {
+	if o == asJSON || o == asYAML {
+		return a.err
+	}
+	return a.out
+}
+
+func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
+	is, err := nodeCondition(f.condition)
+	if err != nil {
+		return err
+	}
+	id, err := resolveNode(ctx, c, arg)
+	if err != nil {
+		return err
+	}
+	n, err := client.Read[api.Node](c.GetNode(ctx, id))
+	if err != nil {
+		return err
+	}
+	this := func(s scene) []api.Node {
+		return slices.DeleteFunc(slices.Clone(s.nodes), func(n api.Node) bool { return n.ID != id })
+	}
+	w := waiting{
+		app: a, display: a.display(f.output), timeout: f.timeout, title: n.Name + " to be " + f.condition,
+		watch: []watcher{watchNodes(c, n.VnfInstanceID)}, shown: this,
+		done: func(s scene) (bool, error) {
+			if nodes := this(s); len(nodes) > 0 {
+				return is(nodes[0]), nil
+			}
+			if s.known.nodes {
+				return true, fmt.Errorf("node %s is gone", n.Name)
+			}
+			return false, nil
+		},
+		verdict: func(_ scene, took time.Duration) string {
+			return fmt.Sprintf("%s is %s, after %s", screen.Clean(n.Name), f.condition, present.Age(took))
+		},
+	}
+	s, err := w.run(ctx)
+	return a.answer(f.output, err, func() any { return this(s)[0] })
+}
+
+// answer prints the object for programs.
+func (a *app) answer(o output, err error, object func() any) error {
+	if err != nil || o == asTable {
+		return err
+	}
+	return a.encode(o, object())
+}
+
+// nodeCondition reads --for: Ready, Enrolled, a condition, or a condition=status.
+func nodeCondition(text string) (func(api.Node) bool, error) {
+	name, status, given := strings.Cut(text, "=")
+	want := api.ConditionStatus(status)
+	if !given {
+		want = api.ConditionTrue
+	}
+	switch {
+	case name == "" || !want.Valid():
+		return nil, usagef("--for %q: expected Ready, Enrolled, a condition, or a condition=True, =False or =Unknown", text)
+	case name == api.ConditionReady:
+		return func(n api.Node) bool { return n.Ready == (want == api.ConditionTrue) }, nil
+	case name == string(api.NodeEnrolled):
+		return func(n api.Node) bool { return (n.State == api.NodeEnrolled) == (want == api.ConditionTrue) }, nil
+	}
+	return func(n api.Node) bool {
+		c := n.Status.Condition(name)
+		return c != nil && c.Status == want && n.Status.ObservedDigest == n.Digest
+	}, nil
+}
+
+func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
+	if f.condition != "Ready" && f.condition != "Instantiated" {
+		return usagef("--for %q: expected Ready or Instantiated", f.condition)
+	}
+	id, err := resolveInstance(ctx, c, arg)
+	if err != nil {
+		return err
+	}
+	if _, err := client.Read[api.Instance](c.GetInstance(ctx, id)); err != nil {
+		return err
+	}
+	w := waiting{
+		app: a, display: a.display(f.output), timeout: f.timeout,
+		title: "instance " + present.Short(id) + " to be " + f.condition,
+		watch: []watcher{watchInstances(c), watchNodes(c, id)},
+		shown: func(s scene) []api.Node { return membersOf(s, id) },
+		done: func(s scene) (bool, error) {
+			i := instanceOf(s, id)
+			switch {
+			case i == nil && s.known.instances:
+				return true, fmt.Errorf("instance %s is gone", id)
+			case i == nil:
+				return false, nil
+			case f.condition == "Instantiated":
+				return i.State == api.Instantiated, nil
+			}
+			members := membersOf(s, id)
+			unready := slices.ContainsFunc(members, func(n api.Node) bool { return !n.Ready })
+			return len(members) > 0 && len(members) == len(i.Nodes) && !unready, nil
+		},
+		verdict: func(s scene, took time.Duration) string {
+			return fmt.Sprintf("instance %s is %s with %s, after %s", present.Short(id), f.condition, count(len(membersOf(s, id)), "node"), present.Age(took))
+		},
+	}
+	s, err := w.run(ctx)
+	return a.answer(f.output, err, func() any { return instanceOf(s, id) })
+}
+
+func instanceOf(s scene, id string) *api.Instance {
+	i := slices.IndexFunc(s.instances, func(i api.Instance) bool { return i.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.instances[i]
+}
+
+// membersOf are the nodes in the instance's topology.
+func membersOf(s scene, id string) []api.Node {
+	i := instanceOf(s, id)
+	if i == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(n api.Node) bool { return !slices.Contains(i.Nodes, n.ID) })
+}

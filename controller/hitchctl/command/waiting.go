@@ -1,0 +1,215 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// scene is what is known while something is waited for.
+type scene struct {
+	nodes     []api.Node
+	instances []api.Instance
+	operation *api.Operation
+	known     struct{ nodes, instances bool }
+	// trouble is why there is no news just now, nil where there is.
+	trouble error
+}
+
+// waiting waits until the scene is as wished, and shows how it gets there.
+type waiting struct {
+	app     *app
+	display *screen.Screen
+	timeout time.Duration // 0 is without limit
+	title   string
+	// watch are the lists and records that make the scene.
+	watch []watcher
+	// shown are the nodes to show, of the scene.
+	shown func(scene) []api.Node
+	// right is what stands at the right of the title; nil for how long it has taken.
+	right func(s scene, now time.Time) string
+	// done says whether the wait is over, with an error where it is in vain.
+	done func(scene) (bool, error)
+	// verdict is the last line, once done.
+	verdict func(s scene, took time.Duration) string
+}
+
+// watcher follows something and sends what it changes of the scene.
+type watcher func(ctx context.Context, send func(func(*scene))) error
+
+func watching[T any](poll follow.Poll, take func(*scene, *T)) watcher {
+	return func(ctx context.Context, send func(func(*scene))) error {
+		return follow.Changes(ctx, poll, func(u follow.Update[T]) {
+			send(func(s *scene) {
+				if s.trouble = u.Err; u.Content != nil {
+					take(s, u.Content)
+				}
+			})
+		})
+	}
+}
+
+func watchNodes(c *client.Controller, instance string) watcher {
+	return watching(pollNodes(c, instance), func(s *scene, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
+}
+
+func watchInstances(c *client.Controller) watcher {
+	return watching(pollInstances(c), func(s *scene, l *api.InstanceList) { s.instances, s.known.instances = l.Items, true })
+}
+
+var errTimeOver = errors.New("the time is over")
+
+// frame is how often a display on a terminal moves.
+const frame = 120 * time.Millisecond
+
+func (w *waiting) run(ctx context.Context) (scene, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if w.timeout > 0 {
+		timer := time.AfterFunc(w.timeout, func() { cancel(errTimeOver) })
+		defer timer.Stop()
+	}
+	updates := make(chan func(*scene))
+	for _, watch := range w.watch {
+		go func() {
+			err := watch(ctx, func(u func(*scene)) {
+				select {
+				case updates <- u:
+				case <-ctx.Done():
+				}
+			})
+			cancel(err)
+		}()
+	}
+	view := w.newView()
+	defer view.close()
+	return w.loop(ctx, updates, view)
+}
+
+func (w *waiting) loop(ctx context.Context, updates <-chan func(*scene), view *view) (scene, error) {
+	var s scene
+	for {
+		select {
+		case <-ctx.Done():
+			view.close()
+			return s, w.over(ctx, s)
+		case u := <-updates:
+			u(&s)
+			view.note(s)
+		case <-view.ticks:
+		}
+		done, err := w.done(s)
+		view.draw(s)
+		if done {
+			view.close()
+			view.finish(s, err)
+			return s, err
+		}
+	}
+}
+
+// over is why it ended without being done.
+func (w *waiting) over(ctx context.Context, s scene) error {
+	cause := context.Cause(ctx)
+	if !errors.Is(cause, errTimeOver) {
+		return cause
+	}
+	text := fmt.Sprintf("%s: not within %s", w.title, w.timeout)
+	for _, n := range w.shown(s) {
+		if !n.Ready {
+			text += "\n  " + n.Name + ": " + present.Why(n)
+		}
+	}
+	if s.trouble != nil {
+		text += "\n  " + s.trouble.Error()
+	}
+	return errors.New(text)
+}
+
+// view shows a waiting, in place on a terminal or line by line.
+type view struct {
+	*waiting
+	progress present.Progress
+	live     *screen.Live
+	ticks    <-chan time.Time
+	ticker   *time.Ticker
+	trouble  string
+}
+
+func (w *waiting) newView() *view {
+	v := &view{waiting: w, progress: present.Progress{Title: w.title, Started: w.app.now()}}
+	if w.display.TTY {
+		v.live = w.display.Live()
+		v.ticker = time.NewTicker(frame)
+		v.ticks = v.ticker.C
+	} else {
+		fmt.Fprintln(w.display, "waiting: "+w.title)
+	}
+	return v
+}
+
+func (v *view) close() {
+	if v.live != nil {
+		v.ticker.Stop()
+		v.live.Done()
+		v.live = nil
+	}
+}
+
+func (v *view) note(s scene) {
+	nodes := v.shown(s)
+	v.progress.Note(nodes, v.app.now())
+	if v.live != nil {
+		return
+	}
+	for _, line := range v.progress.Transitions(nodes, v.app.now()) {
+		fmt.Fprintln(v.display, line)
+	}
+	trouble := ""
+	if s.trouble != nil {
+		trouble = s.trouble.Error()
+	}
+	if trouble != "" && trouble != v.trouble {
+		fmt.Fprintln(v.display, "        "+screen.Clean(trouble)+" (trying again)")
+	}
+	v.trouble = trouble
+}
+
+func (v *view) draw(s scene) {
+	if v.live == nil {
+		return
+	}
+	now := v.app.now()
+	right := present.Age(now.Sub(v.progress.Started))
+	if v.right != nil {
+		right = v.right(s, now)
+	}
+	lines := v.progress.Lines(v.display, v.shown(s), right, now)
+	if s.trouble != nil {
+		text := v.display.Truncate(screen.Clean(s.trouble.Error()+" (trying again)"), v.display.Width())
+		lines = append(lines, "", v.display.Paint(screen.Waiting, text))
+	}
+	v.live.Draw(lines)
+}
+
+// finish prints the verdict and how long each step took.
+func (v *view) finish(s scene, err error) {
+	took := v.app.now().Sub(v.progress.Started)
+	if v.live == nil && v.display.TTY {
+		fmt.Fprintln(v.display)
+	}
+	if err == nil {
+		mark := v.display.Paint(screen.Good, v.display.Symbol("✓", "ok:"))
+		fmt.Fprintln(v.display, mark+" "+v.verdict(s, took))
+	}
+	for _, line := range v.progress.Summary() {
+		fmt.Fprintln(v.display, "  "+line)
+	}
+}

@@ -1,0 +1,119 @@
+// Package follow watches what the controller holds: long polls that go on through
+// restarts of the controller and broken connections, and end where going on is
+// of no use.
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// Hold is how long a poll asks the controller to wait for a change.
+const Hold = "30s"
+
+const (
+	// answerWithin is Hold and what else an answer may take.
+	answerWithin = 45 * time.Second
+	// pause is the least time between two polls, for a controller that does not hold.
+	pause     = 500 * time.Millisecond
+	longPause = 5 * time.Second
+	maxBody   = 64 << 20
+)
+
+// Poll asks once: with the version that is known, and for how long to hold.
+// version is "" at first, and to be ignored where the endpoint has none.
+type Poll func(ctx context.Context, version, hold string) (*http.Response, error)
+
+// Update is one change: a new content, or an error that does not end it.
+type Update[T any] struct {
+	Content *T
+	Err     error
+}
+
+// Changes polls until ctx ends, and tells of the content at the start, whenever
+// it has changed, and of each error that may pass (the controller is away, or
+// answers 5xx or 429). It returns the error that does not pass, such as 401.
+func Changes[T any](ctx context.Context, poll Poll, tell func(Update[T])) error {
+	version, last := "", ""
+	wait := time.Duration(0)
+	for {
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+		wait = pause
+		next, content, err := once[T](ctx, poll, version, &last)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !passes(err):
+			return err
+		case err != nil:
+			tell(Update[T]{Err: err})
+			version, last, wait = "", "", longPause
+		case content != nil:
+			version = next
+			tell(Update[T]{Content: content})
+		default:
+			version = next
+		}
+	}
+}
+
+// once is one poll; the content is nil where nothing has changed.
+func once[T any](ctx context.Context, poll Poll, version string, last *string) (string, *T, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	hold := Hold
+	if *last == "" {
+		hold = "" // the first answer is wanted at once
+	}
+	resp, err := poll(ctx, version, hold)
+	if err != nil {
+		return version, nil, err
+	}
+	if resp.StatusCode == http.StatusNotModified {
+		return version, nil, resp.Body.Close()
+	}
+	if resp.StatusCode != http.StatusOK {
+		return version, nil, client.ProblemOf(resp)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return version, nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	next := resp.Header.Get("ETag")
+	if string(body) == *last {
+		return next, nil, nil
+	}
+	content := new(T)
+	if err := json.Unmarshal(body, content); err != nil {
+		return version, nil, fmt.Errorf("reading the answer: %w", err)
+	}
+	*last = string(body)
+	return next, content, nil
+}
+
+// passes says whether asking again can help.
+func passes(err error) bool {
+	status := client.Status(err)
+	return status == 0 && !errors.Is(err, context.Canceled) || status >= 500 || status == http.StatusTooManyRequests
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

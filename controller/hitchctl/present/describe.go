@@ -1,0 +1,290 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// page collects the lines of a description for one screen.
+type page struct {
+	screen *screen.Screen
+	now    time.Time
+	lines  []string
+}
+
+const labelWidth = 14
+
+// field is one labelled value, wrapped below itself.
+func (p *page) field(label, value string) {
+	if value == "" {
+		return
+	}
+	width := p.screen.Width()
+	if width > 0 {
+		width = max(20, width-labelWidth)
+	}
+	for i, line := range screen.Wrap(screen.Clean(value), width) {
+		head := strings.Repeat(" ", labelWidth)
+		if i == 0 {
+			head = fmt.Sprintf("%-*s", labelWidth, label+":")
+			head = strings.Replace(head, label, p.screen.Paint(screen.Faint, label), 1)
+		}
+		p.lines = append(p.lines, head+line)
+	}
+}
+
+func (p *page) heading(text string) {
+	p.lines = append(p.lines, "", p.screen.Paint(screen.Strong, text))
+}
+
+// text is a paragraph, indented.
+func (p *page) text(indent int, style screen.Style, text string) {
+	width := p.screen.Width()
+	if width > 0 {
+		width = max(20, width-indent)
+	}
+	for _, line := range screen.Wrap(screen.Clean(text), width) {
+		p.lines = append(p.lines, strings.Repeat(" ", indent)+p.screen.Paint(style, line))
+	}
+}
+
+// line is one line with its own spacing, cut where it does not fit. The text must
+// be clean.
+func (p *page) line(indent int, style screen.Style, text string) {
+	if width := p.screen.Width(); width > 0 {
+		text = p.screen.Truncate(text, max(20, width-indent))
+	}
+	p.lines = append(p.lines, strings.Repeat(" ", indent)+p.screen.Paint(style, text))
+}
+
+func (p *page) table(t screen.Table) {
+	p.lines = append(p.lines, p.screen.Lines(t)...)
+}
+
+// moment is a time and how long ago it was.
+func (p *page) moment(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	ago := Age(p.now.Sub(*t)) + " ago"
+	if t.After(p.now) {
+		ago = "in " + Age(t.Sub(p.now))
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z") + " (" + ago + ")"
+}
+
+// reason explains a reason: what it means, and what to do.
+func (p *page) reason(indent int, r api.Reason) {
+	doc, known := api.Reasons[r]
+	if !known {
+		return
+	}
+	p.text(indent, screen.Faint, "means: "+doc.Meaning)
+	if doc.Action != "" {
+		p.text(indent, screen.Normal, "do: "+doc.Action)
+	}
+}
+
+func (p *page) withheld(list []api.Withheld) {
+	if len(list) == 0 {
+		return
+	}
+	p.heading("Withheld from its configuration")
+	for _, w := range list {
+		p.text(2, screen.Waiting, w.Section+": "+w.Reason)
+		p.text(6, screen.Normal, w.Message)
+		p.reason(6, w.Reason)
+	}
+}
+
+func (p *page) faults(heading string, list []api.Fault) {
+	if len(list) == 0 {
+		return
+	}
+	p.heading(heading)
+	for _, f := range list {
+		p.text(2, screen.Normal, f.String())
+	}
+}
+
+// Node describes a node, each condition with its meaning and what to do.
+func Node(s *screen.Screen, n api.Node, now time.Time) []string {
+	p := &page{screen: s, now: now}
+	p.field("Name", n.Name)
+	p.field("ID", n.ID)
+	p.field("Instance", n.VnfInstanceID)
+	p.field("Role", string(n.Role))
+	p.field("State", stateDoc(n.State))
+	p.field("Ready", yesNo(n.Ready).Text)
+	p.field("Addresses", strings.Join(n.Addresses, ", "))
+	p.field("Enrolled", p.moment(n.EnrolledAt))
+	p.field("Last seen", p.moment(n.LastSeen))
+	if n.CertificateSerial != "" {
+		p.field("Certificate", "serial "+n.CertificateSerial+", until "+p.moment(n.CertificateNotAfter))
+	}
+	p.field("Generation", fmt.Sprint(n.Generation))
+	if n.Status != nil {
+		p.status(*n.Status)
+	}
+	p.withheld(n.Withheld)
+	return p.lines
+}
+
+func stateDoc(s api.NodeState) string {
+	doc := map[api.NodeState]string{
+		api.NodeExpected: "in the topology; its agent has not enrolled: look at the VM's console and at /var/log/cloud-init-output.log",
+		api.NodeEnrolled: "it has a live identity",
+		api.NodeLost:     "unheard of for three cadences; it goes on by its last configuration: look at the VM and the network",
+		api.NodeRevoked:  "its identity is void; `hitchctl node reenrol` lets it come again",
+	}
+	return string(s) + ", " + doc[s]
+}
+
+func (p *page) status(s api.NodeStatus) {
+	reported := fmt.Sprintf("%d seen, %d applied", s.ObservedGeneration, s.AppliedGeneration)
+	if s.LastFailedGeneration > 0 {
+		reported += fmt.Sprintf(", %d failed at %s", s.LastFailedGeneration, s.LastFailedCondition)
+	}
+	p.field("Reported", reported)
+	f := s.Facts
+	p.field("System", strings.Trim(strings.Join([]string{f.OperatingSystem, f.Kernel, f.Architecture}, ", "), ", "))
+	p.field("Host name", f.Hostname)
+	p.field("Agent", f.AgentVersion)
+	if a := s.Activity; a != nil {
+		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, Age(p.now.Sub(a.StartedAt))))
+	}
+	p.heading("Conditions")
+	if len(s.Conditions) == 0 {
+		p.text(2, screen.Faint, "none reported yet")
+	}
+	for _, c := range ordered(s.Conditions) {
+		p.condition(c)
+	}
+}
+
+func (p *page) condition(c api.Condition) {
+	p.line(2, conditionStyle(c.Status), fmt.Sprintf("%-15s %-7s %s, for %s",
+		screen.Clean(c.Type), c.Status, screen.Clean(c.Reason), Age(p.now.Sub(c.LastTransitionTime))))
+	if c.Message != "" {
+		p.text(6, screen.Normal, c.Message)
+	}
+	if c.Status != api.ConditionTrue {
+		p.reason(6, c.Reason)
+	}
+}
+
+// Instance describes an instance with its nodes.
+func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time) []string {
+	p := &page{screen: s, now: now}
+	p.field("ID", i.ID)
+	p.field("Kind", string(i.Kind))
+	p.field("State", string(i.State))
+	p.field("Stack", i.StackID)
+	p.field("Version", fmt.Sprint(i.DesiredVersion))
+	p.field("Created", p.moment(&i.CreatedAt))
+	p.field("Changed", p.moment(&i.UpdatedAt))
+	p.heading("Nodes")
+	if len(nodes) == 0 {
+		p.text(2, screen.Faint, "none; a topology names them (`hitchctl apply --topology`, or an operation's)")
+	} else {
+		p.table(View{Now: now}.Nodes(nodes))
+	}
+	if len(i.Files)+len(i.MissingFiles) > 0 {
+		p.heading("Package files")
+	}
+	for _, f := range i.Files {
+		p.text(2, screen.Normal, fmt.Sprintf("%s  %s  sha256:%.12s", f.Path, Size(f.SizeBytes), f.Sha256))
+		for _, fault := range f.Faults {
+			p.text(6, screen.Bad, fault.String())
+		}
+	}
+	for _, path := range i.MissingFiles {
+		p.text(2, screen.Bad, path+"  missing: `hitchctl apply --package` uploads it")
+	}
+	p.faults("Warnings", i.Warnings)
+	return p.lines
+}
+
+// Operation describes an operation with its targets.
+func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
+	p := &page{screen: s, now: now}
+	p.field("ID", o.ID)
+	p.field("Instance", o.VnfInstanceID)
+	p.field("Operation", OperationName(o))
+	p.field("State", string(o.State))
+	p.field("Started", p.moment(&o.StartedAt))
+	p.field("Finished", p.moment(o.FinishedAt))
+	if o.FinishedAt == nil {
+		p.field("Deadline", p.moment(&o.Deadline))
+	}
+	p.field("Stack", o.StackID)
+	p.field("Key", o.IdempotencyKey)
+	if o.Error != nil {
+		p.heading("Why it failed")
+		p.text(2, screen.Bad, o.Error.Title)
+		if o.Error.Detail != "" {
+			p.text(2, screen.Normal, o.Error.Detail)
+		}
+		for _, f := range o.Error.InvalidParams {
+			p.text(4, screen.Normal, f.String())
+		}
+	}
+	p.heading("Targets")
+	if len(o.Targets) == 0 {
+		p.text(2, screen.Faint, "none: no node has to change for it")
+	}
+	for _, t := range o.Targets {
+		p.target(t)
+	}
+	p.withheld(o.Withheld)
+	p.faults("Warnings", o.Warnings)
+	return p.lines
+}
+
+func (p *page) target(t api.OperationTarget) {
+	if t.Ready {
+		p.text(2, screen.Good, t.Name+"  Ready")
+		return
+	}
+	p.text(2, screen.Waiting, t.Name+"  "+orNone(t.Reason))
+	if t.Message != "" {
+		p.text(6, screen.Normal, t.Message)
+	}
+	p.reason(6, t.Reason)
+}
+
+// Volume describes a volume and its permit.
+func Volume(s *screen.Screen, v api.Volume, now time.Time) []string {
+	p := &page{screen: s, now: now}
+	p.field("ID", v.ID)
+	p.field("Resource", v.ResourceID)
+	p.field("Instance", v.VnfInstanceID)
+	p.field("Node", v.NodeID)
+	if v.SizeBytes > 0 {
+		p.field("Size", fmt.Sprintf("%s (%d bytes)", Size(v.SizeBytes), v.SizeBytes))
+	}
+	p.field("Filesystem", "ext4, UUID "+v.FilesystemUUID)
+	p.field("Permit", permitDoc(v.PermitState))
+	p.field("Permit for", v.PermitNodeID)
+	if v.ReformatRequested {
+		p.field("Reformat", "permitted once more, whatever the disk holds")
+	}
+	p.field("Changed", p.moment(v.ChangedAt))
+	return p.lines
+}
+
+func permitDoc(s api.PermitState) string {
+	doc := map[api.PermitState]string{
+		api.PermitNone:        "nothing has been permitted yet; its node asks once it has proven the disk blank",
+		api.PermitGranted:     "a node may format it, and has not begun",
+		api.PermitStarted:     "its node is formatting it",
+		api.PermitFormatted:   "it was formatted; it is never formatted again",
+		api.PermitInterrupted: "its node vanished while formatting; `hitchctl volume reformat` permits a new one",
+		api.PermitAdopted:     "an operator named the filesystem that it holds",
+	}
+	return string(s) + ", " + doc[s]
+}

@@ -1,0 +1,194 @@
+package present
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// View is how much a table shows, and when.
+type View struct {
+	Wide bool
+	Now  time.Time
+}
+
+// columns keeps those that are for this view: a title that begins with + is wide.
+func (v View) columns(all ...screen.Column) []screen.Column {
+	var kept []screen.Column
+	for _, c := range all {
+		title, wide := strings.CutPrefix(c.Title, "+")
+		if c.Title = title; v.Wide || !wide {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// cells is a row; extra stands at the end of a wide table.
+func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
+	if v.Wide {
+		for _, text := range extra {
+			row = append(row, screen.Text(text))
+		}
+	}
+	return row
+}
+
+// Instances is the table of instances.
+func (v View) Instances(list []api.Instance) screen.Table {
+	t := screen.Table{Columns: v.columns(
+		screen.Column{Title: "ID"}, screen.Column{Title: "KIND", Spare: 2}, screen.Column{Title: "STATE"},
+		screen.Column{Title: "NODES", Spare: 1}, screen.Column{Title: "MISSING FILES", Spare: 1}, screen.Column{Title: "CHANGED", Spare: 3},
+		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+WARNINGS"})}
+	for _, i := range list {
+		state := screen.Waiting
+		if i.State == api.Instantiated {
+			state = screen.Good
+		}
+		missing := screen.Cell{Text: strconv.Itoa(len(i.MissingFiles))}
+		if len(i.MissingFiles) > 0 {
+			missing.Style = screen.Bad
+		}
+		t.Add(v.cells([]screen.Cell{
+			screen.Text(i.ID), screen.Text(string(i.Kind)), {Text: string(i.State), Style: state},
+			screen.Text(strconv.Itoa(len(i.Nodes))), missing, screen.Text(since(v.Now, &i.UpdatedAt)),
+		}, strconv.FormatInt(i.DesiredVersion, 10), orNone(i.StackID), strconv.Itoa(len(i.Warnings)))...)
+	}
+	return t
+}
+
+// Nodes is the table of nodes.
+func (v View) Nodes(list []api.Node) screen.Table {
+	t := screen.Table{Columns: v.columns(
+		screen.Column{Title: "NAME"}, screen.Column{Title: "ROLE", Spare: 1}, screen.Column{Title: "STATE"}, screen.Column{Title: "READY"},
+		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3}, screen.Column{Title: "MESSAGE", Flexible: true},
+		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"})}
+	for _, n := range list {
+		id, agent, applied := Short(n.ID), none, int64(0)
+		if v.Wide {
+			id = n.ID
+		}
+		if n.Status != nil {
+			agent, applied = orNone(n.Status.Facts.AgentVersion), n.Status.AppliedGeneration
+		}
+		t.Add(v.cells([]screen.Cell{
+			screen.Text(n.Name), screen.Text(string(n.Role)), {Text: string(n.State), Style: stateStyle(n.State)}, yesNo(n.Ready),
+			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id), screen.Text(Why(n)),
+		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent)...)
+	}
+	return t
+}
+
+func generations(applied, present int64) string {
+	return strconv.FormatInt(applied, 10) + "/" + strconv.FormatInt(present, 10)
+}
+
+// Operations is the table of operations.
+func (v View) Operations(list []api.Operation) screen.Table {
+	t := screen.Table{Columns: v.columns(
+		screen.Column{Title: "ID"}, screen.Column{Title: "INSTANCE", Spare: 2}, screen.Column{Title: "OPERATION"}, screen.Column{Title: "STATE"},
+		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1}, screen.Column{Title: "MESSAGE", Flexible: true},
+		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"})}
+	for _, o := range list {
+		instance := Short(o.VnfInstanceID)
+		if v.Wide {
+			instance = o.VnfInstanceID
+		}
+		t.Add(v.cells([]screen.Cell{
+			screen.Text(o.ID), screen.Text(instance), screen.Text(OperationName(o)),
+			{Text: string(o.State), Style: operationStyle(o.State)},
+			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(took(o)), screen.Text(operationMessage(o)),
+		}, orNone(o.StackID), orNone(o.IdempotencyKey))...)
+	}
+	return t
+}
+
+// OperationName is what an operation is called: INSTANTIATE END, SCALE_IN START.
+func OperationName(o api.Operation) string {
+	name := string(o.Operation)
+	if o.Type != "" {
+		name = string(o.Type)
+	}
+	return name + " " + string(o.Phase)
+}
+
+func took(o api.Operation) string {
+	if o.FinishedAt == nil {
+		return none
+	}
+	return Age(o.FinishedAt.Sub(o.StartedAt))
+}
+
+func operationMessage(o api.Operation) string {
+	if o.Error != nil {
+		return reasonAndMessage(o.Error.Title, o.Error.Detail)
+	}
+	if o.State != api.Processing {
+		return ""
+	}
+	for _, w := range o.Withheld {
+		return reasonAndMessage(w.Reason, w.Message)
+	}
+	for _, t := range o.Targets {
+		if !t.Ready {
+			return t.Name + ": " + reasonAndMessage(t.Reason, t.Message)
+		}
+	}
+	return ""
+}
+
+// Volumes is the table of volumes.
+func (v View) Volumes(list []api.Volume) screen.Table {
+	t := screen.Table{Columns: v.columns(
+		screen.Column{Title: "ID"}, screen.Column{Title: "RESOURCE", Flexible: true}, screen.Column{Title: "SIZE", Spare: 1},
+		screen.Column{Title: "PERMIT"}, screen.Column{Title: "NODE", Spare: 2}, screen.Column{Title: "CHANGED", Spare: 3},
+		screen.Column{Title: "+FILESYSTEM UUID"}, screen.Column{Title: "+INSTANCE"})}
+	for _, vol := range list {
+		size, node := none, Short(vol.NodeID)
+		if vol.SizeBytes > 0 {
+			size = Size(vol.SizeBytes)
+		}
+		if v.Wide {
+			node = vol.NodeID
+		}
+		t.Add(v.cells([]screen.Cell{
+			screen.Text(vol.ID), screen.Text(orNone(vol.ResourceID)), screen.Text(size), permit(vol), screen.Text(orNone(node)),
+			screen.Text(since(v.Now, vol.ChangedAt)),
+		}, vol.FilesystemUUID, orNone(vol.VnfInstanceID))...)
+	}
+	return t
+}
+
+func permit(v api.Volume) screen.Cell {
+	cell := screen.Cell{Text: string(v.PermitState), Style: screen.Waiting}
+	switch v.PermitState {
+	case api.PermitFormatted, api.PermitAdopted:
+		cell.Style = screen.Good
+	case api.PermitInterrupted:
+		cell.Style = screen.Bad
+	}
+	if v.ReformatRequested {
+		cell.Text += ", reformat permitted"
+	}
+	return cell
+}
+
+// Tokens is the table of API tokens.
+func (v View) Tokens(list []api.Token) screen.Table {
+	t := screen.Table{Columns: v.columns(screen.Column{Title: "ID"}, screen.Column{Title: "NAME"},
+		screen.Column{Title: "SCOPE"}, screen.Column{Title: "AGE", Spare: 1}, screen.Column{Title: "EXPIRES"})}
+	for _, token := range list {
+		expires := screen.Text("never")
+		if token.ExpiresAt != nil {
+			expires.Text = "in " + Age(token.ExpiresAt.Sub(v.Now))
+			if !token.ExpiresAt.After(v.Now) {
+				expires = screen.Cell{Text: "expired", Style: screen.Bad}
+			}
+		}
+		t.Add(screen.Text(token.ID), screen.Text(token.Name), screen.Text(string(token.Scope)), screen.Text(since(v.Now, &token.CreatedAt)), expires)
+	}
+	return t
+}
