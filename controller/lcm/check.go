@@ -125,7 +125,11 @@ type known struct {
 
 func (p *posting) known() *known {
 	k := &known{roles: map[string]api.Role{}}
-	for i, t := range []*api.Topology{p.baseTopology, p.before.Topology, p.next.Topology} {
+	stacks := []*api.Topology{p.baseTopology, p.before.Topology, p.next.Topology}
+	if p.r.Phase == api.PhaseStart {
+		slices.Reverse(stacks) // nothing has happened yet: the newest tells best
+	}
+	for _, t := range stacks {
 		a := topology.Assign(p.before.params, t, fault.Root)
 		if t == nil || len(a.Faults) > 0 {
 			continue
@@ -134,7 +138,7 @@ func (p *posting) known() *known {
 			k.servers = append(k.servers, s)
 			k.roles[s.ID] = a.Roles[s.ID]
 		}
-		if k.all == nil && (i > 0 || p.r.Phase == api.PhaseEnd) {
+		if k.all == nil {
 			k.masters = a.Servers(api.RoleMaster)
 			for id := range a.Roles {
 				k.all = append(k.all, id)

@@ -2,6 +2,8 @@ package lcm
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
@@ -23,15 +25,54 @@ type verdict struct {
 // checked for every use that the parameters make of it. A file of an instance that
 // does not exist yet is checked when the instance comes.
 func (s *Service) FileStored(ctx context.Context, instanceID, path string) error {
+	for stale := true; stale; {
+		d, files, err := s.uses(instanceID)
+		if err != nil || d == nil || d.params == nil {
+			return err
+		}
+		verdicts, err := s.judge(d.params, slices.DeleteFunc(files, func(f store.File) bool { return f.Path != path }))
+		if err != nil {
+			return err
+		}
+		err = s.update(ctx, instanceID, func(u *unit) error {
+			now, err := u.desired()
+			if err != nil {
+				return err
+			}
+			if stale = judgedFor(now.Desired) != judgedFor(d.Desired); stale {
+				return nil // other parameters came meanwhile: look again with those
+			}
+			return u.record(verdicts, judgedFor(d.Desired))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// judgedFor names the parameters of a desired state: their sealed text, which stays
+// the same for as long as they do.
+func judgedFor(d store.Desired) string {
+	sum := sha256.Sum256(d.AdditionalParams)
+	return hex.EncodeToString(sum[:16])
+}
+
+// judgeLeft checks the files whose check a restart has cut off.
+func (s *Service) judgeLeft(ctx context.Context, instanceID string) error {
 	d, files, err := s.uses(instanceID)
-	if err != nil || d == nil || d.params == nil {
+	if err != nil || d == nil {
 		return err
 	}
-	verdicts, err := s.judge(d.params, slices.DeleteFunc(files, func(f store.File) bool { return f.Path != path }))
-	if err != nil {
-		return err
+	for _, f := range files {
+		if f.Judged == judgedFor(d.Desired) {
+			continue
+		}
+		if err := s.FileStored(ctx, instanceID, f.Path); err != nil {
+			return err
+		}
 	}
-	return s.update(ctx, instanceID, func(u *unit) error { return u.record(verdicts) })
+	return nil
 }
 
 // uses is the desired state in force and the files of an instance, nil where there
@@ -81,24 +122,22 @@ func (s *Service) checkUse(use params.FileUse, sha256 string, p *params.Params) 
 }
 
 // record keeps the verdicts with the files whose content is still the one judged.
-func (u *unit) record(verdicts map[string]verdict) error {
+func (u *unit) record(verdicts map[string]verdict, judged string) error {
 	for path, v := range verdicts {
 		key := store.FileKey(u.inst.ID, path)
 		f, found, err := u.tx.Files().Get(key)
 		if err != nil {
 			return err
 		}
-		if !found || f.SHA256 != v.sha256 || (same(f.Faults, v.faults) && same(f.Warnings, v.warnings)) {
+		if !found || f.SHA256 != v.sha256 || f.Judged == judged {
 			continue
 		}
-		f.Faults, f.Warnings = v.faults, v.warnings
+		f.Faults, f.Warnings, f.Judged = v.faults, v.warnings, judged
 		u.changed()
 		if err := u.tx.Files().Put(key, f); err != nil {
 			return err
 		}
 	}
-	// A file that has arrived is news even where nothing is wrong with it.
-	u.wake = append(u.wake, u.inst.ID)
 	return nil
 }
 
@@ -136,6 +175,10 @@ func (u *unit) requireFiles(d *desired) error {
 		if !ok {
 			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
 				"%s has not been uploaded: PUT /v1/vnf_instances/%s/files/%s", use.Path, u.inst.ID, use.Path)})
+			continue
+		}
+		if f.Judged != judgedFor(d.Desired) {
+			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: use.Path + " is still being checked; try again in a moment"})
 			continue
 		}
 		faults = append(faults, atUse(f.Faults, use)...)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -27,7 +28,7 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 	if err != nil {
 		return api.Instance{}, false, err
 	}
-	verdicts, err := s.judgeBefore(id, p)
+	verdicts, err := s.judgeBefore(id, spec.AdditionalParams, p)
 	if err != nil {
 		return api.Instance{}, false, err
 	}
@@ -48,15 +49,15 @@ func (s *Service) resolve(ctx context.Context, r topology.Request) (*api.Topolog
 	return t, err
 }
 
-// judgeBefore checks the files that are there already for the new parameters.
-func (s *Service) judgeBefore(id string, p *params.Params) (map[string]verdict, error) {
-	var files []store.File
-	err := s.Store.View(func(tx *store.Tx) (err error) {
-		files, err = tx.Files().Prefix(store.InstancePrefix(id))
-		return err
-	})
+// judgeBefore checks the files that are there already for the parameters of a PUT,
+// and again only those that were not checked for the same ones before.
+func (s *Service) judgeBefore(id string, text json.RawMessage, p *params.Params) (map[string]verdict, error) {
+	d, files, err := s.uses(id)
 	if err != nil {
 		return nil, err
+	}
+	if d != nil && sameJSON(d.raw, text) {
+		files = slices.DeleteFunc(files, func(f store.File) bool { return f.Judged == judgedFor(d.Desired) })
 	}
 	return s.judge(p, files)
 }
@@ -100,7 +101,7 @@ func (p *putting) run(u *unit) error {
 	if err != nil {
 		return err
 	}
-	if err := u.record(p.verdicts); err != nil || made == 0 {
+	if err := u.record(p.verdicts, judgedFor(next)); err != nil || made == 0 {
 		return err
 	}
 	return u.settle()

@@ -138,6 +138,9 @@ type File struct {
 	Faults fault.List `json:"faults,omitempty"`
 	// Warnings hinder nothing.
 	Warnings fault.List `json:"warnings,omitempty"`
+	// Judged names the parameters for which Faults and Warnings were found; empty
+	// for content that has not been looked at yet.
+	Judged string `json:"judged,omitempty"`
 }
 
 // Token is an API token of the northbound side, without its secret.

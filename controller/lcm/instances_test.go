@@ -1,0 +1,180 @@
+package lcm
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
+	w := newWorld(t)
+	instance, created, err := w.lcm.PutInstance(w.ctx, instanceID, spec(nil))
+	w.must(err)
+	if !created || instance.State != api.NotInstantiated || instance.Kind != api.KubernetesCluster || instance.DesiredVersion != 1 {
+		t.Errorf("instance %+v (created %v)", instance, created)
+	}
+	if want := []string{script}; !slices.Equal(instance.MissingFiles, want) {
+		t.Errorf("missing files %v, want %v", instance.MissingFiles, want)
+	}
+	if strings.Contains(string(instance.AdditionalParams), "s3cr3t") {
+		t.Errorf("a secret is shown: %s", instance.AdditionalParams)
+	}
+	if _, err := w.enrolment.JoinToken(w.ctx, instanceID); err != nil {
+		t.Errorf("no join token: %v", err)
+	}
+}
+
+func TestTheSameContentAgainWritesNothing(t *testing.T) {
+	w := newWorld(t)
+	before := w.put(spec(full()))
+	other := spec(full())
+	var reordered map[string]any
+	w.must(json.Unmarshal(other.AdditionalParams, &reordered))
+	spaced, err := json.MarshalIndent(reordered, "", "    ")
+	w.must(err)
+	other.AdditionalParams = spaced
+	other.Topology.Servers[0].ID = strings.ToUpper(storageServer)
+	for name, again := range map[string]api.InstanceSpec{
+		"as it was": spec(full()), "spaced and ordered otherwise": other, "without the topology": spec(nil),
+	} {
+		var after api.Instance
+		if w.writes(func() { after = w.put(again) }) {
+			t.Errorf("%s: the store was written", name)
+		}
+		if after.DesiredVersion != before.DesiredVersion || after.Topology == nil {
+			t.Errorf("%s: version %d with topology %v, want %d as before", name, after.DesiredVersion, after.Topology, before.DesiredVersion)
+		}
+	}
+}
+
+func TestOtherParametersReachTheNodesThatTheyConcern(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	changed, stop := w.hub.Watch(storageServer)
+	defer stop()
+	unchanged, stopMaster := w.hub.Watch(masterServer)
+	defer stopMaster()
+	other := spec(nil)
+	other.AdditionalParams = parameters("10.20.0.0/24")
+	if got := w.put(other).DesiredVersion; got != 2 {
+		t.Errorf("desired version %d, want 2", got)
+	}
+	config, digest, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	w.must(err)
+	if config.Generation != 2 || config.Storage.Exports[0].Clients != "10.20.0.0/24" || digest != config.Digest() {
+		t.Errorf("document %+v with digest %s", config, digest)
+	}
+	if n := w.node(masterServer); n.Generation != 1 {
+		t.Errorf("the master's generation is %d; nothing of its document changed", n.Generation)
+	}
+	if !woken(changed) || woken(unchanged) {
+		t.Errorf("poll of the storage server woken: %v, of the master: %v; want the first alone", woken(changed), woken(unchanged))
+	}
+}
+
+func woken(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
+	w := newWorld(t)
+	bad := spec(full())
+	bad.AdditionalParams = json.RawMessage(`{"k8s_cluster_installation_param": {}}`)
+	bad.Topology.Servers[0].ID = "storage"
+	bad.VimConnectionInfo = json.RawMessage(`{}`)
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, bad)
+	w.refused(err, api.ProblemInvalid, `"master_node", which is required`,
+		"/topology/servers/0/id", "/vimConnectionInfo")
+	_, err = w.lcm.GetInstance(w.ctx, instanceID)
+	w.refused(err, api.ProblemNotFound, "PUT /v1/vnf_instances/"+instanceID)
+}
+
+func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {
+	w := newWorld(t)
+	twice := stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	twice.Servers[1].VolumeIds = nil
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(twice))
+	w.refused(err, api.ProblemInvalid, "/topology/servers/1", "second storage server")
+
+	w.put(spec(full()))
+	moved := spec(nil)
+	moved.AdditionalParams = json.RawMessage(strings.ReplaceAll(string(moved.AdditionalParams), "storage_server_CP", "workerNode_CP2"))
+	moved.AdditionalParams = json.RawMessage(strings.Replace(string(moved.AdditionalParams), `"workerNode_CP2", "nic_cp_name": "workerNode_CP2"`, `"other", "nic_cp_name": "other"`, 1))
+	_, _, err = w.lcm.PutInstance(w.ctx, instanceID, moved)
+	w.refused(err, api.ProblemInvalid, "/additionalParams: worker")
+}
+
+func TestAnIDIsForOneKindOfVNFAndAServerForOneInstance(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, registrySpec())
+	w.refused(err, api.ProblemConflict, "KubernetesCluster", "PrivateRegistry")
+	_, _, err = w.lcm.PutInstance(w.ctx, uuid(7, 7), spec(full()))
+	w.refused(err, api.ProblemInvalid, "/topology/servers/0/id", "belongs to VNF instance "+instanceID)
+}
+
+func TestAVolumeIsInOneDocumentAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	second, theirs := uuid(7, 7), uuid(1, 2)
+	_, _, err := w.lcm.PutInstance(w.ctx, second, spec(stack(server(theirs, "storage"))))
+	w.must(err)
+	n := w.node(theirs)
+	if len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonMultiAttached || !strings.Contains(n.Withheld[0].Message, instanceID) {
+		t.Fatalf("withheld %+v, want the volume that instance %s has", n.Withheld, instanceID)
+	}
+	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != storageServer || v.VnfInstanceID != instanceID {
+		t.Errorf("volume %+v, %v; want it with %s", v, err, storageServer)
+	}
+	w.post(request(api.Terminate, api.PhaseEnd))
+	if n := w.node(theirs); len(n.Withheld) != 0 {
+		t.Errorf("the volume is free and still withheld: %+v", n.Withheld)
+	}
+	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != theirs || v.VnfInstanceID != second {
+		t.Errorf("volume %+v, %v; want it with %s", v, err, theirs)
+	}
+}
+
+func TestAnAdoptedFilesystemReachesTheDocument(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	adopted := "0b6ab447-1111-4222-8333-000000000001"
+	_, err := w.permits.Adopt(w.ctx, volume, adopted)
+	w.must(err)
+	config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	w.must(err)
+	if got := config.Storage.Volumes[0].FilesystemUUID; got != adopted || config.Generation != 2 {
+		t.Errorf("filesystem %s in generation %d, want %s in 2", got, config.Generation, adopted)
+	}
+}
+
+func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
+	w := instantiated(t)
+	w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "live identity", storageServer, "TERMINATE")
+	op := w.post(heal(api.PhaseEnd, full(), workerServer))
+	if op.State == api.Processing {
+		w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")
+	}
+	w.post(request(api.Terminate, api.PhaseEnd))
+	w.must(w.lcm.DeleteInstance(w.ctx, instanceID))
+	w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
+	if nodes, err := w.lcm.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
+		t.Errorf("nodes %+v, %v; want none", nodes, err)
+	}
+	if ops, err := w.lcm.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {
+		t.Errorf("operations %+v, %v; want none", ops, err)
+	}
+	v, err := w.permits.Get(w.ctx, volume)
+	if err != nil || v.NodeID != "" || v.VnfInstanceID != "" {
+		t.Errorf("volume %+v, %v; its record stays, with nobody", v, err)
+	}
+	w.put(spec(nil))
+}

@@ -1,0 +1,311 @@
+package lcm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(nil))
+	w.upload(script, "#!/bin/sh\n")
+	start := w.post(request(api.Instantiate, api.PhaseStart))
+	if start.State != api.Completed || start.Phase != api.PhaseStart {
+		t.Errorf("INSTANTIATE START is %+v, want COMPLETED", start)
+	}
+	end := api.OperationRequest{Operation: api.Instantiate, Topology: full(), StackID: "stack-1"}
+	op := w.post(end)
+	if op.State != api.Processing || op.Phase != api.PhaseEnd || len(op.Targets) != 3 || op.Targets[0].Reason != api.ReasonNotEnrolled {
+		t.Fatalf("INSTANTIATE END is %+v, want PROCESSING with three targets that have not enrolled", op)
+	}
+	changed, stop := w.hub.Watch(notify.OperationKey(instanceID, op.ID))
+	defer stop()
+	w.converge(masterServer, workerServer)
+	w.must(w.enrol(storageServer))
+
+	old := w.status(storageServer)
+	old.AppliedDigest = "of an older document"
+	w.report(storageServer, old)
+	if op = w.operation(op.ID); op.State != api.Processing || op.Targets[0].Ready || !op.Targets[1].Ready {
+		t.Errorf("with a stale digest the operation is %+v", op)
+	}
+	otherLife := w.status(storageServer)
+	otherLife.Epoch--
+	w.report(storageServer, otherLife)
+	if op = w.operation(op.ID); op.State != api.Processing || op.Targets[0].Reason != api.ReasonNotReported {
+		t.Errorf("with a status of another epoch the operation is %+v", op)
+	}
+	notMounted := w.status(storageServer)
+	notMounted.AppliedDigest, notMounted.Conditions[0].Status = "", api.ConditionFalse
+	notMounted.Conditions = append(notMounted.Conditions, api.Condition{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse,
+		Reason: api.ReasonForeignData, Message: "ext4 of somebody"})
+	w.report(storageServer, notMounted)
+	if op = w.operation(op.ID); op.Targets[0].Reason != api.ReasonForeignData || !strings.Contains(op.Targets[0].Message, "ext4 of somebody") {
+		t.Errorf("the target waits for %+v, want the condition's own words", op.Targets[0])
+	}
+	if got := w.instance().State; got != api.NotInstantiated {
+		t.Errorf("the instance is %s before the END has completed", got)
+	}
+	w.converge(storageServer)
+	if op = w.operation(op.ID); op.State != api.Completed || op.FinishedAt == nil || !op.Targets[0].Ready {
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", op)
+	}
+	if !woken(changed) {
+		t.Error("who waits for the operation was not woken")
+	}
+	if got := w.instance(); got.State != api.Instantiated || got.StackID != "stack-1" {
+		t.Errorf("the instance is %s of stack %q, want INSTANTIATED of stack-1", got.State, got.StackID)
+	}
+}
+
+func (w *world) instance() api.Instance {
+	w.Helper()
+	i, err := w.lcm.GetInstance(w.ctx, instanceID)
+	w.must(err)
+	return i
+}
+
+func TestWithheldSectionsHoldTheOperationUp(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(nil))
+	w.upload(script, "#!/bin/sh\n")
+	unattached := full()
+	unattached.Volumes = nil
+	unattached.Servers[0].VolumeIds = nil
+	r := request(api.Instantiate, api.PhaseEnd)
+	r.Topology = unattached
+	op := w.post(r)
+	w.converge(storageServer, masterServer, workerServer)
+	op = w.operation(op.ID)
+	if op.State != api.Processing || len(op.Withheld) != 1 || op.Targets[0].Reason != api.ReasonVolumeUnresolved {
+		t.Fatalf("the operation is %+v, want PROCESSING while storage is withheld", op)
+	}
+	w.put(spec(full())) // the topology that was wrong is given once more
+	if op = w.operation(op.ID); op.State != api.Processing {
+		t.Errorf("the operation is %s before the new document is proven", op.State)
+	}
+	w.converge(storageServer)
+	if op = w.operation(op.ID); op.State != api.Completed {
+		t.Errorf("the operation is %+v, want COMPLETED", op)
+	}
+}
+
+func TestTheDeadlineNamesWhatEachTargetWaitsFor(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	r := request(api.Instantiate, api.PhaseEnd)
+	r.DeadlineSeconds = 600
+	op := w.post(r)
+	w.converge(masterServer, storageServer)
+	w.clock.advance(599 * time.Second)
+	w.must(w.lcm.Sweep(w.ctx))
+	if got := w.operation(op.ID); got.State != api.Processing {
+		t.Fatalf("the operation is %s a second before its deadline", got.State)
+	}
+	w.clock.advance(time.Second)
+	w.must(w.lcm.Sweep(w.ctx))
+	failed := w.operation(op.ID)
+	if failed.State != api.Failed {
+		t.Fatalf("the operation is %+v after its deadline", failed)
+	}
+	w.refused(failed.Error, api.ProblemDeadline, "10m0s", "worker ("+workerServer+"): NotEnrolled")
+	if strings.Contains(failed.Error.Detail, masterServer) {
+		t.Errorf("the error names a node that was ready: %s", failed.Error.Detail)
+	}
+
+	// A retry finds nothing new and nothing changed, and still waits for the worker.
+	retry := w.post(request(api.Instantiate, api.PhaseEnd))
+	if retry.State != api.Processing {
+		t.Fatalf("the retry is %+v, want PROCESSING", retry)
+	}
+	w.converge(workerServer)
+	if got := w.operation(retry.ID); got.State != api.Completed {
+		t.Errorf("the retry is %+v, want COMPLETED", got)
+	}
+	if got := w.operation(op.ID); got.State != api.Failed {
+		t.Errorf("the first attempt became %s", got.State)
+	}
+}
+
+func TestARetryOfAScaleOutWaitsForTheServersOfTheFirstAttempt(t *testing.T) {
+	w := instantiated(t)
+	grown := full()
+	second := uuid(3, 2)
+	grown.Servers = append(grown.Servers, server(second, "worker"))
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+	if want := []string{second}; !slices.Equal(targetIDs(op.Targets), want) {
+		t.Fatalf("targets %v, want the new worker alone", op.Targets)
+	}
+	w.clock.advance(31 * time.Minute)
+	w.must(w.lcm.Sweep(w.ctx))
+	for range 2 { // Tacker's retry sends no topology that is new any more
+		op = w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+		if want := []string{second}; op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), want) {
+			t.Fatalf("the retry is %+v, want PROCESSING for the new worker", op)
+		}
+		w.clock.advance(31 * time.Minute)
+		w.must(w.lcm.Sweep(w.ctx))
+	}
+	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+	w.converge(second)
+	if got := w.operations()[0]; got.State != api.Completed {
+		t.Errorf("the retry is %+v, want COMPLETED", got)
+	}
+	// The next operation does not wait for what is settled.
+	if op = w.post(scale(api.ScaleOut, api.PhaseEnd, grown)); op.State != api.Completed || len(op.Targets) != 0 {
+		t.Errorf("an operation without new servers is %+v, want COMPLETED without targets", op)
+	}
+}
+
+func (w *world) operations() []api.Operation {
+	w.Helper()
+	list, err := w.lcm.ListOperations(w.ctx, instanceID)
+	w.must(err)
+	return list
+}
+
+func TestServersThatAPutBroughtAreNewToTheNextEnd(t *testing.T) {
+	w := instantiated(t)
+	grown := full()
+	second := uuid(3, 2)
+	grown.Servers = append(grown.Servers, server(second, "worker"))
+	w.put(spec(grown))
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
+	if want := []string{second}; op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), want) {
+		t.Errorf("the operation is %+v, want PROCESSING for the new worker", op)
+	}
+}
+
+func TestTheIdempotencyKey(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	r := request(api.Instantiate, api.PhaseEnd)
+	r.IdempotencyKey = "occurrence-1"
+	first := w.post(r)
+	if joined := w.post(r); joined.ID != first.ID {
+		t.Errorf("the same key made operation %s beside %s at work", joined.ID, first.ID)
+	}
+	w.clock.advance(time.Hour)
+	w.must(w.lcm.Sweep(w.ctx))
+	anew := w.post(r)
+	if anew.ID == first.ID || anew.State != api.Processing {
+		t.Errorf("after a failure the key gives %+v, want a new attempt", anew)
+	}
+	w.converge(storageServer, masterServer, workerServer)
+	if done := w.post(r); done.ID != anew.ID || done.State != api.Completed {
+		t.Errorf("after a success the key gives %+v, want it", done)
+	}
+	other := request(api.Terminate, api.PhaseEnd)
+	other.IdempotencyKey = r.IdempotencyKey
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, other)
+	w.refused(err, api.ProblemConflict, "occurrence-1", "INSTANTIATE END")
+	if got := len(w.operations()); got != 2 {
+		t.Errorf("%d operations on record, want 2", got)
+	}
+}
+
+func TestOneOperationAtATime(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	for _, r := range []api.OperationRequest{request(api.Terminate, api.PhaseEnd), request(api.Instantiate, api.PhaseEnd)} {
+		_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "/operations/"+op.ID+"?wait")
+	}
+}
+
+func TestAFailedStackFailsTheEndWithHeatsReason(t *testing.T) {
+	w := instantiated(t)
+	version := w.instance().DesiredVersion
+	broken := stack(server(masterServer, "master"))
+	broken.StackStatus, broken.StackStatusReason = "UPDATE_FAILED", "resources.storage_server: No valid host was found"
+	op := w.post(heal(api.PhaseEnd, broken, storageServer))
+	if op.State != api.Failed {
+		t.Fatalf("the operation is %+v, want FAILED", op)
+	}
+	w.refused(op.Error, api.ProblemStackFailed, "UPDATE_FAILED", "No valid host was found")
+	if got := w.instance(); got.DesiredVersion != version || len(got.Nodes) != 3 {
+		t.Errorf("the topology of a failed stack is in force: version %d, nodes %v", got.DesiredVersion, got.Nodes)
+	}
+	if n := w.node(storageServer); n.State != api.NodeEnrolled {
+		t.Errorf("the storage server is %s", n.State)
+	}
+}
+
+func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
+		_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, phase))
+		w.refused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", script+" has not been uploaded")
+	}
+	w.upload(script, "")
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	w.refused(err, api.ProblemFilesMissing, script+" is empty")
+	if i := w.instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
+		t.Errorf("missing %v, files %+v; want the file with its fault", i.MissingFiles, i.Files)
+	}
+	w.upload(script, "#!/bin/sh\n")
+	w.post(request(api.Instantiate, api.PhaseStart))
+	other := spec(nil)
+	other.AdditionalParams = []byte(strings.Replace(string(other.AdditionalParams), script, "Scripts/other.sh", 1))
+	w.put(other)
+	w.post(request(api.Instantiate, api.PhaseEnd)) // its START has completed
+	w.converge(storageServer, masterServer, workerServer)
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd)) // an END without START
+	w.refused(err, api.ProblemFilesMissing, "Scripts/other.sh")
+	w.post(request(api.Terminate, api.PhaseStart)) // needs no files
+}
+
+func TestAFileMayComeBeforeItsInstance(t *testing.T) {
+	w := newWorld(t)
+	w.upload(script, "")
+	if i := w.put(spec(full())); len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
+		t.Errorf("files %+v, want the one there is with its fault", i.Files)
+	}
+}
+
+func TestAFileWhoseCheckWasCutOffHoldsUpUntilItIsChecked(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	key := store.FileKey(instanceID, script)
+	w.must(w.store.Update(func(tx *store.Tx) error {
+		f, _, err := tx.Files().Get(key)
+		w.must(err)
+		f.Judged = "" // what an upload leaves that dies before the check
+		return tx.Files().Put(key, f)
+	}))
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	w.refused(err, api.ProblemFilesMissing, "still being checked")
+	w.restart()
+	w.post(request(api.Instantiate, api.PhaseStart))
+}
+
+func TestOperationsAreListedNewestFirst(t *testing.T) {
+	w := instantiated(t)
+	w.clock.advance(time.Minute)
+	w.post(request(api.Terminate, api.PhaseStart))
+	var got []string
+	for _, op := range w.operations() {
+		got = append(got, string(op.Operation)+" "+string(op.Phase))
+	}
+	if want := []string{"TERMINATE START", "INSTANTIATE END"}; !slices.Equal(got, want) {
+		t.Errorf("operations %v, want %v", got, want)
+	}
+	for _, id := range []string{"0", "3", "01", "-1", "x", ""} {
+		_, err := w.lcm.GetOperation(w.ctx, instanceID, id)
+		w.refused(err, api.ProblemNotFound)
+	}
+	_, err := w.lcm.ListOperations(w.ctx, uuid(7, 7))
+	w.refused(err, api.ProblemNotFound)
+}

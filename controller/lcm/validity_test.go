@@ -1,0 +1,160 @@
+package lcm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestWhatAnOperationMayNotAskFor(t *testing.T) {
+	twoMasters := full()
+	twoMasters.Servers = append(twoMasters.Servers, server(uuid(2, 2), "master"))
+	for name, c := range map[string]struct {
+		change  func(*api.OperationRequest)
+		pointer string
+		says    string
+	}{
+		"no such operation":    {func(r *api.OperationRequest) { r.Operation, r.VnfcInstanceIds = "UPGRADE", nil }, "/operation", "INSTANTIATE, SCALE, HEAL or TERMINATE"},
+		"no such phase":        {func(r *api.OperationRequest) { r.Phase = "MIDDLE" }, "/phase", "START or END"},
+		"a deadline of years":  {func(r *api.OperationRequest) { r.DeadlineSeconds = 1 << 30 }, "/deadlineSeconds", "86400"},
+		"SCALE without a type": {func(r *api.OperationRequest) { r.Operation, r.VnfcInstanceIds = api.Scale, nil }, "/type", "SCALE_IN or SCALE_OUT"},
+		"a type without SCALE": {func(r *api.OperationRequest) { r.Type = api.ScaleIn }, "/type", "belongs to SCALE"},
+		"an aspect to heal":    {func(r *api.OperationRequest) { r.AspectID = "worker_instance" }, "/aspectId", "belongs to SCALE"},
+		"steps to heal":        {func(r *api.OperationRequest) { r.NumberOfSteps = 1 }, "/numberOfSteps", "belongs to SCALE"},
+		"servers to terminate": {func(r *api.OperationRequest) {
+			r.Operation, r.VnfcInstanceIds = api.Terminate, []string{"vnfc-" + workerServer}
+		}, "/vnfcInstanceIds", "belongs to HEAL and SCALE_IN"},
+		"SCALE_IN START of nobody": {func(r *api.OperationRequest) { *r = scale(api.ScaleIn, api.PhaseStart, nil) },
+			"/vnfcInstanceIds", "names the VNFC instances that leave"},
+		"a broken topology": {func(r *api.OperationRequest) {
+			r.Topology = full()
+			r.Topology.Servers[1].ID = "master"
+		}, "/topology/servers/1/id", "Nova server id"},
+		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = "stack-2", full() }, "/topology/stackId", "stack-2"},
+		"an END that learns nothing": {func(r *api.OperationRequest) { r.Phase = api.PhaseEnd },
+			"/topology", "nothing has changed since"},
+		"a server that nobody knows": {func(r *api.OperationRequest) { r.VnfcInstanceIds = []string{"vnfc-" + workerServer, "vnfc-x"} },
+			"/vnfcInstanceIds/1", `"vnfc-x"`},
+		"the only master":       {func(r *api.OperationRequest) { *r = heal(api.PhaseStart, nil, masterServer) }, "/vnfcInstanceIds", "names every master"},
+		"the only master's END": {func(r *api.OperationRequest) { *r = heal(api.PhaseEnd, full(), masterServer) }, "/vnfcInstanceIds", "heal the entire VNF instead"},
+		"every master": {func(r *api.OperationRequest) {
+			*r = heal(api.PhaseStart, twoMasters, masterServer, uuid(2, 2))
+		}, "/vnfcInstanceIds", uuid(2, 2)},
+		"to scale the storage server": {func(r *api.OperationRequest) {
+			*r = scale(api.ScaleOut, api.PhaseStart, nil)
+			r.AspectID = "storage"
+		}, "/aspectId", "the storage server's, which cannot be scaled"},
+		"to scale an aspect that nobody has": {func(r *api.OperationRequest) {
+			*r = scale(api.ScaleOut, api.PhaseStart, nil)
+			r.AspectID = "workers"
+		}, "/aspectId", "expected one of master_instance, worker_instance"},
+		"to scale the storage server in": {func(r *api.OperationRequest) {
+			*r = scale(api.ScaleIn, api.PhaseStart, nil)
+			r.VnfcInstanceIds = []string{"vnfc-" + storageServer}
+		}, "/vnfcInstanceIds/0", "cannot be scaled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := instantiated(t)
+			r := heal(api.PhaseStart, nil, workerServer)
+			c.change(&r)
+			before := w.sum()
+			_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+			p := w.refused(err, api.ProblemInvalid)
+			if len(p.InvalidParams) != 1 || p.InvalidParams[0].Pointer != c.pointer || !strings.Contains(p.InvalidParams[0].Message, c.says) {
+				t.Errorf("faults %v, want one at %s that says %q", p.InvalidParams, c.pointer, c.says)
+			}
+			if before != w.sum() {
+				t.Error("a refused operation wrote to the store")
+			}
+		})
+	}
+}
+
+func TestWhatAnOperationMayAskFor(t *testing.T) {
+	twoMasters := full()
+	twoMasters.Servers = append(twoMasters.Servers, server(uuid(2, 2), "master"))
+	noIDs := full()
+	for i := range noIDs.Servers {
+		noIDs.Servers[i].VnfcInstanceID = ""
+	}
+	for name, r := range map[string]api.OperationRequest{
+		"the entire VNF":                    heal(api.PhaseStart, nil),
+		"every server by name":              heal(api.PhaseStart, nil, storageServer, masterServer, workerServer),
+		"one of two masters":                heal(api.PhaseStart, twoMasters, masterServer),
+		"the storage server":                heal(api.PhaseStart, nil, storageServer),
+		"a server by its own id":            {Operation: api.Heal, Phase: api.PhaseStart, Topology: noIDs, VnfcInstanceIds: []string{workerServer}},
+		"one worker less":                   {Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, VnfcInstanceIds: []string{"vnfc-" + workerServer}},
+		"a START of an operation without":   scale(api.ScaleOut, api.PhaseStart, nil),
+		"INSTANTIATE of what is":            request(api.Instantiate, api.PhaseStart),
+		"TERMINATE":                         request(api.Terminate, api.PhaseStart),
+		"a phase that is not said, the END": {Operation: api.Terminate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := instantiated(t)
+			if op := w.post(r); op.State != api.Completed {
+				t.Errorf("the operation is %+v, want COMPLETED", op)
+			}
+		})
+	}
+}
+
+func TestHealAndScaleNeedAnInstanceThatIsInstantiated(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	for _, r := range []api.OperationRequest{heal(api.PhaseStart, nil), scale(api.ScaleOut, api.PhaseEnd, full())} {
+		_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+		w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED", "INSTANTIATE END")
+	}
+}
+
+func TestInstantiateNeedsServersWithARole(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(nil))
+	w.upload(script, "#!/bin/sh\n")
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	w.refused(err, api.ProblemInvalid, "/topology: is missing and none is known")
+	r := request(api.Instantiate, api.PhaseEnd)
+	r.Topology = stack(api.Server{ID: workerServer, Name: "other"})
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, r)
+	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
+	r.Topology = stack(server(storageServer, "storage"))
+	op := w.post(r)
+	if want := "no server is the master"; !saysOne(op.Warnings, "/topology/servers", want) {
+		t.Errorf("warnings %v, want one that says %q", op.Warnings, want)
+	}
+	w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress)
+	r.Partial = true
+	r.IdempotencyKey = "partial"
+	w.clock.advance(1e12 * 3600)
+	w.must(w.lcm.Sweep(w.ctx))
+	if op = w.post(r); saysOne(op.Warnings, "/topology/servers", "no server is the master") {
+		t.Errorf("a partial instance is warned of what is meant to be missing: %v", op.Warnings)
+	}
+}
+
+func saysOne(warnings []api.Fault, pointer, part string) bool {
+	for _, f := range warnings {
+		if f.Pointer == pointer && strings.Contains(f.Message, part) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAPrivateRegistryIsNotBuiltYetAndSaysSo(t *testing.T) {
+	w := newWorld(t)
+	if i := w.put(registrySpec()); i.Kind != api.PrivateRegistry || !saysOne(i.Warnings, "/additionalParams/private_registry_installation_param", "not built yet") {
+		t.Errorf("instance %+v", i)
+	}
+	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd), heal(api.PhaseStart, nil)} {
+		_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+		w.refused(err, api.ProblemNotBuilt, string(r.Operation)+" of a private registry is not built yet")
+	}
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	w.refused(err, api.ProblemInvalid, "cannot be scaled")
+	if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed {
+		t.Errorf("TERMINATE is %+v", op)
+	}
+}

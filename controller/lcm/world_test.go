@@ -1,0 +1,245 @@
+package lcm
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/permit"
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
+
+// failer is *testing.T or *rapid.T.
+type failer interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// world is a controller without its listener: the real store, CA, enrolment,
+// permits and package files, and a clock that only the test moves.
+type world struct {
+	failer
+	dir string
+	ctx context.Context
+
+	clock     *clock
+	store     *store.Store
+	authority *pki.Authority
+	blobs     *files.Blobs
+	files     *files.Service
+	enrolment *enrolment.Service
+	permits   *permit.Service
+	hub       *notify.Hub
+	lcm       *Service
+	// remote is the address of the next machine that enrols.
+	remote netip.Addr
+}
+
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+type tester interface {
+	failer
+	TempDir() string
+	Cleanup(func())
+	Context() context.Context
+}
+
+func newWorld(t tester) *world {
+	t.Helper()
+	w := &world{failer: t, dir: t.TempDir(), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1"),
+		clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	w.open()
+	t.Cleanup(func() { w.store.Close() })
+	return w
+}
+
+// open starts the controller on what is on disk.
+func (w *world) open() {
+	w.Helper()
+	log := slog.New(slog.DiscardHandler)
+	var err error
+	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Now: w.clock.Now,
+		Key: store.KeySource{File: filepath.Join(w.dir, "seal.key"), Create: true}})
+	w.must(err)
+	if w.authority == nil {
+		w.authority, err = pki.Load(pki.Options{Dir: filepath.Join(w.dir, "pki"), Names: []string{"127.0.0.1"}, Now: w.clock.Now, Log: log})
+		w.must(err)
+		w.blobs, err = files.OpenBlobs(filepath.Join(w.dir, "files"), 1<<20, w.clock.Now)
+		w.must(err)
+	}
+	w.files = &files.Service{Store: w.store, Blobs: w.blobs, Now: w.clock.Now, Log: log}
+	w.permits = &permit.Service{Store: w.store, Now: w.clock.Now, Log: log}
+	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Now: w.clock.Now, Log: log, Gone: w.permits.NodeGone}
+	w.hub = &notify.Hub{}
+	w.lcm = &Service{Store: w.store, Files: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: topology.Inline{},
+		Hub: w.hub, Now: w.clock.Now, Log: log, Cadence: 30 * time.Second}
+	w.enrolment.Changed = w.lcm.NodeChanged
+	w.permits.Changed = func(instanceID string) { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }
+}
+
+// restart is a kill and a new start.
+func (w *world) restart() {
+	w.Helper()
+	w.must(w.store.Close())
+	w.open()
+	w.must(w.lcm.reconcileAll(w.ctx))
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatalf("%v", err)
+	}
+}
+
+// writes says whether a byte of the database changed while fn ran.
+func (w *world) writes(fn func()) bool {
+	w.Helper()
+	before := w.sum()
+	fn()
+	return before != w.sum()
+}
+
+func (w *world) sum() [32]byte {
+	w.Helper()
+	content, err := os.ReadFile(w.store.Path())
+	w.must(err)
+	return sha256.Sum256(content)
+}
+
+func (w *world) upload(path, content string) {
+	w.Helper()
+	_, err := w.files.Put(w.ctx, files.Request{InstanceID: instanceID, Path: path, Body: strings.NewReader(content), ContentLength: int64(len(content))})
+	w.must(err)
+	w.must(w.lcm.FileStored(w.ctx, instanceID, path))
+}
+
+func (w *world) put(spec api.InstanceSpec) api.Instance {
+	w.Helper()
+	instance, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec)
+	w.must(err)
+	return instance
+}
+
+func (w *world) post(r api.OperationRequest) api.Operation {
+	w.Helper()
+	op, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+	w.must(err)
+	return op
+}
+
+func (w *world) operation(id string) api.Operation {
+	w.Helper()
+	op, err := w.lcm.GetOperation(w.ctx, instanceID, id)
+	w.must(err)
+	return op
+}
+
+func (w *world) node(id string) api.Node {
+	w.Helper()
+	n, err := w.lcm.GetNode(w.ctx, id)
+	w.must(err)
+	return n
+}
+
+// refused is the problem that err is.
+func (w *world) refused(err error, problemType string, says ...string) *api.Problem {
+	w.Helper()
+	var p *api.Problem
+	if !errors.As(err, &p) || p.Type != problemType {
+		w.Fatalf("err %v, want the problem %s", err, problemType)
+	}
+	for _, part := range says {
+		if !strings.Contains(p.Error(), part) {
+			w.Errorf("the problem does not say %q:\n%v", part, p)
+		}
+	}
+	return p
+}
+
+// enrol is a machine that redeems the instance's join token.
+func (w *world) enrol(serverID string) error {
+	w.Helper()
+	token, err := w.enrolment.JoinToken(w.ctx, instanceID)
+	w.must(err)
+	w.remote = w.remote.Next() // the rate is limited for each address
+	_, err = w.enrolment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: w.request()}, w.remote)
+	return err
+}
+
+func (w *world) request() string {
+	w.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	w.must(err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	w.must(err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+// status is what an agent reports that has converged to its present document.
+func (w *world) status(nodeID string) api.NodeStatus {
+	w.Helper()
+	config, digest, err := w.lcm.NodeConfig(w.ctx, nodeID)
+	w.must(err)
+	return api.NodeStatus{
+		Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: digest,
+		AppliedGeneration: config.Generation, AppliedDigest: digest,
+		Conditions: []api.Condition{{Type: api.ConditionReady, Status: api.ConditionTrue, Reason: api.ReasonReady, LastTransitionTime: w.clock.Now()}},
+	}
+}
+
+func (w *world) report(nodeID string, s api.NodeStatus) {
+	w.Helper()
+	w.must(w.lcm.ReportStatus(w.ctx, nodeID, s))
+}
+
+// converge enrols the servers that have not and lets all report that they are ready.
+func (w *world) converge(ids ...string) {
+	w.Helper()
+	for _, id := range ids {
+		if w.node(id).State == api.NodeExpected {
+			w.must(w.enrol(id))
+		}
+		w.report(id, w.status(id))
+	}
+}
+
+// uuid is one of a family of ids.
+func uuid(family, i int) string { return fmt.Sprintf("%08d-0000-4000-8000-%012d", family, i) }
