@@ -229,9 +229,10 @@ func TestLimiterTellsRemotesApartAndIsBounded(t *testing.T) {
 		{"192.0.2.2", true},
 		{"2001:db8::1", true},
 		{"2001:db8::ffff:2", false}, // the same /64
-		{"2001:db8:0:1::1", true},   // a fourth: 192.0.2.1 is forgotten
-		{"192.0.2.1", true},
-		{"2001:db8::1", false},
+		{"192.0.2.1", false},
+		{"2001:db8:0:1::1", true}, // a fourth: 192.0.2.2 is forgotten, unheard of for longest
+		{"192.0.2.1", false},
+		{"192.0.2.2", true},
 	} {
 		if err := l.take(netip.MustParseAddr(c.remote), now); (err == nil) != c.ok {
 			t.Errorf("%s: %v, want accepted: %v", c.remote, err, c.ok)

@@ -30,6 +30,31 @@ func TestRenewalEndsTheOldCertificateWithTheFirstCall(t *testing.T) {
 	}
 }
 
+// What holds for enrolment holds for the key that was certified last.
+func TestRenewalIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	first := *m
+	w.now = w.now.Add(16 * time.Hour)
+	wantOK(t, m.renew(m.chain, false))
+	if got := w.node(server).Identity.NotAfter; !got.Equal(m.chain[0].NotAfter) {
+		t.Errorf("recorded until %s, issued until %s", got, m.chain[0].NotAfter)
+	}
+	wantProblem(t, first.enroll(), api.ProblemIdentityLive)
+	wantOK(t, m.enroll())
+}
+
+// A request that was let in a moment before the revocation gets nothing after it.
+func TestRenewalLosesTheRaceWithRevocation(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	wantOK(t, w.Revoke(context.Background(), server, "stolen"))
+	_, err := w.Renew(context.Background(), server, m.serial, api.CertificateRequest{CertificateRequest: m.csr()})
+	wantProblem(t, err, api.ProblemRevoked)
+}
+
 func TestRenewalAnswersMayBeLost(t *testing.T) {
 	w := newWorld(t)
 	m := w.boot(server)

@@ -33,6 +33,23 @@ func TestAnAdoptedVolumeIsNeverFormatted(t *testing.T) {
 	wantProblem(t, err, api.ProblemNoPermit)
 }
 
+// The format was done and its report lost with the node: what is there is ours.
+func TestAdoptionOfOurOwnFilesystem(t *testing.T) {
+	w := newWorld(t)
+	w.until(api.FormatStarted)
+	w.gone(alpha)
+	_, err := w.Reformat(background, volume, volume) // a hasty word, taken back
+	wantOK(t, err)
+	v, err := w.Adopt(background, volume, api.FilesystemUUID(volume))
+	wantOK(t, err)
+	if v.PermitState != api.PermitAdopted || v.ReformatRequested {
+		t.Errorf("adopted as %+v", v)
+	}
+	w.enrol(alpha)
+	_, err = w.report(alpha, unproven())
+	wantProblem(t, err, api.ProblemNoPermit, "adopted")
+}
+
 func TestAdoptionsThatAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		before       func(w *world)
@@ -106,30 +123,34 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 
 // The operator looked at one situation; in another the word does not hold.
 func TestAReformatThatNoLongerHolds(t *testing.T) {
-	for name, after := range map[string]func(w *world){
-		"the volume moved":                 func(w *world) { w.attach(beta) },
-		"the server went":                  func(w *world) { w.gone(alpha); w.attach(beta) },
-		"it was granted, the server went":  func(w *world) { w.acknowledged(alpha, unproven()); w.gone(alpha); w.attach(beta) },
-		"it was granted, the volume moved": func(w *world) { w.acknowledged(alpha, unproven()); w.attach(beta) },
-		"the store was restored": func(w *world) {
+	granted := func(w *world) { w.acknowledged(alpha, unproven()) }
+	for name, c := range map[string]struct {
+		after func(w *world)
+		asks  string
+	}{
+		"the volume moved":                 {func(w *world) { w.attach(beta) }, beta},
+		"the server went":                  {func(w *world) { w.gone(alpha); w.attach(beta) }, beta},
+		"the server was rebuilt":           {func(w *world) { w.gone(alpha); w.enrol(alpha) }, alpha},
+		"it was granted, the server went":  {func(w *world) { granted(w); w.gone(alpha); w.attach(beta) }, beta},
+		"it was granted, the volume moved": {func(w *world) { granted(w); w.attach(beta) }, beta},
+		"the store was restored": {func(w *world) {
 			_, err := w.Store.NewEpoch()
 			wantOK(w.t, err)
-			w.volume(volume, func(v *store.Volume) { v.NodeID = beta })
-		},
+		}, alpha},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			_, err := w.Reformat(background, volume, volume)
 			wantOK(t, err)
-			after(w)
+			c.after(w)
 			for _, r := range []api.FormatReport{unproven(), wanted()} {
-				if p, err := w.report(beta, r); err == nil {
+				if p, err := w.report(c.asks, r); err == nil {
 					t.Errorf("permitted %+v", p)
 				}
 			}
 			_, err = w.Reformat(background, volume, volume)
 			wantOK(t, err)
-			if p := w.acknowledged(beta, unproven()); !p.Overwrite {
+			if p := w.acknowledged(c.asks, unproven()); !p.Overwrite {
 				t.Error("confirmed again, and there is no overwrite")
 			}
 		})

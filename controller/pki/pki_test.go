@@ -400,7 +400,14 @@ func TestCertificatesOfOthersAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A mistake of ours: a listener's certificate with a node's name.
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	listener, err := issue(template, ownKey.Public(), w.issuer())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, chain := range map[string][]*x509.Certificate{
+		"a listener's":                        {listener},
 		"another authority's":                 foreign,
 		"another's with our intermediate":     {foreign[0], own[1]},
 		"another's with all of its authority": {foreign[0], foreign[1], other.root.cert},
@@ -489,9 +496,14 @@ func TestRootKeyKeptElsewhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.restart()
-	w.pass(intermediateLife/2 + day)
-	w.enrolled(nodeID)
-	w.now = w.now.Add(intermediateLife / 2)
+	w.pass(intermediateLife - day/2)
+	chain, _ := w.enrolled(nodeID)
+	for _, cert := range []*x509.Certificate{chain[0], w.ServerCertificate().Leaf} {
+		if !cert.NotAfter.Equal(w.issuer().cert.NotAfter) {
+			t.Errorf("a certificate until %s is issued by one until %s", cert.NotAfter, w.issuer().cert.NotAfter)
+		}
+	}
+	w.now = w.now.Add(day)
 	wantError(t, w.Rotate(), rootFile, "put the key back")
 	if err := (&pair{cert: w.root.cert, key: key}).write(path); err != nil {
 		t.Fatal(err)
@@ -501,7 +513,7 @@ func TestRootKeyKeptElsewhere(t *testing.T) {
 }
 
 // handshake connects a client over a pipe and returns what each side saw.
-func (w *world) handshake(client *tls.Config) (server tls.ConnectionState, serverErr, clientErr error) {
+func (w *world) handshake(config, client *tls.Config) (server tls.ConnectionState, serverErr, clientErr error) {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -524,8 +536,6 @@ func (w *world) handshake(client *tls.Config) (server tls.ConnectionState, serve
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	config := w.TLSConfig()
-	config.Time = func() time.Time { return w.now }
 	s := tls.Server(conn, config)
 	serverErr = s.Handshake()
 	server = s.ConnectionState()
@@ -543,11 +553,15 @@ func TestListener(t *testing.T) {
 	certificate := func(key crypto.Signer) []tls.Certificate {
 		return []tls.Certificate{{Certificate: [][]byte{chain[0].Raw, chain[1].Raw}, PrivateKey: key}}
 	}
-	cache := tls.NewLRUClientSessionCache(8)
-	config := &tls.Config{RootCAs: roots, ServerName: "controller.example", Time: now, ClientSessionCache: cache, Certificates: certificate(key)}
+	listener := w.TLSConfig()
+	listener.Time = now
+	client := &tls.Config{
+		RootCAs: roots, ServerName: "controller.example", Time: now,
+		ClientSessionCache: tls.NewLRUClientSessionCache(8), Certificates: certificate(key),
+	}
 
 	for range 2 {
-		state, serverErr, clientErr := w.handshake(config)
+		state, serverErr, clientErr := w.handshake(listener, client)
 		if serverErr != nil || clientErr != nil {
 			t.Fatal(serverErr, clientErr)
 		}
@@ -560,22 +574,22 @@ func TestListener(t *testing.T) {
 	}
 
 	w.now = w.now.Add(2 * day)
-	if _, serverErr, clientErr := w.handshake(config); serverErr != nil || clientErr != nil {
+	if _, serverErr, clientErr := w.handshake(listener, client); serverErr != nil || clientErr != nil {
 		t.Errorf("an expired certificate could not even connect to renew: %v, %v", serverErr, clientErr)
 	}
-	stolen := config.Clone()
+	stolen := client.Clone()
 	stolen.Certificates = certificate(wrongKey)
-	if _, serverErr, _ := w.handshake(stolen); serverErr == nil {
+	if _, serverErr, _ := w.handshake(listener, stolen); serverErr == nil {
 		t.Error("a certificate without its key was accepted")
 	}
-	old := config.Clone()
+	old := client.Clone()
 	old.MaxVersion = tls.VersionTLS12
-	if _, serverErr, _ := w.handshake(old); serverErr == nil {
+	if _, serverErr, _ := w.handshake(listener, old); serverErr == nil {
 		t.Error("TLS 1.2 was accepted")
 	}
-	stranger := config.Clone()
+	stranger := client.Clone()
 	stranger.RootCAs = x509.NewCertPool()
-	if _, _, clientErr := w.handshake(stranger); clientErr == nil {
+	if _, _, clientErr := w.handshake(listener, stranger); clientErr == nil {
 		t.Error("a client that does not know the root trusted the server")
 	}
 }

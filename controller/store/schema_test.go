@@ -1,0 +1,113 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+
+	"go.etcd.io/bbolt"
+)
+
+// newer is the store's schema and one more version, in which nodes have no name.
+func newer(step migration) []migration {
+	return append(append([]migration{}, migrations...), step)
+}
+
+func dropNames(tx *bbolt.Tx) error {
+	b := tx.Bucket([]byte(bucketNodes))
+	return b.ForEach(func(key, value []byte) error {
+		return b.Put(key, bytes.ReplaceAll(value, []byte(`"name":"storage_server"`), []byte(`"name":""`)))
+	})
+}
+
+// withNode is a store of the present schema that holds one node.
+func withNode(t *testing.T) place {
+	t.Helper()
+	p := newPlace(t)
+	s := p.open(t)
+	update(t, s, func(tx *Tx) error { return tx.Nodes().Put("n1", Node{ID: "n1", Name: "storage_server"}) })
+	s.Close()
+	return p
+}
+
+func nodeName(t *testing.T, s *Store) string {
+	t.Helper()
+	var name string
+	err := s.View(func(tx *Tx) error {
+		node, _, err := tx.Nodes().Get("n1")
+		name = node.Name
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestAnOlderStoreIsMigratedOnce(t *testing.T) {
+	p := withNode(t)
+	epoch := p.open(t)
+	before := epoch.Epoch()
+	epoch.Close()
+
+	runs := 0
+	steps := newer(func(tx *bbolt.Tx) error { runs++; return dropNames(tx) })
+	for range 2 {
+		s, err := open(p.options(), steps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := nodeName(t, s); name != "" {
+			t.Errorf("the node is still called %q", name)
+		}
+		if s.Epoch() != before {
+			t.Errorf("a migration changed the epoch from %d to %d", before, s.Epoch())
+		}
+		s.Close()
+	}
+	if runs != 1 {
+		t.Errorf("the migration ran %d times", runs)
+	}
+}
+
+func TestAMigrationThatFailsChangesNothing(t *testing.T) {
+	p := withNode(t)
+	_, err := open(p.options(), newer(func(tx *bbolt.Tx) error {
+		return errors.Join(dropNames(tx), errors.New("disk on fire"))
+	}))
+	wantError(t, err, "from schema version 1 to 2", "nothing has been changed", "disk on fire")
+	if name := nodeName(t, p.open(t)); name != "storage_server" {
+		t.Errorf("the node is called %q", name)
+	}
+}
+
+func TestANewerStoreIsRefusedUnchanged(t *testing.T) {
+	p := withNode(t)
+	s, err := open(p.options(), newer(dropNames))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	before := read(t, p.file())
+	_, err = Open(p.options())
+	wantError(t, err, p.file(), "version 2", "up to 1", "run the newer controller")
+	if !bytes.Equal(before, read(t, p.file())) {
+		t.Error("the refused store was changed")
+	}
+}
+
+// A controller that was killed at its very first start left an empty file.
+func TestAnEmptyFileIsANewStore(t *testing.T) {
+	p := newPlace(t)
+	if err := preparePath(p.file()); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(p.file(), 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	if s := p.open(t); s.Epoch() == 0 {
+		t.Error("it has no epoch")
+	}
+}
