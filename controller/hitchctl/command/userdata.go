@@ -66,7 +66,7 @@ func (a *app) userData() *cobra.Command {
 controller's names, its root certificate and pin, the instance's join token, and a
 small downloader for the agent. The same for all VMs, now and a year later.`,
 		Example: `  hitchctl render user-data 0b1a5c2e -o user-data.yaml
-  hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 | cloud-init schema -c /dev/stdin`,
+  hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -180,44 +181,70 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// printFindings prints faults and warnings: as tables where the screen has a
-// width, else one on a line, for grep.
+// printFindings prints faults and warnings: grouped where the screen has a width,
+// else one on a line, as compilers do.
 func (a *app) printFindings(s *screen.Screen, c *checked) error {
 	for _, part := range []struct {
 		word  string
 		style screen.Style
 		list  []request.Finding
 	}{{"fault", screen.Bad, c.Faults}, {"warning", screen.Waiting, c.Warnings}} {
-		if len(part.list) == 0 {
-			continue
-		}
 		if s.Width() == 0 {
 			for _, f := range part.list {
-				fmt.Fprintf(s, "%s %s: %s\n", part.word, screen.Clean(f.Document+f.Pointer), screen.Clean(f.Message))
+				fmt.Fprintf(s, "%s: %s: %s\n", screen.Clean(place(f)), part.word, screen.Clean(f.Message))
 			}
 			continue
 		}
-		fmt.Fprintln(s, s.Paint(part.style, count(len(part.list), part.word)))
-		for _, line := range s.Lines(findingTable(part.list)) {
-			fmt.Fprintln(s, line)
+		if len(part.list) > 0 {
+			fmt.Fprintln(s, s.Paint(part.style, count(len(part.list), part.word)))
+			printGroups(s, part.list)
+			fmt.Fprintln(s)
 		}
-		fmt.Fprintln(s)
 	}
 	return nil
 }
 
-func findingTable(list []request.Finding) screen.Table {
-	t := screen.Table{Wrap: true, Columns: []screen.Column{{Title: "WHERE", Flexible: true}, {Title: "WHAT", Flexible: true}}}
-	several := false
-	for _, f := range list {
-		several = several || f.Document != list[0].Document
+// place is where a finding is: document:/pointer.
+func place(f request.Finding) string {
+	if f.Pointer == "" {
+		return f.Document
 	}
-	for _, f := range list {
-		where := f.Pointer
-		if several || where == "" {
-			where = f.Document + " " + where
+	return f.Document + ":" + f.Pointer
+}
+
+// printGroups prints findings below the part of the document that they share, so
+// that long pointers leave room for what is wrong.
+func printGroups(s *screen.Screen, list []request.Finding) {
+	narrow := screen.Indented(s, 2)
+	for len(list) > 0 {
+		head, _ := splitPlace(list[0])
+		n := 1
+		for n < len(list) {
+			if next, _ := splitPlace(list[n]); next != head {
+				break
+			}
+			n++
 		}
-		t.Add(screen.Cell{Text: where, Style: screen.Strong}, screen.Text(f.Message))
+		t := screen.Table{Bare: true, Wrap: true, Columns: []screen.Column{{Flexible: true}, {Flexible: true}}}
+		for _, f := range list[:n] {
+			_, rest := splitPlace(f)
+			t.Add(screen.Cell{Text: rest, Style: screen.Strong}, screen.Text(f.Message))
+		}
+		for _, line := range screen.Wrap(screen.Clean(head), s.Width()) {
+			fmt.Fprintln(s, s.Paint(screen.Faint, line))
+		}
+		for _, line := range narrow.Lines(t) {
+			fmt.Fprintln(s, "  "+line)
+		}
+		list = list[n:]
 	}
-	return t
+}
+
+// splitPlace cuts a place behind the parameter object that it is in.
+func splitPlace(f request.Finding) (head, rest string) {
+	parts := strings.SplitN(f.Pointer, "/", 4)
+	if len(parts) < 4 {
+		return f.Document, strings.TrimPrefix(f.Pointer, "/")
+	}
+	return f.Document + ":" + strings.Join(parts[:3], "/"), parts[3]
 }

@@ -81,3 +81,16 @@ func Unlimited(s *Screen) *Screen {
 	wide.size = func() (int, int) { return 0, s.Height() }
 	return &wide
 }
+
+// Indented is the screen with less width, for lines that are indented so far.
+func Indented(s *Screen, columns int) *Screen {
+	narrow := *s
+	narrow.size = func() (int, int) {
+		width, height := s.size()
+		if width > 0 {
+			width = max(1, width-columns)
+		}
+		return width, height
+	}
+	return &narrow
+}

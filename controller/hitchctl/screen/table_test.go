@@ -108,7 +108,7 @@ func TestWrap(t *testing.T) {
 		"no limit":    {"a b", 0, []string{"a b"}},
 		"fits":        {"abc", 3, []string{"abc"}},
 		"words":       {"one two three", 8, []string{"one two", "three"}},
-		"a long word": {"/dev/disk/by-id/virtio x", 10, []string{"/dev/disk/", "by-id/virt", "io x"}},
+		"a long word": {"/dev/disk/by-id/virtio x", 10, []string{"/dev/disk/", "by-id/", "virtio x"}},
 		"too narrow":  {"日本", 1, []string{"日", "本"}},
 	}
 	for name, test := range tests {

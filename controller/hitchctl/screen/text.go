@@ -80,6 +80,20 @@ func cut(text string, limit int) string {
 	return text
 }
 
+// wordPiece is how a word begins that is too long for a line: up to a slash where
+// there is one not too early, so that paths and pointers stay readable.
+func wordPiece(word string, limit int) string {
+	piece := cut(word, limit)
+	if piece == "" {
+		_, size := utf8.DecodeRuneInString(word)
+		return word[:size]
+	}
+	if slash := strings.LastIndexByte(piece, '/') + 1; slash > len(piece)/3 {
+		return piece[:slash]
+	}
+	return piece
+}
+
 // Wrap breaks text into lines of at most limit columns, between words, and
 // within a word that is longer. A limit of 0 is none.
 func Wrap(text string, limit int) []string {
@@ -97,11 +111,7 @@ func Wrap(text string, limit int) []string {
 			lines = append(lines, line)
 		}
 		for Width(word) > limit {
-			piece := cut(word, limit)
-			if piece == "" {
-				_, size := utf8.DecodeRuneInString(word)
-				piece = word[:size]
-			}
+			piece := wordPiece(word, limit)
 			lines, word = append(lines, piece), word[len(piece):]
 		}
 		line = word

@@ -1,0 +1,2 @@
+#!/bin/sh
+# installs the base cluster
