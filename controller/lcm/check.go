@@ -48,9 +48,6 @@ func (p *posting) faults() (fault.List, error) {
 	if len(faults) == 0 && len(out.Nodes) == 0 && p.r.Operation == api.Instantiate && p.r.Phase == api.PhaseEnd && !p.r.Partial {
 		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would be instantiated; "+p.signs()))
 	}
-	if p.r.StackID != "" && stackOf(p.given) != "" && p.r.StackID != p.given.StackID {
-		faults = append(faults, atTopology.Key("stackId").Fault(fmt.Sprintf("is %q and the operation's stackId is %q; they name one stack", p.given.StackID, p.r.StackID)))
-	}
 	if c := p.before.params.Cluster; c != nil {
 		k := p.known()
 		faults = append(faults, k.checkAspect(c, p.r)...)

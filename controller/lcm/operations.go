@@ -30,7 +30,8 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 	if r.DeadlineSeconds == 0 {
 		r.DeadlineSeconds = defaultDeadline
 	}
-	if err := invalid(append(checkRequest(r), topology.Validate(r.Topology, atTopology)...)); err != nil {
+	faults := slices.Concat(checkRequest(r), topology.Validate(r.Topology, atTopology), checkStack(r.StackID, r.Topology))
+	if err := invalid(faults); err != nil {
 		return api.Operation{}, err
 	}
 	found, err := s.topologyFor(ctx, instanceID, r)

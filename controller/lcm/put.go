@@ -21,6 +21,7 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 	p, report := params.Parse(spec.AdditionalParams, atParams)
 	faults := append(report.Faults, topology.Validate(spec.Topology, atTopology)...)
 	faults = append(faults, checkVIM(spec.VimConnectionInfo)...)
+	faults = append(faults, checkStack(spec.StackID, spec.Topology)...)
 	if err := invalid(faults); err != nil {
 		return api.Instance{}, false, err
 	}
@@ -119,9 +120,7 @@ func (p *putting) next(u *unit) (store.Desired, error) {
 	if p.topology != nil {
 		next.Topology = p.topology
 	}
-	if p.spec.StackID != "" {
-		next.StackID = p.spec.StackID
-	}
+	next.StackID = firstText(p.spec.StackID, stackOf(p.topology), next.StackID)
 	var err error
 	if next.AdditionalParams, err = u.reseal(next.AdditionalParams, p.spec.AdditionalParams); err != nil {
 		return next, err
@@ -166,6 +165,14 @@ func (u *unit) foreignServers(t *api.Topology) (fault.List, error) {
 		}
 	}
 	return faults, nil
+}
+
+// checkStack wants the two places of a request that name the stack to agree.
+func checkStack(id string, t *api.Topology) fault.List {
+	if other := stackOf(t); id != "" && other != "" && id != other {
+		return fault.List{atTopology.Key("stackId").Fault(fmt.Sprintf("is %q and the request's stackId is %q; they name one stack", other, id))}
+	}
+	return nil
 }
 
 func kindOf(p *params.Params) api.VNFKind {

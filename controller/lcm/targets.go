@@ -68,6 +68,9 @@ func targetIDs(targets []api.OperationTarget) []string {
 
 // warnings are what the plan warns of, and what a START of this version does not do.
 func (p *posting) warnings(e *effect) fault.List {
+	if p.r.Operation == api.Terminate {
+		return nil
+	}
 	list := slices.Clone(e.plan.Warnings)
 	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || !p.concernsStorage() {
 		return list

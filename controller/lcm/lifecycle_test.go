@@ -1,0 +1,310 @@
+package lcm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// healed is the cluster whose storage server was replaced, with its volume.
+func healed(replacement string) *api.Topology {
+	t := stack(server(replacement, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	t.StackStatus = "UPDATE_COMPLETE"
+	return t
+}
+
+func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
+	w := instantiated(t)
+	start := w.post(heal(api.PhaseStart, nil, storageServer))
+	if !saysOne(start.Warnings, "/operation", "PersistentVolumes are not looked at yet") {
+		t.Errorf("warnings of HEAL START %v, want the one that says what was not checked", start.Warnings)
+	}
+	replacement := uuid(1, 2)
+	op := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
+	if want := []string{replacement}; op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), want) {
+		t.Fatalf("HEAL END is %+v, want PROCESSING for the replacement alone", op)
+	}
+	if n := w.node(storageServer); n.State != api.NodeRevoked || n.Ready {
+		t.Errorf("the replaced server is %s, want Revoked", n.State)
+	}
+	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != replacement {
+		t.Errorf("volume %+v, %v; want it with the replacement", v, err)
+	}
+	old, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	w.must(err)
+	kept, _, err := w.lcm.NodeConfig(w.ctx, replacement)
+	w.must(err)
+	if diff := cmp.Diff(old.Storage, kept.Storage); diff != "" {
+		t.Errorf("the replacement's storage differs (-old +new):\n%s", diff)
+	}
+	if n := w.node(masterServer); n.Generation != 1 {
+		t.Errorf("the master is at generation %d; the heal does not concern it", n.Generation)
+	}
+	w.converge(replacement)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("HEAL END is %+v, want COMPLETED", got)
+	}
+	if w.instance().State != api.Instantiated {
+		t.Error("the healed instance is not INSTANTIATED")
+	}
+}
+
+func TestAFormatThatAReplacedServerBeganIsInterrupted(t *testing.T) {
+	w := instantiated(t)
+	report := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
+	granted, err := w.permits.Report(w.ctx, storageServer, volume, report)
+	w.must(err)
+	report.Phase, report.Permit = api.FormatStarted, granted.Permit
+	_, err = w.permits.Report(w.ctx, storageServer, volume, report)
+	w.must(err)
+	w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
+	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.PermitState != api.PermitInterrupted {
+		t.Errorf("volume %+v, %v; want the permit Interrupted", v, err)
+	}
+}
+
+func TestHealInPlaceWaitsForTheMachineThatEnrolledAnew(t *testing.T) {
+	w := instantiated(t)
+	w.must(w.enrolment.Reenrol(w.ctx, workerServer))
+	op := w.post(heal(api.PhaseEnd, full(), workerServer))
+	if op.State != api.Processing || op.Targets[0].Reason != api.ReasonNotEnrolled {
+		t.Fatalf("HEAL END is %+v, want PROCESSING until the rebuilt worker enrols", op)
+	}
+	w.clock.advance(time.Minute)
+	w.must(w.enrol(workerServer))
+	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Reason != api.ReasonNotReported {
+		t.Fatalf("what the old machine had reported counts for the new one: %+v", got)
+	}
+	w.report(workerServer, w.status(workerServer))
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("HEAL END is %+v, want COMPLETED", got)
+	}
+}
+
+func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
+	w := instantiated(t)
+	ids := []string{uuid(1, 2), uuid(2, 2), uuid(3, 2)}
+	fresh := stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
+	fresh.StackID = "stack-2"
+	w.post(heal(api.PhaseStart, nil))
+	op := w.post(heal(api.PhaseEnd, fresh))
+	if !slices.Equal(targetIDs(op.Targets), ids) {
+		t.Errorf("targets %v, want all three new servers", op.Targets)
+	}
+	for _, id := range []string{storageServer, masterServer, workerServer} {
+		if n := w.node(id); n.State != api.NodeRevoked {
+			t.Errorf("%s (%s) is %s, want Revoked", n.Name, id, n.State)
+		}
+	}
+	w.converge(ids...)
+	if got := w.operation(op.ID); got.State != api.Completed || w.instance().StackID != "stack-2" {
+		t.Errorf("HEAL END is %+v of stack %s", got, w.instance().StackID)
+	}
+}
+
+func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
+	w := instantiated(t)
+	shrunk := stack(server(storageServer, "storage"), server(masterServer, "master"))
+	start := scale(api.ScaleIn, api.PhaseStart, nil)
+	start.VnfcInstanceIds = []string{"vnfc-" + workerServer}
+	w.post(start)
+	op := w.post(scale(api.ScaleIn, api.PhaseEnd, shrunk))
+	if op.State != api.Completed || len(op.Targets) != 0 {
+		t.Errorf("SCALE_IN END is %+v, want COMPLETED", op)
+	}
+	if n := w.node(workerServer); n.State != api.NodeRevoked {
+		t.Errorf("the worker is %s, want Revoked", n.State)
+	}
+}
+
+func TestOtherUnhealthyNodesAreWarnings(t *testing.T) {
+	w := instantiated(t)
+	sick := w.status(masterServer)
+	sick.Conditions[0].Status = api.ConditionFalse
+	w.report(masterServer, sick)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+	w.converge(uuid(3, 2))
+	if got := w.operation(op.ID); got.State != api.Completed || !saysOne(got.Warnings, "", "master ("+masterServer+") is not ready") {
+		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with a warning of the master", got)
+	}
+}
+
+func TestTerminateRevokesEverybody(t *testing.T) {
+	w := instantiated(t)
+	if op := w.post(request(api.Terminate, api.PhaseStart)); op.State != api.Completed {
+		t.Fatalf("TERMINATE START is %+v", op)
+	}
+	if n := w.node(workerServer); n.State != api.NodeEnrolled {
+		t.Errorf("the worker is %s after TERMINATE START; its VM is still there", n.State)
+	}
+	if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed || op.StackID != "stack-1" {
+		t.Fatalf("TERMINATE END is %+v", op)
+	}
+	i := w.instance()
+	if i.State != api.NotInstantiated || len(i.Nodes) != 0 || i.Topology != nil || i.StackID != "" {
+		t.Errorf("instance %+v, want NOT_INSTANTIATED without nodes", i)
+	}
+	for _, id := range []string{storageServer, masterServer, workerServer} {
+		n := w.node(id)
+		if n.State != api.NodeRevoked {
+			t.Errorf("%s is %s, want Revoked", n.Name, n.State)
+		}
+		w.refused(w.enrol(id), api.ProblemServerNotExpected)
+	}
+	// The parameters are kept: a new stack instantiates again.
+	again := request(api.Instantiate, api.PhaseEnd)
+	again.Topology = stack(server(uuid(1, 2), "storage"))
+	op := w.post(again)
+	w.converge(uuid(1, 2))
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+}
+
+// shrunkStart is a START whose topology lacks the worker: it changes the desired state.
+func shrunkStart() api.OperationRequest {
+	return heal(api.PhaseStart, stack(server(storageServer, "storage"), server(masterServer, "master")), storageServer)
+}
+
+func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
+	w := instantiated(t)
+	before := w.instance()
+	start := w.post(shrunkStart())
+	if got := w.instance(); len(got.Nodes) != 2 || got.DesiredVersion == before.DesiredVersion {
+		t.Fatalf("the START's topology is not in force: %v", got.Nodes)
+	}
+	if n := w.node(workerServer); n.State != api.NodeEnrolled {
+		t.Errorf("a START revoked the worker (%s)", n.State)
+	}
+	w.clock.advance(30 * time.Minute)
+	w.must(w.lcm.Sweep(w.ctx))
+	got := w.operation(start.ID)
+	if got.State != api.Failed {
+		t.Fatalf("the START is %+v, want FAILED", got)
+	}
+	w.refused(got.Error, api.ProblemInterrupted, "its END did not come", "went back")
+	if after := w.instance(); after.DesiredVersion != before.DesiredVersion || len(after.Nodes) != 3 {
+		t.Errorf("version %d with nodes %v, want %d and all three", after.DesiredVersion, after.Nodes, before.DesiredVersion)
+	}
+	if w.writes(func() { w.must(w.lcm.Sweep(w.ctx)) }) {
+		t.Error("a sweep with nothing to do wrote to the store")
+	}
+}
+
+func TestAStartIsNotTakenBackWhen(t *testing.T) {
+	for name, between := range map[string]func(w *world){
+		"its END has come": func(w *world) { w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer)) },
+		"it changed nothing": func(w *world) {
+			w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
+			w.converge(uuid(1, 2))
+			w.post(heal(api.PhaseStart, nil, uuid(1, 2)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := instantiated(t)
+			start := w.post(shrunkStart())
+			between(w)
+			version := w.instance().DesiredVersion
+			w.clock.advance(time.Hour)
+			w.must(w.lcm.Sweep(w.ctx))
+			if got := w.operation(start.ID); got.State != api.Completed {
+				t.Errorf("the START is %+v, want COMPLETED as before", got)
+			}
+			if got := w.instance().DesiredVersion; got != version {
+				t.Errorf("version %d is in force, want %d", got, version)
+			}
+		})
+	}
+}
+
+func TestAnotherOperationTakesAnAbandonedStartBackFirst(t *testing.T) {
+	w := instantiated(t)
+	start := w.post(shrunkStart())
+	op := w.post(scale(api.ScaleOut, api.PhaseStart, nil))
+	got := w.operation(start.ID)
+	w.refused(got.Error, api.ProblemInterrupted, "SCALE_OUT START came before its END")
+	if op.State != api.Completed || len(w.instance().Nodes) != 3 {
+		t.Errorf("nodes %v, want all three again", w.instance().Nodes)
+	}
+}
+
+func TestANewerPutOutlivesAStartThatIsTakenBack(t *testing.T) {
+	w := instantiated(t)
+	start := w.post(shrunkStart())
+	other := spec(nil)
+	other.AdditionalParams = parameters("10.20.0.0/24")
+	version := w.put(other).DesiredVersion
+	w.clock.advance(time.Hour)
+	w.must(w.lcm.Sweep(w.ctx))
+	w.refused(w.operation(start.ID).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
+	if got := w.instance().DesiredVersion; got != version {
+		t.Errorf("version %d is in force, want the PUT's %d", got, version)
+	}
+}
+
+func TestARepeatedStartGoesBackToWhatWasBeforeTheFirst(t *testing.T) {
+	w := instantiated(t)
+	before := w.instance().DesiredVersion
+	w.post(shrunkStart())
+	w.clock.advance(time.Minute)
+	second := w.post(shrunkStart())
+	w.clock.advance(time.Hour)
+	w.must(w.lcm.Sweep(w.ctx))
+	if got := w.instance().DesiredVersion; got != before || w.operation(second.ID).State != api.Failed {
+		t.Errorf("version %d is in force, want %d", got, before)
+	}
+}
+
+func TestOperationsSurviveARestart(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	w.converge(masterServer)
+	w.restart()
+	if diff := cmp.Diff(api.Processing, w.operation(op.ID).State); diff != "" {
+		t.Fatal(diff)
+	}
+	w.converge(storageServer)
+	w.restart()
+	w.converge(workerServer)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("the operation is %+v, want COMPLETED", got)
+	}
+	scaled := full()
+	scaled.Servers = append(scaled.Servers, server(uuid(3, 2), "worker"))
+	late := w.post(scale(api.ScaleOut, api.PhaseEnd, scaled))
+	w.clock.advance(time.Hour) // the controller was away when the deadline passed
+	w.restart()
+	if got := w.operation(late.ID); got.State != api.Failed || !strings.Contains(got.Error.Detail, "NotEnrolled") {
+		t.Errorf("the operation is %+v, want FAILED after its deadline", got)
+	}
+}
+
+func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
+	w := instantiated(t)
+	op := w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
+	w.must(w.enrol(uuid(1, 2)))
+	before := w.status(uuid(1, 2))
+	_, err := w.store.NewEpoch()
+	w.must(err)
+	w.restart()
+	w.report(uuid(1, 2), before)
+	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Ready || len(got.Targets) != 1 {
+		t.Errorf("with a status of the epoch before, HEAL END is %+v", got)
+	}
+	if n := w.node(masterServer); n.Ready || n.Generation != 2 {
+		t.Errorf("the master is ready (%v) at generation %d, want not, at 2", n.Ready, n.Generation)
+	}
+	w.converge(uuid(1, 2))
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("HEAL END is %+v, want COMPLETED", got)
+	}
+}
