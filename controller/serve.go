@@ -60,7 +60,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	if l.Metrics != nil {
 		group.Go(func() error { return listenedOn(metrics.Serve(l.Metrics)) })
 	}
-	group.Go(func() error { s.lcm.Run(working); return nil })
+	group.Go(func() error { return s.lcm.Run(working) })
 	group.Go(func() error { s.authority.Run(working); return nil })
 	group.Go(func() error { return watchdog(working, s.ready, log) })
 	group.Go(func() error {

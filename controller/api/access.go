@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 
 	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
 )
@@ -54,5 +53,5 @@ func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetR
 		s.Log.WarnContext(ctx, "not ready", "error", err)
 		problem.Detail = "the store does not answer; the controller's log says more"
 	}
-	return GetReadyzdefaultApplicationProblemPlusJSONResponse{Body: *problem, StatusCode: http.StatusServiceUnavailable}, nil
+	return nil, problem
 }

@@ -12,21 +12,19 @@ import (
 
 // authenticate lets through who has proven what the operation asks for, before
 // anything of the body is read.
-func (s *Handler) authenticate(op operation) echo.MiddlewareFunc {
-	check := map[string]func(echo.Context, operation) error{
+func (s *Handler) authenticate(op operation) check {
+	prove := map[string]func(echo.Context, operation) error{
 		schemeOpen:        func(echo.Context, operation) error { return nil },
 		schemeBearer:      s.bearer,
 		schemeJoinToken:   s.joinToken,
 		schemeCertificate: s.certificate,
 	}[op.scheme]
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			if err := check(c, op); err != nil {
-				return err
-			}
-			callOf(c.Request().Context()).admitted = true
-			return next(c)
+	return func(c echo.Context) error {
+		if err := prove(c, op); err != nil {
+			return err
 		}
+		callOf(c.Request().Context()).admitted = true
+		return nil
 	}
 }
 

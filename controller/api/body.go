@@ -23,26 +23,24 @@ const MaxBodyBytes = 1 << 20
 
 // checkBody compares the body with the operation's schema before it is decoded,
 // and refuses it with every fault at once.
-func checkBody(op operation) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		if op.body == nil {
-			return next
+func checkBody(op operation) check {
+	if op.body == nil {
+		return func(echo.Context) error { return nil }
+	}
+	return func(c echo.Context) error {
+		data, err := readJSON(c)
+		if err != nil {
+			return err
 		}
-		return func(c echo.Context) error {
-			data, err := readJSON(c)
-			if err != nil {
-				return err
-			}
-			tree, wrong := jsontree.Parse(data)
-			if wrong != nil {
-				return NewInvalid(fault.List{*wrong})
-			}
-			if faults := op.body.Check(tree); len(faults) > 0 {
-				return NewInvalid(faults)
-			}
-			c.Request().Body = io.NopCloser(bytes.NewReader(data))
-			return next(c)
+		tree, wrong := jsontree.Parse(data)
+		if wrong != nil {
+			return NewInvalid(fault.List{*wrong})
 		}
+		if faults := op.body.Check(tree); len(faults) > 0 {
+			return NewInvalid(faults)
+		}
+		c.Request().Body = io.NopCloser(bytes.NewReader(data))
+		return nil
 	}
 }
 

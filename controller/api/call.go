@@ -41,12 +41,10 @@ func begin(c echo.Context, id string) *call {
 }
 
 // named says which operation the route is.
-func named(operation string) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			callOf(c.Request().Context()).operation = operation
-			return next(c)
-		}
+func named(operation string) check {
+	return func(c echo.Context) error {
+		callOf(c.Request().Context()).operation = operation
+		return nil
 	}
 }
 

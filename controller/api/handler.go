@@ -76,17 +76,35 @@ func (s *Handler) routes() error {
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.answerError
 	s.echo.Binder = bodyBinder{}
-	s.echo.Pre(s.observe, joinFilePath)
+	s.echo.Pre(s.observe)
 	operations, err := operationsOf(s.document)
 	if err != nil {
 		return fmt.Errorf("the OpenAPI document: %w", err)
 	}
 	middlewares := make(map[string][]echo.MiddlewareFunc, len(operations))
 	for id, op := range operations {
-		middlewares[id] = []echo.MiddlewareFunc{named(id), s.limits(id), s.authenticate(op), checkParameters(op), checkBody(op)}
+		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), checkParameters(op), checkBody(op))}
 	}
 	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{admittedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	return nil
+}
+
+// check is one thing that has to hold, or be done, before an operation runs.
+type check func(echo.Context) error
+
+// behind runs the checks one after another. They have returned when the operation
+// runs: a poll that is parked keeps nothing of them on its stack.
+func behind(checks ...check) echo.MiddlewareFunc {
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			for _, check := range checks {
+				if err := check(c); err != nil {
+					return err
+				}
+			}
+			return next(c)
+		}
+	}
 }
 
 var _ StrictServerInterface = (*Handler)(nil)

@@ -21,7 +21,7 @@ const (
 // limits bounds how long the connection may be used. The server itself sets no
 // timeouts beyond the header's, which a long poll or a large file would not
 // survive.
-func (s *Handler) limits(operation string) echo.MiddlewareFunc {
+func (s *Handler) limits(operation string) check {
 	hold := time.Duration(0)
 	stream := false
 	switch operation {
@@ -32,24 +32,22 @@ func (s *Handler) limits(operation string) echo.MiddlewareFunc {
 	case "putFile", "getFile", "getNodeFile", "getAgent":
 		stream = true
 	}
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			control := http.NewResponseController(c.Response())
-			now := time.Now() // the connection's clock, not the service's
-			// A reader that times out while the request is parked would end it, so
-			// only requests that have a body get a deadline for it.
-			if c.Request().ContentLength == 0 {
-				_ = control.SetReadDeadline(time.Time{})
-			} else {
-				_ = control.SetReadDeadline(now.Add(bodyTime))
-			}
-			_ = control.SetWriteDeadline(now.Add(bodyTime + hold + answerTime))
-			if stream {
-				c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control}
-				c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control}
-			}
-			return next(c)
+	return func(c echo.Context) error {
+		control := http.NewResponseController(c.Response())
+		now := time.Now() // the connection's clock, not the service's
+		// A reader that times out while the request is parked would end it, so
+		// only requests that have a body get a deadline for it.
+		if c.Request().ContentLength == 0 {
+			_ = control.SetReadDeadline(time.Time{})
+		} else {
+			_ = control.SetReadDeadline(now.Add(bodyTime))
 		}
+		_ = control.SetWriteDeadline(now.Add(bodyTime + hold + answerTime))
+		if stream {
+			c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control}
+			c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control}
+		}
+		return nil
 	}
 }
 

@@ -26,6 +26,7 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		started := s.Now()
 		call := begin(c, rand.Text()[:16])
+		escapeFilePath(c.Request().URL)
 		c.Response().Header().Set("X-Request-Id", call.id)
 		c.Response().Header().Set("Cache-Control", "no-store")
 		err := s.surviving(next, c)
@@ -74,7 +75,21 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 		slog.String("remote", c.Request().RemoteAddr), slog.Duration("took", took), slog.String("request", call.id),
 	}
 	if err != nil {
-		attrs = append(attrs, slog.String("error", err.Error()))
+		attrs = append(attrs, slog.String("error", loggable(err)))
 	}
 	s.Log.LogAttrs(c.Request().Context(), level, "request", attrs...)
+}
+
+// loggable is the error for the log. Of a refused body it only has the places: a
+// message may repeat a value, and a value in the wrong place may be a password.
+func loggable(err error) string {
+	var p *Problem
+	if !errors.As(err, &p) || len(p.InvalidParams) == 0 {
+		return err.Error()
+	}
+	places := make([]string, 0, len(p.InvalidParams))
+	for _, f := range p.InvalidParams {
+		places = append(places, f.Pointer)
+	}
+	return fmt.Sprintf("%s (%d): %d faults, at %.1000q", p.Title, p.Status, len(places), places)
 }

@@ -16,29 +16,27 @@ const maxWait = 60 * time.Second
 
 // checkParameters compares path, query and header parameters with their schemas.
 // Their faults have no place in a body, so the detail names them.
-func checkParameters(op operation) echo.MiddlewareFunc {
-	return func(next echo.HandlerFunc) echo.HandlerFunc {
-		return func(c echo.Context) error {
-			var wrong []string
-			for _, p := range op.params {
-				text, given := p.value(c)
-				if !given {
-					continue
-				}
-				for _, f := range p.schema.CheckText(text) {
-					wrong = append(wrong, fmt.Sprintf("%s parameter %s: %s", p.in, p.name, f.Message))
-				}
+func checkParameters(op operation) check {
+	return func(c echo.Context) error {
+		var wrong []string
+		for _, p := range op.params {
+			text, given := p.value(c)
+			if !given {
+				continue
 			}
-			for name := range c.QueryParams() {
-				if !op.knows(name) {
-					wrong = append(wrong, fmt.Sprintf("query parameter %.40q is not known here", name))
-				}
+			for _, f := range p.schema.CheckText(text) {
+				wrong = append(wrong, fmt.Sprintf("%s parameter %s: %s", p.in, p.name, f.Message))
 			}
-			if len(wrong) > 0 {
-				return NewProblem(ProblemInvalid, strings.Join(wrong, "; "))
-			}
-			return next(c)
 		}
+		for name := range c.QueryParams() {
+			if !op.knows(name) {
+				wrong = append(wrong, fmt.Sprintf("query parameter %.40q is not known here", name))
+			}
+		}
+		if len(wrong) > 0 {
+			return NewProblem(ProblemInvalid, strings.Join(wrong, "; "))
+		}
+		return nil
 	}
 }
 
@@ -75,16 +73,9 @@ func waitOf(text *string) (time.Duration, error) {
 	return d, nil
 }
 
-// joinFilePath lets a client write the slashes of a package file's path as they
+// escapeFilePath lets a client write the slashes of a package file's path as they
 // are: it escapes them, so that the generated route, whose last parameter is one
 // segment, takes them.
-func joinFilePath(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		escapeFilePath(c.Request().URL)
-		return next(c)
-	}
-}
-
 func escapeFilePath(u *url.URL) {
 	rest, ok := strings.CutPrefix(u.EscapedPath(), "/v1/vnf_instances/")
 	if !ok {

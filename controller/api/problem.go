@@ -44,7 +44,9 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	p.Instance = c.Request().URL.Path
 	header.Set("Content-Type", "application/problem+json")
 	c.Response().WriteHeader(p.Status)
-	if err := json.NewEncoder(c.Response()).Encode(p); err != nil {
+	encoder := json.NewEncoder(c.Response())
+	encoder.SetEscapeHTML(false) // it is read by people, and never as HTML
+	if err := encoder.Encode(p); err != nil {
 		s.Log.DebugContext(c.Request().Context(), "an answer was not taken", "error", err)
 	}
 }

@@ -48,13 +48,15 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 		if err := s.stillLive(ctx, &first); err != nil {
 			return false, err
 		}
-		var digest string
-		var err error
-		if config, digest, err = s.Nodes.NodeConfig(ctx, call.nodeID); err != nil {
+		found, digest, err := s.Nodes.NodeConfig(ctx, call.nodeID)
+		if err != nil {
 			return false, err
 		}
 		etag = `"` + digest + `"`
 		unchanged = r.Params.IfNoneMatch != nil && matches(*r.Params.IfNoneMatch, etag)
+		if !unchanged {
+			config = found // and is not kept while the poll is parked
+		}
 		return !unchanged, nil
 	})
 	if err != nil {

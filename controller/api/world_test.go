@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,6 +77,8 @@ type world struct {
 	lcm       *lcm.Service
 	hub       *notify.Hub
 	metrics   *telemetry.Metrics
+	// ahead is how much the clock of the life cycle is put forward.
+	ahead atomic.Int64
 	// operator and viewer are API tokens.
 	operator, viewer string
 	client           *http.Client
@@ -118,7 +121,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	permits := &permit.Service{Store: w.store, Log: log}
 	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Log: log, Gone: permits.NodeGone, Observe: w.metrics.Enrolment}
 	w.lcm = &lcm.Service{Store: w.store, Files: blobs, Enrolment: w.enrolment, Permits: permits, Source: topology.Inline{},
-		Hub: w.hub, Now: time.Now, Log: log, Cadence: 30 * time.Second}
+		Hub: w.hub, Now: w.now, Log: log, Cadence: 30 * time.Second}
 	w.enrolment.Changed = w.lcm.NodeChanged
 	tokens := &access.Service{Store: w.store, Now: time.Now, Log: log}
 	o := api.Options{
@@ -144,6 +147,8 @@ func newWorld(t testing.TB, options ...option) *world {
 	w.client = w.clientWith(nil)
 	return w
 }
+
+func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Load())) }
 
 // listen serves on TCP with TLS, and on a unix socket.
 func (w *world) listen() {
@@ -201,6 +206,7 @@ func (w *world) local() *http.Client {
 // answer is a response that has been read.
 type answer struct {
 	status  int
+	closes  bool // the connection
 	header  http.Header
 	body    string
 	problem wire.Problem
@@ -236,7 +242,7 @@ func (w *world) try(ctx context.Context, client *http.Client, method, path, body
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	a := answer{status: response.StatusCode, header: response.Header, body: string(text)}
+	a := answer{status: response.StatusCode, closes: response.Close, header: response.Header, body: string(text)}
 	if response.Header.Get("Content-Type") == "application/problem+json" {
 		if err := json.Unmarshal(text, &a.problem); err != nil {
 			return a, err
@@ -307,6 +313,19 @@ func certificateOf(t testing.TB, key *ecdsa.PrivateKey, issued wire.IssuedCertif
 		t.Fatal(err)
 	}
 	return &certificate
+}
+
+// pemOf is chain and key in PEM.
+func pemOf(t testing.TB, c tls.Certificate) (chain, key []byte) {
+	t.Helper()
+	for _, der := range c.Certificate {
+		chain = append(chain, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
 }
 
 // write puts a file into the world's directory.

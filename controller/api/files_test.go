@@ -1,0 +1,178 @@
+package api_test
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// raw sends a request line as it is, as curl --path-as-is does, over the unix
+// socket.
+func (w *world) raw(method, target, body string) (*http.Response, string) {
+	w.t.Helper()
+	conn, err := net.Dial("unix", w.socket)
+	w.must(err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: controller\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
+	w.must(err)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	w.must(err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	w.must(err)
+	return response, string(text)
+}
+
+func TestThePathOfAPackageFileMayBeWrittenEitherWay(t *testing.T) {
+	w := newWorld(t)
+	base := "/v1/vnf_instances/" + instanceID + "/files/"
+	for name, test := range map[string]struct{ target, path string }{
+		"plain slashes":      {"Files/kubernetes/a.yaml", "Files/kubernetes/a.yaml"},
+		"escaped slashes":    {"Files%2Fkubernetes%2Fb.yaml", "Files/kubernetes/b.yaml"},
+		"both":               {"Files/kubernetes%2fc.yaml", "Files/kubernetes/c.yaml"},
+		"no slash":           {"d.yaml", "d.yaml"},
+		"an escaped blank":   {"Files/e%20f.yaml", "Files/e f.yaml"},
+		"an escaped percent": {"Files/100%25.yaml", "Files/100%.yaml"},
+		"called files":       {"files/files/files", "files/files/files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response, body := w.raw("PUT", base+test.target, name)
+			var file wire.PackageFile
+			w.ok(answer{status: response.StatusCode, body: body}, http.StatusOK, &file)
+			if file.Path != test.path {
+				t.Errorf("stored as %q", file.Path)
+			}
+			if response, body := w.raw("GET", base+test.target, ""); response.StatusCode != http.StatusOK || body != name {
+				t.Errorf("%d %s", response.StatusCode, body)
+			}
+		})
+	}
+	for _, target := range []string{"../../etc/passwd", "..%2f..%2fetc/passwd", "%2fetc/passwd", "a//b", "a/./b", "", "a/", "a%00b"} {
+		if response, body := w.raw("PUT", base+target, "x"); response.StatusCode != http.StatusBadRequest && response.StatusCode != http.StatusNotFound {
+			t.Errorf("%q: %d %s", target, response.StatusCode, body)
+		}
+	}
+}
+
+func TestAFileGoesUpAndDownInParts(t *testing.T) {
+	w := newWorld(t)
+	path := "/v1/vnf_instances/" + instanceID + "/files/Files/images/registry.tar"
+	content := strings.Repeat("0123456789", 1000)
+	sum := sha256.Sum256([]byte(content))
+	digest := hex.EncodeToString(sum[:])
+	put := func(body string, headers ...string) answer {
+		return w.as(w.operator, "PUT", path, body, append(headers, "Content-Type: application/octet-stream")...)
+	}
+	if a := put(content[:4000], "Content-Range: bytes 0-3999/10000"); a.status != http.StatusPermanentRedirect || a.header.Get("Range") != "bytes=0-3999" {
+		t.Errorf("the first part: %d %v", a.status, a.header)
+	}
+	if a := put("", "Content-Range: bytes */10000"); a.status != http.StatusPermanentRedirect || a.header.Get("Range") != "bytes=0-3999" {
+		t.Errorf("asked: %d %v", a.status, a.header)
+	}
+	if a := w.as(w.operator, "GET", path, ""); a.status != http.StatusNotFound {
+		t.Errorf("half of it: %d", a.status)
+	}
+	var file wire.PackageFile
+	w.ok(put(content[4000:], "Content-Range: bytes 4000-9999/10000"), http.StatusOK, &file)
+	if file.Sha256 != digest || file.SizeBytes != 10000 {
+		t.Errorf("%+v", file)
+	}
+	a := w.as(w.operator, "GET", path, "", "Range: bytes=9990-")
+	if a.status != http.StatusPartialContent || a.body != "0123456789" || a.header.Get("ETag") != `"`+digest+`"` {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	if a := w.as(w.operator, "GET", path, "", `If-None-Match: "`+digest+`"`); a.status != http.StatusNotModified {
+		t.Errorf("known: %d", a.status)
+	}
+	if a := w.as(w.operator, "GET", path, ""); a.body != content || a.header.Get("Content-Length") != "10000" {
+		t.Errorf("whole: %d bytes", len(a.body))
+	}
+}
+
+func TestUploadsThatCannotBeAreRefused(t *testing.T) {
+	w := newWorld(t)
+	path := "/v1/vnf_instances/" + instanceID + "/files/a"
+	if a := w.as(w.operator, "PUT", path, strings.Repeat("x", 1<<20+1)); a.status != http.StatusRequestEntityTooLarge {
+		t.Errorf("too large: %d %s", a.status, a.body)
+	}
+	if a := w.as(w.operator, "PUT", path, "abc", "X-Checksum-Sha256: "+strings.Repeat("0", 64)); a.status != http.StatusUnprocessableEntity || !strings.Contains(a.problem.Detail, "expected 000") {
+		t.Errorf("another digest: %d %s", a.status, a.body)
+	}
+	if a := w.as(w.operator, "PUT", path, "abc", "X-Checksum-Sha256: abc"); a.status != http.StatusBadRequest || !strings.Contains(a.problem.Detail, "X-Checksum-Sha256") {
+		t.Errorf("no digest: %d %s", a.status, a.body)
+	}
+}
+
+func TestAFileShowsWhatIsWrongWithItAndIsMissingNoMore(t *testing.T) {
+	w := newWorld(t)
+	withManifest := strings.Replace(spec, `"nfs_server_setup_params"`, `"x": 1, "nfs_server_setup_params"`, 1)
+	withManifest = strings.Replace(withManifest, `"storage_server":`, `"pv_registration_params": [{"pv_manifest_file_path": "Files/pv.yaml", "nfs_server_cp": "storage_server_CP"}], "storage_server":`, 1)
+	var instance wire.Instance
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, withManifest), http.StatusCreated, &instance)
+	if len(instance.MissingFiles) != 2 {
+		t.Fatalf("%v", instance.MissingFiles)
+	}
+	var file wire.PackageFile
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/pv.yaml", "kind: Secret\n"), http.StatusOK, &file)
+	if len(file.Faults) == 0 {
+		t.Errorf("no fault: %+v", file)
+	}
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	w.ok(w.as(w.viewer, "GET", "/v1/vnf_instances/"+instanceID, ""), http.StatusOK, &instance)
+	if len(instance.MissingFiles) != 0 || len(instance.Files) != 2 {
+		t.Errorf("missing %v of %v", instance.MissingFiles, instance.Files)
+	}
+}
+
+func TestTheFilesOfADeletedInstanceAreGone(t *testing.T) {
+	w := newWorld(t)
+	w.putInstance()
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "DELETE", "/v1/vnf_instances/"+instanceID, ""), http.StatusNoContent, nil)
+	if a := w.as(w.operator, "GET", script, ""); a.status != http.StatusNotFound {
+		t.Errorf("%d", a.status)
+	}
+}
+
+func TestANodeGetsNoFileThatItsConfigurationDoesNotName(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	var file wire.PackageFile
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	if a := w.call(node, "GET", "/v1/node/files/"+file.Sha256, ""); a.status != http.StatusNotFound {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.call(node, "GET", "/v1/node/files/..", ""); a.status != http.StatusBadRequest && a.status != http.StatusNotFound {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+func TestTheAgentIsServedForWhatUnameSays(t *testing.T) {
+	w := newWorld(t)
+	w.write("nodehitch-agent-amd64", "an agent")
+	first := w.call(w.client, "GET", "/v1/agent/x86_64", "")
+	sum := sha256.Sum256([]byte("an agent"))
+	if first.status != http.StatusOK || first.body != "an agent" || first.header.Get("ETag") != `"`+hex.EncodeToString(sum[:])+`"` {
+		t.Errorf("%d %v %s", first.status, first.header, first.body)
+	}
+	if a := w.call(w.client, "GET", "/v1/agent/amd64", "", "If-None-Match: "+first.header.Get("ETag")); a.status != http.StatusNotModified {
+		t.Errorf("known: %d", a.status)
+	}
+	w.write("nodehitch-agent-amd64", "a newer agent")
+	if a := w.call(w.client, "GET", "/v1/agent/amd64", "", "If-None-Match: "+first.header.Get("ETag"), "Range: bytes=0-6"); a.status != http.StatusPartialContent || a.body != "a newer" {
+		t.Errorf("a newer one: %d %s", a.status, a.body)
+	}
+	for arch, word := range map[string]string{"aarch64": "put nodehitch-agent-arm64 into its agentDirectory", "vax": "known are aarch64", "..%2fstore.db": "known are"} {
+		if a := w.call(w.client, "GET", "/v1/agent/"+arch, ""); a.status != http.StatusNotFound || !strings.Contains(a.problem.Detail, word) {
+			t.Errorf("%s: %d %s", arch, a.status, a.body)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package api_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// script is the package file that spec names.
+const script = "/v1/vnf_instances/" + instanceID + "/files/Scripts/install_k8s_cluster.sh"
+
+func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	w.putInstance()
+	operations := "/v1/vnf_instances/" + instanceID + "/operations"
+	if a := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE"}`); a.problem.Type != wire.ProblemFilesMissing {
+		t.Errorf("without its files: %d %s", a.status, a.body)
+	}
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+
+	a := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`)
+	var operation wire.Operation
+	w.ok(a, http.StatusAccepted, &operation)
+	location := a.header.Get("Location")
+	if location != operations+"/"+operation.ID || a.header.Get("Retry-After") != "2" {
+		t.Errorf("%v", a.header)
+	}
+	if again := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`); again.header.Get("Location") != location {
+		t.Errorf("the same key: %d %s", again.status, again.body)
+	}
+	if other := w.as(w.operator, "POST", operations, `{"operation": "TERMINATE"}`); other.problem.Type != wire.ProblemOperationInProgress {
+		t.Errorf("another one: %d %s", other.status, other.body)
+	}
+
+	// It waits for a node that never enrols; its deadline ends it.
+	w.ok(w.as(w.viewer, "GET", location, ""), http.StatusOK, &operation)
+	if operation.State != wire.Processing {
+		t.Fatalf("%+v", operation)
+	}
+	parked := w.park(w.client, location+"?wait=30s", "Authorization: Bearer "+w.viewer)
+	w.ahead.Store(int64(31 * time.Minute))
+	w.must(w.lcm.Sweep(context.Background()))
+	w.ok(soon(t, parked), http.StatusOK, &operation)
+	if operation.State != wire.Failed {
+		t.Errorf("%+v", operation)
+	}
+	var list wire.OperationList
+	w.ok(w.as(w.viewer, "GET", operations, ""), http.StatusOK, &list)
+	if len(list.Items) != 1 {
+		t.Errorf("%+v", list)
+	}
+	w.ok(w.as(w.viewer, "GET", "/v1/operations", ""), http.StatusOK, &list)
+	if a := w.as(w.viewer, "GET", strings.Replace(operations, "b1bb", "c1bb", 1), ""); a.status != http.StatusNotFound {
+		t.Errorf("of no instance: %d %s", a.status, a.body)
+	}
+}

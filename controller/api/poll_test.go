@@ -1,0 +1,181 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+func quote(s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// eventually waits for what another goroutine brings about.
+func eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(10 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-limit:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+// park starts a request and returns once it is held; its answer comes on the channel.
+func (w *world) park(client *http.Client, path string, headers ...string) <-chan answer {
+	w.t.Helper()
+	before := w.hub.Waiting()
+	out := make(chan answer, 1)
+	go func() {
+		a, err := w.try(context.Background(), client, "GET", path, "", headers...)
+		if err != nil {
+			a.body = err.Error()
+		}
+		out <- a
+	}()
+	eventually(w.t, "the request is parked", func() bool { return w.hub.Waiting() > before })
+	return out
+}
+
+// soon is the answer of a request that has to end now.
+func soon(t testing.TB, answers <-chan answer) answer {
+	t.Helper()
+	select {
+	case a := <-answers:
+		return a
+	case <-time.After(10 * time.Second):
+		t.Fatal("no answer")
+		return answer{}
+	}
+}
+
+func etag(t testing.TB, w *world, node *http.Client) string {
+	t.Helper()
+	a := w.call(node, "GET", "/v1/node/config", "")
+	var config wire.NodeConfig
+	w.ok(a, http.StatusOK, &config)
+	if config.Role != wire.RoleStorage || config.Storage == nil || len(config.Storage.Exports) != 1 || a.header.Get("ETag") != `"`+config.Digest()+`"` {
+		t.Fatalf("%s %s", a.header.Get("ETag"), a.body)
+	}
+	return a.header.Get("ETag")
+}
+
+func TestAPollIsAnsweredWhenTheConfigurationChanges(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	known := etag(t, w, node)
+	parked := w.park(node, "/v1/node/config", "If-None-Match: "+known)
+
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
+
+	a := soon(t, parked)
+	if a.status != http.StatusOK || a.header.Get("ETag") == known || !strings.Contains(a.body, "10.20.0.0/24") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a.header.Get("Nodehitch-Poll-Seconds") != "30" || a.header.Get("Nodehitch-Converge-Seconds") != "300" {
+		t.Errorf("cadence: %v", a.header)
+	}
+	if a := w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+known); a.status != http.StatusOK {
+		t.Errorf("an old ETag: %d", a.status)
+	}
+}
+
+func TestAPollThatNothingHappensToIsAnsweredAfterTheCadence(t *testing.T) {
+	w := newWorld(t, pollSeconds(1))
+	node, _ := w.enrol()
+	known := etag(t, w, node)
+	started := time.Now()
+	a := w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+known)
+	took := time.Since(started)
+	if a.status != http.StatusNotModified || a.header.Get("ETag") != known || a.header.Get("Nodehitch-Poll-Seconds") != "1" || a.body != "" {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	if took < 900*time.Millisecond || took > 2*time.Second {
+		t.Errorf("held for %s", took)
+	}
+	if log := w.log.String(); strings.Contains(log, "level=INFO msg=request operation=getNodeConfig") {
+		t.Error("a poll is logged")
+	}
+}
+
+func TestARevokedIdentityEndsItsPollAtOnce(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	parked := w.park(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
+	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
+	if a := soon(t, parked); a.status != http.StatusForbidden || a.problem.Type != wire.ProblemRevoked {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := w.call(node, "GET", "/v1/node/config", ""); a.problem.Type != wire.ProblemRevoked {
+		t.Errorf("afterwards: %d %s", a.status, a.body)
+	}
+}
+
+func TestAShutdownAnswersWhatIsParked(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	poll := w.park(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
+	list := w.as(w.viewer, "GET", "/v1/nodes", "")
+	watching := w.park(w.client, "/v1/nodes?wait=60s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+list.header.Get("ETag"))
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- w.server.Shutdown(context.Background()) }()
+
+	for name, answers := range map[string]<-chan answer{"the poll": poll, "the list": watching} {
+		if a := soon(t, answers); a.status != http.StatusNotModified || !a.closes {
+			t.Errorf("%s: %d %v", name, a.status, a.header)
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnAgentThatGoesAwayLeavesNothingParked(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	known := etag(t, w, node)
+	ctx, hangUp := context.WithCancel(context.Background())
+	gone := make(chan error, 1)
+	go func() {
+		_, err := w.try(ctx, node, "GET", "/v1/node/config", "", "If-None-Match: "+known)
+		gone <- err
+	}()
+	eventually(t, "the poll is parked", func() bool { return w.hub.Waiting() == 1 })
+	hangUp()
+	if err := <-gone; err == nil {
+		t.Error("the poll was answered")
+	}
+	eventually(t, "nobody waits", func() bool { return w.hub.Waiting() == 0 })
+}
+
+func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	list := w.as(w.viewer, "GET", "/v1/nodes", "")
+	etag(t, w, node) // a call, which changes lastSeen
+	tag := list.header.Get("ETag")
+	if a := w.as(w.viewer, "GET", "/v1/nodes", "", "If-None-Match: "+tag); a.status != http.StatusNotModified {
+		t.Errorf("after a call of the node: %d", a.status)
+	}
+	parked := w.park(w.client, "/v1/nodes?wait=30s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+tag)
+	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
+	var nodes wire.NodeList
+	w.ok(soon(t, parked), http.StatusOK, &nodes)
+	if len(nodes.Items) != 1 || nodes.Items[0].State != wire.NodeRevoked {
+		t.Errorf("%+v", nodes)
+	}
+}

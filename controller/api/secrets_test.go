@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The whole life of an instance, at level debug: none of the secrets that go in or
+// come out is in the log, and what goes in sealed never comes out.
+func TestNoSecretReachesTheLog(t *testing.T) {
+	w := newWorld(t)
+	node, join := w.enrol()
+	var made wire.NewToken
+	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "third", "scope": "viewer"}`), http.StatusCreated, &made)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+
+	tag := etag(t, w, node)
+	w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+tag+"x")
+	_, csr := request(t)
+	renewal, err := json.Marshal(wire.CertificateRequest{CertificateRequest: csr})
+	w.must(err)
+	w.ok(w.call(node, "POST", "/v1/node/certificate", string(renewal)), http.StatusCreated, nil)
+	w.ok(w.call(node, "PUT", "/v1/node/status", `{"epoch": 1, "observedGeneration": 1, "observedDigest": "x", "conditions": [], "facts": {}}`), http.StatusNoContent, nil)
+	w.call(node, "POST", "/v1/node/volumes/"+volumeID+"/format", `{"phase": "wanted", "sizeBytes": 1073741824, "filesystemUUID": "`+wire.FilesystemUUID(volumeID)+`", "proof": {"bytesRead": 1, "samples": 1}}`)
+
+	// Faulty requests that hold the secrets where messages might repeat them.
+	w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, `"username": "ubuntu", "password": `, `"username": `+quote(password)+`, "password": [`, 1))
+	w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, `"cluster_cp_name"`, `"cluster_cidr": `+quote(password)+`, "cluster_cp_name"`, 1))
+	w.as(join+"x", "POST", "/v1/enroll", `{"serverId": "`+serverID+`", "certificateRequest": "x"}`)
+	w.as(made.Secret+"x", "GET", "/v1/nodes", "")
+	w.as(made.Secret, "DELETE", "/v1/tokens/"+made.Token.ID, "")
+	w.ok(w.as(w.operator, "DELETE", "/v1/tokens/"+made.Token.ID, ""), http.StatusNoContent, nil)
+
+	secrets := map[string]string{
+		"the operator's token": w.operator, "the viewer's token": w.viewer, "the new token": made.Secret, "the join token": join,
+		"the VM's password": password, "the proxy's password": "proxy-Passw0rd", "the VIM's password": "vim-Passw0rd",
+	}
+	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + instanceID, "/v1/nodes", "/v1/tokens", "/v1/operations", "/v1/volumes"} {
+		a := w.as(w.operator, "GET", path, "")
+		for name, secret := range secrets {
+			if strings.Contains(a.body, secret) {
+				t.Errorf("%s is in %s", name, path)
+			}
+		}
+	}
+	log := w.log.String()
+	for name, secret := range secrets {
+		if _, half, ok := strings.Cut(secret, "."); ok {
+			secret = half // the id before the dot is none
+		}
+		if at := strings.Index(log, secret); at >= 0 {
+			t.Errorf("%s is in the log: %s", name, log[strings.LastIndex(log[:at], "\n")+1:at])
+		}
+	}
+	for _, operation := range []string{"putInstance", "enroll", "renewCertificate", "postFormat", "createToken"} {
+		if !strings.Contains(log, "operation="+operation+" ") {
+			t.Errorf("the log knows nothing of %s", operation)
+		}
+	}
+}
