@@ -31,6 +31,9 @@ func TestCases(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	if err := site.Warm(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
 	s, err := site.Open(t.Context(), l, "../../bin")
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ dataDirectory: %[3]s/data
 socket: %[3]s/controller.sock
 metricsListen: 127.0.0.1:9090
 agentDirectory: %[4]s
-pollSeconds: 10
+cadence: {pollSeconds: 10}
 attestation: token
 `, lab.Gateway, s.URL, s.dir, s.bin)
 }
