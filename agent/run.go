@@ -13,7 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/daemon"
 	"github.com/nodehitch/nodehitch/agent/facts"
 	"github.com/nodehitch/nodehitch/agent/identity"
-	"github.com/nodehitch/nodehitch/agent/pull"
+	"github.com/nodehitch/nodehitch/agent/permit"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/version"
@@ -54,11 +54,11 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile string) error {
 		return err
 	}
 	log.Info("starting", "version", version.Version, "pid", os.Getpid())
-	permits := new(pull.Permits)
+	permits := new(permit.Controller)
 	d := daemon.New(daemon.Options{
 		Config: cfg, State: directory, Machine: identity.This(), OnLink: permits.Use,
 		Engine: func(nodeID string) *converge.Engine { return engine(log, permits, nodeID, cfg.StateDirectory) },
-		Facts: facts.Collect(), StatusFile: statusFile, Notify: notify(log), Watchdog: watchdog, Log: log,
+		Facts:  facts.Collect(), StatusFile: statusFile, Notify: notify(log), Watchdog: watchdog, Log: log,
 	})
 	err = d.Run(cmd.Context())
 	log.Info("stopped")

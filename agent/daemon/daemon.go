@@ -31,7 +31,7 @@ type Options struct {
 	Machine *identity.Machine
 	// Engine makes the engine once the node's id is known.
 	Engine func(nodeID string) *converge.Engine
-	Facts   api.Facts
+	Facts  api.Facts
 	// StatusFile is where the status is kept, see package status.
 	StatusFile string
 	// Notify tells the service manager, in the words of sd_notify(3).

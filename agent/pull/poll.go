@@ -1,5 +1,5 @@
 // Package pull speaks the southbound API over a link: it polls for this node's
-// configuration, reports its status, and asks for permits to format.
+// configuration and reports its status.
 package pull
 
 import (

@@ -1,4 +1,5 @@
-package pull
+// Package permit asks the controller whether a volume may be formatted.
+package permit
 
 import (
 	"context"
@@ -12,17 +13,17 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// Permits asks the controller for permits to format. Before it has a link it
+// Controller gives the permits of the controller. Before it has a link it
 // answers that there is no controller, so that nothing is formatted.
-type Permits struct{ link atomic.Pointer[link.Link] }
+type Controller struct{ link atomic.Pointer[link.Link] }
 
-var _ storage.Permits = (*Permits)(nil)
+var _ storage.Permits = (*Controller)(nil)
 
 // Use makes the link the one that is asked.
-func (p *Permits) Use(l *link.Link) { p.link.Store(l) }
+func (p *Controller) Use(l *link.Link) { p.link.Store(l) }
 
 // Wanted asks for a permit.
-func (p *Permits) Wanted(ctx context.Context, f storage.Format) (storage.Permit, error) {
+func (p *Controller) Wanted(ctx context.Context, f storage.Format) (storage.Permit, error) {
 	answer, err := p.post(ctx, f, api.FormatWanted)
 	if err != nil {
 		return storage.Permit{}, err
@@ -34,7 +35,7 @@ func (p *Permits) Wanted(ctx context.Context, f storage.Format) (storage.Permit,
 }
 
 // Started announces that the disk will be written to.
-func (p *Permits) Started(ctx context.Context, f storage.Format) error {
+func (p *Controller) Started(ctx context.Context, f storage.Format) error {
 	answer, err := p.post(ctx, f, api.FormatStarted)
 	if err != nil {
 		return err
@@ -46,12 +47,12 @@ func (p *Permits) Started(ctx context.Context, f storage.Format) error {
 }
 
 // Formatted reports that the filesystem is there.
-func (p *Permits) Formatted(ctx context.Context, f storage.Format) error {
+func (p *Controller) Formatted(ctx context.Context, f storage.Format) error {
 	_, err := p.post(ctx, f, api.FormatFormatted)
 	return err
 }
 
-func (p *Permits) post(ctx context.Context, f storage.Format, phase api.FormatPhase) (*api.FormatPermit, error) {
+func (p *Controller) post(ctx context.Context, f storage.Format, phase api.FormatPhase) (*api.FormatPermit, error) {
 	l := p.link.Load()
 	if l == nil {
 		return nil, converge.Wait(api.ReasonNoPermit, "volume %s is not formatted: no controller has been reached since the agent started, and only it can permit that", f.VolumeID)

@@ -1,0 +1,124 @@
+package daemon_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// enrolled is a node whose certificate has this much life behind and before it.
+func enrolled(t *testing.T, behind, before time.Duration) (*controller, *node, func() error) {
+	t.Helper()
+	c := newController(t)
+	c.give(1, 1, "")
+	n := newNode(t, c)
+	stop := n.start()
+	until(t, "Ready", n.ready(c, 1))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	_ = n.state().Remove("identity.pem")
+	c.set(func() { c.notBefore, c.notAfter = time.Now().Add(-behind), time.Now().Add(before) })
+	// Enrol once more, for a certificate of that life; what comes next is longer.
+	c.set(func() {
+		c.refuse = func(*http.Request, string) *api.Problem { return api.NewProblem(api.ProblemUnavailable, "busy") }
+	})
+	stop = n.start()
+	until(t, "enrolled", func() bool { _, err := n.state().Read("identity.pem"); return err == nil })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.set(func() {
+		c.refuse = nil
+		c.notBefore, c.notAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	})
+	return c, n, n.start()
+}
+
+func TestRenewalAtTwoThirdsOfTheLife(t *testing.T) {
+	c, n, _ := enrolled(t, 2*time.Hour, 59*time.Minute)
+	until(t, "the new certificate is in use", func() bool { return n.status().Controller.CertificateSerial == "3" })
+	c.give(2, 1, "")
+	until(t, "Ready over it", n.ready(c, 2))
+	if got := c.count("GET /v1/node/config 3"); got == 0 {
+		t.Error("no poll with the new certificate")
+	}
+	if _, err := n.state().Read("identity-next.pem"); err == nil {
+		t.Error("the new identity is not adopted")
+	}
+}
+
+func TestNoRenewalBefore(t *testing.T) {
+	c, n, _ := enrolled(t, time.Hour, 59*time.Minute)
+	c.give(2, 1, "")
+	until(t, "Ready", n.ready(c, 2))
+	if c.count("POST /v1/node/certificate") != 0 {
+		t.Error("renewed before two thirds of its life")
+	}
+}
+
+func TestExpiredCertificateRenewsByItsKey(t *testing.T) {
+	c, n, _ := enrolled(t, 48*time.Hour, -24*time.Hour)
+	until(t, "the new certificate is in use", func() bool { return n.status().Controller.CertificateSerial == "3" })
+	if c.count("POST /v1/node/certificate 2") != 1 {
+		t.Error("the renewal was not asked for with the old certificate")
+	}
+	if c.count("POST /v1/enroll") != 2 {
+		t.Error("enrolled instead of renewing")
+	}
+}
+
+func TestNewCertificateThatDoesNotWorkIsDropped(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	c.notBefore, c.notAfter = time.Now().Add(-2*time.Hour), time.Now().Add(59*time.Minute)
+	c.refuse = func(_ *http.Request, serial string) *api.Problem {
+		if serial != "1" {
+			return api.NewProblem(api.ProblemUnauthorized, "")
+		}
+		return nil
+	}
+	n := newNode(t, c)
+	n.start()
+	until(t, "Ready with the old one", n.ready(c, 1))
+	until(t, "the new one was tried", func() bool { return c.count("GET /v1/node/config 2") > 0 })
+	until(t, "it is dropped", func() bool { _, err := n.state().Read("identity-next.pem"); return err != nil })
+	if got := n.status().Controller.CertificateSerial; got != "1" {
+		t.Errorf("in use is %s", got)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !strings.Contains(n.logs.String(), "the certificate is not renewed") {
+		t.Error("nothing was logged")
+	}
+}
+
+// The answer that carried the renewed certificate came, and the agent was killed
+// before it had used it.
+func TestRenewalGoesOnAfterARestart(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	c.notBefore, c.notAfter = time.Now().Add(-2*time.Hour), time.Now().Add(59*time.Minute)
+	c.refuse = func(_ *http.Request, serial string) *api.Problem {
+		if serial == "2" {
+			return api.NewProblem(api.ProblemUnavailable, "not now")
+		}
+		return nil
+	}
+	n := newNode(t, c)
+	stop := n.start()
+	until(t, "the new one is kept", func() bool { _, err := n.state().Read("identity-next.pem"); return err == nil })
+	until(t, "it was tried", func() bool { return c.count("GET /v1/node/config 2") > 0 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	c.set(func() { c.refuse, c.notAfter = nil, time.Now().Add(24*time.Hour) })
+	n.start()
+	until(t, "the new one is in use", func() bool { return n.status().Controller.CertificateSerial == "2" })
+	if c.count("POST /v1/node/certificate") != 1 {
+		t.Error("another one was asked for")
+	}
+}
