@@ -23,9 +23,9 @@ import (
 
 // applyOptions are the flags of apply.
 type applyOptions struct {
-	file, output, state string
-	dryRun              bool
-	permit              []string
+	file, output, state, lock string
+	dryRun                    bool
+	permit                    []string
 }
 
 func applyCommand() *cobra.Command {
@@ -47,6 +47,7 @@ func applyCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	cmd.Flags().StringArrayVar(&o.permit, "permit-format", nil, "`volume id` that may be formatted; may be given again")
 	cmd.Flags().StringVar(&o.state, "state-directory", state.DefaultDirectory, "`directory` of the agent's state, with the journal of formats")
+	cmd.Flags().StringVar(&o.lock, "lock-file", state.LockFile, "`file` that the process which converges the machine holds")
 	return cmd
 }
 
@@ -56,7 +57,7 @@ func apply(cmd *cobra.Command, o applyOptions) error {
 		return &usageError{err}
 	}
 	if !o.dryRun {
-		lock, err := lock(o.state)
+		lock, err := o.begin()
 		if err != nil {
 			return err
 		}
@@ -105,17 +106,18 @@ func (o applyOptions) read(stdin io.Reader) (*api.NodeConfig, error) {
 	return doc, nil
 }
 
-// lock keeps the daemon and apply from working against each other.
-func lock(path string) (*state.Lock, error) {
-	directory, err := state.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	lock, err := directory.Lock("nodehitch-agent apply")
+// begin keeps the daemon and apply from working against each other, and makes
+// the state directory where this is the first that needs it.
+func (o applyOptions) begin() (*state.Lock, error) {
+	lock, err := state.TakeLock(o.lock, "nodehitch-agent apply")
 	var held *state.Locked
 	if errors.As(err, &held) {
 		return nil, fmt.Errorf("%w; stop the service (`systemctl stop nodehitch-agent`), or let it do the work", err)
 	}
+	if err != nil {
+		return nil, err
+	}
+	_, err = state.Open(o.state)
 	return lock, err
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 func runCommand() *cobra.Command {
-	var file, statusFile string
+	var file, statusFile, lockFile string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run as the service: pull, converge, report",
@@ -34,15 +34,16 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
-			return run(cmd, cfg, statusFile)
+			return run(cmd, cfg, statusFile, lockFile)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", config.DefaultFile, "configuration `file`")
 	cmd.Flags().StringVar(&statusFile, "status-file", status.DefaultFile, "`file` in which to keep the status")
+	cmd.Flags().StringVar(&lockFile, "lock-file", state.LockFile, "`file` that the process which converges the machine holds")
 	return cmd
 }
 
-func run(cmd *cobra.Command, cfg *config.Config, statusFile string) error {
+func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) error {
 	frugal()
 	log := logger(cfg)
 	directory, err := state.Open(cfg.StateDirectory)
@@ -58,7 +59,7 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile string) error {
 	d := daemon.New(daemon.Options{
 		Config: cfg, State: directory, Machine: identity.This(), OnLink: permits.Use,
 		Engine: func(nodeID string) *converge.Engine { return engine(log, permits, nodeID, cfg.StateDirectory) },
-		Facts:  facts.Collect(), StatusFile: statusFile, Notify: notify(log), Watchdog: watchdog, Log: log,
+		Facts:  facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Log: log,
 	})
 	err = d.Run(cmd.Context())
 	log.Info("stopped")

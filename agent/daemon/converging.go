@@ -70,7 +70,7 @@ func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration
 	}
 	if report.Converged() {
 		again.Reset()
-		d.keep(order)
+		d.keep(order.doc)
 		return backoff.Jitter(d.desired.howOften())
 	}
 	if !reflect.DeepEqual(before, report.Conditions) {
@@ -80,15 +80,15 @@ func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration
 }
 
 // keep makes the document the last known good.
-func (d *Daemon) keep(o order) {
-	before, err := d.State.Applied()
-	if err == nil && before != nil && before.Digest == o.digest && before.Document.Generation == o.doc.Generation {
+func (d *Daemon) keep(doc *api.NodeConfig) {
+	if d.kept != nil && reflect.DeepEqual(d.kept, doc) {
 		return
 	}
-	err = d.State.SaveApplied(state.Applied{Digest: o.digest, AppliedAt: time.Now().UTC(), Document: o.doc})
-	if err != nil {
+	if err := d.State.SaveApplied(doc); err != nil {
 		d.Log.Error("the applied configuration is not kept: after a reboot without the controller the one before is converged", "error", err)
+		return
 	}
+	d.kept = doc
 }
 
 // observe is told of every action.
@@ -123,7 +123,7 @@ func (d *Daemon) log(before []api.Condition, report converge.Report) {
 func (d *Daemon) lock(ctx context.Context) (*state.Lock, error) {
 	said := false
 	for {
-		lock, err := d.State.Lock("nodehitch-agent run")
+		lock, err := state.TakeLock(d.LockFile, "nodehitch-agent run")
 		var held *state.Locked
 		switch {
 		case err == nil:

@@ -34,6 +34,8 @@ type Options struct {
 	Facts  api.Facts
 	// StatusFile is where the status is kept, see package status.
 	StatusFile string
+	// LockFile is held while the daemon runs.
+	LockFile string
 	// Notify tells the service manager, in the words of sd_notify(3).
 	Notify func(state string)
 	// Watchdog is how often the service manager wants to hear of us; 0 = never.
@@ -52,7 +54,10 @@ type Daemon struct {
 	link    atomic.Pointer[link.Link]
 	resumed chan struct{} // the controller answers again
 	pulse   pulse
-	engine  *converge.Engine // of the converging loop alone
+
+	// Of the converging loop alone, once it runs.
+	engine *converge.Engine
+	kept   *api.NodeConfig // the last known good
 }
 
 // New prepares a daemon.
@@ -125,9 +130,10 @@ func (d *Daemon) restore() error {
 	if before, err := status.Load(d.StatusFile); err == nil {
 		conditions = before.Node.Conditions
 	}
-	d.board.Restore(applied.Document, applied.Digest, conditions)
-	d.desired.put(applied.Document, applied.Digest)
-	d.Log.Info("converging the last applied configuration", "generation", applied.Document.Generation)
+	d.board.Restore(applied, applied.Digest(), conditions)
+	d.desired.put(applied, applied.Digest())
+	d.kept = applied
+	d.Log.Info("converging the last applied configuration", "generation", applied.Generation)
 	return nil
 }
 

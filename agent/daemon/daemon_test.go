@@ -30,8 +30,8 @@ func TestFirstBoot(t *testing.T) {
 	if s.AppliedDigest != "digest-1" || s.Epoch != 1 || s.Condition(api.ConditionVolumesMounted) == nil {
 		t.Errorf("reported %+v", s)
 	}
-	until(t, "the last known good", func() bool { a, _ := n.state().Applied(); return a != nil && a.Digest == "digest-1" })
-	for _, name := range []string{"identity.pem", "applied.json", "machine.json"} {
+	until(t, "the last known good", func() bool { a, _ := n.state().Applied(); return a != nil && a.Generation == 1 })
+	for _, name := range []string{"identity.pem", "last-known-good.json", "machine.json"} {
 		info, err := os.Stat(n.state().Path(name))
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v", name, info, err)
@@ -226,8 +226,8 @@ func TestNewDocumentWaitsForNoMoreThanOneAction(t *testing.T) {
 	until(t, "the second is seen", func() bool { return n.status().Node.ObservedGeneration == 2 })
 	close(release)
 	until(t, "Ready for the second", n.ready(c, 2))
-	if a, _ := n.state().Applied(); a.Digest != "digest-2" {
-		t.Errorf("last known good is %s", a.Digest)
+	if a, _ := n.state().Applied(); a.Generation != 2 {
+		t.Errorf("last known good is %d", a.Generation)
 	}
 }
 
@@ -258,7 +258,7 @@ func TestApplyHoldsTheLock(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
 	n := newNode(t, c)
-	lock, err := n.state().Lock("nodehitch-agent apply")
+	lock, err := state.TakeLock(n.lockFile(), "nodehitch-agent apply")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,6 +69,8 @@ func (n *node) is(id string) {
 
 func (n *node) statusFile() string { return filepath.Join(n.root, "run/nodehitch/agent-status.json") }
 
+func (n *node) lockFile() string { return filepath.Join(n.root, "run/nodehitch/agent.lock") }
+
 func (n *node) state() *state.Directory {
 	d, err := state.Open(n.cfg.StateDirectory)
 	if err != nil {
@@ -86,7 +88,7 @@ func (n *node) start() (stop func() error) {
 	d := daemon.New(daemon.Options{
 		Config: &n.cfg, State: n.state(), Machine: identity.At(n.root, "http://127.0.0.1:9/"),
 		Engine:     func(string) *converge.Engine { return converge.New(n.work) },
-		StatusFile: n.statusFile(), Notify: n.notify, OnLink: n.onLink,
+		StatusFile: n.statusFile(), LockFile: n.lockFile(), Notify: n.notify, OnLink: n.onLink,
 		Log: slog.New(slog.NewTextHandler(&locked{n}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	go func() { done <- d.Run(ctx) }()

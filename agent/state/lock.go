@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
 
-const lockFile = "lock"
+// LockFile is held by the process that converges this machine. It is not among
+// the state: locking writes it, and what is converged already writes nothing.
+const LockFile = "/run/nodehitch/agent.lock"
 
 // Locked says who else converges this machine.
 type Locked struct{ Path, Holder string }
@@ -20,13 +23,15 @@ func (l *Locked) Error() string {
 // Lock is held until it is released or the process ends, however it ends.
 type Lock struct{ f *os.File }
 
-// Lock makes this process the one that changes the machine; who describes it to
-// others. *Locked where another process has the lock. It does not wait.
-func (d *Directory) Lock(who string) (*Lock, error) {
-	path := d.Path(lockFile)
+// TakeLock makes this process the one that changes the machine; who describes it
+// to others. *Locked where another process has the lock. It does not wait.
+func TakeLock(path, who string) (*Lock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("locking: %w", err)
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("locking the state directory: %w", err)
+		return nil, fmt.Errorf("locking: %w", err)
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {

@@ -1,14 +1,10 @@
 package state
 
-import (
-	"time"
-
-	"github.com/nodehitch/nodehitch/shared/api"
-)
+import "github.com/nodehitch/nodehitch/shared/api"
 
 const (
 	machineFile = "machine.json"
-	appliedFile = "applied.json"
+	appliedFile = "last-known-good.json"
 	// JournalDirectory holds the records of formats, one file a volume.
 	JournalDirectory = "journal"
 )
@@ -35,21 +31,15 @@ func (d *Directory) Machine() (*Machine, error) {
 func (d *Directory) SaveMachine(m Machine) error { return d.writeJSON(machineFile, m) }
 
 // Applied is the last document whose every condition became True: the last known
-// good. It holds what the document holds, secrets included, and no permit.
-type Applied struct {
-	Digest    string          `json:"digest"`
-	AppliedAt time.Time       `json:"appliedAt"`
-	Document  *api.NodeConfig `json:"document"`
-}
-
-// Applied reads the record, nil where nothing was ever applied.
-func (d *Directory) Applied() (*Applied, error) {
-	var a Applied
-	if ok, err := d.readJSON(appliedFile, &a); !ok || a.Document == nil {
+// good, nil where there is none yet. It is a file that `nodehitch-agent apply`
+// takes, and holds what the document holds, secrets included, and no permit.
+func (d *Directory) Applied() (*api.NodeConfig, error) {
+	var doc api.NodeConfig
+	if ok, err := d.readJSON(appliedFile, &doc); !ok {
 		return nil, err
 	}
-	return &a, nil
+	return &doc, nil
 }
 
-// SaveApplied keeps the record.
-func (d *Directory) SaveApplied(a Applied) error { return d.writeJSON(appliedFile, a) }
+// SaveApplied keeps the document as the last known good.
+func (d *Directory) SaveApplied(doc *api.NodeConfig) error { return d.writeJSON(appliedFile, doc) }
