@@ -96,11 +96,14 @@ func expectedNode(tx *store.Tx, instanceID, nodeID string) (store.Node, error) {
 	return node, nil
 }
 
-// mayEnroll is the rule: no identity yet, or an operator's word for one more, or
-// the same key as before.
+// mayEnroll is the rule for a server that the topology expects: it has no live
+// identity, and no operator said that it shall have none; or an operator lets it
+// have one more; or it has the same key as before.
 func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 	switch id := node.Identity; {
 	case id == nil, node.MayReenrol:
+		return nil
+	case !id.Live() && !id.RevokedByHand:
 		return nil
 	case !id.Live():
 		return api.NewProblem(api.ProblemRevoked, fmt.Sprintf(

@@ -81,6 +81,29 @@ func TestASecondMachineCannotTakeALiveIdentity(t *testing.T) {
 	wantProblem(t, thief.enroll(), api.ProblemIdentityLive)
 }
 
+// user_data has leaked, or a boot script runs twice: one of them is the server.
+func TestOfManyMachinesAtOnceOneEnrols(t *testing.T) {
+	w := newWorld(t)
+	w.Changed, w.Observe = nil, nil
+	token := w.token(instance)
+	results := make(chan error, 8)
+	for range cap(results) {
+		m := w.boot(server)
+		go func() { results <- m.enrollWith(token) }()
+	}
+	enrolled := 0
+	for range cap(results) {
+		if err := <-results; err == nil {
+			enrolled++
+		} else {
+			wantProblem(t, err, api.ProblemIdentityLive)
+		}
+	}
+	if enrolled != 1 {
+		t.Errorf("%d machines are the server", enrolled)
+	}
+}
+
 // The certificate was issued and its answer lost: the agent asks again with its key.
 func TestALostAnswerStrandsNobody(t *testing.T) {
 	w := newWorld(t)

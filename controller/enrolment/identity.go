@@ -115,31 +115,33 @@ func (s *Service) Revoke(_ context.Context, nodeID, why string) error {
 		if node.Identity == nil {
 			node.Identity = &store.Identity{}
 		}
-		return s.revoke(tx, node, why)
+		return s.revoke(tx, node, why, true)
 	})
 }
 
 // RevokeTx ends the identity of a server that the topology no longer names, within
 // the caller's transaction. A node that has none, or does not exist, is left alone.
+// Should a topology expect the server again, it may enrol again.
 func (s *Service) RevokeTx(tx *store.Tx, nodeID, why string) error {
 	node, found, err := tx.Nodes().Get(nodeID)
 	if err != nil || !found || node.Identity == nil {
 		return err
 	}
-	return s.revoke(tx, node, why)
+	return s.revoke(tx, node, why, false)
 }
 
-func (s *Service) revoke(tx *store.Tx, node store.Node, why string) error {
-	if !node.Identity.Live() && !node.MayReenrol {
+func (s *Service) revoke(tx *store.Tx, node store.Node, why string, byHand bool) error {
+	id := node.Identity
+	if !id.Live() && !node.MayReenrol && (id.RevokedByHand || !byHand) {
 		return nil
 	}
-	if node.Identity.Live() {
+	if id.Live() {
 		now := s.now()
-		node.Identity.RevokedAt, node.Identity.RevokedWhy = &now, why
+		id.RevokedAt, id.RevokedWhy = &now, why
 	}
+	id.RevokedByHand = id.RevokedByHand || byHand
 	node.MayReenrol = false
-	serial := node.Identity.Serial
-	tx.OnCommit(func() { s.log().Info("identity revoked", "node", node.ID, "serial", serial, "why", why) })
+	tx.OnCommit(func() { s.log().Info("identity revoked", "node", node.ID, "serial", id.Serial, "why", why) })
 	if err := tx.Nodes().Put(node.ID, node); err != nil {
 		return err
 	}
@@ -171,7 +173,7 @@ func (s *Service) Reenrol(_ context.Context, nodeID string) error {
 				"the topology of the VNF instance %s no longer names the server %s, so it cannot enrol: give a topology that does", node.InstanceID, nodeID))
 		}
 		if node.Identity != nil {
-			if err := s.revoke(tx, node, "re-enrolment"); err != nil {
+			if err := s.revoke(tx, node, "re-enrolment", true); err != nil {
 				return err
 			}
 			if node, _, err = tx.Nodes().Get(nodeID); err != nil {

@@ -12,9 +12,12 @@ import (
 
 // A collection is an ordered map that outlives restarts.
 func TestCollectionIsAnOrderedMap(t *testing.T) {
+	p := newPlace(t)
+	s := p.open(t)
 	rapid.Check(t, func(r *rapid.T) {
-		p := newPlace(t)
-		s := p.open(t)
+		update(t, s, func(tx *Tx) error {
+			return tx.tx.Bucket([]byte(bucketFiles)).ForEach(func(key, _ []byte) error { return tx.Files().Delete(string(key)) })
+		})
 		model := map[string]File{}
 		// Few and short keys, so that they meet and are each other's prefixes.
 		key := rapid.StringMatching(`[ab/]{1,3}`)
@@ -59,7 +62,6 @@ func TestCollectionIsAnOrderedMap(t *testing.T) {
 				}
 			},
 		})
-		s.Close()
 	})
 }
 

@@ -81,6 +81,9 @@ type Identity struct {
 	EnrolledAt time.Time  `json:"enrolledAt"`
 	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
 	RevokedWhy string     `json:"revokedWhy,omitempty"`
+	// RevokedByHand: only an operator lets the server enrol again. One that was
+	// revoked because the topology lacked it may, when a topology expects it again.
+	RevokedByHand bool `json:"revokedByHand,omitempty"`
 }
 
 // Live says that the identity exists and is not revoked.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"go.etcd.io/bbolt"
 )
@@ -46,14 +47,16 @@ func nodeName(t *testing.T, s *Store) string {
 
 func TestAnOlderStoreIsMigratedOnce(t *testing.T) {
 	p := withNode(t)
-	epoch := p.open(t)
-	before := epoch.Epoch()
-	epoch.Close()
+	s := p.open(t)
+	before := s.Epoch()
+	s.Close()
 
 	runs := 0
 	steps := newer(func(tx *bbolt.Tx) error { runs++; return dropNames(tx) })
+	options := p.options()
+	options.Now = time.Now // the epoch is not made anew
 	for range 2 {
-		s, err := open(p.options(), steps)
+		s, err := open(options, steps)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,6 +96,15 @@ func TestANewerStoreIsRefusedUnchanged(t *testing.T) {
 	wantError(t, err, p.file(), "version 2", "up to 1", "run the newer controller")
 	if !bytes.Equal(before, read(t, p.file())) {
 		t.Error("the refused store was changed")
+	}
+}
+
+func TestOpeningWritesNothing(t *testing.T) {
+	p := withNode(t)
+	before := read(t, p.file())
+	p.open(t).Close()
+	if !bytes.Equal(before, read(t, p.file())) {
+		t.Error("opening a store of the present schema changed it")
 	}
 }
 

@@ -1,0 +1,93 @@
+package pki
+
+import (
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+// handshake connects a client over a pipe and returns what each side saw.
+func (w *world) handshake(config, client *tls.Config) (server tls.ConnectionState, serverErr, clientErr error) {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer listener.Close()
+	done := make(chan error, 1)
+	go func() {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			done <- err
+			return
+		}
+		defer conn.Close()
+		c := tls.Client(conn, client)
+		_, err = io.ReadAll(c)
+		done <- err
+	}()
+	conn, err := listener.Accept()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	s := tls.Server(conn, config)
+	serverErr = s.Handshake()
+	server = s.ConnectionState()
+	s.Close()
+	return server, serverErr, <-done
+}
+
+func TestListener(t *testing.T) {
+	w := newWorld(t)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(w.RootPEM()))
+	chain, key := w.enrolled(nodeID)
+	_, wrongKey := w.enrolled(nodeID)
+	now := func() time.Time { return w.now }
+	certificate := func(key crypto.Signer) []tls.Certificate {
+		return []tls.Certificate{{Certificate: [][]byte{chain[0].Raw, chain[1].Raw}, PrivateKey: key}}
+	}
+	listener := w.TLSConfig()
+	listener.Time = now
+	client := &tls.Config{
+		RootCAs: roots, ServerName: "controller.example", Time: now,
+		ClientSessionCache: tls.NewLRUClientSessionCache(8), Certificates: certificate(key),
+	}
+
+	for range 2 {
+		state, serverErr, clientErr := w.handshake(listener, client)
+		if serverErr != nil || clientErr != nil {
+			t.Fatal(serverErr, clientErr)
+		}
+		if state.DidResume {
+			t.Error("a session was resumed: its certificate was not looked at")
+		}
+		if id, _, err := w.VerifyNode(state.PeerCertificates, w.now, false); id != nodeID {
+			t.Errorf("the peer is %q: %v", id, err)
+		}
+	}
+
+	w.now = w.now.Add(2 * day)
+	if _, serverErr, clientErr := w.handshake(listener, client); serverErr != nil || clientErr != nil {
+		t.Errorf("an expired certificate could not even connect to renew: %v, %v", serverErr, clientErr)
+	}
+	stolen := client.Clone()
+	stolen.Certificates = certificate(wrongKey)
+	if _, serverErr, _ := w.handshake(listener, stolen); serverErr == nil {
+		t.Error("a certificate without its key was accepted")
+	}
+	old := client.Clone()
+	old.MaxVersion = tls.VersionTLS12
+	if _, serverErr, _ := w.handshake(listener, old); serverErr == nil {
+		t.Error("TLS 1.2 was accepted")
+	}
+	stranger := client.Clone()
+	stranger.RootCAs = x509.NewCertPool()
+	if _, _, clientErr := w.handshake(listener, stranger); clientErr == nil {
+		t.Error("a client that does not know the root trusted the server")
+	}
+}

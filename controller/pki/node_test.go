@@ -1,0 +1,117 @@
+package pki
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"math/big"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestCertificatesOfOthersAreRefused(t *testing.T) {
+	w, other := newWorld(t), newWorld(t)
+	foreign, _ := other.enrolled(nodeID)
+	own, ownKey := w.enrolled(nodeID)
+
+	// A node that plays authority with its own certificate.
+	uri, _ := url.Parse(nodeURN + "victim")
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: w.now.Add(-time.Minute), NotAfter: w.now.Add(time.Hour),
+		URIs: []*url.URL{uri}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	forged, err := issue(template, ownKey.Public(), &pair{cert: own[0], key: ownKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A mistake of ours: a listener's certificate with a node's name.
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	listener, err := issue(template, ownKey.Public(), w.issuer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, chain := range map[string][]*x509.Certificate{
+		"a listener's":                        {listener},
+		"another authority's":                 foreign,
+		"another's with our intermediate":     {foreign[0], own[1]},
+		"another's with all of its authority": {foreign[0], foreign[1], other.root.cert},
+		"signed by a node":                    {forged, own[0], own[1]},
+		"the server's own":                    {w.ServerCertificate().Leaf},
+		"an intermediate":                     {own[1]},
+		"none":                                {},
+	} {
+		for _, renewal := range []bool{false, true} {
+			if id, _, err := w.VerifyNode(chain, w.now, renewal); err == nil {
+				t.Errorf("%s (renewal %v) was taken for node %q", name, renewal, id)
+			}
+		}
+	}
+}
+
+func TestExpiredCertificatesMayRenewForThirtyDays(t *testing.T) {
+	for name, c := range map[string]struct {
+		age          time.Duration // since its end
+		use, renewal bool
+	}{
+		"in its life":     {-time.Hour, true, true},
+		"its last moment": {0, true, true},
+		"a second late":   {time.Second, false, true},
+		"29 days late":    {29 * day, false, true},
+		"30 days late":    {30 * day, false, true},
+		"31 days late":    {31 * day, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			chain, _ := w.enrolled(nodeID)
+			at := chain[0].NotAfter.Add(c.age)
+			for _, try := range []struct{ renewal, want bool }{{false, c.use}, {true, c.renewal}} {
+				id, _, err := w.VerifyNode(chain, at, try.renewal)
+				if (err == nil) != try.want || (err == nil && id != nodeID) {
+					t.Errorf("renewal %v: %q, %v; want accepted: %v", try.renewal, id, err, try.want)
+				}
+				if err != nil && !errors.Is(err, ErrExpired) {
+					t.Errorf("renewal %v: %v, want ErrExpired", try.renewal, err)
+				}
+			}
+		})
+	}
+	w := newWorld(t)
+	chain, _ := w.enrolled(nodeID)
+	if _, _, err := w.VerifyNode(chain, chain[0].NotBefore.Add(-time.Second), true); err == nil {
+		t.Error("a certificate of the future was accepted")
+	}
+}
+
+func BenchmarkVerifyNode(b *testing.B) {
+	dir := filepath.Join(b.TempDir(), "pki")
+	a, err := Load(Options{Dir: dir, Names: []string{"controller.example"}, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	key, err := newKey()
+	if err != nil {
+		b.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, _, _, err := a.SignNode(nodeID, pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der}))
+	if err != nil {
+		b.Fatal(err)
+	}
+	block, _ := pem.Decode([]byte(text))
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, _, err := a.VerifyNode([]*x509.Certificate{leaf}, time.Now(), false); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
