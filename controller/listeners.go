@@ -65,7 +65,7 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 func (l listeners) close() {
 	for _, each := range []net.Listener{l.HTTPS, l.API, l.Metrics} {
 		if each != nil {
-			each.Close()
+			_ = each.Close() // nothing was served on it, or all is over
 		}
 	}
 }
@@ -117,7 +117,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	}
 	// Who connects before this is asked for his user id all the same.
 	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
+		_ = l.Close()
 		return nil, fmt.Errorf("restricting the unix socket: %w", err)
 	}
 	return l, nil

@@ -43,7 +43,9 @@ type journalHandler []slog.Handler
 
 func newJournalHandler(out io.Writer, options *slog.HandlerOptions) journalHandler {
 	options.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
-		if len(groups) == 0 && (a.Key == slog.TimeKey || a.Key == slog.LevelKey) {
+		_, level := a.Value.Any().(slog.Level)
+		builtIn := a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime || a.Key == slog.LevelKey && level
+		if len(groups) == 0 && builtIn {
 			return slog.Attr{}
 		}
 		return a

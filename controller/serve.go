@@ -36,13 +36,13 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	defer s.store.Close()
 	if err := s.files.Collect(ctx); err != nil {
 		log.Warn("package files that nothing names are still on disk", "error", err)
 	}
 	s.greet(c.Config, sockets, log)
-	defer log.Info("stopped")
-	return s.run(ctx, sockets, log)
+	err = errors.Join(s.run(ctx, sockets, log), s.store.Close())
+	log.Info("stopped")
+	return err
 }
 
 // run serves, and keeps the clocks of the services going meanwhile.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -52,8 +53,7 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 		return nil, err
 	}
 	if err := s.tie(c, now, log); err != nil {
-		s.store.Close()
-		return nil, err
+		return nil, errors.Join(err, s.store.Close())
 	}
 	return s, nil
 }
