@@ -33,7 +33,11 @@ func open(t *testing.T) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	r.Service = &access.Service{Store: s, Now: func() time.Time { return r.now }, Log: slog.New(slog.NewTextHandler(&r.log, nil))}
 	return r
 }

@@ -3,7 +3,7 @@ package api
 import (
 	"context"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // ListTokens lists the API tokens without their secrets.
@@ -44,7 +44,7 @@ func (s *Handler) GetHealthz(context.Context, GetHealthzRequestObject) (GetHealt
 
 // GetReadyz answers 200 while the controller can do its work.
 func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetReadyzResponseObject, error) {
-	problem := NewProblem(ProblemUnavailable, "the controller is shutting down")
+	problem := wire.NewProblem(wire.ProblemUnavailable, "the controller is shutting down")
 	if s.draining.Err() == nil {
 		err := s.Ready(ctx)
 		if err == nil {

@@ -23,7 +23,7 @@ func TestARouteThatWasRegisteredWithoutAuthenticationIsClosed(t *testing.T) {
 	RegisterHandlers(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{admittedOnly}))
 	for _, path := range []string{"/healthz", "/v1/trust", "/v1/tokens", "/v1/node/config"} {
 		answer := httptest.NewRecorder()
-		s.ServeHTTP(answer, httptest.NewRequest("GET", path, http.NoBody))
+		s.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", path, http.NoBody))
 		if body, _ := io.ReadAll(answer.Body); answer.Code != http.StatusInternalServerError {
 			t.Errorf("%s: %d %s", path, answer.Code, body)
 		}

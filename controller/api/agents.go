@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // machines maps what uname -m says to GOARCH, for the systems that the agent runs on.
@@ -49,11 +49,11 @@ func (s *Handler) GetAgent(ctx context.Context, r GetAgentRequestObject) (GetAge
 			known = append(known, name)
 		}
 		slices.Sort(known)
-		return nil, NewProblem(ProblemNotFound, fmt.Sprintf("there is no agent for the architecture %.40q; known are %s", r.Arch, strings.Join(known, ", ")))
+		return nil, wire.NewProblem(wire.ProblemNotFound, fmt.Sprintf("there is no agent for the architecture %.40q; known are %s", r.Arch, strings.Join(known, ", ")))
 	}
 	file, digest, err := s.agents.open(arch)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, NewProblem(ProblemNotFound, fmt.Sprintf("this controller carries no agent for %s: put nodehitch-agent-%s into its agentDirectory (%s)", arch, arch, s.agents.dir))
+		return nil, wire.NewProblem(wire.ProblemNotFound, fmt.Sprintf("this controller carries no agent for %s: put nodehitch-agent-%s into its agentDirectory (%s)", arch, arch, s.agents.dir))
 	}
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // authenticate lets through who has proven what the operation asks for, before
@@ -49,7 +49,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	}
 	secret, ok := bearerOf(c.Request())
 	if !ok {
-		return NewProblem(ProblemUnauthorized, "this call needs an API token: Authorization: Bearer <token>; "+
+		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs an API token: Authorization: Bearer <token>; "+
 			"`hitchctl token create` on the controller's machine makes one")
 	}
 	token, err := s.Tokens.Verify(c.Request().Context(), secret)
@@ -57,8 +57,8 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 		return err
 	}
 	call.who = "token " + token.Name
-	if op.scope == ScopeOperator && token.Scope != ScopeOperator {
-		return NewProblem(ProblemForbidden, "the token "+token.Name+" has the scope "+string(token.Scope)+"; this call needs "+string(ScopeOperator))
+	if op.scope == wire.ScopeOperator && token.Scope != wire.ScopeOperator {
+		return wire.NewProblem(wire.ProblemForbidden, "the token "+token.Name+" has the scope "+string(token.Scope)+"; this call needs "+string(wire.ScopeOperator))
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 func (s *Handler) joinToken(c echo.Context, _ operation) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {
-		return NewProblem(ProblemUnauthorized, "this call needs the instance's join token: Authorization: Bearer <join token>")
+		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs the instance's join token: Authorization: Bearer <join token>")
 	}
 	callOf(c.Request().Context()).joinToken = secret
 	return nil
@@ -77,7 +77,7 @@ func (s *Handler) joinToken(c echo.Context, _ operation) error {
 func (s *Handler) certificate(c echo.Context, op operation) error {
 	r := c.Request()
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return NewProblem(ProblemUnauthorized, "this call needs the client certificate that was issued at enrolment")
+		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs the client certificate that was issued at enrolment")
 	}
 	call := callOf(r.Context())
 	nodeID, serial, err := s.Enrolment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")

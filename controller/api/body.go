@@ -12,7 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 	kjson "sigs.k8s.io/json"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
@@ -34,10 +34,10 @@ func checkBody(op operation) check {
 		}
 		tree, wrong := jsontree.Parse(data)
 		if wrong != nil {
-			return NewInvalid(fault.List{*wrong})
+			return wire.NewInvalid(fault.List{*wrong})
 		}
 		if faults := op.body.Check(tree); len(faults) > 0 {
-			return NewInvalid(faults)
+			return wire.NewInvalid(faults)
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(data))
 		return nil
@@ -59,9 +59,9 @@ func readJSON(c echo.Context) ([]byte, error) {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, NewProblem(ProblemTooLarge, fmt.Sprintf("the body is larger than %d bytes", MaxBodyBytes))
+		return nil, wire.NewProblem(wire.ProblemTooLarge, fmt.Sprintf("the body is larger than %d bytes", MaxBodyBytes))
 	case err != nil:
-		return nil, NewProblem(ProblemInvalid, "the body broke off: "+err.Error())
+		return nil, wire.NewProblem(wire.ProblemInvalid, "the body broke off: "+err.Error())
 	}
 	return data, nil
 }
@@ -77,7 +77,7 @@ func (bodyBinder) Bind(v any, c echo.Context) error {
 		return fmt.Errorf("reading the checked body: %w", err)
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, v); err != nil {
-		return NewInvalid(fault.List{fault.Root.Fault(err.Error())})
+		return wire.NewInvalid(fault.List{fault.Root.Fault(err.Error())})
 	}
 	return nil
 }

@@ -51,9 +51,10 @@ func crowd() int {
 	}
 	config := &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}
 	poll := "GET /v1/node/config HTTP/1.1\r\nHost: controller\r\nIf-None-Match: " + o.ETag + "\r\n\r\n"
+	dialer := &tls.Dialer{Config: config}
 	open := make([]net.Conn, 0, o.Agents) // one that is collected is closed
 	for range o.Agents {
-		conn, err := tls.Dial("tcp", o.Address, config)
+		conn, err := dialer.DialContext(context.Background(), "tcp", o.Address)
 		if err == nil {
 			_, err = io.WriteString(conn, poll)
 		}

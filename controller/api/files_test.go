@@ -16,9 +16,9 @@ import (
 
 // raw sends a request line as it is, as curl --path-as-is does, over the unix
 // socket.
-func (w *world) raw(method, target, body string) (*http.Response, string) {
+func (w *world) raw(method, target, body string) answer {
 	w.t.Helper()
-	conn, err := net.Dial("unix", w.socket)
+	conn, err := new(net.Dialer).DialContext(w.t.Context(), "unix", w.socket)
 	w.must(err)
 	defer conn.Close()
 	_, err = fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: controller\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", method, target, len(body), body)
@@ -28,7 +28,7 @@ func (w *world) raw(method, target, body string) (*http.Response, string) {
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	w.must(err)
-	return response, string(text)
+	return answer{status: response.StatusCode, header: response.Header, body: string(text)}
 }
 
 func TestThePathOfAPackageFileMayBeWrittenEitherWay(t *testing.T) {
@@ -44,20 +44,19 @@ func TestThePathOfAPackageFileMayBeWrittenEitherWay(t *testing.T) {
 		"called files":       {"files/files/files", "files/files/files"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			response, body := w.raw("PUT", base+test.target, name)
 			var file wire.PackageFile
-			w.ok(answer{status: response.StatusCode, body: body}, http.StatusOK, &file)
+			w.ok(w.raw("PUT", base+test.target, name), http.StatusOK, &file)
 			if file.Path != test.path {
 				t.Errorf("stored as %q", file.Path)
 			}
-			if response, body := w.raw("GET", base+test.target, ""); response.StatusCode != http.StatusOK || body != name {
-				t.Errorf("%d %s", response.StatusCode, body)
+			if a := w.raw("GET", base+test.target, ""); a.status != http.StatusOK || a.body != name {
+				t.Errorf("%d %s", a.status, a.body)
 			}
 		})
 	}
 	for _, target := range []string{"../../etc/passwd", "..%2f..%2fetc/passwd", "%2fetc/passwd", "a//b", "a/./b", "", "a/", "a%00b"} {
-		if response, body := w.raw("PUT", base+target, "x"); response.StatusCode != http.StatusBadRequest && response.StatusCode != http.StatusNotFound {
-			t.Errorf("%q: %d %s", target, response.StatusCode, body)
+		if a := w.raw("PUT", base+target, "x"); a.status != http.StatusBadRequest && a.status != http.StatusNotFound {
+			t.Errorf("%q: %d %s", target, a.status, a.body)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Options is what a Handler is made of. All of it is needed.
@@ -25,7 +25,7 @@ type Options struct {
 	Changes    Changes
 	Metrics    Metrics
 	// Trust is what user_data needs.
-	Trust Trust
+	Trust wire.Trust
 	// AgentDirectory holds nodehitch-agent-<GOARCH>.
 	AgentDirectory string
 	// PollSeconds is how long a poll for a configuration is held, before jitter;

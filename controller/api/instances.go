@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
 )
@@ -15,9 +15,9 @@ const operationRetrySeconds = 2
 
 // ListInstances lists all instances; it can be waited on.
 func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObject) (ListInstancesResponseObject, error) {
-	list, err := watch(ctx, s, notify.Instances, r.Params.Wait, r.Params.IfNoneMatch, func() (InstanceList, any, error) {
+	list, err := watch(ctx, s, notify.Instances, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.InstanceList, any, error) {
 		items, err := s.Instances.ListInstances(ctx)
-		return InstanceList{Items: orEmpty(items)}, items, err
+		return wire.InstanceList{Items: orEmpty(items)}, items, err
 	})
 	if err != nil {
 		return nil, err
@@ -100,9 +100,9 @@ func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOper
 
 // ListOperations lists all operations, newest first; it can be waited on.
 func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObject) (ListOperationsResponseObject, error) {
-	list, err := watch(ctx, s, notify.Operations, r.Params.Wait, r.Params.IfNoneMatch, func() (OperationList, any, error) {
+	list, err := watch(ctx, s, notify.Operations, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.OperationList, any, error) {
 		items, err := s.Operations.ListOperations(ctx, "")
-		return OperationList{Items: orEmpty(items)}, items, err
+		return wire.OperationList{Items: orEmpty(items)}, items, err
 	})
 	if err != nil {
 		return nil, err
@@ -120,10 +120,10 @@ func (s *Handler) GetOperation(ctx context.Context, r GetOperationRequestObject)
 		return nil, err
 	}
 	id := canonical(r.InstanceID)
-	var operation Operation
+	var operation wire.Operation
 	err = s.hold(ctx, notify.OperationKey(id, r.OperationID), wait, func() (bool, error) {
 		operation, err = s.Operations.GetOperation(ctx, id, r.OperationID)
-		return operation.State != Processing, err
+		return operation.State != wire.Processing, err
 	})
 	if err != nil {
 		return nil, err

@@ -59,19 +59,23 @@ type movingReader struct {
 
 func (r *movingReader) Read(p []byte) (int, error) {
 	_ = r.control.SetReadDeadline(time.Now().Add(stallTime))
-	n, err := r.ReadCloser.Read(p)
-	if err != nil {
-		_ = r.control.SetWriteDeadline(time.Now().Add(bodyTime + answerTime))
-	}
-	return n, err
+	return r.ReadCloser.Read(p)
 }
 
-// movingWriter moves the deadline with every piece that leaves.
+// movingWriter moves the deadline with every piece that leaves. Checking a large
+// upload takes its time before the first one does.
 type movingWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
 }
 
+// WriteHeader begins the answer.
+func (w *movingWriter) WriteHeader(status int) {
+	_ = w.control.SetWriteDeadline(time.Now().Add(stallTime))
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write sends a piece of it.
 func (w *movingWriter) Write(p []byte) (int, error) {
 	_ = w.control.SetWriteDeadline(time.Now().Add(stallTime))
 	return w.ResponseWriter.Write(p)

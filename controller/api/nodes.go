@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // ListNodes lists all nodes, or those of one instance; it can be waited on.
@@ -14,9 +14,9 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 	if r.Params.VnfInstanceID != nil {
 		instance = canonical(*r.Params.VnfInstanceID)
 	}
-	list, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (NodeList, any, error) {
+	list, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.NodeList, any, error) {
 		items, err := s.Nodes.ListNodes(ctx, instance)
-		return NodeList{Items: orEmpty(items)}, unseen(items), err
+		return wire.NodeList{Items: orEmpty(items)}, unseen(items), err
 	})
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 
 // unseen is the nodes without the time of their last call, which changes all the
 // time and makes no other list.
-func unseen(nodes []Node) []Node {
+func unseen(nodes []wire.Node) []wire.Node {
 	nodes = slices.Clone(nodes)
 	for i := range nodes {
 		nodes[i].LastSeen = nil

@@ -13,7 +13,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // quiet operations are what agents and probes do all the time; they are logged at
@@ -44,9 +44,9 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 // surviving turns a panic of the handler into an error.
 func (s *Handler) surviving(next echo.HandlerFunc, c echo.Context) (err error) {
 	defer func() {
-		switch p := recover(); {
-		case p == nil:
-		case p == http.ErrAbortHandler: //nolint:errorlint // net/http compares the same way
+		switch p := recover(); p {
+		case nil:
+		case http.ErrAbortHandler: //nolint:errorlint // net/http compares the same way
 			panic(p)
 		default:
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
@@ -58,7 +58,7 @@ func (s *Handler) surviving(next echo.HandlerFunc, c echo.Context) (err error) {
 func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration) {
 	status := c.Response().Status
 	level := slog.LevelInfo
-	var problem *Problem
+	var problem *wire.Problem
 	var routing *echo.HTTPError
 	internal := err != nil && !errors.As(err, &problem) && !errors.As(err, &routing) && !errors.Is(err, context.Canceled)
 	switch {
@@ -83,7 +83,7 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 // loggable is the error for the log. Of a refused body it only has the places: a
 // message may repeat a value, and a value in the wrong place may be a password.
 func loggable(err error) string {
-	var p *Problem
+	var p *wire.Problem
 	if !errors.As(err, &p) || len(p.InvalidParams) == 0 {
 		return err.Error()
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/nodehitch/nodehitch/controller/api/schema"
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // The security schemes of the OpenAPI document; open is the empty list.
@@ -24,7 +24,7 @@ const (
 type operation struct {
 	id     string
 	scheme string
-	scope  Scope // what a bearer token needs
+	scope  wire.Scope // what a bearer token needs
 	params []parameter
 	// body is nil where no JSON is expected.
 	body *schema.Schema
@@ -57,9 +57,9 @@ func operationsOf(document *openapi3.T) (map[string]operation, error) {
 }
 
 func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (operation, error) {
-	o := operation{id: lowerFirst(op.OperationID), scope: ScopeOperator}
+	o := operation{id: lowerFirst(op.OperationID), scope: wire.ScopeOperator}
 	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
-		o.scope = ScopeViewer
+		o.scope = wire.ScopeViewer
 	}
 	var err error
 	if o.scheme, err = schemeOf(document, op); err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/files"
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // PutFile stores one file of the VNF package, or a part of it.
@@ -34,7 +34,7 @@ func (s *Handler) PutFile(ctx context.Context, r PutFileRequestObject) (PutFileR
 
 // asInstanceSees is the file with what is wrong with it, as far as the instance
 // exists and says so.
-func (s *Handler) asInstanceSees(ctx context.Context, id string, file PackageFile) PackageFile {
+func (s *Handler) asInstanceSees(ctx context.Context, id string, file wire.PackageFile) wire.PackageFile {
 	instance, err := s.Instances.GetInstance(ctx, id)
 	if err != nil {
 		return file

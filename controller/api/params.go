@@ -8,7 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // maxWait is the longest that a caller may ask to be held.
@@ -34,7 +34,7 @@ func checkParameters(op operation) check {
 			}
 		}
 		if len(wrong) > 0 {
-			return NewProblem(ProblemInvalid, strings.Join(wrong, "; "))
+			return wire.NewProblem(wire.ProblemInvalid, strings.Join(wrong, "; "))
 		}
 		return nil
 	}
@@ -68,7 +68,7 @@ func waitOf(text *string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(*text)
 	if err != nil || d < 0 || d > maxWait {
-		return 0, NewProblem(ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration from 0s to %s, such as 30s", *text, maxWait))
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration from 0s to %s, such as 30s", *text, maxWait))
 	}
 	return d, nil
 }

@@ -12,15 +12,15 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/nodehitch/nodehitch/controller/enrolment"
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // retryAfter is how many seconds a client should let pass after a problem that
 // time may mend, where the answer does not say so already.
 var retryAfter = map[string]int{
-	ProblemTooMany:           10,
-	ProblemUnavailable:       5,
-	ProblemServerNotExpected: 15,
+	wire.ProblemTooMany:           10,
+	wire.ProblemUnavailable:       5,
+	wire.ProblemServerNotExpected: 15,
 }
 
 // answerError answers what a handler returned, as problem details (RFC 9457).
@@ -53,8 +53,8 @@ func (s *Handler) answerError(err error, c echo.Context) {
 
 // problemOf is a copy of the problem that err is. What is no problem says nothing
 // about the controller's inside, only where an operator finds it.
-func problemOf(err error, ctx context.Context) Problem {
-	var p *Problem
+func problemOf(err error, ctx context.Context) wire.Problem {
+	var p *wire.Problem
 	var h *echo.HTTPError
 	switch {
 	case errors.As(err, &p):
@@ -62,22 +62,22 @@ func problemOf(err error, ctx context.Context) Problem {
 	case errors.As(err, &h):
 		return httpProblem(h)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return *NewProblem(ProblemUnavailable, "the request was given up")
+		return *wire.NewProblem(wire.ProblemUnavailable, "the request was given up")
 	}
-	return *NewProblem(ProblemInternal, "the controller's log says more under the request id "+callOf(ctx).id)
+	return *wire.NewProblem(wire.ProblemInternal, "the controller's log says more under the request id "+callOf(ctx).id)
 }
 
 // httpProblem is what the router and the parameter binding say. Problems without
 // a type of their own are about:blank, whose title is the status's.
-func httpProblem(h *echo.HTTPError) Problem {
+func httpProblem(h *echo.HTTPError) wire.Problem {
 	detail, _ := h.Message.(string)
 	switch h.Code {
 	case http.StatusNotFound:
-		return *NewProblem(ProblemNotFound, "there is no such path; the API is described in openapi.yaml")
+		return *wire.NewProblem(wire.ProblemNotFound, "there is no such path; the API is described in openapi.yaml")
 	case http.StatusBadRequest:
-		return *NewProblem(ProblemInvalid, detail)
+		return *wire.NewProblem(wire.ProblemInvalid, detail)
 	case http.StatusMethodNotAllowed:
 		detail = "this path does not know the method; the header Allow lists those that it does"
 	}
-	return Problem{Type: "about:blank", Title: strings.ToLower(http.StatusText(h.Code)), Status: h.Code, Detail: detail}
+	return wire.Problem{Type: "about:blank", Title: strings.ToLower(http.StatusText(h.Code)), Status: h.Code, Detail: detail}
 }

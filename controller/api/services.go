@@ -9,7 +9,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/notify"
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // The services behind the routes. Every error that is a *Problem is the answer;
@@ -17,27 +17,27 @@ import (
 type (
 	// Instances are VNF instances and their desired parameters.
 	Instances interface {
-		PutInstance(ctx context.Context, id string, spec InstanceSpec) (instance Instance, created bool, err error)
-		GetInstance(ctx context.Context, id string) (Instance, error)
-		ListInstances(ctx context.Context) ([]Instance, error)
+		PutInstance(ctx context.Context, id string, spec wire.InstanceSpec) (instance wire.Instance, created bool, err error)
+		GetInstance(ctx context.Context, id string) (wire.Instance, error)
+		ListInstances(ctx context.Context) ([]wire.Instance, error)
 		DeleteInstance(ctx context.Context, id string) error
 		// FileStored looks again at the instance after a package file has arrived.
 		FileStored(ctx context.Context, id, path string) error
 	}
 	// Operations are LCM operations.
 	Operations interface {
-		PostOperation(ctx context.Context, instanceID string, r OperationRequest) (Operation, error)
-		GetOperation(ctx context.Context, instanceID, operationID string) (Operation, error)
+		PostOperation(ctx context.Context, instanceID string, r wire.OperationRequest) (wire.Operation, error)
+		GetOperation(ctx context.Context, instanceID, operationID string) (wire.Operation, error)
 		// ListOperations lists the newest first; of all instances for "".
-		ListOperations(ctx context.Context, instanceID string) ([]Operation, error)
+		ListOperations(ctx context.Context, instanceID string) ([]wire.Operation, error)
 	}
 	// Nodes are VMs, their configuration and their status.
 	Nodes interface {
 		// ListNodes lists the nodes of one instance; of all for "".
-		ListNodes(ctx context.Context, instanceID string) ([]Node, error)
-		GetNode(ctx context.Context, id string) (Node, error)
-		NodeConfig(ctx context.Context, id string) (config NodeConfig, digest string, err error)
-		ReportStatus(ctx context.Context, id string, status NodeStatus) error
+		ListNodes(ctx context.Context, instanceID string) ([]wire.Node, error)
+		GetNode(ctx context.Context, id string) (wire.Node, error)
+		NodeConfig(ctx context.Context, id string) (config wire.NodeConfig, digest string, err error)
+		ReportStatus(ctx context.Context, id string, status wire.NodeStatus) error
 		// Seen notes that the node has called just now.
 		Seen(id string)
 		// NodeReads says whether the node's configuration names the file.
@@ -45,17 +45,17 @@ type (
 	}
 	// Volumes are Cinder volumes and the permits to format them.
 	Volumes interface {
-		List(ctx context.Context) ([]Volume, error)
-		Get(ctx context.Context, id string) (Volume, error)
-		Adopt(ctx context.Context, id, filesystemUUID string) (Volume, error)
-		Reformat(ctx context.Context, id, confirm string) (Volume, error)
-		Report(ctx context.Context, nodeID, volumeID string, r FormatReport) (FormatPermit, error)
+		List(ctx context.Context) ([]wire.Volume, error)
+		Get(ctx context.Context, id string) (wire.Volume, error)
+		Adopt(ctx context.Context, id, filesystemUUID string) (wire.Volume, error)
+		Reformat(ctx context.Context, id, confirm string) (wire.Volume, error)
+		Report(ctx context.Context, nodeID, volumeID string, r wire.FormatReport) (wire.FormatPermit, error)
 	}
 	// Enrolment gives identities to nodes and takes them away.
 	Enrolment interface {
 		JoinToken(ctx context.Context, instanceID string) (string, error)
-		Enroll(ctx context.Context, joinToken string, r EnrollRequest, remote netip.Addr) (IssuedCertificate, error)
-		Renew(ctx context.Context, nodeID, serial string, r CertificateRequest) (IssuedCertificate, error)
+		Enroll(ctx context.Context, joinToken string, r wire.EnrollRequest, remote netip.Addr) (wire.IssuedCertificate, error)
+		Renew(ctx context.Context, nodeID, serial string, r wire.CertificateRequest) (wire.IssuedCertificate, error)
 		// Authenticate is the identity that the peer has proven; renewal accepts an
 		// expired certificate for as long as it may be renewed.
 		Authenticate(ctx context.Context, peer []*x509.Certificate, renewal bool) (nodeID, serial string, err error)
@@ -64,10 +64,10 @@ type (
 	}
 	// Tokens are the API tokens.
 	Tokens interface {
-		Create(ctx context.Context, r TokenRequest) (NewToken, error)
-		List(ctx context.Context) ([]Token, error)
+		Create(ctx context.Context, r wire.TokenRequest) (wire.NewToken, error)
+		List(ctx context.Context) ([]wire.Token, error)
 		Revoke(ctx context.Context, id string) error
-		Verify(ctx context.Context, bearer string) (Token, error)
+		Verify(ctx context.Context, bearer string) (wire.Token, error)
 	}
 	// Files are the files of VNF packages.
 	Files interface {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/files"
-	. "github.com/nodehitch/nodehitch/shared/api" //nolint:revive // the generated server does the same
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // Enroll redeems a join token for a client certificate.
@@ -36,7 +36,7 @@ func (s *Handler) RenewCertificate(ctx context.Context, r RenewCertificateReques
 func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObject) (GetNodeConfigResponseObject, error) {
 	call := callOf(ctx)
 	s.Nodes.Seen(call.nodeID)
-	var config NodeConfig
+	var config wire.NodeConfig
 	var etag string
 	var unchanged bool
 	longest := time.Duration(0)
@@ -111,11 +111,11 @@ func (s *Handler) PostFormat(ctx context.Context, r PostFormatRequestObject) (Po
 func (s *Handler) GetNodeFile(ctx context.Context, r GetNodeFileRequestObject) (GetNodeFileResponseObject, error) {
 	call := callOf(ctx)
 	if !s.Nodes.NodeReads(ctx, call.nodeID, r.Sha256) {
-		return nil, NewProblem(ProblemNotFound, "this node's configuration names no file with the SHA-256 "+r.Sha256)
+		return nil, wire.NewProblem(wire.ProblemNotFound, "this node's configuration names no file with the SHA-256 "+r.Sha256)
 	}
 	file, err := s.Files.OpenBlob(ctx, r.Sha256)
 	if errors.Is(err, files.ErrNoBlob) {
-		return nil, NewProblem(ProblemNotFound, "the file with the SHA-256 "+r.Sha256+" is not on the controller; upload it again")
+		return nil, wire.NewProblem(wire.ProblemNotFound, "the file with the SHA-256 "+r.Sha256+" is not on the controller; upload it again")
 	}
 	if err != nil {
 		return nil, err

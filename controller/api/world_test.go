@@ -113,7 +113,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	var err error
 	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Key: store.KeySource{File: filepath.Join(w.dir, "seal.key"), Create: true}})
 	w.must(err)
-	t.Cleanup(func() { w.store.Close() })
+	t.Cleanup(func() { w.must(w.store.Close()) })
 	w.authority, err = pki.Load(pki.Options{Dir: filepath.Join(w.dir, "pki"), Names: []string{"127.0.0.1"}, Log: log})
 	w.must(err)
 	blobs, err := files.OpenBlobs(w.dir, 1<<20, time.Now)
@@ -154,10 +154,10 @@ func (w *world) now() time.Time { return time.Now().Add(time.Duration(w.ahead.Lo
 func (w *world) listen() {
 	w.server = w.handler.HTTPServer()
 	var serving sync.WaitGroup
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	tcp, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
 	w.must(err)
 	w.socket = filepath.Join(w.dir, "controller.sock")
-	unix, err := net.Listen("unix", w.socket)
+	unix, err := new(net.ListenConfig).Listen(w.t.Context(), "unix", w.socket)
 	w.must(err)
 	for _, l := range []net.Listener{tls.NewListener(tcp, w.authority.TLSConfig()), unix} {
 		serving.Go(func() { _ = w.server.Serve(l) })

@@ -41,7 +41,11 @@ func open(t *testing.T, maxBytes int64) *room {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	r.Service = &files.Service{Store: s, Now: func() time.Time { return r.now }, Log: slog.New(slog.DiscardHandler)}
 	r.restart(t, maxBytes)
 	return r

@@ -122,7 +122,7 @@ func (b *Blobs) release(name string, p *part) {
 	p.file = nil
 	keep := p.resumable && !p.spoilt && !p.published
 	if !keep && !p.published {
-		os.Remove(p.path)
+		_ = os.Remove(p.path) // else it goes with the old ones, or at the next start
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

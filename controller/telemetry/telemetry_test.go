@@ -16,7 +16,7 @@ import (
 func scrape(t *testing.T, m *telemetry.Metrics) string {
 	t.Helper()
 	answer := httptest.NewRecorder()
-	m.Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	m.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
