@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,14 +14,13 @@ import (
 // accelerator is how QEMU runs a guest's instructions, and the processor that
 // goes with it.
 type accelerator struct {
-	name string
 	args []string
 }
 
 var (
-	kvm = accelerator{"kvm", []string{"-accel", "kvm", "-cpu", "host"}}
+	kvm = accelerator{[]string{"-accel", "kvm", "-cpu", "host"}}
 	// A plain processor: each feature beyond it is one more to emulate.
-	tcg = accelerator{"tcg", []string{"-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64"}}
+	tcg = accelerator{[]string{"-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64,-svm"}}
 )
 
 var probed struct {
@@ -46,7 +46,7 @@ func accelerate(ctx context.Context, i image.VM, log func(string, ...any)) accel
 func bootsOn(ctx context.Context, a accelerator, i image.VM) bool {
 	ctx, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
-	args := append(a.args, "-machine", "pc", "-m", "256", "-nodefaults", "-no-user-config", "-display", "none",
+	args := append(slices.Clone(a.args), "-machine", "pc", "-m", "256", "-nodefaults", "-no-user-config", "-display", "none",
 		"-no-reboot", "-serial", "stdio", "-kernel", i.Kernel, "-initrd", i.Initrd, "-append", "console=ttyS0 quiet lab.probe")
 	out, _ := exec.CommandContext(ctx, qemu, args...).Output()
 	return bytes.Contains(out, []byte("lab: the probe came up"))

@@ -27,6 +27,7 @@ type vm struct {
 	dir   string
 	image image.VM
 	accel accelerator
+	bare  bool // the machine that is frozen: no interface, no seed, no disks
 
 	mu    sync.Mutex
 	run   *vmRun // the present or last run of QEMU
@@ -34,22 +35,46 @@ type vm struct {
 }
 
 // VM starts a virtual machine and returns when it answers to Exec. It has an
-// own kernel with NFS, and udev; nfs-kernel-server is not installed but in its
-// offline repository, unless it comes out of the snapshot.
+// own kernel with NFS, and udev.
+//
+// With Spec.Cold it boots from its kernel on, through cloud-init, and
+// nfs-kernel-server is not installed but waits in its offline repository.
+//
+// Without, it is a copy of a machine that was running when it was frozen, with
+// nfs-kernel-server installed and started. It is up in a second or two, with its
+// own name, address, disks and machine-id, but cloud-init has not run: what an
+// agent asks it for is there (/run/cloud-init/instance-data.json), DMI's
+// product_uuid and the kernel's boot_id are those of the frozen machine. If there is
+// UserData, cloud-init then starts and handles it. At the next boot such a
+// machine is as any other.
 func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
-	began := time.Now()
+	ctx, cancel := within(ctx, vmBoot)
+	defer cancel()
 	img, err := l.cache.VM(ctx)
 	if err != nil {
 		return nil, err
 	}
 	accel := accelerate(ctx, img, l.log)
+	base, frozen := drive{img.Disk, "raw"}, ""
+	if !s.Cold {
+		if frozen, err = l.frozen(ctx, img, accel); err != nil {
+			return nil, err
+		}
+		base = drive{filepath.Join(frozen, frozenDisk), "qcow2"}
+	}
+	began := time.Now()
+	withUserData := s.UserData != nil
 	s, dir, err := l.admit(s)
 	if err != nil {
 		return nil, err
 	}
 	m := &vm{lab: l, spec: s, dir: dir, image: img, accel: accel, disks: s.Disks}
-	if err = m.prepare(img.Disk, "raw"); err == nil {
-		err = m.Start(ctx)
+	if err = m.prepare(base); err == nil {
+		if s.Cold {
+			err = m.powerOn(ctx, nil)
+		} else {
+			err = m.thaw(ctx, frozen, withUserData)
+		}
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Destroy())
@@ -58,9 +83,12 @@ func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
 	return m, nil
 }
 
+// drive is a disk image and its format in QEMU's words.
+type drive struct{ path, format string }
+
 // prepare makes the root disk over a base, the seed and the tap device.
-func (m *vm) prepare(base, format string) error {
-	if err := run("qemu-img", "create", "-q", "-f", "qcow2", "-b", base, "-F", format, m.path("root.qcow2")); err != nil {
+func (m *vm) prepare(base drive) error {
+	if err := m.makeRoot(base); err != nil {
 		return err
 	}
 	if err := m.writeSeed(); err != nil {
@@ -71,6 +99,12 @@ func (m *vm) prepare(base, format string) error {
 		return err
 	}
 	return run("ip", "-n", ns, "link", "set", m.tap(), "master", bridge, "up")
+}
+
+const rootDisk = "root.qcow2"
+
+func (m *vm) makeRoot(base drive) error {
+	return run("qemu-img", "create", "-q", "-f", "qcow2", "-b", base.path, "-F", base.format, m.path(rootDisk))
 }
 
 // writeSeed makes the ISO image from which cloud-init's NoCloud reads.

@@ -15,6 +15,9 @@ import (
 // firmware finds them in place. The disks come first, so that they have the
 // names (vdb, vdc …) that they have in a cloud.
 func (m *vm) plugAll(ctx context.Context, r *vmRun) error {
+	if m.bare {
+		return nil
+	}
 	err := r.monitor.Do(ctx, "netdev_add", map[string]any{
 		"type": "tap", "id": "net", "ifname": m.tap(), "script": "no", "downscript": "no"}, nil)
 	if err != nil {

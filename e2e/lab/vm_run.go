@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 
@@ -68,7 +69,20 @@ func (m *vm) Start(ctx context.Context) error {
 	if !m.current().over() {
 		return fmt.Errorf("node %s: is running", m.spec.Name)
 	}
-	r, err := m.launch(ctx)
+	return m.powerOn(ctx, nil)
+}
+
+// powerOn lets the machine run: from its kernel on, or from what load puts
+// into its memory while it stands still.
+func (m *vm) powerOn(ctx context.Context, load func(context.Context, *vmRun) error) error {
+	var extra []string
+	if load != nil {
+		extra = []string{"-incoming", "defer"}
+	}
+	r, err := m.launch(ctx, extra...)
+	if err == nil && load != nil {
+		err = load(ctx, r)
+	}
 	if err == nil {
 		err = m.plugAll(ctx, r)
 	}
@@ -88,7 +102,8 @@ func (m *vm) Start(ctx context.Context) error {
 // its first instruction, and connects to it.
 func (m *vm) launch(ctx context.Context, extra ...string) (*vmRun, error) {
 	argv := []string{"nsenter", "--net=" + netnsPath(m.lab.netns()), "--", qemu}
-	argv = append(append(append(argv, m.accel.args...), m.arguments()...), extra...)
+	argv = append(argv, "-name", m.lab.machine(m.spec.Name), "-uuid", m.spec.ServerID)
+	argv = append(append(argv, m.hardware()...), extra...)
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = m.dir // sockets by relative path: theirs may be 107 bytes long only
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -114,12 +129,17 @@ func (m *vm) launch(ctx context.Context, extra ...string) (*vmRun, error) {
 	return r, m.connect(ctx, r)
 }
 
-func (m *vm) arguments() []string {
-	return []string{
+// hardware is what a snapshot only fits if it is the same: everything but the
+// machine's identity.
+func (m *vm) hardware() []string {
+	kernel := kernelArguments
+	if m.bare {
+		kernel += " cloud-init=disabled" // it is for the copies to run
+	}
+	return append(slices.Clone(m.accel.args),
 		"-machine", "pc", "-smp", "1", "-m", fmt.Sprint(m.spec.MemoryMiB),
 		"-nodefaults", "-no-user-config", "-display", "none", "-S",
-		"-name", m.lab.machine(m.spec.Name), "-uuid", m.spec.ServerID,
-		"-kernel", m.image.Kernel, "-initrd", m.image.Initrd, "-append", kernelArguments,
+		"-kernel", m.image.Kernel, "-initrd", m.image.Initrd, "-append", kernel,
 		"-chardev", "file,id=console,path=console.log,append=on", "-serial", "chardev:console",
 		"-qmp", "unix:monitor.sock,server=on,wait=off",
 		"-blockdev", "driver=file,node-name=root-file,filename=root.qcow2,cache.no-flush=on",
@@ -130,7 +150,7 @@ func (m *vm) arguments() []string {
 		"-device", "virtio-serial-pci,addr=4",
 		"-chardev", "socket,id=agent,path=agent.sock,server=on,wait=off",
 		"-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0",
-	}
+	)
 }
 
 // connect opens both channels. A socket file of an earlier run refuses until

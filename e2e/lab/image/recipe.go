@@ -5,9 +5,7 @@
 package image
 
 import (
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -55,20 +53,18 @@ var nspawnRecipe = recipe{
 //go:embed rootfs masked.txt masked-vm.txt offline-repo.sh initrd-init.sh
 var data embed.FS
 
-// key is the hash of everything that goes into the image, in which every part
-// is framed by its length.
+// key is the hash of everything that goes into the image.
 func (r recipe) key() string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %+q\n", suite, sources, r)
+	parts := []string{suite, fmt.Sprintf("%q %+q", sources, r)}
 	fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !r.uses(path) {
 			return err
 		}
 		content, err := data.ReadFile(path)
-		fmt.Fprintf(h, "%s %d\n%s", path, len(content), content)
+		parts = append(parts, path, string(content))
 		return err
 	})
-	return hex.EncodeToString(h.Sum(nil))[:12]
+	return Key(parts...)
 }
 
 // uses says whether a file of this folder goes into the image.
