@@ -199,7 +199,7 @@ func TestClientCertificateOfTheMoment(t *testing.T) {
 
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.sock")
-	listener, err := net.Listen("unix", path)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 		return err
 	}
 	if o == asTable {
-		a.printChange(before, after)
+		a.printChange(before, after, checked.Warnings)
 	}
 	uploaded, err := a.uploadFiles(ctx, c, id, checked, after)
 	if err != nil {
@@ -112,7 +112,8 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 }
 
 // printChange says what the PUT has changed.
-func (a *app) printChange(before, after *api.Instance) {
+// Warnings that were said already are not said again.
+func (a *app) printChange(before, after *api.Instance, said []request.Finding) {
 	name := "instance " + after.ID
 	switch {
 	case before == nil:
@@ -130,7 +131,9 @@ func (a *app) printChange(before, after *api.Instance) {
 		}
 	}
 	for _, w := range after.Warnings {
-		a.warn(w.String())
+		if !slices.ContainsFunc(said, func(f request.Finding) bool { return f.Fault == w }) {
+			a.warn(w.String())
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ func (a *app) describe() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "describe", Short: "Show one object in full, with what its reasons mean and what to do",
 		Example: `  hitchctl describe node storage_server
-  hitchctl describe operation 3f2a`,
+  hitchctl describe operation 0b1a5c2e/3`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("say what to describe: node, instance, operation or volume")

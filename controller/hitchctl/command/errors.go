@@ -50,21 +50,43 @@ func (a *app) complain(text string) { a.complainWith("error", screen.Bad, text) 
 func (a *app) warn(text string) { a.complainWith("warning", screen.Waiting, screen.CleanLines(text)) }
 
 func (a *app) complainWith(what string, style screen.Style, text string) {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		head := ""
-		if i == 0 {
-			head = a.err.Paint(style, what+":") + " "
+	head := a.err.Paint(style, what+":") + " "
+	for i, line := range strings.Split(text, "\n") {
+		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
+		if i > 0 {
+			head = ""
 		}
-		fmt.Fprintln(a.err, head+line)
+		used := len(indent)
+		if i == 0 {
+			used += len(what) + 2
+		}
+		for _, piece := range screen.Wrap(strings.TrimSpace(line), room(a.err, used)) {
+			fmt.Fprintln(a.err, head+indent+piece)
+			head = strings.Repeat(" ", min(used-len(indent), 2))
+		}
 	}
 }
 
-// bullet prints one fault of an error: its place and, below, what is wrong.
-func (a *app) bullet(pointer, message string) {
-	if pointer == "" {
-		fmt.Fprintln(a.err, "  "+screen.CleanLines(message))
-		return
+// room is what a screen's width leaves, 0 where it has no limit.
+func room(s *screen.Screen, used int) int {
+	width := s.Width()
+	if width == 0 {
+		return 0
 	}
-	fmt.Fprintln(a.err, "  "+a.err.Paint(screen.Strong, screen.Clean(pointer))+": "+screen.CleanLines(message))
+	return max(20, width-used)
+}
+
+// bullet prints one fault of an error: its place and what is wrong.
+func (a *app) bullet(pointer, message string) {
+	text := screen.CleanLines(message)
+	if pointer != "" {
+		text = screen.Clean(pointer) + ": " + text
+	}
+	for i, piece := range screen.Wrap(text, room(a.err, 4)) {
+		indent := "    "
+		if i == 0 {
+			indent = "  "
+		}
+		fmt.Fprintln(a.err, indent+piece)
+	}
 }

@@ -121,7 +121,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 		return err
 	}
 	if f.output == asTable {
-		fmt.Fprintf(a.out, "operation %s: %s\n", o.ID, titleOf(*o))
+		fmt.Fprintf(a.out, "operation %s/%s: %s\n", present.Short(o.VnfInstanceID), o.ID, titleOf(*o))
 	}
 	for _, w := range o.Warnings {
 		a.warn(w.String())
@@ -162,7 +162,8 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 			watching(follow.Poll(poll), func(s *scene, o *api.Operation) { s.operation = o }),
 			watchNodes(c, o.VnfInstanceID),
 		},
-		shown: func(s scene) []api.Node { return targetsOf(s, current(s)) },
+		shown:   func(s scene) []api.Node { return targetsOf(s, current(s)) },
+		refresh: refreshNodes(c, o.VnfInstanceID),
 		right: func(s scene, now time.Time) string {
 			o := current(s)
 			return present.Age(now.Sub(o.StartedAt)) + ", deadline in " + present.Age(o.Deadline.Sub(now))
@@ -187,8 +188,8 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 		},
 	}
 	s, err := w.run(ctx)
-	if s.operation != nil && f.output != asTable {
-		return firstOf(a.encode(f.output, s.operation), err)
+	if f.output != asTable {
+		return firstOf(a.encode(f.output, current(s)), err)
 	}
 	return err
 }
@@ -204,23 +205,23 @@ func targetsOf(s scene, o api.Operation) []api.Node {
 	})
 }
 
-// operationError says why an operation failed, and what each target waits for.
+// operationError says why an operation failed, and what to do about each target
+// that is not ready.
 func operationError(o api.Operation) error {
 	text := titleOf(o) + " failed"
 	if o.Error != nil {
-		text += ": " + o.Error.Error()
+		text += ": " + o.Error.Title
+		if o.Error.Detail != "" {
+			text += ": " + o.Error.Detail
+		}
+		for _, f := range o.Error.InvalidParams {
+			text += "\n  " + f.String()
+		}
 	}
 	for _, t := range o.Targets {
-		if t.Ready {
-			continue
-		}
-		text += "\n  " + t.Name + ": " + t.Reason
-		if t.Message != "" {
-			text += ": " + t.Message
-		}
-		if doc := api.Reasons[t.Reason]; doc.Action != "" {
-			text += "\n    do: " + doc.Action
+		if doc := api.Reasons[t.Reason]; !t.Ready && doc.Action != "" {
+			text += "\n  " + t.Name + ", " + t.Reason + ": " + doc.Action
 		}
 	}
-	return errors.New(screen.CleanLines(text))
+	return errors.New(text)
 }

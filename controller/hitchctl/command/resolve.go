@@ -20,7 +20,8 @@ type named struct{ id, name string }
 func isID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
 // choose finds the one object that the text means: by its id, its name, or an
-// unambiguous beginning of its id.
+// unambiguous beginning of its id. Of an id with a slash, such as an operation's,
+// the part before may be shortened.
 func choose(kind, text string, all []named) (string, error) {
 	var byName, byPrefix []named
 	for _, n := range all {
@@ -29,7 +30,7 @@ func choose(kind, text string, all []named) (string, error) {
 			return n.id, nil
 		case n.name == text && text != "":
 			byName = append(byName, n)
-		case len(text) >= 2 && strings.HasPrefix(strings.ToLower(n.id), strings.ToLower(text)):
+		case begins(n.id, text):
 			byPrefix = append(byPrefix, n)
 		}
 	}
@@ -45,10 +46,20 @@ func choose(kind, text string, all []named) (string, error) {
 	}
 	var ids []string
 	for _, n := range found {
-		ids = append(ids, strings.TrimSpace(n.id+" "+n.name))
+		ids = append(ids, strings.TrimSuffix(n.id+" "+n.name, " "))
 	}
 	slices.Sort(ids)
 	return "", fmt.Errorf("%q could be %d %ss; say which:\n  %s", text, len(found), kind, strings.Join(ids, "\n  "))
+}
+
+func begins(id, text string) bool {
+	id, text = strings.ToLower(id), strings.ToLower(text)
+	idHead, idTail, _ := strings.Cut(id, "/")
+	head, tail, qualified := strings.Cut(text, "/")
+	if qualified && idTail != tail {
+		return false
+	}
+	return len(head) >= 2 && strings.HasPrefix(idHead, head)
 }
 
 func resolveInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
@@ -94,14 +105,16 @@ func resolveOperation(ctx context.Context, c *client.Controller, text string) (a
 	if err != nil {
 		return api.Operation{}, err
 	}
-	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == id })
+	i := slices.IndexFunc(all, func(o api.Operation) bool { return operationName(o).id == id })
 	return all[i], nil
 }
 
-func nodeName(n api.Node) named           { return named{n.ID, n.Name} }
-func volumeName(v api.Volume) named       { return named{v.ID, v.ResourceID} }
-func operationName(o api.Operation) named { return named{id: o.ID} }
-func tokenName(t api.Token) named         { return named{t.ID, t.Name} }
+func nodeName(n api.Node) named     { return named{n.ID, n.Name} }
+func volumeName(v api.Volume) named { return named{v.ID, v.ResourceID} }
+func tokenName(t api.Token) named   { return named{t.ID, t.Name} }
+
+// operationName qualifies the id, which is only unique within its instance.
+func operationName(o api.Operation) named { return named{o.VnfInstanceID + "/" + o.ID, o.ID} }
 
 func names[T any](items []T, name func(T) named) []named {
 	all := make([]named, len(items))

@@ -15,8 +15,9 @@ Where the controller is and who you are comes from flags, from the environment
 Root on the controller's own machine needs none of it: the controller's unix socket
 is used. Trusted is the controller's root certificate alone.
 
-Instances, nodes, operations and volumes may be named by an unambiguous beginning
-of their id, nodes also by their name.
+Objects may be named by an unambiguous beginning of their id, nodes, volumes and
+tokens also by their name. An operation is named INSTANCE/NUMBER, or by its number
+alone where only one instance has it.
 
 Exit codes: 0 done; 1 refused, failed, faults found, or the time is over; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds

@@ -57,3 +57,15 @@ func TestChoose(t *testing.T) {
 		}
 	}
 }
+
+// The number of an operation is only unique within its instance.
+func TestChooseOperation(t *testing.T) {
+	all := []named{{"0b1a5c2e-7c53/1", "1"}, {"0b1a5c2e-7c53/10", "10"}, {"77aa5c2e-7c53/1", "1"}}
+	for text, want := range map[string]string{
+		"0b1a5c2e-7c53/1": all[0].id, "0b1a/1": all[0].id, "77/1": all[2].id, "10": all[1].id, "1": "", "77/10": "", "0b": "",
+	} {
+		if got, err := choose("operation", text, all); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)
+		}
+	}
+}

@@ -91,7 +91,7 @@ takes it.`,
 			if o != asTable {
 				return a.encode(o, v)
 			}
-			return a.print("volume " + v.ID + " may be formatted once more; its node does so as soon as it asks")
+			return a.print("volume " + v.ID + ": one more format is permitted")
 		}),
 	}
 	cmd.Flags().StringVar(&confirm, "confirm", "", "the whole id of the volume, once more")

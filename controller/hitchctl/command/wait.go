@@ -33,7 +33,7 @@ func (a *app) wait() *cobra.Command {
 		Use: "wait", Short: "Wait for a node, an instance or an operation", Long: waitHelp,
 		Example: `  hitchctl wait node storage_server --for VolumesMounted
   hitchctl wait instance 0b1a5c2e --timeout 10m
-  hitchctl wait operation 3f2a`,
+  hitchctl wait operation 0b1a5c2e/3`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("say what to wait for: node, instance or operation")

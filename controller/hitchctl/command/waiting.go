@@ -37,6 +37,9 @@ type waiting struct {
 	right func(s scene, now time.Time) string
 	// done says whether the wait is over, with an error where it is in vain.
 	done func(scene) (bool, error)
+	// refresh brings the scene up to date for the last picture, for what is waited
+	// for may be told before what led to it; nil for nothing.
+	refresh func(context.Context, *scene)
 	// verdict is the last line, once done.
 	verdict func(s scene, took time.Duration) string
 }
@@ -62,6 +65,19 @@ func watchNodes(c *client.Controller, instance string) watcher {
 
 func watchInstances(c *client.Controller) watcher {
 	return watching(pollInstances(c), func(s *scene, l *api.InstanceList) { s.instances, s.known.instances = l.Items, true })
+}
+
+// refreshWithin bounds what is only for the looks.
+const refreshWithin = 5 * time.Second
+
+func refreshNodes(c *client.Controller, instance string) func(context.Context, *scene) {
+	return func(ctx context.Context, s *scene) {
+		ctx, cancel := context.WithTimeout(ctx, refreshWithin)
+		defer cancel()
+		if nodes, err := listNodes(ctx, c, instance); err == nil {
+			s.nodes = nodes
+		}
+	}
 }
 
 var errTimeOver = errors.New("the time is over")
@@ -106,6 +122,10 @@ func (w *waiting) loop(ctx context.Context, updates <-chan func(*scene), view *v
 		case <-view.ticks:
 		}
 		done, err := w.done(s)
+		if done && w.refresh != nil {
+			w.refresh(ctx, &s)
+			view.note(s)
+		}
 		view.draw(s)
 		if done {
 			view.close()

@@ -60,19 +60,21 @@ func steps(n api.Node) []step {
 // current says that what the node reports is about its present document.
 func current(n api.Node) bool { return n.Status != nil && n.Status.ObservedDigest == n.Digest }
 
-// Note takes in what the nodes are like now.
+// Note takes in what the nodes are like now. What a node has done when it is seen
+// for the first time took no time of this wait.
 func (p *Progress) Note(nodes []api.Node, now time.Time) {
 	if p.done == nil {
 		p.done, p.told, p.names = map[string]map[string]time.Time{}, map[string]string{}, map[string]string{}
 	}
 	for _, n := range nodes {
+		at := now
 		if p.done[n.ID] == nil {
-			p.done[n.ID] = map[string]time.Time{}
+			p.done[n.ID], at = map[string]time.Time{}, time.Time{}
 		}
 		p.names[n.ID] = screen.Clean(n.Name)
 		for _, s := range steps(n) {
 			if _, before := p.done[n.ID][s.name]; s.done && !before {
-				p.done[n.ID][s.name] = now
+				p.done[n.ID][s.name] = at
 			} else if !s.done && before {
 				delete(p.done[n.ID], s.name)
 			}

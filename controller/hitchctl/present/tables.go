@@ -89,16 +89,16 @@ func generations(applied, present int64) string {
 // Operations is the table of operations.
 func (v View) Operations(list []api.Operation) screen.Table {
 	t := screen.Table{Columns: v.columns(
-		screen.Column{Title: "ID"}, screen.Column{Title: "INSTANCE", Spare: 2}, screen.Column{Title: "OPERATION"}, screen.Column{Title: "STATE"},
+		screen.Column{Title: "ID"}, screen.Column{Title: "OPERATION"}, screen.Column{Title: "STATE"},
 		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1}, screen.Column{Title: "MESSAGE", Flexible: true},
 		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"})}
 	for _, o := range list {
-		instance := Short(o.VnfInstanceID)
+		id := Short(o.VnfInstanceID) + "/" + o.ID
 		if v.Wide {
-			instance = o.VnfInstanceID
+			id = o.VnfInstanceID + "/" + o.ID
 		}
 		t.Add(v.cells([]screen.Cell{
-			screen.Text(o.ID), screen.Text(instance), screen.Text(OperationName(o)),
+			screen.Text(id), screen.Text(OperationName(o)),
 			{Text: string(o.State), Style: operationStyle(o.State)},
 			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(took(o)), screen.Text(operationMessage(o)),
 		}, orNone(o.StackID), orNone(o.IdempotencyKey))...)

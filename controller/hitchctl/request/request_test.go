@@ -189,7 +189,7 @@ func TestPackages(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer p.Close()
+			t.Cleanup(func() { _ = p.Close() })
 			r := request.Read("x", []byte(sample(t, "persistent-volumes.json")))
 			files, err := r.CheckFiles(p, now)
 			if err != nil {
@@ -226,7 +226,7 @@ func TestACSARIsAPackage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer p.Close()
+		t.Cleanup(func() { _ = p.Close() })
 		r := request.Read("x", []byte(sample(t, "persistent-volumes.json")))
 		files, err := r.CheckFiles(p, now)
 		if err != nil || len(files) != 4 || len(r.Faults) > 0 {
