@@ -59,6 +59,12 @@ func signaturesCommand() Command {
 	return Command{Argv: []string{"wipefs", "--no-act", "--parsable", heldDevice}, Reads: true, Limit: time.Minute}
 }
 
+// eraseCommand is for a disk that an operator gave up. No --force: it refuses a disk
+// that somebody claims.
+func eraseCommand() Command {
+	return Command{Argv: []string{"wipefs", "--all", "--quiet", heldDevice}, Limit: time.Minute}
+}
+
 // mkfsCommand writes the same features on every distribution (-O none, then those
 // of Linux 4.15 and e2fsprogs 1.44), so that a volume can move to an older VM. No
 // -F: mkfs refuses a device that somebody claims, which is the last guard. No

@@ -54,6 +54,9 @@ type Disks interface {
 	Identify(ctx context.Context, d Device) (map[string]string, error)
 	// Signatures is what wipefs would wipe (`wipefs -n`).
 	Signatures(ctx context.Context, d Device) ([]string, error)
+	// Erase removes every signature that wipefs knows, a partition table and its
+	// backup too, and makes the kernel forget the partitions.
+	Erase(ctx context.Context, d Device) error
 	// MakeExt4 makes a filesystem, whatever is on the disk. The caller has proven that
 	// nothing is. On return it is on the medium.
 	MakeExt4(ctx context.Context, d Device, uuid string) error

@@ -50,6 +50,14 @@ func (d *disks) Signatures(ctx context.Context, v Device) ([]string, error) {
 	return found, nil
 }
 
+func (d *disks) Erase(ctx context.Context, v Device) error {
+	if err := v.Same(); err != nil {
+		return err
+	}
+	_, err := d.onDevice(ctx, v, eraseCommand())
+	return err
+}
+
 func (d *disks) MakeExt4(ctx context.Context, v Device, uuid string) error {
 	if err := v.Same(); err != nil {
 		return err

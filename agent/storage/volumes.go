@@ -1,0 +1,151 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// volumes is the step that owns VolumesMounted.
+type volumes struct{ *steps }
+
+func (s *volumes) Condition() string { return api.ConditionVolumesMounted }
+
+func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	if desired.Storage == nil {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	wanted := desired.Storage.Volumes
+	mounts, err := s.Host.Mounts.List()
+	if err != nil {
+		return converge.Plan{}, err
+	}
+	have, err := s.owned()
+	if err != nil {
+		return converge.Plan{}, err
+	}
+	plan := converge.Plan{Reason: api.ReasonMounted}
+	view := view{mounts: mounts, owned: have}
+	for _, old := range have.Volumes {
+		if !slices.ContainsFunc(wanted, old.is) {
+			plan.Actions = append(plan.Actions, s.remove(old, wanted, mounts)...)
+			view.leaving = append(view.leaving, old.MountPath)
+		}
+	}
+	var problems []error
+	var mounted []string
+	for i := range wanted {
+		p := volumePlan{steps: s.steps, v: &wanted[i], view: view, proxy: proxyOf(desired)}
+		if err := p.plan(ctx); err != nil {
+			problems = append(problems, err)
+		}
+		plan.Actions = append(plan.Actions, p.actions...)
+		mounted = append(mounted, wanted[i].MountPath)
+	}
+	plan.Message = "mounted: " + strings.Join(mounted, ", ")
+	if len(wanted) == 0 {
+		plan.Reason, plan.Message = api.ReasonRemoved, "no volume is wanted here, and none of ours is mounted"
+	}
+	return plan, errors.Join(problems...)
+}
+
+// is says whether what is owned is this volume at this place.
+func (o ownedVolume) is(v api.StorageVolume) bool {
+	return strings.EqualFold(o.VolumeID, v.VolumeID) && o.MountPath == v.MountPath
+}
+
+// view is the machine as the plan sees it.
+type view struct {
+	mounts []host.Mount
+	owned  owned
+	// leaving are mount points whose mount this plan takes away first.
+	leaving []string
+}
+
+// at is what is seen at a path, nil where nothing is mounted right there.
+func (w *view) at(path string) *host.Mount {
+	for i := range slices.Backward(w.mounts) {
+		if w.mounts[i].Point == path {
+			return &w.mounts[i]
+		}
+	}
+	return nil
+}
+
+// elsewhere is a mount of the disk's whole filesystem at another place, except one
+// that this plan takes away.
+func (w *view) elsewhere(disk host.Disk, path string) *host.Mount {
+	for i, m := range w.mounts {
+		if m.Device == disk.Number && m.Point != path && m.Root == "/" && !slices.Contains(w.leaving, m.Point) {
+			return &w.mounts[i]
+		}
+	}
+	return nil
+}
+
+func proxyOf(desired *api.NodeConfig) host.Proxy {
+	if desired.Proxy == nil {
+		return host.Proxy{}
+	}
+	return host.Proxy{HTTP: desired.Proxy.HTTP, HTTPS: desired.Proxy.HTTPS, NoProxy: desired.Proxy.NoProxy}
+}
+
+// packageProblem says in words of conditions what a package manager said.
+func packageProblem(err error) error {
+	var busy *host.BusyError
+	var unavailable *host.UnavailableError
+	switch {
+	case errors.As(err, &busy):
+		return converge.Wait(api.ReasonPackageManagerBusy, "%v", err)
+	case errors.As(err, &unavailable):
+		return converge.Wait(api.ReasonPackageUnavailable, "%v", err)
+	}
+	return err
+}
+
+// install is the action that installs what is missing of the needs, or none.
+func (s *steps) install(ctx context.Context, proxy host.Proxy, group string, needs ...host.Software) ([]converge.Action, error) {
+	missing, err := s.Host.Packages.Missing(ctx, needs...)
+	if err != nil || len(missing) == 0 {
+		return nil, err
+	}
+	var names []string
+	for _, need := range missing {
+		names = append(names, s.Host.Packages.Name(need))
+	}
+	return []converge.Action{{
+		Summary: "install " + strings.Join(names, ", "), Group: group,
+		Do: func(ctx context.Context) error {
+			return packageProblem(s.Host.Packages.Install(ctx, proxy, missing...))
+		},
+	}}, nil
+}
+
+// write are the actions that make files what they should be, and systemd read them.
+// stale says that systemd has to read them although they are right.
+func (s *steps) write(group string, stale bool, files ...file) ([]converge.Action, error) {
+	var actions []converge.Action
+	for _, f := range files {
+		same, err := s.Host.Files.Same(f.path, []byte(f.content), 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("looking at %s: %w", f.path, err)
+		}
+		if same {
+			continue
+		}
+		actions = append(actions, converge.Action{
+			Summary: "write " + f.path, Group: group,
+			Do: func(context.Context) error { return s.Host.Files.Write(f.path, []byte(f.content), 0o644) },
+		})
+	}
+	if len(actions) > 0 || stale {
+		actions = append(actions, converge.Action{Summary: "reload systemd", Group: group, Do: s.Host.Units.Reload})
+	}
+	return actions, nil
+}
