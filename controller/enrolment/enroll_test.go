@@ -57,7 +57,7 @@ func TestServersThatAreNotExpected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			c(w)
-			problem := wantProblem(t, w.boot(server).enroll(), api.ProblemServerNotExpected)
+			problem := problemOf(t, w.boot(server).enroll(), api.ProblemServerNotExpected)
 			if strings.Contains(problem.Detail, other) {
 				t.Errorf("the answer tells of another instance: %s", problem.Detail)
 			}
@@ -72,7 +72,7 @@ func TestASecondMachineCannotTakeALiveIdentity(t *testing.T) {
 	w := newWorld(t)
 	m, thief := w.boot(server), w.boot(server)
 	wantOK(t, m.enroll())
-	problem := wantProblem(t, thief.enroll(), api.ProblemIdentityLive)
+	problem := problemOf(t, thief.enroll(), api.ProblemIdentityLive)
 	if !strings.Contains(problem.Detail, "hitchctl node reenrol "+server) {
 		t.Errorf("it does not say what to do: %s", problem.Detail)
 	}
@@ -125,7 +125,7 @@ func TestALostAnswerStrandsNobody(t *testing.T) {
 func TestRequestsWithAKeyThatIsNotTaken(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.Enroll(context.Background(), w.token(instance), api.EnrollRequest{CertificateRequest: "x", ServerID: server}, remote)
-	problem := wantProblem(t, err, api.ProblemInvalid)
+	problem := problemOf(t, err, api.ProblemInvalid)
 	if len(problem.InvalidParams) != 1 || problem.InvalidParams[0].Pointer != "/certificateRequest" {
 		t.Errorf("faults %v", problem.InvalidParams)
 	}
@@ -209,7 +209,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 		"a store key's MAC of it": id + "." + "00",
 	} {
 		w.now = w.now.Add(time.Hour) // past the limit
-		problem := wantProblem(t, w.boot(server).enrollWith(token), api.ProblemUnauthorized)
+		problem := problemOf(t, w.boot(server).enrollWith(token), api.ProblemUnauthorized)
 		if problem.Detail != "" || problem.InvalidParams != nil {
 			t.Errorf("%s: the answer says more than no: %+v", name, problem)
 		}

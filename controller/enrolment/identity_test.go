@@ -72,7 +72,7 @@ func TestASuspendedMachineRenews(t *testing.T) {
 	m := w.boot(server)
 	wantOK(t, m.enroll())
 	w.now = m.chain[0].NotAfter.Add(29 * 24 * time.Hour)
-	problem := wantProblem(t, m.call(m.chain, false), api.ProblemUnauthorized)
+	problem := problemOf(t, m.call(m.chain, false), api.ProblemUnauthorized)
 	if !strings.Contains(problem.Detail, "expired") {
 		t.Errorf("detail %q", problem.Detail)
 	}
@@ -88,7 +88,7 @@ func TestRevocationCountsAtOnceAndOnce(t *testing.T) {
 	wantOK(t, m.enroll())
 	w.changed = nil
 	wantOK(t, w.Revoke(context.Background(), server, "key was copied"))
-	problem := wantProblem(t, m.call(m.chain, false), api.ProblemRevoked)
+	problem := problemOf(t, m.call(m.chain, false), api.ProblemRevoked)
 	if !strings.Contains(problem.Detail, "key was copied") {
 		t.Errorf("detail %q", problem.Detail)
 	}

@@ -67,12 +67,8 @@ func (s *Service) tokenMAC(secret []byte) []byte { return s.Store.MAC(purposeChe
 // What no key of ours made is refused without a look at the store, so that
 // strangers cost next to nothing.
 func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) {
-	id, text, _ := strings.Cut(bearer, ".")
-	secret, decodeErr := hex.DecodeString(text)
-	if decodeErr != nil || len(id) != 2*tokenIDBytes || len(secret) != tokenSecretBytes {
-		return "", false, nil
-	}
-	if !hmac.Equal(secret, s.tokenSecret(id)) {
+	id, secret := splitToken(bearer)
+	if id == "" || !hmac.Equal(secret, s.tokenSecret(id)) {
 		return "", false, nil
 	}
 	mac := s.tokenMAC(secret)
@@ -86,4 +82,14 @@ func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) 
 		return err
 	})
 	return instanceID, ok, err
+}
+
+// splitToken returns nothing for what has not the form of a token.
+func splitToken(token string) (id string, secret []byte) {
+	id, text, _ := strings.Cut(token, ".")
+	secret, err := hex.DecodeString(text)
+	if err != nil || len(id) != 2*tokenIDBytes || len(secret) != tokenSecretBytes {
+		return "", nil
+	}
+	return id, secret
 }

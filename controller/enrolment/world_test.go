@@ -49,7 +49,7 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { st.Close() })
+	t.Cleanup(func() { wantOK(t, st.Close()) })
 	silent := slog.New(slog.DiscardHandler)
 	authority, err := pki.Load(pki.Options{Dir: filepath.Join(dir, "pki"), Names: []string{"controller.example"}, Now: clock, Log: silent})
 	if err != nil {
@@ -203,12 +203,17 @@ func wantOK(t testing.TB, err error) {
 	}
 }
 
-// wantProblem checks the type of an error that reaches the client.
-func wantProblem(t testing.TB, err error, problemType string) *api.Problem {
+// problemOf checks the type of an error that reaches the client.
+func problemOf(t testing.TB, err error, problemType string) api.Problem {
 	t.Helper()
 	var problem *api.Problem
 	if !errors.As(err, &problem) || problem.Type != problemType {
 		t.Fatalf("error %v, want the problem %s", err, problemType)
 	}
-	return problem
+	return *problem
+}
+
+func wantProblem(t testing.TB, err error, problemType string) {
+	t.Helper()
+	problemOf(t, err, problemType)
 }

@@ -39,7 +39,7 @@ func newWorld(t testing.TB) *world {
 		Changed: func(id string) { w.changed = append(w.changed, id) },
 	}
 	w.restart()
-	t.Cleanup(func() { w.Store.Close() })
+	t.Cleanup(func() { wantOK(t, w.Store.Close()) })
 	for _, node := range []string{alpha, beta} {
 		w.enrol(node)
 	}

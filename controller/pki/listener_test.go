@@ -13,14 +13,14 @@ import (
 // handshake connects a client over a pipe and returns what each side saw.
 func (w *world) handshake(config, client *tls.Config) (server tls.ConnectionState, serverErr, clientErr error) {
 	w.t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).Listen(w.t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	defer listener.Close()
+	defer func() { _ = listener.Close() }()
 	done := make(chan error, 1)
 	go func() {
-		conn, err := net.Dial("tcp", listener.Addr().String())
+		conn, err := new(net.Dialer).DialContext(w.t.Context(), "tcp", listener.Addr().String())
 		if err != nil {
 			done <- err
 			return
@@ -35,9 +35,9 @@ func (w *world) handshake(config, client *tls.Config) (server tls.ConnectionStat
 		w.t.Fatal(err)
 	}
 	s := tls.Server(conn, config)
-	serverErr = s.Handshake()
+	serverErr = s.HandshakeContext(w.t.Context())
 	server = s.ConnectionState()
-	s.Close()
+	_ = s.Close() // the client may have hung up before
 	return server, serverErr, <-done
 }
 

@@ -183,9 +183,9 @@ func (a *Authority) set(change func()) {
 }
 
 // dueAt is the point of a certificate's life after which it is replaced.
-func dueAt(cert *x509.Certificate, numerator, denominator time.Duration) time.Time {
-	life := cert.NotAfter.Sub(cert.NotBefore)
-	return cert.NotBefore.Add(life / denominator * numerator)
+func dueAt(cert *x509.Certificate, numerator, denominator int64) time.Time {
+	life := int64(cert.NotAfter.Sub(cert.NotBefore))
+	return cert.NotBefore.Add(time.Duration(life / denominator * numerator))
 }
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }

@@ -33,7 +33,7 @@ func TestCollectionIsAnOrderedMap(t *testing.T) {
 				delete(model, k)
 			},
 			"reopen": func(*rapid.T) {
-				s.Close()
+				shut(t, s)
 				s = p.open(t)
 			},
 			"": func(r *rapid.T) {

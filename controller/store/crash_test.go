@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -13,7 +14,7 @@ func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		writeUntilKilled(t, place{dir: dir})
 	}
 	p := newPlace(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWriterLosesNothingAcknowledged$")
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledWriterLosesNothingAcknowledged$")
 	cmd.Env = append(os.Environ(), "STORE_TEST_WRITER="+p.dir)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -31,10 +32,14 @@ func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		}
 		n += m
 	}
-	cmd.Process.Kill()
-	cmd.Wait()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Fatal("the writer ended by itself")
+	}
 	s := p.open(t)
-	s.View(func(tx *Tx) error {
+	view(t, s, func(tx *Tx) error {
 		all, err := tx.Operations().All()
 		if err != nil {
 			t.Error(err)
@@ -57,6 +62,6 @@ func writeUntilKilled(t *testing.T, p place) {
 		update(t, s, func(tx *Tx) error {
 			return tx.Operations().Put(OperationKey("i1", i), Operation{Sequence: i})
 		})
-		os.Stdout.WriteString(".")
+		fmt.Print(".")
 	}
 }

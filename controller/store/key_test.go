@@ -10,7 +10,7 @@ import (
 
 func TestWrongKeyChangesNothing(t *testing.T) {
 	p := newPlace(t)
-	p.open(t).Close()
+	shut(t, p.open(t))
 	before := read(t, p.file())
 	if err := os.WriteFile(p.key(), bytes.Repeat([]byte{7}, KeySize), 0o600); err != nil {
 		t.Fatal(err)
@@ -24,7 +24,7 @@ func TestWrongKeyChangesNothing(t *testing.T) {
 
 func TestLostKeyIsNotReplaced(t *testing.T) {
 	p := newPlace(t)
-	p.open(t).Close()
+	shut(t, p.open(t))
 	if err := os.Remove(p.key()); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestKeySourcesThatAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Close()
+			shut(t, s)
 		})
 	}
 }

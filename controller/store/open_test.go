@@ -62,18 +62,20 @@ func TestPlacesThatAreRefused(t *testing.T) {
 			return os.WriteFile(p.file(), bytes.Repeat([]byte("x"), 1<<16), 0o600)
 		}, "restore a backup"},
 		"somebody else's bbolt file": {func(t *testing.T, p place) error {
-			os.Remove(p.file())
+			if err := os.Remove(p.file()); err != nil {
+				return err
+			}
 			db, err := bbolt.Open(p.file(), 0o600, nil)
 			if err != nil {
 				return err
 			}
-			defer db.Close()
+			defer shut(t, db)
 			return db.Update(func(tx *bbolt.Tx) error { _, err := tx.CreateBucket([]byte("etcd")); return err })
 		}, "not a nodehitch store"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPlace(t)
-			p.open(t).Close()
+			shut(t, p.open(t))
 			if err := c.prepare(t, p); err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +35,7 @@ func (p place) open(t *testing.T) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() { _ = s.Close() }) // closed already, as a rule
 	return s
 }
 
@@ -42,6 +43,20 @@ func update(t *testing.T, s *Store, fn func(*Tx) error) {
 	t.Helper()
 	if err := s.Update(fn); err != nil {
 		t.Fatal(err)
+	}
+}
+
+func view(t *testing.T, s *Store, fn func(*Tx) error) {
+	t.Helper()
+	if err := s.View(fn); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func shut(t testing.TB, c io.Closer) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

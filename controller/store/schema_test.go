@@ -27,7 +27,7 @@ func withNode(t *testing.T) place {
 	p := newPlace(t)
 	s := p.open(t)
 	update(t, s, func(tx *Tx) error { return tx.Nodes().Put("n1", Node{ID: "n1", Name: "storage_server"}) })
-	s.Close()
+	shut(t, s)
 	return p
 }
 
@@ -49,7 +49,7 @@ func TestAnOlderStoreIsMigratedOnce(t *testing.T) {
 	p := withNode(t)
 	s := p.open(t)
 	before := s.Epoch()
-	s.Close()
+	shut(t, s)
 
 	runs := 0
 	steps := newer(func(tx *bbolt.Tx) error { runs++; return dropNames(tx) })
@@ -66,7 +66,7 @@ func TestAnOlderStoreIsMigratedOnce(t *testing.T) {
 		if s.Epoch() != before {
 			t.Errorf("a migration changed the epoch from %d to %d", before, s.Epoch())
 		}
-		s.Close()
+		shut(t, s)
 	}
 	if runs != 1 {
 		t.Errorf("the migration ran %d times", runs)
@@ -90,7 +90,7 @@ func TestANewerStoreIsRefusedUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Close()
+	shut(t, s)
 	before := read(t, p.file())
 	_, err = Open(p.options())
 	wantError(t, err, p.file(), "version 2", "up to 1", "run the newer controller")
@@ -102,7 +102,7 @@ func TestANewerStoreIsRefusedUnchanged(t *testing.T) {
 func TestOpeningWritesNothing(t *testing.T) {
 	p := withNode(t)
 	before := read(t, p.file())
-	p.open(t).Close()
+	shut(t, p.open(t))
 	if !bytes.Equal(before, read(t, p.file())) {
 		t.Error("opening a store of the present schema changed it")
 	}
@@ -118,7 +118,7 @@ func TestAnEmptyFileIsANewStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	db.Close()
+	shut(t, db)
 	if s := p.open(t); s.Epoch() == 0 {
 		t.Error("it has no epoch")
 	}

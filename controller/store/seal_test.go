@@ -21,7 +21,7 @@ func TestNoSecretIsInTheFile(t *testing.T) {
 	if _, err := s.WriteTo(&backup); err != nil {
 		t.Fatal(err)
 	}
-	s.Close()
+	shut(t, s)
 	key := read(t, p.key())
 	for name, content := range map[string][]byte{"file": read(t, p.file()), "backup": backup.Bytes()} {
 		if !bytes.Contains(content, []byte(`"instanceId":"i1"`)) {

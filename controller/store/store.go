@@ -5,6 +5,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -75,8 +76,7 @@ func open(o Options, steps []migration) (*Store, error) {
 	}
 	s := &Store{db: db, path: o.Path, now: o.Now, observe: o.Observe}
 	if err := s.start(o.Key, steps); err != nil {
-		db.Close()
-		return nil, fmt.Errorf("opening the store %s: %w", o.Path, err)
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), db.Close())
 	}
 	return s, nil
 }

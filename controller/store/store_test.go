@@ -21,7 +21,7 @@ func TestReopeningFindsEverything(t *testing.T) {
 	want := Node{ID: "n1", InstanceID: "i1", Generation: 7, Config: sealed}
 	update(t, s, func(tx *Tx) error { return tx.Nodes().Put("n1", want) })
 	mac := s.MAC("test", []byte("data"))
-	s.Close()
+	shut(t, s)
 
 	s = p.open(t)
 	err = s.View(func(tx *Tx) error {
@@ -83,7 +83,7 @@ func TestDamagedRecordNamesItsPlace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.View(func(tx *Tx) error {
+	view(t, s, func(tx *Tx) error {
 		_, _, err := tx.Volumes().Get("v1")
 		var corrupt *CorruptError
 		if !errors.As(err, &corrupt) || corrupt.Bucket != "volumes" || corrupt.Key != "v1" {
@@ -106,7 +106,7 @@ func TestANewEpochOutlivesRestarts(t *testing.T) {
 	if second <= first || s.Epoch() != second {
 		t.Errorf("epochs %d then %d (now %d)", first, second, s.Epoch())
 	}
-	s.Close()
+	shut(t, s)
 	if got := p.open(t).Epoch(); got != second {
 		t.Errorf("epoch %d after a restart, want %d", got, second)
 	}
@@ -130,8 +130,8 @@ func TestBackupIsAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer restored.Close()
-	restored.View(func(tx *Tx) error {
+	defer shut(t, restored)
+	view(t, restored, func(tx *Tx) error {
 		if _, found, err := tx.Instances().Get("i1"); !found || err != nil {
 			t.Errorf("the record is not in the copy: %v", err)
 		}
@@ -145,7 +145,7 @@ func BenchmarkUpdate(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	defer shut(b, s)
 	node := Node{ID: "n1", Config: bytes.Repeat([]byte{1}, 4096)}
 	for b.Loop() {
 		if err := s.Update(func(tx *Tx) error { return tx.Nodes().Put("n1", node) }); err != nil {
