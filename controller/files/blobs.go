@@ -117,11 +117,15 @@ func (b *Blobs) dropOldParts() error {
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || b.now().Sub(info.ModTime()) < partLife || !b.claim(e.Name()) {
-			continue // finished meanwhile, young, or under way
+		if err != nil || b.now().Sub(info.ModTime()) < partLife {
+			continue // finished meanwhile, or young
+		}
+		p, _ := b.claim(e.Name())
+		if p == nil {
+			continue // under way
 		}
 		err = os.Remove(filepath.Join(b.uploadDir(), e.Name()))
-		b.forget(e.Name())
+		b.unclaim(e.Name(), p, false)
 		if err != nil {
 			return fmt.Errorf("removing an unfinished upload: %w", err)
 		}

@@ -239,9 +239,18 @@ func TestTwoRequestsDoNotMixInOneUpload(t *testing.T) {
 		}
 	})
 	<-reading
-	_, err := r.put("xyz", "")
+	inHaste, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := r.Put(inHaste, files.Request{InstanceID: instance, Path: path, Body: strings.NewReader("xyz"), ContentLength: 3})
 	wantProblem(t, err, api.ProblemConflict, "another request is uploading this file")
+	var second sync.WaitGroup
+	second.Go(func() {
+		if stored, err := r.put("", "bytes */3"); err != nil || stored.Arrived != 0 {
+			t.Errorf("after the first has become whole: %+v, %v", stored, err)
+		}
+	})
 	close(goOn)
+	second.Wait()
 	first.Wait()
 	if got := r.content(t); got != "abc" {
 		t.Errorf("got %q", got)

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -18,14 +19,16 @@ type part struct {
 	resumable bool
 	arrived   int64
 	hash      hash.Hash
-	busy      bool
+	// busy is closed when the request that works on the part ends; nil when none does.
+	busy chan struct{}
 	// spoilt parts cannot become what the client wants and are thrown away.
 	spoilt    bool
 	published bool
 }
 
-// claim makes the caller the only one to work on this part.
-func (b *Blobs) claim(name string) bool {
+// claim makes the caller the only one to work on this part. Else busy is closed
+// when it is worth trying again.
+func (b *Blobs) claim(name string) (p *part, busy <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p, ok := b.parts[name]
@@ -33,29 +36,49 @@ func (b *Blobs) claim(name string) bool {
 		p = &part{}
 		b.parts[name] = p
 	}
-	if p.busy {
-		return false
+	if p.busy != nil {
+		return nil, p.busy
 	}
-	p.busy = true
-	return true
+	p.busy = make(chan struct{})
+	return p, nil
 }
 
-func (b *Blobs) forget(name string) {
+// claimSoon gives the request before some time to end: a client whose connection
+// broke comes back before the controller has noticed.
+func (b *Blobs) claimSoon(ctx context.Context, name string) *part {
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	for {
+		p, busy := b.claim(name)
+		if p != nil {
+			return p
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// unclaim ends the work on a part, and forgets it unless it can be resumed.
+func (b *Blobs) unclaim(name string, p *part, keep bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.parts, name)
+	if !keep {
+		delete(b.parts, name)
+	}
+	close(p.busy)
+	p.busy = nil
 }
 
 // openPart opens the file of a claimed part and brings arrived and hash in line
 // with it.
-func (b *Blobs) openPart(name string, resumable bool) (*part, error) {
-	b.mu.Lock()
-	p := b.parts[name]
-	b.mu.Unlock()
+func (b *Blobs) openPart(p *part, name string, resumable bool) error {
 	p.path, p.resumable = b.partPath(name, resumable), resumable
 	file, err := os.OpenFile(p.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening an upload: %w", problemOf(err))
+		return fmt.Errorf("opening an upload: %w", problemOf(err))
 	}
 	p.file = file
 	info, err := file.Stat()
@@ -64,9 +87,9 @@ func (b *Blobs) openPart(name string, resumable bool) (*part, error) {
 	}
 	if err != nil {
 		file.Close()
-		return nil, fmt.Errorf("reading an unfinished upload: %w", err)
+		return fmt.Errorf("reading an unfinished upload: %w", err)
 	}
-	return p, nil
+	return nil
 }
 
 // rehash makes the hash of the first size bytes, which then are all there is.
@@ -124,11 +147,5 @@ func (b *Blobs) release(name string, p *part) {
 	if !keep && !p.published {
 		_ = os.Remove(p.path) // else it goes with the old ones, or at the next start
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !keep || p.arrived == 0 {
-		delete(b.parts, name)
-		return
-	}
-	p.busy = false
+	b.unclaim(name, p, keep && p.arrived > 0)
 }

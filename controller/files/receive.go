@@ -1,6 +1,7 @@
 package files
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,9 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
+
+// claimTime is how long a request waits for another one on the same upload.
+const claimTime = 5 * time.Second
 
 // Upload is one request that brings content.
 type Upload struct {
@@ -42,18 +47,18 @@ type Received struct {
 // Problems: too-large, conflict (the same upload is under way in another
 // request), invalid-request (more or less content than the range says; a digest
 // that differs), unavailable (the disk is full).
-func (b *Blobs) Receive(u Upload, commit func(Blob) error) (Received, error) {
+func (b *Blobs) Receive(ctx context.Context, u Upload, commit func(Blob) error) (Received, error) {
 	if u.Range.Total > b.max {
 		return Received{}, b.tooLarge()
 	}
 	name := partName(u)
-	if !b.claim(name) {
+	p := b.claimSoon(ctx, name)
+	if p == nil {
 		return Received{}, api.NewProblem(api.ProblemConflict,
 			"another request is uploading this file; wait for its end, or ask how much has arrived with Content-Range: bytes */<total>")
 	}
-	p, err := b.openPart(name, u.Range.Total >= 0)
-	if err != nil {
-		b.forget(name)
+	if err := b.openPart(p, name, u.Range.Total >= 0); err != nil {
+		b.unclaim(name, p, false)
 		return Received{}, err
 	}
 	got, err := b.receive(p, u, commit)

@@ -50,7 +50,7 @@ type Stored struct {
 // Put takes one request of an upload. The instance need not exist yet. Problems
 // are those of Blobs.Receive, and invalid-request for a path that is not one
 // inside a package.
-func (s *Service) Put(_ context.Context, r Request) (Stored, error) {
+func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	path, err := packagePath(r.Path)
 	if err != nil {
 		return Stored{}, err
@@ -61,7 +61,7 @@ func (s *Service) Put(_ context.Context, r Request) (Stored, error) {
 	}
 	key := store.FileKey(r.InstanceID, path)
 	var out Stored
-	got, err := s.Blobs.Receive(Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256}, func(b Blob) error {
+	got, err := s.Blobs.Receive(ctx, Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256}, func(b Blob) error {
 		out.File = api.PackageFile{Path: path, Sha256: b.SHA256, SizeBytes: b.SizeBytes}
 		var err error
 		out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
