@@ -193,7 +193,7 @@ func TestAControllerServesFromItsFirstStartToItsEndAndAgain(t *testing.T) {
 	if status, body := p.call("PUT", instance, spec(t)); status != http.StatusCreated {
 		t.Errorf("%d %s", status, body)
 	}
-	if log := p.logged(); !strings.Contains(log, "hitchctl token create") || !strings.Contains(log, "pin=sha256:") || !strings.Contains(log, "epoch=") {
+	if log := p.logged(); !strings.Contains(log, "hitchctl --server unix://"+p.socket+" token create") || !strings.Contains(log, "pin=sha256:") || !strings.Contains(log, "epoch=") {
 		t.Errorf("the log does not say how to begin:\n%s", log)
 	}
 	metrics := regexp.MustCompile(`metrics=(\S+)`).FindStringSubmatch(p.logged())

@@ -50,7 +50,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {
 		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs an API token: Authorization: Bearer <token>; "+
-			"`hitchctl token create` on the controller's machine makes one")
+			"`hitchctl token create NAME` as root on the controller's machine makes one")
 	}
 	token, err := s.Tokens.Verify(c.Request().Context(), secret)
 	if err != nil {
