@@ -46,7 +46,7 @@ func TestWithController(t *testing.T) {
 			return samples(env)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"controller": cmdController, "agent": cmdAgent, "terminal": cmdTerminal, "until": cmdUntil,
+			"controller": cmdController, "agent": cmdAgent, "terminal": cmdTerminal, "until": cmdUntil, "proxy": cmdProxy,
 		},
 	})
 }

@@ -2,6 +2,7 @@ package present
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,7 +152,8 @@ func (p *page) status(s api.NodeStatus) {
 	}
 	p.field("Reported", reported)
 	f := s.Facts
-	p.field("System", strings.Trim(strings.Join([]string{f.OperatingSystem, f.Kernel, f.Architecture}, ", "), ", "))
+	system := slices.DeleteFunc([]string{f.OperatingSystem, f.Kernel, f.Architecture}, func(s string) bool { return s == "" })
+	p.field("System", strings.Join(system, ", "))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
 	if a := s.Activity; a != nil {

@@ -35,7 +35,7 @@ func TestTableAtWidths(t *testing.T) {
 			"master-1        master   False  12m   no disk with the volu…",
 		50: "NAME            ROLE     READY  MESSAGE\n" +
 			"storage_server  storage  True\n" +
-			"master-1        master   False  no disk with the …",
+			"master-1        master   False  no disk with the…",
 		40: "NAME            READY  MESSAGE\n" +
 			"storage_server  True\n" +
 			"master-1        False  no disk with the…",

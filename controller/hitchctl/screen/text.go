@@ -66,7 +66,7 @@ func (s *Screen) Truncate(text string, limit int) string {
 		return text
 	}
 	ellipsis := s.Symbol("…", "~")
-	return cut(text, limit-1) + ellipsis
+	return strings.TrimRight(cut(text, limit-1), " ") + ellipsis
 }
 
 // cut is as much of text as fits.

@@ -1,0 +1,251 @@
+package present_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+func at(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+
+// node is one whose document is the present one, with conditions "Type Status Reason".
+func node(name string, conditions ...string) api.Node {
+	n := api.Node{ID: name + "-id", Name: name, Role: api.RoleStorage, State: api.NodeEnrolled, Digest: "d", Generation: 2}
+	n.Status = &api.NodeStatus{ObservedDigest: "d", ObservedGeneration: 2, AppliedGeneration: 2}
+	for _, c := range conditions {
+		parts := strings.SplitN(c, " ", 4)
+		condition := api.Condition{Type: parts[0], Status: api.ConditionStatus(parts[1]), Reason: parts[2], LastTransitionTime: start}
+		if len(parts) == 4 {
+			condition.Message = parts[3]
+		}
+		n.Status.Conditions = append(n.Status.Conditions, condition)
+		n.Ready = n.Ready || c == "Ready True Ready"
+	}
+	return n
+}
+
+func expected(name string) api.Node {
+	return api.Node{ID: name + "-id", Name: name, Role: api.RoleStorage, State: api.NodeExpected}
+}
+
+func doing(n api.Node, condition, summary string, since time.Time) api.Node {
+	n.Status.Activity = &api.Activity{Condition: condition, Summary: summary, StartedAt: since}
+	return n
+}
+
+// film is how a storage VM comes up, seen every ten seconds.
+var film = []api.Node{
+	expected("storage"),
+	doing(node("storage", "ExportsServed False NotMounted", "VolumesMounted False Converging"), "VolumesMounted", "formatting virtio-9a0d with ext4", at(4)),
+	node("storage", "ExportsServed False ServerNotRunning it says: no", "VolumesMounted True Mounted"),
+	node("storage", "ExportsServed True Served", "VolumesMounted True Mounted", "Ready True Ready"),
+}
+
+func TestProgressInPlace(t *testing.T) {
+	p := present.Progress{Title: "INSTANTIATE END of instance 0b1a5c2e", Started: start}
+	s := screen.Plain(&bytes.Buffer{}, 80)
+	var got []string
+	for i, n := range film {
+		now := at(i * 10)
+		p.Note([]api.Node{n}, now)
+		got = append(got, p.Lines(s, []api.Node{n}, present.Age(now.Sub(start)), now)...)
+	}
+	want := strings.TrimPrefix(`
+INSTANTIATE END of instance 0b1a5c2e                                          0s
+
+NODE     Enrolled    Ready
+storage  … Expected  ·
+  └ its agent has not enrolled yet
+INSTANTIATE END of instance 0b1a5c2e                                         10s
+
+NODE     Enrolled  VolumesMounted  ExportsServed  Ready
+storage  ✓ 10s     ⠹ 6s            … NotMounted   ·
+  └ formatting virtio-9a0d with ext4
+INSTANTIATE END of instance 0b1a5c2e                                         20s
+
+NODE     Enrolled  VolumesMounted  ExportsServed       Ready
+storage  ✓ 10s     ✓ 20s           ✗ ServerNotRunning  ·
+  └ ServerNotRunning: it says: no
+INSTANTIATE END of instance 0b1a5c2e                                         30s
+
+NODE     Enrolled  VolumesMounted  ExportsServed  Ready
+storage  ✓ 10s     ✓ 20s           ✓ 30s          ✓ 30s`, "\n")
+	text := strings.Join(got, "\n")
+	// Which picture the spinner shows is of no interest.
+	for _, r := range "⠋⠙⠸⠼⠴⠦⠧⠇⠏" {
+		text = strings.ReplaceAll(text, string(r), "⠹")
+	}
+	if diff := cmp.Diff(want, text); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"storage: Enrolled 10s, VolumesMounted 20s, ExportsServed 30s, Ready 30s"}, p.Summary()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestProgressLineByLine(t *testing.T) {
+	p := present.Progress{Started: start}
+	var got []string
+	for i, n := range append(film, film[3]) {
+		p.Note([]api.Node{n}, at(i*10))
+		got = append(got, p.Transitions([]api.Node{n}, at(i*10))...)
+	}
+	want := []string{
+		"   +0s  storage  Expected",
+		"  +10s  storage  Enrolled",
+		"  +10s  storage  formatting virtio-9a0d with ext4",
+		"  +10s  storage  VolumesMounted False Converging",
+		"  +10s  storage  ExportsServed False NotMounted",
+		"  +20s  storage  VolumesMounted True Mounted",
+		"  +20s  storage  ExportsServed False ServerNotRunning: it says: no",
+		"  +30s  storage  ExportsServed True Served",
+		"  +30s  storage  Ready",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What a node had before the wait began has taken no time of it; what it loses
+// meanwhile is not done.
+func TestProgressCountsOnlyWhatItSaw(t *testing.T) {
+	p := present.Progress{Started: start}
+	p.Note(film[3:], at(1))
+	if got := p.Summary(); len(got) != 0 {
+		t.Errorf("got %v", got)
+	}
+	p.Note([]api.Node{film[2]}, at(5))
+	p.Note(film[3:], at(9))
+	if diff := cmp.Diff([]string{"storage: ExportsServed 9s, Ready 9s"}, p.Summary()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A condition that is True for another document does not count.
+func TestAnOldReportIsNotDone(t *testing.T) {
+	n := node("storage", "VolumesMounted True Mounted")
+	n.Digest = "newer"
+	p := present.Progress{Started: start}
+	p.Note([]api.Node{n}, start)
+	lines := p.Lines(screen.Plain(&bytes.Buffer{}, 0), []api.Node{n}, "", start)
+	if !strings.Contains(lines[3], "… Mounted") {
+		t.Errorf("got %q", lines[3])
+	}
+}
+
+func TestDescribeNode(t *testing.T) {
+	n := node("storage", "ExportsServed False NotMounted", "VolumesMounted False ForeignData found xfs on virtio-9a0d", "Custom Unknown Strange")
+	n.VnfInstanceID, n.Addresses = "i", []string{"10.0.0.5"}
+	n.Withheld = []api.Withheld{{Section: "persistentVolumes", Reason: api.ReasonNotMounted, Message: "storage does not serve /volume yet"}}
+	n.Status.Facts = api.Facts{OperatingSystem: "Debian GNU/Linux 12", Architecture: "amd64", AgentVersion: "v1\x1b[2J"}
+	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 60), n, at(30)), "\n")
+	want := strings.TrimPrefix(`
+Name:         storage
+ID:           storage-id
+Instance:     i
+Role:         storage
+State:        Enrolled, it has a live identity
+Ready:        False
+Addresses:    10.0.0.5
+Generation:   2
+Reported:     2 seen, 2 applied
+System:       Debian GNU/Linux 12, amd64
+Agent:        v1?[2J
+
+Conditions
+  VolumesMounted  False   ForeignData, for 30s
+      found xfs on virtio-9a0d
+      means: the disk holds something that nodehitch did not
+      put there
+      do: keep it with `+"`hitchctl volume adopt`"+`, or lose it
+      with `+"`hitchctl volume reformat`"+`
+  ExportsServed   False   NotMounted, for 30s
+      means: the volume below the exported directory is not
+      mounted, so nothing is exported
+      do: see VolumesMounted
+  Custom          Unknown Strange, for 30s
+
+Withheld from its configuration
+  persistentVolumes: NotMounted
+      storage does not serve /volume yet
+      means: the volume below the exported directory is not
+      mounted, so nothing is exported
+      do: see VolumesMounted`, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTables(t *testing.T) {
+	v := present.View{Now: at(60)}
+	seen := at(58)
+	n := node("storage", "VolumesMounted False ForeignData found xfs")
+	n.LastSeen = &seen
+	got := strings.Join(screen.Plain(&bytes.Buffer{}, 72).Lines(v.Nodes([]api.Node{n, expected("worker")})), "\n")
+	want := "NAME     ROLE     STATE     READY  SEEN  ID          MESSAGE\n" +
+		"storage  storage  Enrolled  False  2s    storage-id  ForeignData: found…\n" +
+		"worker   storage  Expected  False  -     worker-id   its agent has not…"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	finished := at(42)
+	operations := v.Operations([]api.Operation{
+		{ID: "2", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
+			Targets: []api.OperationTarget{{Name: "storage", Reason: "ForeignData", Message: "found xfs"}}},
+		{ID: "1", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Heal, Phase: api.PhaseEnd, State: api.Completed, StartedAt: start, FinishedAt: &finished},
+	})
+	got = strings.Join(screen.Plain(&bytes.Buffer{}, 0).Lines(operations), "\n")
+	want = "ID          OPERATION       STATE       STARTED  TOOK  MESSAGE\n" +
+		"0b1a5c2e/2  SCALE_IN START  PROCESSING  10s      -     storage: ForeignData: found xfs\n" +
+		"0b1a5c2e/1  HEAL END        COMPLETED   60s      42s"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAgesAndSizes(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0s", 119 * time.Second: "119s", 125 * time.Second: "2m05s", 61 * time.Minute: "61m", 47 * time.Hour: "47h", 72 * time.Hour: "3d",
+	} {
+		if got := present.Age(d); got != want {
+			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 30: "1 GiB", 1<<63 - 1: "8 EiB"} {
+		if got := present.Size(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestBar(t *testing.T) {
+	var out bytes.Buffer
+	s := screen.Plain(&out, 70)
+	now := start
+	b := present.NewBar(s, "Files/a.tar", 4096, func() time.Time { return now })
+	b.Sent(1024)
+	now = at(2)
+	b.Sent(4096)
+	b.Done()
+	if got, want := out.String(), "uploaded Files/a.tar, 4 KiB in 2s\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	out.Reset()
+	s.TTY = true
+	b = present.NewBar(s, "Files/images/private_registry.tar", 4096, func() time.Time { return now })
+	b.Sent(1024)
+	b.Done()
+	want := "\x1b[?25l\rFiles/images/private_regist… ██████░░░░░░░░░░░░░░░░░░  25 %  1 KiB  0s"
+	if got := out.String(); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
