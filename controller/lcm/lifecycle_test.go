@@ -235,6 +235,22 @@ func TestAnotherOperationTakesAnAbandonedStartBackFirst(t *testing.T) {
 	}
 }
 
+func TestAnEndOfAFailedStackTakesAnAbandonedStartBackToo(t *testing.T) {
+	w := instantiated(t)
+	w.post(shrunkStart())
+	broken := full()
+	broken.StackStatus = "UPDATE_FAILED"
+	if op := w.post(scale(api.ScaleOut, api.PhaseEnd, broken)); op.State != api.Failed {
+		t.Fatalf("SCALE_OUT END is %+v, want FAILED", op)
+	}
+	if got := w.instance().Nodes; len(got) != 3 {
+		t.Errorf("nodes %v, want all three again", got)
+	}
+	if w.writes(func() { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }) {
+		t.Error("the nodes were not in line with the desired state in force")
+	}
+}
+
 func TestANewerPutOutlivesAStartThatIsTakenBack(t *testing.T) {
 	w := instantiated(t)
 	start := w.post(shrunkStart())

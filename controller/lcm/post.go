@@ -164,10 +164,19 @@ func (p *posting) begin() (store.Operation, error) {
 	case p.r.Phase == api.PhaseStart:
 		return p.start(op)
 	case p.stackProblem() != nil:
-		op.Error = p.stackProblem()
-		return op, p.finishOperation(&op, api.Failed)
+		return p.refuse(op)
 	}
 	return p.end(op)
+}
+
+// refuse fails an END whose stack is not complete: nothing of it is in force. A
+// START that it superseded may have been taken back, which the nodes have to see.
+func (p *posting) refuse(op store.Operation) (store.Operation, error) {
+	op.Error = p.stackProblem()
+	if err := p.finishOperation(&op, api.Failed); err != nil {
+		return op, err
+	}
+	return op, p.settle()
 }
 
 // start puts what a START brought in force until its END comes. What it checks is

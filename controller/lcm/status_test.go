@@ -66,6 +66,7 @@ func TestAnActivityIsShownWhileItLasts(t *testing.T) {
 
 func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 	w := instantiated(t)
+	w.lcm.Seen(storageServer)
 	w.clock.advance(90 * time.Second)
 	w.lcm.Seen(masterServer)
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {

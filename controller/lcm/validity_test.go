@@ -58,13 +58,13 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 			w := instantiated(t)
 			r := heal(api.PhaseStart, nil, workerServer)
 			c.change(&r)
-			before := w.sum()
+			before := w.commits()
 			_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
 			p := w.refused(err, api.ProblemInvalid)
 			if len(p.InvalidParams) != 1 || p.InvalidParams[0].Pointer != c.pointer || !strings.Contains(p.InvalidParams[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", p.InvalidParams, c.pointer, c.says)
 			}
-			if before != w.sum() {
+			if before != w.commits() {
 				t.Error("a refused operation wrote to the store")
 			}
 		})

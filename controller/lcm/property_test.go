@@ -1,0 +1,312 @@
+package lcm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// drawn is a *rapid.T with the directory of the test around it.
+type drawn struct {
+	*rapid.T
+	dir string
+}
+
+func (d drawn) TempDir() string { return d.dir }
+
+func (d drawn) Context() context.Context { return context.Background() }
+
+// history drives one instance through any order of events and remembers what it
+// was told.
+type history struct {
+	*world
+	operations map[string]api.Operation
+	// proven is the digest that the machine now enrolled as a server has last
+	// reported itself ready for, in which epoch.
+	proven map[string]proof
+}
+
+type proof struct {
+	digest string
+	epoch  int64
+}
+
+// Whatever happens in whatever order: no operation is lost, at most one is at work,
+// an END completes only when each of its targets has proven its present document,
+// and what is over stays over.
+func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		dir, err := os.MkdirTemp(t.TempDir(), "")
+		if err != nil {
+			rt.Fatal(err)
+		}
+		h := &history{world: newWorld(drawn{rt, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{}}
+		h.put(spec(nil))
+		h.upload(script, "#!/bin/sh\n")
+		rt.Repeat(map[string]func(*rapid.T){
+			"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enrol": h.enrolAny, "converge": h.convergeAny,
+			"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart() },
+			"restore": h.restore, "revoke": h.revokeAny, "": h.check,
+		})
+	})
+}
+
+// pool is every server that ever is; at most one storage server is in a stack.
+var pool = []api.Server{
+	server(uuid(1, 1), "storage"), server(uuid(1, 2), "storage"),
+	server(uuid(2, 1), "master"), server(uuid(2, 2), "master"), server(uuid(3, 1), "worker"),
+}
+
+func drawStack(t *rapid.T) *api.Topology {
+	if rapid.IntRange(0, 4).Draw(t, "no topology") == 0 {
+		return nil
+	}
+	s := stack()
+	storage := rapid.IntRange(0, 2).Draw(t, "storage server")
+	for i, server := range pool {
+		if i == storage || i >= 2 && rapid.Bool().Draw(t, server.ID) {
+			s.Servers = append(s.Servers, server)
+		}
+	}
+	s.StackStatus = rapid.SampledFrom([]string{"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_FAILED"}).Draw(t, "status")
+	if rapid.IntRange(0, 5).Draw(t, "the volume is away") == 0 {
+		s.Volumes = nil
+		for i := range s.Servers {
+			s.Servers[i].VolumeIds = nil
+		}
+	}
+	return s
+}
+
+func (h *history) putAny(t *rapid.T) {
+	spec := spec(drawStack(t))
+	spec.AdditionalParams = parameters(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
+	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec)
+	h.must(err)
+}
+
+func (h *history) postAny(t *rapid.T) {
+	h.send(t, api.OperationRequest{
+		Operation: rapid.SampledFrom([]api.OperationType{api.Instantiate, api.Heal, api.Scale, api.Terminate}).Draw(t, "operation"),
+		Phase:     rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd}).Draw(t, "phase"),
+	})
+}
+
+func (h *history) postEnd(t *rapid.T) {
+	h.send(t, api.OperationRequest{Operation: rapid.SampledFrom([]api.OperationType{api.Instantiate, api.Heal}).Draw(t, "operation")})
+}
+
+func (h *history) send(t *rapid.T, r api.OperationRequest) {
+	r.Topology = drawStack(t)
+	r.DeadlineSeconds = rapid.SampledFrom([]int{60, 3600}).Draw(t, "deadline")
+	r.IdempotencyKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
+	switch {
+	case r.Operation == api.Scale:
+		r.Type = rapid.SampledFrom([]api.ScaleType{api.ScaleIn, api.ScaleOut}).Draw(t, "type")
+		if r.Type == api.ScaleIn {
+			r.VnfcInstanceIds = []string{"vnfc-" + uuid(3, 1)}
+		}
+	case r.Operation == api.Heal && rapid.Bool().Draw(t, "one server"):
+		r.VnfcInstanceIds = []string{"vnfc-" + rapid.SampledFrom(pool).Draw(t, "healed").ID}
+	}
+	op, err := h.lcm.PostOperation(h.ctx, instanceID, r)
+	var refused *api.Problem
+	if errors.As(err, &refused) && refused.Status < 500 {
+		return
+	}
+	h.must(err)
+	if known, ok := h.operations[op.ID]; ok && known.IdempotencyKey != r.IdempotencyKey {
+		t.Fatalf("operation %s was returned for another key: %+v", op.ID, op)
+	}
+	if _, ok := h.operations[op.ID]; !ok {
+		first := op
+		first.State = api.Processing
+		h.operations[op.ID] = first
+	}
+}
+
+func (h *history) enrolAny(t *rapid.T) {
+	id := rapid.SampledFrom(pool).Draw(t, "server").ID
+	if h.enrol(id) == nil {
+		delete(h.proven, id) // another machine, or a new key: it has yet to prove anything
+	}
+}
+
+// known is the nodes that have a document.
+func (h *history) nodes() []api.Node {
+	list, err := h.lcm.ListNodes(h.ctx, instanceID)
+	h.must(err)
+	return list
+}
+
+func (h *history) convergeAny(*rapid.T) {
+	for _, n := range h.nodes() {
+		if n.State == api.NodeExpected && h.enrol(n.ID) == nil {
+			delete(h.proven, n.ID)
+		}
+		if state := h.node(n.ID).State; state == api.NodeEnrolled || state == api.NodeLost {
+			h.tell(n.ID, h.status(n.ID))
+		}
+	}
+}
+
+func (h *history) reportAny(t *rapid.T) {
+	nodes := h.nodes()
+	if len(nodes) == 0 {
+		t.Skip("no nodes")
+	}
+	n := rapid.SampledFrom(nodes).Draw(t, "node")
+	if n.EnrolledAt == nil {
+		t.Skip("who has no certificate cannot report")
+	}
+	s := h.status(n.ID)
+	switch rapid.SampledFrom([]string{"ready", "not ready", "stale", "of another epoch"}).Draw(t, "status") {
+	case "not ready":
+		s.Conditions[0].Status = api.ConditionFalse
+	case "stale":
+		s.AppliedDigest = "old"
+	case "of another epoch":
+		s.Epoch--
+	}
+	h.tell(n.ID, s)
+}
+
+// tell reports, and remembers what that proves.
+func (h *history) tell(id string, s api.NodeStatus) {
+	h.report(id, s)
+	delete(h.proven, id)
+	if s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
+		h.proven[id] = proof{s.AppliedDigest, s.Epoch}
+	}
+}
+
+func (h *history) wait(t *rapid.T) {
+	h.clock.advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
+	h.must(h.lcm.Sweep(h.ctx))
+}
+
+func (h *history) restore(t *rapid.T) {
+	if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
+		t.Skip()
+	}
+	h.clock.advance(time.Second)
+	_, err := h.store.NewEpoch()
+	h.must(err)
+	h.restart()
+}
+
+func (h *history) revokeAny(t *rapid.T) {
+	nodes := h.nodes()
+	if len(nodes) == 0 {
+		t.Skip("no nodes")
+	}
+	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
+	if rapid.Bool().Draw(t, "and enrol again") {
+		_ = h.enrolment.Reenrol(h.ctx, id) // refused where the topology no longer has it
+		return
+	}
+	h.must(h.enrolment.Revoke(h.ctx, id, "by hand"))
+}
+
+// check holds everything that can be seen against what must be true at any time.
+func (h *history) check(t *rapid.T) {
+	now := map[string]api.Operation{}
+	working := 0
+	for _, op := range h.world.operations() {
+		now[op.ID] = op
+		if op.State == api.Processing {
+			working++
+		}
+	}
+	if working > 1 {
+		t.Fatalf("%d operations are at work: %+v", working, now)
+	}
+	for id, before := range h.operations {
+		after, ok := now[id]
+		if !ok {
+			t.Fatalf("operation %s is lost: %+v", id, before)
+		}
+		h.checkStep(t, before, after)
+		h.operations[id] = after
+	}
+	if len(now) != len(h.operations) {
+		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
+	}
+	h.checkNodes(t)
+	if h.writes(func() { h.must(h.lcm.Reconcile(h.ctx, instanceID)) }) {
+		t.Fatalf("the records were not in line with the desired state in force")
+	}
+}
+
+func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
+	interrupted := before.Phase == api.PhaseStart && before.State == api.Completed && after.State == api.Failed &&
+		after.Error.Type == api.ProblemInterrupted
+	if before.State != api.Processing && before.State != after.State && !interrupted {
+		t.Fatalf("operation %s was %s and is %s: %+v", before.ID, before.State, after.State, after)
+	}
+	if (after.State == api.Failed) != (after.Error != nil) || (after.State == api.Processing) != (after.FinishedAt == nil) {
+		t.Fatalf("operation %+v contradicts itself", after)
+	}
+	if before.State != api.Processing || after.State != api.Completed || after.Phase != api.PhaseEnd {
+		return
+	}
+	if len(after.Withheld) > 0 {
+		t.Fatalf("operation %s completed with sections withheld: %+v", after.ID, after)
+	}
+	for _, target := range after.Targets {
+		if !target.Ready || !h.isProven(target.NodeID) {
+			t.Fatalf("operation %s completed and its target %s has not proven its document: %+v", after.ID, target.NodeID, after)
+		}
+	}
+	if after.Operation == api.Instantiate {
+		if nodes := h.instance().Nodes; !slices.Equal(targetIDs(after.Targets), nodes) {
+			// A PUT may have brought servers while the operation was at work.
+			h.checkSubset(t, after, nodes)
+		}
+	}
+}
+
+// checkSubset wants no target that the topology does not have.
+func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
+	for _, id := range targetIDs(op.Targets) {
+		if !slices.Contains(nodes, id) {
+			t.Fatalf("operation %s completed with target %s, which is not in %v", op.ID, id, nodes)
+		}
+	}
+}
+
+func (h *history) isProven(id string) bool {
+	n := h.node(id)
+	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.proven[id] == proof{n.Digest, h.store.Epoch()}
+}
+
+func (h *history) checkNodes(t *rapid.T) {
+	expected := h.instance().Nodes
+	for _, n := range h.nodes() {
+		config, digest, err := h.lcm.NodeConfig(h.ctx, n.ID)
+		h.must(err)
+		if digest != config.Digest() || digest != n.Digest || config.Generation != n.Generation {
+			t.Fatalf("node %+v has the document %+v", n, config)
+		}
+		if n.Ready && !(slices.Contains(expected, n.ID) && h.isProven(n.ID)) {
+			t.Fatalf("node %+v is shown as ready", n)
+		}
+		inForce := slices.Contains(expected, n.ID)
+		if inForce && config.Epoch != h.store.Epoch() {
+			t.Fatalf("the document of %s is of epoch %d, the controller's is %d", n.ID, config.Epoch, h.store.Epoch())
+		}
+		if s := config.Storage; s != nil && (len(s.Volumes) != 1 || len(s.Exports) != 1) {
+			t.Fatalf("the document of %s has half a section: %+v", n.ID, s)
+		}
+		if v, err := h.permits.Get(h.ctx, volume); inForce && config.Storage != nil && (err != nil || v.NodeID != n.ID) {
+			t.Fatalf("%s has the volume in its document, the record says %+v (%v)", n.ID, v, err)
+		}
+	}
+}
