@@ -1,0 +1,109 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// follow shows the list again at each change, until it is interrupted.
+func (g *getting[T]) follow(ctx context.Context, c *client.Controller) error {
+	show := g.appending()
+	if g.output == asJSON || g.output == asYAML {
+		show = g.encoding()
+	} else if g.app.out.TTY {
+		live := g.app.out.Live()
+		defer live.Done()
+		show = func(items []T) error { live.Draw(g.lines(items)); return nil }
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	err := follow.Changes(ctx, g.poll(c, g.instance), func(u follow.Update[struct{ Items []T }]) {
+		if u.Err != nil {
+			g.app.warn(u.Err.Error() + " (trying again)")
+			return
+		}
+		items, _ := g.pick(u.Content.Items, false)
+		if err := show(items); err != nil {
+			cancel(err)
+		}
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// encoding shows each change as one document.
+func (g *getting[T]) encoding() func([]T) error {
+	return func(items []T) error {
+		if g.output == asYAML {
+			if err := g.app.print("---"); err != nil {
+				return err
+			}
+			return g.app.encode(asYAML, one(len(g.args), items))
+		}
+		text, err := json.Marshal(one(len(g.args), items))
+		if err != nil {
+			return err
+		}
+		return g.app.print(string(text))
+	}
+}
+
+// appending shows the head once, then the rows that are new or have changed.
+func (g *getting[T]) appending() func([]T) error {
+	shown, first := map[string]string{}, true
+	return func(items []T) error {
+		table := g.lines(items)
+		var lines []string
+		if first {
+			lines, first = table[:1], false
+		}
+		present := map[string]bool{}
+		for i, item := range items {
+			id := g.name(item).id
+			present[id] = true
+			if g.quiet != nil {
+				item = g.quiet(item)
+			}
+			text, err := json.Marshal(item)
+			if err != nil {
+				return err
+			}
+			if shown[id] != string(text) {
+				shown[id] = string(text)
+				lines = append(lines, table[i+1])
+			}
+		}
+		for id := range shown {
+			if !present[id] {
+				delete(shown, id)
+				lines = append(lines, id+" is gone")
+			}
+		}
+		return g.app.print(lines...)
+	}
+}
+
+func pollInstances(c *client.Controller) follow.Poll {
+	return func(ctx context.Context, version, hold string) (*http.Response, error) {
+		return c.ListInstances(ctx, &api.ListInstancesParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
+	}
+}
+
+func pollNodes(c *client.Controller, instance string) follow.Poll {
+	return func(ctx context.Context, version, hold string) (*http.Response, error) {
+		return c.ListNodes(ctx, &api.ListNodesParams{VnfInstanceID: orNil(instance), Wait: orNil(hold), IfNoneMatch: orNil(version)})
+	}
+}
+
+func pollOperations(c *client.Controller) follow.Poll {
+	return func(ctx context.Context, version, hold string) (*http.Response, error) {
+		return c.ListOperations(ctx, &api.ListOperationsParams{Wait: orNil(hold), IfNoneMatch: orNil(version)})
+	}
+}
