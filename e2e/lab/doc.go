@@ -8,7 +8,7 @@
 //	if lacks := lab.Missing(lab.KindNspawn); len(lacks) > 0 { … say them and skip … }
 //	l, err := lab.Open(ctx, lab.Options{Log: t.Logf})
 //	defer l.Close()
-//	controller := l.Command(ctx, "nodehitch-controller", "--listen", "10.77.0.1:9890")
+//	controller := l.Command(ctx, "nodehitch-controller", "--listen", "10.10.0.1:9890")
 //	node, err := l.Nspawn(ctx, lab.Spec{Name: "storage", ServerID: serverID, UserData: userData})
 //	err = node.WaitCloudInit(ctx)
 //	out, err := node.Exec(ctx, "systemctl", "is-active", "nodehitch-agent")

@@ -38,6 +38,8 @@ func (l *Lab) frozen(ctx context.Context, img image.VM, accel accelerator) (stri
 	}
 	key := image.Key(frozenRecipe, img.Disk, string(version), strings.Join(m.hardware(), " "))
 	return l.cache.Get(ctx, "snapshot", key, func(ctx context.Context, dir string) error {
+		ctx, cancel := within(ctx, 2*vmBoot)
+		defer cancel()
 		m.dir = dir
 		return errors.Join(m.freeze(ctx), m.discard())
 	})
@@ -148,8 +150,9 @@ func (m *vm) thaw(ctx context.Context, frozen string, withUserData bool) error {
 			return fmt.Errorf("node %s: waiting for %s: %w", m.spec.Name, d.Link(), err)
 		}
 	}
-	if withUserData {
-		_, err = m.Exec(ctx, "systemctl", "start", "--no-block", "cloud-init.target")
+	if !withUserData {
+		return nil
 	}
+	_, err = m.Exec(ctx, "sh", "-euc", `rm "$1"; systemctl start --no-block cloud-init.target`, "sh", cloudInitResult)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -44,7 +45,6 @@ type Lab struct {
 	mu     sync.Mutex
 	closed bool
 	taken  map[netip.Addr]string // address → name of the node that has it
-	nodes  map[string]Node
 }
 
 // Open makes an empty lab: a state folder, a network namespace with a bridge
@@ -65,7 +65,6 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 		cache: cache,
 		log:   o.Log,
 		taken: map[netip.Addr]string{Gateway: "the lab itself"},
-		nodes: map[string]Node{},
 	}
 	if err := l.claimDir(o.Dir); err != nil {
 		return nil, errors.Join(err, cache.Close())
@@ -99,6 +98,25 @@ func (l *Lab) claimDir(parent string) error {
 		return err
 	}
 	l.ledger, err = newLedger(l.dir)
+	return err
+}
+
+// BuildImages builds what machines of these kinds (none named means all) start
+// from, as far as it is not in the cache yet, so that no test has to wait for it.
+func (l *Lab) BuildImages(ctx context.Context, kinds ...Kind) error {
+	if len(kinds) == 0 || slices.Contains(kinds, KindNspawn) {
+		if _, err := l.cache.Nspawn(ctx); err != nil {
+			return err
+		}
+	}
+	if len(kinds) > 0 && !slices.Contains(kinds, KindVM) {
+		return nil
+	}
+	img, err := l.cache.VM(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = l.frozen(ctx, img, accelerate(ctx, img, l.log))
 	return err
 }
 

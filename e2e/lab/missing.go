@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
 // Kind is a kind of machine.
@@ -35,9 +37,8 @@ var requirements = []requirement{
 	{"qemu-system-x86_64", "qemu-system-x86", []Kind{KindVM}},
 	{"qemu-img", "qemu-utils", []Kind{KindVM}},
 	{"mke2fs", "e2fsprogs", []Kind{KindVM}},
-	{"xorriso", "xorriso", []Kind{KindVM}},
+	{"genisoimage", "genisoimage", []Kind{KindVM}},
 	{"lz4", "lz4", []Kind{KindVM}},
-	{"busybox", "busybox-static", []Kind{KindVM}},
 	{"cpio", "cpio", []Kind{KindVM}},
 }
 
@@ -58,6 +59,9 @@ func Missing(kinds ...Kind) []string {
 		lacks = append(lacks, fmt.Sprintf("root may not make namespaces here (%v): in a container, run it privileged", err))
 	}
 	lacks = append(lacks, missingPrograms(kinds)...)
+	if _, err := os.Stat(image.Keyring); err != nil {
+		lacks = append(lacks, "no keys for Debian's packages ("+image.Keyring+"): apt-get install debian-archive-keyring")
+	}
 	if slices.Contains(kinds, KindNspawn) {
 		lacks = append(lacks, missingForNspawn()...)
 	}

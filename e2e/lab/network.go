@@ -15,10 +15,10 @@ import (
 var (
 	// Gateway is the lab's own address on its bridge, where a controller under
 	// test listens. Machines see the lab there; it routes nowhere.
-	Gateway = netip.MustParseAddr("10.77.0.1")
+	Gateway = netip.MustParseAddr("10.10.0.1")
 	// Subnet of every lab. Each lab has it in a namespace of its own, so that
 	// two labs, or the host's real networks, never meet.
-	Subnet = netip.MustParsePrefix("10.77.0.0/24")
+	Subnet = netip.MustParsePrefix("10.10.0.0/24")
 )
 
 const (
@@ -60,7 +60,7 @@ func (l *Lab) Command(ctx context.Context, argv ...string) *exec.Cmd {
 }
 
 // Listen is net.Listen inside the lab's network, for servers that are part of
-// the test itself. Address must be numeric, such as "10.77.0.1:9890".
+// the test itself. Address must be numeric, such as "10.10.0.1:9890".
 func (l *Lab) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	return inNetns(l.netns(), func() (net.Listener, error) {
 		return new(net.ListenConfig).Listen(ctx, network, address)

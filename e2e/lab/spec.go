@@ -50,8 +50,8 @@ func (d Disk) Serial() string { return d.VolumeID[:min(20, len(d.VolumeID))] }
 // Link is the path under which the machine finds the disk.
 func (d Disk) Link() string { return "/dev/disk/by-id/virtio-" + d.Serial() }
 
-// Node is a machine of the lab. Every wait ends with the context, or after a
-// few minutes if it has no deadline. The methods that change the machine must
+// Node is a machine of the lab. Waiting ends with the context, or after a few
+// minutes if it has no deadline; Exec lasts as long as its program. The methods that change the machine must
 // not be called side by side for one node; Exec, Push and Pull may.
 type Node interface {
 	Name() string
@@ -60,14 +60,17 @@ type Node interface {
 
 	// Exec runs a program as root with no terminal, an empty standard input
 	// and a plain environment, and waits for it. A program that did not
-	// succeed is an *ExecError; what it printed until then is returned too.
+	// succeed is an *ExecError; what it printed until then is returned too. A
+	// VM keeps 16 MiB of output, and waits for whoever else has the program's
+	// output open: a daemon that is started has to let go of it.
 	Exec(ctx context.Context, argv ...string) (stdout []byte, err error)
 	// Push writes a file and makes the folders above it.
 	Push(ctx context.Context, path string, mode fs.FileMode, data []byte) error
 	// Pull reads a file.
 	Pull(ctx context.Context, path string) ([]byte, error)
 	// WaitCloudInit waits until cloud-init has finished in this boot. Errors
-	// that cloud-init reports for itself are an error here.
+	// that cloud-init reports for itself are an error here. In a copy of the
+	// snapshot that has no UserData there is nothing to wait for.
 	WaitCloudInit(ctx context.Context) error
 	// Console is what the machine has printed on its console since its first boot.
 	Console() ([]byte, error)

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,8 +69,11 @@ func detachLoop(device, backing string) error {
 	if err := run("losetup", "--detach", device); err != nil {
 		return err
 	}
-	// The kernel postpones the detach of a device in use.
-	if loopBacking(device) == backing {
+	// The kernel postpones the detach of a device in use: for a moment only
+	// if it is the host's udev that looks at it.
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	if until(ctx, 10*time.Millisecond, func() (bool, error) { return loopBacking(device) != backing, nil }) != nil {
 		return fmt.Errorf("loop device %s (%s) is still in use", device, backing)
 	}
 	return nil

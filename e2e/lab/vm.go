@@ -48,8 +48,6 @@ type vm struct {
 // UserData, cloud-init then starts and handles it. At the next boot such a
 // machine is as any other.
 func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
-	ctx, cancel := within(ctx, vmBoot)
-	defer cancel()
 	img, err := l.cache.VM(ctx)
 	if err != nil {
 		return nil, err
@@ -63,6 +61,8 @@ func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
 		base = drive{filepath.Join(frozen, frozenDisk), "qcow2"}
 	}
 	began := time.Now()
+	ctx, cancel := within(ctx, vmBoot)
+	defer cancel()
 	withUserData := s.UserData != nil
 	s, dir, err := l.admit(s)
 	if err != nil {
@@ -119,7 +119,7 @@ func (m *vm) writeSeed() error {
 			return err
 		}
 	}
-	return run("xorriso", "-as", "mkisofs", "-quiet", "-output", m.path("seed.iso"), "-volid", "cidata", "-joliet", "-rock", dir)
+	return run("genisoimage", "-quiet", "-output", m.path("seed.iso"), "-volid", "cidata", "-joliet", "-rock", dir)
 }
 
 func (m *vm) path(name string) string { return filepath.Join(m.dir, name) }

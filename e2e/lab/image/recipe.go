@@ -15,10 +15,14 @@ import (
 // suite is the Debian release of the machines, whatever the host runs.
 const suite = "bookworm"
 
+// Keyring holds the keys of Debian's archive: of the host, which may be
+// Ubuntu, and by the same path of the machine.
+const Keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
 var sources = []string{
-	"deb http://deb.debian.org/debian bookworm main",
-	"deb http://deb.debian.org/debian bookworm-updates main",
-	"deb http://deb.debian.org/debian-security bookworm-security main",
+	"deb [signed-by=" + Keyring + "] http://deb.debian.org/debian bookworm main",
+	"deb [signed-by=" + Keyring + "] http://deb.debian.org/debian bookworm-updates main",
+	"deb [signed-by=" + Keyring + "] http://deb.debian.org/debian-security bookworm-security main",
 }
 
 // recipe is all that determines an image, apart from the versions that Debian

@@ -22,6 +22,7 @@ mkdir -p /run/cloud-init
 umask 077
 printf '{"v1": {"instance_id": "%s", "instance-id": "%s", "local_hostname": "%s"}}\n' \
 	"$server" "$server" "$name" >/run/cloud-init/instance-data.json
+echo '{"v1": {"datasource": "none: a copy out of the snapshot", "errors": []}}' >/run/cloud-init/result.json
 
 # The interface may still be on its way in. At the next boot it is cloud-init's.
 tries=0
