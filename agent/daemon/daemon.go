@@ -72,22 +72,15 @@ func New(o Options) *Daemon {
 // READY once the state on disk is loaded: a node that is not converged yet is a
 // node at work, not a service that failed to start.
 func (d *Daemon) Run(ctx context.Context) error {
-	other, err := d.load(ctx)
-	if err != nil {
-		return err
-	}
+	loops := d.load(ctx)
 	stop := context.AfterFunc(ctx, func() { d.Notify("STOPPING=1") })
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return d.saving(ctx) })
-	group.Go(func() error { return d.watching(ctx) })
-	if other == nil {
-		group.Go(func() error { return d.converging(ctx) })
-		group.Go(func() error { return d.contact(ctx) })
-		group.Go(func() error { return d.reporting(ctx) })
+	for _, loop := range append(loops, d.saving, d.watching) {
+		group.Go(func() error { return loop(ctx) })
 	}
 	d.Notify("READY=1")
-	err = group.Wait()
+	err := group.Wait()
 	d.stopped()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
@@ -95,36 +88,44 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// load takes up the state on disk. It returns an *identity.OtherMachine where the
-// state is another's: then nothing is done, and the status says so.
-func (d *Daemon) load(ctx context.Context) (other error, err error) { //nolint:revive // the first is a finding
+// load takes up the state on disk and decides what can be done with it. State of
+// another machine: nothing. An identity that cannot be read: the machine is kept
+// what it is, and a person has to see to the rest. The status says so.
+func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error) {
 	machine, err := d.State.Machine()
-	if err != nil {
-		return nil, err
-	}
-	current, err := d.files.Current()
-	if err != nil {
-		return nil, err
+	current, currentErr := d.files.Current()
+	if err = errors.Join(err, currentErr); err != nil {
+		d.problem(err)
+		d.restore()
+		return append(loops, d.converging)
 	}
 	if machine != nil && current != nil {
-		if other = d.Machine.Same(ctx, *machine, d.Config.StateDirectory); other != nil {
-			d.Log.Error("refusing to run", "error", other)
-			d.board.Change(func(s *status.Status) { s.Problem = other.Error() })
-			return other, nil
+		if other := d.Machine.Same(ctx, *machine, d.Config.StateDirectory); other != nil {
+			d.problem(other)
+			return nil
 		}
 		d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = machine.NodeID, machine.Source })
 	}
-	return nil, d.restore()
+	d.restore()
+	return append(loops, d.converging, d.contact, d.reporting)
+}
+
+// problem puts up what only a person can mend.
+func (d *Daemon) problem(err error) {
+	d.Log.Error("stopped short", "error", err)
+	d.board.Change(func(s *status.Status) { s.Problem = err.Error() })
 }
 
 // restore puts the last applied document in force.
-func (d *Daemon) restore() error {
+func (d *Daemon) restore() {
 	applied, err := d.State.Applied()
 	if err != nil {
-		return err
+		// The controller gives it again.
+		d.Log.Error("the last applied configuration cannot be used", "error", err)
+		return
 	}
 	if applied == nil {
-		return nil
+		return
 	}
 	var conditions []api.Condition
 	if before, err := status.Load(d.StatusFile); err == nil {
@@ -134,7 +135,6 @@ func (d *Daemon) restore() error {
 	d.desired.put(applied, applied.Digest())
 	d.kept = applied
 	d.Log.Info("converging the last applied configuration", "generation", applied.Generation)
-	return nil
 }
 
 // stopped leaves a last status behind.
