@@ -71,12 +71,6 @@ func (p *volumePlan) mounted(ctx context.Context, m *host.Mount) error {
 		return err
 	}
 	p.remember()
-	if r, err := p.journal.read(p.v.VolumeID); err != nil {
-		return err
-	} else if r.unfinished() && r.misfit(p.v, p.disk, p.NodeID) == "" {
-		f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
-		p.do("close the journal of "+p.disk.Path, func(context.Context) error { return f.settle(r) })
-	}
 	if err := p.report(); err != nil {
 		return err
 	}
@@ -148,15 +142,21 @@ func (p *volumePlan) files(ctx context.Context) error {
 	return nil
 }
 
-// report tells the controller of a finished format. It has a group of its own, for
-// the volume can be mounted whether the controller hears of it or not.
+// report tells the controller of a finished format, also of one whose end the
+// journal has not heard of. It has a group of its own, for the volume can be mounted
+// whether the controller hears of it or not.
 func (p *volumePlan) report() error {
 	r, err := p.journal.read(p.v.VolumeID)
-	if err != nil {
+	if err != nil || r == nil {
 		return err
 	}
-	if r != nil && r.Phase == formatted {
-		p.reportAfter(&formatter{steps: p.steps, v: p.v, disk: p.disk})
+	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
+	unfinished := r.unfinished() && r.misfit(p.v, p.disk, p.NodeID) == ""
+	if unfinished {
+		p.do("close the journal of "+p.disk.Path, func(context.Context) error { return f.settle(r) })
+	}
+	if unfinished || r.Phase == formatted {
+		p.reportAfter(f)
 	}
 	return nil
 }

@@ -1,0 +1,162 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/host"
+)
+
+type units struct{ *Machine }
+
+func unitPath(name string) string { return "/etc/systemd/system/" + name }
+
+func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.Fail["systemd"]; err != nil {
+		return host.Unit{}, err
+	}
+	u, file := h.Units[name], h.Files[unitPath(name)]
+	if u == nil {
+		u = &UnitState{}
+	}
+	state := host.Unit{Loaded: "loaded", Active: "inactive", File: "disabled", Stale: u.Loaded != "" && u.Loaded != file.Content}
+	if file.Content == "" && h.Units[name] == nil {
+		state.Loaded, state.File = "not-found", ""
+	}
+	if u.Enabled {
+		state.File = "enabled"
+	}
+	if mount := setting(u.Loaded, "Where"); mount != "" {
+		u.Active = h.mountedAt(mount) != nil
+	}
+	if u.Active {
+		state.Active = "active"
+	}
+	return state, nil
+}
+
+func (h units) Reload(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("reload systemd", ""); err != nil {
+		return err
+	}
+	h.changes.Unit()
+	for name, u := range h.Units {
+		u.Loaded = h.Files[unitPath(name)].Content
+	}
+	return nil
+}
+
+func (h units) Enable(ctx context.Context, name string) error { return h.able(name, true) }
+
+func (h units) Disable(ctx context.Context, name string) error { return h.able(name, false) }
+
+func (h units) able(name string, enabled bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	verb := "disable"
+	if enabled {
+		verb = "enable"
+	}
+	if err := h.change(verb, name); err != nil {
+		return err
+	}
+	h.changes.Unit()
+	if enabled && h.Units[name] == nil && h.Files[unitPath(name)].Content == "" {
+		return errors.New("enabling " + name + ": no such unit")
+	}
+	h.unit(name).Enabled = enabled
+	return nil
+}
+
+func (m *Machine) unit(name string) *UnitState {
+	if m.Units[name] == nil {
+		m.Units[name] = &UnitState{}
+	}
+	return m.Units[name]
+}
+
+func (h units) Start(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("start", name); err != nil {
+		return &host.JobError{Unit: name, Verb: "start", Result: err.Error()}
+	}
+	h.changes.Unit()
+	u := h.unit(name)
+	if u.Loaded == "" {
+		u.Loaded = h.Files[unitPath(name)].Content
+	}
+	if err := h.boot(name); err != nil {
+		return &host.JobError{Unit: name, Verb: "start", Result: err.Error()}
+	}
+	u.Active = true
+	return nil
+}
+
+// boot is what starting a unit does.
+func (m *Machine) boot(name string) error {
+	if name == "nfs-server.service" {
+		if !m.Installed[host.NFSServer] {
+			return errors.New("no such unit")
+		}
+		m.readExports()
+		return nil
+	}
+	text := m.unit(name).Loaded
+	what, where := setting(text, "What"), setting(text, "Where")
+	i := slices.IndexFunc(m.Disks, func(d *DiskState) bool { return slices.Contains(d.Links, what) })
+	switch {
+	case where == "":
+		return errors.New("no such unit")
+	case i < 0:
+		return errors.New("timeout")
+	case m.Disks[i].Tags["TYPE"] != "ext4":
+		return errors.New("failed: wrong fs type")
+	case m.mountedAt(where) != nil:
+		return nil
+	}
+	if m.Directories[where] == nil {
+		m.Directories[where] = &DirectoryState{}
+	}
+	m.Disks[i].setUsed()
+	m.MountTable = append(m.MountTable, host.Mount{
+		Point: where, Root: "/", FSType: "ext4", Source: m.Disks[i].Node, Device: m.Disks[i].Number,
+		Options: []string{"rw"}, SuperOptions: []string{"rw"},
+	})
+	return nil
+}
+
+func (h units) Stop(_ context.Context, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("stop", name); err != nil {
+		return &host.JobError{Unit: name, Verb: "stop", Result: err.Error()}
+	}
+	h.changes.Unit()
+	u := h.unit(name)
+	u.Active = false
+	if where := setting(u.Loaded, "Where"); where != "" {
+		held := slices.ContainsFunc(h.Table, func(e host.Export) bool { return strings.HasPrefix(e.Directory, where+"/") })
+		if held {
+			return &host.JobError{Unit: name, Verb: "stop", Result: "failed: target is busy"}
+		}
+		h.unmount(where)
+	}
+	return nil
+}
+
+// setting is a value of a unit file.
+func setting(text, key string) string {
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
+			return strings.ReplaceAll(value, "%%", "%")
+		}
+	}
+	return ""
+}
