@@ -92,11 +92,20 @@ func (u *unit) force(next store.Desired, operation string) (int64, error) {
 }
 
 // sameDesired compares what is desired. Whoever makes a version keeps the sealed
-// text of what does not change.
+// text of what does not change. Heat's status is an observation, not a desire.
 func sameDesired(a, b store.Desired) bool {
-	return a.StackID == b.StackID && same(a.Topology, b.Topology) &&
+	return a.StackID == b.StackID && same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
 		bytes.Equal(a.AdditionalParams, b.AdditionalParams) &&
 		bytes.Equal(a.VIMConnectionInfo, b.VIMConnectionInfo)
+}
+
+func withoutStatus(t *api.Topology) *api.Topology {
+	if t == nil {
+		return nil
+	}
+	bare := *t
+	bare.StackStatus, bare.StackStatusReason = "", ""
+	return &bare
 }
 
 // reseal is the sealed form of text: the old one where it means the same.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -154,6 +155,29 @@ func TestAnAdoptedFilesystemReachesTheDocument(t *testing.T) {
 	if got := config.Storage.Volumes[0].FilesystemUUID; got != adopted || config.Generation != 2 {
 		t.Errorf("filesystem %s in generation %d, want %s in 2", got, config.Generation, adopted)
 	}
+}
+
+func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
+	w := instantiated(t)
+	key := store.DesiredKey(instanceID, 1)
+	w.must(w.store.Update(func(tx *store.Tx) error { // as an older controller may have accepted them
+		d, _, err := tx.Desired().Get(key)
+		w.must(err)
+		d.AdditionalParams, err = w.store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
+		w.must(err)
+		return tx.Desired().Put(key, d)
+	}))
+	list, err := w.lcm.ListInstances(w.ctx)
+	w.must(err)
+	if len(list) != 1 || !saysOne(list[0].Warnings, "/additionalParams/k8s_cluster_installation_param", `"script_path"`) {
+		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
+	}
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
+	w.refused(err, api.ProblemConflict, "PUT them again", `"script_path"`)
+	if i := w.put(spec(nil)); len(i.Nodes) != 3 {
+		t.Errorf("nodes %v after the parameters were mended", i.Nodes)
+	}
+	w.post(request(api.Terminate, api.PhaseStart))
 }
 
 func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {

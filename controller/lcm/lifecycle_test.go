@@ -199,18 +199,20 @@ func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
 }
 
 func TestAStartIsNotTakenBackWhen(t *testing.T) {
-	for name, between := range map[string]func(w *world){
-		"its END has come": func(w *world) { w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer)) },
-		"it changed nothing": func(w *world) {
-			w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
-			w.converge(uuid(1, 2))
-			w.post(heal(api.PhaseStart, nil, uuid(1, 2)))
-		},
+	status := full()
+	status.StackStatus = "UPDATE_COMPLETE"
+	for name, c := range map[string]struct {
+		start   api.OperationRequest
+		between func(w *world)
+	}{
+		"its END has come":    {shrunkStart(), func(w *world) { w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer)) }},
+		"it changed nothing":  {heal(api.PhaseStart, status, storageServer), func(*world) {}},
+		"Tacker calls no END": {scaleInStart(), func(*world) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := instantiated(t)
-			start := w.post(shrunkStart())
-			between(w)
+			start := w.post(c.start)
+			c.between(w)
 			version := w.instance().DesiredVersion
 			w.clock.advance(time.Hour)
 			w.must(w.lcm.Sweep(w.ctx))
@@ -222,6 +224,13 @@ func TestAStartIsNotTakenBackWhen(t *testing.T) {
 			}
 		})
 	}
+}
+
+// scaleInStart changes the desired state too: the worker is gone already.
+func scaleInStart() api.OperationRequest {
+	r := scale(api.ScaleIn, api.PhaseStart, stack(server(storageServer, "storage"), server(masterServer, "master")))
+	r.VnfcInstanceIds = []string{"vnfc-" + workerServer}
+	return r
 }
 
 func TestAnotherOperationTakesAnAbandonedStartBackFirst(t *testing.T) {

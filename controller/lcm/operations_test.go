@@ -266,6 +266,24 @@ func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w.post(request(api.Terminate, api.PhaseStart)) // needs no files
 }
 
+func TestTwoManifestsMayNotRegisterOneVolume(t *testing.T) {
+	w := newWorld(t)
+	withPVs := spec(full())
+	withPVs.AdditionalParams = []byte(strings.Replace(string(withPVs.AdditionalParams), `"storage_server": {`,
+		`"pv_registration_params": [{"pv_manifest_file_path": "pv1.yaml", "nfs_server_cp": "storage_server_CP"},
+		{"pv_manifest_file_path": "pv2.yaml", "nfs_server_cp": "storage_server_CP"}], "storage_server": {`, 1))
+	w.put(withPVs)
+	w.upload(script, "#!/bin/sh\n")
+	const manifest = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv1}\n" +
+		"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 0.0.0.0, path: /volume/nfs/pv1}}\n"
+	w.upload("pv1.yaml", manifest)
+	w.upload("pv2.yaml", manifest)
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	w.refused(err, api.ProblemFilesMissing, "/pv_registration_params/1/pv_manifest_file_path", `PersistentVolume "pv1"`)
+	w.upload("pv2.yaml", strings.Replace(manifest, "name: pv1", "name: pv2", 1))
+	w.post(request(api.Instantiate, api.PhaseStart))
+}
+
 func TestAFileMayComeBeforeItsInstance(t *testing.T) {
 	w := newWorld(t)
 	w.upload(script, "")

@@ -128,7 +128,7 @@ func (s *Service) transact(ctx context.Context, begin func(*store.Tx) (*unit, er
 	}
 	s.Hub.Changed(u.wake...)
 	for _, id := range u.others {
-		if err := s.Reconcile(ctx, id); err != nil {
+		if err := s.Reconcile(context.WithoutCancel(ctx), id); err != nil {
 			s.Log.Error("planning again an instance that shares a volume", "instance", id, "error", err)
 		}
 	}
@@ -170,8 +170,12 @@ func (s *Service) view(instanceID string, fn func(*unit) error) error {
 }
 
 // Reconcile plans an instance again: after a change that was made elsewhere, such
-// as a volume that was adopted. Without a change it writes nothing.
+// as a volume that was adopted. Without a change it writes nothing. The empty id is
+// that of volumes that no instance has.
 func (s *Service) Reconcile(ctx context.Context, instanceID string) error {
+	if instanceID == "" {
+		return nil
+	}
 	return s.update(ctx, instanceID, func(u *unit) error { return u.settle() })
 }
 
