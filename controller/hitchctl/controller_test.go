@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,10 +24,11 @@ import (
 // With a real controller. Scripts start it with `controller start`; `agent` plays
 // the VMs; `terminal` runs a command on a pseudo-terminal.
 func TestWithController(t *testing.T) {
+	binary := build(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script/controller", RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			env.Values[worldKey{}] = &world{machines: map[string]*machine{}}
+			env.Values[worldKey{}] = &world{binary: binary, machines: map[string]*machine{}}
 			// The path of a unix socket may have 107 bytes; a work directory has more.
 			dir, err := os.MkdirTemp("", "hitchctl")
 			if err != nil {
@@ -55,25 +55,23 @@ type worldKey struct{}
 
 // world is what a script's commands share.
 type world struct {
+	binary     string
 	controller *exec.Cmd
 	machines   map[string]*machine
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
 
-// binary is the controller, built once.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "nodehitch-controller")
+// build makes the controller's binary, for as long as the test runs.
+func build(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "nodehitch-controller")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "github.com/nodehitch/nodehitch/controller").CombinedOutput()
 	if err != nil {
-		return "", err
+		t.Fatalf("building the controller: %v: %s", err, out)
 	}
-	path := filepath.Join(dir, "nodehitch-controller")
-	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", path, "github.com/nodehitch/nodehitch/controller").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("building the controller: %w: %s", err, out)
-	}
-	return path, nil
-})
+	return path
+}
 
 const controllerConfig = `listen: 127.0.0.1:0
 names: [127.0.0.1]
@@ -90,8 +88,6 @@ func cmdController(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(stop(w))
 		return
 	}
-	path, err := binary()
-	ts.Check(err)
 	dir := ts.Getenv("DATA")
 	config := filepath.Join(dir, "controller.yaml")
 	port, err := freePort()
@@ -103,7 +99,7 @@ func cmdController(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	ts.Check(err)
-	w.controller = exec.CommandContext(context.Background(), path, "serve", "--config", config)
+	w.controller = exec.CommandContext(context.Background(), w.binary, "serve", "--config", config)
 	w.controller.Stdout, w.controller.Stderr = log, log
 	ts.Check(w.controller.Start())
 	ts.Defer(func() { _ = stop(w) })
