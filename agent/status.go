@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -86,7 +87,7 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	case c.LastContact != nil:
 		row("controller", "%s does not answer; last heard of %s ago", c.URL, since(*c.LastContact, now))
 	default:
-		row("controller", "not heard of yet")
+		row("controller", "no good answer yet")
 	}
 	if c.LastError != "" {
 		row("last error", "%s", c.LastError)
@@ -111,7 +112,7 @@ func conditionTable(w io.Writer, conditions []api.Condition) error {
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "CONDITION\tSTATUS\tREASON\tSINCE\tMESSAGE")
 	for _, c := range conditions {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), c.Message)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", c.Type, c.Status, c.Reason, c.LastTransitionTime.Format(time.RFC3339), strings.ReplaceAll(c.Message, "\n", "; "))
 	}
 	return t.Flush()
 }

@@ -94,6 +94,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error) {
 	machine, err := d.State.Machine()
 	current, currentErr := d.files.Current()
+	if machine != nil {
+		d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = machine.NodeID, machine.Source })
+	}
 	if err = errors.Join(err, currentErr); err != nil {
 		d.problem(err)
 		d.restore()
@@ -104,7 +107,6 @@ func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error)
 			d.problem(other)
 			return nil
 		}
-		d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = machine.NodeID, machine.Source })
 	}
 	d.restore()
 	return append(loops, d.converging, d.contact, d.reporting)

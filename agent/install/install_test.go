@@ -1,0 +1,99 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// machine has a binary and a systemd that notes what it is told, and fails where
+// broken says so.
+func machine(t *testing.T, broken string) (Installer, *[]string) {
+	t.Helper()
+	dir := t.TempDir()
+	binary := filepath.Join(dir, "nodehitch-agent")
+	if err := os.WriteFile(binary, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var calls []string
+	return Installer{UnitDirectory: dir, Binary: binary, Out: new(bytes.Buffer), Systemctl: func(_ context.Context, args ...string) error {
+		calls = append(calls, strings.Join(args, " "))
+		if args[0] == broken {
+			return errors.New("broken")
+		}
+		return nil
+	}}, &calls
+}
+
+func TestInstallTwice(t *testing.T) {
+	i, calls := machine(t, "")
+	want := []string{"daemon-reload", "enable " + Unit, "restart " + Unit}
+	var first os.FileInfo
+	for round := range 2 {
+		*calls = nil
+		if err := i.Install(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(*calls, want) {
+			t.Errorf("round %d: %q", round, *calls)
+		}
+		info, err := os.Stat(filepath.Join(i.UnitDirectory, Unit))
+		if err != nil || info.Mode().Perm() != 0o644 {
+			t.Fatalf("round %d: %v, %v", round, info, err)
+		}
+		if round > 0 && !os.SameFile(first, info) {
+			t.Error("the same unit was written again")
+		}
+		first = info
+	}
+}
+
+// The unit's presence says that the machine is installed (the bootstrap of
+// user_data is not run again then), so it must not stay where it is not enabled.
+func TestUnitThatCannotBeEnabledDoesNotStay(t *testing.T) {
+	i, _ := machine(t, "enable")
+	if err := i.Install(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	if _, err := os.Stat(filepath.Join(i.UnitDirectory, Unit)); err == nil {
+		t.Error("the unit stays")
+	}
+	i, _ = machine(t, "restart")
+	if err := i.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "journalctl") {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(i.UnitDirectory, Unit)); err != nil {
+		t.Error("an enabled unit was taken away because it did not start")
+	}
+}
+
+func TestBinaryHasToBeInPlace(t *testing.T) {
+	i, calls := machine(t, "")
+	i.Binary += "-not"
+	if err := i.Install(t.Context()); err == nil || len(*calls) != 0 {
+		t.Errorf("got %v after %q", err, *calls)
+	}
+}
+
+func TestSystemdUnderstandsTheUnit(t *testing.T) {
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	path := filepath.Join(t.TempDir(), Unit)
+	// The binary need not be installed where the test runs.
+	text := bytes.ReplaceAll(unitFile, []byte(Binary), []byte("/bin/true"))
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
+	if err != nil || bytes.Contains(out, []byte(Unit)) {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// run runs a command line as the shell would.
+func runs(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errors bytes.Buffer
+	code = execute(t.Context(), args, &out, &errors)
+	return code, out.String(), errors.String()
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "node.json")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const (
+	nothing = `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"worker"}`
+	// absent names a disk that no machine has.
+	absent = `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"storage","storage":{"exports":[],"volumes":[
+		{"volumeID":"00000000-dead-4000-8000-000000000001","mountPath":"/nodehitch-test","filesystem":"ext4","filesystemUUID":"00000000-dead-5000-8000-000000000001"}]}}`
+)
+
+func TestMistakesOfTheCaller(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no such command":  {[]string{"aply"}, `no command "aply"`},
+		"no such flag":     {[]string{"apply", "--fiel", "x"}, "--fiel"},
+		"no file":          {[]string{"apply"}, "--file is missing"},
+		"file is absent":   {[]string{"apply", "--file", "/nonexistent/x"}, "/nonexistent/x"},
+		"an argument":      {[]string{"status", "x"}, "x"},
+		"another output":   {[]string{"apply", "--file", "x", "-o", "yaml"}, "table or json"},
+		"no volume id":     {[]string{"apply", "--file", "x", "--permit-format", "/dev/vdb"}, "UUID in lower case"},
+		"no configuration": {[]string{"run", "--config", "/nonexistent/agent.yaml"}, "user_data writes it"},
+		"all faults":       {[]string{"apply", "--file", write(t, `{"apiVersion":"v1","role":"boss","storge":{}}`)}, "/storge"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := runs(t, c.args...)
+			if code != exitUsage || stdout != "" || !strings.Contains(stderr, c.want) {
+				t.Errorf("exit %d, stdout %q, stderr %q; want %q", code, stdout, stderr, c.want)
+			}
+		})
+	}
+}
+
+func TestApply(t *testing.T) {
+	where := []string{"--state-directory", filepath.Join(t.TempDir(), "state"), "--lock-file", filepath.Join(t.TempDir(), "lock")}
+	apply := func(text string, args ...string) (int, string, string) {
+		return runs(t, append(append([]string{"apply", "--file", write(t, text)}, where...), args...)...)
+	}
+	if code, stdout, stderr := apply(nothing); code != exitOK || !strings.Contains(stdout, "Ready") || stderr != "" {
+		t.Errorf("nothing to do: exit %d, %q, %q", code, stdout, stderr)
+	}
+	code, stdout, _ := apply(absent, "--dry-run", "-o", "json")
+	var got outcome
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
+		t.Fatalf("%v in %q", err, stdout)
+	}
+	if code != exitFailed || got.Converged || !got.DryRun || len(got.Steps) != 2 || got.Conditions[0].Reason != api.ReasonWaitingForDevice {
+		t.Errorf("a disk that is absent: exit %d, %+v", code, got)
+	}
+	lock, err := state.TakeLock(where[3], "nodehitch-agent run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release() //nolint:errcheck // the test ends
+	code, _, stderr := apply(nothing)
+	if code != exitFailed || !strings.Contains(stderr, "nodehitch-agent run (pid ") || !strings.Contains(stderr, "systemctl stop") {
+		t.Errorf("locked: exit %d, %q", code, stderr)
+	}
+	if code, _, _ := apply(nothing, "--dry-run"); code != exitOK {
+		t.Error("a dry run needs the lock")
+	}
+}
+
+func TestHelpHasExamples(t *testing.T) {
+	for _, command := range []string{"run", "apply", "status", "install"} {
+		if code, stdout, _ := runs(t, command, "--help"); code != exitOK || !strings.Contains(stdout, "Examples:\n  nodehitch-agent "+command) {
+			t.Errorf("%s: exit %d, %q", command, code, stdout)
+		}
+	}
+}
+
+func TestStatusWithoutADaemon(t *testing.T) {
+	code, _, stderr := runs(t, "status", "--status-file", "/nonexistent/status.json")
+	if code != exitFailed || !strings.Contains(stderr, "systemctl status nodehitch-agent") {
+		t.Errorf("exit %d, %q", code, stderr)
+	}
+}
+
+func TestStatusForPeople(t *testing.T) {
+	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	at := func(ago time.Duration) *time.Time { past := now.Add(-ago); return &past }
+	waiting := status.Status{
+		AgentVersion: "v1.2.3", PID: 1, StartedAt: *at(time.Hour), NodeID: "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", IdentitySource: "cloud-init",
+		StoppedAt: at(time.Minute), Origin: status.FromController, Role: api.RoleStorage,
+		Controller: status.Controller{URL: "https://controller:8443", LastContact: at(20 * time.Minute), LastError: "connection refused",
+			NextAttempt: at(-time.Minute), CertificateSerial: "4af3", CertificateNotAfter: at(-20 * time.Hour)},
+		Node: api.NodeStatus{ObservedGeneration: 5, AppliedGeneration: 4, LastFailedGeneration: 5, LastFailedCondition: "VolumesMounted", Conditions: []api.Condition{
+			{Type: "VolumesMounted", Status: api.ConditionFalse, Reason: api.ReasonForeignData, Message: "volume v holds an xfs filesystem", LastTransitionTime: *at(time.Hour)},
+			{Type: "ExportsServed", Status: api.ConditionTrue, Reason: api.ReasonServed, LastTransitionTime: *at(time.Hour)},
+			{Type: "Ready", Status: api.ConditionFalse, Reason: api.ReasonNotReady, Message: "VolumesMounted is False (ForeignData)", LastTransitionTime: *at(time.Hour)},
+		}},
+	}
+	unenrolled := status.Status{AgentVersion: "v1.2.3", PID: 1, StartedAt: *at(time.Hour), StoppedAt: at(0),
+		Controller: status.Controller{LastError: "no topology expects this server (403)", NextAttempt: at(-3 * time.Second)}}
+	expired := waiting
+	expired.Controller.CertificateNotAfter = at(26 * time.Hour)
+	expired.Node = api.NodeStatus{AppliedGeneration: 4, ObservedGeneration: 4}
+	for name, s := range map[string]status.Status{"waiting": waiting, "unenrolled": unenrolled, "expired": expired} {
+		var got bytes.Buffer
+		if err := showStatus(&got, &s, now); err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", "status-"+name+".txt")
+		if *update {
+			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
