@@ -97,3 +97,18 @@ func (u *unit) interrupt(start store.Operation, why string) error {
 	start.Error = api.NewProblem(api.ProblemInterrupted, fmt.Sprintf("%s; %s", why, kept))
 	return u.finishOperation(&start, api.Failed)
 }
+
+// report logs an operation once the transaction is on disk.
+func (u *unit) report(what string, op store.Operation) {
+	log := u.Log
+	u.tx.OnCommit(func() {
+		log.Info(what, "instance", op.VnfInstanceID, "operation", op.ID, "request", describe(op.Request), "state", op.State, "error", problemText(op.Error))
+	})
+}
+
+func problemText(p *api.Problem) string {
+	if p == nil {
+		return ""
+	}
+	return p.Error()
+}

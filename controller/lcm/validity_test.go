@@ -60,9 +60,8 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 			c.change(&r)
 			before := w.commits()
 			_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
-			p := w.refused(err, api.ProblemInvalid)
-			if len(p.InvalidParams) != 1 || p.InvalidParams[0].Pointer != c.pointer || !strings.Contains(p.InvalidParams[0].Message, c.says) {
-				t.Errorf("faults %v, want one at %s that says %q", p.InvalidParams, c.pointer, c.says)
+			if faults := w.faults(err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
+				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}
 			if before != w.commits() {
 				t.Error("a refused operation wrote to the store")

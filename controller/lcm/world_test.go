@@ -86,7 +86,7 @@ func newWorld(t tester) *world {
 	w := &world{failer: t, dir: t.TempDir(), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1"),
 		clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
 	w.open()
-	t.Cleanup(func() { w.store.Close() })
+	t.Cleanup(func() { _ = w.store.Close() })
 	return w
 }
 
@@ -185,8 +185,8 @@ func (w *world) node(id string) api.Node {
 	return n
 }
 
-// refused is the problem that err is.
-func (w *world) refused(err error, problemType string, says ...string) *api.Problem {
+// refused wants err to be a problem of this type that says these things.
+func (w *world) refused(err error, problemType string, says ...string) {
 	w.Helper()
 	var p *api.Problem
 	if !errors.As(err, &p) || p.Type != problemType {
@@ -197,7 +197,15 @@ func (w *world) refused(err error, problemType string, says ...string) *api.Prob
 			w.Errorf("the problem does not say %q:\n%v", part, p)
 		}
 	}
-	return p
+}
+
+// faults is every fault of a request that was refused.
+func (w *world) faults(err error) []api.Fault {
+	w.Helper()
+	w.refused(err, api.ProblemInvalid)
+	var p *api.Problem
+	errors.As(err, &p)
+	return p.InvalidParams
 }
 
 // enrol is a machine that redeems the instance's join token.
