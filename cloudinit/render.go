@@ -30,8 +30,8 @@ const head = `#cloud-config
 # The join token below is good only for servers that the controller expects.
 `
 
+// Enabling makes systemd read the new unit by itself.
 const run = `runcmd:
-- [systemctl, daemon-reload]
 - [systemctl, enable, --now, --no-block, nodehitch-bootstrap.service]
 `
 
