@@ -1,0 +1,71 @@
+package lcm
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The specification's instantiate body, word for word, for a stack that has its
+// storage server only: from the hooks of Tacker to a node that has its document.
+func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
+	w := newWorld(t)
+	text, err := os.ReadFile("../../shared/params/testdata/persistent-volumes.json")
+	w.must(err)
+	var body struct {
+		AdditionalParams  json.RawMessage `json:"additionalParams"`
+		VIMConnectionInfo json.RawMessage `json:"vimConnectionInfo"`
+	}
+	w.must(json.Unmarshal(text, &body))
+	sample := api.InstanceSpec{AdditionalParams: body.AdditionalParams, VimConnectionInfo: body.VIMConnectionInfo}
+	for _, path := range w.put(sample).MissingFiles {
+		if path == script {
+			w.upload(path, "#!/bin/sh\n")
+			continue
+		}
+		n := strings.TrimSuffix(path[strings.LastIndex(path, "pv"):], ".yaml")
+		w.upload(path, fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {capacity: {storage: 1Gi}, "+
+			"accessModes: [ReadWriteMany], nfs: {server: 10.10.0.4, path: /volume/nfs/%s}}\n", n, n))
+	}
+	w.post(request(api.Instantiate, api.PhaseStart))
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.Topology = stack(server(storageServer, "storage"))
+	op := w.post(end)
+	for pointer, part := range map[string]string{
+		"/additionalParams/k8s_cluster_installation_param/pv_registration_params": "not registered yet",
+		"/topology/servers": "no server is the worker",
+	} {
+		if !saysOne(op.Warnings, pointer, part) {
+			t.Errorf("warnings %v, want one at %s that says %q", op.Warnings, pointer, part)
+		}
+	}
+	config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	w.must(err)
+	export := func(n int) api.StorageExport {
+		return api.StorageExport{Directory: fmt.Sprintf("/volume/nfs/pv%d", n), Clients: "10.10.0.0/24",
+			Options: []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}}
+	}
+	want := api.NodeConfig{
+		APIVersion: api.NodeConfigV1, Epoch: w.store.Epoch(), Generation: 1, Role: api.RoleStorage,
+		Proxy: &api.ProxySection{HTTP: "http://user1:password1@host1:port1", HTTPS: "https://user2:password2@host2:port2",
+			NoProxy: "192.168.246.0/24,10.0.0.1,10.10.0.0/24"},
+		Storage: &api.StorageSection{
+			Volumes: []api.StorageVolume{{VolumeID: volume, SizeBytes: 1 << 30, MountPath: "/volume",
+				Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(volume)}},
+			Exports: []api.StorageExport{export(1), export(2), export(3)},
+		},
+	}
+	if diff := cmp.Diff(want, config); diff != "" {
+		t.Errorf("document of the storage server (-want +got):\n%s", diff)
+	}
+	w.converge(storageServer)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+}
