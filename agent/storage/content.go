@@ -60,7 +60,7 @@ func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) co
 	if what := users(use); what != "" {
 		return content{kind: foreign, what: what, claimed: true}
 	}
-	return lookAtOthers(ctx, disks, disk)
+	return lookAtOthers(ctx, disks, disk, uuid)
 }
 
 // lookAtOurs wants blkid to see the same filesystem, which also checks the
@@ -76,8 +76,9 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 	}
 	const assigned = "a superblock with the assigned filesystem UUID"
 	switch {
-	case len(tags) == 0:
-		return content{kind: foreign, what: assigned + " that blkid does not accept: it is damaged"}
+	case len(tags) == 0 || !sb.Whole:
+		// What mkfs left when it was killed looks like this too, but nobody has used that.
+		return content{kind: foreign, what: assigned + " that is damaged: check it with `e2fsck " + d.Disk().Path + "`", claimed: sb.Used}
 	case tags["TYPE"] != "ext4" || !strings.EqualFold(tags["UUID"], sb.UUID) || tags["PTTYPE"] != "":
 		return content{kind: foreign, what: assigned + ", in which blkid sees " + describe(tags), claimed: true}
 	case sb.Journal:
@@ -95,7 +96,7 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 
 // lookAtOthers proves that a disk is blank, or says why it is not. While it reads,
 // it has the disk for itself: nobody can mount it or make it part of another.
-func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk) content {
+func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) content {
 	d, err := disks.Open(disk, true)
 	if err != nil {
 		return unknownBecause(err)
@@ -122,7 +123,7 @@ func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk) content
 	var data *notZero
 	switch {
 	case errors.As(err, &data):
-		return rawData(d, data)
+		return rawData(d, data, uuid)
 	case err != nil:
 		return unknownBecause(err)
 	}
@@ -133,10 +134,11 @@ func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk) content
 }
 
 // rawData tells a damaged ext4 from bytes that nobody knows.
-func rawData(d host.Device, data *notZero) content {
+func rawData(d host.Device, data *notZero, uuid string) content {
 	if sb, at, found := findBackup(d); found {
 		return content{kind: foreign, what: fmt.Sprintf(
-			"what is left of the ext4 filesystem %s: its first superblock is damaged and there is a copy at byte %d (see `e2fsck -b`)", sb.UUID, at)}
+			"what is left of the ext4 filesystem %s: its first superblock is damaged and there is a copy at byte %d (see `e2fsck -b`)", sb.UUID, at),
+			claimed: sb.UUID != uuid}
 	}
 	return content{kind: foreign, what: "data without a signature: " + data.Error()}
 }

@@ -3,6 +3,7 @@ package storage
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 
 	"github.com/google/uuid"
 
@@ -21,6 +22,9 @@ type superblock struct {
 	Used bool
 	// Journal says that this is another filesystem's journal.
 	Journal bool
+	// Whole says that its checksum is right, or that it has none. (blkid checks it
+	// only since util-linux 2.39.)
+	Whole bool
 }
 
 const (
@@ -29,7 +33,11 @@ const (
 	ext4Magic        = 0xEF53
 	incompatJournal  = 0x8
 	incompat64Bit    = 0x80
+	roCompatChecksum = 0x400
+	checksumOffset   = 0x3FC
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // parseSuperblock reads a superblock of 1024 bytes; false where it is none. It says
 // nothing of whether the filesystem is whole.
@@ -49,12 +57,15 @@ func parseSuperblock(b []byte) (superblock, bool) {
 	if blocks >= 1<<48 {
 		return superblock{}, false
 	}
+	// Linux leaves out the inversion at the end.
+	checksum := ^crc32.Checksum(b[:checksumOffset], castagnoli)
 	return superblock{
 		UUID:    uuid.UUID(b[0x68:0x78]).String(),
 		Size:    blocks << (10 + logBlockSize),
 		Group:   le.Uint16(b[0x5A:]),
 		Used:    le.Uint32(b[0x2C:]) != 0 || le.Uint16(b[0x34:]) != 0,
 		Journal: incompat&incompatJournal != 0,
+		Whole:   le.Uint32(b[0x64:])&roCompatChecksum == 0 || le.Uint32(b[checksumOffset:]) == checksum,
 	}, true
 }
 

@@ -112,7 +112,7 @@ func TestForeignIsNeverTouched(t *testing.T) {
 		"swap in use":          {hosttest.With(func(d *hosttest.DiskState) { d.Swap = true }), "swap in use"},
 		"ours, held":           {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Holders = []string{"md0"} }), "a part of md0"},
 		"ours, damaged": {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Tags = nil }),
-			"that blkid does not accept"},
+			"that is damaged"},
 		"ours, under a partition table": {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Tags["PTTYPE"] = "gpt" }),
 			"a partition table (gpt)"},
 		"ours, longer than the disk": {hosttest.With(func(d *hosttest.DiskState) {
