@@ -66,7 +66,7 @@ func TestNspawnLife(t *testing.T) {
 	}
 	must(t, node.WaitCloudInit(t.Context()))
 	step(t, "stop", node.Stop)
-	if console, err := node.Console(); err != nil || !strings.Contains(string(console), "Powering off.") {
+	if console, err := node.Console(); err != nil || !strings.Contains(string(console), "Halting system.") {
 		t.Errorf("the console does not tell of an orderly end, %v", err)
 	}
 	step(t, "start after stop", node.Start)
@@ -98,7 +98,8 @@ func TestNspawnExecReportsFailure(t *testing.T) {
 // Machines reach each other and the lab; two labs do not see each other.
 func TestNetwork(t *testing.T) {
 	l := labtest.Open(t, lab.KindNspawn)
-	listener, err := l.Listen(t.Context(), "tcp", "10.10.0.1:9890")
+	listens := lab.Gateway.String() + ":9890"
+	listener, err := l.Listen(t.Context(), "tcp", listens)
 	must(t, err)
 	defer listener.Close()
 	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -119,21 +120,21 @@ func TestNetwork(t *testing.T) {
 	must(t, errors.Join(a.error, b.error))
 	must(t, errors.Join(a.WaitCloudInit(t.Context()), b.WaitCloudInit(t.Context())))
 	execute(t, a, "ping", "-c1", "-W2", b.Address().String())
-	if got := execute(t, b, "curl", "-s", "http://10.10.0.1:9890/"); got != "hello from the lab" {
+	if got := execute(t, b, "curl", "-s", "http://"+listens); got != "hello from the lab" {
 		t.Errorf("the lab's listener said %q", got)
 	}
 	out, err := l.Command(t.Context(), "ip", "-brief", "address").Output()
-	if err != nil || !strings.Contains(string(out), "10.10.0.1/24") {
+	if err != nil || !strings.Contains(string(out), lab.Gateway.String()+"/24") {
 		t.Errorf("a command in the lab's network sees %s, %v", out, err)
 	}
-	if c, err := l.Dial(t.Context(), "tcp", "10.10.0.1:9890"); err != nil {
+	if c, err := l.Dial(t.Context(), "tcp", listens); err != nil {
 		t.Error(err)
 	} else {
 		c.Close()
 	}
 	// Not "can it connect": some networks answer for every address.
 	outside := http.Client{Timeout: time.Second}
-	if answer, err := outside.Get("http://10.10.0.1:9890/"); err == nil {
+	if answer, err := outside.Get("http://" + listens); err == nil {
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if string(body) == "hello from the lab" {
@@ -142,7 +143,7 @@ func TestNetwork(t *testing.T) {
 	}
 
 	other := labtest.Open(t, lab.KindNspawn)
-	if _, err := other.Listen(t.Context(), "tcp", "10.10.0.1:9890"); err != nil {
+	if _, err := other.Listen(t.Context(), "tcp", listens); err != nil {
 		t.Errorf("a second lab on this host: %v", err)
 	}
 	// A command that nobody stopped goes with the lab.

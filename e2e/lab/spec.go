@@ -119,6 +119,9 @@ func (s Spec) complete(taken map[netip.Addr]string) (Spec, error) {
 	if s.ServerID == "" {
 		s.ServerID = uuid.NewString()
 	}
+	if _, err := uuid.Parse(s.ServerID); err != nil {
+		return s, fmt.Errorf("node %s: server id %q: want a UUID, as Nova gives them", s.Name, s.ServerID)
+	}
 	if s.UserData == nil {
 		s.UserData = []byte("#cloud-config\n{}\n")
 	}

@@ -85,7 +85,7 @@ func TestVMCopiesShareAndPassOnAVolume(t *testing.T) {
 	}
 	step(t, "mkfs, export", func(ctx context.Context) error {
 		_, err := a.Exec(ctx, "sh", "-euc", `mkfs.ext4 -q "$1"; mkdir -p /volume; mount "$1" /volume
-			echo "/volume 10.10.0.0/24(rw,no_subtree_check,no_root_squash)" >/etc/exports; exportfs -ra`, "sh", disk.Link())
+			echo "/volume $2(rw,no_subtree_check,no_root_squash)" >/etc/exports; exportfs -ra`, "sh", disk.Link(), lab.Subnet.String())
 		return err
 	})
 	step(t, "NFS mount and write", func(ctx context.Context) error {

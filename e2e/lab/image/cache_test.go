@@ -1,0 +1,161 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func openCache(t *testing.T, dir string) *Cache {
+	t.Helper()
+	c, err := OpenCache(dir, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// fill builds an image that consists of one file.
+func fill(_ context.Context, dir string) error {
+	return os.WriteFile(filepath.Join(dir, "content"), []byte("x"), 0o644)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// Caches of the same folder stand for processes here: a flock belongs to the
+// open file, not to the process.
+func TestOneOfManyBuilds(t *testing.T) {
+	dir := t.TempDir()
+	var builds atomic.Int32
+	var all sync.WaitGroup
+	for range 8 {
+		c := openCache(t, dir)
+		all.Go(func() {
+			path, err := c.Get(t.Context(), "root", "v1", func(ctx context.Context, dir string) error {
+				builds.Add(1)
+				return fill(ctx, dir)
+			})
+			if err != nil || !exists(filepath.Join(path, "content")) {
+				t.Errorf("%s: %v", path, err)
+			}
+		})
+	}
+	all.Wait()
+	if builds.Load() != 1 {
+		t.Errorf("built %d times", builds.Load())
+	}
+}
+
+func TestAFailedBuildLeavesNothingAndIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	c := openCache(t, dir)
+	broken := errors.New("the mirror is away")
+	_, err := c.Get(t.Context(), "root", "v1", func(ctx context.Context, dir string) error {
+		return errors.Join(fill(ctx, dir), broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if found, _ := filepath.Glob(filepath.Join(dir, "*/*")); len(found) > 0 {
+		t.Errorf("left %q", found)
+	}
+	if _, err := c.Get(t.Context(), "root", "v1", fill); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestABuildThatWasCutOffIsStartedAfresh(t *testing.T) {
+	dir := t.TempDir()
+	half := filepath.Join(dir, "root-v1.building", "half")
+	if err := os.MkdirAll(half, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path, err := openCache(t, dir).Get(t.Context(), "root", "v1", fill)
+	if err != nil || exists(filepath.Join(path, "half")) {
+		t.Errorf("%s holds the remains of the first try, %v", path, err)
+	}
+}
+
+func TestOnlyUnusedOldVersionsAreRemoved(t *testing.T) {
+	dir := t.TempDir()
+	get := func(c *Cache, name, version string) string {
+		path, err := c.Get(t.Context(), name, version, fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	inUse := get(openCache(t, dir), "root", "v1")
+	done := openCache(t, dir)
+	unused := get(done, "root", "v2")
+	done.Close()
+	other := get(done, "root-like", "v1") // another image, whose name begins the same
+	done.Close()
+
+	newest := get(openCache(t, dir), "root", "v3")
+	for path, want := range map[string]bool{inUse: true, unused: false, other: true, newest: true} {
+		if exists(path) != want {
+			t.Errorf("%s: there %v, want %v", filepath.Base(path), exists(path), want)
+		}
+	}
+}
+
+func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
+	dir := t.TempDir()
+	building, finish := make(chan struct{}), make(chan struct{})
+	slow := openCache(t, dir)
+	var all sync.WaitGroup
+	all.Go(func() {
+		slow.Get(t.Context(), "root", "v1", func(ctx context.Context, dir string) error {
+			close(building)
+			<-finish
+			return fill(ctx, dir)
+		})
+	})
+	<-building
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := openCache(t, dir).Get(ctx, "root", "v1", fill); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(finish)
+	all.Wait()
+}
+
+// Every file that the recipes name is there, and each change of one makes
+// another image.
+func TestRecipesNameWhatIsThere(t *testing.T) {
+	for _, r := range []recipe{nspawnRecipe, vmRecipe} {
+		for _, path := range r.scripts {
+			if _, err := data.ReadFile(path); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, folder := range r.files {
+			if _, err := data.ReadDir("rootfs/" + folder); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, list := range r.masked {
+			if units, err := lines(list); err != nil || len(units) == 0 {
+				t.Errorf("%s: %q, %v", list, units, err)
+			}
+		}
+		before := r.key()
+		r.packages = append([]string{"another"}, r.packages...)
+		if r.key() == before {
+			t.Errorf("%s: one more package, the same key", r.name)
+		}
+	}
+	if nspawnRecipe.key() == vmRecipe.key() {
+		t.Error("both recipes have the same key")
+	}
+}
