@@ -72,8 +72,16 @@ func newLoop(t *testing.T, size int64) *loop {
 		t.Skipf("no loop device to be had: %s", out)
 	}
 	l.node = strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "-d", l.node).Run() })
+	t.Cleanup(func() { l.detach(t) })
 	return l
+}
+
+// detach takes the disk off the machine; its node may be another's from then on.
+func (l *loop) detach(t *testing.T) {
+	if l.node != "" {
+		run(t, "losetup", "-d", l.node)
+	}
+	l.node = ""
 }
 
 func (l *loop) write(t *testing.T, at int64, b []byte) {
