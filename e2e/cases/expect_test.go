@@ -49,6 +49,9 @@ func (r *run) conditions(ctx context.Context, e Expect) error {
 	if err := r.site.JSON(ctx, &node, "get", "node", r.storage.Server.ID); err != nil {
 		return err
 	}
+	if node.LastSeen == nil || node.LastSeen.Before(r.began) {
+		return fmt.Errorf("the controller has not heard of the agent since the step began")
+	}
 	for name, want := range e.Conditions {
 		c := node.Status.Condition(name)
 		if c == nil {

@@ -64,6 +64,7 @@ type run struct {
 	node    lab.Node
 	disks   map[string]lab.Disk
 	before  map[string]string // digest of each disk before the first step
+	began   time.Time         // when the present step did
 }
 
 func newRun(t *testing.T, s *site.Site, name string, c Case) *run {

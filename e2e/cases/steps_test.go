@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 )
 
 // A step's name in case.yaml, and what it does.
@@ -36,6 +37,7 @@ func (r *run) steps() {
 		if err != nil {
 			r.t.Fatalf("step %d: within: %v", i+1, err)
 		}
+		r.began = time.Now()
 		ctx, cancel := context.WithTimeout(r.t.Context(), limit)
 		err = do(r, ctx, step)
 		if err == nil && step.Expect != nil {
