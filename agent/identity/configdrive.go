@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,8 +15,7 @@ const metadataOnDrive = "openstack/latest/meta_data.json"
 // driveLabels are the links that udev makes for a config drive, ISO 9660 and VFAT.
 var driveLabels = []string{"config-2", "CONFIG-2"}
 
-// driveFilesystems are what Nova writes a config drive in. (ext4 is for tests on
-// kernels that have neither.)
+// driveFilesystems are what Nova writes a config drive in.
 var driveFilesystems = []string{"iso9660", "vfat"}
 
 // configDrive reads the id from the drive that Nova attaches where it is told to.
@@ -34,45 +32,49 @@ func (m *Machine) configDrive() (string, error) {
 	return "", fmt.Errorf("no disk is labelled %s", driveLabels[0])
 }
 
-// readDrive mounts the device, read-only, where nobody else sees it: in a mount
-// namespace of one thread, which ends with the thread. Nothing is left to be
-// unmounted, however this ends.
 func readDrive(device string, filesystems []string) (string, error) {
-	type answer struct {
-		id  string
-		err error
-	}
-	done := make(chan answer)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread dies with the goroutine
-		id, err := mountAndRead(device, filesystems)
-		done <- answer{id, err}
-	}()
-	a := <-done
-	return a.id, a.err
-}
-
-func mountAndRead(device string, filesystems []string) (string, error) {
-	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return "", fmt.Errorf("making a mount namespace: %w", err)
-	}
-	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return "", fmt.Errorf("making mounts private: %w", err)
-	}
-	dir := os.TempDir()
 	var failures error
 	for _, filesystem := range filesystems {
-		err := unix.Mount(device, dir, filesystem, unix.MS_RDONLY|unix.MS_NOEXEC|unix.MS_NOSUID|unix.MS_NODEV, "")
+		root, err := mountDetached(device, filesystem)
 		if err != nil {
-			failures = errors.Join(failures, fmt.Errorf("mounting %s as %s: %w", device, filesystem, err))
+			failures = errors.Join(failures, err)
 			continue
 		}
-		f, err := os.Open(filepath.Join(dir, metadataOnDrive))
+		defer root.Close()
+		fd, err := unix.Openat(int(root.Fd()), metadataOnDrive, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%s of %s: %w", metadataOnDrive, device, err)
 		}
+		f := os.NewFile(uintptr(fd), metadataOnDrive)
 		defer f.Close()
 		return serverID(f, metadataOnDrive+" of "+device)
 	}
 	return "", failures
+}
+
+// mountDetached mounts the device read-only at no place: the mount is seen by
+// nobody but through the file returned, and is gone when that is closed or the
+// process ends (fsopen(2), Linux 5.2).
+func mountDetached(device, filesystem string) (*os.File, error) {
+	fail := func(err error) error { return fmt.Errorf("mounting %s as %s: %w", device, filesystem, err) }
+	config, err := unix.Fsopen(filesystem, unix.FSOPEN_CLOEXEC)
+	if err != nil {
+		return nil, fail(err)
+	}
+	defer unix.Close(config) //nolint:errcheck // nothing is written
+	if err = unix.FsconfigSetString(config, "source", device); err == nil {
+		err = unix.FsconfigSetFlag(config, "ro")
+	}
+	if err == nil {
+		err = unix.FsconfigCreate(config)
+	}
+	if err != nil {
+		return nil, fail(err)
+	}
+	const attributes = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
+	mount, err := unix.Fsmount(config, unix.FSMOUNT_CLOEXEC, attributes)
+	if err != nil {
+		return nil, fail(err)
+	}
+	return os.NewFile(uintptr(mount), device), nil
 }

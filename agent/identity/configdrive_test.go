@@ -27,14 +27,13 @@ func TestConfigDriveIsReadWithoutLeavingAMount(t *testing.T) {
 	run(t, "mke2fs", "-q", "-t", "ext4", "-L", "config-2", "-d", filepath.Dir(filepath.Dir(tree)), image, "1M")
 	device := strings.TrimSpace(run(t, "losetup", "--find", "--show", "--read-only", image))
 	t.Cleanup(func() { run(t, "losetup", "--detach", device) })
-	before, _ := os.ReadFile("/proc/self/mountinfo")
 	got, err := readDrive(device, []string{"iso9660", "ext4"})
 	if err != nil || got != id {
 		t.Errorf("got %q, %v", got, err)
 	}
-	after, _ := os.ReadFile("/proc/self/mountinfo")
-	if !bytes.Equal(before, after) {
-		t.Error("the mount is seen outside")
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil || bytes.Contains(mounts, []byte(" "+device+" ")) {
+		t.Errorf("the mount is seen outside, %v", err)
 	}
 	if _, err := readDrive(device, []string{"xfs"}); err == nil {
 		t.Error("no error for a filesystem that is none")

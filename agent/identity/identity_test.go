@@ -107,8 +107,10 @@ func TestACopyOfTheDiskIsToldFromTheMachine(t *testing.T) {
 		files map[string]string
 		found string // "" = the same machine
 	}{
-		"the same":                     {map[string]string{instanceData: cloudInit(a), productUUID: c}, ""},
-		"early in the boot":            {map[string]string{productUUID: c}, ""},
+		"the same":          {map[string]string{instanceData: cloudInit(a), productUUID: c}, ""},
+		"early in the boot": {map[string]string{productUUID: c}, ""},
+		"firmware with another UUID, but cloud-init says the same": {map[string]string{instanceData: cloudInit(a), productUUID: b}, ""},
+		"firmware that has the server's id by now":                 {map[string]string{productUUID: a}, ""},
 		"nothing answers":              {nil, ""},
 		"cloned, cloud-init says so":   {map[string]string{instanceData: cloudInit(b), productUUID: c}, b},
 		"cloned, early in the boot":    {map[string]string{productUUID: b}, b},

@@ -19,15 +19,20 @@ func (e *OtherMachine) Error() string {
 		"to avoid it, make images before the agent has enrolled", e.Found, e.Source, e.StateDirectory, e.Enrolled, e.StateDirectory)
 }
 
-// Same checks that this is the machine that enrolled. Compared is the source that
-// gave the id then, and the DMI product UUID; a source that does not answer now
-// (no network, cloud-init not that far) proves nothing. The error is *OtherMachine.
+// Same checks that this is the machine that enrolled. The source that gave the id
+// then has the last word; where it does not answer now (no network, cloud-init not
+// that far), the DMI product UUID must be what it was, or the id itself. Where
+// neither says anything, nothing is proven. The error is *OtherMachine.
 func (m *Machine) Same(ctx context.Context, enrolled state.Machine, directory string) error {
-	if id, err := m.Ask(ctx, enrolled.Source); err == nil && id != enrolled.NodeID {
+	if id, err := m.Ask(ctx, enrolled.Source); err == nil {
+		if id == enrolled.NodeID {
+			return nil
+		}
 		return &OtherMachine{Enrolled: enrolled.NodeID, Found: id, Source: enrolled.Source, StateDirectory: directory}
 	}
-	if id := m.ProductUUID(); id != "" && enrolled.ProductUUID != "" && id != enrolled.ProductUUID {
-		return &OtherMachine{Enrolled: enrolled.NodeID, Found: id, Source: DMI, StateDirectory: directory}
+	id := m.ProductUUID()
+	if id == "" || enrolled.ProductUUID == "" || id == enrolled.ProductUUID || id == enrolled.NodeID {
+		return nil
 	}
-	return nil
+	return &OtherMachine{Enrolled: enrolled.NodeID, Found: id, Source: DMI, StateDirectory: directory}
 }
