@@ -38,6 +38,10 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 	go test -run '^$$' -bench . -benchmem $(UNIT)
 	go run ./e2e/footprint
 
+.PHONY: images
+images: deps ## Build the lab's machine images into the cache
+	go run ./e2e/lab/cmd/lab-image
+
 .PHONY: build
 build: ## Binaries into bin/
 	@mkdir -p bin

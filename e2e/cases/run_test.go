@@ -31,7 +31,7 @@ func TestCases(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := site.Warm(t.Context(), l); err != nil {
+	if err := l.BuildImages(t.Context(), lab.KindVM); err != nil {
 		t.Fatal(err)
 	}
 	s, err := site.Open(t.Context(), l, "../../bin")

@@ -43,7 +43,7 @@ func run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := site.Warm(ctx, l); err != nil {
+	if err := l.BuildImages(ctx, lab.KindVM); err != nil {
 		return err
 	}
 	watch.lap("machine images and snapshot")

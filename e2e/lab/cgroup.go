@@ -27,7 +27,7 @@ func (n *nspawn) cgroups() []string {
 
 func isCgroup2(path string) bool {
 	var st syscall.Statfs_t
-	return syscall.Statfs(path, &st) == nil && int64(st.Type) == unix.CGROUP2_SUPER_MAGIC
+	return syscall.Statfs(path, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
 // hasCgroups says whether the host has the hierarchy that nspawn needs.

@@ -149,7 +149,7 @@ func (l *ledger) forgetProcesses(pids ...int) {
 	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool {
 		return e.Kind == kindProcess && slices.Contains(pids, e.Process.PID) && !e.Process.alive()
 	})
-	l.save()
+	_ = l.save() // it does no harm on the list
 }
 
 // drop takes away the entries that match, the newest first, and forgets them.
@@ -206,11 +206,16 @@ func (l *ledger) save() error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Dir(l.path)); l.closed && err != nil {
+	if l.closed && !exists(filepath.Dir(l.path)) {
 		return nil // the folder went with a first Close
 	}
 	if err := os.WriteFile(l.path+".new", data, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(l.path+".new", l.path)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }

@@ -106,8 +106,7 @@ func (n *nspawn) boot(ctx context.Context) error {
 	n.run = &nspawnRun{cmd: cmd, done: make(chan struct{}), next: make(chan struct{})}
 	go n.supervise(n.run)
 	if err := n.findLeader(ctx, n.run); err != nil {
-		cmd.Process.Kill()
-		return n.explain("starting systemd in the container", err)
+		return errors.Join(n.explain("starting systemd in the container", err), kill(cmd.Process))
 	}
 	return nil
 }
@@ -178,7 +177,8 @@ func (n *nspawn) command() (*exec.Cmd, error) {
 		"systemd-nspawn", "--quiet", "--boot", "--directory="+n.root(), "--machine="+machine, "--hostname="+n.spec.Name,
 		"--register=no", "--keep-unit", "--network-bridge="+bridge, "--console=read-only",
 		"--link-journal=no", "--resolv-conf=off", "--timezone=off")
-	cmd := exec.Command(argv[0], argv[1:]...)
+	// Its end is not a context's matter: it outlives the call that boots it.
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd, nil
 }

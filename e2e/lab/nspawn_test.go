@@ -3,6 +3,7 @@ package lab_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -101,10 +102,11 @@ func TestNetwork(t *testing.T) {
 	listens := lab.Gateway.String() + ":9890"
 	listener, err := l.Listen(t.Context(), "tcp", listens)
 	must(t, err)
-	defer listener.Close()
-	go http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "hello from the lab")
-	}))
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "hello from the lab")
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
 	type started struct {
 		lab.Node
 		error
@@ -133,8 +135,11 @@ func TestNetwork(t *testing.T) {
 		c.Close()
 	}
 	// Not "can it connect": some networks answer for every address.
-	outside := http.Client{Timeout: time.Second}
-	if answer, err := outside.Get("http://" + listens); err == nil {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listens, nil)
+	must(t, err)
+	if answer, err := http.DefaultClient.Do(request); err == nil {
 		body, _ := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if string(body) == "hello from the lab" {

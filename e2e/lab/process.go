@@ -121,3 +121,11 @@ func until(ctx context.Context, every time.Duration, holds func() (bool, error))
 		}
 	}
 }
+
+// kill ends a child of ours that may have ended already.
+func kill(p *os.Process) error {
+	if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}

@@ -31,7 +31,9 @@ func TestOpenSweepsDeadRuns(t *testing.T) {
 	must(t, err)
 	dir := strings.TrimSpace(line)
 	must(t, child.Process.Kill())
-	child.Wait()
+	if child.Wait() == nil {
+		t.Fatal("the child ended by itself")
+	}
 	if found := traces(dir); len(found) < 5 {
 		t.Fatalf("the killed run in %s left too little to prove anything: %q", dir, found)
 	}
@@ -54,6 +56,6 @@ func beKilled(t *testing.T) {
 	_, err = l.Nspawn(t.Context(), lab.Spec{Name: "orphan", Disks: []lab.Disk{newDisk(t, l, volumeID)}})
 	must(t, err)
 	fmt.Println(l.Dir())
-	os.Stdin.Read(make([]byte, 1))
-	t.Fatal("was not killed")
+	_, err = os.Stdin.Read(make([]byte, 1))
+	t.Fatalf("was not killed, %v", err)
 }

@@ -91,12 +91,15 @@ func loopBacking(device string) string {
 // the deepest first: a group with children cannot go.
 func removeCgroup(path string) error {
 	var groups []string
-	filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			groups = append(groups, p)
 		}
-		return nil
+		return err
 	})
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("removing control group: %w", err)
+	}
 	for _, g := range slices.Backward(groups) {
 		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("removing control group: %w", err)

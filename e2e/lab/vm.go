@@ -139,7 +139,7 @@ func (m *vm) Console() ([]byte, error) { return os.ReadFile(m.path("console.log"
 func (m *vm) WaitCloudInit(ctx context.Context) error {
 	ctx, cancel := within(ctx, vmBoot)
 	defer cancel()
-	return waitCloudInit(ctx, m, 250*time.Millisecond)
+	return waitCloudInit(ctx, m, time.Second) // each look starts a program in there
 }
 
 func (m *vm) Destroy() error {
@@ -150,6 +150,6 @@ func (m *vm) Destroy() error {
 	}
 	m.run.close()
 	// The tap device may not exist yet, and goes with the namespace in the end.
-	run("ip", "-n", m.lab.netns(), "link", "delete", m.tap())
+	_ = run("ip", "-n", m.lab.netns(), "link", "delete", m.tap())
 	return m.lab.release(m.spec, m.dir)
 }

@@ -43,7 +43,7 @@ func (m *vm) pushDisk(ctx context.Context, path, permissions string, data []byte
 	if err := os.WriteFile(parcel.Path, append(data, make([]byte, sectors-len(data))...), 0o600); err != nil {
 		return err
 	}
-	defer os.Remove(parcel.Path)
+	defer func() { _ = os.Remove(parcel.Path) }()
 	if err := m.plug(ctx, run, parcel); err != nil {
 		return fmt.Errorf("%s: pushing %s: %w", m.spec.Name, path, err)
 	}

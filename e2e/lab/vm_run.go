@@ -104,7 +104,8 @@ func (m *vm) launch(ctx context.Context, extra ...string) (*vmRun, error) {
 	argv := []string{"nsenter", "--net=" + netnsPath(m.lab.netns()), "--", qemu}
 	argv = append(argv, "-name", m.lab.machine(m.spec.Name), "-uuid", m.spec.ServerID)
 	argv = append(append(argv, m.hardware()...), extra...)
-	cmd := exec.Command(argv[0], argv[1:]...)
+	// Its end is not a context's matter: it outlives the call that starts it.
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Dir = m.dir // sockets by relative path: theirs may be 107 bytes long only
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	log, err := os.OpenFile(m.path("qemu.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -118,7 +119,7 @@ func (m *vm) launch(ctx context.Context, extra ...string) (*vmRun, error) {
 	}
 	r := &vmRun{cmd: cmd, done: make(chan struct{})}
 	go func() {
-		cmd.Wait()
+		_ = cmd.Wait() // how QEMU ended is in its log
 		m.lab.ledger.forgetProcesses(cmd.Process.Pid)
 		close(r.done)
 	}()
@@ -162,14 +163,10 @@ func (m *vm) connect(ctx context.Context, r *vmRun) error {
 		}
 		var err error
 		if r.monitor == nil {
-			if r.monitor, err = qapi.DialMonitor(ctx, m.path("monitor.sock")); err != nil {
-				r.monitor = nil
-				return false, nil
-			}
+			r.monitor, err = qapi.DialMonitor(ctx, m.path("monitor.sock"))
 		}
-		r.agent, err = qapi.DialAgent(ctx, m.path("agent.sock"))
-		if err != nil {
-			r.agent = nil
+		if err == nil {
+			r.agent, err = qapi.DialAgent(ctx, m.path("agent.sock"))
 		}
 		return err == nil, nil
 	})

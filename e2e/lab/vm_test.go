@@ -191,7 +191,8 @@ func TestVMExecAndFiles(t *testing.T) {
 		t.Errorf("a program that is not there: %v", err)
 	}
 	big := make([]byte, 20<<20+1)
-	rand.NewChaCha8([32]byte{}).Read(big)
+	_, err = rand.NewChaCha8([32]byte{}).Read(big)
+	must(t, err)
 	for path, data := range map[string][]byte{
 		"/var/run/deep/er/small": {0, 1, 2, 0xff, '\r', '\n', 4},
 		"/root/empty":            {},

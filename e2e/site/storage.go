@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -28,23 +29,27 @@ type Volume struct {
 	SizeBytes int64
 }
 
-// Inhabit tells the controller of the instance on this machine and injects the
-// agent into it: what Heat and cloud-init do. Requests are written into dir.
-func (s *Site) Inhabit(ctx context.Context, st *Storage, node lab.Node, dir string) error {
-	st.Server.ConnectionPoints = []api.ConnectionPoint{{
-		Name: "storage_server_CP", Addresses: []string{node.Address().String()},
-	}}
+// Announce tells the controller of the instance, whose server has or will have
+// this address, and returns the user_data for it. Requests are written into dir.
+func (s *Site) Announce(ctx context.Context, st *Storage, address netip.Addr, dir string) (userData []byte, err error) {
+	st.Server.ConnectionPoints = []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{address.String()}}}
 	request, topology := filepath.Join(dir, "request.json"), filepath.Join(dir, "topology.json")
 	if err := writeJSON(request, st.request()); err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeJSON(topology, st.topology()); err != nil {
-		return err
+		return nil, err
 	}
 	if _, err := s.Hitchctl(ctx, "apply", st.Instance, "-f", request, "--topology", topology); err != nil {
-		return err
+		return nil, err
 	}
-	userData, err := s.Hitchctl(ctx, "render", "user-data", st.Instance)
+	return s.Hitchctl(ctx, "render", "user-data", st.Instance)
+}
+
+// Inhabit announces the instance on a machine that is there already and injects
+// the agent into it.
+func (s *Site) Inhabit(ctx context.Context, st *Storage, node lab.Node, dir string) error {
+	userData, err := s.Announce(ctx, st, node.Address(), dir)
 	if err != nil {
 		return err
 	}

@@ -141,8 +141,10 @@ func (c *Cache) prune(name, keep string) {
 		_, gone := os.Stat(old)
 		if gone == nil && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			c.log("image %s: removing an old version, %s", name, filepath.Base(old))
-			os.RemoveAll(old + ".building")
-			os.RemoveAll(old) // the lock file stays: somebody may wait for it
+			// The lock file stays: somebody may wait for it.
+			if err := errors.Join(os.RemoveAll(old+".building"), os.RemoveAll(old)); err != nil {
+				c.log("image %s: %v", name, err)
+			}
 		}
 		lock.Close()
 	}

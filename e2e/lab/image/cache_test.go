@@ -16,8 +16,15 @@ func openCache(t *testing.T, dir string) *Cache {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.Close() })
+	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+func letGo(t *testing.T, c *Cache) {
+	t.Helper()
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // fill builds an image that consists of one file.
@@ -96,9 +103,9 @@ func TestOnlyUnusedOldVersionsAreRemoved(t *testing.T) {
 	inUse := get(openCache(t, dir), "root", "v1")
 	done := openCache(t, dir)
 	unused := get(done, "root", "v2")
-	done.Close()
+	letGo(t, done)
 	other := get(done, "root-like", "v1") // another image, whose name begins the same
-	done.Close()
+	letGo(t, done)
 
 	newest := get(openCache(t, dir), "root", "v3")
 	for path, want := range map[string]bool{inUse: true, unused: false, other: true, newest: true} {
@@ -114,11 +121,14 @@ func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 	slow := openCache(t, dir)
 	var all sync.WaitGroup
 	all.Go(func() {
-		slow.Get(t.Context(), "root", "v1", func(ctx context.Context, dir string) error {
+		_, err := slow.Get(t.Context(), "root", "v1", func(ctx context.Context, dir string) error {
 			close(building)
 			<-finish
 			return fill(ctx, dir)
 		})
+		if err != nil {
+			t.Error(err)
+		}
 	})
 	<-building
 	ctx, cancel := context.WithCancel(t.Context())

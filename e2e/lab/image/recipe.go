@@ -60,7 +60,7 @@ var data embed.FS
 // key is the hash of everything that goes into the image.
 func (r recipe) key() string {
 	parts := []string{suite, fmt.Sprintf("%q %+q", sources, r)}
-	fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !r.uses(path) {
 			return err
 		}
@@ -68,6 +68,9 @@ func (r recipe) key() string {
 		parts = append(parts, path, string(content))
 		return err
 	})
+	if err != nil {
+		panic(err) // what is embedded can be read
+	}
 	return Key(parts...)
 }
 

@@ -65,7 +65,7 @@ func (r recipe) bootstrap(ctx context.Context, dir string) error {
 	if err := os.WriteFile(hook, script, 0o755); err != nil {
 		return err
 	}
-	defer os.Remove(hook)
+	defer func() { _ = os.Remove(hook) }()
 	args := append([]string{"--variant=minbase", "--mode=root", "--include=" + strings.Join(r.packages, ","),
 		"--customize-hook=" + hook, suite, dir}, sources...)
 	return command(ctx, []string{"LAB_OFFLINE=" + strings.Join(r.offline, " ")}, "mmdebstrap", args...)

@@ -88,7 +88,7 @@ func dial(ctx context.Context, socket string) (*Client, error) {
 }
 
 // Close ends the connection; what waits on it fails.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() { _ = c.conn.Close() }
 
 // Do sends a command and decodes its answer into result, which may be nil. A
 // refusal is an *Error. When ctx ends first, the answer is dropped whenever it comes.
@@ -176,7 +176,9 @@ func (c *Client) send(ctx context.Context, prefix []byte, command string, argume
 	deadline, _ := ctx.Deadline() // zero, that is none, without one
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.conn.SetWriteDeadline(deadline)
+	if err := c.conn.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
 	_, err = c.conn.Write(append(append(prefix, line...), '\n'))
 	return err
 }

@@ -17,11 +17,11 @@ import (
 func peer(t *testing.T, greeting string, answer func(line string) string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "socket")
-	l, err := net.Listen("unix", path)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		c, err := l.Accept()
 		if err != nil {
