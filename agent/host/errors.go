@@ -17,14 +17,15 @@ func (e *UnavailableError) Error() string {
 // JobError says that systemd could not do what it was asked for.
 type JobError struct {
 	Unit, Verb, Result string
-	// Journal is the end of what the unit logged, "" where that cannot be had.
-	Journal string
+	// Detail is the end of what the unit logged, or what else failed; "" where that
+	// cannot be had.
+	Detail string
 }
 
 func (e *JobError) Error() string {
 	text := fmt.Sprintf("%s of %s: %s", e.Verb, e.Unit, e.Result)
-	if e.Journal != "" {
-		text += ": " + e.Journal
+	if e.Detail != "" {
+		text += " (" + e.Detail + ")"
 	}
 	return text
 }

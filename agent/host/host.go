@@ -117,6 +117,7 @@ type Units interface {
 	Unit(ctx context.Context, name string) (Unit, error)
 	// Reload makes systemd read all unit files again.
 	Reload(ctx context.Context) error
+	// Enable and Disable take effect at the next boot. Unit shows it only after Reload.
 	Enable(ctx context.Context, name string) error
 	Disable(ctx context.Context, name string) error
 	// Start and Stop wait for the job and return a *JobError where its result is not

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,7 +51,6 @@ func (s *systemd) Reload(ctx context.Context) error {
 	})
 }
 
-// Enable reloads systemd too, which else remembers what the unit's state was.
 func (s *systemd) Enable(ctx context.Context, name string) error {
 	s.changes.Unit()
 	err := s.with(ctx, func(c *dbus.Conn) error {
@@ -60,7 +60,7 @@ func (s *systemd) Enable(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("enabling %s: %w", name, err)
 	}
-	return s.Reload(ctx)
+	return nil
 }
 
 func (s *systemd) Disable(ctx context.Context, name string) error {
@@ -72,7 +72,7 @@ func (s *systemd) Disable(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("disabling %s: %w", name, err)
 	}
-	return s.Reload(ctx)
+	return nil
 }
 
 func (s *systemd) Start(ctx context.Context, name string) error {
@@ -117,7 +117,7 @@ func (s *systemd) job(ctx context.Context, verb, name string, begin func(*dbus.C
 		log.Warn("job failed", "error", err)
 		return &JobError{Unit: name, Verb: verb, Result: err.Error()}
 	case result != "done":
-		failure := &JobError{Unit: name, Verb: verb, Result: result, Journal: s.journal(ctx, name)}
+		failure := &JobError{Unit: name, Verb: verb, Result: result, Detail: s.explain(ctx, name, result)}
 		log.Warn("job failed", "error", failure)
 		return failure
 	}
@@ -125,13 +125,34 @@ func (s *systemd) job(ctx context.Context, verb, name string, begin func(*dbus.C
 	return nil
 }
 
-// journal is the end of what the unit logged, on one line.
-func (s *systemd) journal(ctx context.Context, name string) string {
-	result, err := s.run.Run(ctx, journalCommand(name))
+// explain is the end of what the unit logged, on one line; where it failed for want
+// of another unit, its own log says nothing, and the units that failed are named.
+func (s *systemd) explain(ctx context.Context, name, result string) string {
+	if result == "dependency" {
+		return s.failedUnits(ctx)
+	}
+	logged, err := s.run.Run(ctx, journalCommand(name))
 	if err != nil {
 		return ""
 	}
-	return strings.Join(strings.FieldsFunc(result.Stdout, func(r rune) bool { return r == '\n' }), " | ")
+	lines := strings.FieldsFunc(logged.Stdout, func(r rune) bool { return r == '\n' })
+	return strings.Join(slices.Compact(lines), " | ")
+}
+
+func (s *systemd) failedUnits(ctx context.Context) string {
+	var names []string
+	err := s.with(ctx, func(c *dbus.Conn) error {
+		units, err := c.ListUnitsFilteredContext(ctx, []string{"failed"})
+		for _, u := range units {
+			names = append(names, u.Name)
+		}
+		return err
+	})
+	if err != nil || len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return "failed are " + strings.Join(names, ", ")
 }
 
 // with lends the connection, which it makes where there is none, and closes when

@@ -23,18 +23,13 @@ func (p *exportPlan) file(entries []entry) error {
 	return err
 }
 
-// server plans that the NFS server comes after the mounts, is enabled, and runs. A
-// package that is about to be installed brings it, enabled or not.
+// server plans that the NFS server is enabled and runs. A package that is about to
+// be installed brings it, enabled or not.
 func (p *exportPlan) server(ctx context.Context, installing bool) error {
 	state, err := p.Host.Units.Unit(ctx, nfsServer)
 	if err != nil {
 		return err
 	}
-	actions, err := p.write(exportGroup, state.Stale, serverFile(p.section.Volumes))
-	if err != nil {
-		return err
-	}
-	p.actions = append(p.actions, actions...)
 	if state.File != "enabled" || state.Active != "active" || installing {
 		p.do("enable and start "+nfsServer, p.startServer)
 	}
@@ -50,7 +45,7 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 		return err
 	}
 	if state.File != "enabled" {
-		if err := p.Host.Units.Enable(ctx, nfsServer); err != nil {
+		if err := errors.Join(p.Host.Units.Enable(ctx, nfsServer), p.Host.Units.Reload(ctx)); err != nil {
 			return converge.Wait(api.ReasonServerNotRunning, "%v", err)
 		}
 	}
@@ -121,15 +116,11 @@ func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 	if err != nil {
 		return plan, err
 	}
-	present := false
-	for _, path := range []string{exportsPath, serverDropInPath()} {
-		_, err := s.Host.Files.Read(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return plan, err
-		}
-		present = present || err == nil
+	_, err = s.Host.Files.Read(exportsPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return plan, err
 	}
-	if present || have.Server {
+	if err == nil || have.Server {
 		plan.Actions = []converge.Action{
 			{Summary: "remove " + exportsPath, Group: exportGroup, Do: s.removeExports},
 			{Summary: "leave " + nfsServer, Group: exportGroup, Do: s.leaveServer},
@@ -144,9 +135,6 @@ func (s *exports) removeExports(ctx context.Context) error {
 		return err
 	}
 	if err := s.Host.Files.Remove(exportsPath); err != nil {
-		return err
-	}
-	if err := s.removeFiles(ctx, serverDropInPath()); err != nil {
 		return err
 	}
 	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
@@ -190,7 +178,7 @@ func (s *exports) leaveServer(ctx context.Context) error {
 			if err := s.Host.Units.Stop(ctx, nfsServer); err != nil {
 				return err
 			}
-			if err := s.Host.Units.Disable(ctx, nfsServer); err != nil {
+			if err := errors.Join(s.Host.Units.Disable(ctx, nfsServer), s.Host.Units.Reload(ctx)); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -30,11 +31,17 @@ func (f *formatter) unreadable(why string) error {
 func (f *formatter) unanswered(doing string, err error) error {
 	var waiting *converge.Waiting
 	var final *converge.Terminal
+	named := func(message string) string {
+		if strings.Contains(message, f.v.VolumeID) {
+			return message
+		}
+		return "volume " + f.v.VolumeID + ": " + message
+	}
 	switch {
 	case errors.As(err, &final):
-		return converge.Fail(final.Reason, "volume %s: %s", f.v.VolumeID, final.Message)
+		return converge.Fail(final.Reason, "%s", named(final.Message))
 	case errors.As(err, &waiting):
-		return converge.Wait(waiting.Reason, "volume %s: %s", f.v.VolumeID, waiting.Message)
+		return converge.Wait(waiting.Reason, "%s", named(waiting.Message))
 	}
 	return converge.Wait(api.ReasonNoPermit, "volume %s: %s: %v", f.v.VolumeID, doing, err)
 }

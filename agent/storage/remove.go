@@ -13,7 +13,7 @@ import (
 
 // remove plans to take a volume away that is not wanted at its place any more. The
 // data on it stays as it is. What the wanted volumes need as well is kept.
-func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []host.Mount) []converge.Action {
+func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []host.Mount, units *unitFiles) []converge.Action {
 	samePlace := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return v.MountPath == old.MountPath })
 	sameDisk := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return old.Device == "" || v.VolumeID == old.VolumeID })
 	var actions []converge.Action
@@ -25,15 +25,17 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 	}
 	if !samePlace {
 		name := mountUnit(old.MountPath)
-		do("remove "+name, func(ctx context.Context) error {
+		actions = append(actions, units.action("remove "+name, old.MountPath, func(ctx context.Context) error {
 			if err := s.Host.Units.Disable(ctx, name); err != nil {
 				return err
 			}
-			return s.removeFiles(ctx, mountUnitPath(old.MountPath))
-		})
+			return s.Host.Files.Remove(mountUnitPath(old.MountPath))
+		}))
 	}
 	if !sameDisk {
-		do("remove the timeout of "+old.Device, func(ctx context.Context) error { return s.removeFiles(ctx, deviceDropInPath(old.Device)) })
+		actions = append(actions, units.action("remove the timeout of "+old.Device, old.MountPath, func(context.Context) error {
+			return s.Host.Files.Remove(deviceDropInPath(old.Device))
+		}))
 	}
 	if !samePlace {
 		do("leave the mount point "+old.MountPath, func(context.Context) error {
@@ -52,15 +54,6 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 		})
 	})
 	return actions
-}
-
-func (s *steps) removeFiles(ctx context.Context, paths ...string) error {
-	for _, path := range paths {
-		if err := s.Host.Files.Remove(path); err != nil {
-			return err
-		}
-	}
-	return s.Host.Units.Reload(ctx)
 }
 
 // unmount takes the mount away if it is the one that is owned: what somebody else

@@ -16,11 +16,13 @@ type volumePlan struct {
 	*steps
 	v     *api.StorageVolume
 	view  view
+	units *unitFiles
 	proxy host.Proxy
 
 	disk     host.Disk
 	guarding bool
-	actions  []converge.Action
+	// actions up to the unit files, and what comes after systemd has read those.
+	actions, last []converge.Action
 }
 
 // do adds an action. Actions at one mount point depend on one another.
@@ -116,9 +118,11 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 	if err := p.files(ctx); err != nil {
 		return err
 	}
-	p.do(fmt.Sprintf("mount %s at %s", p.disk.Path, p.v.MountPath), p.mount)
+	p.last = append(p.last, converge.Action{
+		Summary: fmt.Sprintf("mount %s at %s", p.disk.Path, p.v.MountPath), Group: p.v.MountPath, Do: p.mount,
+	})
 	if what != keep {
-		p.reportAfter(f)
+		p.reportIn(p.v.MountPath, f)
 		return nil
 	}
 	return p.report()
@@ -131,14 +135,15 @@ func (p *volumePlan) files(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	actions, err := p.write(p.v.MountPath, state.Stale, mountFiles(p.v, p.disk.Path)...)
+	p.units.changed = p.units.changed || state.Stale
+	actions, err := p.write(p.v.MountPath, p.units, mountFiles(p.v, p.disk.Path)...)
 	if err != nil {
 		return err
 	}
-	p.actions = append(p.actions, actions...)
 	if state.File != "enabled" {
-		p.do("enable "+name, func(ctx context.Context) error { return p.Host.Units.Enable(ctx, name) })
+		actions = append(actions, p.units.action("enable "+name, p.v.MountPath, func(ctx context.Context) error { return p.Host.Units.Enable(ctx, name) }))
 	}
+	p.actions = append(p.actions, actions...)
 	return nil
 }
 
@@ -156,14 +161,14 @@ func (p *volumePlan) report() error {
 		p.do("close the journal of "+p.disk.Path, func(context.Context) error { return f.settle(r) })
 	}
 	if unfinished || r.Phase == formatted {
-		p.reportAfter(f)
+		p.reportIn("report "+p.v.VolumeID, f)
 	}
 	return nil
 }
 
-func (p *volumePlan) reportAfter(f *formatter) {
-	p.actions = append(p.actions, converge.Action{
-		Summary: "report that " + p.disk.Path + " is formatted", Group: "report " + p.v.VolumeID, Do: f.report,
+func (p *volumePlan) reportIn(group string, f *formatter) {
+	p.last = append(p.last, converge.Action{
+		Summary: "report that " + p.disk.Path + " is formatted", Group: group, Do: f.report,
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -30,29 +31,62 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	plan := converge.Plan{Reason: api.ReasonMounted}
-	view := view{mounts: mounts, owned: have}
+	look := view{mounts: mounts, owned: have}
+	var first, last []converge.Action
+	units := &unitFiles{}
 	for _, old := range have.Volumes {
 		if !slices.ContainsFunc(wanted, old.is) {
-			plan.Actions = append(plan.Actions, s.remove(old, wanted, mounts)...)
-			view.leaving = append(view.leaving, old.MountPath)
+			first = append(first, s.remove(old, wanted, mounts, units)...)
+			look.leaving = append(look.leaving, old.MountPath)
 		}
 	}
 	var problems []error
-	var mounted []string
+	var paths []string
 	for i := range wanted {
-		p := volumePlan{steps: s.steps, v: &wanted[i], view: view, proxy: proxyOf(desired)}
+		p := volumePlan{steps: s.steps, v: &wanted[i], view: look, units: units, proxy: proxyOf(desired)}
 		if err := p.plan(ctx); err != nil {
 			problems = append(problems, err)
 		}
-		plan.Actions = append(plan.Actions, p.actions...)
-		mounted = append(mounted, wanted[i].MountPath)
+		first, last = append(first, p.actions...), append(last, p.last...)
+		paths = append(paths, wanted[i].MountPath)
 	}
-	plan.Message = "mounted: " + strings.Join(mounted, ", ")
+	order, err := s.order(ctx, wanted, units)
+	if err != nil {
+		return converge.Plan{}, err
+	}
+	first = append(first, order...)
+	if units.planned || units.changed {
+		first = append(first, units.reload(s.Host.Units))
+	}
+	plan := converge.Plan{Actions: append(first, last...), Reason: api.ReasonMounted, Message: "mounted: " + strings.Join(paths, ", ")}
 	if len(wanted) == 0 {
 		plan.Reason, plan.Message = api.ReasonRemoved, "no volume is wanted here, and none of ours is mounted"
 	}
 	return plan, errors.Join(problems...)
+}
+
+// order plans the drop-in that orders the NFS server after the mounts.
+func (s *volumes) order(ctx context.Context, wanted []api.StorageVolume, units *unitFiles) ([]converge.Action, error) {
+	f := serverFile(wanted)
+	if len(wanted) > 0 {
+		state, err := s.Host.Units.Unit(ctx, nfsServer)
+		if err != nil {
+			return nil, err
+		}
+		units.changed = units.changed || state.Stale
+		return s.write("systemd", units, f)
+	}
+	if _, err := s.Host.Files.Read(f.path); err != nil {
+		return nil, ignore(err, fs.ErrNotExist)
+	}
+	return []converge.Action{units.action("remove "+f.path, "systemd", func(context.Context) error { return s.Host.Files.Remove(f.path) })}, nil
+}
+
+func ignore(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
 }
 
 // is says whether what is owned is this volume at this place.
@@ -127,25 +161,41 @@ func (s *steps) install(ctx context.Context, proxy host.Proxy, group string, nee
 	}}, nil
 }
 
-// write are the actions that make files what they should be, and systemd read them.
-// stale says that systemd has to read them although they are right.
-func (s *steps) write(group string, stale bool, files ...file) ([]converge.Action, error) {
+// write are the actions that make unit files what they should be.
+func (s *steps) write(group string, units *unitFiles, files ...file) ([]converge.Action, error) {
 	var actions []converge.Action
 	for _, f := range files {
 		same, err := s.Host.Files.Same(f.path, []byte(f.content), 0o644)
 		if err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", f.path, err)
 		}
-		if same {
-			continue
+		if !same {
+			actions = append(actions, units.action("write "+f.path, group, func(context.Context) error {
+				return s.Host.Files.Write(f.path, []byte(f.content), 0o644)
+			}))
 		}
-		actions = append(actions, converge.Action{
-			Summary: "write " + f.path, Group: group,
-			Do: func(context.Context) error { return s.Host.Files.Write(f.path, []byte(f.content), 0o644) },
-		})
-	}
-	if len(actions) > 0 || stale {
-		actions = append(actions, converge.Action{Summary: "reload systemd", Group: group, Do: s.Host.Units.Reload})
 	}
 	return actions, nil
+}
+
+// unitFiles knows whether systemd has to read unit files again: that can take
+// seconds, so it is done once in a pass, and only after a change that was made.
+type unitFiles struct{ planned, changed bool }
+
+// action is one that changes unit files, or which of them are enabled.
+func (u *unitFiles) action(summary, group string, do func(context.Context) error) converge.Action {
+	u.planned = true
+	return converge.Action{Summary: summary, Group: group, Do: func(ctx context.Context) error {
+		u.changed = true
+		return do(ctx)
+	}}
+}
+
+func (u *unitFiles) reload(systemd host.Units) converge.Action {
+	return converge.Action{Summary: "have systemd read its unit files where they were changed", Group: "systemd", Do: func(ctx context.Context) error {
+		if !u.changed {
+			return nil
+		}
+		return systemd.Reload(ctx)
+	}}
 }

@@ -56,15 +56,14 @@ func TestOrderOfEverything(t *testing.T) {
 		"udevadm trigger /dev/vdb",
 		"write /etc/systemd/system/volume.mount",
 		`write /etc/systemd/system/dev-disk-by\x2did-virtio\x2d4a0d9f3e\x2d1b2c\x2d4d5e\x2d8.device.d/nodehitch.conf`,
-		"reload systemd",
 		"enable volume.mount",
+		"write /etc/systemd/system/nfs-server.service.d/nodehitch.conf",
+		"reload systemd",
 		"start volume.mount",
 		"write " + journalOf(volume),
 		"install [NFS server]",
 		"make /volume/nfs/pv1",
 		"write /etc/exports.d/nodehitch.exports",
-		"write /etc/systemd/system/nfs-server.service.d/nodehitch.conf",
-		"reload systemd",
 		"write /var/lib/nodehitch/agent/inventory.json",
 		"exportfs -ra",
 		"exportfs -f",
@@ -251,6 +250,11 @@ func TestNoPermitNoFormat(t *testing.T) {
 			}
 			r.expect(c.want, notYet)
 			r.untouched()
+			before := r.m.Changes()
+			r.expect(c.want, notYet)
+			if since := r.m.Changes().Since(before); !since.None() {
+				t.Errorf("waiting for a permit changes the machine: %s", since)
+			}
 			r.permits.refuse = nil
 			r.restart()
 			r.expect(mounted, served)

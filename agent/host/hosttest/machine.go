@@ -63,6 +63,8 @@ type UnitState struct {
 	Enabled, Active bool
 	// Loaded is the text that systemd has read.
 	Loaded string
+	// shown is what systemd remembers of Enabled until it is reloaded.
+	shown *bool
 }
 
 // DirectoryState is a directory on the root disk.
@@ -124,7 +126,7 @@ func (m *Machine) Reboot() {
 	defer m.mu.Unlock()
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
 	for name, u := range m.Units {
-		u.Active = false
+		u.Active, u.shown = false, nil
 		u.Loaded = m.Files[unitPath(name)].Content
 	}
 	for name, u := range m.Units {

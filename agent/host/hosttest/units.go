@@ -27,7 +27,11 @@ func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
 	if file.Content == "" && h.Units[name] == nil {
 		state.Loaded, state.File = "not-found", ""
 	}
-	if u.Enabled {
+	if u.shown == nil {
+		shown := u.Enabled
+		u.shown = &shown
+	}
+	if *u.shown {
 		state.File = "enabled"
 	}
 	if mount := setting(u.Loaded, "Where"); mount != "" {
@@ -47,7 +51,7 @@ func (h units) Reload(context.Context) error {
 	}
 	h.changes.Unit()
 	for name, u := range h.Units {
-		u.Loaded = h.Files[unitPath(name)].Content
+		u.Loaded, u.shown = h.Files[unitPath(name)].Content, nil
 	}
 	return nil
 }
