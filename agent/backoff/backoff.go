@@ -21,10 +21,9 @@ type Backoff struct {
 
 // Next is the next wait, with jitter; it never exceeds Max.
 func (b *Backoff) Next() time.Duration {
-	switch {
-	case b.base == 0:
+	if b.base == 0 {
 		b.base = b.Min
-	default:
+	} else {
 		b.base = min(b.Max, time.Duration(float64(b.base)*b.Factor))
 	}
 	return min(b.Max, Jitter(b.base))

@@ -55,7 +55,7 @@ type Waiting struct {
 	Message string
 }
 
-func (w *Waiting) Error() string { return string(w.Reason) + ": " + w.Message }
+func (w *Waiting) Error() string { return w.Reason + ": " + w.Message }
 
 // Wait is a *Waiting with a formatted message.
 func Wait(reason api.Reason, format string, args ...any) error {
@@ -70,7 +70,7 @@ type Terminal struct {
 	Message string
 }
 
-func (t *Terminal) Error() string { return string(t.Reason) + ": " + t.Message }
+func (t *Terminal) Error() string { return t.Reason + ": " + t.Message }
 
 // Fail is a *Terminal with a formatted message.
 func Fail(reason api.Reason, format string, args ...any) error {

@@ -201,8 +201,8 @@ func TestStopLetsTheActionFinish(t *testing.T) {
 	go func() { stopped <- stop() }()
 	until(t, "STOPPING", func() bool { return n.told("STOPPING=1") })
 	select {
-	case <-stopped:
-		t.Error("stopped in the middle of an action")
+	case err := <-stopped:
+		t.Error("stopped in the middle of an action:", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(release)

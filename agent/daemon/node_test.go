@@ -2,7 +2,6 @@ package daemon_test
 
 import (
 	"context"
-	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -225,17 +224,4 @@ func (w *work) is() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.has
-}
-
-func decode[T any](t *testing.T, path string) T {
-	t.Helper()
-	var v T
-	content, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(content, &v)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
 }

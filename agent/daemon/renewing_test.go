@@ -38,12 +38,23 @@ func enrolled(t *testing.T, behind, before time.Duration) (*controller, *node, f
 	return c, n, n.start()
 }
 
+// renewed waits until another certificate than that of the enrolment (the second)
+// is in use. Which it is depends on what the agent asked for as it was stopped.
+func renewed(t *testing.T, n *node) (serial string) {
+	t.Helper()
+	until(t, "the new certificate is in use", func() bool {
+		serial = n.status().Controller.CertificateSerial
+		return serial != "" && serial != "2"
+	})
+	return serial
+}
+
 func TestRenewalAtTwoThirdsOfTheLife(t *testing.T) {
 	c, n, _ := enrolled(t, 2*time.Hour, 59*time.Minute)
-	until(t, "the new certificate is in use", func() bool { return n.status().Controller.CertificateSerial == "3" })
+	serial := renewed(t, n)
 	c.give(2, 1, "")
 	until(t, "Ready over it", n.ready(c, 2))
-	if got := c.count("GET /v1/node/config 3"); got == 0 {
+	if got := c.count("GET /v1/node/config " + serial); got == 0 {
 		t.Error("no poll with the new certificate")
 	}
 	if _, err := n.state().Read("identity-next.pem"); err == nil {
@@ -62,8 +73,8 @@ func TestNoRenewalBefore(t *testing.T) {
 
 func TestExpiredCertificateRenewsByItsKey(t *testing.T) {
 	c, n, _ := enrolled(t, 48*time.Hour, -24*time.Hour)
-	until(t, "the new certificate is in use", func() bool { return n.status().Controller.CertificateSerial == "3" })
-	if c.count("POST /v1/node/certificate 2") != 1 {
+	renewed(t, n)
+	if c.count("POST /v1/node/certificate 2") == 0 {
 		t.Error("the renewal was not asked for with the old certificate")
 	}
 	if c.count("POST /v1/enroll") != 2 {

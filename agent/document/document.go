@@ -120,9 +120,7 @@ func exportOption(s string) bool {
 	if name == "" || name == "mountpoint" || name == "mp" {
 		return false
 	}
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("_=-:/.@", r))
-	})
+	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_=-:/.@") == ""
 }
 
 func (c *checker) uuid(at fault.At, s string) {

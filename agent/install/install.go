@@ -87,7 +87,7 @@ func replace(path string, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer os.Remove(f.Name()) // nothing is there once it is renamed
+	defer os.Remove(f.Name()) //nolint:errcheck // nothing is there once it is renamed
 	_, err = f.Write(content)
 	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

@@ -108,7 +108,7 @@ func Replace(path string, content []byte) error {
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	defer os.Remove(f.Name()) // nothing is there once it is renamed
+	defer os.Remove(f.Name()) //nolint:errcheck // nothing is there once it is renamed
 	_, err = f.Write(content)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {

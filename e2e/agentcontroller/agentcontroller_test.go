@@ -105,7 +105,7 @@ func TestFormatOfANodeThatVanished(t *testing.T) {
 		t.Fatal(err)
 	}
 	serial := c.node().CertificateSerial
-	c.do(c.api.ReenrolNode(t.Context(), server))
+	c.reenrol()
 	until(t, "it has enrolled anew", func() bool {
 		s := n.status().Controller
 		return s.CertificateSerial != "" && c.node().CertificateSerial != serial && s.Connected
@@ -120,12 +120,12 @@ func TestFormatOfANodeThatVanished(t *testing.T) {
 func TestRevokedNodeKeepsWhatItHas(t *testing.T) {
 	c, n, _ := instantiated(t)
 	before := n.last()
-	c.do(c.api.RevokeNode(t.Context(), server))
+	c.revoke()
 	until(t, "the refusal is known", func() bool { return strings.Contains(n.status().Controller.LastError, "revoked") })
 	if after := n.last(); after.Digest() != before.Digest() {
 		t.Errorf("converged %+v after the revocation", after)
 	}
-	c.do(c.api.ReenrolNode(t.Context(), server))
+	c.reenrol()
 	until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().State == api.NodeEnrolled })
 }
 

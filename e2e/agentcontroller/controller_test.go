@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +41,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	binary = filepath.Join(dir, "nodehitch-controller")
-	build := exec.Command("go", "build", "-o", binary, "../../controller")
+	build := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../../controller")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the controller:", err)
@@ -79,12 +78,15 @@ func newController(t *testing.T) *controller {
 // freeAddress is a port that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 func (c *controller) start() {
@@ -197,10 +199,16 @@ func (c *controller) trust() *api.Trust {
 	return trust
 }
 
-// do makes a call whose answer is a node or a volume.
-func (c *controller) do(resp *http.Response, err error) {
+func (c *controller) revoke() {
 	c.t.Helper()
-	if _, err := client.Read[json.RawMessage](resp, err); err != nil {
+	if _, err := client.Read[api.Node](c.api.RevokeNode(c.t.Context(), server)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *controller) reenrol() {
+	c.t.Helper()
+	if _, err := client.Read[api.Node](c.api.ReenrolNode(c.t.Context(), server)); err != nil {
 		c.t.Fatal(err)
 	}
 }
