@@ -80,7 +80,7 @@ func TestApply(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 		t.Fatalf("%v in %q", err, stdout)
 	}
-	if code != exitFailed || got.Converged || !got.DryRun || len(got.Steps) != 2 || got.Conditions[0].Reason != api.ReasonWaitingForDevice {
+	if code != exitFailed || got.Converged || !got.DryRun || len(got.Steps) != 2 || got.Conditions[0].Status == api.ConditionTrue {
 		t.Errorf("a disk that is absent: exit %d, %+v", code, got)
 	}
 	lock, err := state.TakeLock(where[3], "nodehitch-agent run")
