@@ -56,8 +56,6 @@ func (m *vm) freeze(ctx context.Context) error {
 	}
 	for _, argv := range [][]string{
 		{"systemctl", "is-system-running", "--wait"},
-		{"apt-get", "--quiet=2", "update"},
-		{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", "--yes", "install", "nfs-kernel-server"},
 		{"modprobe", "--all", "virtio_net", "virtio_blk", "isofs", "nfs", "nfsv4", "nfsd"},
 		// Copies find in memory what cloud-init is made of.
 		{"python3", "-c", "import cloudinit.cmd.main"},

@@ -37,12 +37,10 @@ type vm struct {
 // VM starts a virtual machine and returns when it answers to Exec. It has an
 // own kernel with NFS, and udev.
 //
-// With Spec.Cold it boots from its kernel on, through cloud-init, and
-// nfs-kernel-server is not installed but waits in its offline repository.
+// With Spec.Cold it boots from its kernel on, through cloud-init.
 //
-// Without, it is a copy of a machine that was running when it was frozen, with
-// nfs-kernel-server installed and started. It is up in a second or two, with its
-// own name, address, disks and machine-id, but cloud-init has not run: what an
+// Without, it is a copy of a machine that was running when it was frozen. It is up
+// in a second or two, with its own name, address, disks and machine-id, but cloud-init has not run: what an
 // agent asks it for is there (/run/cloud-init/instance-data.json), DMI's
 // product_uuid and the kernel's boot_id are those of the frozen machine. If there is
 // UserData, cloud-init then starts and handles it. At the next boot such a

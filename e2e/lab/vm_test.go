@@ -48,14 +48,6 @@ func TestVMColdLife(t *testing.T) {
 	if got := execute(t, node, "readlink", "-f", disk.Link()); got != "/dev/vdb" {
 		t.Errorf("the volume is %s", got)
 	}
-	step(t, "apt-get update", func(ctx context.Context) error {
-		_, err := node.Exec(ctx, "apt-get", "-q", "update")
-		return err
-	})
-	step(t, "apt-get install nfs-kernel-server", func(ctx context.Context) error {
-		_, err := node.Exec(ctx, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qy", "install", "nfs-kernel-server")
-		return err
-	})
 	if got := execute(t, node, "systemctl", "is-active", "nfs-server"); got != "active" {
 		t.Errorf("nfs-server is %s", got)
 	}
