@@ -67,10 +67,11 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 }
 
 // frugal keeps the daemon small. It allocates next to nothing while it waits, so
-// collecting often costs next to nothing either; the limit is soft.
+// collecting often costs next to nothing either; the limit is soft, and far above
+// what it needs unless a configuration is huge.
 func frugal() {
 	debug.SetGCPercent(40)
-	debug.SetMemoryLimit(12 << 20)
+	debug.SetMemoryLimit(32 << 20)
 }
 
 // logger writes to stderr; under systemd the journal has the time already.

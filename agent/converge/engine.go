@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -79,7 +80,23 @@ func (e *Engine) Converge(ctx context.Context, doc *api.NodeConfig, o Options) R
 			p.again(ctx, s, &p.results[i])
 		}
 	}
+	p.answer()
 	return p.report()
+}
+
+// answer has every condition that the document calls for be reported: what no
+// step does anything about must not count as done.
+func (p *pass) answer() {
+	for _, called := range p.doc.ConditionTypes() {
+		err := Fail(api.ReasonInvalidDocument, "the configuration has a section that calls for %s, and this agent does nothing about it; update the agent", called)
+		i := slices.IndexFunc(p.results, func(r Result) bool { return r.Condition == called })
+		switch {
+		case i < 0:
+			p.results = append(p.results, Result{Condition: called, Err: err})
+		case p.results[i].HandsOff:
+			p.results[i].HandsOff, p.results[i].Err = false, err
+		}
+	}
 }
 
 // pass is the state of one Converge.
@@ -137,9 +154,6 @@ func (p *pass) plan(ctx context.Context, s Step, r *Result) {
 		plan, err = s.Plan(ctx, p.doc)
 		return err
 	})
-	if r.Err != nil && !partial(r.Err) {
-		plan.Actions = nil
-	}
 	r.HandsOff = plan.HandsOff && r.Err == nil
 	r.Left, r.reason, r.message = plan.Actions, plan.Reason, plan.Message
 }

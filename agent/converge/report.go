@@ -12,7 +12,8 @@ type Report struct {
 	Generation int64
 	// Conditions of every step that was not hands off, in their order, Ready last.
 	Conditions []api.Condition
-	// Results of every step, in their order.
+	// Results of every step, in their order, and after them those of conditions that
+	// the document calls for and no step reports.
 	Results []Result
 	// FailedCondition is the first condition that only a person can mend, "" for none.
 	FailedCondition string

@@ -71,19 +71,6 @@ func judge(err error) verdict {
 	return v
 }
 
-// partial says that a plan that came with this error is one of what can be done
-// all the same: every part of it is a wait or a terminal failure.
-func partial(err error) bool {
-	for _, each := range leaves(err) {
-		var terminal *Terminal
-		var waiting *Waiting
-		if !errors.As(each, &terminal) && !errors.As(each, &waiting) {
-			return false
-		}
-	}
-	return true
-}
-
 // leaves takes joined errors apart.
 func leaves(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only a join itself is taken apart

@@ -24,6 +24,7 @@ func (d *Daemon) reporting(ctx context.Context) error {
 	retry := pollRetry()
 	var told *api.NodeStatus
 	var wait time.Duration
+	var failure string
 	for {
 		d.pulse.beat("reporting", idle+reportLimit)
 		if err := d.awaitReport(ctx, changed, wait); err != nil {
@@ -38,7 +39,7 @@ func (d *Daemon) reporting(ctx context.Context) error {
 		}
 		err := pull.Report(ctx, l, status)
 		if err == nil {
-			told = &status
+			told, failure = &status, ""
 			retry.reset()
 			continue
 		}
@@ -46,7 +47,10 @@ func (d *Daemon) reporting(ctx context.Context) error {
 			return ctx.Err()
 		}
 		wait = retry.after(err)
-		d.Log.Debug("the status is not reported", "error", err, "next", wait.Round(time.Second))
+		if err.Error() != failure {
+			failure = err.Error()
+			d.Log.Warn("the status is not reported", "error", err, "next", wait.Round(time.Second))
+		}
 	}
 }
 
