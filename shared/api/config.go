@@ -19,6 +19,18 @@ func (c NodeConfig) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// ConditionTypes are the condition types that the sections of the document call
+// for, in the order in which an agent works on them. A section that is missing
+// calls for none; an empty one for the same as a full one. A node is Ready only
+// when it reports each of them as True.
+func (c *NodeConfig) ConditionTypes() []string {
+	var types []string
+	if c.Storage != nil {
+		types = append(types, ConditionVolumesMounted, ConditionExportsServed)
+	}
+	return types
+}
+
 // Condition is the condition of the given type, nil if it is not reported.
 func (s *NodeStatus) Condition(conditionType string) *Condition {
 	if s == nil {
