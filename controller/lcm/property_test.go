@@ -89,6 +89,10 @@ func (h *history) putAny(t *rapid.T) {
 	spec := spec(drawStack(t))
 	spec.AdditionalParams = parameters(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
 	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec)
+	var refused *api.Problem
+	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
+		return // it would take a target from the operation at work
+	}
 	h.must(err)
 }
 
@@ -167,9 +171,11 @@ func (h *history) reportAny(t *rapid.T) {
 		t.Skip("who has no certificate cannot report")
 	}
 	s := h.status(n.ID)
-	switch rapid.SampledFrom([]string{"ready", "not ready", "stale", "of another epoch"}).Draw(t, "status") {
+	switch rapid.SampledFrom([]string{"ready", "not ready", "silent", "stale", "of another epoch"}).Draw(t, "status") {
 	case "not ready":
 		s.Conditions[0].Status = api.ConditionFalse
+	case "silent": // of its sections
+		s.Conditions = s.Conditions[:1]
 	case "stale":
 		s.AppliedDigest = "old"
 	case "of another epoch":
@@ -182,7 +188,7 @@ func (h *history) reportAny(t *rapid.T) {
 func (h *history) tell(id string, s api.NodeStatus) {
 	h.report(id, s)
 	delete(h.proven, id)
-	if s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
+	if len(s.Conditions) == len(h.status(id).Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
 		h.proven[id] = proof{s.AppliedDigest, s.Epoch}
 	}
 }
@@ -253,6 +259,11 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	}
 	if (after.State == api.Failed) != (after.Error != nil) || (after.State == api.Processing) != (after.FinishedAt == nil) {
 		t.Fatalf("operation %+v contradicts itself", after)
+	}
+	for _, id := range targetIDs(before.Targets) {
+		if !slices.Contains(targetIDs(after.Targets), id) {
+			t.Fatalf("operation %s has lost its target %s: %+v", before.ID, id, after)
+		}
 	}
 	if before.State != api.Processing || after.State != api.Completed || after.Phase != api.PhaseEnd {
 		return

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -145,7 +146,31 @@ func (p *putting) check(u *unit, next store.Desired) error {
 	if err != nil {
 		return err
 	}
-	return invalid(append(faults, foreign...))
+	if err := invalid(append(faults, foreign...)); err != nil {
+		return err
+	}
+	return u.keepsTargets(out.Nodes)
+}
+
+// keepsTargets refuses to take a server away that the operation at work waits for:
+// it would be done without it.
+func (u *unit) keepsTargets(nodes []plan.Node) error {
+	if u.inst.Processing == 0 {
+		return nil
+	}
+	op, err := u.operation(u.inst.Processing)
+	if err != nil {
+		return err
+	}
+	for _, t := range op.Targets {
+		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ID == t.NodeID }) {
+			continue
+		}
+		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
+			"operation %s (%s) of VNF instance %s waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
+			op.ID, describe(op.Request), u.inst.ID, t.Name, t.NodeID, stamp(op.Deadline)))
+	}
+	return nil
 }
 
 // foreignServers are the servers that another instance's topology has.

@@ -2,6 +2,7 @@ package lcm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -20,13 +21,18 @@ func reported(n store.Node, epoch int64) *api.NodeStatus {
 }
 
 // ready says whether the node has proven that it is what its present document asks
-// for.
+// for. Its own Ready is not enough: an agent that does nothing about a section has
+// nothing to say against it.
 func ready(n store.Node, epoch int64) bool {
 	s := reported(n, epoch)
-	if s == nil || s.AppliedDigest != n.Digest {
+	if s == nil || s.AppliedDigest != n.Digest || !isTrue(s, api.ConditionReady) {
 		return false
 	}
-	c := s.Condition(api.ConditionReady)
+	return !slices.ContainsFunc(n.Conditions, func(called string) bool { return !isTrue(s, called) })
+}
+
+func isTrue(s *api.NodeStatus, conditionType string) bool {
+	c := s.Condition(conditionType)
 	return c != nil && c.Status == api.ConditionTrue
 }
 
@@ -60,6 +66,13 @@ func missing(n store.Node, epoch int64) (api.Reason, string) {
 	for _, c := range s.Conditions {
 		if c.Type != api.ConditionReady && c.Status != api.ConditionTrue {
 			return c.Reason, strings.TrimSuffix(c.Type+": "+c.Message, ": ")
+		}
+	}
+	if isTrue(s, api.ConditionReady) {
+		for _, called := range n.Conditions {
+			if s.Condition(called) == nil {
+				return api.ReasonNotReported, fmt.Sprintf("it is ready and reports no %s, which its configuration calls for; update its agent", called)
+			}
 		}
 	}
 	return api.ReasonConverging, "its agent is at work"

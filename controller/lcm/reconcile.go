@@ -97,11 +97,12 @@ func (u *unit) putNode(planned plan.Node) (changed bool, err error) {
 		}
 		node = store.Node{ID: planned.ID, InstanceID: u.inst.ID}
 	}
-	if !node.Expected {
+	if !node.Expected && !node.Identity.Live() {
 		node.Status = nil // of another time: what it says has to be said again
 	}
 	node.Name, node.Role, node.Addresses = planned.Name, planned.Role, planned.Addresses
 	node.Withheld, node.Expected = planned.Withheld, true
+	node.Conditions = planned.Config.ConditionTypes()
 	if digest := planned.Config.Digest(); digest != node.Digest {
 		changed = true
 		if err := u.putDocument(&node, planned.Config, digest); err != nil {

@@ -233,11 +233,14 @@ func (w *world) status(nodeID string) api.NodeStatus {
 	w.Helper()
 	config, digest, err := w.lcm.NodeConfig(w.ctx, nodeID)
 	w.must(err)
-	return api.NodeStatus{
+	s := api.NodeStatus{
 		Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: digest,
 		AppliedGeneration: config.Generation, AppliedDigest: digest,
-		Conditions: []api.Condition{{Type: api.ConditionReady, Status: api.ConditionTrue, Reason: api.ReasonReady, LastTransitionTime: w.clock.Now()}},
 	}
+	for _, each := range append([]string{api.ConditionReady}, config.ConditionTypes()...) {
+		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, LastTransitionTime: w.clock.Now()})
+	}
+	return s
 }
 
 func (w *world) report(nodeID string, s api.NodeStatus) {

@@ -54,10 +54,12 @@ type Node struct {
 	Role       api.Role `json:"role"`
 	Addresses  []string `json:"addresses,omitempty"`
 	// Expected is false once the topology in force no longer names the server.
-	Expected   bool           `json:"expected"`
-	Generation int64          `json:"generation"`
-	Digest     string         `json:"digest"`
-	Config     Sealed         `json:"config,omitempty"` // JSON of api.NodeConfig
+	Expected   bool   `json:"expected"`
+	Generation int64  `json:"generation"`
+	Digest     string `json:"digest"`
+	Config     Sealed `json:"config,omitempty"` // JSON of api.NodeConfig
+	// Conditions are the condition types that Config calls for.
+	Conditions []string       `json:"conditions,omitempty"`
 	Withheld   []api.Withheld `json:"withheld,omitempty"`
 	Identity   *Identity      `json:"identity,omitempty"`
 	// MayReenrol lets the server redeem the join token once more (node reenrol).
