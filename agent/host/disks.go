@@ -21,8 +21,16 @@ type disks struct {
 	mounts Mounts
 }
 
+// ByVolumeID: udev makes one link where two disks have one serial number, so that
+// the link alone does not show that there are two. A disk that has no link yet is
+// not found: udev is not done with it.
 func (d *disks) ByVolumeID(id string) ([]Disk, error) {
 	var found []Disk
+	add := func(disk Disk) {
+		if !slices.ContainsFunc(found, func(other Disk) bool { return other.Number == disk.Number }) {
+			found = append(found, disk)
+		}
+	}
 	for _, name := range byIDNames(id) {
 		path := filepath.Join(d.paths.ByID, name)
 		disk, err := d.at(path)
@@ -32,11 +40,57 @@ func (d *disks) ByVolumeID(id string) ([]Disk, error) {
 		case err != nil:
 			return nil, fmt.Errorf("looking at %s: %w", path, err)
 		}
-		if !slices.ContainsFunc(found, func(other Disk) bool { return other.Number == disk.Number }) {
-			found = append(found, disk)
-		}
+		add(disk)
+	}
+	if len(found) == 0 {
+		return nil, nil
+	}
+	twins, err := d.bySerial(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, disk := range twins {
+		add(disk)
 	}
 	return found, nil
+}
+
+// bySerial finds disks by the serial numbers in sysfs.
+func (d *disks) bySerial(id string) ([]Disk, error) {
+	dir := filepath.Join(d.paths.Sys, "class/block")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("listing the block devices: %w", err)
+	}
+	var found []Disk
+	for _, entry := range entries {
+		serial := serialOf(filepath.Join(dir, entry.Name()))
+		if serial != id && serial != id[:min(20, len(id))] {
+			continue
+		}
+		disk, err := d.named(entry.Name())
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("looking at the block device %s: %w", entry.Name(), err)
+		}
+		found = append(found, disk)
+	}
+	return found, nil
+}
+
+// serialOf is the serial number of a virtio disk, or that of a SCSI disk (the vital
+// product data page 80, SPC-4 7.8.16: four bytes, then the number), "" for others.
+func serialOf(dir string) string {
+	if text, err := os.ReadFile(filepath.Join(dir, "serial")); err == nil {
+		return strings.TrimSpace(string(text))
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "device/vpd_pg80"))
+	if err != nil || len(page) < 4 {
+		return ""
+	}
+	return strings.Trim(string(page[4:]), " \x00\n")
 }
 
 // at is the disk that a path leads to.

@@ -56,14 +56,27 @@ func (f *files) Write(path string, content []byte, mode fs.FileMode) error {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	f.changes.File()
-	err := renameio.WriteFile(path, content, mode, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
-	if err == nil {
-		err = syncPath(dir)
-	}
-	if err != nil {
+	if err := replace(path, dir, content, mode); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
+}
+
+// replace does not use renameio.WriteFile, which keeps the mode of a file that is
+// there already.
+func replace(path, dir string, content []byte, mode fs.FileMode) error {
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
+	if err != nil {
+		return err
+	}
+	defer f.Cleanup() //nolint:errcheck // nothing is there once it is renamed
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	return syncPath(dir)
 }
 
 func (f *files) Remove(path string) error {

@@ -123,3 +123,15 @@ func TestDecideWritesNothingByDefault(t *testing.T) {
 		}
 	}
 }
+
+func FuzzParseSuperblock(f *testing.F) {
+	f.Add(make([]byte, superblockSize))
+	whole := make([]byte, superblockSize)
+	whole[0x38], whole[0x39] = 0x53, 0xEF
+	f.Add(whole)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if sb, ok := parseSuperblock(b); ok && len(sb.UUID) != 36 {
+			t.Errorf("%+v", sb)
+		}
+	})
+}

@@ -81,7 +81,7 @@ type notZero struct {
 func (e *notZero) Error() string { return fmt.Sprintf("byte %d is 0x%02x, not 0", e.at, e.b) }
 
 // chunk is how much is read at once.
-const chunk = 1 << 20
+const chunk = 256 << 10
 
 var zeros [chunk]byte
 

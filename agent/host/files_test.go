@@ -1,0 +1,92 @@
+package host
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestWriteTouchesNothingThatIsRight(t *testing.T) {
+	needsRoot(t, "files of root")
+	f := &files{changes: &Changes{}}
+	path := filepath.Join(t.TempDir(), "exports.d/nodehitch.exports")
+	write := func(content string, mode fs.FileMode, changes int64) {
+		t.Helper()
+		before := f.changes.Count().Files
+		if err := f.Write(path, []byte(content), mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.changes.Count().Files - before; got != changes {
+			t.Errorf("writing %q: %d files were written, want %d", content, got, changes)
+		}
+		got, err := f.Read(path)
+		info, statErr := os.Stat(path)
+		if err != nil || statErr != nil || string(got) != content || info.Mode().Perm() != mode {
+			t.Errorf("got %q, %v, %v %v", got, info.Mode(), err, statErr)
+		}
+	}
+	write("a", 0o644, 1)
+	write("a", 0o644, 0)
+	write("b", 0o644, 1)
+	write("b", 0o600, 1)
+	if err := os.Chown(path, 65534, 65534); err != nil {
+		t.Fatal(err)
+	}
+	write("b", 0o600, 1)
+	write("", 0o600, 1)
+	// A link is replaced, and what it leads to stays.
+	other := filepath.Join(t.TempDir(), "other")
+	if err := errors.Join(os.WriteFile(other, []byte("b"), 0o600), os.Remove(path), os.Symlink(other, path)); err != nil {
+		t.Fatal(err)
+	}
+	write("b", 0o600, 1)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("%v %v", info, err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left behind: %v %v", entries, err)
+	}
+}
+
+func TestRemove(t *testing.T) {
+	f := &files{changes: &Changes{}}
+	dir := t.TempDir()
+	dropIn := filepath.Join(dir, "x.service.d/nodehitch.conf")
+	exports := filepath.Join(dir, "exports.d/nodehitch.exports")
+	for _, path := range []string{dropIn, exports} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Remove(path), f.Remove(path)); err != nil {
+			t.Error(err)
+		}
+	}
+	if f.changes.Count().Files != 2 {
+		t.Errorf("counted %s", f.changes.Count())
+	}
+	if _, err := os.Stat(filepath.Dir(dropIn)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty drop-in directory is left: %v", err)
+	}
+	if _, err := os.Stat(filepath.Dir(exports)); err != nil {
+		t.Errorf("the directory of exports is the system's: %v", err)
+	}
+}
+
+func TestReadRefusesWhatIsNoFile(t *testing.T) {
+	f := &files{changes: &Changes{}}
+	if _, err := f.Read(t.TempDir()); err == nil {
+		t.Error("read a directory")
+	}
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Read(fifo); err == nil {
+		t.Error("read a pipe")
+	}
+}
