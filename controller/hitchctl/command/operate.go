@@ -23,10 +23,14 @@ const operateHelp = `Start one phase of an LCM operation, as a Tacker hook would
 through. START and END are records of their own and neither needs the other; the
 phase is END where none is given.
 
-  INSTANTIATE END   every node of the topology is brought to its role
-  SCALE             --type SCALE_OUT, or SCALE_IN whose START names the leaving --vnfc
-  HEAL              --vnfc to heal, none is the entire VNF
-  TERMINATE         identities are revoked, the instance is NOT_INSTANTIATED`
+    INSTANTIATE  at END every node of the topology is in its role
+    SCALE        --type SCALE_OUT, or SCALE_IN whose START names each leaving --vnfc
+    HEAL         --vnfc to heal, none is the entire VNF
+    TERMINATE    identities are revoked, the instance is NOT_INSTANTIATED
+
+--timeout is the deadline of the operation: when it has passed, the controller fails
+the operation, whoever waits for it. "hitchctl wait operation --timeout" only ends
+that wait. The nodes go on converging in both cases.`
 
 type operateFlags struct {
 	operation              api.OperationRequest
@@ -69,7 +73,7 @@ func (a *app) operate() *cobra.Command {
 	flags.StringArrayVar(&o.VnfcInstanceIds, "vnfc", nil, "HEAL: a VNFC to heal; SCALE_IN START: one that leaves; may be repeated")
 	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
-	flags.DurationVar(&f.timeout, "timeout", 0, "the operation's deadline (default the controller's, 30m)")
+	flags.DurationVar(&f.timeout, "timeout", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 where it failed")
 	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
 	return cmd

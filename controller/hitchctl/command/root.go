@@ -11,7 +11,8 @@ Tacker VNF to their role.
 
 Where the controller is and who you are comes from flags, from the environment
 (NODEHITCH_SERVER, NODEHITCH_CA: a file or the PEM itself, NODEHITCH_TOKEN), or from
-~/.config/nodehitch/hitchctl.yaml (server, ca or caFile, pin, token or tokenFile).
+~/.config/nodehitch/hitchctl.yaml (server, ca or caFile, pin, token or tokenFile; see
+"hitchctl token create --write-context"; NODEHITCH_CONTEXT names another file).
 Root on the controller's own machine needs none of it: the controller's unix socket
 is used. Trusted is the controller's root certificate alone.
 
@@ -21,7 +22,9 @@ alone where only one instance has it.
 
 Exit codes: 0 done; 1 refused, failed, faults found, or the time is over; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds
-the objects of the API as its OpenAPI document has them, and nothing else.`
+the objects of the API as its OpenAPI document has them, and nothing else; validate,
+which needs no API, has an object of its own. Warnings and progress are on standard
+error.`
 
 // root is the command tree.
 func (a *app) root() *cobra.Command {

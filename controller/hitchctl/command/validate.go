@@ -99,10 +99,11 @@ with its JSON pointer. Warnings never fail.
 Exit codes: 0 valid, 1 not valid, 2 the command line makes no sense.
 
 With -o json:
-  {"kind": "InstantiateVnfRequest" or "InstanceSpec", "valid": false,
-   "faults":   [{"document": "request.json", "pointer": "/additionalParams/…", "message": "…"}],
-   "warnings": [same],
-   "files":    [{"path": "…", "uses": ["manifest"], "sizeBytes": 1, "sha256": "…"}]}`
+
+    {"kind": "InstantiateVnfRequest" or "InstanceSpec", "valid": false,
+     "faults":   [{"document": "request.json", "pointer": "/additionalParams/…", "message": "…"}],
+     "warnings": [same],
+     "files":    [{"path": "…", "uses": ["manifest"], "sizeBytes": 1, "sha256": "…"}]}`
 
 func (a *app) validate() *cobra.Command {
 	var i input

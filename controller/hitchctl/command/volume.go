@@ -65,10 +65,14 @@ func (a *app) volumeReformat() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "reformat VOLUME", Short: "Permit one more format of a volume; all its data is lost",
-		Long: `Permit one more format of a volume, whatever it holds. ALL DATA ON IT IS LOST as soon
-as its node sees the permit. This is the only way by which nodehitch ever overwrites
-anything. On a terminal you are asked to type the volume's id; elsewhere --confirm
-takes it.`,
+		Long: `Permit one more format of a volume that nodehitch refuses. ALL DATA ON IT IS LOST as
+soon as its node sees the permit. This is the only way by which nodehitch ever
+overwrites anything. Not overwritten are a disk in use, and a whole ext4 filesystem
+with the UUID that the controller assigned: that one is mounted, as always. The
+permit is for the node that the volume is attached to now, and ends when it is used,
+when that node is replaced, or when you adopt the volume.
+
+On a terminal you are asked to type the volume's id; elsewhere --confirm takes it.`,
 		Example: `  hitchctl volume reformat 4a0dbb52
   hitchctl volume reformat 4a0dbb52 --confirm 4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1`,
 		Args:              cobra.ExactArgs(1),

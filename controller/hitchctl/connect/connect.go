@@ -98,7 +98,7 @@ func (t *Target) readCA(source, path string) error {
 // ownMachine is the controller's socket, for who may open it.
 func ownMachine() (Target, error) {
 	none := errors.New("no controller is set; give --server with --ca and --token-file, set NODEHITCH_SERVER, " +
-		"NODEHITCH_CA and NODEHITCH_TOKEN, or write ~/.config/nodehitch/hitchctl.yaml (`hitchctl token create --write-context`, " +
+		"NODEHITCH_CA and NODEHITCH_TOKEN, or write ~/.config/nodehitch/hitchctl.yaml (`hitchctl token create NAME --write-context FILE`, " +
 		"as root on the controller's machine, makes one)")
 	if os.Geteuid() != 0 {
 		return Target{}, none
@@ -113,6 +113,10 @@ func ownMachine() (Target, error) {
 func (t Target) Client() (*client.Controller, error) {
 	if path, ok := strings.CutPrefix(t.Server, unixScheme); ok {
 		return client.New(client.Options{UnixSocket: path, Token: t.Token})
+	}
+	if len(t.CA) == 0 && strings.HasPrefix(t.Server, "https://") {
+		return nil, fmt.Errorf("no root certificate for %s is set, and the system's roots never count: give --ca or NODEHITCH_CA, "+
+			"or ca in ~/.config/nodehitch/hitchctl.yaml", t.Server)
 	}
 	return client.New(client.Options{BaseURL: t.Server, RootPEM: t.CA, Pin: t.Pin, Token: t.Token})
 }

@@ -27,7 +27,8 @@ func (v View) columns(all ...screen.Column) []screen.Column {
 	return kept
 }
 
-// cells is a row; extra stands at the end of a wide table.
+// cells is a row, with what only a wide table shows after it. A message comes last
+// in every table: it may be long, and what stands behind it would be far away.
 func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
 	if v.Wide {
 		for _, text := range extra {
@@ -64,8 +65,9 @@ func (v View) Instances(list []api.Instance) screen.Table {
 func (v View) Nodes(list []api.Node) screen.Table {
 	t := screen.Table{Columns: v.columns(
 		screen.Column{Title: "NAME"}, screen.Column{Title: "ROLE", Spare: 1}, screen.Column{Title: "STATE"}, screen.Column{Title: "READY"},
-		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3}, screen.Column{Title: "MESSAGE", Flexible: true},
-		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"})}
+		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3},
+		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
+		screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, n := range list {
 		id, agent, applied := Short(n.ID), none, int64(0)
 		if v.Wide {
@@ -74,10 +76,10 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		if n.Status != nil {
 			agent, applied = orNone(n.Status.Facts.AgentVersion), n.Status.AppliedGeneration
 		}
-		t.Add(v.cells([]screen.Cell{
+		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), {Text: string(n.State), Style: stateStyle(n.State)}, yesNo(n.Ready),
-			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id), screen.Text(Why(n)),
-		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent)...)
+			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id),
+		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent), screen.Text(Why(n)))...)
 	}
 	return t
 }
@@ -90,18 +92,18 @@ func generations(applied, present int64) string {
 func (v View) Operations(list []api.Operation) screen.Table {
 	t := screen.Table{Columns: v.columns(
 		screen.Column{Title: "ID"}, screen.Column{Title: "OPERATION"}, screen.Column{Title: "STATE"},
-		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1}, screen.Column{Title: "MESSAGE", Flexible: true},
-		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"})}
+		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1},
+		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, o := range list {
 		id := Short(o.VnfInstanceID) + "/" + o.ID
 		if v.Wide {
 			id = o.VnfInstanceID + "/" + o.ID
 		}
-		t.Add(v.cells([]screen.Cell{
+		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(id), screen.Text(OperationName(o)),
 			{Text: string(o.State), Style: operationStyle(o.State)},
-			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(took(o)), screen.Text(operationMessage(o)),
-		}, orNone(o.StackID), orNone(o.IdempotencyKey))...)
+			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(took(o)),
+		}, orNone(o.StackID), orNone(o.IdempotencyKey)), screen.Text(operationMessage(o)))...)
 	}
 	return t
 }
