@@ -57,7 +57,10 @@ func serveCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Serve the API until SIGTERM",
 		Long: "Serve the API until SIGTERM.\n\nA flag wins over its environment variable (" + config.EnvironmentPrefix +
-			"<FLAG>, upper case, _ for -), that over the file, and that over the default.",
+			"<FLAG>, upper case, _ for -),\nthat over the file, and that over the default. Without --config no file is read.\n" +
+			"docs/controller.md has the settings and what they mean; controller/config/controller.yaml\nhas each with its default.",
+		Example: "  nodehitch-controller serve --config /etc/nodehitch/controller.yaml\n" +
+			"  nodehitch-controller serve --names controller.example --agent-directory \"$PWD/bin\"",
 		Args: cobra.NoArgs,
 	}
 	cmd.Flags().StringVar(&file, "config", "", "configuration file (YAML)")

@@ -25,20 +25,20 @@ func (s Setting) Variable() string {
 
 // Settings is every setting that a flag or the environment can give: all of them.
 var Settings = []Setting{
-	{"listen", "TCP address of the HTTPS API", text(func(c *Config) *string { return &c.Listen })},
-	{"names", "DNS names and IP addresses of the serving certificate", list(func(c *Config) *[]string { return &c.Names })},
-	{"advertise-urls", "base URLs that agents are given", list(func(c *Config) *[]string { return &c.AdvertiseURLs })},
+	{"listen", "TCP address of the HTTPS API, host:port", text(func(c *Config) *string { return &c.Listen })},
+	{"names", "DNS names and IP addresses of the serving certificate, separated by commas", list(func(c *Config) *[]string { return &c.Names })},
+	{"advertise-urls", "base URLs that user_data gives to agents, separated by commas", list(func(c *Config) *[]string { return &c.AdvertiseURLs })},
 	{"data-directory", "directory of store, CA and package files", text(func(c *Config) *string { return &c.DataDirectory })},
-	{"socket", "unix socket for root of this machine", text(func(c *Config) *string { return &c.Socket })},
-	{"metrics-listen", "TCP address of /metrics", text(func(c *Config) *string { return &c.MetricsListen })},
+	{"socket", "unix socket on which root of this machine is an operator; empty: none", text(func(c *Config) *string { return &c.Socket })},
+	{"metrics-listen", "TCP address of /metrics, plain HTTP; empty: none", text(func(c *Config) *string { return &c.MetricsListen })},
 	{"key-file", "file with the key that seals secrets", text(func(c *Config) *string { return &c.KeyFile })},
-	{"agent-directory", "directory of nodehitch-agent-<arch>", text(func(c *Config) *string { return &c.AgentDirectory })},
-	{"poll-seconds", "how long a long poll is held", integer(func(c *Config, n int64) { c.Cadence.PollSeconds = int(n) })},
-	{"converge-seconds", "how often agents plan again", integer(func(c *Config, n int64) { c.Cadence.ConvergeSeconds = int(n) })},
-	{"max-file-bytes", "largest package file", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
+	{"agent-directory", "directory of the agents that VMs download, nodehitch-agent-<GOARCH>", text(func(c *Config) *string { return &c.AgentDirectory })},
+	{"poll-seconds", "how long a long poll is held, in seconds (5 to 300)", integer(func(c *Config, n int64) { c.Cadence.PollSeconds = int(n) })},
+	{"converge-seconds", "how often agents plan again, in seconds (10 to 86400)", integer(func(c *Config, n int64) { c.Cadence.ConvergeSeconds = int(n) })},
+	{"max-file-bytes", "largest package file, in bytes", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},
-	{"attestation", "token or nova", text(func(c *Config) *string { return &c.Attestation })},
+	{"attestation", "token (nova is not built yet)", text(func(c *Config) *string { return &c.Attestation })},
 }
 
 func text(field func(*Config) *string) func(*Config, string) error {
