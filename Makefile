@@ -50,6 +50,11 @@ build: ## Binaries into bin/
 	GOARCH=amd64 $(GOBUILD) -o bin/nodehitch-agent-amd64 ./agent
 	GOARCH=arm64 $(GOBUILD) -o bin/nodehitch-agent-arm64 ./agent
 
+.PHONY: man
+man: build ## Manual pages of hitchctl into dist/man
+	rm -rf dist/man
+	bin/hitchctl man dist/man
+
 .PHONY: deps
 deps: ## Install the Debian packages that are missing (root)
 	@missing=(); for p in $(APT); do dpkg-query -W -f '$${Status}' "$$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$$p"); done; \
