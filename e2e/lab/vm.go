@@ -40,7 +40,8 @@ type vm struct {
 // With Spec.Cold it boots from its kernel on, through cloud-init.
 //
 // Without, it is a copy of a machine that was running when it was frozen. It is up
-// in a second or two, with its own name, address, disks and machine-id, but cloud-init has not run: what an
+// in a second or two, with its own name, address, disks and machine-id, but
+// cloud-init has not run: what an
 // agent asks it for is there (/run/cloud-init/instance-data.json), DMI's
 // product_uuid and the kernel's boot_id are those of the frozen machine. If there is
 // UserData, cloud-init then starts and handles it. At the next boot such a
