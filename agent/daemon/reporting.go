@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
+	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/pull"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -18,11 +19,13 @@ const (
 )
 
 // reporting tells the controller what changed. What it has told it does not tell
-// again: the polls are the heartbeat.
+// again: the polls are the heartbeat. A new link is told all the same, for its
+// identity may be a new one, for which nothing counts that the old one has said.
 func (d *Daemon) reporting(ctx context.Context) error {
 	changed := d.board.Subscribe()
 	retry := pollRetry()
 	var told *api.NodeStatus
+	var toldOver *link.Link
 	var wait time.Duration
 	var failure string
 	for {
@@ -34,12 +37,12 @@ func (d *Daemon) reporting(ctx context.Context) error {
 		d.pulse.beat("reporting", reportLimit)
 		status, ok := d.board.Report()
 		l := d.link.Load()
-		if !ok || l == nil || told != nil && reflect.DeepEqual(*told, status) {
+		if !ok || l == nil || told != nil && l == toldOver && reflect.DeepEqual(*told, status) {
 			continue
 		}
 		err := pull.Report(ctx, l, status)
 		if err == nil {
-			told, failure = &status, ""
+			told, toldOver, failure = &status, l, ""
 			retry.reset()
 			continue
 		}

@@ -1,0 +1,27 @@
+package daemon_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// To the controller, a machine that enrolled anew has said nothing yet.
+func TestNewIdentityTellsItsStatusAgain(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	n := newNode(t, c)
+	n.start()
+	until(t, "Ready", n.ready(c, 1))
+	c.set(func() {
+		c.reports = nil
+		c.refuse = func(_ *http.Request, serial string) *api.Problem {
+			if serial == "1" {
+				return api.NewProblem(api.ProblemRevoked, "re-enrolment")
+			}
+			return nil
+		}
+	})
+	until(t, "Ready under the new identity, with the configuration that it had", n.ready(c, 1))
+}
