@@ -50,7 +50,8 @@ func must(t *testing.T, err error) {
 
 // traces lists what a lab would leave on the host: anything that carries its
 // folder or id.
-func traces(dir string) []string {
+func traces(t *testing.T, dir string) []string {
+	t.Helper()
 	id := filepath.Base(dir)
 	var found []string
 	grep := func(kind, text string) {
@@ -62,13 +63,13 @@ func traces(dir string) []string {
 	}
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	grep("mount", string(mounts))
-	netns, _ := exec.Command("ip", "netns", "list").Output()
+	netns, _ := exec.CommandContext(t.Context(), "ip", "netns", "list").Output()
 	grep("network namespace", string(netns))
-	loops, _ := exec.Command("losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
+	loops, _ := exec.CommandContext(t.Context(), "losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE").Output()
 	grep("loop device", string(loops))
-	processes, _ := exec.Command("ps", "-e", "-ww", "-o", "pid,args").Output()
+	processes, _ := exec.CommandContext(t.Context(), "ps", "-e", "-ww", "-o", "pid,args").Output()
 	grep("process", string(processes))
-	groups, _ := exec.Command("find", "/sys/fs/cgroup", "-maxdepth", "2", "-type", "d").Output()
+	groups, _ := exec.CommandContext(t.Context(), "find", "/sys/fs/cgroup", "-maxdepth", "2", "-type", "d").Output()
 	grep("control group", string(groups))
 	if _, err := os.Stat(dir); err == nil {
 		found = append(found, "folder: "+dir)
@@ -79,13 +80,13 @@ func traces(dir string) []string {
 // leavesNothing closes a lab and looks for what it should have taken along.
 func leavesNothing(t *testing.T, l *lab.Lab) {
 	t.Helper()
-	if len(traces(l.Dir())) < 4 {
-		t.Errorf("traces finds too little while the lab is open to prove anything: %q", traces(l.Dir()))
+	if len(traces(t, l.Dir())) < 4 {
+		t.Errorf("traces finds too little while the lab is open to prove anything: %q", traces(t, l.Dir()))
 	}
 	began := time.Now()
 	must(t, l.Close())
 	t.Logf("closed in %.1f s", time.Since(began).Seconds())
-	if left := traces(l.Dir()); len(left) > 0 {
+	if left := traces(t, l.Dir()); len(left) > 0 {
 		t.Errorf("Close left:\n%s", strings.Join(left, "\n"))
 	}
 	must(t, l.Close())

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -56,7 +55,7 @@ func Missing(kinds ...Kind) []string {
 	var lacks []string
 	if os.Geteuid() != 0 {
 		lacks = append(lacks, "the lab makes namespaces and mounts: run as root")
-	} else if err := exec.CommandContext(context.Background(), "unshare", "--net", "--mount", "true").Run(); err != nil {
+	} else if err := hostCommand("unshare", "--net", "--mount", "true").Run(); err != nil {
 		lacks = append(lacks, fmt.Sprintf("root may not make namespaces here (%v): in a container, run it privileged", err))
 	}
 	lacks = append(lacks, missingPrograms(kinds)...)
@@ -96,7 +95,7 @@ func missingForNspawn() []string {
 		lacks = append(lacks, "no control groups that systemd can use: mount cgroup2 on /sys/fs/cgroup, or cgroup v1's hierarchy name=systemd on /sys/fs/cgroup/systemd")
 	}
 	if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "\toverlay\n") &&
-		exec.CommandContext(context.Background(), "modprobe", "--dry-run", "overlay").Run() != nil {
+		hostCommand("modprobe", "--dry-run", "overlay").Run() != nil {
 		lacks = append(lacks, "the kernel has no overlay file system: use a kernel with CONFIG_OVERLAY_FS")
 	}
 	return lacks

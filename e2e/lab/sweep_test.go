@@ -19,7 +19,7 @@ func TestOpenSweepsDeadRuns(t *testing.T) {
 		beKilled(t)
 	}
 	alive := labtest.Open(t, lab.KindNspawn)
-	child := exec.Command(os.Args[0], "-test.run=^TestOpenSweepsDeadRuns$")
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOpenSweepsDeadRuns$")
 	child.Env = append(os.Environ(), "LAB_TEST_TO_BE_KILLED=yes")
 	stdin, err := child.StdinPipe() // what it waits for
 	must(t, err)
@@ -34,16 +34,16 @@ func TestOpenSweepsDeadRuns(t *testing.T) {
 	if child.Wait() == nil {
 		t.Fatal("the child ended by itself")
 	}
-	if found := traces(dir); len(found) < 5 {
+	if found := traces(t, dir); len(found) < 5 {
 		t.Fatalf("the killed run in %s left too little to prove anything: %q", dir, found)
 	}
 
 	next := labtest.Open(t, lab.KindNspawn)
-	if left := traces(dir); len(left) > 0 {
+	if left := traces(t, dir); len(left) > 0 {
 		t.Errorf("left after the sweep:\n%s", strings.Join(left, "\n"))
 	}
 	for _, l := range []*lab.Lab{alive, next} {
-		if len(traces(l.Dir())) == 0 {
+		if len(traces(t, l.Dir())) == 0 {
 			t.Error("the sweep took a living lab away")
 		}
 	}

@@ -50,7 +50,7 @@ func unmount(path string) error {
 
 // attachLoop puts a free loop device over a file.
 func attachLoop(path string) (device string, err error) {
-	out, err := exec.Command("losetup", "--find", "--show", "--", path).Output()
+	out, err := hostCommand("losetup", "--find", "--show", "--", path).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
 	}
@@ -122,7 +122,7 @@ func endMembers(netns string) error {
 	if _, err := os.Stat(netnsPath(netns)); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	out, err := exec.Command("ip", "netns", "pids", netns).Output()
+	out, err := hostCommand("ip", "netns", "pids", netns).Output()
 	if err != nil {
 		return fmt.Errorf("listing the processes of network namespace %s: %w", netns, err)
 	}
@@ -139,9 +139,15 @@ func endMembers(netns string) error {
 	return errors.Join(errs...)
 }
 
+// hostCommand is a short command that is let finish: half of a network, or of
+// what Close has to do, is of no use to anybody.
+func hostCommand(argv ...string) *exec.Cmd {
+	return exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+}
+
 // run executes a command of the host; the error carries what it printed.
 func run(argv ...string) error {
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	out, err := hostCommand(argv...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s: %w: %s", strings.Join(argv, " "), err, bytes.TrimSpace(out))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,28 +81,45 @@ func (c *Cache) Get(ctx context.Context, name, key string, build func(ctx contex
 	return path, nil
 }
 
-// ensure leaves the image at path and a shared lock on lock. Between the
-// exclusive lock of a build and the shared one another process may prune, so
-// it looks again.
+// ensure leaves the image at path and a shared lock on lock. Whoever finds no
+// image tries for the exclusive lock, and lets go of its shared one if somebody
+// else has one too: that may be the builder, or just as much in need of it.
 func (c *Cache) ensure(ctx context.Context, lock *os.File, path, name string, build func(context.Context, string) error) error {
 	for {
-		if err := flock(ctx, lock, syscall.LOCK_SH); err != nil {
-			return err
+		if tryFlock(lock, syscall.LOCK_SH) {
+			if there(path) {
+				return nil
+			}
+			if tryFlock(lock, syscall.LOCK_EX) {
+				if there(path) {
+					continue // somebody was there between the two locks
+				}
+				if err := c.build(ctx, path, name, build); err != nil {
+					return err
+				}
+				c.prune(name, path)
+				continue // for the shared lock: in between, another process may prune
+			}
+			if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_UN); err != nil {
+				return err
+			}
 		}
-		if _, err := os.Stat(path); err == nil {
-			return nil
+		// Not all at the same moment.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for another process that builds it: %w", context.Cause(ctx))
+		case <-time.After(50*time.Millisecond + rand.N(100*time.Millisecond)):
 		}
-		if err := flock(ctx, lock, syscall.LOCK_EX); err != nil {
-			return err
-		}
-		if _, err := os.Stat(path); err == nil {
-			continue // another process was faster
-		}
-		if err := c.build(ctx, path, name, build); err != nil {
-			return err
-		}
-		c.prune(name, path)
 	}
+}
+
+func there(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func tryFlock(f *os.File, how int) bool {
+	return syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB) == nil
 }
 
 func (c *Cache) build(ctx context.Context, path, name string, build func(context.Context, string) error) error {
@@ -138,8 +156,7 @@ func (c *Cache) prune(name, keep string) {
 		if err != nil {
 			continue
 		}
-		_, gone := os.Stat(old)
-		if gone == nil && syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+		if there(old) && tryFlock(lock, syscall.LOCK_EX) {
 			c.log("image %s: removing an old version, %s", name, filepath.Base(old))
 			// The lock file stays: somebody may wait for it.
 			if err := errors.Join(os.RemoveAll(old+".building"), os.RemoveAll(old)); err != nil {
@@ -147,22 +164,5 @@ func (c *Cache) prune(name, keep string) {
 			}
 		}
 		lock.Close()
-	}
-}
-
-// flock locks f, and gives up when ctx ends: the other side may be building.
-func flock(ctx context.Context, f *os.File, how int) error {
-	again := time.NewTicker(100 * time.Millisecond)
-	defer again.Stop()
-	for {
-		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
-		if !errors.Is(err, syscall.EWOULDBLOCK) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for another process that builds it: %w", context.Cause(ctx))
-		case <-again.C:
-		}
 	}
 }

@@ -32,11 +32,6 @@ func fill(_ context.Context, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "content"), []byte("x"), 0o644)
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
 // Caches of the same folder stand for processes here: a flock belongs to the
 // open file, not to the process.
 func TestOneOfManyBuilds(t *testing.T) {
@@ -50,7 +45,7 @@ func TestOneOfManyBuilds(t *testing.T) {
 				builds.Add(1)
 				return fill(ctx, dir)
 			})
-			if err != nil || !exists(filepath.Join(path, "content")) {
+			if err != nil || !there(filepath.Join(path, "content")) {
 				t.Errorf("%s: %v", path, err)
 			}
 		})
@@ -86,7 +81,7 @@ func TestABuildThatWasCutOffIsStartedAfresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	path, err := openCache(t, dir).Get(t.Context(), "root", "v1", fill)
-	if err != nil || exists(filepath.Join(path, "half")) {
+	if err != nil || there(filepath.Join(path, "half")) {
 		t.Errorf("%s holds the remains of the first try, %v", path, err)
 	}
 }
@@ -109,8 +104,8 @@ func TestOnlyUnusedOldVersionsAreRemoved(t *testing.T) {
 
 	newest := get(openCache(t, dir), "root", "v3")
 	for path, want := range map[string]bool{inUse: true, unused: false, other: true, newest: true} {
-		if exists(path) != want {
-			t.Errorf("%s: there %v, want %v", filepath.Base(path), exists(path), want)
+		if there(path) != want {
+			t.Errorf("%s: there %v, want %v", filepath.Base(path), there(path), want)
 		}
 	}
 }
