@@ -14,16 +14,17 @@ import (
 
 const storageNode = `{"apiVersion":"nodehitch/v1","epoch":4,"generation":3,"role":"storage"}`
 
-func answer(status int, body string, header ...string) *http.Response {
+// answered is what the agent makes of an answer.
+func answered(status int, body string, header ...string) (Answer, error) {
 	h := http.Header{}
 	for i := 0; i < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
 	}
-	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))}
+	return read(&http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body))})
 }
 
 func TestDocumentComesWithItsDigestAndCadence(t *testing.T) {
-	got, err := read(answer(200, storageNode, "ETag", `W/"abc"`, "Nodehitch-Poll-Seconds", "30", "Nodehitch-Converge-Seconds", "300"))
+	got, err := answered(200, storageNode, "ETag", `W/"abc"`, "Nodehitch-Poll-Seconds", "30", "Nodehitch-Converge-Seconds", "300")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,40 +35,40 @@ func TestDocumentComesWithItsDigestAndCadence(t *testing.T) {
 
 func TestHeadersThatMakeNoSense(t *testing.T) {
 	for _, value := range []string{"", "-1", "soon", "1e9"} {
-		if got, err := read(answer(304, "", "Nodehitch-Poll-Seconds", value)); err != nil || got.Hold != 0 {
+		if got, err := answered(304, "", "Nodehitch-Poll-Seconds", value); err != nil || got.Hold != 0 {
 			t.Errorf("%q: %+v, %v", value, got, err)
 		}
 	}
-	if got, _ := read(answer(304, "", "Nodehitch-Poll-Seconds", "999999")); got.Hold != time.Hour {
+	if got, _ := answered(304, "", "Nodehitch-Poll-Seconds", "999999"); got.Hold != time.Hour {
 		t.Errorf("held for %v", got.Hold)
 	}
-	got, err := read(answer(200, storageNode)) // without an ETag
+	got, err := answered(200, storageNode) // without an ETag
 	if err != nil || got.Digest != got.Document.Digest() {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
 func TestWhatIsNotUnderstoodIsNotTaken(t *testing.T) {
-	got, err := read(answer(200, strings.Replace(storageNode, `"role"`, `"cluster":{},"role"`, 1), "ETag", `"x"`))
+	got, err := answered(200, strings.Replace(storageNode, `"role"`, `"cluster":{},"role"`, 1), "ETag", `"x"`)
 	if err != nil || got.Document != nil || got.Invalid == nil || got.Invalid.Generation != 3 || got.Invalid.Epoch != 4 || got.Invalid.Digest != "x" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	got, err = read(answer(200, "<html>", "ETag", `"x"`))
+	got, err = answered(200, "<html>", "ETag", `"x"`)
 	if err != nil || got.Invalid == nil || got.Invalid.Generation != 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	if _, err := read(answer(200, strings.Repeat(" ", maxDocument+1))); err == nil {
+	if _, err := answered(200, strings.Repeat(" ", maxDocument+1)); err == nil {
 		t.Error("a document without end is read")
 	}
 }
 
 func TestProblemsAreErrors(t *testing.T) {
-	_, err := read(answer(403, `{"type":"urn:nodehitch:problem:revoked","title":"revoked","status":403}`, "Content-Type", "application/problem+json"))
+	_, err := answered(403, `{"type":"urn:nodehitch:problem:revoked","title":"revoked","status":403}`, "Content-Type", "application/problem+json")
 	var problem *api.Problem
 	if !errors.As(err, &problem) || problem.Type != api.ProblemRevoked {
 		t.Errorf("got %v", err)
 	}
-	_, err = read(answer(302, "", "Location", "https://elsewhere"))
+	_, err = answered(302, "", "Location", "https://elsewhere")
 	var unexpected *client.UnexpectedAnswer
 	if !errors.As(err, &unexpected) {
 		t.Errorf("got %v", err)
