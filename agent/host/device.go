@@ -41,7 +41,7 @@ func (d *disks) Open(disk Disk, claim bool) (Device, error) {
 		v.block = int(size)
 	}
 	if err := v.Same(); err != nil {
-		v.Close()
+		v.f.Close()
 		return nil, err
 	}
 	return v, nil

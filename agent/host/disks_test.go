@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -196,13 +197,13 @@ func TestCommandsGetTheOpenDisk(t *testing.T) {
 	if err := os.WriteFile(image, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "--find", "--show", image).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", image).CombinedOutput()
 	if err != nil {
 		t.Skipf("no loop device to be had: %s", out)
 	}
 	node := strings.TrimSpace(string(out))
-	t.Cleanup(func() { _ = exec.Command("losetup", "-d", node).Run() })
-	if err := exec.Command("mkswap", node).Run(); err != nil {
+	t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "losetup", "-d", node).Run() })
+	if err := exec.CommandContext(t.Context(), "mkswap", node).Run(); err != nil {
 		t.Skip("needs mkswap")
 	}
 	paths := MachinePaths

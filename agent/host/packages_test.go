@@ -42,7 +42,7 @@ func TestLockHolder(t *testing.T) {
 	if got := lockHolder(path); got != 0 {
 		t.Errorf("a free lock is held by %d", got)
 	}
-	cmd := exec.Command(os.Args[0])
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), lockVariable+"="+path)
 	stdin, err := cmd.StdinPipe()
 	stdout, errOut := cmd.StdoutPipe()

@@ -103,9 +103,8 @@ func TestTwoCrashes(t *testing.T) {
 
 // killedMkfs is a machine whose mkfs was killed.
 func killedMkfs(t *testing.T) *rig {
-	r := machine(t, hosttest.Disk(volume, gib))
 	for n := 1; ; n++ {
-		r = machine(t, hosttest.Disk(volume, gib))
+		r := machine(t, hosttest.Disk(volume, gib))
 		if !r.crashing(n) {
 			t.Fatal("mkfs never ran")
 		}

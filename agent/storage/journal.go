@@ -101,7 +101,7 @@ func (j *journal) read(volumeID string) (*record, error) {
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
-		return &record{VolumeID: volumeID, damaged: path + ": " + err.Error()}, nil
+		return &record{VolumeID: volumeID, damaged: path + ": " + err.Error()}, nil //nolint:nilerr // the record says it
 	}
 	known := r.Phase == permitted || r.Phase == started || r.Phase == formatted || r.Phase == reported
 	if !known || !strings.EqualFold(r.VolumeID, volumeID) || r.Permit == "" {

@@ -44,7 +44,7 @@ func needs(t *testing.T, programs ...string) {
 
 func run(t *testing.T, argv ...string) string {
 	t.Helper()
-	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), argv[0], argv[1:]...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s: %v: %s", strings.Join(argv, " "), err, out)
 	}
@@ -67,7 +67,7 @@ func newLoop(t *testing.T, size int64) *loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("losetup", "--find", "--show", l.image).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", l.image).CombinedOutput()
 	if err != nil {
 		t.Skipf("no loop device to be had: %s", out)
 	}
@@ -295,7 +295,7 @@ func TestLookWhileInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(fd)
+		t.Cleanup(func() { _ = unix.Close(fd) })
 		h := attached(t, map[string]*loop{testVolume: l})
 		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID); got.kind != unknown {
 			t.Errorf("found %d, %q; want it to be unknown", got.kind, got.what)
@@ -306,7 +306,7 @@ func TestLookWhileInUse(t *testing.T) {
 		needs(t, "addpart")
 		l := newLoop(t, 100*mib)
 		run(t, "addpart", l.node, "1", "2048", "2048")
-		t.Cleanup(func() { _ = exec.Command("delpart", l.node, "1").Run() })
+		t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "delpart", l.node, "1").Run() })
 		h := attached(t, map[string]*loop{testVolume: l})
 		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID); got.kind != foreign || !strings.Contains(got.what, "partitions") {
 			t.Errorf("found %d, %q", got.kind, got.what)

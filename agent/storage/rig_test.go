@@ -131,7 +131,7 @@ func condition(report converge.Report, name string) string {
 	if c == nil {
 		return "not reported"
 	}
-	return string(c.Status) + " " + string(c.Reason)
+	return string(c.Status) + " " + c.Reason
 }
 
 // expect converges and compares both conditions.
