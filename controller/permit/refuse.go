@@ -30,6 +30,9 @@ func (x *exchange) mine() error {
 func (x *exchange) known() error {
 	p := x.v.Permit
 	if x.r.Permit == "" || p.ID != x.r.Permit || p.NodeID != x.node {
+		if p.NodeID != x.node && x.v.NodeID != x.node {
+			return notYours(x.v.ID, x.node)
+		}
 		if p.State == api.PermitInterrupted {
 			return interrupted(x.v)
 		}

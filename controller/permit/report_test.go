@@ -1,6 +1,8 @@
 package permit
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -225,4 +227,26 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 		w.acknowledged(alpha, formatted(id))
 		w.wantState(api.PermitFormatted)
 	})
+}
+
+// Whether a volume exists, and who has it, is no business of the other servers.
+func TestAStrangerLearnsNothingOfAVolume(t *testing.T) {
+	for name, before := range map[string]func(*world){
+		"new":         func(*world) {},
+		"started":     func(w *world) { w.until(api.FormatStarted) },
+		"interrupted": func(w *world) { w.until(api.FormatStarted); w.gone(alpha) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			before(w)
+			w.enrol(beta)
+			for _, r := range []api.FormatReport{wanted(), started("guess"), formatted("guess"), formatted("")} {
+				_, none := w.Report(background, beta, second, r)
+				_, others := w.report(beta, r)
+				if got, want := strings.ReplaceAll(fmt.Sprint(others), volume, second), fmt.Sprint(none); got != want {
+					t.Errorf("%s of another server's volume is answered %q, of none %q", r.Phase, got, want)
+				}
+			}
+		})
+	}
 }
