@@ -72,7 +72,11 @@ func (u *unit) showPlan(d *desired, shown *api.Instance) error {
 	if err != nil {
 		return err
 	}
-	shown.Warnings = append(append(shown.Warnings, d.report.Warnings...), out.Warnings...)
+	foreign, err := u.foreignServers(d.Topology)
+	if err != nil {
+		return err
+	}
+	shown.Warnings = slices.Concat(shown.Warnings, d.report.Warnings, out.Warnings, foreign)
 	for _, n := range out.Nodes {
 		shown.Nodes = append(shown.Nodes, n.ID)
 	}

@@ -333,3 +333,25 @@ func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 		t.Errorf("HEAL END is %+v, want COMPLETED", got)
 	}
 }
+
+// The other instance took the server while this one had said that it leaves.
+func TestGoingBackToAServerThatHasMovedStopsNothing(t *testing.T) {
+	w := instantiated(t)
+	w.post(heal(api.PhaseStart, stack(server(storageServer, "storage"), server(masterServer, "master"))))
+	const other = "0a5e1f0c-3f0e-4c1c-8a56-0f3a7f5b1c2d"
+	moved := stack(server(workerServer, "worker"))
+	moved.Volumes = nil
+	_, _, err := w.lcm.PutInstance(w.ctx, other, spec(moved))
+	w.must(err)
+	w.clock.advance(time.Hour)
+	w.must(w.lcm.Sweep(w.ctx))
+	if start := w.operations()[0]; start.State != api.Failed || start.Error.Type != api.ProblemInterrupted {
+		t.Errorf("HEAL START is %+v, want it taken back after its deadline", start)
+	}
+	if n := w.node(workerServer); n.VnfInstanceID != other {
+		t.Errorf("the worker is a node of %s, want of the instance that has it now", n.VnfInstanceID)
+	}
+	if !saysOne(w.instance().Warnings, "/topology/servers/2/id", "belongs to VNF instance "+other) {
+		t.Errorf("warnings %v, want one that says who has the worker", w.instance().Warnings)
+	}
+}

@@ -88,7 +88,9 @@ func (u *unit) putNode(planned plan.Node) (changed bool, err error) {
 	node := old
 	if !found || old.InstanceID != u.inst.ID {
 		if found && old.Expected {
-			return false, fmt.Errorf("server %s belongs to VNF instance %s", planned.ID, old.InstanceID)
+			// Requests that name it are refused; this is a desired state that was gone
+			// back to after the server had moved. It is theirs until they let go of it.
+			return false, nil
 		}
 		if found { // it leaves an instance that no longer expects it, and enrols anew
 			if err := u.Permits.NodeGone(u.tx, planned.ID); err != nil {
