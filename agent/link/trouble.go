@@ -48,9 +48,3 @@ func Judge(err error) Trouble {
 	}
 	return Refused
 }
-
-// Is says that the error is this problem of the controller.
-func Is(err error, problemType string) bool {
-	var problem *api.Problem
-	return errors.As(err, &problem) && problem.Type == problemType
-}

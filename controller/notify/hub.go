@@ -22,9 +22,8 @@ func OperationKey(instanceID, operationID string) string { return instanceID + "
 // Hub knows who waits for what. The zero Hub is ready for use. All methods may be
 // called at the same time; none blocks.
 type Hub struct {
-	mu       sync.Mutex
-	revision uint64
-	topics   map[string]*topic
+	mu     sync.Mutex
+	topics map[string]*topic
 }
 
 // topic is one key that somebody waits for. All its waiters share one channel,
@@ -39,21 +38,12 @@ type topic struct {
 func (h *Hub) Changed(keys ...string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.revision++
 	for _, key := range keys {
 		if t, ok := h.topics[key]; ok {
 			close(t.changed)
 			delete(h.topics, key)
 		}
 	}
-}
-
-// Revision counts the calls of Changed since the process started: if it is the
-// same before and after, nothing has changed in between.
-func (h *Hub) Revision() uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.revision
 }
 
 // Waiting is how many waits are parked, for metrics.

@@ -71,15 +71,6 @@ func TestAStopAfterTheWakeDoesNotTouchTheNextWaiter(t *testing.T) {
 	}
 }
 
-func TestRevisionMovesWithEveryChange(t *testing.T) {
-	var h Hub
-	before := h.Revision()
-	h.Changed("a")
-	if h.Revision() == before {
-		t.Error("the revision is the same after a change")
-	}
-}
-
 // A change between the look and the wait must not be slept through.
 func TestPollMissesNoChange(t *testing.T) {
 	var h Hub
