@@ -14,7 +14,7 @@ import (
 func TestFirstBoot(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
-	asked := 0
+	asked := 0 // of the handler, under its lock
 	c.enroll = func() *api.Problem { // the topology comes with the third attempt
 		if asked++; asked < 3 {
 			return api.NewProblem(api.ProblemServerNotExpected, "not yet")
@@ -23,7 +23,7 @@ func TestFirstBoot(t *testing.T) {
 	}
 	n := newNode(t, c)
 	n.start()
-	until(t, "READY while the node is not enrolled", func() bool { return n.told("READY=1") && asked < 3 })
+	until(t, "READY while the node is not enrolled", func() bool { return n.told("READY=1") && c.count("POST /v1/enroll") < 3 })
 	until(t, "the status says why it waits", func() bool { return strings.Contains(n.status().Summary(), "not yet") })
 	until(t, "Ready", n.ready(c, 1))
 	s := c.last()

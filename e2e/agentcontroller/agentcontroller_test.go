@@ -126,7 +126,7 @@ func TestRevokedNodeKeepsWhatItHas(t *testing.T) {
 		t.Errorf("converged %+v after the revocation", after)
 	}
 	c.reenrol()
-	until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().State == api.NodeEnrolled })
+	until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().Ready })
 }
 
 func TestControllerIsKilledAndComesBack(t *testing.T) {
