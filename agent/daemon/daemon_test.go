@@ -14,7 +14,7 @@ import (
 func TestFirstBoot(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
-	asked := 0 // of the handler, under its lock
+	asked := 0                       // of the handler, under its lock
 	c.enroll = func() *api.Problem { // the topology comes with the third attempt
 		if asked++; asked < 3 {
 			return api.NewProblem(api.ProblemServerNotExpected, "not yet")
