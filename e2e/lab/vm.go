@@ -35,15 +35,15 @@ type vm struct {
 }
 
 // VM starts a virtual machine and returns when it answers to Exec. It has an
-// own kernel with NFS, and udev.
+// own kernel, udev, and nfs-kernel-server installed and started.
 //
 // With Spec.Cold it boots from its kernel on, through cloud-init.
 //
-// Without, it is a copy of a machine that was running when it was frozen. It is up
-// in a second or two, with its own name, address, disks and machine-id, but
-// cloud-init has not run: what an
-// agent asks it for is there (/run/cloud-init/instance-data.json), DMI's
-// product_uuid and the kernel's boot_id are those of the frozen machine. If there is
+// Without, it is a copy of a machine that was running when it was frozen. It
+// is up in a second or two, with its own name, address, disks and machine-id,
+// but cloud-init has not run: what an agent asks it for is there
+// (/run/cloud-init/instance-data.json), while DMI's product_uuid, the kernel's
+// command line and boot_id are those of the frozen machine. If there is
 // UserData, cloud-init then starts and handles it. At the next boot such a
 // machine is as any other.
 func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
