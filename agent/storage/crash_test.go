@@ -48,6 +48,13 @@ func (r *rig) crashing(n int) (crashed bool) {
 	return false
 }
 
+// small is a machine with a blank disk that is soon read.
+func small(t *testing.T) *rig {
+	r := machine(t, hosttest.Disk(volume, 8<<20))
+	r.doc.Storage.Volumes[0].SizeBytes = 8 << 20
+	return r
+}
+
 // TestCrashAnywhere stops the machine before each of its changes and questions,
 // starts it again (the process alone, or the whole machine), and wants the same end
 // as without a crash, with one permit.
@@ -56,7 +63,7 @@ func TestCrashAnywhere(t *testing.T) {
 		for n := 1; ; n++ {
 			crashed := true
 			t.Run(fmt.Sprintf("reboot %v, before change %d", reboot, n), func(t *testing.T) {
-				r := machine(t, hosttest.Disk(volume, gib))
+				r := small(t)
 				if crashed = r.crashing(n); !crashed {
 					return
 				}
@@ -87,7 +94,7 @@ func TestCrashAnywhere(t *testing.T) {
 func TestTwoCrashes(t *testing.T) {
 	for first := 3; first < 11; first++ {
 		for second := 1; second < 14; second++ {
-			r := machine(t, hosttest.Disk(volume, gib))
+			r := small(t)
 			r.crashing(first)
 			r.restart()
 			r.crashing(second)
@@ -104,7 +111,7 @@ func TestTwoCrashes(t *testing.T) {
 // killedMkfs is a machine whose mkfs was killed.
 func killedMkfs(t *testing.T) *rig {
 	for n := 1; ; n++ {
-		r := machine(t, hosttest.Disk(volume, gib))
+		r := small(t)
 		if !r.crashing(n) {
 			t.Fatal("mkfs never ran")
 		}

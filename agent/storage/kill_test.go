@@ -264,7 +264,7 @@ func TestKilledAnyTime(t *testing.T) {
 		f := c.formatter(&point{})
 		state[look(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID).kind]++
 		c.recovered(t, l)
-		l.detach(t)
+		l.detach()
 	}
 	t.Logf("killed, the disk was: %d blank, %d complete, %d anything else, %d still written to", state[blank], state[ours], state[foreign], state[unknown])
 }
@@ -297,7 +297,7 @@ func TestPowerCutInMkfs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.detach(t) // it has the same UUID as what follows
+	made.detach() // it has the same UUID as what follows
 	state := map[kind]int{}
 	for i := range 24 {
 		l := newLoop(t, size)
@@ -328,7 +328,7 @@ func TestPowerCutInMkfs(t *testing.T) {
 		}
 		state[look(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID).kind]++
 		c.recovered(t, l)
-		l.detach(t)
+		l.detach()
 	}
 	t.Logf("the cut left: %d blank, %d that look complete, %d anything else", state[blank], state[ours], state[foreign])
 }

@@ -55,6 +55,7 @@ func run(t *testing.T, argv ...string) string {
 type loop struct {
 	image, node string
 	size        int64
+	holder      *os.File
 }
 
 func newLoop(t *testing.T, size int64) *loop {
@@ -72,17 +73,18 @@ func newLoop(t *testing.T, size int64) *loop {
 		t.Skipf("no loop device to be had: %s", out)
 	}
 	l.node = strings.TrimSpace(string(out))
-	t.Cleanup(func() { l.detach(t) })
+	// Detached while somebody has it open, it lasts as long as that: the kernel cleans
+	// up also after a test that is killed.
+	if l.holder, err = os.Open(l.node); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "losetup", "-d", l.node)
+	t.Cleanup(l.detach)
 	return l
 }
 
 // detach takes the disk off the machine; its node may be another's from then on.
-func (l *loop) detach(t *testing.T) {
-	if l.node != "" {
-		run(t, "losetup", "-d", l.node)
-	}
-	l.node = ""
-}
+func (l *loop) detach() { l.holder.Close() }
 
 func (l *loop) write(t *testing.T, at int64, b []byte) {
 	t.Helper()
@@ -401,10 +403,11 @@ func TestSameNodeWithAnotherDiskBehindIt(t *testing.T) {
 	if disk.Sequence == 0 {
 		t.Skip("this kernel has no diskseq")
 	}
-	run(t, "losetup", "-d", l.node)
+	l.detach()
 	other := filepath.Join(t.TempDir(), "other")
 	run(t, "truncate", "-s", "100M", other)
 	run(t, "losetup", l.node, other)
+	t.Cleanup(func() { run(t, "losetup", "-d", l.node) })
 	var swapped *host.SwappedError
 	if _, err := h.Disks.Open(disk, false); !errors.As(err, &swapped) {
 		t.Errorf("got %v, want a *SwappedError", err)
