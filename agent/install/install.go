@@ -47,8 +47,8 @@ func Host(out io.Writer) Installer {
 
 // Install may be run at any time: it writes the unit only where it is absent or
 // another, enables it, and (re)starts the agent, so that the binary in place is
-// the one that runs. If a new unit cannot be enabled it is taken away again, for
-// its presence says that the machine is installed.
+// the one that runs. That it is enabled says that the machine is installed (see
+// the bootstrap's unit): it comes after everything that a crash could undo.
 func (i Installer) Install(ctx context.Context) error {
 	if info, err := os.Stat(i.Binary); err != nil || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("%s is not there or not executable; put the agent's binary there first, for the unit starts it from there", i.Binary)
@@ -64,14 +64,8 @@ func (i Installer) Install(ctx context.Context) error {
 		}
 		fmt.Fprintln(i.Out, "written:", path)
 	}
-	err = i.Systemctl(ctx, "daemon-reload")
-	if err == nil {
-		err = i.Systemctl(ctx, "enable", Unit)
-	}
-	if err != nil {
-		if old == nil {
-			err = errors.Join(err, os.Remove(path))
-		}
+	// Enabling makes systemd read the unit as well.
+	if err := i.Systemctl(ctx, "enable", Unit); err != nil {
 		return err
 	}
 	if err := i.Systemctl(ctx, "restart", Unit); err != nil {
