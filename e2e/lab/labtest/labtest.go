@@ -1,4 +1,5 @@
-// Package labtest opens labs for tests.
+// Package labtest opens labs for tests: it skips with the reason where they cannot
+// run, and leaves nothing behind.
 package labtest
 
 import (
