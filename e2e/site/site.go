@@ -3,6 +3,7 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -114,7 +115,7 @@ func (s *Site) waitReady(ctx context.Context) error {
 		case err := <-s.exited:
 			s.exited <- err
 			log, _ := os.ReadFile(s.LogFile())
-			return fmt.Errorf("the controller ended (%v) before it was ready; its log:\n%s", err, log)
+			return fmt.Errorf("the controller ended before it was ready: %w; its log:\n%s", cmp.Or(err, errors.New("exit code 0")), log)
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the controller to be ready: %w", ctx.Err())
 		case <-tick.C:
