@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -181,7 +182,21 @@ func print(w io.Writer, o applyOptions, r converge.Report) error {
 	if o.dryRun {
 		printPlan(w, r)
 	}
-	return conditionTable(w, r.Conditions)
+	return conditionTable(w, brief(o, r.Conditions))
+}
+
+// brief is the conditions without what printPlan has said already.
+func brief(o applyOptions, conditions []api.Condition) []api.Condition {
+	if !o.dryRun {
+		return conditions
+	}
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		if conditions[i].Reason == api.ReasonConverging {
+			conditions[i].Message = "see above what would be done"
+		}
+	}
+	return conditions
 }
 
 func printPlan(w io.Writer, r converge.Report) {

@@ -97,6 +97,20 @@ func TestApply(t *testing.T) {
 	}
 }
 
+func TestADryRunSaysOnceWhatWouldBeDone(t *testing.T) {
+	found := []api.Condition{
+		{Type: "A", Reason: api.ReasonConverging, Message: "left to do: mount"},
+		{Type: "B", Reason: api.ReasonForeignData, Message: "a partition table"},
+	}
+	got := brief(applyOptions{dryRun: true}, found)
+	if strings.Contains(got[0].Message, "mount") || got[1] != found[1] || !strings.Contains(found[0].Message, "mount") {
+		t.Errorf("got %+v of %+v", got, found)
+	}
+	if got := brief(applyOptions{}, found); got[0] != found[0] {
+		t.Errorf("not a dry run: %+v", got)
+	}
+}
+
 func TestHelpHasExamples(t *testing.T) {
 	for _, command := range []string{"run", "apply", "status", "install"} {
 		if code, stdout, _ := runs(t, command, "--help"); code != exitOK || !strings.Contains(stdout, "Examples:\n  nodehitch-agent "+command) {
