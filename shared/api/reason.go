@@ -84,7 +84,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonRemoved:         {"an empty section: what the agent owned of it is removed", ""},
 	ReasonUnconfirmed:     {"the section changes more than this node, and the controller has not confirmed it since the agent has been connected", "look why the controller cannot be reached (`nodehitch-agent status`)"},
 
-	ReasonNotEnrolled:        {"the server is in the topology and its agent has not enrolled", "look at the VM's console and at /var/log/cloud-init-output.log"},
+	ReasonNotEnrolled:        {"the server is in the topology and its agent has not enrolled", "look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`"},
 	ReasonNotReported:        {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
 	ReasonTopologyIncomplete: {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
 	ReasonVolumeUnresolved:   {"a volume_resource_id of the parameters is not in the topology, or not attached to the storage server", "give the volume's id in topology.volumes and its server's volumeIds"},
