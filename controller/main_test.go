@@ -288,12 +288,13 @@ func TestSocketsFromSystemdAreUsed(t *testing.T) {
 	}
 	p := begin(t, dir, files, "LISTEN_FDS=2", "LISTEN_FDNAMES=https:metrics")
 	p.told("READY=1")
-	if log := p.logged(); !strings.Contains(log, "listen="+addresses["https"]) {
-		t.Errorf("another address is served:\n%s", log)
-	}
 	scrape(t, addresses["metrics"])
 	if err := p.stop(); err != nil {
 		t.Error(err)
+	}
+	// Only now all of its log has been read.
+	if log := p.logged(); !strings.Contains(log, "listen="+addresses["https"]) {
+		t.Errorf("another address is served:\n%s", log)
 	}
 }
 
