@@ -46,7 +46,7 @@ func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Vol
 		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeID").Fault(fmt.Sprintf(
 			"found %q, expected the volume id %q once more: its data will be lost", confirm, volumeID))})
 	}
-	return s.decide(volumeID, "reformat confirmed by an operator", func(_ *store.Tx, v *store.Volume) error {
+	return s.decide(volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
 		if v.NodeID == "" {
 			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 				"no configuration names the volume %s now, so there is no server that could format it: give a topology that attaches it first", v.ID))
@@ -55,10 +55,29 @@ func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Vol
 			return api.NewProblem(api.ProblemMultiAttached, fmt.Sprintf(
 				"the volume %s is attached to the servers %s: detach it from all but one first", v.ID, strings.Join(v.AttachedTo, ", ")))
 		}
+		if err := inUse(tx, v); err != nil {
+			return err
+		}
 		v.FilesystemUUID, v.Reformat = api.FilesystemUUID(v.ID), true
 		v.Permit = store.Permit{State: api.PermitNone, NodeID: v.NodeID, Epoch: s.Store.Epoch()}
 		return nil
 	})
+}
+
+// inUse refuses to reformat a volume that its node has mounted with the assigned
+// filesystem. The agent keeps that in any case; a permission that nobody uses
+// would lie ready for whatever the disk holds one day.
+func inUse(tx *store.Tx, v *store.Volume) error {
+	node, _, err := tx.Nodes().Get(v.NodeID)
+	if err != nil || !node.Identity.Live() || v.FilesystemUUID != api.FilesystemUUID(v.ID) {
+		return err
+	}
+	mounted := node.Status.Condition(api.ConditionVolumesMounted)
+	if mounted == nil || mounted.Status != api.ConditionTrue || node.Status.AppliedDigest != node.Digest {
+		return nil
+	}
+	return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+		"the server %s has the volume %s mounted with the filesystem that was assigned to it, so nothing needs to be formatted: delete its files there if they may be lost", node.ID, v.ID))
 }
 
 // decide carries an operator's word out, unless a live node is formatting: it would

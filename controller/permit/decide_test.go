@@ -172,6 +172,8 @@ func TestReformatsThatAreRefused(t *testing.T) {
 		"with two servers": {before: func(w *world) {
 			w.volume(volume, func(v *store.Volume) { v.AttachedTo = []string{alpha, beta} })
 		}, confirm: volume, problem: api.ProblemMultiAttached, says: beta},
+		"mounted with the assigned filesystem": {before: func(w *world) { w.mounts(alpha) },
+			confirm: volume, problem: api.ProblemConflict, says: "mounted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

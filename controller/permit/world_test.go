@@ -71,6 +71,17 @@ func (w *world) enrol(node string) {
 	}))
 }
 
+// mounts is what the node reports once it has the volume mounted.
+func (w *world) mounts(node string) {
+	w.t.Helper()
+	wantOK(w.t, w.Store.Update(func(tx *store.Tx) error {
+		status := &api.NodeStatus{AppliedDigest: "d", Conditions: []api.Condition{
+			{Type: api.ConditionVolumesMounted, Status: api.ConditionTrue, Reason: api.ReasonMounted},
+		}}
+		return tx.Nodes().Put(node, store.Node{ID: node, Identity: &store.Identity{}, Digest: "d", Status: status})
+	}))
+}
+
 // gone is what enrolment does when an identity ends.
 func (w *world) gone(node string) {
 	w.t.Helper()
