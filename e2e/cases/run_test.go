@@ -2,7 +2,8 @@ package cases
 
 import (
 	"context"
-	"os"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -10,47 +11,22 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/site"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // TestCases runs every case against one controller, each on a machine of its own.
 func TestCases(t *testing.T) {
-	if missing := lab.Missing(lab.KindVM); len(missing) > 0 {
-		t.Skipf("the cases cannot run here: %v", missing)
-	}
 	cases, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lab.Open(t.Context(), lab.Options{Log: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := l.BuildImages(t.Context(), lab.KindVM); err != nil {
-		t.Fatal(err)
-	}
-	s, err := site.Open(t.Context(), l, "../../bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			showLog(t, s)
-		}
-		if err := s.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	for name, c := range cases {
+	s := sitetest.Open(t, "../../bin", lab.KindVM)
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
 			started := time.Now()
-			newRun(t, s, name, c).steps()
-			t.Logf("%s (%.1f s)", c.Title, time.Since(started).Seconds())
+			newRun(t, s, name, cases[name]).steps()
+			t.Logf("%s (%.1f s)", cases[name].Title, time.Since(started).Seconds())
 		})
 	}
 }
@@ -129,9 +105,4 @@ func (r *run) showMachine() {
 		out, err := r.node.Exec(context.WithoutCancel(r.t.Context()), look...)
 		r.t.Logf("%v: %v\n%s", look, err, out)
 	}
-}
-
-func showLog(t *testing.T, s *site.Site) {
-	log, err := os.ReadFile(s.LogFile())
-	t.Logf("the controller's log (%v):\n%s", err, log[max(0, len(log)-20000):])
 }

@@ -3,7 +3,6 @@ package enrol
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,14 +11,12 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/site"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // One machine lives through it all: each part is what the part before left.
 func TestLifeOfANode(t *testing.T) {
-	if missing := lab.Missing(lab.KindNspawn); len(missing) > 0 {
-		t.Skipf("cannot run here: %v", missing)
-	}
 	w := newWorld(t)
 	w.enrols(t)
 	w.survivesTheController(t)
@@ -35,23 +32,8 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	l, err := lab.Open(t.Context(), lab.Options{Log: t.Logf})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := l.BuildImages(t.Context(), lab.KindNspawn); err != nil {
-		t.Fatal(err)
-	}
-	s, err := site.Open(t.Context(), l, "../../bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	disk, err := l.NewDisk(uuid.NewString(), 64<<20)
+	s := sitetest.Open(t, "../../bin", lab.KindNspawn)
+	disk, err := s.Lab.NewDisk(uuid.NewString(), 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,6 +196,4 @@ func (w *world) explain(t *testing.T) {
 		out, err := w.node.Exec(ctx, look...)
 		t.Logf("%v: %v\n%s", look, err, out)
 	}
-	log, err := os.ReadFile(w.site.LogFile())
-	t.Logf("the controller's log (%v):\n%s", err, log)
 }

@@ -10,10 +10,9 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab"
 )
 
-// Open makes a lab for a test and closes it when the test ends, also by a
-// panic of its goroutine. Where the host cannot run machines of these kinds
-// the test is skipped with the reason, or fails if NODEHITCH_LAB=required.
-func Open(t testing.TB, kinds ...lab.Kind) *lab.Lab {
+// Require skips the test where this host cannot run machines of these kinds, with
+// the reason, or fails it if NODEHITCH_LAB=required.
+func Require(t testing.TB, kinds ...lab.Kind) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts real machines; not in -short")
@@ -25,6 +24,13 @@ func Open(t testing.TB, kinds ...lab.Kind) *lab.Lab {
 		}
 		refuse("this host cannot run the lab:\n- %s", strings.Join(lacks, "\n- "))
 	}
+}
+
+// Open makes a lab for a test, where Require lets it run, and closes it when the
+// test ends, also by a panic of its goroutine.
+func Open(t testing.TB, kinds ...lab.Kind) *lab.Lab {
+	t.Helper()
+	Require(t, kinds...)
 	l, err := lab.Open(t.Context(), lab.Options{Log: t.Logf})
 	if err != nil {
 		t.Fatal(err)

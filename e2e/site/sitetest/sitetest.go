@@ -1,0 +1,36 @@
+// Package sitetest opens a lab with a real controller for a test, and shows the
+// controller's log when the test has failed.
+package sitetest
+
+import (
+	"os"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
+	"github.com/nodehitch/nodehitch/e2e/site"
+)
+
+// Open starts the controller of the binaries in bin, in a lab whose images for
+// machines of these kinds are built. All of it goes when the test ends.
+func Open(t *testing.T, bin string, kinds ...lab.Kind) *site.Site {
+	t.Helper()
+	l := labtest.Open(t, kinds...)
+	if err := l.BuildImages(t.Context(), kinds...); err != nil {
+		t.Fatal(err)
+	}
+	s, err := site.Open(t.Context(), l, bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, err := os.ReadFile(s.LogFile())
+			t.Logf("the controller's log ends with (%v):\n%s", err, log[max(0, len(log)-20000):])
+		}
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
