@@ -86,6 +86,7 @@ func (b *Board) Restore(doc *api.NodeConfig, digest string, conditions []api.Con
 		s.Node.ObservedGeneration, s.Node.ObservedDigest = doc.Generation, digest
 		s.Node.AppliedGeneration, s.Node.AppliedDigest = doc.Generation, digest
 		s.Node.Conditions = append(s.Node.Conditions, conditions...)
+		b.ready(s, api.ConditionUnknown, api.ReasonConverging, "the agent has started and has not looked at the machine yet")
 	})
 }
 

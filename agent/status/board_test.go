@@ -61,6 +61,10 @@ func TestNothingIsReportedBeforeThereIsSomethingToSay(t *testing.T) {
 	if _, ok := b.Report(); ok {
 		t.Error("the same document is news")
 	}
+	b.Acting(converge.Event{Condition: api.ConditionVolumesMounted, Summary: "mount"})
+	if s, ok := b.Report(); !ok || s.Condition(api.ConditionReady).Status != api.ConditionUnknown {
+		t.Errorf("before the first pass has ended Ready is %+v (%v)", s.Condition(api.ConditionReady), ok)
+	}
 	b.Converged(outcome(1, api.ConditionTrue, api.ReasonMounted, time.Time{}), "d1")
 	if s, ok := b.Report(); !ok || s.AppliedDigest != "d1" || s.Epoch != 1 || s.Facts.Hostname != "storage" {
 		t.Errorf("got %+v, %v", s, ok)
