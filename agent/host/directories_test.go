@@ -144,6 +144,20 @@ func TestInsideFollowsNothing(t *testing.T) {
 			t.Errorf("%s: made: %v", rel, err)
 		}
 	}
+	above, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer above.Close()
+	for _, name := range []string{"absolute", "relative", "within", "file", "mounted", ".."} {
+		if fd, err := stepWithout(above, name, unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW); err == nil {
+			t.Errorf("without openat2, %s is entered", name)
+			_ = unix.Close(fd)
+		}
+	}
+	if fd, err := stepWithout(above, "plain", unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW); err != nil || unix.Close(fd) != nil {
+		t.Errorf("without openat2, a plain directory is not entered: %v", err)
+	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) != 0 {
 		t.Errorf("made something outside: %v", entries)
 	}

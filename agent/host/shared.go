@@ -89,14 +89,46 @@ func enter(root string, device Number) (*os.File, error) {
 // step goes down by one name. A client that writes to the volume could put a link
 // or, with the help of another, a mount in the way: neither is followed.
 func step(dir *os.File, name string) (*os.File, error) {
+	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_RDONLY | unix.O_NOFOLLOW
 	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
-		Flags:   unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_RDONLY | unix.O_NOFOLLOW,
+		Flags:   flags,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS,
 	})
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
+		// Linux before 5.6, or a sandbox that does not know the call.
+		fd, err = stepWithout(dir, name, flags)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
+}
+
+// stepWithout is step without openat2. One name at a time, opened without following
+// it, cannot lead up or through a link; another filesystem has another device.
+func stepWithout(dir *os.File, name string, flags int) (int, error) {
+	if name == ".." {
+		return -1, unix.EXDEV
+	}
+	var above, st unix.Stat_t
+	if err := unix.Fstatat(int(dir.Fd()), name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		return -1, unix.ELOOP
+	}
+	fd, err := unix.Openat(int(dir.Fd()), name, flags, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = errors.Join(unix.Fstat(int(dir.Fd()), &above), unix.Fstat(fd, &st))
+	if err == nil && above.Dev != st.Dev {
+		err = unix.EXDEV
+	}
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
 }
 
 func refusal(root, rel string, err error) error {

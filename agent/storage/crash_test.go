@@ -60,7 +60,7 @@ func small(t *testing.T) *rig {
 // as without a crash, with one permit.
 func TestCrashAnywhere(t *testing.T) {
 	for _, reboot := range []bool{false, true} {
-		for n := 1; ; n++ {
+		for n := 1; n < 200; n++ {
 			crashed := true
 			t.Run(fmt.Sprintf("reboot %v, before change %d", reboot, n), func(t *testing.T) {
 				r := small(t)
@@ -110,7 +110,7 @@ func TestTwoCrashes(t *testing.T) {
 
 // killedMkfs is a machine whose mkfs was killed.
 func killedMkfs(t *testing.T) *rig {
-	for n := 1; ; n++ {
+	for n := 1; n < 200; n++ {
 		r := small(t)
 		if !r.crashing(n) {
 			t.Fatal("mkfs never ran")
@@ -120,6 +120,8 @@ func killedMkfs(t *testing.T) *rig {
 			return r
 		}
 	}
+	t.Fatal("mkfs never ran")
+	return nil
 }
 
 func TestKilledFormatIsResumedOnlyUnderItsPermit(t *testing.T) {
@@ -227,7 +229,7 @@ func TestReformatOverwritesWhateverIsThere(t *testing.T) {
 		r.untouched()
 	})
 	t.Run("killed while overwriting", func(t *testing.T) {
-		for n := 1; ; n++ {
+		for n := 1; n < 200; n++ {
 			r := machine(t, hosttest.Disk(volume, gib, hosttest.Signed("xfs")))
 			r.permits.overwrite = true
 			if !r.crashing(n) {
