@@ -107,6 +107,46 @@ func TestRemovalTouchesNothingOfOthers(t *testing.T) {
 	}
 }
 
+// Somebody has mounted another filesystem where ours was.
+func TestRemovalUnmountsNothingOfOthers(t *testing.T) {
+	r := serving(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)))
+	r.m.MountTable[0].Device = r.m.On(volume2).Number
+	r.doc.Storage = &api.StorageSection{}
+	r.expect("True Removed", "True Removed")
+	if !r.mountedAt("/volume") || r.did("stop volume.mount") || r.did("detach") {
+		t.Errorf("unmounted what is not ours: %q", r.m.Trace)
+	}
+}
+
+// Between the look and the mount, another disk takes the place.
+func TestDiskThatIsSwappedBeforeItIsMounted(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
+	r.m.Before = func(change string) {
+		if change == "reload systemd" && len(r.m.Disks) == 1 {
+			r.m.Detach(r.m.On(volume))
+			r.m.Attach(hosttest.NewDisk(volume, gib, hosttest.Ext4(assigned2)))
+		}
+	}
+	r.expect("False ForeignData", notYet)
+	if r.did("start volume.mount") {
+		t.Error("mounted another's filesystem")
+	}
+}
+
+// systemd mounts something else than what was looked at.
+func TestWrongMountIsTakenAway(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
+	r.m.Before = func(change string) {
+		if change == "start volume.mount" {
+			hosttest.Ext4(assigned2)(r.m.On(volume))
+		}
+	}
+	r.expect("False ForeignData", notYet)
+	if r.mountedAt("/volume") {
+		t.Error("another's filesystem stays mounted")
+	}
+}
+
 func TestVolumeMovesToAnotherPath(t *testing.T) {
 	r := serving(t)
 	r.doc.Storage.Volumes[0].MountPath = "/data"
@@ -144,6 +184,7 @@ func TestDriftIsRepaired(t *testing.T) {
 			r.m.Units["volume.mount"].Loaded = "[Mount]\nWhat=x\n"
 		},
 		"unit file repaired, not read": func(r *rig) { r.m.Units["volume.mount"].Loaded = "[Mount]\nWhat=x\nWhere=/volume\n" },
+		"drop-in written, not read":    func(r *rig) { r.m.Units["nfs-server.service"].Loaded = "[Unit]\n" },
 		"unit disabled":                func(r *rig) { r.m.Units["volume.mount"].Enabled = false },
 		"unmounted by hand":            func(r *rig) { r.m.MountTable = nil },
 		"exports file edited": func(r *rig) {
@@ -185,6 +226,11 @@ func TestDriftIsRepaired(t *testing.T) {
 			}
 			r.untouched()
 			r.idle()
+			for name, u := range r.m.Units {
+				if path := "/etc/systemd/system/" + name; u.Loaded != r.file(path)+r.file(path+".d/nodehitch.conf") {
+					t.Errorf("systemd has not read %s", name)
+				}
+			}
 		})
 	}
 }

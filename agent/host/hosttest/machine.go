@@ -37,6 +37,8 @@ type Machine struct {
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
 	Fail map[string]error
+	// Before is called before each change, with its line of the trace.
+	Before func(change string)
 	// Trace has a line for each change, such as "mkfs virtio-4a0d…".
 	Trace []string
 	// CrashAt lets the machine stop before the n-th change from now on: it panics
@@ -107,6 +109,11 @@ func (m *Machine) Changes() host.Count { return m.changes.Count() }
 // it fails. The caller holds mu.
 func (m *Machine) change(operation, detail string) error {
 	line := strings.TrimSpace(operation + " " + detail)
+	if m.Before != nil {
+		m.mu.Unlock()
+		m.Before(line)
+		m.mu.Lock()
+	}
 	if m.CrashAt > 0 {
 		if m.CrashAt--; m.CrashAt == 0 {
 			panic(Crash{line})
@@ -127,7 +134,7 @@ func (m *Machine) Reboot() {
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
 	for name, u := range m.Units {
 		u.Active, u.shown = false, nil
-		u.Loaded = m.Files[unitPath(name)].Content
+		u.Loaded = m.text(name)
 	}
 	for name, u := range m.Units {
 		if u.Enabled {

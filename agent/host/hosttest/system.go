@@ -207,7 +207,7 @@ func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Sof
 	for _, n := range needs {
 		h.Installed[n] = true
 		if n == host.NFSServer {
-			h.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true}
+			h.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true, Loaded: h.text("nfs-server.service")}
 		}
 	}
 	return nil

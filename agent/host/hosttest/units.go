@@ -13,18 +13,23 @@ type units struct{ *Machine }
 
 func unitPath(name string) string { return "/etc/systemd/system/" + name }
 
+// text is what systemd would read of a unit now: its file, and our drop-in.
+func (m *Machine) text(name string) string {
+	return m.Files[unitPath(name)].Content + m.Files[unitPath(name)+".d/nodehitch.conf"].Content
+}
+
 func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err := h.Fail["systemd"]; err != nil {
 		return host.Unit{}, err
 	}
-	u, file := h.Units[name], h.Files[unitPath(name)]
+	u := h.Units[name]
 	if u == nil {
 		u = &UnitState{}
 	}
-	state := host.Unit{Loaded: "loaded", Active: "inactive", File: "disabled", Stale: u.Loaded != "" && u.Loaded != file.Content}
-	if file.Content == "" && h.Units[name] == nil {
+	state := host.Unit{Loaded: "loaded", Active: "inactive", File: "disabled", Stale: h.Units[name] != nil && u.Loaded != h.text(name)}
+	if h.text(name) == "" && h.Units[name] == nil {
 		state.Loaded, state.File = "not-found", ""
 	}
 	if u.shown == nil {
@@ -51,7 +56,7 @@ func (h units) Reload(context.Context) error {
 	}
 	h.changes.Unit()
 	for name, u := range h.Units {
-		u.Loaded, u.shown = h.Files[unitPath(name)].Content, nil
+		u.Loaded, u.shown = h.text(name), nil
 	}
 	return nil
 }
@@ -94,7 +99,7 @@ func (h units) Start(_ context.Context, name string) error {
 	h.changes.Unit()
 	u := h.unit(name)
 	if u.Loaded == "" {
-		u.Loaded = h.Files[unitPath(name)].Content
+		u.Loaded = h.text(name)
 	}
 	if err := h.boot(name); err != nil {
 		return &host.JobError{Unit: name, Verb: "start", Result: err.Error()}
