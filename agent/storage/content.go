@@ -35,6 +35,8 @@ type content struct {
 	// claimed: foreign is something that was made there by purpose, with a signature
 	// or a user, and not just bytes that mkfs may have left when it was killed.
 	claimed bool
+	// adoptable is the UUID of foreign where an operator can adopt it.
+	adoptable string
 }
 
 func unknownBecause(err error) content { return content{kind: unknown, what: err.Error()} }
@@ -110,7 +112,7 @@ func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk, uuid st
 	case err != nil:
 		return unknownBecause(err)
 	case len(tags) > 0:
-		return content{kind: foreign, what: describe(tags), claimed: true}
+		return content{kind: foreign, what: describe(tags), claimed: true, adoptable: adoptable(tags)}
 	}
 	signatures, err := disks.Signatures(ctx, d)
 	switch {
@@ -141,6 +143,14 @@ func rawData(d host.Device, data *notZero, uuid string) content {
 			claimed: sb.UUID != uuid}
 	}
 	return content{kind: foreign, what: "data without a signature: " + data.Error()}
+}
+
+// adoptable is the UUID of an ext4 that has the disk for itself.
+func adoptable(tags map[string]string) string {
+	if tags["TYPE"] != "ext4" || tags["PTTYPE"] != "" {
+		return ""
+	}
+	return tags["UUID"]
 }
 
 // describe says in words what blkid found.

@@ -22,11 +22,14 @@ type formatter struct {
 	*steps
 	v    *api.StorageVolume
 	disk host.Disk
+	// adoptable is the UUID on the disk where an operator can adopt it.
+	adoptable string
 }
 
 // run looks at the disk anew, whatever a plan has seen, and does what may be done.
 func (f *formatter) run(ctx context.Context) error {
 	c := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID)
+	f.adoptable = c.adoptable
 	r, err := f.journal.read(f.v.VolumeID)
 	if err != nil {
 		return err

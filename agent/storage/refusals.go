@@ -17,9 +17,13 @@ func (f *formatter) refused(r *record, found string) error {
 			"volume %s: %s is not touched: %s; look at it, then `hitchctl volume reformat %s` permits a new format, which loses what it holds",
 			f.v.VolumeID, f.disk.Path, found, f.v.VolumeID)
 	}
+	keep := "save what is needed of it elsewhere, then"
+	if f.adoptable != "" {
+		keep = "keep it with `hitchctl volume adopt " + f.v.VolumeID + " --filesystem-uuid " + f.adoptable + "`, or"
+	}
 	return converge.Fail(api.ReasonForeignData,
-		"volume %s: %s holds %s; expected a blank disk or the ext4 filesystem %s: keep what it holds with `hitchctl volume adopt %s`, or lose it with `hitchctl volume reformat %s`",
-		f.v.VolumeID, f.disk.Path, found, f.v.FilesystemUUID, f.v.VolumeID, f.v.VolumeID)
+		"volume %s: %s holds %s; expected a blank disk or the ext4 filesystem %s: %s lose what it holds with `hitchctl volume reformat %s`",
+		f.v.VolumeID, f.disk.Path, found, f.v.FilesystemUUID, keep, f.v.VolumeID)
 }
 
 // unreadable: nothing is known, so nothing is done.

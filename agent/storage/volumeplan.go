@@ -92,6 +92,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 	}
 	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
 	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID)
+	f.adoptable = c.adoptable
 	r, err := p.journal.read(p.v.VolumeID)
 	if err != nil {
 		return err

@@ -125,7 +125,11 @@ func TestForeignIsNeverTouched(t *testing.T) {
 			r := machine(t, hosttest.Disk(volume, gib, c.holds, hosttest.Kept("photo.jpg")))
 			report := r.expect("False ForeignData", notYet)
 			r.untouched()
-			r.says(report, api.ConditionVolumesMounted, c.words, "hitchctl volume adopt "+volume, "hitchctl volume reformat "+volume)
+			r.says(report, api.ConditionVolumesMounted, c.words, "hitchctl volume reformat "+volume)
+			adopt := "hitchctl volume adopt " + volume + " --filesystem-uuid 11111111-2222-4333-8444-555555555555`"
+			if got := strings.Contains(report.Condition(api.ConditionVolumesMounted).Message, adopt); got != (name == "ext4") {
+				t.Errorf("advises to adopt: %v; only an ext4 can be adopted", got)
+			}
 			if report.FailedCondition != api.ConditionVolumesMounted {
 				t.Errorf("failed condition %q: a person has to act, so it is terminal", report.FailedCondition)
 			}
