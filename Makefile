@@ -19,7 +19,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: deps build ## One storage VM from user_data to a mounted, exported volume, live
+demo: deps build-lab ## One storage VM from user_data to a mounted, exported volume, live
 	go run ./e2e/demo
 
 .PHONY: test
@@ -43,17 +43,15 @@ images: deps ## Build the lab's machine images into the cache
 	go run ./e2e/lab/cmd/lab-image
 
 .PHONY: build
-build: ## Binaries into bin/
+build: build-lab ## Binaries into bin/, the agent for every architecture
+	GOARCH=arm64 $(GOBUILD) -o bin/nodehitch-agent-arm64 ./agent
+
+.PHONY: build-lab
+build-lab: ## Binaries into bin/, the agent for the lab's machines only
 	@mkdir -p bin
 	$(GOBUILD) -o bin/nodehitch-controller ./controller
 	$(GOBUILD) -o bin/hitchctl ./controller/hitchctl
 	GOARCH=amd64 $(GOBUILD) -o bin/nodehitch-agent-amd64 ./agent
-	GOARCH=arm64 $(GOBUILD) -o bin/nodehitch-agent-arm64 ./agent
-
-.PHONY: man
-man: build ## Manual pages of hitchctl into dist/man
-	rm -rf dist/man
-	bin/hitchctl man dist/man
 
 .PHONY: deps
 deps: ## Install the Debian packages that are missing (root)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
 	"github.com/nodehitch/nodehitch/e2e/site"
 )
 
@@ -38,15 +39,15 @@ func main() {
 func run(ctx context.Context) (err error) {
 	watch := newStopwatch()
 	fmt.Println("Machines and their images (built once, then cached)")
+	if err := prepareImage(ctx); err != nil {
+		return err
+	}
+	watch.lap("machine image")
 	l, err := lab.Open(ctx, lab.Options{Log: progress})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	if err := l.BuildImages(ctx, lab.KindVM); err != nil {
-		return err
-	}
-	watch.lap("machine images and snapshot")
 
 	s, err := site.Open(ctx, l, "bin")
 	if err != nil {
@@ -55,7 +56,9 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, s.Stop()) }()
 	watch.lap("controller started")
 
+	ctx, cancel := context.WithCancel(ctx)
 	d := &demo{site: s, watch: watch}
+	defer func() { cancel(); _ = d.booting.Wait() }() // the lab is closed after all that uses it
 	for _, stage := range []func(context.Context) error{d.instantiate, d.boot, d.converge, d.useVolume, d.summary} {
 		if err := stage(ctx); err != nil {
 			return err
@@ -65,6 +68,16 @@ func run(ctx context.Context) (err error) {
 }
 
 func progress(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }
+
+// prepareImage builds the VMs' image where the cache does not have it.
+func prepareImage(ctx context.Context) error {
+	cache, err := image.OpenCache("", progress)
+	if err != nil {
+		return err
+	}
+	_, err = cache.VM(ctx)
+	return errors.Join(err, cache.Close())
+}
 
 // stopwatch remembers how long each stage took.
 type stopwatch struct {

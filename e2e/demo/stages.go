@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/site"
@@ -31,6 +32,7 @@ type demo struct {
 	server   api.Server
 	storage  lab.Node
 	client   lab.Node
+	booting  errgroup.Group // of the client, beside everything else
 }
 
 // instantiate does what a Tacker hook does at instantiate_start, and draws the stack.
@@ -74,6 +76,10 @@ func (d *demo) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.booting.Go(func() (err error) {
+		d.client, err = d.site.Lab.VM(ctx, lab.Spec{Name: "worker", Address: lab.Gateway.Next().Next(), Cold: true})
+		return err
+	})
 	fmt.Printf("\nA VM boots with %d bytes of user_data: cloud-init fetches and starts the agent\n", len(userData))
 	d.storage, err = d.site.Lab.VM(ctx, lab.Spec{
 		Name: "storage-server", ServerID: d.server.ID, Address: lab.Gateway.Next(),
@@ -100,11 +106,9 @@ func (d *demo) converge(ctx context.Context) error {
 // useVolume mounts the export on a second machine and writes a file through it.
 func (d *demo) useVolume(ctx context.Context) error {
 	fmt.Println("\nA second machine mounts the export over NFS and writes a file")
-	client, err := d.site.Lab.VM(ctx, lab.Spec{Name: "worker"})
-	if err != nil {
+	if err := d.booting.Wait(); err != nil {
 		return err
 	}
-	d.client = client
 	source := d.storage.Address().String() + ":/volume/nfs/pv1"
 	for _, argv := range [][]string{
 		{"mkdir", "-p", "/mnt/pv1"},
@@ -112,11 +116,11 @@ func (d *demo) useVolume(ctx context.Context) error {
 		{"sh", "-c", "echo written by $(hostname) on " + time.Now().Format(time.RFC3339) + " > /mnt/pv1/hello && sync /mnt/pv1/hello"},
 		{"umount", "/mnt/pv1"},
 	} {
-		if _, err := client.Exec(ctx, argv...); err != nil {
+		if _, err := d.client.Exec(ctx, argv...); err != nil {
 			return err
 		}
 	}
-	d.watch.lap("second VM: restored, mounted over NFS, wrote a file")
+	d.watch.lap("second VM: mounted over NFS, wrote a file")
 	return nil
 }
 
