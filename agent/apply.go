@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/storage"
@@ -65,10 +66,11 @@ func apply(cmd *cobra.Command, o applyOptions) error {
 		defer lock.Release() //nolint:errcheck // the process ends
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	report := engine(log, storage.Operator{VolumeIDs: o.permit}, nodeID(cmd.Context(), o.state), o.state).Converge(cmd.Context(), doc, converge.Options{
+	machine := host.Linux(log)
+	report := engine(machine, log, storage.Operator{VolumeIDs: o.permit}, nodeID(cmd.Context(), o.state), o.state).Converge(cmd.Context(), doc, converge.Options{
 		DryRun: o.dryRun, Observe: progress(cmd.ErrOrStderr()),
 	})
-	if err := print(cmd.OutOrStdout(), o, report); err != nil {
+	if err := print(cmd.OutOrStdout(), o, report, machine.Changes.Count()); err != nil {
 		return err
 	}
 	if !report.Converged() {
@@ -155,6 +157,15 @@ type outcome struct {
 	DryRun     bool            `json:"dryRun"`
 	Conditions []api.Condition `json:"conditions"`
 	Steps      []stepOutcome   `json:"steps"`
+	Changes    changes         `json:"changes"`
+}
+
+// changes is how much of the machine was changed: all zero where it was converged.
+type changes struct {
+	Files       int64 `json:"files"`
+	Commands    int64 `json:"commands"`
+	Units       int64 `json:"units"`
+	Directories int64 `json:"directories"`
 }
 
 // stepOutcome is one step: what its first plan was, what of it was done, and
@@ -166,9 +177,9 @@ type stepOutcome struct {
 	Left      []string `json:"left"`
 }
 
-func print(w io.Writer, o applyOptions, r converge.Report) error {
+func print(w io.Writer, o applyOptions, r converge.Report, c host.Count) error {
 	if o.output == "json" {
-		out := outcome{Converged: r.Converged(), DryRun: o.dryRun, Conditions: r.Conditions, Steps: []stepOutcome{}}
+		out := outcome{Converged: r.Converged(), DryRun: o.dryRun, Conditions: r.Conditions, Steps: []stepOutcome{}, Changes: changes{c.Files, c.Commands, c.Units, c.Directories}}
 		for _, s := range r.Results {
 			if s.HandsOff {
 				continue

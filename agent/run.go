@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/daemon"
 	"github.com/nodehitch/nodehitch/agent/facts"
+	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/permit"
 	"github.com/nodehitch/nodehitch/agent/state"
@@ -58,8 +59,10 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 	permits := new(permit.Controller)
 	d := daemon.New(daemon.Options{
 		Config: cfg, State: directory, Machine: identity.This(), OnLink: permits.Use,
-		Engine: func(nodeID string) *converge.Engine { return engine(log, permits, nodeID, cfg.StateDirectory) },
-		Facts:  facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Log: log,
+		Engine: func(nodeID string) *converge.Engine {
+			return engine(host.Linux(log), log, permits, nodeID, cfg.StateDirectory)
+		},
+		Facts: facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Log: log,
 	})
 	err = d.Run(cmd.Context())
 	log.Info("stopped")

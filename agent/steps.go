@@ -9,9 +9,9 @@ import (
 )
 
 // engine has every step that this agent knows, in the order in which they run.
-func engine(log *slog.Logger, permits storage.Permits, nodeID, stateDirectory string) *converge.Engine {
+func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, nodeID, stateDirectory string) *converge.Engine {
 	e := converge.New(storage.NewSteps(storage.Options{
-		Host: host.Linux(log), Permits: permits, NodeID: nodeID, StateDirectory: stateDirectory, Log: log,
+		Host: machine, Permits: permits, NodeID: nodeID, StateDirectory: stateDirectory, Log: log,
 	})...)
 	e.Log = log
 	return e
