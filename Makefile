@@ -9,17 +9,18 @@ GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...
 
-# Debian and Ubuntu packages that the lab and the demo use.
-APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
-       dosfstools xfsprogs btrfs-progs lvm2 gdisk mtools genisoimage lz4 cpio \
-       busybox-static apt-utils cloud-init gcc libc6-dev
+# Debian and Ubuntu packages: what machines of the lab, and so the demo, need …
+LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
+           genisoimage lz4 cpio apt-utils debian-archive-keyring
+# … and what the tests need besides.
+TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev
 
 .PHONY: help
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: deps build-lab ## One storage VM from user_data to a mounted, exported volume, live
+demo: deps-lab build-lab ## One storage VM from user_data to a mounted, exported volume, live
 	go run ./e2e/demo
 
 .PHONY: test
@@ -39,7 +40,7 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 	go run ./e2e/footprint
 
 .PHONY: images
-images: deps ## Build the lab's machine images into the cache
+images: deps-lab ## Build the lab's machine images into the cache
 	go run ./e2e/lab/cmd/lab-image
 
 .PHONY: build
@@ -53,9 +54,20 @@ build-lab: ## Binaries into bin/, the agent for the lab's machines only
 	$(GOBUILD) -o bin/hitchctl ./controller/hitchctl
 	GOARCH=amd64 $(GOBUILD) -o bin/nodehitch-agent-amd64 ./agent
 
-.PHONY: deps
-deps: ## Install the Debian packages that are missing (root)
-	@missing=(); for p in $(APT); do dpkg-query -W -f '$${Status}' "$$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$$p"); done; \
+.PHONY: man
+man: build-lab ## Manual pages of hitchctl into dist/man
+	rm -rf dist/man
+	bin/hitchctl man dist/man
+
+.PHONY: deps deps-lab
+deps: PACKAGES := $(TEST_APT)
+deps: install-packages ## Install the Debian packages that the tests need (root)
+deps-lab: PACKAGES := $(LAB_APT)
+deps-lab: install-packages ## Install the Debian packages that the lab and the demo need (root)
+
+.PHONY: install-packages
+install-packages:
+	@missing=(); for p in $(PACKAGES); do dpkg-query -W -f '$${Status}' "$$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$$p"); done; \
 	if (( $${#missing[@]} )); then \
 	  if (( EUID != 0 )); then echo "missing packages: $${missing[*]}; run as root, or install them yourself" >&2; exit 1; fi; \
 	  echo "installing $${missing[*]}"; apt-get update -qq; \
