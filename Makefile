@@ -34,6 +34,22 @@ test-unit: ## Tests of the packages, with the race detector
 test-e2e: build ## Black-box cases in the lab (root)
 	go test -p 1 -timeout 20m ./e2e/...
 
+.PHONY: e2e
+e2e: export NODEHITCH_SUITE := full
+e2e: export NODEHITCH_RESULTS := $(CURDIR)/dist/results
+e2e: deps build ## The black-box cases with the long ones, and the table of them all (root)
+	rm -rf $(NODEHITCH_RESULTS)
+	status=0; go test -p 1 -timeout 4h ./e2e/... || status=$$?; \
+	go run ./e2e/results/cmd/results-table $(NODEHITCH_RESULTS) | tee dist/results.md; exit $$status
+
+.PHONY: fuzz
+fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each
+	@grep -rl --include='*_test.go' '^func Fuzz' agent controller shared cloudinit | while read -r file; do \
+	  sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' "$$file" | while read -r target; do \
+	    echo "== $$(dirname "$$file") $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(or $(FUZZTIME),60s) "./$$(dirname "$$file")"; \
+	  done; done
+
 .PHONY: bench
 bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 	go test -run '^$$' -bench . -benchmem $(UNIT)

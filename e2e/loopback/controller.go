@@ -1,0 +1,232 @@
+// Package loopback runs the real controller as a process of its own on 127.0.0.1,
+// for suites that need no machine: its state is a folder of the test, and it can be
+// ended with any signal and started again on the same state.
+package loopback
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// Options of a controller. The zero value is good.
+type Options struct {
+	// Binary is the controller's; empty means the one that `make build` has made.
+	Binary string
+	// Settings are lines of controller.yaml beside, or instead of, the usual ones.
+	Settings map[string]string
+	// Env is added to the controller's environment.
+	Env []string
+	// Wrap is put before the controller's argv, such as [prlimit, --nofile=…].
+	Wrap []string
+	// Address is where it listens; empty means a free port of 127.0.0.1.
+	Address string
+}
+
+// Controller is the process and its state.
+type Controller struct {
+	// Dir holds controller.yaml, data/, socket and log.
+	Dir string
+	// URL is where agents reach it.
+	URL string
+	// API is its API as root of its machine.
+	API *client.Controller
+
+	t       testing.TB
+	o       Options
+	process *exec.Cmd
+	exited  chan error
+}
+
+// Bin is the folder of the built binaries.
+func Bin(t testing.TB) string {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	bin := filepath.Join(filepath.Dir(file), "../../bin")
+	if _, err := os.Stat(filepath.Join(bin, "nodehitch-controller")); err != nil {
+		t.Fatalf("the controller is not built, run `make build`: %v", err)
+	}
+	return bin
+}
+
+// Open starts a controller and returns when it is ready. It ends with the test,
+// which shows its log when it has failed.
+func Open(t testing.TB, o Options) *Controller {
+	t.Helper()
+	if o.Binary == "" {
+		o.Binary = filepath.Join(Bin(t), "nodehitch-controller")
+	}
+	if o.Address == "" {
+		o.Address = FreeAddress(t)
+	}
+	c := &Controller{Dir: t.TempDir(), URL: "https://" + o.Address, t: t, o: o}
+	if err := os.WriteFile(c.ConfigFile(), c.config(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if c.API, err = client.New(client.Options{UnixSocket: filepath.Join(c.Dir, "socket")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.End(syscall.SIGTERM)
+		if t.Failed() {
+			log := c.Log()
+			t.Logf("the controller's log ends with:\n%s", log[max(0, len(log)-20000):])
+		}
+	})
+	c.Start()
+	return c
+}
+
+func (c *Controller) config() []byte {
+	host, _, _ := net.SplitHostPort(c.o.Address)
+	lines := map[string]string{
+		"listen":         c.o.Address,
+		"names":          "[" + host + "]",
+		"advertiseURLs":  "[" + c.URL + "]",
+		"dataDirectory":  filepath.Join(c.Dir, "data"),
+		"socket":         filepath.Join(c.Dir, "socket"),
+		"metricsListen":  `""`,
+		"agentDirectory": c.Dir,
+		"attestation":    "token",
+		"cadence":        "{pollSeconds: 5, convergeSeconds: 10}",
+	}
+	for name, value := range c.o.Settings {
+		lines[name] = value
+	}
+	var b bytes.Buffer
+	for name, value := range lines {
+		fmt.Fprintf(&b, "%s: %s\n", name, value)
+	}
+	return b.Bytes()
+}
+
+// ConfigFile is its controller.yaml.
+func (c *Controller) ConfigFile() string { return filepath.Join(c.Dir, "controller.yaml") }
+
+// Data is its data directory.
+func (c *Controller) Data() string { return filepath.Join(c.Dir, "data") }
+
+// Start starts it again after End, and fails the test when it does not get ready.
+func (c *Controller) Start() {
+	c.t.Helper()
+	if err := c.TryStart(c.t.Context()); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// TryStart starts it again after End. When it ends before it is ready, the error
+// holds all that it logged in this life.
+func (c *Controller) TryStart(ctx context.Context) error {
+	before := len(c.Log())
+	log, err := os.OpenFile(filepath.Join(c.Dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	argv := append(append([]string{}, c.o.Wrap...), c.o.Binary, "serve", "--config", c.ConfigFile())
+	c.process = exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+	c.process.Env = append(os.Environ(), c.o.Env...)
+	c.process.Stdout, c.process.Stderr = log, log
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	exited := make(chan error, 1)
+	process := c.process
+	go func() { exited <- process.Wait() }()
+	c.exited = exited
+	limit, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for client.Done(c.API.GetReadyz(limit)) != nil {
+		select {
+		case err := <-exited:
+			c.process = nil
+			return fmt.Errorf("the controller ended before it was ready (%w):\n%s", errors.Join(err), c.Log()[before:])
+		case <-limit.Done():
+			return fmt.Errorf("the controller is not ready: %w", limit.Err())
+		case <-tick.C:
+		}
+	}
+	return nil
+}
+
+// SetEnv replaces what is added to the environment from the next start on.
+func (c *Controller) SetEnv(env ...string) { c.o.Env = env }
+
+// PID of the running process.
+func (c *Controller) PID() int { return c.process.Process.Pid }
+
+// Exited is sent what Wait returned when the process has ended by itself.
+func (c *Controller) Exited() <-chan error { return c.exited }
+
+// End ends it with a signal and waits until it has gone; it need not run any more.
+func (c *Controller) End(signal syscall.Signal) {
+	if c.process == nil {
+		return
+	}
+	_ = c.process.Process.Signal(signal)
+	<-c.exited // killed is as good as ended
+	c.process = nil
+}
+
+// Log is what it has logged, in all its lives.
+func (c *Controller) Log() []byte {
+	log, _ := os.ReadFile(filepath.Join(c.Dir, "log"))
+	return log
+}
+
+// Hitchctl runs hitchctl as root of the controller's machine and returns what it
+// printed; its error has what it said on standard error.
+func (c *Controller) Hitchctl(args ...string) ([]byte, error) {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), filepath.Join(Bin(c.t), "hitchctl"), args...)
+	cmd.Env = append(os.Environ(), "NODEHITCH_SERVER=unix://"+filepath.Join(c.Dir, "socket"), "HOME="+c.Dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return out, fmt.Errorf("hitchctl %s: %w: %s%s", strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return out, nil
+}
+
+// FreeAddress is a port of 127.0.0.1 that was free a moment ago.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Until waits for something that another process brings about; it fails the test
+// after 30 seconds.
+func Until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-deadline:
+			t.Fatalf("it never came to: %s", what)
+		case <-tick.C:
+		}
+	}
+}

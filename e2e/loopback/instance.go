@@ -1,0 +1,107 @@
+package loopback
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// Put gives an instance the parameters of a storage server with one volume,
+// storage_server_volume at /volume, exported as /volume/nfs/pv1; and the file that
+// they name.
+func (c *Controller) Put(instance string, topology *api.Topology) {
+	c.t.Helper()
+	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
+	master, storage := cp("master_CP"), cp("storage_server_CP")
+	master["cluster_cp_name"] = "master_CP"
+	storage["cinder_volume_setup_params"] = []any{map[string]any{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}}
+	storage["nfs_server_setup_params"] = []any{map[string]any{"export_dir": "/volume/nfs/pv1", "export_to": "10.10.0.0/24"}}
+	c.PutParams(instance, map[string]any{"k8s_cluster_installation_param": map[string]any{
+		"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP"), "storage_server": storage,
+	}}, topology)
+	_, err := client.Read[api.PackageFile](c.API.PutFileWithBody(c.t.Context(), instance, "Scripts/install.sh", nil,
+		"application/octet-stream", strings.NewReader("#!/bin/sh\n")))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// PutParams gives an instance its additionalParams.
+func (c *Controller) PutParams(instance string, additionalParams map[string]any, topology *api.Topology) {
+	c.t.Helper()
+	params, err := json.Marshal(additionalParams)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, err = client.Read[api.Instance](c.API.PutInstance(c.t.Context(), instance, api.InstanceSpec{AdditionalParams: params, Topology: topology}))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// StorageTopology is a stack of one storage server with one volume.
+func StorageTopology(server, volume string, sizeBytes int64) *api.Topology {
+	return &api.Topology{
+		StackStatus: "CREATE_COMPLETE",
+		Servers: []api.Server{{ID: server, Name: "storage_server", VolumeIds: []string{volume},
+			ConnectionPoints: []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{"10.10.0.5"}}}}},
+		Volumes: []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: volume, SizeBytes: sizeBytes}},
+	}
+}
+
+// Operate begins an operation; there need not be masters and workers. Outcome
+// waits for its end.
+func (c *Controller) Operate(instance string, o api.OperationRequest) string {
+	c.t.Helper()
+	o.Partial = true
+	op, err := client.Read[api.Operation](c.API.PostOperation(c.t.Context(), instance, o))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return op.ID
+}
+
+// Outcome waits for the end of an operation.
+func (c *Controller) Outcome(instance, id string) *api.Operation {
+	c.t.Helper()
+	var op *api.Operation
+	Until(c.t, "the operation ends", func() bool {
+		var err error
+		if op, err = client.Read[api.Operation](c.API.GetOperation(c.t.Context(), instance, id, nil)); err != nil {
+			c.t.Fatal(err)
+		}
+		return op.State != api.Processing
+	})
+	return op
+}
+
+// Node is what the controller says of a node; an empty one, where it says nothing.
+func (c *Controller) Node(id string) *api.Node {
+	node, err := client.Read[api.Node](c.API.GetNode(c.t.Context(), id))
+	if err != nil {
+		return &api.Node{}
+	}
+	return node
+}
+
+// JoinToken of an instance.
+func (c *Controller) JoinToken(instance string) string {
+	c.t.Helper()
+	token, err := client.Read[api.JoinToken](c.API.GetJoinToken(c.t.Context(), instance))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return token.Token
+}
+
+// Trust is what user_data says of the controller.
+func (c *Controller) Trust() *api.Trust {
+	c.t.Helper()
+	trust, err := client.Read[api.Trust](c.API.GetTrust(c.t.Context()))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return trust
+}

@@ -1,0 +1,43 @@
+package results
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestATableOfWhatWasRecorded(t *testing.T) {
+	folder := t.TempDir()
+	t.Setenv(EnvFolder, folder)
+	t.Run("one", func(t *testing.T) {
+		c := Begin(t, "disks", "gpt", "a partition table | is kept")
+		c.Lost(0)
+		c.Figure("read", "%d MiB", 7)
+	})
+	t.Run("two", func(t *testing.T) {
+		c := Begin(t, "trust", "token", "a wrong token opens nothing")
+		c.Unauthorised(0)
+		c.Unauthorised(2)
+	})
+	t.Run("three", func(t *testing.T) {
+		Begin(t, "trust", "long", "a long one")
+		LongOnly(t)
+	})
+	records, err := Load(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	records = append(records, Record{Suite: "x", Case: "y", Outcome: Failed})
+	var table strings.Builder
+	failed, err := Markdown(&table, records)
+	if err != nil || failed != 1 {
+		t.Errorf("failed %d, %v", failed, err)
+	}
+	for _, want := range []string{
+		`| disks | gpt | a partition table \| is kept | ok |`, "| 0 |  | read 7 MiB |", "|  | 2 |  |", "| trust | long | a long one | skipped |",
+		"4 cases: 2 ok, 1 failed, 1 skipped;", "lost bytes: 0; unauthorised answers: 2",
+	} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+}
