@@ -18,14 +18,14 @@ const nodeID = "3f0c1d52-0000-4000-8000-000000000001"
 
 // world is an authority on disk under a clock that the test moves.
 type world struct {
-	t     *testing.T
+	t     testing.TB
 	dir   string
 	names []string
 	now   time.Time
 	*Authority
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	w := &world{
 		t:     t,
 		dir:   filepath.Join(t.TempDir(), "pki"),
@@ -61,7 +61,7 @@ func (w *world) pass(d time.Duration) {
 	}
 }
 
-func newECKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
+func newECKey(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(curve, rand.Reader)
 	if err != nil {
@@ -70,7 +70,7 @@ func newECKey(t *testing.T, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-func requestPEM(t *testing.T, key crypto.Signer, template *x509.CertificateRequest) []byte {
+func requestPEM(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) []byte {
 	t.Helper()
 	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
 	if err != nil {
@@ -79,7 +79,7 @@ func requestPEM(t *testing.T, key crypto.Signer, template *x509.CertificateReque
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
-func parseChain(t *testing.T, chain string) []*x509.Certificate {
+func parseChain(t testing.TB, chain string) []*x509.Certificate {
 	t.Helper()
 	var certs []*x509.Certificate
 	for block, rest := pem.Decode([]byte(chain)); block != nil; block, rest = pem.Decode(rest) {
