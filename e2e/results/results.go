@@ -61,6 +61,9 @@ func Begin(t testing.TB, suite, name, shows string) *Case {
 	started := time.Now()
 	t.Cleanup(func() {
 		c.record.Seconds = time.Since(started).Seconds()
+		if c.record.broken() {
+			t.Errorf("%d bytes were lost, %d answers unauthorised", value(c.record.LostBytes), value(c.record.Unauthorised))
+		}
 		switch {
 		case t.Failed():
 			c.record.Outcome = Failed
@@ -88,6 +91,16 @@ func (c *Case) Unauthorised(answers int64) {
 // Figure notes something measured.
 func (c *Case) Figure(name, format string, args ...any) {
 	c.record.Figures = append(c.record.Figures, Figure{Name: name, Value: fmt.Sprintf(format, args...)})
+}
+
+// broken says that the case counted what must not happen, whatever else it asserted.
+func (r Record) broken() bool { return value(r.LostBytes) > 0 || value(r.Unauthorised) > 0 }
+
+func value(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 func add(to *int64, n int64) *int64 {

@@ -16,7 +16,6 @@ func TestATableOfWhatWasRecorded(t *testing.T) {
 	t.Run("two", func(t *testing.T) {
 		c := Begin(t, "trust", "token", "a wrong token opens nothing")
 		c.Unauthorised(0)
-		c.Unauthorised(2)
 	})
 	t.Run("three", func(t *testing.T) {
 		Begin(t, "trust", "long", "a long one")
@@ -26,14 +25,23 @@ func TestATableOfWhatWasRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	records = append(records, Record{Suite: "x", Case: "y", Outcome: Failed})
+	guilty := &Case{Record{Suite: "x", Case: "y", Outcome: Failed}}
+	guilty.Unauthorised(0)
+	if guilty.record.broken() {
+		t.Error("a case that counted nothing is broken")
+	}
+	guilty.Unauthorised(2)
+	if !guilty.record.broken() {
+		t.Error("a case that counted two answers is not broken")
+	}
+	records = append(records, guilty.record)
 	var table strings.Builder
 	failed, err := Markdown(&table, records)
 	if err != nil || failed != 1 {
 		t.Errorf("failed %d, %v", failed, err)
 	}
 	for _, want := range []string{
-		`| disks | gpt | a partition table \| is kept | ok |`, "| 0 |  | read 7 MiB |", "|  | 2 |  |", "| trust | long | a long one | skipped |",
+		`| disks | gpt | a partition table \| is kept | ok |`, "| 0 |  | read 7 MiB |", "| x | y |  | FAILED | 0.0 s |  | 2 |  |", "| trust | long | a long one | skipped |",
 		"4 cases: 2 ok, 1 failed, 1 skipped;", "lost bytes: 0; unauthorised answers: 2",
 	} {
 		if !strings.Contains(table.String(), want) {
