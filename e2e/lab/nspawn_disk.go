@@ -57,6 +57,10 @@ func (n *nspawn) Detach(ctx context.Context, volumeID string) error {
 	return n.showDisks(ctx)
 }
 
+func (n *nspawn) SetFaults(_ context.Context, volumeID string, _ ...Fault) error {
+	return fmt.Errorf("node %s: volume %s: faults need a VM", n.spec.Name, volumeID)
+}
+
 // plug gives a disk a loop device.
 func (n *nspawn) plug(d Disk) error {
 	if len(d.Faults) > 0 {

@@ -94,6 +94,9 @@ type Node interface {
 	// Detach unplugs a disk, mounted or not in a VM; an nspawn node must not
 	// have it mounted.
 	Detach(ctx context.Context, volumeID string) error
+	// SetFaults gives a disk of a VM other faults, or none, from the next request on;
+	// the machine notices nothing else.
+	SetFaults(ctx context.Context, volumeID string, faults ...Fault) error
 }
 
 // ExecError is a program that ran on a node and did not succeed.

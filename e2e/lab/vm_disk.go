@@ -38,18 +38,25 @@ func (m *vm) plugAll(ctx context.Context, r *vmRun) error {
 	return m.addBlock(ctx, r, seed, map[string]any{"drive": "seed", "id": "seed-disk"})
 }
 
-// plug adds a disk with the names disk-<id> for the device, node-<id> for what is behind it.
+// plug adds a disk and what is behind it.
 func (m *vm) plug(ctx context.Context, r *vmRun, d Disk) error {
 	path, err := filepath.Abs(d.Path)
 	if err != nil {
 		return err
 	}
+	names := namesOf(d)
 	file := fileNode(path)
-	if len(d.Faults) > 0 {
-		file = faulty(file, d.Faults)
+	file["node-name"] = names.file
+	err = r.monitor.Do(ctx, "blockdev-add", file, nil)
+	below := ""
+	if err == nil {
+		below, err = addFaults(ctx, r, names, d.Faults)
 	}
-	node := map[string]any{"driver": "raw", "node-name": nodeID(d), "file": file}
-	if err := m.addBlock(ctx, r, node, map[string]any{"drive": nodeID(d), "id": deviceID(d), "serial": d.Serial()}); err != nil {
+	if err == nil {
+		node := map[string]any{"driver": "raw", "node-name": names.node, "file": below}
+		err = m.addBlock(ctx, r, node, map[string]any{"drive": names.node, "id": names.device, "serial": d.Serial()})
+	}
+	if err != nil {
 		return fmt.Errorf("volume %s: %w", d.VolumeID, err)
 	}
 	return nil
@@ -61,31 +68,6 @@ func (m *vm) addBlock(ctx context.Context, r *vmRun, node, device map[string]any
 	}
 	device["driver"] = "virtio-blk-pci"
 	return r.monitor.Do(ctx, "device_add", device, nil)
-}
-
-// QEMU's ids are short; the part of the volume id that the guest sees will do.
-func nodeID(d Disk) string   { return "node-" + d.Serial() }
-func deviceID(d Disk) string { return "disk-" + d.Serial() }
-
-// fileNode never flushes: only a crash of the host could tell the difference.
-func fileNode(path string) map[string]any {
-	return map[string]any{"driver": "file", "filename": path, "cache": map[string]bool{"no-flush": true}}
-}
-
-// faulty puts QEMU's blkdebug over a file. The event "none" makes a rule hold
-// from the start, for every request that its sector and direction match.
-func faulty(file map[string]any, faults []Fault) map[string]any {
-	const eio = 5
-	var rules []map[string]any
-	for _, f := range faults {
-		direction := "read"
-		if f.Write {
-			direction = "write"
-		}
-		rules = append(rules, map[string]any{
-			"event": "none", "iotype": direction, "errno": eio, "sector": f.Sector, "once": f.Once})
-	}
-	return map[string]any{"driver": "blkdebug", "image": file, "inject-error": rules}
 }
 
 func (m *vm) Attach(ctx context.Context, d Disk) error {
@@ -128,7 +110,8 @@ func (m *vm) Detach(ctx context.Context, volumeID string) error {
 func (m *vm) unplug(ctx context.Context, r *vmRun, d Disk) error {
 	deleted, stop := r.monitor.Watch("DEVICE_DELETED")
 	defer stop()
-	if err := r.monitor.Do(ctx, "device_del", map[string]string{"id": deviceID(d)}, nil); err != nil {
+	names := namesOf(d)
+	if err := r.monitor.Do(ctx, "device_del", map[string]string{"id": names.device}, nil); err != nil {
 		return err
 	}
 	for gone := false; !gone; {
@@ -138,13 +121,20 @@ func (m *vm) unplug(ctx context.Context, r *vmRun, d Disk) error {
 				return errors.New("QEMU ended")
 			}
 			var which struct{ Device string }
-			gone = json.Unmarshal(event.Data, &which) == nil && which.Device == deviceID(d)
+			gone = json.Unmarshal(event.Data, &which) == nil && which.Device == names.device
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the guest to let go of it: %w", context.Cause(ctx))
 		}
 	}
-	if err := r.monitor.Do(ctx, "blockdev-del", map[string]string{"node-name": nodeID(d)}, nil); err != nil {
+	faults, err := faultNodes(ctx, r, names)
+	if err != nil {
 		return err
+	}
+	if err := dropNodes(ctx, r, slices.Concat([]string{names.node}, faults, []string{names.file})...); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(m.disks, func(other Disk) bool { return other.VolumeID != d.VolumeID && other.Link() == d.Link() }) {
+		return nil // the link is the other one's now
 	}
 	return m.waitLink(ctx, d, false)
 }

@@ -156,6 +156,37 @@ func TestVMDiskFaults(t *testing.T) {
 			t.Errorf("%s: %v", what, fault.err)
 		}
 	}
+	step(t, "other faults", func(ctx context.Context) error { return node.SetFaults(ctx, volumeID, lab.Fault{Sector: 0}) })
+	if err := errors.Join(read("256"), write("512")); err != nil {
+		t.Errorf("the first faults are still there: %v", err)
+	}
+	if read("0") == nil {
+		t.Error("sector 0 can be read")
+	}
+	step(t, "no faults", func(ctx context.Context) error { return node.SetFaults(ctx, volumeID) })
+	if err := read("0"); err != nil {
+		t.Errorf("the last faults are still there: %v", err)
+	}
+	step(t, "detach", func(ctx context.Context) error { return node.Detach(ctx, volumeID) })
+}
+
+// Two volumes whose ids begin with the same 20 characters have one serial number,
+// and udev makes one link.
+func TestVMTwins(t *testing.T) {
+	l := labtest.Open(t, lab.KindVM)
+	first, second := newDisk(t, l, volumeID), newDisk(t, l, volumeID[:24]+"000000000000")
+	node := startVM(t, l, lab.Spec{Name: "n", Disks: []lab.Disk{first, second}})
+	have := func() int {
+		return strings.Count(execute(t, node, "sh", "-c", "cat /sys/block/vd*/serial"), first.Serial())
+	}
+	if got := have(); got != 2 {
+		t.Errorf("%d disks have the serial number %s, want 2", got, first.Serial())
+	}
+	step(t, "detach", func(ctx context.Context) error { return node.Detach(ctx, second.VolumeID) })
+	if got := have(); got != 1 {
+		t.Errorf("after one has gone %d have it", got)
+	}
+	execute(t, node, "test", "-e", first.Link())
 }
 
 // User data for a copy: cloud-init runs, later than in a machine that boots.
