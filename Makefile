@@ -30,17 +30,22 @@ test: deps build test-unit test-e2e ## Everything that tests it, with real compo
 test-unit: ## Tests of the packages, with the race detector
 	go test -race -timeout 10m $(UNIT)
 
+# The black-box suites one after the other, then the table of their cases.
+RESULTS := $(CURDIR)/dist/results
+define black-box
+rm -rf $(RESULTS)
+status=0; NODEHITCH_RESULTS=$(RESULTS) go test -count=1 -p 1 -timeout $(1) ./e2e/... || status=$$?; \
+go run ./e2e/results/cmd/results-table $(RESULTS) | tee dist/results.md || status=$$?; exit $$status
+endef
+
 .PHONY: test-e2e
-test-e2e: build ## Black-box cases in the lab (root)
-	go test -p 1 -timeout 20m ./e2e/...
+test-e2e: build ## Black-box cases in the lab, and their table (root)
+	$(call black-box,20m)
 
 .PHONY: e2e
 e2e: export NODEHITCH_SUITE := full
-e2e: export NODEHITCH_RESULTS := $(CURDIR)/dist/results
-e2e: deps build ## The black-box cases with the long ones, and the table of them all (root)
-	rm -rf $(NODEHITCH_RESULTS)
-	status=0; go test -p 1 -timeout 4h ./e2e/... || status=$$?; \
-	go run ./e2e/results/cmd/results-table $(NODEHITCH_RESULTS) | tee dist/results.md; exit $$status
+e2e: deps build ## The black-box cases with the long ones, and their table (root)
+	$(call black-box,4h)
 
 .PHONY: fuzz
 fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each
