@@ -8,37 +8,38 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/storage"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // instantiated is an instance whose storage server is Ready.
-func instantiated(t *testing.T) (*controller, *node, func()) {
+func instantiated(t *testing.T) (controller, *node, func()) {
 	t.Helper()
 	c := newController(t)
-	c.put(topology())
+	c.Put(instance, topology())
 	n := newNode(t, c)
 	stop := n.start()
-	until(t, "the node is Ready", func() bool { return c.node().Ready })
+	loopback.Until(t, "the node is Ready", func() bool { return c.node().Ready })
 	return c, n, stop
 }
 
 func TestInstantiate(t *testing.T) {
 	c := newController(t)
-	c.put(nil)
-	if op := c.outcome(c.operate(api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseStart})); op.State != api.Completed {
+	c.Put(instance, nil)
+	if op := c.Outcome(instance, c.Operate(instance, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseStart})); op.State != api.Completed {
 		t.Fatalf("START: %+v", op)
 	}
 	n := newNode(t, c) // the VM boots before anybody knows its id
 	n.unplug(true)
 	n.start()
-	until(t, "it waits for the topology", func() bool { return strings.Contains(n.status().Controller.LastError, "does not name the server") })
-	end := c.operate(api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseEnd, Topology: topology()})
-	until(t, "the controller knows why it waits", func() bool {
+	loopback.Until(t, "it waits for the topology", func() bool { return strings.Contains(n.status().Controller.LastError, "does not name the server") })
+	end := c.Operate(instance, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseEnd, Topology: topology()})
+	loopback.Until(t, "the controller knows why it waits", func() bool {
 		condition := c.node().Status.Condition(api.ConditionVolumesMounted)
 		return condition != nil && condition.Reason == api.ReasonWaitingForDevice
 	})
 	n.unplug(false)
-	if op := c.outcome(end); op.State != api.Completed {
+	if op := c.Outcome(instance, end); op.State != api.Completed {
 		t.Fatalf("END: %+v", op)
 	}
 	node, doc := c.node(), n.last()
@@ -106,7 +107,7 @@ func TestFormatOfANodeThatVanished(t *testing.T) {
 	}
 	serial := c.node().CertificateSerial
 	c.reenrol()
-	until(t, "it has enrolled anew", func() bool {
+	loopback.Until(t, "it has enrolled anew", func() bool {
 		s := n.status().Controller
 		return s.CertificateSerial != "" && c.node().CertificateSerial != serial && s.Connected
 	})
@@ -121,22 +122,22 @@ func TestRevokedNodeKeepsWhatItHas(t *testing.T) {
 	c, n, _ := instantiated(t)
 	before := n.last()
 	c.revoke()
-	until(t, "the refusal is known", func() bool { return strings.Contains(n.status().Controller.LastError, "revoked") })
+	loopback.Until(t, "the refusal is known", func() bool { return strings.Contains(n.status().Controller.LastError, "revoked") })
 	if after := n.last(); after.Digest() != before.Digest() {
 		t.Errorf("converged %+v after the revocation", after)
 	}
 	c.reenrol()
-	until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().Ready })
+	loopback.Until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().Ready })
 }
 
 func TestControllerIsKilledAndComesBack(t *testing.T) {
 	c, n, _ := instantiated(t)
 	before := c.node()
-	c.end(syscall.SIGKILL)
-	until(t, "the loss is noticed", func() bool { return !n.status().Controller.Connected })
+	c.End(syscall.SIGKILL)
+	loopback.Until(t, "the loss is noticed", func() bool { return !n.status().Controller.Connected })
 	n.unplug(true)
-	c.start()
-	until(t, "the controller hears what changed meanwhile", func() bool {
+	c.Start()
+	loopback.Until(t, "the controller hears what changed meanwhile", func() bool {
 		condition := c.node().Status.Condition(api.ConditionVolumesMounted)
 		return condition != nil && condition.Reason == api.ReasonWaitingForDevice
 	})
@@ -150,7 +151,7 @@ func TestAgentRestartsWithoutAWord(t *testing.T) {
 	before := c.node()
 	stop()
 	n.start()
-	until(t, "it polls again", func() bool { s := n.status(); return s.Controller.Connected && s.Origin == "controller" })
+	loopback.Until(t, "it polls again", func() bool { s := n.status(); return s.Controller.Connected && s.Origin == "controller" })
 	after := c.node()
 	if !after.Ready || after.CertificateSerial != before.CertificateSerial {
 		t.Errorf("after the restart: %+v", after)
@@ -165,7 +166,7 @@ func TestSecondMachineWithTheSameID(t *testing.T) {
 	c, _, _ := instantiated(t)
 	thief := newNode(t, c)
 	thief.start()
-	until(t, "it is told what to do", func() bool { return strings.Contains(thief.status().Summary(), "hitchctl node reenrol "+server) })
+	loopback.Until(t, "it is told what to do", func() bool { return strings.Contains(thief.status().Summary(), "hitchctl node reenrol "+server) })
 	if !c.node().Ready {
 		t.Error("the first machine suffers")
 	}

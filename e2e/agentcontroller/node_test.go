@@ -31,12 +31,12 @@ type node struct {
 	logs safeBuffer
 }
 
-func newNode(t *testing.T, c *controller) *node {
+func newNode(t *testing.T, c controller) *node {
 	t.Helper()
 	n := &node{t: t, root: t.TempDir(), permits: new(permit.Controller)}
-	trust := c.trust()
+	trust := c.Trust()
 	n.cfg = config.Config{ControllerURLs: trust.Urls, RootCertificate: trust.RootCertificate, Pin: trust.Pin,
-		JoinToken: c.joinToken(), StateDirectory: filepath.Join(n.root, "state")}
+		JoinToken: c.JoinToken(instance), StateDirectory: filepath.Join(n.root, "state")}
 	path := filepath.Join(n.root, "run/cloud-init/instance-data.json")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
