@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -25,6 +26,9 @@ const (
 )
 
 func main() {
+	if err := nocore.Disable(); err != nil {
+		fmt.Fprintln(os.Stderr, "warning: a crash may write the memory of this process, with its secrets, to disk:", err)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -26,6 +27,9 @@ const shutdownLimit = 30 * time.Second
 func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	for _, w := range c.Warnings {
 		log.Warn(w)
+	}
+	if err := nocore.Disable(); err != nil {
+		log.Warn("a crash may write the memory of this process, with its secrets, to disk", "error", err)
 	}
 	sockets, err := listen(ctx, c.Config, log)
 	if err != nil {
