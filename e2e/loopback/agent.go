@@ -1,0 +1,163 @@
+package loopback
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/agent/config"
+	"github.com/nodehitch/nodehitch/agent/status"
+)
+
+// AgentOptions of an agent. Config has at least what user_data has.
+type AgentOptions struct {
+	// Binary is the agent's; empty means the one that `make build` has made.
+	Binary string
+	// ServerID is what cloud-init says that the machine is.
+	ServerID string
+	// Config is its agent.yaml; the state directory is the test's where it names
+	// none, and the log level debug.
+	Config config.Config
+	// Env is added to its environment.
+	Env []string
+	// Wrap is put before its argv, such as [nsenter, --net=…].
+	Wrap []string
+}
+
+// Agent is the real agent as a process of its own, in a mount namespace whose /run
+// says which server the machine is. All else is the host's, so give it a role that
+// changes nothing on the machine: a worker's, today.
+type Agent struct {
+	// Dir holds agent.yaml, state/, status.json and log.
+	Dir string
+
+	t       testing.TB
+	o       AgentOptions
+	process *exec.Cmd
+	exited  chan error
+}
+
+// inItsOwnRun makes /run the agent's own; $0 is its folder, the rest its argv.
+const inItsOwnRun = `mount -t tmpfs tmpfs /run && mkdir /run/cloud-init && cp "$0/instance-data.json" /run/cloud-init/ && exec "$@"`
+
+// RequireRoot skips the test where it does not run as root, or fails it if
+// NODEHITCH_LAB=required.
+func RequireRoot(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		return
+	}
+	refuse := t.Skip
+	if os.Getenv("NODEHITCH_LAB") == "required" {
+		refuse = t.Fatal
+	}
+	refuse("needs root, for a mount namespace")
+}
+
+// AgentConfig is the agent.yaml that user_data of the instance has.
+func (c *Controller) AgentConfig(instance string) config.Config {
+	c.t.Helper()
+	trust := c.Trust()
+	return config.Config{ControllerURLs: trust.Urls, RootCertificate: trust.RootCertificate, Pin: trust.Pin, JoinToken: c.JoinToken(instance)}
+}
+
+// StartAgent starts an agent, which ends with the test.
+func StartAgent(t testing.TB, o AgentOptions) *Agent {
+	t.Helper()
+	RequireRoot(t)
+	if o.Binary == "" {
+		o.Binary = filepath.Join(Bin(t), "nodehitch-agent-amd64")
+	}
+	a := &Agent{Dir: t.TempDir(), t: t, o: o}
+	if a.o.Config.StateDirectory == "" {
+		a.o.Config.StateDirectory = filepath.Join(a.Dir, "state")
+	}
+	if a.o.Config.LogLevel == "" {
+		a.o.Config.LogLevel = "debug"
+	}
+	text, err := json.Marshal(a.o.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	instance := fmt.Sprintf(`{"v1":{"instance_id":%q}}`, o.ServerID)
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(a.Dir, "agent.yaml"), text, 0o600),
+		os.WriteFile(filepath.Join(a.Dir, "instance-data.json"), []byte(instance), 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = a.End(syscall.SIGTERM) // how it ended is the test's matter
+		if t.Failed() {
+			log := a.Log()
+			t.Logf("the agent of %s has logged:\n%s", o.ServerID, log[max(0, len(log)-10000):])
+		}
+	})
+	a.Start()
+	return a
+}
+
+// Start starts it again after End.
+func (a *Agent) Start() {
+	a.t.Helper()
+	log, err := os.OpenFile(filepath.Join(a.Dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer log.Close()
+	argv := append(append([]string{}, a.o.Wrap...), "unshare", "--mount", "--propagation", "private", "sh", "-c", inItsOwnRun, a.Dir,
+		a.o.Binary, "run", "--config", filepath.Join(a.Dir, "agent.yaml"), "--status-file", a.StatusFile(), "--lock-file", filepath.Join(a.Dir, "lock"))
+	a.process = exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	a.process.Env = append(os.Environ(), a.o.Env...)
+	a.process.Stdout, a.process.Stderr = log, log
+	if err := a.process.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	exited, process := make(chan error, 1), a.process
+	go func() { exited <- process.Wait() }()
+	a.exited = exited
+}
+
+// End ends it with a signal and waits until it has gone; it need not run any more.
+// The error is how it ended.
+func (a *Agent) End(signal syscall.Signal) error {
+	if a.process == nil {
+		return nil
+	}
+	_ = a.process.Process.Signal(signal)
+	return a.Wait()
+}
+
+// Wait waits until it has ended, and returns how.
+func (a *Agent) Wait() error {
+	err := <-a.exited
+	a.process = nil
+	return err
+}
+
+// PID of the running process.
+func (a *Agent) PID() int { return a.process.Process.Pid }
+
+// StatusFile is where it keeps its status.
+func (a *Agent) StatusFile() string { return filepath.Join(a.Dir, "status.json") }
+
+// State is its state directory.
+func (a *Agent) State() string { return a.o.Config.StateDirectory }
+
+// Status is what its status file says; nothing, where there is none yet.
+func (a *Agent) Status() *status.Status {
+	s, _ := status.Load(a.StatusFile())
+	return &s
+}
+
+// Log is what it has logged, in all its lives.
+func (a *Agent) Log() []byte {
+	log, _ := os.ReadFile(filepath.Join(a.Dir, "log"))
+	return log
+}
