@@ -84,7 +84,7 @@ func (l *line) use(c *enrol.Credentials) error {
 
 // connect is a link with these credentials, nil for none.
 func (d *Daemon) connect(c *enrol.Credentials) (*link.Link, error) {
-	o := link.Options{URLs: d.Config.ControllerURLs, RootPEM: []byte(d.Config.RootCertificate), Pin: d.Config.Pin}
+	o := link.Options{URLs: d.Config.ControllerURLs, RootPEM: []byte(d.Config.RootCertificate), Pin: d.Config.Pin, Dial: d.Dial}
 	if c != nil {
 		o.Certificate = c.TLS
 	}

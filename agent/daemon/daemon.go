@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options are what a daemon is made of. All are required but OnLink.
+// Options are what a daemon is made of. All are required but OnLink and Dial.
 type Options struct {
 	Config  *config.Config
 	State   *state.Directory
@@ -42,7 +43,9 @@ type Options struct {
 	Watchdog time.Duration
 	// OnLink is given every new link to the controller.
 	OnLink func(*link.Link)
-	Log    *slog.Logger
+	// Dial makes the connections to the controller; nil for the ordinary way.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	Log  *slog.Logger
 }
 
 // Daemon runs once.

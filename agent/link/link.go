@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -24,6 +25,8 @@ type Options struct {
 	Pin     string
 	// Certificate is this node's, nil before it is enrolled.
 	Certificate *tls.Certificate
+	// Dial makes the TCP connections; nil for the ordinary way.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // Link is safe for concurrent use.
@@ -39,7 +42,7 @@ type Link struct {
 func New(o Options) (*Link, error) {
 	l := &Link{urls: o.URLs}
 	for _, url := range o.URLs {
-		c := client.Options{BaseURL: url, RootPEM: o.RootPEM, Pin: o.Pin}
+		c := client.Options{BaseURL: url, RootPEM: o.RootPEM, Pin: o.Pin, Dial: o.Dial}
 		if o.Certificate != nil {
 			c.Certificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return o.Certificate, nil }
 		}

@@ -30,6 +30,8 @@ type Options struct {
 	// Timeout is for a whole request with its body; 0 leaves it to the context,
 	// which suits long polls and uploads.
 	Timeout time.Duration
+	// Dial makes the TCP connections; nil for the ordinary way.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// UnixSocket is the path of the controller's local socket. It is spoken to in
 	// plain HTTP, for the file system says who may open it.
 	UnixSocket string
@@ -55,6 +57,9 @@ func New(o Options) (*Controller, error) {
 		TLSHandshakeTimeout: connectTimeout,
 		IdleConnTimeout:     90 * time.Second,
 		MaxIdleConnsPerHost: 2,
+	}
+	if o.Dial != nil {
+		transport.DialContext = o.Dial
 	}
 	base, where := o.BaseURL, o.BaseURL
 	if o.UnixSocket != "" {
