@@ -30,11 +30,11 @@ func (c Collection[T]) Get(key string) (record T, found bool, err error) {
 
 // Put writes the record, over one with the same key.
 func (c Collection[T]) Put(key string, record T) error {
-	value, err := json.Marshal(record)
+	text, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
 	}
-	if err := c.bucket.Put([]byte(key), value); err != nil {
+	if err := c.bucket.Put([]byte(key), summed(c.name, []byte(key), text)); err != nil {
 		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
 	}
 	return nil
@@ -66,7 +66,11 @@ func (c Collection[T]) Prefix(prefix string) ([]T, error) {
 }
 
 func (c Collection[T]) decode(key, value []byte, record *T) error {
-	if err := json.Unmarshal(value, record); err != nil {
+	text, err := textOf(c.name, key, value)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, record); err != nil {
 		return &CorruptError{Bucket: c.name, Key: string(key), Err: err}
 	}
 	return nil

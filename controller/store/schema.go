@@ -1,7 +1,9 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -13,9 +15,16 @@ type migration func(*bbolt.Tx) error
 
 // migrations in order: the i-th makes version i+1 out of version i, and version 0
 // is an empty file. Append; never change one that was released.
+// From schemaOfSums on values carry a checksum; see rewrite.
 var migrations = []migration{
 	createBuckets,
+	addChecksums,
+	addEpochs,
 }
+
+// schemaOfSums is the first version in which each value has its checksum, and the
+// meta bucket one over all of it.
+const schemaOfSums = 2
 
 // The buckets of the records. Their names are on disk.
 const (
@@ -29,8 +38,12 @@ const (
 	bucketTokens     = "tokens"
 )
 
+// recordBuckets are those of version 1; a bucket that comes later is made by a
+// migration of its own.
+var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens}
+
 func createBuckets(tx *bbolt.Tx) error {
-	for _, name := range []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens} {
+	for _, name := range recordBuckets {
 		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
 			return err
 		}
@@ -43,6 +56,8 @@ var (
 	metaSchema = []byte("schema")
 	metaEpoch  = []byte("epoch")
 	metaKeyID  = []byte("key-id")
+	metaSum    = []byte("sum")
+	metaOrigin = []byte("origin")
 )
 
 // meta is what the store says about itself; the zero meta is a new file's.
@@ -69,9 +84,17 @@ func (s *Store) readMeta() (m meta, err error) {
 		m.schema = int(binary.BigEndian.Uint64(schema))
 		m.epoch = int64(binary.BigEndian.Uint64(epoch))
 		m.keyID = string(b.Get(metaKeyID))
+		// A version whose sum is there is not believed to be an older one without.
+		if sum := b.Get(metaSum); (sum != nil || m.schema >= schemaOfSums) && !bytes.Equal(sum, m.sum()) {
+			return &CorruptError{Bucket: bucketMeta, Key: string(metaSum), Err: errSum}
+		}
 		return nil
 	})
 	return m, err
+}
+
+func (m meta) sum() []byte {
+	return sumOf(bucketMeta, metaSum, fmt.Appendf(nil, "%d %d %s", m.schema, m.epoch, m.keyID))
 }
 
 // migrate writes only when there is something to write, all of it or nothing.
@@ -94,32 +117,15 @@ func (s *Store) migrate(m meta, steps []migration) error {
 			m.epoch = s.now().Unix()
 			s.epoch.Store(m.epoch)
 		}
-		return putMeta(b, len(steps), m.epoch, s.keys.id)
+		m.schema, m.keyID = len(steps), s.keys.id
+		return m.put(b)
 	})
 }
 
-func putMeta(b *bbolt.Bucket, schema int, epoch int64, keyID string) error {
-	if err := b.Put(metaSchema, binary.BigEndian.AppendUint64(nil, uint64(schema))); err != nil {
-		return err
-	}
-	if err := b.Put(metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(epoch))); err != nil {
-		return err
-	}
-	return b.Put(metaKeyID, []byte(keyID))
-}
-
-// NewEpoch begins another life of the state and returns its name. A restore does
-// so once, on the restored file, before any agent is answered: what nodes reported
-// and were permitted in an earlier life is then confirmed anew. It is never a name
-// that an earlier life had, unless the clock went back.
-func (s *Store) NewEpoch() (int64, error) {
-	epoch := max(s.now().Unix(), s.Epoch()+1)
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketMeta)).Put(metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(epoch)))
-	})
-	if err != nil {
-		return 0, fmt.Errorf("beginning a new epoch: %w", err)
-	}
-	s.epoch.Store(epoch)
-	return epoch, nil
+func (m meta) put(b *bbolt.Bucket) error {
+	return errors.Join(
+		b.Put(metaSchema, binary.BigEndian.AppendUint64(nil, uint64(m.schema))),
+		b.Put(metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(m.epoch))),
+		b.Put(metaKeyID, []byte(m.keyID)),
+		b.Put(metaSum, m.sum()))
 }

@@ -41,6 +41,7 @@ type Store struct {
 	now     func() time.Time
 	observe func(write bool, took time.Duration)
 	epoch   atomic.Int64
+	origin  atomic.Pointer[Origin]
 }
 
 // A read transaction keeps bbolt from growing its memory map, so a slow backup
@@ -91,6 +92,11 @@ func (s *Store) start(source KeySource, steps []migration) error {
 		return fmt.Errorf("its schema is version %d and this controller knows versions up to %d: "+
 			"run the newer controller that wrote it, or restore a backup of the older one", m.schema, len(steps))
 	}
+	if m.schema >= schemaOfSums {
+		if err := s.db.View(verifyRecords); err != nil {
+			return err
+		}
+	}
 	secret, err := source.load(m.keyID == "")
 	if err != nil {
 		return err
@@ -105,6 +111,9 @@ func (s *Store) start(source KeySource, steps []migration) error {
 	if err := s.migrate(m, steps); err != nil {
 		return err
 	}
+	if err := s.readOrigin(); err != nil {
+		return err
+	}
 	return syncDirectory(filepath.Dir(s.path))
 }
 
@@ -115,7 +124,7 @@ func (s *Store) Close() error { return s.db.Close() }
 func (s *Store) Path() string { return s.path }
 
 // Epoch names this life of the state: Unix seconds at which it began. It is the
-// same over restarts; NewEpoch begins another.
+// same over restarts; NewLife begins another.
 func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
