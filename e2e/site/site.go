@@ -66,7 +66,7 @@ dataDirectory: %[3]s/data
 socket: %[3]s/controller.sock
 metricsListen: 127.0.0.1:9090
 agentDirectory: %[4]s
-cadence: {pollSeconds: 10}
+cadence: {pollSeconds: 10, convergeSeconds: 20}
 attestation: token
 `, lab.Gateway, s.URL, s.dir, s.bin)
 }
@@ -122,6 +122,9 @@ func (s *Site) waitReady(ctx context.Context) error {
 		}
 	}
 }
+
+// Running says that the controller has not been stopped.
+func (s *Site) Running() bool { return s.process != nil }
 
 // Stop ends the controller in order.
 func (s *Site) Stop() error { return s.end(syscall.SIGTERM) }

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -18,6 +19,10 @@ type Storage struct {
 	Volumes  []Volume
 	// Exports are directories exported to the lab's network.
 	Exports []string
+	// Others are servers of the topology that have no role.
+	Others []api.Server
+	// Package is the folder of the VNF package; empty where no operation needs one.
+	Package string
 }
 
 // Volume is a disk of the storage server and what the instance says of it.
@@ -34,16 +39,28 @@ type Volume struct {
 func (s *Site) Announce(ctx context.Context, st *Storage, address netip.Addr, dir string) (userData []byte, err error) {
 	st.Server.ConnectionPoints = []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{address.String()}}}
 	request, topology := filepath.Join(dir, "request.json"), filepath.Join(dir, "topology.json")
-	if err := writeJSON(request, st.request()); err != nil {
+	if err := errors.Join(writeJSON(request, st.request()), writeJSON(topology, st.topology())); err != nil {
 		return nil, err
 	}
-	if err := writeJSON(topology, st.topology()); err != nil {
-		return nil, err
+	apply := []string{"apply", st.Instance, "-f", request, "--topology", topology}
+	if st.Package != "" {
+		apply = append(apply, "--package", st.Package)
 	}
-	if _, err := s.Hitchctl(ctx, "apply", st.Instance, "-f", request, "--topology", topology); err != nil {
+	if _, err := s.Hitchctl(ctx, apply...); err != nil {
 		return nil, err
 	}
 	return s.Hitchctl(ctx, "render", "user-data", st.Instance)
+}
+
+// Operate ends an operation of the instance with the topology as it is now: its
+// storage server, and no masters and workers. The instance has been announced.
+func (s *Site) Operate(ctx context.Context, st *Storage, operation api.OperationType, dir string, flags ...string) error {
+	topology := filepath.Join(dir, "topology.json")
+	if err := writeJSON(topology, st.topology()); err != nil {
+		return err
+	}
+	_, err := s.Hitchctl(ctx, append([]string{"operate", st.Instance, string(operation), "--topology", topology, "--partial"}, flags...)...)
+	return err
 }
 
 // Inhabit announces the instance on a machine that is there already and injects
@@ -57,7 +74,7 @@ func (s *Site) Inhabit(ctx context.Context, st *Storage, node lab.Node, dir stri
 }
 
 func (st *Storage) topology() api.Topology {
-	t := api.Topology{Servers: []api.Server{st.Server}, StackStatus: "CREATE_COMPLETE"}
+	t := api.Topology{Servers: append([]api.Server{st.Server}, st.Others...), StackStatus: "CREATE_COMPLETE"}
 	for _, v := range st.Volumes {
 		t.Volumes = append(t.Volumes, api.TopologyVolume{ResourceID: v.Name, ID: v.Disk.VolumeID, SizeBytes: v.SizeBytes})
 	}
