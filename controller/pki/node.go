@@ -92,6 +92,12 @@ func parseRequest(csrPEM []byte) (*x509.CertificateRequest, error) {
 	if err := request.CheckSignature(); err != nil {
 		return nil, &RequestError{"the certificate request is not signed with its own key"}
 	}
+	// CheckSignature still takes SHA-1 for requests. A collision is within reach, and
+	// this signature is all the proof there is that the sender has the key.
+	switch request.SignatureAlgorithm {
+	case x509.SHA1WithRSA, x509.ECDSAWithSHA1:
+		return nil, &RequestError{fmt.Sprintf("the certificate request is signed with %s, expected SHA-256 or better", request.SignatureAlgorithm)}
+	}
 	return request, nil
 }
 

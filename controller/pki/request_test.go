@@ -128,6 +128,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"a certificate":         {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw})), "one PEM block"},
 		"a stolen public key":   {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: tampered})), "not signed with its own key"},
 		"garbage":               {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: []byte("x")})), "PKCS #10"},
+		"a SHA-1 signature":     {string(requestPEM(t, newECKey(t, elliptic.P256()), &x509.CertificateRequest{SignatureAlgorithm: x509.ECDSAWithSHA1})), "ECDSA-SHA1"},
 		"megabytes of anything": {strings.Repeat("x", 1<<20), "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {
