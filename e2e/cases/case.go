@@ -1,11 +1,13 @@
 package cases
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/shared/strict"
 )
 
@@ -13,6 +15,12 @@ import (
 type Case struct {
 	// Title says what the case shows, in one sentence.
 	Title string `json:"title"`
+	// Machine is what it runs on: vm where nothing is said, or nspawn, which takes
+	// seconds and does where a case is about what disks hold. A container has no
+	// udev, no own kernel and no NFS server.
+	Machine lab.Kind `json:"machine,omitempty"`
+	// Suite is full for a long case, which only `make e2e` runs.
+	Suite string `json:"suite,omitempty"`
 	// Disks are attached when the machine boots.
 	Disks []Disk `json:"disks"`
 	// Exports are the directories to export to the lab's network.
@@ -53,13 +61,13 @@ type Bytes struct {
 
 // Step is one thing that happens, and what is true after it.
 type Step struct {
-	// Do is the name of a step; see the table in steps_test.go.
+	// Do is the name of a step; see the families in steps_*_test.go.
 	Do string `json:"do"`
 	// Disk is the disk that it is about, where it is about one.
 	Disk string `json:"disk,omitempty"`
 	// Run is an argv for the machine, for `exec`.
 	Run []string `json:"run,omitempty"`
-	// Expect is what must become true within Within (default 90s).
+	// Expect is what must become true within Within (default 3m).
 	Expect *Expect `json:"expect,omitempty"`
 	Within string  `json:"within,omitempty"`
 }
@@ -74,7 +82,8 @@ type Expect struct {
 	Permit map[string]string `json:"permit,omitempty"`
 	// Mounted says for each disk whether it is mounted where it belongs.
 	Mounted map[string]bool `json:"mounted,omitempty"`
-	// Exported lists exactly what the kernel's export table has.
+	// Exported lists exactly what the kernel's export table has; of a container what
+	// the file of our exports has.
 	Exported []string `json:"exported,omitempty"`
 	// Unchanged names disks that are, byte for byte, as they were before the first step.
 	Unchanged []string `json:"unchanged,omitempty"`
@@ -82,9 +91,28 @@ type Expect struct {
 	Files map[string]string `json:"files,omitempty"`
 }
 
+// check completes a case and says what it cannot mean.
+func (c *Case) check() error {
+	switch {
+	case c.Machine == "":
+		c.Machine = lab.KindVM
+	case c.Machine != lab.KindVM && c.Machine != lab.KindNspawn:
+		return fmt.Errorf("machine %q: want %s or %s", c.Machine, lab.KindVM, lab.KindNspawn)
+	}
+	if c.Suite != "" && c.Suite != "full" {
+		return fmt.Errorf("suite %q: want full or nothing", c.Suite)
+	}
+	for i, s := range c.Steps {
+		if _, err := s.limit(); err != nil {
+			return fmt.Errorf("step %d: within: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
 func (s Step) limit() (time.Duration, error) {
 	if s.Within == "" {
-		return 90 * time.Second, nil
+		return 3 * time.Minute, nil
 	}
 	return time.ParseDuration(s.Within)
 }
@@ -102,7 +130,7 @@ func load() (map[string]Case, error) {
 			return nil, err
 		}
 		var c Case
-		if err := strict.Unmarshal(data, &c); err != nil {
+		if err := errors.Join(strict.Unmarshal(data, &c), c.check()); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
 		cases[filepath.Dir(file)] = c

@@ -2,7 +2,12 @@
 // disks hold, what the node should become), the steps that happen to it, and what
 // must be true after each. The runner knows no case by name.
 //
-// A machine of a case is a VM with a controller in the same lab. It gets the
-// agent as it would from cloud-init: the files and the commands of the rendered
-// user_data.
+// A machine of a case is a VM, or a container where the case is about what disks
+// hold, with a controller in the same lab. It gets the agent from cloud-init; a VM
+// out of a snapshot, whose cloud-init does not run, gets the files and the commands
+// of the rendered user_data.
+//
+// What a step does is in the families of steps (steps_*_test.go), what may be
+// expected after it in Expect. Each case leaves a record in package results, with
+// the bytes that are lost of what it says must be there: 0, or it has failed.
 package cases

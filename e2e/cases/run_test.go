@@ -3,6 +3,7 @@ package cases
 import (
 	"context"
 	"maps"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -10,23 +11,30 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// TestCases runs every case against one controller, each on a machine of its own.
+// TestCases runs every case against one controller, each on machines, disks and an
+// instance of its own.
 func TestCases(t *testing.T) {
 	cases, err := load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sitetest.Open(t, "../../bin", lab.KindVM)
+	s := sitetest.Open(t, "../../bin", lab.KindVM, lab.KindNspawn)
+	address := lab.Gateway
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		address = address.Next()
 		t.Run(name, func(t *testing.T) {
-			started := time.Now()
-			newRun(t, s, name, cases[name]).steps()
-			t.Logf("%s (%.1f s)", cases[name].Title, time.Since(started).Seconds())
+			c := cases[name]
+			record := results.Begin(t, "disks", name, c.Title)
+			if c.Suite == "full" {
+				results.LongOnly(t)
+			}
+			newRun(t, s, name, c, address, record).steps()
 		})
 	}
 }
@@ -35,18 +43,20 @@ func TestCases(t *testing.T) {
 type run struct {
 	t       *testing.T
 	site    *site.Site
+	record  *results.Case
 	c       Case
+	address netip.Addr // of the machine
 	storage site.Storage
-	node    lab.Node
+	node    lab.Node // nil before it has booted
 	disks   map[string]lab.Disk
-	before  map[string]string // digest of each disk before the first step
+	before  map[string]string // for each disk a copy of before the first step
 	began   time.Time         // when the present step did
 }
 
-func newRun(t *testing.T, s *site.Site, name string, c Case) *run {
+func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr, record *results.Case) *run {
 	t.Helper()
 	r := &run{
-		t: t, site: s, c: c,
+		t: t, site: s, c: c, address: address, record: record,
 		storage: site.Storage{
 			Instance: uuid.NewString(),
 			Server:   api.Server{ID: uuid.NewString(), Name: name},
@@ -56,53 +66,52 @@ func newRun(t *testing.T, s *site.Site, name string, c Case) *run {
 		before: map[string]string{},
 	}
 	for _, d := range c.Disks {
-		disk, err := s.Lab.NewDisk(uuid.NewString(), d.MiB<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fill(t, disk, d.Holds)
-		r.disks[d.Name] = disk
-		r.before[d.Name] = digest(t, disk.Path)
-		r.storage.Server.VolumeIds = append(r.storage.Server.VolumeIds, disk.VolumeID)
-		told := d.ToldMiB
-		if told == 0 {
-			told = d.MiB
-		}
-		r.storage.Volumes = append(r.storage.Volumes, site.Volume{Name: d.Name, Disk: disk, MountTo: d.MountTo, SizeBytes: told << 20})
+		r.makeDisk(d)
 	}
 	return r
 }
 
-// boot makes the VM, tells the controller of it, and injects the agent.
-func (r *run) boot(ctx context.Context) error {
-	spec := lab.Spec{Name: r.storage.Server.Name, ServerID: r.storage.Server.ID}
-	for _, d := range r.c.Disks {
-		spec.Disks = append(spec.Disks, r.disks[d.Name])
-	}
-	node, err := r.site.Lab.VM(ctx, spec)
+// makeDisk makes a disk with what it holds, and tells the topology of it.
+func (r *run) makeDisk(d Disk) {
+	r.t.Helper()
+	disk, err := r.site.Lab.NewDisk(uuid.NewString(), d.MiB<<20)
 	if err != nil {
-		return err
+		r.t.Fatal(err)
 	}
-	r.node = node
-	r.t.Cleanup(func() {
-		if r.t.Failed() {
-			r.showMachine()
-		}
-		if err := node.Destroy(); err != nil {
-			r.t.Error(err)
-		}
-	})
-	return r.site.Inhabit(ctx, &r.storage, node, r.t.TempDir())
+	fill(r.t, disk, d.Holds)
+	r.disks[d.Name] = disk
+	if err := r.keepCopy(d.Name); err != nil {
+		r.t.Fatal(err)
+	}
+	r.storage.Server.VolumeIds = append(r.storage.Server.VolumeIds, disk.VolumeID)
+	told := d.ToldMiB
+	if told == 0 {
+		told = d.MiB
+	}
+	r.storage.Volumes = append(r.storage.Volumes, site.Volume{Name: d.Name, Disk: disk, MountTo: d.MountTo, SizeBytes: told << 20})
 }
 
-// showMachine logs what helps to understand a failure.
-func (r *run) showMachine() {
-	for _, look := range [][]string{
-		{"nodehitch-agent", "status"},
-		{"journalctl", "-u", "nodehitch*", "--no-pager", "-n", "60"},
-		{"findmnt"}, {"exportfs", "-s"},
-	} {
-		out, err := r.node.Exec(context.WithoutCancel(r.t.Context()), look...)
-		r.t.Logf("%v: %v\n%s", look, err, out)
+func (r *run) steps() {
+	for i, step := range r.c.Steps {
+		do, ok := families[step.Do]
+		if !ok {
+			r.t.Fatalf("step %d: no step is called %q", i+1, step.Do)
+		}
+		limit, err := step.limit()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.began = time.Now()
+		ctx, cancel := context.WithTimeout(r.t.Context(), limit)
+		err = do(r, ctx, step)
+		if err == nil && step.Expect != nil {
+			err = r.expect(ctx, *step.Expect)
+			r.tally(ctx, step.Expect)
+		}
+		cancel()
+		if err != nil {
+			r.t.Fatalf("step %d, %s: %v", i+1, step.Do, err)
+		}
+		r.t.Logf("step %d, %s: %.1f s", i+1, step.Do, time.Since(r.began).Seconds())
 	}
 }

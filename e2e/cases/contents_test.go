@@ -1,9 +1,6 @@
 package cases
 
 import (
-	"crypto/sha256"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,21 +53,6 @@ func putBytes(t *testing.T, image string, b Bytes) {
 	if _, err := f.WriteAt([]byte(b.Text), b.Offset); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// digest is the SHA-256 of the whole disk.
-func digest(t *testing.T, image string) string {
-	t.Helper()
-	f, err := os.Open(image)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 func hostCommand(t *testing.T, argv ...string) {

@@ -1,0 +1,94 @@
+package cases
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// keepCopy notes what a disk holds, before the first step.
+func (r *run) keepCopy(name string) error {
+	path := filepath.Join(r.t.TempDir(), name)
+	r.before[name] = path
+	return r.disks[name].Snapshot(r.t.Context(), path)
+}
+
+// changedBytes is how many bytes of a disk are not what they were before the first
+// step, on the medium and in the cache of the machine that has it.
+func (r *run) changedBytes(ctx context.Context, name string) (int64, error) {
+	disk := r.disks[name]
+	if r.node != nil {
+		// Fails where the machine is off or the disk is not in it: then nothing of it
+		// is in the machine's cache.
+		_, _ = r.node.Exec(ctx, "sync", disk.Link())
+	}
+	return differences(disk.Path, r.before[name])
+}
+
+// differences counts the bytes in which two files differ, those that only one of
+// them has too.
+func differences(a, b string) (int64, error) {
+	fa, errA := os.Open(a)
+	fb, errB := os.Open(b)
+	if err := errors.Join(errA, errB); err != nil {
+		return 0, err
+	}
+	defer fa.Close()
+	defer fb.Close()
+	var count int64
+	here, there := make([]byte, 1<<20), make([]byte, 1<<20)
+	for {
+		n, errA := io.ReadFull(fa, here)
+		m, errB := io.ReadFull(fb, there)
+		count += differ(here[:n], there[:m])
+		if errA == nil && errB == nil {
+			continue
+		}
+		for _, err := range []error{errA, errB} {
+			if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return 0, err
+			}
+		}
+		if n == 0 && m == 0 {
+			return count, nil
+		}
+	}
+}
+
+func differ(a, b []byte) int64 {
+	if bytes.Equal(a, b) {
+		return 0
+	}
+	count := int64(max(len(a), len(b)) - min(len(a), len(b)))
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			count++
+		}
+	}
+	return count
+}
+
+// tally tells the record how much is lost of what a step says must be there. It is
+// asked when the step is over: before, a volume may not be mounted yet.
+func (r *run) tally(ctx context.Context, e *Expect) {
+	if e == nil || len(e.Unchanged)+len(e.Files) == 0 {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	r.record.Lost(0)
+	for _, name := range e.Unchanged {
+		n, err := r.changedBytes(ctx, name)
+		if err != nil {
+			r.t.Errorf("comparing %s with what it was: %v", name, err)
+		}
+		r.record.Lost(n)
+	}
+	for path, want := range e.Files {
+		if got, err := r.node.Pull(ctx, path); err != nil || string(got) != want {
+			r.record.Lost(max(1, differ(got, []byte(want))))
+		}
+	}
+}
