@@ -60,6 +60,15 @@ func (a Authority) Server(t testing.TB, notAfter time.Time, names ...string) tls
 	return tls.Certificate{Certificate: append([][]byte{leaf.Cert.Raw}, a.chain...), PrivateKey: leaf.key}
 }
 
+// Issue is a certificate of the template's names and uses, and of an hour's life
+// unless the template has another end, over a new key.
+func (a Authority) Issue(t testing.TB, template *x509.Certificate) tls.Certificate {
+	t.Helper()
+	leaf := a.sign(t, &x509.Certificate{NotAfter: template.NotAfter, Subject: template.Subject, URIs: template.URIs,
+		DNSNames: template.DNSNames, IPAddresses: template.IPAddresses, KeyUsage: template.KeyUsage, ExtKeyUsage: template.ExtKeyUsage})
+	return tls.Certificate{Certificate: append([][]byte{leaf.Cert.Raw}, a.chain...), PrivateKey: leaf.key}
+}
+
 // PEM is the CA's certificate.
 func (a Authority) PEM() []byte { return Encode(a.Cert.Raw) }
 

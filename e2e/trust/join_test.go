@@ -1,0 +1,194 @@
+package trust
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func TestJoinTokens(t *testing.T) {
+	metrics := loopback.FreeAddress(t)
+	w := newWorld(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
+	run(t, w, []trial{
+		{"join token: not the right one", "wrong, malformed or another kind of token: 401 for all, and which it was is not said", wrongTokens},
+		{"join token: of another instance", "a good token does not enrol the server of another instance, and does not tell that there is one", tokenOfAnother},
+		{"join token: server that no topology names", "403 for a server that no topology names, also with a good token", unknownServer},
+		{"join token: server with a live identity", "409 for a second machine that claims an enrolled server; the same key gets its lost answer again", liveIdentity},
+		{"join token: server revoked by hand", "a good token does not undo a revocation", revokedServer},
+		{"join token: after TERMINATE", "the token of a terminated instance enrols nobody and its nodes are out", terminated},
+		{"join token: 1,000 guesses", "guesses from one address are limited, counted and logged; a good token from there is served all the same",
+			func(a *attempt) { guesses(a, metrics) }},
+	})
+}
+
+func wrongTokens(a *attempt) {
+	id, secret, _ := strings.Cut(a.w.ours.token, ".")
+	otherID, otherSecret, _ := strings.Cut(a.w.other.token, ".")
+	operator := a.w.newToken(api.ScopeOperator).Secret
+	m := a.w.boot(a.w.spare())
+	csr := request(a, m.key, nil)
+	answers := map[string]bool{}
+	for name, token := range map[string]string{
+		"a secret with one digit changed": id + "." + flipped(secret),
+		"another instance's secret":       id + "." + otherSecret,
+		"another instance's id":           otherID + "." + secret,
+		"an API token":                    operator,
+		"the id alone":                    id,
+		"an empty secret":                 id + ".",
+		"a shortened secret":              id + "." + secret[:32],
+		"what is no hexadecimal":          id + "." + strings.Repeat("g", len(secret)),
+		"the token twice":                 a.w.ours.token + "." + secret,
+		"eight kilobytes":                 strings.Repeat("a", 4096) + "." + strings.Repeat("b", 4096),
+	} {
+		got := m.enrolWith(token, csr)
+		if got.status == http.StatusTooManyRequests {
+			a.Fatal("this case has more tokens than one address may guess")
+		}
+		a.refused(name, got, http.StatusUnauthorized)
+		got.problem.Instance = ""
+		answers[fmt.Sprint(got.problem)] = true
+	}
+	if len(answers) != 1 {
+		a.Errorf("the answers differ, and so tell what is wrong: %v", answers)
+	}
+	none := a.w.caller().call(http.MethodPost, "/v1/enroll", "{}")
+	a.refused("no token", none, http.StatusUnauthorized)
+	a.allowed("the right token", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+}
+
+// flipped is the text with its last digit changed.
+func flipped(secret string) string {
+	last := "0"
+	if strings.HasSuffix(secret, "0") {
+		last = "1"
+	}
+	return secret[:len(secret)-1] + last
+}
+
+func tokenOfAnother(a *attempt) {
+	theirs, nobody := a.w.boot(a.w.other.spares[0]), a.w.boot(uuid.NewString())
+	got := theirs.enrol(a.w.ours.token, nil)
+	a.refused("the server of another instance", got, http.StatusForbidden)
+	unknown := nobody.enrol(a.w.ours.token, nil)
+	if strings.ReplaceAll(got.body, theirs.id, nobody.id) != unknown.body {
+		a.Errorf("a server of another instance is answered %s, one that nobody knows %s", got.body, unknown.body)
+	}
+	a.allowed("its own token", theirs.enrol(a.w.other.token, nil), http.StatusCreated)
+}
+
+func unknownServer(a *attempt) {
+	got := a.w.boot(uuid.NewString()).enrol(a.w.ours.token, nil)
+	a.refused("a server that nobody knows", got, http.StatusForbidden)
+	if got.problem.Type != api.ProblemServerNotExpected {
+		a.Errorf("the problem is %s", got.problem.Type)
+	}
+	for _, id := range []string{"", "x", "../" + a.w.ours.worker, a.w.ours.worker + " "} {
+		m := a.w.boot(id)
+		a.refused(fmt.Sprintf("the server id %q", id), m.enrol(a.w.ours.token, nil), http.StatusBadRequest, http.StatusForbidden)
+	}
+}
+
+func liveIdentity(a *attempt) {
+	m := a.w.enrolled(a.w.ours, a.w.spare())
+	thief := a.w.boot(m.id)
+	got := thief.enrol(a.w.ours.token, nil)
+	a.refused("a second machine", got, http.StatusConflict)
+	thief = a.w.boot(strings.ToUpper(m.id))
+	a.refused("the same id in capitals", thief.enrol(a.w.ours.token, nil), http.StatusConflict)
+	a.allowed("the first machine goes on", m.config(), http.StatusOK)
+	first := m.leaf().SerialNumber
+	a.allowed("its lost answer", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+	if m.leaf().SerialNumber.Cmp(first) == 0 {
+		a.Error("the same certificate was issued twice")
+	}
+	a.allowed("with the answer that came later", m.config(), http.StatusOK)
+}
+
+func revokedServer(a *attempt) {
+	m := a.w.enrolled(a.w.ours, a.w.spare())
+	a.w.revoke(m.id)
+	a.refused("the revoked machine's own key", m.enrol(a.w.ours.token, nil), http.StatusForbidden)
+	a.refused("a new key", a.w.boot(m.id).enrol(a.w.ours.token, nil), http.StatusForbidden)
+	if _, err := client.Read[api.Node](a.w.API.ReenrolNode(a.Context(), m.id)); err != nil {
+		a.Fatal(err)
+	}
+	again := a.w.enrolled(a.w.ours, m.id)
+	a.refused("once more, with a key of its own", a.w.boot(m.id).enrol(a.w.ours.token, nil), http.StatusConflict)
+	a.allowed("what reenrol let in", again.config(), http.StatusOK)
+	a.refused("the certificate from before", m.config(), http.StatusUnauthorized, http.StatusForbidden)
+}
+
+func (w *world) revoke(id string) {
+	w.t.Helper()
+	if _, err := client.Read[api.Node](w.API.RevokeNode(w.t.Context(), id)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func terminated(a *attempt) {
+	s := a.w.newStack(1)
+	m := a.w.enrolled(s, s.worker)
+	a.allowed("before", m.config(), http.StatusOK)
+	op := a.w.Operate(s.instance, api.OperationRequest{Operation: api.Terminate})
+	if ended := a.w.Outcome(s.instance, op); ended.State != api.Completed {
+		a.Fatalf("%+v", ended)
+	}
+	a.refused("its node", m.config(), http.StatusForbidden)
+	a.refused("its node's renewal", m.renew(), http.StatusForbidden)
+	for _, id := range s.servers() {
+		a.refused("its server "+id, a.w.boot(id).enrol(s.token, nil), http.StatusForbidden)
+	}
+}
+
+const manyGuesses = 1000
+
+// guesses come one after another from one address, as fast as they are answered.
+func guesses(a *attempt, metrics string) {
+	before := scrape(a, metrics)
+	id, secret, _ := strings.Cut(a.w.ours.token, ".")
+	victim, neighbour := a.w.boot(a.w.spare()), a.w.enrolled(a.w.ours, a.w.spare())
+	body := asJSON(a, api.EnrollRequest{ServerID: victim.id, CertificateRequest: request(a, victim.key, nil)})
+	line := a.w.caller()
+	judged, limited := 0, 0
+	for i := range manyGuesses {
+		got := line.call(http.MethodPost, "/v1/enroll", body, bearer(fmt.Sprintf("%s.%s%08x", id, secret[:len(secret)-8], i)))
+		a.refused("a guess", got, http.StatusUnauthorized, http.StatusTooManyRequests)
+		switch got.status {
+		case http.StatusUnauthorized:
+			judged++
+		case http.StatusTooManyRequests:
+			limited++
+			if got.header.Get("Retry-After") == "" {
+				a.Fatal("429 without Retry-After")
+			}
+		}
+		if i == manyGuesses/2 {
+			a.allowed("a good token in the midst of it", neighbour.enrol(a.w.ours.token, nil), http.StatusCreated)
+		}
+	}
+	// 10 at once, then one in 6 s; the case before has used some.
+	if judged > 60 || limited < manyGuesses-60 {
+		a.Errorf("%d guesses were judged and %d were not", judged, limited)
+	}
+	after := scrape(a, metrics)
+	for event, n := range map[string]int{"bad-token": judged, "limited": limited} {
+		name := `nodehitch_enrolment_events_total{event="` + event + `"}`
+		if got := after[name] - before[name]; int(got) != n {
+			a.Errorf("%s has grown by %v, want %d", name, got, n)
+		}
+	}
+	if got := len(regexp.MustCompile("the join token is not valid").FindAll(a.w.Log(), -1)); got < judged {
+		a.Errorf("the log has %d of the %d wrong tokens", got, judged)
+	}
+	a.allowed("the good token from the same address", victim.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.c.Figure("judged", "%d", judged)
+	a.c.Figure("turned away unjudged", "%d", limited)
+}

@@ -1,0 +1,198 @@
+package trust
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// answer is what a caller got: a response, or the error that there was none.
+type answer struct {
+	status  int
+	header  http.Header
+	body    string
+	problem api.Problem
+	err     error
+}
+
+// caller speaks to the controller from a machine of its own, without any of the
+// product's code: on one kept connection, where it may.
+type caller struct {
+	t    testing.TB
+	base string
+	http *http.Client
+}
+
+// caller trusts the controller and shows no certificate; change makes it worse.
+func (w *world) caller(change ...func(*tls.Config)) *caller {
+	config := &tls.Config{RootCAs: w.roots, MinVersion: tls.VersionTLS12}
+	for _, c := range change {
+		c(config)
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	w.t.Cleanup(transport.CloseIdleConnections)
+	return &caller{t: w.t, base: w.URL, http: &http.Client{Transport: transport}}
+}
+
+// shows makes the caller present a certificate.
+func shows(certificate tls.Certificate) func(*tls.Config) {
+	return func(c *tls.Config) {
+		// Whatever authorities the server names.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &certificate, nil }
+	}
+}
+
+// call sends one request. A header is "Name: value".
+func (c *caller) call(method, path, body string, headers ...string) answer {
+	request, err := http.NewRequestWithContext(c.t.Context(), method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if body != "" {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	a := answer{status: response.StatusCode, header: response.Header, body: string(text), err: err}
+	_ = json.Unmarshal(text, &a.problem) // what is none stays empty
+	return a
+}
+
+func bearer(token string) string { return "Authorization: Bearer " + token }
+
+// machine is a VM with a key of its own, and a certificate once it has enrolled.
+type machine struct {
+	*caller
+	w           *world
+	id          string
+	key         crypto.Signer
+	certificate tls.Certificate
+}
+
+// boot is a machine that claims to be this server.
+func (w *world) boot(id string) *machine {
+	return &machine{caller: w.caller(), w: w, id: id, key: newKey(w.t)}
+}
+
+// enrolled is a machine that has enrolled as this server.
+func (w *world) enrolled(s stack, id string) *machine {
+	w.t.Helper()
+	m := w.boot(id)
+	if a := m.enrol(s.token, nil); a.status != http.StatusCreated {
+		w.t.Fatalf("enrolling %s: %d %s (%v)", id, a.status, a.body, a.err)
+	}
+	return m
+}
+
+func newKey(t testing.TB) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// request is a certificate request over a key; nil asks for nothing in particular.
+func request(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) string {
+	t.Helper()
+	if template == nil {
+		template = &x509.CertificateRequest{}
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+}
+
+// enrol redeems a token, and uses the certificate from then on.
+func (m *machine) enrol(token string, template *x509.CertificateRequest) answer {
+	m.t.Helper()
+	return m.take(m.enrolWith(token, request(m.t, m.key, template)), m.key)
+}
+
+// enrolWith sends any request, and does not use what comes.
+func (m *machine) enrolWith(token, csr string) answer {
+	m.t.Helper()
+	return m.w.caller().call(http.MethodPost, "/v1/enroll", asJSON(m.t, api.EnrollRequest{ServerID: m.id, CertificateRequest: csr}), bearer(token))
+}
+
+// renew asks for a certificate over a new key, by the one in use, and uses it.
+func (m *machine) renew() answer {
+	m.t.Helper()
+	key := newKey(m.t)
+	return m.take(m.renewWith(request(m.t, key, nil)), key)
+}
+
+// renewWith sends any request, and does not use what comes.
+func (m *machine) renewWith(csr string) answer {
+	m.t.Helper()
+	return m.call(http.MethodPost, "/v1/node/certificate", asJSON(m.t, api.CertificateRequest{CertificateRequest: csr}))
+}
+
+// take makes an issued certificate the machine's.
+func (m *machine) take(a answer, key crypto.Signer) answer {
+	m.t.Helper()
+	if a.status == http.StatusCreated {
+		m.key, m.certificate = key, tls.Certificate{Certificate: chainOf(m.t, a), PrivateKey: key}
+		m.caller = m.w.caller(shows(m.certificate))
+	}
+	return a
+}
+
+// chainOf is the chain of an issued certificate, DER, the leaf first.
+func chainOf(t testing.TB, a answer) [][]byte {
+	t.Helper()
+	var issued api.IssuedCertificate
+	if err := json.Unmarshal([]byte(a.body), &issued); err != nil {
+		t.Fatal(err)
+	}
+	var chain [][]byte
+	for block, rest := pem.Decode([]byte(issued.Certificate)); block != nil; block, rest = pem.Decode(rest) {
+		chain = append(chain, block.Bytes)
+	}
+	if len(chain) == 0 {
+		t.Fatalf("no certificate in %s", a.body)
+	}
+	return chain
+}
+
+func (m *machine) leaf() *x509.Certificate {
+	m.t.Helper()
+	leaf, err := x509.ParseCertificate(m.certificate.Certificate[0])
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return leaf
+}
+
+func (m *machine) config() answer { return m.call(http.MethodGet, "/v1/node/config", "") }
+
+func asJSON(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
