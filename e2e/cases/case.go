@@ -39,6 +39,26 @@ type Disk struct {
 	MountTo string `json:"mountTo"`
 	// Holds is written onto it in this order; nothing = blank.
 	Holds []Content `json:"holds,omitempty"`
+	// Clones names the disk of which this one is a copy, Twins the one to whose serial
+	// number it answers too, for their ids begin alike.
+	Clones string `json:"clones,omitempty"`
+	Twins  string `json:"twins,omitempty"`
+	// Later says that it is not there when the machine boots, Stray that no parameter
+	// and no topology names it.
+	Later bool `json:"later,omitempty"`
+	Stray bool `json:"stray,omitempty"`
+	// Faults make its reads and writes fail; a VM's only.
+	Faults []Fault `json:"faults,omitempty"`
+}
+
+// Fault is a lab.Fault.
+type Fault struct {
+	// Sector of 512 bytes that a request has to touch; -1 means any.
+	Sector int64 `json:"sector"`
+	// Write makes writes fail, or else reads.
+	Write bool `json:"write,omitempty"`
+	// Once lets only the first such request fail.
+	Once bool `json:"once,omitempty"`
 }
 
 // Content is one thing that a disk holds; exactly one member is given.
@@ -70,6 +90,8 @@ type Step struct {
 	// Expect is what must become true within Within (default 3m).
 	Expect *Expect `json:"expect,omitempty"`
 	Within string  `json:"within,omitempty"`
+	// Faults are those that the disk has from now on, for `faults`; none = it is well.
+	Faults []Fault `json:"faults,omitempty"`
 }
 
 // Expect is what an observer sees from outside.
@@ -89,6 +111,13 @@ type Expect struct {
 	Unchanged []string `json:"unchanged,omitempty"`
 	// Files are texts on the machine, by path.
 	Files map[string]string `json:"files,omitempty"`
+	// Journal is how far the machine's journal of each disk's format has come, "" for
+	// none. The permit in it must be the same all along.
+	Journal map[string]string `json:"journal,omitempty"`
+	// Withheld is exactly what the controller withholds from the server: "storage MultiAttached".
+	Withheld []string `json:"withheld,omitempty"`
+	// Active are units of systemd that are.
+	Active []string `json:"active,omitempty"`
 }
 
 // check completes a case and says what it cannot mean.

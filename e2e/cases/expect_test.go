@@ -35,7 +35,7 @@ func (r *run) look(ctx context.Context, e Expect) error {
 	// Each look needs a little time of its own, also when the step's is nearly over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 	defer cancel()
-	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permits, r.mounts, r.exports, r.files, r.unchanged} {
+	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permitted, r.mounts, r.exports, r.files, r.unchanged, r.journals, r.withheld, r.active} {
 		if err := look(ctx, e); err != nil {
 			return err
 		}
@@ -47,12 +47,9 @@ func (r *run) conditions(ctx context.Context, e Expect) error {
 	if len(e.Conditions) == 0 && len(e.Message) == 0 {
 		return nil
 	}
-	var node api.Node
-	if err := r.site.JSON(ctx, &node, "get", "node", r.storage.Server.ID); err != nil {
+	node, err := r.seen(ctx)
+	if err != nil {
 		return err
-	}
-	if node.LastSeen == nil || node.LastSeen.Before(r.began) {
-		return fmt.Errorf("the controller has not heard of the agent since the step began")
 	}
 	for name, want := range e.Conditions {
 		c := node.Status.Condition(name)
@@ -76,7 +73,7 @@ func (r *run) conditions(ctx context.Context, e Expect) error {
 	return nil
 }
 
-func (r *run) permits(ctx context.Context, e Expect) error {
+func (r *run) permitted(ctx context.Context, e Expect) error {
 	for name, want := range e.Permit {
 		var v api.Volume
 		if err := r.site.JSON(ctx, &v, "get", "volume", r.disks[name].VolumeID); err != nil {

@@ -11,6 +11,9 @@ import (
 func (r *run) boot(ctx context.Context) error {
 	spec := lab.Spec{Name: r.storage.Server.Name, ServerID: r.storage.Server.ID, Address: r.address}
 	for _, d := range r.c.Disks {
+		if d.Later {
+			continue
+		}
 		spec.Disks = append(spec.Disks, r.disks[d.Name])
 	}
 	if r.c.Machine == lab.KindNspawn {

@@ -51,6 +51,10 @@ type run struct {
 	disks   map[string]lab.Disk
 	before  map[string]string // for each disk a copy of before the first step
 	began   time.Time         // when the present step did
+	permits map[string]string // the permit in the journal of each disk's format
+	cutOff  bool              // the controller does not hear of the machine
+	lost    string            // the server that was replaced
+	line    *line             // between the machine and the controller
 }
 
 func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr, record *results.Case) *run {
@@ -61,9 +65,11 @@ func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr,
 			Instance: uuid.NewString(),
 			Server:   api.Server{ID: uuid.NewString(), Name: name},
 			Exports:  c.Exports,
+			Package:  "../demo/package",
 		},
-		disks:  map[string]lab.Disk{},
-		before: map[string]string{},
+		disks:   map[string]lab.Disk{},
+		before:  map[string]string{},
+		permits: map[string]string{},
 	}
 	for _, d := range c.Disks {
 		r.makeDisk(d)
@@ -74,14 +80,27 @@ func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr,
 // makeDisk makes a disk with what it holds, and tells the topology of it.
 func (r *run) makeDisk(d Disk) {
 	r.t.Helper()
-	disk, err := r.site.Lab.NewDisk(uuid.NewString(), d.MiB<<20)
+	id := uuid.NewString()
+	if d.Twins != "" {
+		id = r.disks[d.Twins].VolumeID[:24] + id[24:]
+	}
+	disk, err := r.site.Lab.NewDisk(id, d.MiB<<20)
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if d.Clones != "" {
+		if err := r.disks[d.Clones].Snapshot(r.t.Context(), disk.Path); err != nil {
+			r.t.Fatal(err)
+		}
+	}
 	fill(r.t, disk, d.Holds)
+	disk.Faults = faultsOf(d.Faults)
 	r.disks[d.Name] = disk
 	if err := r.keepCopy(d.Name); err != nil {
 		r.t.Fatal(err)
+	}
+	if d.Stray {
+		return
 	}
 	r.storage.Server.VolumeIds = append(r.storage.Server.VolumeIds, disk.VolumeID)
 	told := d.ToldMiB

@@ -1,0 +1,57 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+)
+
+// What happens to disks under a machine that runs, and to the format of one.
+var _ = add(map[string]stepFunc{
+	"faults":        (*run).setFaults,
+	"remember":      func(r *run, _ context.Context, s Step) error { return r.keepCopy(s.Disk) },
+	"half-a-format": (*run).halfAFormat,
+	"fails":         (*run).fails,
+})
+
+// setFaults gives the disk other faults than it has, or none.
+func (r *run) setFaults(ctx context.Context, s Step) error {
+	disk := r.disks[s.Disk]
+	disk.Faults = faultsOf(s.Faults)
+	r.disks[s.Disk] = disk
+	return r.node.SetFaults(ctx, disk.VolumeID, disk.Faults...)
+}
+
+func faultsOf(faults []Fault) []lab.Fault {
+	list := make([]lab.Fault, len(faults))
+	for i, f := range faults {
+		list[i] = lab.Fault(f)
+	}
+	return list
+}
+
+// halfAFormat has mkfs fail on the machine after it has written everything but the
+// first superblock: what a disk may hold whose machine was lost in the middle.
+func (r *run) halfAFormat(ctx context.Context, _ Step) error {
+	return r.node.Push(ctx, "/usr/local/sbin/mkfs.ext4", 0o755, []byte(`#!/bin/sh
+/usr/sbin/mkfs.ext4 "$@" && dd if=/dev/zero of=/proc/self/fd/3 bs=4096 count=1 conv=notrunc,fsync
+exit 1
+`))
+}
+
+// fails wants a program on the machine to fail: there is nobody, root neither, who
+// can do this.
+func (r *run) fails(ctx context.Context, s Step) error {
+	err := r.exec(ctx, s)
+	var failure *lab.ExecError
+	switch {
+	case err == nil:
+		return fmt.Errorf("%v was possible, expected that it is not", s.Run)
+	case errors.As(err, &failure) && failure.ExitCode != 127:
+		r.t.Logf("as expected: %v", err)
+		return nil
+	}
+	return err
+}
