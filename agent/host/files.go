@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/google/renameio/v2"
+	"github.com/nodehitch/nodehitch/agent/atomicfile"
 )
 
 type files struct{ changes *Changes }
@@ -51,32 +51,11 @@ func (f *files) Write(path string, content []byte, mode fs.FileMode) error {
 	if same, err := f.Same(path, content, mode); same || err != nil {
 		return err
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	f.changes.File()
-	if err := replace(path, dir, content, mode); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
-// replace does not use renameio.WriteFile, which keeps the mode of a file that is
-// there already.
-func replace(path, dir string, content []byte, mode fs.FileMode) error {
-	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
-	if err != nil {
-		return err
-	}
-	defer f.Cleanup() //nolint:errcheck // nothing is there once it is renamed
-	if _, err := f.Write(content); err != nil {
-		return err
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
-		return err
-	}
-	return syncPath(dir)
+	return atomicfile.Write(path, content, mode)
 }
 
 func (f *files) Remove(path string) error {
@@ -95,15 +74,5 @@ func (f *files) Remove(path string) error {
 			dir = filepath.Dir(dir)
 		}
 	}
-	return syncPath(dir)
-}
-
-// syncPath makes the entries of a directory last.
-func syncPath(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+	return atomicfile.SyncDirectory(dir)
 }

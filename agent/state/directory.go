@@ -11,16 +11,32 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"github.com/nodehitch/nodehitch/agent/atomicfile"
 )
 
 // DefaultDirectory is where the agent keeps its state.
 const DefaultDirectory = "/var/lib/nodehitch/agent"
 
+// Damaged is a file whose content is not what the agent writes: cut off, empty,
+// another's. It can be read, and reading it again gives the same.
+type Damaged struct {
+	Path string
+	Err  error
+}
+
+func (e *Damaged) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Path, e.Err) }
+
+// Unwrap is what is wrong with it.
+func (e *Damaged) Unwrap() error { return e.Err }
+
 // Directory is an existing state directory.
 type Directory struct{ path string }
 
 // Open makes the directory where it does not exist, and takes from others what
-// rights they have on it.
+// rights they have on it. One that belongs to another user is an error: what is in
+// it decides what may be removed and formatted, and that user may have changed it.
 func Open(path string) (*Directory, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the state directory: %w", err)
@@ -34,6 +50,9 @@ func Open(path string) (*Directory, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	case !info.IsDir():
 		return nil, fmt.Errorf("state directory %s: is not a directory; move the file away", path)
+	case owner(info) != os.Geteuid():
+		return nil, fmt.Errorf("state directory %s: belongs to user %d, expected %d; that user may have changed what is in it: "+
+			"look at it, then give it back (`chown -R root: %s`) and restart the agent", path, owner(info), os.Geteuid(), path)
 	case info.Mode().Perm() == 0o700:
 		return &Directory{path}, nil
 	}
@@ -41,6 +60,14 @@ func Open(path string) (*Directory, error) {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	return &Directory{path}, nil
+}
+
+func owner(info fs.FileInfo) int {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(stat.Uid)
 }
 
 // At is a directory that is only read, and may not exist.
@@ -59,7 +86,7 @@ func (d *Directory) Write(name string, content []byte) error {
 	if old, err := d.Read(name); err == nil && bytes.Equal(old, content) {
 		return nil
 	}
-	return Replace(d.Path(name), content)
+	return atomicfile.Write(d.Path(name), content, 0o600)
 }
 
 // Remove removes a file; that it is not there is no error.
@@ -67,7 +94,7 @@ func (d *Directory) Remove(name string) error {
 	if err := os.Remove(d.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return syncDirectory(d.path)
+	return atomicfile.SyncDirectory(d.path)
 }
 
 // Rename gives a file the name of another, which it replaces.
@@ -75,7 +102,7 @@ func (d *Directory) Rename(from, to string) error {
 	if err := os.Rename(d.Path(from), d.Path(to)); err != nil {
 		return err
 	}
-	return syncDirectory(d.path)
+	return atomicfile.SyncDirectory(d.path)
 }
 
 // readJSON reads a file into v. It reports false where there is no file.
@@ -84,11 +111,11 @@ func (d *Directory) readJSON(name string, v any) (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
-	if err == nil {
-		err = json.Unmarshal(content, v)
-	}
 	if err != nil {
-		return false, fmt.Errorf("reading %s: %w; if it is damaged, remove it and restart the agent", d.Path(name), err)
+		return false, err
+	}
+	if err := json.Unmarshal(content, v); err != nil {
+		return false, &Damaged{Path: d.Path(name), Err: err}
 	}
 	return true, nil
 }
@@ -99,35 +126,4 @@ func (d *Directory) writeJSON(name string, v any) error {
 		return err
 	}
 	return d.Write(name, append(content, '\n'))
-}
-
-// Replace puts content at path, mode 0600, as Directory.Write does.
-func Replace(path string, content []byte) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, ".new-*") // 0600
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	defer os.Remove(f.Name()) //nolint:errcheck // nothing is there once it is renamed
-	_, err = f.Write(content)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = syncDirectory(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
-}
-
-func syncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -1,6 +1,15 @@
 package state
 
-import "github.com/nodehitch/nodehitch/shared/api"
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
 
 const (
 	machineFile = "machine.json"
@@ -18,11 +27,15 @@ type Machine struct {
 	ProductUUID string `json:"productUuid,omitempty"`
 }
 
-// Machine reads the record, nil where the machine has not enrolled.
+// Machine reads the record, nil where the machine has not enrolled; *Damaged where
+// it names no server.
 func (d *Directory) Machine() (*Machine, error) {
 	var m Machine
 	if ok, err := d.readJSON(machineFile, &m); !ok {
 		return nil, err
+	}
+	if id, err := uuid.Parse(m.NodeID); err != nil || id.String() != m.NodeID {
+		return nil, &Damaged{Path: d.Path(machineFile), Err: fmt.Errorf("it names no server: found %.60q, expected a UUID in lower case", m.NodeID)}
 	}
 	return &m, nil
 }
@@ -32,13 +45,22 @@ func (d *Directory) SaveMachine(m Machine) error { return d.writeJSON(machineFil
 
 // Applied is the last document whose every condition became True: the last known
 // good, nil where there is none yet. It is a file that `nodehitch-agent apply`
-// takes, and holds what the document holds, secrets included, and no permit.
+// takes, and holds what the document holds, secrets included, and no permit. It is
+// read as strictly as one that comes from the controller: *Damaged where it is cut
+// off, or where an agent wrote it that knew more than this one.
 func (d *Directory) Applied() (*api.NodeConfig, error) {
-	var doc api.NodeConfig
-	if ok, err := d.readJSON(appliedFile, &doc); !ok {
+	content, err := d.Read(appliedFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
 		return nil, err
 	}
-	return &doc, nil
+	doc, err := document.Decode(content)
+	if err != nil {
+		return nil, &Damaged{Path: d.Path(appliedFile), Err: err}
+	}
+	return doc, nil
 }
 
 // SaveApplied keeps the document as the last known good.

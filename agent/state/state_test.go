@@ -13,6 +13,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
+const server = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
+
 func open(t *testing.T) *state.Directory {
 	t.Helper()
 	d, err := state.Open(filepath.Join(t.TempDir(), "lib", "agent"))
@@ -61,7 +63,7 @@ func TestSameContentIsNotWritten(t *testing.T) {
 	if got, err := d.Read("x"); err != nil || string(got) != "2" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if left, _ := filepath.Glob(d.Path(".new-*")); len(left) != 0 {
+	if left, _ := filepath.Glob(d.Path(".*.new")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -74,8 +76,8 @@ func TestRecordsComeBack(t *testing.T) {
 	if a, err := d.Applied(); a != nil || err != nil {
 		t.Errorf("before: %v, %v", a, err)
 	}
-	machine := state.Machine{NodeID: "n", Source: "DMI", ProductUUID: "n"}
-	applied := api.NodeConfig{APIVersion: api.NodeConfigV1, Generation: 3, Storage: &api.StorageSection{}}
+	machine := state.Machine{NodeID: server, Source: "DMI", ProductUUID: server}
+	applied := api.NodeConfig{APIVersion: api.NodeConfigV1, Role: api.RoleStorage, Generation: 3, Storage: &api.StorageSection{}}
 	if err := errors.Join(d.SaveMachine(machine), d.SaveApplied(&applied)); err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +91,48 @@ func TestRecordsComeBack(t *testing.T) {
 	}
 }
 
-func TestDamagedRecordIsAnErrorThatSaysWhatToDo(t *testing.T) {
+// A record is what was written or an error, whatever became of the file: cut off
+// anywhere, and some that are JSON and say nothing.
+func TestDamagedRecordsAreErrors(t *testing.T) {
 	d := open(t)
-	if err := d.Write("last-known-good.json", []byte("{")); err != nil {
+	doc := api.NodeConfig{APIVersion: api.NodeConfigV1, Role: api.RoleStorage, Generation: 3, Storage: &api.StorageSection{}}
+	if err := errors.Join(d.SaveMachine(state.Machine{NodeID: server, Source: "DMI"}), d.SaveApplied(&doc)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Applied(); err == nil || !strings.Contains(err.Error(), "remove it") {
+	for name, read := range map[string]func() error{
+		"machine.json":         func() error { _, err := d.Machine(); return err },
+		"last-known-good.json": func() error { _, err := d.Applied(); return err },
+	} {
+		whole, err := d.Read(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		damaged := []string{"null", "{}", "[]", "\x00\x00\x00\x00", `{"nodeId": "../../etc"}`, `{"apiVersion": "nodehitch/v2"}`,
+			strings.Replace(string(whole), `"role"`, `"cluster": {}, "role"`, 1) + "}"}
+		for n := range len(whole) - 1 { // all but the last line's end
+			damaged = append(damaged, string(whole[:n]))
+		}
+		for _, content := range damaged {
+			if err := d.Write(name, []byte(content)); err != nil {
+				t.Fatal(err)
+			}
+			var is *state.Damaged
+			if err := read(); !errors.As(err, &is) || !strings.Contains(err.Error(), d.Path(name)) {
+				t.Errorf("%s with %q: %v", name, content, err)
+			}
+		}
+	}
+}
+
+func TestDirectoryOfAnotherUserIsRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives a directory away")
+	}
+	path := filepath.Join(t.TempDir(), "agent")
+	if err := errors.Join(os.Mkdir(path, 0o700), os.Chown(path, 1000, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.Open(path); err == nil || !strings.Contains(err.Error(), "chown -R root: "+path) {
 		t.Errorf("got %v", err)
 	}
 }
