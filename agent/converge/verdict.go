@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -17,7 +18,7 @@ type verdict struct {
 }
 
 // unknowable are the reasons to wait that say nothing about the state itself.
-var unknowable = []api.Reason{api.ReasonUnreadable, api.ReasonUnconfirmed}
+var unknowable = []api.Reason{api.ReasonUnreadable, api.ReasonUnconfirmed, api.ReasonStateDamaged}
 
 func (r *Result) verdict() verdict {
 	switch {
@@ -62,6 +63,9 @@ func judge(err error) verdict {
 			if each == error(waiting) { //nolint:errorlint // as above
 				message = waiting.Message
 			}
+		case full(each) && !v.terminal && !waits:
+			waits = true
+			v.reason, v.status = api.ReasonNoSpace, api.ConditionFalse
 		}
 		if !slices.Contains(messages, message) {
 			messages = append(messages, message)
@@ -69,6 +73,11 @@ func judge(err error) verdict {
 	}
 	v.message = strings.Join(messages, "; ")
 	return v
+}
+
+// full says that the error is that of a disk, or of a quota on it, with no room left.
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // leaves takes joined errors apart.

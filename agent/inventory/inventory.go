@@ -6,10 +6,11 @@ package inventory
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 
+	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // File is the inventory of one machine: a JSON object with a member for each kind
@@ -26,7 +27,7 @@ func (f File) Read(kind string, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(members[kind], v); err != nil {
-		return f.damaged(err)
+		return f.Damaged(err)
 	}
 	return nil
 }
@@ -55,14 +56,20 @@ func (f File) members() (map[string]json.RawMessage, error) {
 		return members, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, f.Damaged(err)
 	}
 	if err := json.Unmarshal(content, &members); err != nil {
-		return nil, f.damaged(err)
+		return nil, f.Damaged(err)
+	}
+	if members == nil { // of null
+		return nil, f.Damaged(errors.New("it holds no object"))
 	}
 	return members, nil
 }
 
-func (f File) damaged(err error) error {
-	return fmt.Errorf("the inventory %s cannot be read: %w; remove it if it cannot be mended: nothing is lost but that what is no longer desired stays on this machine", f.Path, err)
+// Damaged is the error of an inventory that says nothing that can be relied on: a
+// step that waits with StateDamaged. Without one nothing is taken for ours.
+func (f File) Damaged(err error) error {
+	return converge.Wait(api.ReasonStateDamaged,
+		"the inventory %s cannot be used: %v; remove it if it cannot be mended: nothing is lost but that what is no longer desired stays on this machine", f.Path, err)
 }

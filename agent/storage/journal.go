@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -95,12 +97,17 @@ func (j *journal) read(volumeID string) (*record, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, converge.Wait(api.ReasonStateDamaged,
+			"volume %s: the journal of its format cannot be read, so it is not known whether one was begun, and none is: %v", volumeID, err)
 	}
 	var r record
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&r); err != nil {
+	err = decoder.Decode(&r)
+	if _, rest := decoder.Token(); err == nil && !errors.Is(rest, io.EOF) {
+		err = errors.New("something follows the record")
+	}
+	if err != nil {
 		return &record{VolumeID: volumeID, damaged: path + ": " + err.Error()}, nil //nolint:nilerr // the record says it
 	}
 	known := r.Phase == permitted || r.Phase == started || r.Phase == formatted || r.Phase == reported

@@ -1,6 +1,13 @@
 package storage
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+)
 
 // owned is what the storage role has on this machine, as the inventory keeps it.
 type owned struct {
@@ -26,8 +33,29 @@ const inventoryKind = "storage"
 
 func (s *steps) owned() (owned, error) {
 	var o owned
-	err := s.inventory.Read(inventoryKind, &o)
-	return o, err
+	if err := s.inventory.Read(inventoryKind, &o); err != nil {
+		return owned{}, err
+	}
+	for _, v := range o.Volumes {
+		if err := v.check(); err != nil {
+			return owned{}, s.inventory.Damaged(err)
+		}
+	}
+	return o, nil
+}
+
+// check keeps an entry from being acted on that the agent has not written: what is
+// owned may be unmounted and removed.
+func (o ownedVolume) check() error {
+	if _, err := grammar.MountPath(o.MountPath); err != nil {
+		return fmt.Errorf("mount path %w", err)
+	}
+	for _, id := range []string{o.VolumeID, o.FilesystemUUID} {
+		if _, err := uuid.Parse(id); err != nil {
+			return fmt.Errorf("%.60q at %s: %w", id, o.MountPath, err)
+		}
+	}
+	return nil
 }
 
 // own changes the inventory.

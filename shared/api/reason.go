@@ -39,6 +39,8 @@ const (
 	ReasonInvalidDocument Reason = "InvalidDocument"
 	ReasonConverging      Reason = "Converging"
 	ReasonInternal        Reason = "Internal"
+	ReasonNoSpace         Reason = "NoSpace"
+	ReasonStateDamaged    Reason = "StateDamaged"
 	ReasonRemoved         Reason = "Removed"
 	ReasonUnconfirmed     Reason = "Unconfirmed"
 
@@ -81,6 +83,8 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonInvalidDocument: {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
 	ReasonConverging:      {"the agent is at work", ""},
 	ReasonInternal:        {"an unexpected error", "read the message; the agent tries again"},
+	ReasonNoSpace:         {"the node's own disk is full, so the agent cannot write what it has to", "make room on it (`df -h / /var /etc /run`); the agent goes on by itself"},
+	ReasonStateDamaged:    {"a file in which the agent keeps what it has done on this node cannot be read, so nothing is changed that depends on it", "read the message, which names the file and says what depends on it"},
 	ReasonRemoved:         {"an empty section: what the agent owned of it is removed", ""},
 	ReasonUnconfirmed:     {"the section changes more than this node, and the controller has not confirmed it since the agent has been connected", "look why the controller cannot be reached (`nodehitch-agent status`)"},
 
