@@ -60,6 +60,9 @@ func showStatus(w io.Writer, s *status.Status, now time.Time) error {
 	if s.Origin != "" {
 		row("configuration", "generation %d for role %s, from the %s; applied: %s", s.Node.ObservedGeneration, s.Role, s.Origin, generation(s.Node.AppliedGeneration))
 	}
+	if s.Unsaved != "" {
+		row("not kept", "%s", s.Unsaved)
+	}
 	if s.Node.LastFailedGeneration != 0 {
 		row("last failure", "generation %d, %s", s.Node.LastFailedGeneration, s.Node.LastFailedCondition)
 	}
@@ -94,6 +97,12 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	}
 	if c.NextAttempt != nil && c.NextAttempt.After(now) {
 		row("next attempt", "in %s", c.NextAttempt.Sub(now).Round(time.Second))
+	}
+	if c.Damaged != "" {
+		row("identity", "not used: %s", c.Damaged)
+	}
+	if c.RenewalError != "" {
+		row("renewal", "%s", c.RenewalError)
 	}
 	if c.CertificateNotAfter == nil {
 		row("certificate", "none yet")

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
@@ -37,14 +38,9 @@ type line struct {
 // answers, nothing on the machine is removed for want of it.
 func (d *Daemon) contact(ctx context.Context) error {
 	l := &line{Daemon: d, hold: defaultHold, retry: pollRetry()}
-	current, err := d.files.Current()
+	current, err := d.credentials(ctx)
 	if err != nil {
 		return err
-	}
-	if current == nil {
-		if current, err = d.enrolling(ctx); err != nil {
-			return err
-		}
 	}
 	if err := l.use(current); err != nil {
 		return err
@@ -77,6 +73,7 @@ func (l *line) use(c *enrol.Credentials) error {
 	}
 	l.board.Change(func(s *status.Status) {
 		notAfter := c.NotAfter()
+		s.Controller.Damaged, s.Controller.RenewalError = "", ""
 		s.Controller.CertificateSerial, s.Controller.CertificateNotAfter = c.Serial(), &notAfter
 	})
 	return nil
@@ -102,7 +99,9 @@ func (l *line) poll(ctx context.Context) time.Duration {
 		return l.troubled(ctx, err)
 	}
 	l.well()
-	if l.take(answer) || time.Since(begun) >= shortestPoll {
+	another := l.take(answer)
+	l.once.Do(func() { close(l.asked) })
+	if another || time.Since(begun) >= shortestPoll {
 		return 0
 	}
 	return backoff.Jitter(shortestPoll)
@@ -167,7 +166,8 @@ func (l *line) troubled(ctx context.Context, err error) time.Duration {
 				return 0
 			}
 		} else {
-			l.Log.Debug("not enrolled anew", "error", enrolError)
+			// What the controller says of that is what a person can do about it.
+			err = fmt.Errorf("%w; nor may the machine enrol anew: %w", err, enrolError)
 		}
 	}
 	wait := l.retry.after(err)

@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"sync"
 	"testing"
@@ -137,7 +138,8 @@ func (c *controller) issue(w http.ResponseWriter, csrPEM, nodeID string) {
 	}
 	c.serial++
 	template := &x509.Certificate{SerialNumber: big.NewInt(c.serial), NotBefore: c.notBefore, NotAfter: c.notAfter,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		URIs:        []*url.URL{{Scheme: "urn", Opaque: "nodehitch:node:" + nodeID}}}
 	parent := &x509.Certificate{Subject: pkix.Name{CommonName: "nodes"}} // the agent has no reason to ask whose it is
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, csr.PublicKey, c.key)
 	if err != nil {

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"runtime/debug"
 	"time"
@@ -23,6 +22,9 @@ const (
 	// lastAction is how long an action may go on after SIGTERM; the unit's
 	// TimeoutStopSec is longer.
 	lastAction = 80 * time.Second
+	// firstWord is how long a start waits for the controller's word before it
+	// converges the last known good; nobody who answers takes as long.
+	firstWord = 15 * time.Second
 	// idle is how long to sleep with nothing to converge; a document wakes.
 	idle = time.Hour
 )
@@ -34,6 +36,9 @@ func (d *Daemon) converging(ctx context.Context) error {
 		return err
 	}
 	defer lock.Release() //nolint:errcheck // the process ends
+	if err := d.ask(ctx); err != nil {
+		return err
+	}
 	again := backoff.Backoff{Min: time.Second, Max: time.Minute, Factor: 1.5}
 	for {
 		wait := d.pass(ctx, &again)
@@ -42,6 +47,17 @@ func (d *Daemon) converging(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// ask lets the controller have the first word after a start, if it is in sight: when
+// the agent stopped it may have been at work on a newer document than the last known
+// good, and would undo that only to do it again.
+func (d *Daemon) ask(ctx context.Context) error {
+	if d.kept == nil {
+		return nil
+	}
+	d.pulse.beat("converging", longestPlan)
+	return backoff.Sleep(ctx, firstWord, d.asked)
 }
 
 // pass converges once and returns how long to wait for the next time.
@@ -64,7 +80,7 @@ func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration
 		return 0 // there is a newer document, or ctx is done
 	}
 	d.board.Converged(report, order.digest)
-	d.log(before, report)
+	d.log(before, d.board.Conditions(), report.Generation)
 	if report.Changed {
 		debug.FreeOSMemory() // the node's memory is for its work
 	}
@@ -85,9 +101,12 @@ func (d *Daemon) keep(doc *api.NodeConfig) {
 		return
 	}
 	if err := d.State.SaveApplied(doc); err != nil {
-		d.Log.Error("the applied configuration is not kept: after a reboot without the controller the one before is converged", "error", err)
+		if d.board.Unsaved(err) {
+			d.Log.Error("the applied configuration is not kept: after a reboot without the controller the one before is converged", "error", err)
+		}
 		return
 	}
+	d.board.Unsaved(nil)
 	d.kept = doc
 }
 
@@ -109,34 +128,32 @@ func (d *Daemon) observe(e converge.Event) {
 }
 
 // log says which conditions changed; a pass that changed none is silent.
-func (d *Daemon) log(before []api.Condition, report converge.Report) {
+func (d *Daemon) log(before, after []api.Condition, generation int64) {
 	previous := api.NodeStatus{Conditions: before}
-	for _, c := range report.Conditions {
+	for _, c := range after {
 		if old := previous.Condition(c.Type); old != nil && old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
 			continue
 		}
-		d.Log.Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message, "generation", report.Generation)
+		d.Log.Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message, "generation", generation)
 	}
 }
 
-// lock waits until no other process converges this machine.
+// lock waits until it has the lock: until no other process converges this machine,
+// and what keeps the file from being made is mended.
 func (d *Daemon) lock(ctx context.Context) (*state.Lock, error) {
-	said := false
+	said := ""
 	for {
 		lock, err := state.TakeLock(d.LockFile, "nodehitch-agent run")
-		var held *state.Locked
-		switch {
-		case err == nil:
-			if said {
+		if err == nil {
+			if said != "" {
 				d.board.Change(func(s *status.Status) { s.Problem = "" })
 			}
 			return lock, nil
-		case !errors.As(err, &held):
-			return nil, err
-		case !said:
-			said = true
+		}
+		if text := err.Error(); text != said {
+			said = text
 			d.Log.Warn("waiting for the lock", "error", err)
-			d.board.Change(func(s *status.Status) { s.Problem = "waiting: " + err.Error() })
+			d.board.Change(func(s *status.Status) { s.Problem = "waiting: " + text })
 		}
 		d.pulse.beat("converging", longestPlan)
 		if err := backoff.Sleep(ctx, time.Second, nil); err != nil {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -56,6 +57,8 @@ type Daemon struct {
 	desired *desired
 	link    atomic.Pointer[link.Link]
 	resumed chan struct{} // the controller answers again
+	asked   chan struct{} // closed when the controller was asked once, whatever came of it
+	once    sync.Once     // closes asked
 	pulse   pulse
 
 	// Of the converging loop alone, once it runs.
@@ -67,7 +70,7 @@ type Daemon struct {
 func New(o Options) *Daemon {
 	return &Daemon{
 		Options: o, files: enrol.Files{Directory: o.State}, board: status.NewBoard(o.Facts, nil),
-		desired: newDesired(), resumed: make(chan struct{}, 1),
+		desired: newDesired(), resumed: make(chan struct{}, 1), asked: make(chan struct{}),
 	}
 }
 
@@ -92,26 +95,17 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 // load takes up the state on disk and decides what can be done with it. State of
-// another machine: nothing. An identity that cannot be read: the machine is kept
-// what it is, and a person has to see to the rest. The status says so.
+// another machine: nothing, and the status says so. What is damaged is done without:
+// the controller gives it again, or says what a person has to do.
 func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error) {
-	machine, err := d.State.Machine()
-	current, currentErr := d.files.Current()
-	if machine != nil {
-		d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = machine.NodeID, machine.Source })
-	}
-	if err = errors.Join(err, currentErr); err != nil {
+	known, err := d.whose(ctx)
+	if err != nil {
 		d.problem(err)
+		return nil
+	}
+	if known {
 		d.restore()
-		return append(loops, d.converging)
 	}
-	if machine != nil && current != nil {
-		if other := d.Machine.Same(ctx, *machine, d.Config.StateDirectory); other != nil {
-			d.problem(other)
-			return nil
-		}
-	}
-	d.restore()
 	return append(loops, d.converging, d.contact, d.reporting)
 }
 
@@ -125,7 +119,7 @@ func (d *Daemon) problem(err error) {
 func (d *Daemon) restore() {
 	applied, err := d.State.Applied()
 	if err != nil {
-		// The controller gives it again.
+		// The controller gives it again. The file stays until then, for people to see.
 		d.Log.Error("the last applied configuration cannot be used", "error", err)
 		return
 	}

@@ -339,28 +339,6 @@ func TestKeyOfAnotherMachineIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestDamagedIdentityStopsTheLineAndNothingElse(t *testing.T) {
-	c := newController(t)
-	c.give(1, 1, "")
-	n := newNode(t, c)
-	stop := n.start()
-	until(t, "Ready", n.ready(c, 1))
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if err := n.state().Write("identity.pem", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	n.work.change(func() { n.work.has = 0 })
-	requests := c.count("")
-	n.start()
-	until(t, "converged from disk", func() bool { return n.work.is() == 1 })
-	until(t, "it says what to do", func() bool { return strings.Contains(n.status().Problem, "hitchctl node reenrol") })
-	if c.count("") != requests {
-		t.Error("it asked the controller without an identity")
-	}
-}
-
 func TestDamagedLastKnownGoodIsReplaced(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")

@@ -10,12 +10,16 @@ import (
 	"github.com/nodehitch/nodehitch/agent/status"
 )
 
-// enrolling enrols, however often it has to be tried.
-func (d *Daemon) enrolling(ctx context.Context) (*enrol.Credentials, error) {
+// credentials are those on disk, else those that an enrolment brings, however often
+// it has to be tried.
+func (d *Daemon) credentials(ctx context.Context) (*enrol.Credentials, error) {
 	retry := enrolRetry()
 	for {
 		d.pulse.beat("contact", longestPlan)
-		credentials, err := d.enrol(ctx)
+		credentials, err := d.present()
+		if err == nil && credentials == nil {
+			credentials, err = d.enrol(ctx)
+		}
 		if err == nil {
 			return credentials, nil
 		}
@@ -34,6 +38,18 @@ func (d *Daemon) enrolling(ctx context.Context) (*enrol.Credentials, error) {
 	}
 }
 
+// present are the credentials on disk, nil where there are none that can be used.
+func (d *Daemon) present() (*enrol.Credentials, error) {
+	credentials, damaged, err := d.files.Usable()
+	d.board.Change(func(s *status.Status) {
+		s.Controller.Damaged = ""
+		if damaged != nil && credentials == nil {
+			s.Controller.Damaged = damaged.Error()
+		}
+	})
+	return credentials, err
+}
+
 // enrol tries once.
 func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
 	claim, err := d.Machine.Find(ctx)
@@ -41,10 +57,8 @@ func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
 		return nil, err
 	}
 	machine := state.Machine{NodeID: claim.ID, Source: claim.Source, ProductUUID: d.Machine.ProductUUID()}
-	if before, err := d.State.Machine(); err != nil {
-		return nil, err
-	} else if before != nil && before.NodeID != claim.ID {
-		if err := d.files.DropKey(); err != nil { // made on the machine that this one is a copy of
+	if before, err := d.State.Machine(); err != nil || before == nil || before.NodeID != claim.ID {
+		if err := d.files.DropKeys(); err != nil { // perhaps made on the machine that this one is a copy of
 			return nil, err
 		}
 	}

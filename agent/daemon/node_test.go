@@ -183,7 +183,8 @@ type work struct {
 	mu   sync.Mutex
 	has  int64
 	made []int64
-	wait bool // the device is not there
+	wait bool  // the device is not there
+	fail int64 // the generation of which a part is made, and the rest cannot be
 	// busy, when set, is closed when an action begins, which ends with release.
 	busy, release chan struct{}
 }
@@ -195,6 +196,9 @@ func (w *work) Plan(_ context.Context, doc *api.NodeConfig) (converge.Plan, erro
 	defer w.mu.Unlock()
 	if w.wait {
 		return converge.Plan{}, converge.Wait(api.ReasonWaitingForDevice, "no disk")
+	}
+	if w.has == doc.Generation && w.fail == w.has {
+		return converge.Plan{}, converge.Fail(api.ReasonForeignData, "the other disk is not blank")
 	}
 	if w.has == doc.Generation {
 		return converge.Plan{Reason: api.ReasonMounted}, nil

@@ -94,7 +94,7 @@ func near(got, want time.Duration) bool { return got >= want*79/100 && got <= wa
 
 func TestTroubleIsLoggedWhenItChanges(t *testing.T) {
 	var lines counter
-	d := &Daemon{Options: Options{Log: slog.New(slog.NewTextHandler(&lines, nil))}, board: status.NewBoard(api.Facts{}, nil)}
+	d := &Daemon{Options: Options{Log: slog.New(slog.NewTextHandler(&lines, nil))}, board: status.NewBoard(api.Facts{}, nil), asked: make(chan struct{})}
 	for _, text := range []string{"a", "a", "b", "b", "a"} {
 		d.failed(api.NewProblem(api.ProblemUnavailable, text), time.Second)
 	}

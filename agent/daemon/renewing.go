@@ -3,12 +3,15 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/enrol"
 	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/pull"
+	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/status"
 )
 
 // renewal is when a renewal that failed may be tried again.
@@ -26,7 +29,7 @@ func (l *line) renew(ctx context.Context) {
 	if l.renewal.backoff.Min == 0 {
 		l.renewal.backoff = backoff.Backoff{Min: 5 * time.Second, Max: 15 * time.Minute, Factor: 2}
 	}
-	pending, err := l.files.Next()
+	pending, err := l.next()
 	if pending == nil && err == nil && now.Before(l.credentials.RenewAt()) || now.Before(l.renewal.notBefore) {
 		return
 	}
@@ -39,8 +42,26 @@ func (l *line) renew(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		wait := l.renewal.backoff.Next()
 		l.renewal.notBefore = now.Add(wait)
+		l.board.Change(func(s *status.Status) { s.Controller.RenewalError = err.Error() })
 		l.Log.Warn("the certificate is not renewed", "error", err, "notAfter", l.credentials.NotAfter(), "next", wait.Round(time.Second))
 	}
+}
+
+// next are credentials that were renewed and not used yet. Damaged ones, and those
+// of another node, are given up: the controller holds the present certificate good
+// until another is used.
+func (l *line) next() (*enrol.Credentials, error) {
+	pending, err := l.files.Next()
+	var damaged *state.Damaged
+	switch {
+	case errors.As(err, &damaged):
+	case pending != nil && pending.NodeID() != l.credentials.NodeID():
+		err = fmt.Errorf("it is of node %s", pending.NodeID())
+	default:
+		return pending, err
+	}
+	l.Log.Warn("the renewed certificate cannot be used, another is asked for", "error", err)
+	return nil, l.files.Drop()
 }
 
 // prove makes one call with the next credentials and adopts them if it is good.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // enrolled is a node whose certificate has this much life behind and before it.
@@ -132,4 +133,50 @@ func TestRenewalGoesOnAfterARestart(t *testing.T) {
 	if c.count("POST /v1/node/certificate") != 1 {
 		t.Error("another one was asked for")
 	}
+}
+
+// The renewed certificate is on disk and damaged, or is another node's: another is
+// asked for, and the present one is used until then.
+func TestRenewedCertificateThatCannotBeUsedIsRenewedAgain(t *testing.T) {
+	for name, content := range map[string]func(n *node) []byte{
+		"empty":       func(*node) []byte { return []byte{} },
+		"garbage":     func(*node) []byte { return []byte("x") },
+		"another's":   func(*node) []byte { return identityOf(t, stranger) },
+		"cut off":     func(n *node) []byte { return n.read("identity-next.pem")[:400] },
+		"of the root": func(*node) []byte { return testca.Root(t, "x").PEM() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newController(t)
+			c.give(1, 1, "")
+			c.notBefore, c.notAfter = time.Now().Add(-2*time.Hour), time.Now().Add(59*time.Minute)
+			c.refuse = func(_ *http.Request, serial string) *api.Problem {
+				if serial == "2" {
+					return api.NewProblem(api.ProblemUnavailable, "not now")
+				}
+				return nil
+			}
+			n := newNode(t, c)
+			stop := n.start()
+			until(t, "the new one was tried", func() bool { return c.count("GET /v1/node/config 2") > 0 })
+			until(t, "the status says that it is not in use", func() bool { return n.status().Controller.RenewalError != "" })
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			n.write("identity-next.pem", content(n))
+			c.set(func() { c.notAfter = time.Now().Add(24 * time.Hour) })
+			n.start()
+			until(t, "a third one is in use", func() bool { s := n.status().Controller; return s.CertificateSerial == "3" && s.RenewalError == "" })
+		})
+	}
+}
+
+// identityOf is the identity of another node, taken from a disk of its own.
+func identityOf(t *testing.T, id string) []byte {
+	t.Helper()
+	c := newController(t)
+	n := newNode(t, c)
+	n.is(id)
+	n.start()
+	until(t, "enrolled", func() bool { _, err := n.state().Read("identity.pem"); return err == nil })
+	return n.read("identity.pem")
 }

@@ -42,6 +42,7 @@ func (r retry) reset() {
 // failed puts up that the controller does not answer well, and when it is tried
 // again. It is logged when it changes, not every time.
 func (d *Daemon) failed(err error, wait time.Duration) {
+	d.once.Do(func() { close(d.asked) })
 	text := err.Error()
 	said := false
 	d.board.Change(func(s *status.Status) {

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/state"
@@ -52,14 +53,53 @@ func (c *Credentials) RenewAt() time.Time {
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) * 2 / 3)
 }
 
+// nodeURN begins the URI in a certificate that names its node.
+const nodeURN = "urn:nodehitch:node:"
+
+// NodeID is the node that the certificate is of, "" where it does not say.
+func (c *Credentials) NodeID() string {
+	for _, uri := range c.TLS.Leaf.URIs {
+		if id, ok := strings.CutPrefix(uri.String(), nodeURN); ok {
+			return id
+		}
+	}
+	return ""
+}
+
 // Files are the credentials on disk.
 type Files struct{ Directory *state.Directory }
 
-// Current are the credentials in use, nil where the machine has none.
+// Usable are the credentials to begin with: those in use, else, where they are gone
+// or damaged, renewed ones that were not used yet, which become the current ones.
+// Nil where the machine has none, so that it has to enrol; damaged then says what
+// there was instead, if anything. err is a file that cannot be read at all.
+func (f Files) Usable() (c *Credentials, damaged, err error) {
+	c, err = f.Current()
+	if c != nil || err != nil && !isDamaged(err) {
+		return c, nil, err
+	}
+	damaged = err
+	next, err := f.Next()
+	switch {
+	case isDamaged(err):
+		return nil, errors.Join(damaged, err), nil
+	case err != nil || next == nil:
+		return nil, damaged, err
+	}
+	return next, damaged, f.Adopt()
+}
+
+func isDamaged(err error) bool {
+	var d *state.Damaged
+	return errors.As(err, &d)
+}
+
+// Current are the credentials in use, nil where the machine has none; *state.Damaged
+// where the file is not whole.
 func (f Files) Current() (*Credentials, error) { return f.read(currentFile) }
 
 // Next are renewed credentials that have not been used for a good call, nil where
-// there are none.
+// there are none; errors as of Current.
 func (f Files) Next() (*Credentials, error) { return f.read(nextFile) }
 
 // Adopt makes the next credentials the current ones.
@@ -71,6 +111,17 @@ func (f Files) Drop() error { return f.Directory.Remove(nextFile) }
 // DropKey forgets the key that has no certificate yet.
 func (f Files) DropKey() error { return f.Directory.Remove(keyFile) }
 
+// DropKeys forgets every key that a certificate would be asked for with: the machine
+// that made them is another one.
+func (f Files) DropKeys() error {
+	if _, err := f.Current(); isDamaged(err) {
+		if err := f.Directory.Remove(currentFile); err != nil {
+			return err
+		}
+	}
+	return f.DropKey()
+}
+
 func (f Files) read(name string) (*Credentials, error) {
 	content, err := f.Directory.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,17 +130,43 @@ func (f Files) read(name string) (*Credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	pair, err := tls.X509KeyPair(content, content)
+	pair, err := parse(content)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w; if it is damaged, remove it and let the node enrol again (`hitchctl node reenrol`)", f.Directory.Path(name), err)
+		return nil, &state.Damaged{Path: f.Directory.Path(name), Err: err}
 	}
-	return &Credentials{TLS: &pair}, nil
+	return &Credentials{TLS: pair}, nil
 }
 
-// key is the key that has no certificate yet, made where there is none. (The key
-// of the certificate in use is found there after a crash at the wrong moment; it
-// is not used twice.)
+// parse reads a key and its certificates. All of the text has to be understood: PEM
+// that is cut off hides the certificate that it ends with.
+func parse(content []byte) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair(content, content)
+	if err != nil {
+		return nil, err
+	}
+	rest := content
+	for block, after := pem.Decode(rest); block != nil; block, after = pem.Decode(rest) {
+		rest = after
+	}
+	if len(bytes.TrimSpace(rest)) > 0 {
+		return nil, fmt.Errorf("%d bytes at its end are no PEM", len(rest))
+	}
+	return &pair, nil
+}
+
+// key is the key to ask for a certificate with. It is the one that has none yet,
+// made where there is none. (The key of the certificate in use is found there after
+// a crash at the wrong moment; it is not used twice.) Where the certificate in use
+// is damaged and its key is not, it is that key: by it the controller knows that
+// this is the machine that enrolled, and no operator has to say so.
 func (f Files) key() (crypto.Signer, error) {
+	if content, err := f.Directory.Read(currentFile); err == nil {
+		if _, err := parse(content); err != nil {
+			if key := parseKey(content); key != nil {
+				return key, nil
+			}
+		}
+	}
 	content, err := f.Directory.Read(keyFile)
 	if err == nil {
 		if key := parseKey(content); key != nil && !f.inUse(key) {
@@ -127,8 +204,10 @@ func parseKey(content []byte) crypto.Signer {
 	if err != nil {
 		return nil
 	}
-	signer, _ := key.(crypto.Signer)
-	return signer
+	if ec, ok := key.(*ecdsa.PrivateKey); ok && ec.Curve == elliptic.P256() {
+		return ec
+	}
+	return nil // the agent makes no other, and the controller may not take it
 }
 
 func encodeKey(key crypto.Signer) ([]byte, error) {
@@ -154,7 +233,8 @@ func (f Files) save(name string, key crypto.Signer, chain string) (*Credentials,
 	if err := f.Directory.Write(name, content); err != nil {
 		return nil, err
 	}
-	return &Credentials{TLS: &pair}, f.DropKey()
+	_ = f.DropKey() // a key that is in use is not used again, see key
+	return &Credentials{TLS: &pair}, nil
 }
 
 // certificates are the certificates of a PEM text and nothing else of it.

@@ -13,6 +13,8 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +74,8 @@ func (s *signer) serve(w http.ResponseWriter, r *http.Request) {
 		s.t.Error(err)
 	}
 	s.requests = append(s.requests, csr)
-	template := &x509.Certificate{SerialNumber: big.NewInt(int64(len(s.requests))), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(23 * time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(int64(len(s.requests))), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(23 * time.Hour),
+		URIs: []*url.URL{{Scheme: "urn", Opaque: "nodehitch:node:" + server}}}
 	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "nodes"}}, csr.PublicKey, s.key)
 	if err != nil {
 		s.t.Error(err)
@@ -105,6 +108,9 @@ func TestEnrol(t *testing.T) {
 		t.Errorf("kept %+v, %v", kept, err)
 	}
 	// Of 24 hours one is over: two thirds are over in 15.
+	if got.NodeID() != server {
+		t.Errorf("of node %q", got.NodeID())
+	}
 	if in := time.Until(got.RenewAt()); in < 14*time.Hour || in > 15*time.Hour {
 		t.Errorf("renews in %v, want 15 h", in)
 	}
@@ -181,13 +187,61 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestDamagedIdentitySaysWhatToDo(t *testing.T) {
-	_, _, f := newSigner(t)
-	if err := f.Directory.Write("identity.pem", []byte("x")); err != nil {
+// The file cut off at every length: what is left is never taken for an identity
+// that it is not, and where its key is whole the next enrolment is with that key, by
+// which the controller knows the machine.
+func TestIdentityThatIsCutOff(t *testing.T) {
+	_, l, f := newSigner(t)
+	whole, err := enrol.Enrol(t.Context(), l, f, claim())
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.Current(); err == nil || !strings.Contains(err.Error(), "hitchctl node reenrol") {
-		t.Errorf("got %v", err)
+	content, err := f.Directory.Read("identity.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyEnd := strings.Index(string(content), "-----END PRIVATE KEY-----") + len("-----END PRIVATE KEY-----")
+	for n := range len(content) - 1 {
+		if err := os.WriteFile(f.Directory.Path("identity.pem"), content[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var damaged *state.Damaged
+		if c, err := f.Current(); c != nil || !errors.As(err, &damaged) {
+			t.Fatalf("cut off at %d: %+v, %v", n, c, err)
+		}
+		if n < keyEnd-1 || n%100 != 0 {
+			continue
+		}
+		again, err := enrol.Enrol(t.Context(), l, f, claim())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !again.TLS.PrivateKey.(*ecdsa.PrivateKey).Equal(whole.TLS.PrivateKey) {
+			t.Errorf("cut off at %d, behind its key: enrolled with another key", n)
+		}
+	}
+}
+
+// Renewed credentials that were not used yet stand in for damaged ones.
+func TestRenewedIdentityStandsIn(t *testing.T) {
+	_, l, f := newSigner(t)
+	_, err := enrol.Enrol(t.Context(), l, f, claim())
+	next, err2 := enrol.Renew(t.Context(), l, f)
+	if err := errors.Join(err, err2, f.Directory.Write("identity.pem", nil)); err != nil {
+		t.Fatal(err)
+	}
+	got, damaged, err := f.Usable()
+	if err != nil || damaged == nil || got == nil || got.Serial() != next.Serial() {
+		t.Fatalf("got %+v, %v, %v", got, damaged, err)
+	}
+	if kept, err := f.Current(); err != nil || kept.Serial() != next.Serial() {
+		t.Errorf("kept %+v, %v", kept, err)
+	}
+	if err := errors.Join(f.Directory.Write("identity.pem", nil), f.Directory.Write("identity-next.pem", []byte("x"))); err != nil {
+		t.Fatal(err)
+	}
+	if got, damaged, err := f.Usable(); got != nil || err != nil || damaged == nil {
+		t.Errorf("both are damaged: %+v, %v, %v", got, damaged, err)
 	}
 }
 

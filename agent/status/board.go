@@ -140,6 +140,9 @@ func (b *Board) Converged(r converge.Report, digest string) {
 		if b.invalid && before != nil {
 			*s.Node.Condition(api.ConditionReady) = *before
 		}
+		if c := s.Node.Condition(api.ConditionReady); c.Status == api.ConditionTrue && s.Unsaved != "" {
+			c.Message = s.Unsaved
+		}
 		if r.Converged() {
 			s.Node.AppliedGeneration, s.Node.AppliedDigest = r.Generation, digest
 		}
@@ -147,6 +150,30 @@ func (b *Board) Converged(r converge.Report, digest string) {
 			s.Node.LastFailedGeneration, s.Node.LastFailedCondition = r.Generation, r.FailedCondition
 		}
 	})
+}
+
+// Unsaved puts up that the document in force could not be kept, nil that it is. It
+// reports whether that is news. The controller reads it in Ready's message, which
+// stays True: the machine is what it should be.
+func (b *Board) Unsaved(err error) (news bool) {
+	text := ""
+	if err != nil {
+		text = "the machine is as it should be, but the configuration is not kept for a start without the controller: " + err.Error()
+	}
+	b.mu.Lock()
+	news = b.status.Unsaved != text
+	b.mu.Unlock()
+	if !news {
+		return false
+	}
+	b.Change(func(s *Status) {
+		s.Unsaved = text
+		if c := s.Node.Condition(api.ConditionReady); c != nil && c.Status == api.ConditionTrue {
+			s.Node.Conditions = slices.Clone(s.Node.Conditions)
+			s.Node.Condition(api.ConditionReady).Message = text
+		}
+	})
+	return true
 }
 
 // ready sets the Ready condition, among the others.

@@ -25,7 +25,9 @@ type Status struct {
 	NodeID         string `json:"nodeId,omitempty"`
 	IdentitySource string `json:"identitySource,omitempty"`
 	// Problem is why the agent as a whole cannot go on, "" where it can.
-	Problem    string         `json:"problem,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Unsaved is why the document in force could not be kept as the last known good.
+	Unsaved    string         `json:"unsaved,omitempty"`
 	Controller Controller     `json:"controller"`
 	Origin     Origin         `json:"documentFrom,omitempty"`
 	Role       api.Role       `json:"role,omitempty"`
@@ -52,6 +54,10 @@ type Controller struct {
 	NextAttempt         *time.Time `json:"nextAttempt,omitempty"`
 	CertificateSerial   string     `json:"certificateSerial,omitempty"`
 	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
+	// Damaged says what is wrong with the identity on disk, which is therefore not used.
+	Damaged string `json:"damaged,omitempty"`
+	// RenewalError is why the last attempt to renew the certificate failed.
+	RenewalError string `json:"renewalError,omitempty"`
 }
 
 // Summary is one line for people: what the agent does, or why it waits.
