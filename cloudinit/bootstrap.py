@@ -47,6 +47,8 @@ def download(url, context, agent):
         raise Refused("this machine is %s; there are agents for %s"
                       % (machine, ", ".join(sorted(MACHINES))))
     parts = urlsplit(url)
+    if parts.scheme != "https":
+        raise Refused("expected https://host:port")
     connection = http.client.HTTPSConnection(
         parts.hostname, parts.port, context=context, timeout=SILENCE)
     try:

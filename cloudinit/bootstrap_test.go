@@ -71,6 +71,13 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 			s.server.TLS.MaxVersion = tls.VersionTLS12
 			return s, nil
 		}, "PROTOCOL_VERSION"},
+		"a URL without TLS": {func(t *testing.T) (*scene, []string) {
+			s := newScene(t, giveAgent(t))
+			s.alter = func(c map[string]any) {
+				c["controllerURLs"] = []string{strings.Replace(s.server.URL, "https", "http", 1)}
+			}
+			return s, nil
+		}, "expected https://"},
 		"a root that is not the pinned one": {func(t *testing.T) (*scene, []string) {
 			s := newScene(t, giveAgent(t))
 			s.alter = func(c map[string]any) { c["pin"] = "sha256:" + strings.Repeat("0", 64) }
