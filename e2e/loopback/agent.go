@@ -161,3 +161,17 @@ func (a *Agent) Log() []byte {
 	log, _ := os.ReadFile(filepath.Join(a.Dir, "log"))
 	return log
 }
+
+// Ended reports whether it has ended by itself.
+func (a *Agent) Ended() bool {
+	if a.process == nil {
+		return true
+	}
+	select {
+	case err := <-a.exited:
+		a.exited <- err
+		return true
+	default:
+		return false
+	}
+}

@@ -121,14 +121,25 @@ func (a *attempt) issuedBy(m *machine, change func(*x509.Certificate)) *machine 
 	template := &x509.Certificate{SerialNumber: leaf.SerialNumber, Subject: leaf.Subject, URIs: leaf.URIs, NotBefore: leaf.NotBefore,
 		NotAfter: leaf.NotAfter, KeyUsage: leaf.KeyUsage, ExtKeyUsage: leaf.ExtKeyUsage}
 	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, m.key.Public(), key)
+	changed := *m
+	cert := a.sign(template, parent, m.key.Public(), key)
+	changed.certificate = tls.Certificate{Certificate: [][]byte{cert.Raw, parent.Raw}, PrivateKey: m.key}
+	changed.caller = a.w.caller(shows(changed.certificate))
+	return &changed
+}
+
+// sign makes a certificate with any key.
+func (a *attempt) sign(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) *x509.Certificate {
+	a.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
 	if err != nil {
 		a.Fatal(err)
 	}
-	changed := *m
-	changed.certificate = tls.Certificate{Certificate: [][]byte{der, parent.Raw}, PrivateKey: m.key}
-	changed.caller = a.w.caller(shows(changed.certificate))
-	return &changed
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		a.Fatal(err)
+	}
+	return cert
 }
 
 func misissued(a *attempt) {

@@ -1,0 +1,106 @@
+package trust
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+)
+
+const nobody = 65534
+
+func TestSocket(t *testing.T) {
+	loopback.RequireRoot(t)
+	w := newWorld(t, loopback.Options{})
+	run(t, w, []trial{
+		{"socket: not root", "the socket's mode keeps other users out; where an operator has opened it to them, the kernel's word of who connects does", notRoot},
+		{"socket: a node's operations", "root on the socket is an operator and no node", rootIsNoNode},
+	})
+}
+
+func notRoot(a *attempt) {
+	socket := filepath.Join(a.w.Dir, "socket")
+	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+		a.Errorf("the socket's mode is %v (%v)", info.Mode(), err)
+	}
+	// A way to it that everybody may go, as to /run/nodehitch: the folders of a test
+	// are root's own.
+	public, err := os.MkdirTemp("", "nodehitch-trust-")
+	if err != nil {
+		a.Fatal(err)
+	}
+	defer os.RemoveAll(public)
+	way := filepath.Join(public, "socket")
+	if err := errors.Join(os.Chmod(public, 0o755), os.Link(socket, way)); err != nil {
+		a.Fatal(err)
+	}
+	stranger := a.w.onSocketAs(way, nobody)
+	got := stranger.call(http.MethodGet, "/v1/nodes", "")
+	a.hungUp("a user who may not open it", got)
+	if !errors.Is(got.err, os.ErrPermission) {
+		a.Errorf("the error is %v", got.err)
+	}
+	if err := os.Chmod(socket, 0o666); err != nil {
+		a.Fatal(err)
+	}
+	for _, d := range demands(a) {
+		if d.need == "open" {
+			continue
+		}
+		a.refused(d.id, stranger.call(d.method, d.path, ""), http.StatusUnauthorized)
+	}
+	a.allowed("what is open", stranger.call(http.MethodGet, "/healthz", ""), http.StatusOK)
+	a.allowed("root, the same way", a.w.onSocket(way).call(http.MethodGet, "/v1/nodes", ""), http.StatusOK)
+}
+
+func rootIsNoNode(a *attempt) {
+	line := a.w.onSocket(filepath.Join(a.w.Dir, "socket"))
+	m := &machine{caller: line, w: a.w, id: a.w.ours.storage, key: newKey(a)}
+	everything(a, m, "root", http.StatusUnauthorized)
+	a.refused("renewal", m.renew(), http.StatusUnauthorized)
+}
+
+// onSocket speaks to a unix socket of the controller as this process's user.
+func (w *world) onSocket(path string) *caller { return w.onSocketAs(path, os.Geteuid()) }
+
+// onSocketAs does so as another user of the machine.
+func (w *world) onSocketAs(path string, uid int) *caller {
+	transport := &http.Transport{DisableKeepAlives: true}
+	transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialAs(ctx, path, uid) }
+	return &caller{t: w.t, base: "http://controller", http: &http.Client{Transport: transport}}
+}
+
+// dialAs connects on a thread that is this user's meanwhile: both the file's mode
+// and SO_PEERCRED go by the thread. One that cannot go back stays locked and ends
+// with its goroutine.
+func dialAs(ctx context.Context, path string, uid int) (net.Conn, error) {
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		runtime.LockOSThread()
+		me := os.Geteuid()
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(me)); errno != 0 {
+			done <- result{err: fmt.Errorf("becoming user %d: %w", uid, errno)}
+			return
+		}
+		conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(me), uintptr(me), uintptr(me)); errno == 0 {
+			runtime.UnlockOSThread()
+		}
+		done <- result{conn, err}
+	}()
+	r := <-done
+	return r.conn, r.err
+}
