@@ -43,7 +43,10 @@ func preparePath(path string) error {
 }
 
 func explainOpen(path string, err error) error {
+	var damaged *DamagedError
 	switch {
+	case errors.As(err, &damaged):
+		return damaged
 	case errors.Is(err, bbolterrors.ErrTimeout):
 		return fmt.Errorf("the store %s is held by another process%s: stop it, or give this controller a store of its own: %w",
 			path, holder(path), err)

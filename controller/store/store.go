@@ -71,6 +71,7 @@ func open(o Options, steps []migration) (*Store, error) {
 		Timeout:         o.LockTimeout,
 		InitialMmapSize: mapReserve,
 		FreelistType:    bbolt.FreelistMapType,
+		OpenFile:        openIntact(o.LockTimeout),
 	})
 	if err != nil {
 		return nil, explainOpen(o.Path, err)
