@@ -73,6 +73,20 @@ func waitOf(text *string) (time.Duration, error) {
 	return d, nil
 }
 
+// holdOf is how long to hold a poll: for the cadence, give or take a tenth, or for
+// the time that the agent asks for, where that is less.
+func (s *Handler) holdOf(asked *string) (time.Duration, error) {
+	hold := jittered(time.Duration(s.PollSeconds) * time.Second)
+	if asked == nil {
+		return hold, nil
+	}
+	d, err := time.ParseDuration(*asked)
+	if err != nil || d < 0 {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration such as 20s", *asked))
+	}
+	return min(hold, d), nil
+}
+
 // escapeFilePath lets a client write the slashes of a package file's path as they
 // are: it escapes them, so that the generated route, whose last parameter is one
 // segment, takes them.

@@ -40,11 +40,14 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 	var etag string
 	var unchanged bool
 	longest := time.Duration(0)
+	var err error
 	if r.Params.IfNoneMatch != nil {
-		longest = jittered(time.Duration(s.PollSeconds) * time.Second)
+		if longest, err = s.holdOf(r.Params.Wait); err != nil {
+			return nil, err
+		}
 	}
 	first := true
-	err := s.hold(ctx, call.nodeID, longest, func() (bool, error) {
+	err = s.hold(ctx, call.nodeID, longest, func() (bool, error) {
 		if err := s.stillLive(ctx, &first); err != nil {
 			return false, err
 		}

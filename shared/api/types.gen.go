@@ -887,6 +887,9 @@ type Wait = string
 
 // GetNodeConfigParams defines parameters for GetNodeConfig.
 type GetNodeConfigParams struct {
+	// Wait Hold it for at most so long (a Go duration), where that is less than the cadence. Agents ask for it
+	// where something on the way cuts off connections that have been silent for a while.
+	Wait        *string      `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
