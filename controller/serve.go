@@ -40,9 +40,6 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := s.files.Collect(ctx); err != nil {
-		log.Warn("package files that nothing names are still on disk", "error", err)
-	}
 	s.greet(c.Config, sockets, log)
 	err = errors.Join(s.run(ctx, sockets, log), s.store.Close())
 	log.Info("stopped")
@@ -66,6 +63,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	}
 	group.Go(func() error { return s.lcm.Run(working) })
 	group.Go(func() error { s.authority.Run(working); return nil })
+	group.Go(func() error { s.files.Run(working); return nil })
 	group.Go(func() error { return watchdog(working, s.ready, log) })
 	group.Go(func() error {
 		<-running.Done()

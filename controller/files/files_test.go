@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"testing/synctest"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/files"
@@ -292,6 +293,50 @@ func TestCollectRemovesWhatNothingNames(t *testing.T) {
 	}
 	if r.onDisk(t, "blobs") != 1 || r.onDisk(t, "uploads") != 0 {
 		t.Errorf("%d uploads are left after a day", r.onDisk(t, "uploads"))
+	}
+}
+
+// An upload that nobody goes on with is gone a day later, though no request comes.
+func TestAnAbandonedUploadIsGoneAfterADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := open(t, 100)
+		_, _ = r.put("01234", "bytes 0-4/10")
+		part, err := filepath.Glob(filepath.Join(r.dir, "uploads", "*"))
+		if err != nil || len(part) != 1 {
+			t.Fatalf("unfinished uploads %v, %v", part, err)
+		}
+		begun := time.Now()
+		if err := os.Chtimes(part[0], begun, begun); err != nil { // the bubble has a clock of its own
+			t.Fatal(err)
+		}
+		r.Blobs, err = files.OpenBlobs(r.dir, 100, time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go r.Run(ctx)
+		time.Sleep(23 * time.Hour)
+		synctest.Wait()
+		if n := r.onDisk(t, "uploads"); n != 1 {
+			t.Errorf("%d unfinished uploads after 23 hours, want the one", n)
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if n := r.onDisk(t, "uploads"); n != 0 {
+			t.Errorf("%d unfinished uploads after 25 hours", n)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestAQuestionLeavesNothing(t *testing.T) {
+	r := open(t, 100)
+	if stored, err := r.put("", "bytes */10"); err != nil || stored.Arrived != 0 {
+		t.Fatalf("%+v, %v", stored, err)
+	}
+	if n := r.onDisk(t, "uploads"); n != 0 {
+		t.Errorf("%d files are left of a question", n)
 	}
 }
 

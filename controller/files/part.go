@@ -139,13 +139,14 @@ func (p *part) publish(path string) error {
 	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
 }
 
-// release ends the work on a part and keeps what can be resumed.
+// release ends the work on a part and keeps what can be resumed: not an empty file,
+// which a question for what has arrived, or a body that broke off at once, leaves.
 func (b *Blobs) release(name string, p *part) {
 	p.file.Close()
 	p.file = nil
-	keep := p.resumable && !p.spoilt && !p.published
+	keep := p.resumable && !p.spoilt && !p.published && p.arrived > 0
 	if !keep && !p.published {
 		_ = os.Remove(p.path) // else it goes with the old ones, or at the next start
 	}
-	b.unclaim(name, p, keep && p.arrived > 0)
+	b.unclaim(name, p, keep)
 }

@@ -62,6 +62,9 @@ func (b *Blobs) Receive(ctx context.Context, u Upload, commit func(Blob) error) 
 		return Received{}, err
 	}
 	got, err := b.receive(p, u, commit)
+	// On a full disk the rest will not arrive soon, and what has keeps the store from
+	// writing.
+	p.spoilt = p.spoilt || full(err)
 	b.release(name, p)
 	return got, problemOf(err)
 }
@@ -77,6 +80,7 @@ func (b *Blobs) receive(p *part, u Upload, commit func(Blob) error) (Received, e
 		return Received{}, err
 	}
 	if err := p.file.Sync(); err != nil {
+		p.spoilt = true // nobody knows what of it is on the disk
 		return Received{}, fmt.Errorf("writing an upload: %w", err)
 	}
 	if u.Range.Total >= 0 && p.arrived < u.Range.Total {
@@ -135,10 +139,15 @@ func differs(want string, got Blob) error {
 
 // problemOf names a full disk; it is the operator's to mend, and not a bug.
 func problemOf(err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return api.NewProblem(api.ProblemUnavailable, "the controller's disk is full; free space under its data directory, then upload again")
+	if full(err) {
+		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+			"the controller's disk is full and nothing of this upload was kept; free space under its data directory, then upload again"), err)
 	}
 	return err
+}
+
+func full(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // partName is a file name for what continues one another.

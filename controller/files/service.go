@@ -67,6 +67,10 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 		out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
 		return err
 	})
+	if full(err) {
+		// The content may be whole and only its record missing: it has to go, too.
+		err = errors.Join(err, s.Collect(ctx))
+	}
 	if err != nil {
 		return Stored{}, err
 	}
@@ -127,7 +131,7 @@ func (s *Service) OpenBlob(_ context.Context, sha256 string) (*os.File, error) {
 }
 
 // Collect removes the content that no record names, and uploads that nobody went
-// on with. Call it after records have gone, and at the start.
+// on with. Call it after records have gone; Run does so from time to time.
 func (s *Service) Collect(context.Context) error {
 	removed, err := s.Blobs.Collect(func() (map[string]bool, error) {
 		var records []store.File
@@ -145,6 +149,26 @@ func (s *Service) Collect(context.Context) error {
 		s.Log.Info("package files that nothing names are removed", "files", removed)
 	}
 	return err
+}
+
+// collectEvery is how long content that nothing names may stay, and how much longer
+// than partLife an unfinished upload.
+const collectEvery = time.Hour
+
+// Run collects from time to time, until ctx ends.
+func (s *Service) Run(ctx context.Context) {
+	tick := time.NewTicker(collectEvery)
+	defer tick.Stop()
+	for {
+		if err := s.Collect(ctx); err != nil {
+			s.Log.Warn("package files that nothing names are still on disk", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 func packagePath(path string) (string, error) {
