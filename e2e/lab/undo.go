@@ -69,9 +69,10 @@ func detachLoop(device, backing string) error {
 	if err := run("losetup", "--detach", device); err != nil {
 		return err
 	}
-	// The kernel postpones the detach of a device in use: for a moment only
-	// if it is the host's udev that looks at it.
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	// The kernel postpones the detach of a device in use: for a moment only if it is
+	// the host's udev that looks at it, for seconds on a busy host if the container
+	// that is being killed had it mounted.
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if until(ctx, 10*time.Millisecond, func() (bool, error) { return loopBacking(device) != backing, nil }) != nil {
 		return fmt.Errorf("loop device %s (%s) is still in use", device, backing)
