@@ -13,8 +13,10 @@ import (
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/activation"
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/gate"
 )
 
 // listeners are the sockets that the controller serves. API and Metrics are nil
@@ -68,6 +70,33 @@ func (l listeners) close() {
 			_ = each.Close() // nothing was served on it, or all is over
 		}
 	}
+}
+
+// newGate is what the connections of the HTTPS listener pass. The file descriptors
+// that the process may have are all that bounds them: LimitNOFILE= of the unit.
+func newGate(log *slog.Logger, observe func(event string)) *gate.Gate {
+	return &gate.Gate{Limits: gate.LimitsFor(descriptors()), Log: log, Observe: observe}
+}
+
+// descriptors is how many file descriptors the process may have. The Go runtime has
+// raised the soft limit to the hard one.
+func descriptors() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 1024
+	}
+	return int(min(limit.Cur, 1<<20))
+}
+
+// metricsConnections is how many a few scrapers need.
+const metricsConnections = 64
+
+// metricsGate keeps whoever may reach the metrics from taking the descriptors of
+// all others.
+func metricsGate(log *slog.Logger) *gate.Gate {
+	limits := gate.LimitsFor(1024)
+	limits.Connections, limits.Strangers, limits.PerSource = metricsConnections+1, metricsConnections, metricsConnections
+	return &gate.Gate{Limits: limits, Log: log}
 }
 
 // take removes the socket of this name from the inherited ones.

@@ -52,14 +52,15 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	working, rest := context.WithCancel(context.WithoutCancel(ctx))
 	defer rest()
 	server := s.handler.HTTPServer()
-	metrics := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute}
+	metrics := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: server.ErrorLog}
 
-	group.Go(func() error { return listenedOn(server.Serve(tls.NewListener(l.HTTPS, s.tlsConfig()))) })
+	group.Go(func() error { return listenedOn(server.Serve(s.gate.Listener(l.HTTPS, s.tlsConfig()))) })
 	if l.API != nil {
 		group.Go(func() error { return listenedOn(server.Serve(l.API)) })
 	}
 	if l.Metrics != nil {
-		group.Go(func() error { return listenedOn(metrics.Serve(l.Metrics)) })
+		group.Go(func() error { return listenedOn(metrics.Serve(metricsGate(log).Listener(l.Metrics, nil))) })
 	}
 	group.Go(func() error { return s.lcm.Run(working) })
 	group.Go(func() error { s.authority.Run(working); return nil })

@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/enrolment"
 	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/gate"
 	"github.com/nodehitch/nodehitch/controller/lcm"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/permit"
@@ -36,12 +37,14 @@ type services struct {
 	hub       *notify.Hub
 	metrics   *telemetry.Metrics
 	handler   *api.Handler
+	gate      *gate.Gate
 }
 
 // open opens what is on disk and ties the services together. Nothing runs yet;
 // the caller closes the store.
 func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, error) {
 	s := &services{hub: new(notify.Hub), metrics: telemetry.New(version.Version)}
+	s.gate = newGate(log, s.metrics.Connection)
 	var err error
 	s.store, err = store.Open(store.Options{
 		Path:    filepath.Join(c.DataDirectory, "store.db"),
@@ -111,6 +114,8 @@ func (s *services) census() (telemetry.Census, error) {
 	}
 	root, intermediate, server := s.authority.Expiry()
 	c.NotAfter = map[string]time.Time{"root": root, "intermediate": intermediate, "server": server}
+	c.Strangers, c.Known = s.gate.Count()
+	c.HandshakesPeak = s.gate.Peak()
 	nodes, err := s.lcm.ListNodes(ctx, "")
 	if err != nil {
 		return c, fmt.Errorf("counting nodes: %w", err)

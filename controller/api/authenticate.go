@@ -7,7 +7,15 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"github.com/nodehitch/nodehitch/controller/gate"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// How many connections a caller may have. A node has one for its poll and one for
+// its reports, twice as many while it renews, and may have lost some on the way.
+const (
+	nodeConnections  = 8
+	tokenConnections = 256
 )
 
 // authenticate lets through who has proven what the operation asks for, before
@@ -57,6 +65,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 		return err
 	}
 	call.who = "token " + token.Name
+	gate.Known(c.Request().Context(), "token "+token.ID, tokenConnections)
 	if op.scope == wire.ScopeOperator && token.Scope != wire.ScopeOperator {
 		return wire.NewProblem(wire.ProblemForbidden, "the token "+token.Name+" has the scope "+string(token.Scope)+"; this call needs "+string(wire.ScopeOperator))
 	}
@@ -85,6 +94,7 @@ func (s *Handler) certificate(c echo.Context, op operation) error {
 		return err
 	}
 	call.nodeID, call.serial, call.who = nodeID, serial, "node "+nodeID
+	gate.Known(r.Context(), call.who, nodeConnections)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/labstack/echo/v4"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/nodehitch/nodehitch/controller/gate"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
@@ -32,6 +33,7 @@ func checkBody(op operation) check {
 		if err != nil {
 			return err
 		}
+		gate.Working(c.Request().Context())
 		tree, wrong := jsontree.Parse(data)
 		if wrong != nil {
 			return wire.NewInvalid(fault.List{*wrong})

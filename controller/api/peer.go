@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodehitch/nodehitch/controller/gate"
 )
 
 type peerKey struct{}
@@ -14,6 +16,7 @@ type peerKey struct{}
 // withPeer notes which user is at the other end of a unix socket connection, as
 // the kernel says (SO_PEERCRED). It is a ConnContext of http.Server.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
+	ctx = gate.Context(ctx, conn)
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
 		return ctx

@@ -16,13 +16,18 @@ type Census struct {
 	Operations map[api.OperationState]int
 	// NotAfter is when each of the controller's own certificates ends, by its name.
 	NotAfter map[string]time.Time
+	// Strangers and Known are connections, HandshakesPeak the most handshakes that
+	// were under way at a time.
+	Strangers, Known, HandshakesPeak int
 }
 
 var (
-	instances = prometheus.NewDesc("nodehitch_instances", "VNF instances by state.", []string{"state"}, nil)
-	nodes     = prometheus.NewDesc("nodehitch_nodes", "Nodes by state.", []string{"state"}, nil)
-	operation = prometheus.NewDesc("nodehitch_operations", "LCM operation records by state.", []string{"state"}, nil)
-	notAfter  = prometheus.NewDesc("nodehitch_certificate_not_after_seconds", "When the controller's own certificates end, in Unix time.", []string{"certificate"}, nil)
+	instances   = prometheus.NewDesc("nodehitch_instances", "VNF instances by state.", []string{"state"}, nil)
+	nodes       = prometheus.NewDesc("nodehitch_nodes", "Nodes by state.", []string{"state"}, nil)
+	operation   = prometheus.NewDesc("nodehitch_operations", "LCM operation records by state.", []string{"state"}, nil)
+	notAfter    = prometheus.NewDesc("nodehitch_certificate_not_after_seconds", "When the controller's own certificates end, in Unix time.", []string{"certificate"}, nil)
+	connections = prometheus.NewDesc("nodehitch_connections", "Open connections to the HTTPS listener, by whether the caller has shown who he is.", []string{"caller"}, nil)
+	handshakes  = prometheus.NewDesc("nodehitch_handshakes_peak", "The most TLS handshakes that were under way at a time since the start.", nil, nil)
 )
 
 // census counts only while somebody scrapes.
@@ -39,7 +44,7 @@ func (m *Metrics) Count(take func() (Census, error), log *slog.Logger) {
 
 // Describe names the metrics.
 func (c census) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instances, nodes, operation, notAfter} {
+	for _, d := range []*prometheus.Desc{instances, nodes, operation, notAfter, connections, handshakes} {
 		out <- d
 	}
 }
@@ -55,6 +60,10 @@ func (c census) Collect(out chan<- prometheus.Metric) {
 	send(out, instances, now.Instances, api.NotInstantiated, api.Instantiated)
 	send(out, nodes, now.Nodes, api.NodeExpected, api.NodeEnrolled, api.NodeLost, api.NodeRevoked)
 	send(out, operation, now.Operations, api.Processing, api.Completed, api.Failed)
+	for caller, n := range map[string]int{"stranger": now.Strangers, "known": now.Known} {
+		out <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(n), caller)
+	}
+	out <- prometheus.MustNewConstMetric(handshakes, prometheus.GaugeValue, float64(now.HandshakesPeak))
 	for name, t := range now.NotAfter {
 		out <- prometheus.MustNewConstMetric(notAfter, prometheus.GaugeValue, float64(t.Unix()), name)
 	}

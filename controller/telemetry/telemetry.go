@@ -21,6 +21,7 @@ type Metrics struct {
 	durations  *prometheus.HistogramVec
 	parked     prometheus.Gauge
 	enrolments *prometheus.CounterVec
+	gate       *prometheus.CounterVec
 	store      *prometheus.HistogramVec
 }
 
@@ -45,6 +46,10 @@ func New(version string) *Metrics {
 			Name: "nodehitch_enrolment_events_total",
 			Help: "What enrolment did and refused, by event.",
 		}, []string{"event"}),
+		gate: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_connection_events_total",
+			Help: "TLS handshakes, and connections that were turned away or gave way to others, by event.",
+		}, []string{"event"}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "nodehitch_store_transaction_seconds",
 			Help:    "Duration of store transactions; an update includes its fsync.",
@@ -57,7 +62,7 @@ func New(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrolments, m.store, build,
+	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrolments, m.gate, m.store, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -73,6 +78,9 @@ func (m *Metrics) Parked(delta int) { m.parked.Add(float64(delta)) }
 
 // Enrolment counts an event of enrolment, good or refused.
 func (m *Metrics) Enrolment(event string) { m.enrolments.WithLabelValues(event).Inc() }
+
+// Connection counts an event of the gate.
+func (m *Metrics) Connection(event string) { m.gate.WithLabelValues(event).Inc() }
 
 // Transaction counts a transaction of the store.
 func (m *Metrics) Transaction(write bool, took time.Duration) {

@@ -1,0 +1,75 @@
+package gate
+
+import (
+	"errors"
+	"net"
+	"time"
+)
+
+// errNoTurn ends a handshake that waited for too long.
+var errNoTurn = errors.New("the controller is busy with other handshakes")
+
+// Read notes that something came.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.moved.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Write notes that something went. The first that goes is the server's part of the
+// handshake, which ends the turn: what the client does with it is his time.
+func (c *conn) Write(p []byte) (int, error) {
+	c.endTurn()
+	c.ours.Store(false)
+	n, err := c.Conn.Write(p)
+	if n > 0 {
+		c.moved.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// Close gives the place to others.
+func (c *conn) Close() error {
+	c.closed.Do(func() {
+		c.gate.mu.Lock()
+		defer c.gate.mu.Unlock()
+		c.gate.leave(c)
+	})
+	return c.Conn.Close()
+}
+
+// takeTurn waits until the handshake may be computed.
+func (c *conn) takeTurn(done <-chan struct{}) error {
+	c.ours.Store(true)
+	c.gate.waiting.Add(1)
+	defer c.gate.waiting.Add(-1)
+	limit := time.NewTimer(c.gate.Handshake)
+	defer limit.Stop()
+	select {
+	case c.gate.turns <- struct{}{}:
+		c.turn = true
+		return nil
+	case <-limit.C:
+	case <-done:
+	}
+	c.ours.Store(false)
+	return errNoTurn
+}
+
+func (c *conn) endTurn() {
+	if c.turn {
+		c.turn = false
+		<-c.gate.turns
+	}
+}
+
+// abort closes a connection without a word and without a trace: nothing of it
+// lingers in the kernel.
+func abort(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // then it closes the slower way
+	}
+	c.Close()
+}

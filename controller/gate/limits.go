@@ -1,0 +1,52 @@
+package gate
+
+import (
+	"net"
+	"net/netip"
+	"runtime"
+	"time"
+)
+
+// Limits of a Gate.
+type Limits struct {
+	// Connections may be open at all.
+	Connections int
+	// Strangers may be, who have not shown who they are; PerSource of one network.
+	Strangers, PerSource int
+	// Handshake is how long a handshake may take.
+	Handshake time.Duration
+	// Patience is how long a stranger may keep the controller waiting when others
+	// want in, and Longest how long he may stay a stranger then.
+	Patience, Longest time.Duration
+	// Turns is how many handshakes are computed at a time.
+	Turns int
+}
+
+// LimitsFor a process that may have so many file descriptors. Some are kept back
+// for the unix socket, the store, and files that are served.
+func LimitsFor(descriptors int) Limits {
+	connections := max(descriptors-max(256, descriptors/8), descriptors/2, 1)
+	strangers := max(min(2048, connections/4), 1)
+	return Limits{
+		Connections: connections, Strangers: strangers, PerSource: max(strangers/4, 1),
+		Handshake: 10 * time.Second, Patience: time.Second, Longest: time.Minute,
+		// Half of the machine, for those who are in want to be served meanwhile.
+		Turns: max(runtime.GOMAXPROCS(0)/2, 1),
+	}
+}
+
+// network is what one customer of a provider can take addresses from: an IPv4
+// address, an IPv6 /64.
+func network(remote net.Addr) netip.Prefix {
+	from, err := netip.ParseAddrPort(remote.String())
+	if err != nil {
+		return netip.Prefix{}
+	}
+	addr := from.Addr().Unmap().WithZone("")
+	bits := addr.BitLen()
+	if addr.Is6() {
+		bits = 64
+	}
+	prefix, _ := addr.Prefix(bits) // bits fit
+	return prefix
+}
