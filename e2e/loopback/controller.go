@@ -50,9 +50,12 @@ type Controller struct {
 	exited  chan error
 }
 
-// Bin is the folder of the built binaries.
+// Bin is the folder of the built binaries, which NODEHITCH_BIN may name.
 func Bin(t testing.TB) string {
 	t.Helper()
+	if named := os.Getenv("NODEHITCH_BIN"); named != "" {
+		return named
+	}
 	_, file, _, _ := runtime.Caller(0)
 	bin := filepath.Join(filepath.Dir(file), "../../bin")
 	if _, err := os.Stat(filepath.Join(bin, "nodehitch-controller")); err != nil {

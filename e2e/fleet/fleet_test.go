@@ -1,0 +1,249 @@
+package fleet
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	// perInstance is how many servers a VNF instance has.
+	perInstance = 100
+	// perCrowd is how many agents share a process.
+	perCrowd = 5000
+)
+
+// fleet is a controller and its agents.
+type fleet struct {
+	*loopback.Controller
+	t         testing.TB
+	agents    int
+	instances []string
+	crowds    []*crowdProcess
+	// seen is the tally of all crowds; what counts since the last look adds up.
+	seen tally
+}
+
+type crowdProcess struct {
+	input  io.WriteCloser
+	output *bufio.Reader
+}
+
+// open starts a controller with the default cadence, but that nothing is planned
+// again for the time of the test.
+func open(t testing.TB) *fleet {
+	t.Helper()
+	return &fleet{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
+		"metricsListen": loopback.FreeAddress(t),
+		"cadence":       "{pollSeconds: 30, convergeSeconds: 86400}",
+	}})}
+}
+
+// enrol makes instances for so many servers and starts their agents, all at once.
+func (f *fleet) enrol(agents int) {
+	f.t.Helper()
+	var members []member
+	for f.agents < agents {
+		instance := id(0, len(f.instances))
+		n := min(perInstance, agents-f.agents)
+		f.instances = append(f.instances, instance)
+		f.PutParams(instance, params(""), workers(f.agents, n))
+		token := f.JoinToken(instance)
+		for range n {
+			members = append(members, member{ID: id(1, f.agents), Token: token})
+			f.agents++
+		}
+	}
+	from := f.agents - len(members)
+	for chunk := range slices.Chunk(members, perCrowd) {
+		f.crowds = append(f.crowds, f.start(order{Config: f.AgentConfig(f.instances[0]), Dir: f.quickDir(), Members: chunk, From: from}))
+		from += len(chunk)
+	}
+}
+
+// quickDir is a folder in memory: the agents' files are on machines of their own.
+func (f *fleet) quickDir() string {
+	dir, err := os.MkdirTemp("/dev/shm", "nodehitch-fleet-")
+	if err != nil {
+		return f.t.TempDir()
+	}
+	f.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// start starts a crowd; it ends with the test.
+func (f *fleet) start(o order) *crowdProcess {
+	f.t.Helper()
+	text, err := json.Marshal(o)
+	f.must(err)
+	cmd := exec.CommandContext(f.t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), asCrowd+"=1")
+	cmd.Stderr = os.Stderr
+	input, err := cmd.StdinPipe()
+	f.must(err)
+	output, err := cmd.StdoutPipe()
+	f.must(err)
+	f.must(cmd.Start())
+	f.t.Cleanup(func() {
+		input.Close()
+		if err := cmd.Wait(); err != nil && f.t.Context().Err() == nil {
+			f.t.Errorf("a crowd ended with %v", err)
+		}
+	})
+	_, err = input.Write(append(text, '\n'))
+	f.must(err)
+	return &crowdProcess{input: input, output: bufio.NewReader(output)}
+}
+
+func (f *fleet) must(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// look asks every crowd for its tally.
+func (f *fleet) look() tally {
+	f.t.Helper()
+	all := &f.seen
+	all.Connected, all.Open, all.Digests = 0, 0, map[string]int{}
+	for _, crowd := range f.crowds {
+		_, err := crowd.input.Write([]byte("\n"))
+		f.must(err)
+		line, err := crowd.output.ReadBytes('\n')
+		f.must(err)
+		var t tally
+		f.must(json.Unmarshal(line, &t))
+		all.Connected += t.Connected
+		all.Open += t.Open
+		add(&all.Digests, t.Digests)
+		add(&all.Dials, t.Dials)
+		add(&all.Refused, t.Refused)
+		add(&all.Errors, t.Errors)
+	}
+	return *all
+}
+
+func add[K comparable](to *map[K]int, from map[K]int) {
+	if *to == nil {
+		*to = map[K]int{}
+	}
+	for key, n := range from {
+		(*to)[key] += n
+	}
+}
+
+// afresh forgets what was counted until now.
+func (f *fleet) afresh() {
+	f.look()
+	f.seen = tally{}
+}
+
+// await waits until the crowds are as wanted, and returns how long that took.
+func (f *fleet) await(what string, limit time.Duration, ok func(tally) bool) time.Duration {
+	f.t.Helper()
+	began := time.Now()
+	deadline := time.After(limit)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		t := f.look()
+		if ok(t) {
+			return time.Since(began)
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			f.t.Fatalf("after %v it has not come to: %s; %d of %d agents are connected, %d documents are in force; they complain of:\n%s",
+				limit, what, t.Connected, f.agents, len(t.Digests), complaints(t))
+		}
+	}
+}
+
+// connected waits until every agent is.
+func (f *fleet) connected(limit time.Duration) time.Duration {
+	f.t.Helper()
+	return f.await("every agent is connected", limit, func(t tally) bool { return t.Connected == f.agents })
+}
+
+// parked waits until every agent's poll is held.
+func (f *fleet) parked(limit time.Duration) {
+	f.t.Helper()
+	f.await("every agent's poll is parked", limit, func(tally) bool {
+		return int(f.metric("nodehitch_parked_polls")) == f.agents
+	})
+}
+
+func (f *fleet) metric(name string) float64 {
+	f.t.Helper()
+	all, err := f.Metrics()
+	f.must(err)
+	return all[name]
+}
+
+func complaints(t tally) string {
+	var b strings.Builder
+	for _, text := range slices.Sorted(maps.Keys(t.Errors))[:min(10, len(t.Errors))] {
+		fmt.Fprintf(&b, "%6d %s\n", t.Errors[text], text)
+	}
+	return b.String()
+}
+
+// peak is the most in any second: of ten tenths in a row.
+func peak(tenths map[int64]int) int {
+	most := 0
+	for at := range tenths {
+		sum := 0
+		for i := range int64(10) {
+			sum += tenths[at+i]
+		}
+		most = max(most, sum)
+	}
+	return most
+}
+
+func sum(tenths map[int64]int) (n int) {
+	for _, each := range tenths {
+		n += each
+	}
+	return n
+}
+
+// id is the n-th UUID of a kind.
+func id(kind, n int) string { return fmt.Sprintf("f1ee7000-0000-4000-8%03d-%012d", kind, n) }
+
+// params are of a cluster whose nodes have this proxy, none for "".
+func params(proxy string) map[string]any {
+	cp := func(name string) map[string]any { return map[string]any{"ssh_cp_name": name, "nic_cp_name": name} }
+	master := cp("master_CP")
+	master["cluster_cp_name"] = "master_CP"
+	cluster := map[string]any{"script_path": "Scripts/install.sh", "master_node": master, "worker_node": cp("worker_CP")}
+	if proxy != "" {
+		cluster["proxy"] = map[string]any{"http_proxy": proxy}
+	}
+	return map[string]any{"k8s_cluster_installation_param": cluster}
+}
+
+// workers is a stack of n workers, the first of which has the number from.
+func workers(from, n int) *api.Topology {
+	t := &api.Topology{StackStatus: "CREATE_COMPLETE"}
+	for i := from; i < from+n; i++ {
+		t.Servers = append(t.Servers, api.Server{ID: id(1, i), Name: fmt.Sprintf("worker%d", i),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255)}}}})
+	}
+	return t
+}
+
+// logged is how often the controller has logged this.
+func (f *fleet) logged(text string) int { return strings.Count(string(f.Log()), text) }

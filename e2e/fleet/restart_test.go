@@ -1,0 +1,75 @@
+package fleet
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// TestRestart of the controller under a small fleet; the large one is a long case.
+func TestRestart(t *testing.T) {
+	for _, size := range []struct {
+		name   string
+		agents int
+		long   bool
+	}{{"200 agents", 200, false}, {"2000 agents", 2000, true}, {"10000 agents", 10000, true}} {
+		t.Run(size.name, func(t *testing.T) {
+			c := results.Begin(t, "fleet", "restart under "+size.name, "all come back by themselves, spread over time, and none has to enrol again")
+			if size.long {
+				results.LongOnly(t)
+			}
+			restart(t, c, size.agents)
+		})
+	}
+}
+
+func restart(t *testing.T, c *results.Case, agents int) {
+	f := open(t)
+	c.Figure("RSS without agents", "%d MiB", f.Usage().Resident>>20)
+	f.enrol(agents)
+	c.Figure("all enrolled after", "%.1f s", f.connected(10*time.Minute).Seconds())
+	f.parked(time.Minute)
+	u := f.Usage()
+	c.Figure("RSS with all parked", "%d MiB", u.Resident>>20)
+	c.Figure("CPU of the enrolment", "%.1f s", u.CPU.Seconds())
+	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
+		name := map[syscall.Signal]string{syscall.SIGKILL: "kill -9", syscall.SIGTERM: "SIGTERM"}[signal]
+		f.afresh()
+		ended := time.Now()
+		f.End(signal)
+		f.await("every agent has noticed", time.Minute, func(t tally) bool { return t.Connected == 0 })
+		noticed := time.Since(ended)
+		f.Start()
+		back := f.connected(5 * time.Minute)
+		f.parked(time.Minute)
+		t.Logf("noticed %v", noticed)
+		seen, u := f.look(), f.Usage()
+		c.Figure(name+": all back after", "%.1f s", back.Seconds())
+		c.Figure("connections", "%.2f per agent, at most %d in a second", float64(sum(seen.Dials))/float64(agents), peak(seen.Dials))
+		c.Figure("attempts while it was down", "%.2f per agent", float64(sum(seen.Refused))/float64(agents))
+		c.Figure("polls", "%.2f per agent", f.polls()/float64(agents))
+		c.Figure("CPU", "%.1f s", u.CPU.Seconds())
+		c.Figure("RSS", "%d MiB, at most %d", u.Resident>>20, u.Peak>>20)
+		for text, n := range seen.Errors {
+			if n > agents/20 {
+				t.Log(n, text)
+			}
+		}
+	}
+	if n := f.logged(`msg="server enrolled"`); n != agents {
+		t.Errorf("%d enrolments of %d agents", n, agents)
+	}
+}
+
+// polls are those that were answered since the controller's start.
+func (f *fleet) polls() (n float64) {
+	f.t.Helper()
+	all, err := f.Metrics()
+	f.must(err)
+	for _, code := range []string{"200", "304"} {
+		n += all[`nodehitch_http_requests_total{code="`+code+`",operation="getNodeConfig"}`]
+	}
+	return n
+}
