@@ -68,6 +68,19 @@ func TestEmptySectionRemovesWhatIsOursAndKeepsTheData(t *testing.T) {
 	r.expect(mounted, served)
 }
 
+func TestVolumeThatNeverHadADiskIsForgotten(t *testing.T) {
+	r := machine(t)
+	r.expect("False WaitingForDevice", notYet)
+	r.doc.Storage = &api.StorageSection{}
+	report := r.expect("True Removed", "True Removed")
+	for _, a := range report.Results[0].Planned {
+		if strings.HasSuffix(a.Summary, " ") {
+			t.Errorf("planned %q, which names nothing", a.Summary)
+		}
+	}
+	r.idle()
+}
+
 func TestServerThatWeStartedIsStopped(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
 	r.expect(mounted, served)

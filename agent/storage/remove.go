@@ -15,7 +15,7 @@ import (
 // data on it stays as it is. What the wanted volumes need as well is kept.
 func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []host.Mount, units *unitFiles) []converge.Action {
 	samePlace := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return v.MountPath == old.MountPath })
-	sameDisk := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return old.Device == "" || v.VolumeID == old.VolumeID })
+	sameDisk := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return v.VolumeID == old.VolumeID })
 	var actions []converge.Action
 	do := func(summary string, f func(context.Context) error) {
 		actions = append(actions, converge.Action{Summary: summary, Group: old.MountPath, Do: f})
@@ -32,7 +32,7 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 			return s.Host.Files.Remove(mountUnitPath(old.MountPath))
 		}))
 	}
-	if !sameDisk {
+	if !sameDisk && old.Device != "" { // else no disk was ever there
 		actions = append(actions, units.action("remove the timeout of "+old.Device, old.MountPath, func(context.Context) error {
 			return s.Host.Files.Remove(deviceDropInPath(old.Device))
 		}))
