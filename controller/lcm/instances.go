@@ -65,12 +65,15 @@ func (u *unit) show() (api.Instance, error) {
 
 func (u *unit) showPlan(d *desired, shown *api.Instance) error {
 	if d.params == nil {
-		shown.Warnings = append(shown.Warnings, d.report.Faults...)
+		shown.Warnings = append(append(shown.Warnings, notPlanned), d.report.Faults...)
 		return nil
 	}
 	out, err := u.plan(d)
 	if err != nil {
 		return err
+	}
+	if len(out.Faults) > 0 {
+		shown.Warnings = append(append(shown.Warnings, notPlanned), out.Faults...)
 	}
 	foreign, err := u.foreignServers(d.Topology)
 	if err != nil {

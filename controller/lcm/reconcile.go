@@ -25,14 +25,14 @@ func (u *unit) reconcile() (*effect, error) {
 		return nil, err
 	}
 	if err := d.valid(); err != nil {
-		return nil, err
+		return nil, &outdated{err}
 	}
 	out, err := u.plan(d)
 	if err != nil {
 		return nil, err
 	}
 	if len(out.Faults) > 0 {
-		return nil, fmt.Errorf("planning instance %s: %w", u.inst.ID, out.Faults)
+		return nil, &outdated{fmt.Errorf("planning instance %s: %w", u.inst.ID, out.Faults)}
 	}
 	e := &effect{plan: out}
 	expected := make([]string, len(out.Nodes))

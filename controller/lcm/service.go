@@ -42,7 +42,8 @@ type Service struct {
 	// Cadence is how often a node is heard of at least: the controller's long poll.
 	Cadence time.Duration
 
-	presence presence
+	presence  presence
+	unplanned unplanned
 }
 
 // Blobs is the content of package files by SHA-256.
@@ -182,7 +183,7 @@ func (s *Service) Reconcile(ctx context.Context, instanceID string) error {
 // settle brings nodes, volumes and the operation at work in line with the desired
 // state in force. What changes is not the operation's doing.
 func (u *unit) settle() error {
-	if _, err := u.reconcile(); err != nil {
+	if _, err := u.follow(); err != nil {
 		return err
 	}
 	return u.evaluate(nil)

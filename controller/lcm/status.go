@@ -49,7 +49,7 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 		}
 		// What one node has proven may release what another one waits for: such a
 		// document is changed on the operation's behalf.
-		e, err := u.reconcile()
+		e, err := u.follow()
 		if err != nil {
 			return err
 		}
