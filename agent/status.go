@@ -98,6 +98,9 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	if c.NextAttempt != nil && c.NextAttempt.After(now) {
 		row("next attempt", "in %s", c.NextAttempt.Sub(now).Round(time.Second))
 	}
+	if c.HoldSeconds != 0 {
+		row("way", "gives up silent connections: polls are held for %d s; set the controller's cadence.pollSeconds below the idle timeout of what is between", c.HoldSeconds)
+	}
 	if c.Damaged != "" {
 		row("identity", "not used: %s", c.Damaged)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/pull"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 const (
@@ -27,17 +28,17 @@ type line struct {
 	link        *link.Link
 	// digest of the newest document, "" after trouble: then the next poll is
 	// answered at once, which confirms the document in force.
-	digest  string
-	hold    time.Duration
-	retry   retry
-	renewal renewal
+	digest   string
+	patience patience
+	retry    retry
+	renewal  renewal
 }
 
 // contact keeps the line to the controller: it enrols where there is no
 // certificate, then polls, and renews between polls. Whatever the controller
 // answers, nothing on the machine is removed for want of it.
 func (d *Daemon) contact(ctx context.Context) error {
-	l := &line{Daemon: d, hold: defaultHold, retry: pollRetry()}
+	l := &line{Daemon: d, patience: patience{hold: defaultHold}, retry: pollRetry()}
 	current, err := d.credentials(ctx)
 	if err != nil {
 		return err
@@ -46,7 +47,7 @@ func (d *Daemon) contact(ctx context.Context) error {
 		return err
 	}
 	for {
-		d.pulse.beat("contact", l.hold+2*holdMargin+longestPlan)
+		d.pulse.beat("contact", l.patience.limit(true)+2*holdMargin+longestPlan)
 		l.renew(ctx)
 		wait := l.poll(ctx)
 		d.pulse.beat("contact", wait+longestPlan)
@@ -90,27 +91,44 @@ func (d *Daemon) connect(c *enrol.Credentials) (*link.Link, error) {
 
 // poll polls once and returns how long to wait for the next time.
 func (l *line) poll(ctx context.Context) time.Duration {
-	begun := time.Now()
-	answer, err := pull.Poll(ctx, l.link, l.digest, l.hold+holdMargin)
+	begun, parked := time.Now(), l.digest != ""
+	answer, err := pull.Poll(ctx, l.link, pull.Request{Digest: l.digest, Wait: l.patience.wait(), Limit: l.patience.limit(parked)})
 	if ctx.Err() != nil {
 		return 0
 	}
+	took := time.Since(begun)
 	if err != nil {
+		l.cutOff(err, parked, took)
 		return l.troubled(ctx, err)
+	}
+	if parked {
+		l.patience.held(took, time.Now())
 	}
 	l.well()
 	another := l.take(answer)
 	l.once.Do(func() { close(l.asked) })
-	if another || time.Since(begun) >= shortestPoll {
+	if another || took >= shortestPoll {
 		return 0
 	}
 	return backoff.Jitter(shortestPoll)
 }
 
+// cutOff sees to polls that die on the way.
+func (l *line) cutOff(err error, parked bool, after time.Duration) {
+	switch {
+	case !parked:
+		l.patience.away()
+	case link.Judge(err) != link.Passing || client.Status(err) != 0: // somebody answered
+	case l.patience.lost(after, time.Now()):
+		l.Log.Warn("polls are cut off on their way: something there gives up connections that are silent; shorter polls are asked for",
+			"after", after.Round(time.Second), "hold", l.patience.wait(), "advice", "set the controller's cadence.pollSeconds below its idle timeout")
+	}
+}
+
 // take puts an answer to use; true where it brought another document.
 func (l *line) take(a pull.Answer) bool {
 	if a.Hold > 0 {
-		l.hold = a.Hold
+		l.patience.hold = a.Hold
 	}
 	l.desired.every(a.Converge)
 	another := a.Digest != l.digest
@@ -143,6 +161,7 @@ func (l *line) well() {
 		resumed = !s.Controller.Connected
 		s.Controller.URL, s.Controller.Connected, s.Controller.LastContact = l.link.URL(), true, &now
 		s.Controller.LastError, s.Controller.NextAttempt = "", nil
+		s.Controller.HoldSeconds = int(l.patience.wait().Seconds())
 	})
 	if resumed {
 		l.Log.Info("the controller answers", "url", l.link.URL())

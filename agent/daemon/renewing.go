@@ -71,7 +71,7 @@ func (l *line) prove(ctx context.Context, next *enrol.Credentials) error {
 		return err
 	}
 	defer trial.Close()
-	answer, err := pull.Poll(ctx, trial, "", link.ShortCall)
+	answer, err := pull.Poll(ctx, trial, pull.Request{Limit: link.ShortCall})
 	if err != nil {
 		if link.Judge(err) == link.Refused {
 			err = errors.Join(err, l.files.Drop())

@@ -44,18 +44,32 @@ type Invalid struct {
 	Faults error
 }
 
-// Poll asks for the configuration. With a digest it is held by the controller
-// until there is another or its cadence is over, so limit must be longer than
-// that; with "" it is answered at once.
-func Poll(ctx context.Context, l *link.Link, digest string, limit time.Duration) (Answer, error) {
+// Request is what a poll asks for.
+type Request struct {
+	// Digest of the document that the agent has. With one the poll is held by the
+	// controller until there is another or its cadence is over; with "" it is
+	// answered at once.
+	Digest string
+	// Wait is how long it may be held at most; 0 leaves it to the controller.
+	Wait time.Duration
+	// Limit ends it, for each URL; it must be longer than it is held.
+	Limit time.Duration
+}
+
+// Poll asks for the configuration.
+func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 	var answer Answer
 	err := l.Do(ctx, func(ctx context.Context, c *client.Controller) error {
-		ctx, cancel := context.WithTimeout(ctx, limit)
+		ctx, cancel := context.WithTimeout(ctx, r.Limit)
 		defer cancel()
 		params := &api.GetNodeConfigParams{}
-		if digest != "" {
-			tag := `"` + digest + `"`
+		if r.Digest != "" {
+			tag := `"` + r.Digest + `"`
 			params.IfNoneMatch = &tag
+		}
+		if r.Wait > 0 {
+			wait := r.Wait.String()
+			params.Wait = &wait
 		}
 		resp, err := c.GetNodeConfig(ctx, params)
 		if err != nil {

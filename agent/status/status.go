@@ -50,8 +50,11 @@ type Controller struct {
 	Connected   bool       `json:"connected"`
 	LastContact *time.Time `json:"lastContact,omitempty"`
 	// LastError and NextAttempt are set while not connected.
-	LastError           string     `json:"lastError,omitempty"`
-	NextAttempt         *time.Time `json:"nextAttempt,omitempty"`
+	LastError   string     `json:"lastError,omitempty"`
+	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	// HoldSeconds is how long polls are held at most where the controller's cadence
+	// is more than the way to it bears; else 0.
+	HoldSeconds         int        `json:"holdSeconds,omitempty"`
 	CertificateSerial   string     `json:"certificateSerial,omitempty"`
 	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
 	// Damaged says what is wrong with the identity on disk, which is therefore not used.

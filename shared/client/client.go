@@ -49,11 +49,16 @@ type Controller struct {
 // How long one attempt to connect and to agree on TLS may each take.
 const connectTimeout = 10 * time.Second
 
+// keepAlive notices within 75 seconds, however long a request is held, that the other
+// side or the way to it is gone without a word: a parked poll sends nothing by itself.
+// Six probes are enough for a way that loses every third packet in each direction.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 6}
+
 // New checks the options; it does not connect.
 func New(o Options) (*Controller, error) {
 	transport := &http.Transport{
 		Proxy:               nil,
-		DialContext:         (&net.Dialer{Timeout: connectTimeout}).DialContext,
+		DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepAlive}).DialContext,
 		TLSHandshakeTimeout: connectTimeout,
 		IdleConnTimeout:     90 * time.Second,
 		MaxIdleConnsPerHost: 2,

@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"testing"
+	"time"
+)
+
+// way is what is between agent and controller: it cuts a connection off that has been
+// silent for so long (0 = never), or forgets it without a word.
+type way struct {
+	idle   time.Duration
+	silent bool
+}
+
+// poll is one parked poll over the way, and the question after it where it died.
+func (w way) poll(p *patience, now time.Time) (took time.Duration, died bool) {
+	held := p.expected()
+	switch {
+	case w.idle == 0 || held < w.idle:
+		p.held(held, now)
+		return held, false
+	case w.silent:
+		took = p.limit(true)
+	default:
+		took = w.idle
+	}
+	p.lost(took, now)
+	return took, true
+}
+
+// However long the way bears, polls fit it within a few attempts, and go on fitting;
+// when it bears more again, so are they held again.
+func TestPatienceFitsTheWay(t *testing.T) {
+	for _, hold := range []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute} {
+		for _, idle := range []time.Duration{3 * time.Second, 10 * time.Second, time.Minute, 4 * time.Minute} {
+			for _, silent := range []bool{false, true} {
+				now := time.Now()
+				p := patience{hold: hold}
+				w := way{idle, silent}
+				died := 0
+				for range 16 {
+					took, dead := w.poll(&p, now)
+					now = now.Add(took)
+					if dead {
+						died++
+					}
+				}
+				if _, dead := w.poll(&p, now); dead || died > 10 {
+					t.Errorf("hold %v, idle %v, silent %v: %d polls died, and asks for %v", hold, idle, silent, died, p.wait())
+				}
+				if idle > hold && died+int(p.wait()) != 0 {
+					t.Errorf("hold %v, idle %v: %d died, asks for %v", hold, idle, died, p.wait())
+				}
+				died = 0
+				for until := now.Add(24 * time.Hour); now.Before(until); {
+					took, dead := w.poll(&p, now)
+					now = now.Add(took)
+					if dead {
+						died++
+					}
+				}
+				if died > 24*4 {
+					t.Errorf("hold %v, idle %v, silent %v: %d polls died in a day", hold, idle, silent, died)
+				}
+				w.idle = 0
+				for until := now.Add(2 * time.Hour); now.Before(until); {
+					took, _ := w.poll(&p, now)
+					now = now.Add(took)
+				}
+				if p.wait() != 0 {
+					t.Errorf("hold %v, idle %v: goes on asking for %v on a good way", hold, idle, p.wait())
+				}
+			}
+		}
+	}
+}
+
+// Polls that end with the controller are no sign of the way.
+func TestPatienceOfARestartingController(t *testing.T) {
+	p := patience{hold: 30 * time.Second}
+	for range 50 {
+		p.lost(7*time.Second, time.Now())
+		p.away() // nobody listens
+	}
+	p.lost(7*time.Second, time.Now())
+	p.held(30*time.Second, time.Now())
+	p.held(2*time.Second, time.Now()) // a new document
+	p.lost(7*time.Second, time.Now())
+	if p.wait() != 0 {
+		t.Errorf("asks for %v", p.wait())
+	}
+}
+
+func TestLimitIsLongerThanTheControllerHolds(t *testing.T) {
+	for _, hold := range []time.Duration{5 * time.Second, 5 * time.Minute} {
+		p := patience{hold: hold}
+		if got, least := p.limit(true), hold*11/10+10*time.Second; got < least {
+			t.Errorf("held for up to %v, and given up after %v", hold*11/10, got)
+		}
+		if got := p.limit(false); got != holdMargin {
+			t.Errorf("a question that is answered at once has %v", got)
+		}
+	}
+}
