@@ -74,7 +74,7 @@ func refusal(f storage.Format, phase api.FormatPhase, err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unreachable):
-		return converge.Wait(api.ReasonNoPermit, "volume %s: the controller did not hear that a format is %s: %v", f.VolumeID, phase, err)
+		return converge.Wait(api.ReasonNoPermit, "volume %s: the controller did not answer the message that a format is %s: %v", f.VolumeID, phase, err)
 	case !errors.As(err, &problem):
 		return err
 	}
