@@ -15,6 +15,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -65,6 +66,14 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error { return s.lcm.Run(working) })
 	group.Go(func() error { s.authority.Run(working); return nil })
 	group.Go(func() error { s.files.Run(working); return nil })
+	group.Go(func() error {
+		select {
+		case <-s.store.Doubt():
+			return store.ErrDoubt
+		case <-running.Done():
+			return nil
+		}
+	})
 	group.Go(func() error { return watchdog(working, s.ready, log) })
 	group.Go(func() error {
 		<-running.Done()

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -60,12 +61,17 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 	level := slog.LevelInfo
 	var problem *wire.Problem
 	var routing *echo.HTTPError
+	var disk syscall.Errno
 	internal := err != nil && !errors.As(err, &problem) && !errors.As(err, &routing) && !errors.Is(err, context.Canceled)
 	switch {
 	case internal && c.Response().Committed && status < 400:
 		level = slog.LevelDebug // the client went away in the middle of the answer
 	case internal || status >= 500 && status != http.StatusNotImplemented && status != http.StatusServiceUnavailable:
 		level = slog.LevelError
+	case status == http.StatusServiceUnavailable && errors.As(err, &disk):
+		level = slog.LevelError // full, say: the operator's to mend
+	case isUnconfirmed(err) && slices.Contains(quiet, call.operation):
+		level = slog.LevelDebug // each agent, each minute, until the operator has confirmed
 	case status < 400 && (c.Request().Method == http.MethodGet || slices.Contains(quiet, call.operation)):
 		level = slog.LevelDebug
 	}

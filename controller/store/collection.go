@@ -17,6 +17,7 @@ type Collection[T any] struct {
 
 // Get returns the record, false when there is none. Its error is a *CorruptError.
 func (c Collection[T]) Get(key string) (record T, found bool, err error) {
+	defer guard(c.name, key, &err)
 	value := c.bucket.Get([]byte(key))
 	if value == nil {
 		return record, false, nil
@@ -29,7 +30,8 @@ func (c Collection[T]) Get(key string) (record T, found bool, err error) {
 }
 
 // Put writes the record, over one with the same key.
-func (c Collection[T]) Put(key string, record T) error {
+func (c Collection[T]) Put(key string, record T) (err error) {
+	defer guard(c.name, key, &err)
 	text, err := json.Marshal(record)
 	if err != nil {
 		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
@@ -41,7 +43,8 @@ func (c Collection[T]) Put(key string, record T) error {
 }
 
 // Delete removes the record; none is no error.
-func (c Collection[T]) Delete(key string) error {
+func (c Collection[T]) Delete(key string) (err error) {
+	defer guard(c.name, key, &err)
 	if err := c.bucket.Delete([]byte(key)); err != nil {
 		return fmt.Errorf("deleting %s/%s: %w", c.name, key, err)
 	}
@@ -52,8 +55,9 @@ func (c Collection[T]) Delete(key string) error {
 func (c Collection[T]) All() ([]T, error) { return c.Prefix("") }
 
 // Prefix returns the records whose key starts so; never nil.
-func (c Collection[T]) Prefix(prefix string) ([]T, error) {
-	records := []T{}
+func (c Collection[T]) Prefix(prefix string) (records []T, err error) {
+	defer guard(c.name, prefix, &err)
+	records = []T{}
 	cursor := c.bucket.Cursor()
 	for key, value := cursor.Seek([]byte(prefix)); key != nil && bytes.HasPrefix(key, []byte(prefix)); key, value = cursor.Next() {
 		var record T

@@ -9,10 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 	"path/filepath"
 	"sync/atomic"
 	"time"
 
+
+	"github.com/nodehitch/nodehitch/shared/api"
 	"go.etcd.io/bbolt"
 )
 
@@ -40,6 +43,8 @@ type Store struct {
 	keys    *keys
 	now     func() time.Time
 	observe func(write bool, took time.Duration)
+	doubt   chan struct{}
+	doubted sync.Once
 	epoch   atomic.Int64
 	origin  atomic.Pointer[Origin]
 }
@@ -76,7 +81,7 @@ func open(o Options, steps []migration) (*Store, error) {
 	if err != nil {
 		return nil, explainOpen(o.Path, err)
 	}
-	s := &Store{db: db, path: o.Path, now: o.Now, observe: o.Observe}
+	s := &Store{db: db, path: o.Path, now: o.Now, observe: o.Observe, doubt: make(chan struct{})}
 	if err := s.start(o.Key, steps); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), db.Close())
 	}
@@ -130,6 +135,7 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
 func (s *Store) View(fn func(*Tx) error) error {
+	defer faultsPanic()()
 	defer s.observed(false, time.Now())
 	return s.db.View(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
 }
@@ -138,7 +144,22 @@ func (s *Store) View(fn func(*Tx) error) error {
 // that fn wrote is on disk; when fn returns an error or panics, none of it is.
 func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.observed(true, time.Now())
-	return s.db.Update(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
+	defer faultsPanic()()
+	complete := false
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		select {
+		case <-s.doubt:
+			return api.NewProblem(api.ProblemUnavailable, "the controller stops, for its disk failed")
+		default:
+		}
+		err := fn(&Tx{tx: tx})
+		complete = err == nil
+		return err
+	})
+	if err != nil && complete {
+		return s.notWritten(err)
+	}
+	return err
 }
 
 func (s *Store) observed(write bool, began time.Time) {

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Doubt is closed when the disk has not confirmed a change and it is not known
+// whether it holds it. No further change is made then, for it could overwrite the
+// one state that is known to be whole; the process has to end, and the next start
+// finds either of the two.
+func (s *Store) Doubt() <-chan struct{} { return s.doubt }
+
+// ErrDoubt is what ends the process after Doubt.
+var ErrDoubt = errors.New("the disk of the store failed while it confirmed a change, so it is not known whether it holds that change: " +
+	"look at the disk, then start the controller again; nothing that was acknowledged depends on it")
+
+// notWritten explains why a change that was complete did not come to the disk. All
+// of it is rolled back. The error is a problem that the client may see.
+//
+// bbolt syncs twice, and its errors of a sync are bare error numbers; what fails
+// before or beside it (write, truncate) leaves the state as it was.
+func (s *Store) notWritten(err error) error {
+	var number syscall.Errno
+	var place *fs.PathError
+	detail := fmt.Sprintf("the controller's disk does not take changes (%v), so nothing of this request was kept: see to the disk under its data directory, then try again", plain(err))
+	switch {
+	case errors.As(err, &number) && !errors.As(err, &place):
+		s.doubted.Do(func() { close(s.doubt) })
+		err, detail = errors.Join(ErrDoubt, err), "the controller's disk failed and the controller stops: look at the disk, start it again, then ask whether the request was done"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		detail = "the controller's disk is full, so nothing of this request was kept: free space under its data directory; it goes on without a restart"
+	}
+	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable, detail), err)
+}
+
+// plain is the error without the path on the controller's machine.
+func plain(err error) error {
+	var place *fs.PathError
+	if errors.As(err, &place) {
+		return place.Err
+	}
+	return err
+}
+
+// guard makes an error of a panic in bbolt: on a page that was damaged after the
+// start, or that cannot be read from the disk any more. The goroutine must have
+// been told to panic on faults.
+func guard(bucket, key string, err *error) {
+	if p := recover(); p != nil {
+		*err = &CorruptError{Bucket: bucket, Key: key, Err: fmt.Errorf("its page cannot be read: %v", p)}
+	}
+}
+
+// faultsPanic lets faults of the memory map panic, which guard catches, until the
+// function that it returns is called; else they would end the process.
+func faultsPanic() (restore func()) {
+	before := debug.SetPanicOnFault(true)
+	return func() { debug.SetPanicOnFault(before) }
+}
