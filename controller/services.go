@@ -10,6 +10,8 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/access"
 	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/enrolment"
 	"github.com/nodehitch/nodehitch/controller/files"
@@ -36,6 +38,7 @@ type services struct {
 	lcm       *lcm.Service
 	hub       *notify.Hub
 	metrics   *telemetry.Metrics
+	backups   *backup.Service
 	handler   *api.Handler
 	gate      *gate.Gate
 }
@@ -72,6 +75,7 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 		return err
 	}
 	s.files = &files.Service{Store: s.store, Blobs: blobs, Now: now, Log: log}
+	s.backups = &backup.Service{Store: s.store, Blobs: blobs, Directory: c.DataDirectory, Version: version.Version, Keep: keptApart(c), Now: now, Log: log}
 	s.tokens = &access.Service{Store: s.store, Now: now, Log: log}
 	s.permits = &permit.Service{Store: s.store, Now: now, Log: log}
 	s.enrolment = &enrolment.Service{Store: s.store, PKI: s.authority, Now: now, Log: log,
@@ -83,7 +87,7 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 	s.metrics.Count(s.census, log)
 	s.handler, err = api.New(api.Options{
 		Instances: s.lcm, Operations: s.lcm, Nodes: s.lcm, Volumes: s.permits, Enrolment: s.enrolment,
-		Tokens: s.tokens, Files: s.files, Changes: s.hub, Metrics: s.metrics,
+		Tokens: s.tokens, Files: s.files, Backups: s.backups, Changes: s.hub, Metrics: s.metrics,
 		Trust:          wire.Trust{Urls: c.AdvertiseURLs, RootCertificate: s.authority.RootPEM(), Pin: s.authority.Pin()},
 		AgentDirectory: c.AgentDirectory, PollSeconds: c.Cadence.PollSeconds, ConvergeSeconds: c.Cadence.ConvergeSeconds,
 		Ready: s.ready, Now: now, Log: log,
@@ -91,8 +95,20 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 	return err
 }
 
-// planAgain follows an operator's word on a volume, which can change the documents
-// of the instance's nodes.
+// keptApart is what no backup has and every restore needs.
+func keptApart(c config.Config) []archive.Kept {
+	key := c.KeyFile
+	if c.KeyCredential != "" {
+		key = "the systemd credential " + config.CredentialName
+	}
+	return []archive.Kept{
+		{What: "the seal key", Where: key},
+		{What: "the CA with its private keys", Where: filepath.Join(c.DataDirectory, "pki") + "/"},
+	}
+}
+
+// planAgain follows an operator's word on a volume, or the end of that, which can
+// change the documents of the instance's nodes.
 func (s *services) planAgain(instanceID string, log *slog.Logger) {
 	if err := s.lcm.Reconcile(context.Background(), instanceID); err != nil {
 		log.Error("planning an instance again after a change of a volume", "instance", instanceID, "error", err)

@@ -49,7 +49,7 @@ func (s *Service) Create(_ context.Context, r api.TokenRequest) (api.NewToken, e
 		token.ExpiresAt = &expires
 	}
 	err := s.Store.Update(func(tx *store.Tx) error {
-		return tx.Tokens().Put(id, store.Token{Token: token, MAC: s.mac(secret)})
+		return tx.Tokens().Put(id, store.Token{Token: token, MAC: s.mac(secret), Epoch: s.Store.Epoch()})
 	})
 	if err != nil {
 		return api.NewToken{}, fmt.Errorf("storing an API token: %w", err)
@@ -73,7 +73,7 @@ func (s *Service) List(context.Context) ([]api.Token, error) {
 	}
 	tokens := make([]api.Token, len(records))
 	for i, r := range records {
-		tokens[i] = r.Token
+		tokens[i] = s.show(r)
 	}
 	slices.SortStableFunc(tokens, func(a, b api.Token) int {
 		if c := strings.Compare(a.Name, b.Name); c != 0 {
@@ -95,7 +95,7 @@ func (s *Service) Revoke(_ context.Context, id string) error {
 			return err
 		}
 		if !found {
-			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no API token with the id %.40q", id))
+			return unknownToken(id)
 		}
 		return tx.Tokens().Delete(id)
 	})
@@ -106,8 +106,41 @@ func (s *Service) Revoke(_ context.Context, id string) error {
 	return nil
 }
 
+// Confirm is an operator's word, after a restore, that the token is good as before.
+// Again changes nothing. not-found if there is none of this id.
+func (s *Service) Confirm(_ context.Context, id string) (api.Token, error) {
+	var record store.Token
+	err := s.Store.Update(func(tx *store.Tx) error {
+		var found bool
+		var err error
+		if record, found, err = tx.Tokens().Get(id); err != nil {
+			return err
+		}
+		if !found {
+			return unknownToken(id)
+		}
+		record.Epoch = s.Store.Epoch()
+		return tx.Tokens().Put(id, record)
+	})
+	if err != nil {
+		return api.Token{}, fmt.Errorf("confirming an API token: %w", err)
+	}
+	s.Log.Info("API token confirmed", "token", id, "name", record.Name)
+	return s.show(record), nil
+}
+
+func (s *Service) show(record store.Token) api.Token {
+	record.Unconfirmed = record.Epoch != s.Store.Epoch()
+	return record.Token
+}
+
+func unknownToken(id string) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no API token with the id %.40q", id))
+}
+
 // Verify is the token that a caller has given. Whatever is wrong with it, the
-// problem is the same unauthorized, and takes as long.
+// problem is the same unauthorized, and takes as long; but who has a token that was
+// good before a restore is told so.
 func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	id, _, _ := strings.Cut(bearer, ".")
 	var record store.Token
@@ -126,6 +159,11 @@ func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	if !genuine || expired {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized,
 			"the API token is not valid: it is unknown, revoked or expired; `hitchctl token list` shows those there are")
+	}
+	if record.Epoch != s.Store.Epoch() {
+		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
+			"the controller's state was %s, and the API token %s (%s) may have been revoked since: `hitchctl token confirm %s` as root on the controller's machine makes it good again",
+			s.Store.Origin(), record.ID, record.Name, record.ID))
 	}
 	return record.Token, nil
 }

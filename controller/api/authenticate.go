@@ -90,6 +90,9 @@ func (s *Handler) certificate(c echo.Context, op operation) error {
 	}
 	call := callOf(r.Context())
 	nodeID, serial, err := s.Enrolment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")
+	if isUnconfirmed(err) {
+		s.Nodes.Seen(nodeID) // an operator wants to know who is there before he confirms
+	}
 	if err != nil {
 		return err
 	}

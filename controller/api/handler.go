@@ -22,6 +22,7 @@ type Options struct {
 	Enrolment  Enrolment
 	Tokens     Tokens
 	Files      Files
+	Backups    Backups
 	Changes    Changes
 	Metrics    Metrics
 	// Trust is what user_data needs.

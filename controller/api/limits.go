@@ -29,7 +29,7 @@ func (s *Handler) limits(operation string) check {
 		hold = time.Duration(s.PollSeconds) * time.Second * 11 / 10
 	case "listInstances", "listOperations", "listNodes", "getOperation":
 		hold = maxWait
-	case "putFile", "getFile", "getNodeFile", "getAgent":
+	case "putFile", "getFile", "getNodeFile", "getAgent", "getBackup":
 		stream = true
 	}
 	return func(c echo.Context) error {

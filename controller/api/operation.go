@@ -37,8 +37,8 @@ type parameter struct {
 }
 
 // giveSecrets are the reading operations whose answer is worth as much as the
-// power to write: the join token, and files that may hold keys.
-var giveSecrets = []string{"getJoinToken", "getFile"}
+// power to write: the join token, files that may hold keys, and all of it.
+var giveSecrets = []string{"getJoinToken", "getFile", "getBackup"}
 
 // operationsOf reads the whole document, so that nothing in it can be forgotten:
 // an operation whose demands are not understood is an error.

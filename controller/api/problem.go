@@ -21,6 +21,8 @@ var retryAfter = map[string]int{
 	wire.ProblemTooMany:           10,
 	wire.ProblemUnavailable:       5,
 	wire.ProblemServerNotExpected: 15,
+	// A passing state of the controller: agents ask again at the pace of a poll.
+	wire.ProblemRestoreUnconfirmed: 30,
 }
 
 // answerError answers what a handler returned, as problem details (RFC 9457).

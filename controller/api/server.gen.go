@@ -33,6 +33,9 @@ type ServerInterface interface {
 	// GetAgent The agent that this controller carries, for one architecture
 	// (GET /v1/agent/{arch})
 	GetAgent(ctx echo.Context, arch string) error
+	// GetBackup A consistent copy of the state while the controller runs (scope operator)
+	// (GET /v1/backup)
+	GetBackup(ctx echo.Context) error
 	// Enroll Redeem the join token for a client certificate
 	// (POST /v1/enroll)
 	Enroll(ctx echo.Context) error
@@ -75,6 +78,9 @@ type ServerInterface interface {
 	// RevokeToken Revoke an API token
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx echo.Context, tokenID string) error
+	// ConfirmToken After a restore, let this API token open what it opened before
+	// (POST /v1/tokens/{tokenId}/confirmation)
+	ConfirmToken(ctx echo.Context, tokenID string) error
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx echo.Context) error
@@ -90,6 +96,9 @@ type ServerInterface interface {
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{instanceId})
 	PutInstance(ctx echo.Context, instanceID InstanceID) error
+	// ConfirmInstance After a restore, let the nodes of this instance in again
+	// (POST /v1/vnf_instances/{instanceId}/confirmation)
+	ConfirmInstance(ctx echo.Context, instanceID InstanceID) error
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{instanceId}/files/{path})
 	GetFile(ctx echo.Context, instanceID InstanceID, path string, params GetFileParams) error
@@ -158,6 +167,15 @@ func (w *ServerInterfaceWrapper) GetAgent(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetAgent(ctx, arch)
+	return err
+}
+
+// GetBackup converts echo context to params.
+func (w *ServerInterfaceWrapper) GetBackup(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetBackup(ctx)
 	return err
 }
 
@@ -434,6 +452,22 @@ func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 	return err
 }
 
+// ConfirmToken converts echo context to params.
+func (w *ServerInterfaceWrapper) ConfirmToken(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "tokenId" -------------
+	var tokenID string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "tokenId", ctx.Param("tokenId"), &tokenID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter tokenId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ConfirmToken(ctx, tokenID)
+	return err
+}
+
 // GetTrust converts echo context to params.
 func (w *ServerInterfaceWrapper) GetTrust(ctx echo.Context) error {
 	var err error
@@ -523,6 +557,22 @@ func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutInstance(ctx, instanceID)
+	return err
+}
+
+// ConfirmInstance converts echo context to params.
+func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "instanceId" -------------
+	var instanceID InstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ConfirmInstance(ctx, instanceID)
 	return err
 }
 
@@ -823,6 +873,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/confirmation", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations/:operationId", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
@@ -838,6 +889,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/v1/tokens/:tokenId", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
+	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirmation", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
+	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
 	router.GET(options.BaseURL+"/v1/trust", wrapper.GetTrust, options.OperationMiddlewares["getTrust"]...)
 	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
 	router.POST(options.BaseURL+"/v1/node/certificate", wrapper.RenewCertificate, options.OperationMiddlewares["renewCertificate"]...)
@@ -945,6 +998,50 @@ type GetAgentdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetAgentdefaultApplicationProblemPlusJSONResponse) VisitGetAgentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetBackupRequestObject struct {
+}
+
+type GetBackupResponseObject interface {
+	VisitGetBackupResponse(w http.ResponseWriter) error
+}
+
+type GetBackup200ApplicationXTarResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetBackup200ApplicationXTarResponse) VisitGetBackupResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/x-tar")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetBackupdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response GetBackupdefaultApplicationProblemPlusJSONResponse) VisitGetBackupResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -1599,6 +1696,45 @@ func (response RevokeTokendefaultApplicationProblemPlusJSONResponse) VisitRevoke
 	return err
 }
 
+type ConfirmTokenRequestObject struct {
+	TokenID string `json:"tokenId"`
+}
+
+type ConfirmTokenResponseObject interface {
+	VisitConfirmTokenResponse(w http.ResponseWriter) error
+}
+
+type ConfirmToken200JSONResponse Token
+
+func (response ConfirmToken200JSONResponse) VisitConfirmTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmTokendefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmTokendefaultApplicationProblemPlusJSONResponse) VisitConfirmTokenResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetTrustRequestObject struct {
 }
 
@@ -1811,6 +1947,45 @@ type PutInstancedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutInstancedefaultApplicationProblemPlusJSONResponse) VisitPutInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmInstanceRequestObject struct {
+	InstanceID InstanceID `json:"instanceId"`
+}
+
+type ConfirmInstanceResponseObject interface {
+	VisitConfirmInstanceResponse(w http.ResponseWriter) error
+}
+
+type ConfirmInstance200JSONResponse Instance
+
+func (response ConfirmInstance200JSONResponse) VisitConfirmInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ConfirmInstancedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	StatusCode int
+}
+
+func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitConfirmInstanceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2288,6 +2463,9 @@ type StrictServerInterface interface {
 	// GetAgent The agent that this controller carries, for one architecture
 	// (GET /v1/agent/{arch})
 	GetAgent(ctx context.Context, request GetAgentRequestObject) (GetAgentResponseObject, error)
+	// GetBackup A consistent copy of the state while the controller runs (scope operator)
+	// (GET /v1/backup)
+	GetBackup(ctx context.Context, request GetBackupRequestObject) (GetBackupResponseObject, error)
 	// Enroll Redeem the join token for a client certificate
 	// (POST /v1/enroll)
 	Enroll(ctx context.Context, request EnrollRequestObject) (EnrollResponseObject, error)
@@ -2330,6 +2508,9 @@ type StrictServerInterface interface {
 	// RevokeToken Revoke an API token
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
+	// ConfirmToken After a restore, let this API token open what it opened before
+	// (POST /v1/tokens/{tokenId}/confirmation)
+	ConfirmToken(ctx context.Context, request ConfirmTokenRequestObject) (ConfirmTokenResponseObject, error)
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx context.Context, request GetTrustRequestObject) (GetTrustResponseObject, error)
@@ -2345,6 +2526,9 @@ type StrictServerInterface interface {
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{instanceId})
 	PutInstance(ctx context.Context, request PutInstanceRequestObject) (PutInstanceResponseObject, error)
+	// ConfirmInstance After a restore, let the nodes of this instance in again
+	// (POST /v1/vnf_instances/{instanceId}/confirmation)
+	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{instanceId}/files/{path})
 	GetFile(ctx context.Context, request GetFileRequestObject) (GetFileResponseObject, error)
@@ -2454,6 +2638,29 @@ func (sh *strictHandler) GetAgent(ctx echo.Context, arch string) error {
 		return err
 	} else if validResponse, ok := response.(GetAgentResponseObject); ok {
 		return validResponse.VisitGetAgentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetBackup operation middleware
+func (sh *strictHandler) GetBackup(ctx echo.Context) error {
+	var request GetBackupRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetBackup(ctx.Request().Context(), request.(GetBackupRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetBackup")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetBackupResponseObject); ok {
+		return validResponse.VisitGetBackupResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -2916,6 +3123,31 @@ func (sh *strictHandler) RevokeToken(ctx echo.Context, tokenID string) error {
 	return nil
 }
 
+// ConfirmToken operation middleware
+func (sh *strictHandler) ConfirmToken(ctx echo.Context, tokenID string) error {
+	var request ConfirmTokenRequestObject
+
+	request.TokenID = tokenID
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmToken(ctx.Request().Context(), request.(ConfirmTokenRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmToken")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmTokenResponseObject); ok {
+		return validResponse.VisitConfirmTokenResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // GetTrust operation middleware
 func (sh *strictHandler) GetTrust(ctx echo.Context) error {
 	var request GetTrustRequestObject
@@ -3056,6 +3288,31 @@ func (sh *strictHandler) PutInstance(ctx echo.Context, instanceID InstanceID) er
 		return err
 	} else if validResponse, ok := response.(PutInstanceResponseObject); ok {
 		return validResponse.VisitPutInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ConfirmInstance operation middleware
+func (sh *strictHandler) ConfirmInstance(ctx echo.Context, instanceID InstanceID) error {
+	var request ConfirmInstanceRequestObject
+
+	request.InstanceID = instanceID
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ConfirmInstance(ctx.Request().Context(), request.(ConfirmInstanceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ConfirmInstance")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ConfirmInstanceResponseObject); ok {
+		return validResponse.VisitConfirmInstanceResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -3392,158 +3649,170 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H1rUxs72uBfUfU7VQd221wSkjmBmg8MgRxmCFDA4exuyOaI7sdYh7bkkdQ2nhT/fUuPpG61LdttYzIz",
-	"W+8nsN2t63O/fk8y0R8IDlyrZP970gOag8R/jwQfgnyAa8gEz/GrHFQm2UAzwZP95BcxIqKrgRPdA0If",
-	"gGsyKChXhD5QxsmI6Z4oNbkHxh+IFkWeEsaJsuOl5B66QgL5g2kNMkkTlfWgT808ejyAZD9hXMMDyOT5",
-	"OU2Ob+jD9BJuQSomOBFdXEMmuAauY2MpLRl/wKEuRVHM3VQhzHrdeFIUBUjSp2PSE0WO33N40mQgiiLc",
-	"0PwdPKfJgEraB+2O97R7Ljh8pjrrmY/MTG5PP0kTTvvm9dNuxzzUsU/N39UpV5ryDE7z6U3d0OwR5E+K",
-	"DHm3fo5sCEkoH5Nffz396I9QDEBSLczDWU+wDDaT1C5uQHWvXhqrp0sTCf8omYQ82deyhHCdXSH7VCf7",
-	"SVky82Rz3Wny1HkQnenNnIs8vhFz+CKHnxRheUpGPZb1CFOEaUXOxZASBXIIkuBckVVzO+4rrPhWFGV/",
-	"5pqPGM9BkiE+NHN1Qz/GK6zvN8r0PGgXNXSbuUFpc7qFOW7dM/ib9Sh/AJUSqklfKE3e7yiyQcknQfJS",
-	"UjNgBSr/KEGO632NzNzhHuCJ9geF+entjpraAyKLBDUQXAHiyrnQn0XOugwi5/srt0vLkeAwS4006wOh",
-	"6hFy0hUGowLC5knJnyR0k/3kv7ZrErjtHtvGZ3Ahl1LcF9A3L3jysv89oYNBwTLc9fbAPvE//1BmPd+D",
-	"fcZmsL+qbT8uTtLc0dXJEfmw9+7PxI1MctCUFQov0r1vhj/MNBsyPcYF5Tkzr9PiUhoc1swcXZcWCiaH",
-	"/61HdUCymSK5MDfMxeiA0HtlvrR3z/BXlhewlaTJIBgYD8POaD706dMZ8AfdS/bf703dZ5ooTaWG/FA3",
-	"IDinGjrmppLYK2W/T+V4YvR3u2/SCPGr0eVLsLB6kHAFX6sBxP0fkGkz2WEuBvrKwv3C02yeQ5cVoMZK",
-	"Q9+Q0Qh4BsQVnvQeqV8g2t+EIwwGBQ0+rIjj4SlMLCu26b8WlD9eSiG6qwDQiCoigRoq7Pg8SIkMJSe0",
-	"KMg/QYqKx1Nit4RvVWg5DVT3Yw3qCmjegBPG9fu9+hgqppomCumImiEzhOdRj1y/FTuUI7OYrkFtWA0e",
-	"sugAzQO8PP5MLv9+dP1fuztEGH5FCYcReYTxARG8GCM/e4Sxwb5SgVlzgAM/735YjATTq4juNkTiJSDg",
-	"ggMR98hsc0LVADJtYJwicyYbfy/vQXLQoIjq0QFsTt90QZW+kZQrnPLGEIHWpKEPStEHmD7XCjC7ouQo",
-	"H7jP8GSWaNbKc/utFiQXzXPd2/nwfg6uddQjG3TEwB5RZyAMqEnLoJ/TxB/HJ+Bg2WEbGG4/vgTq+Ms8",
-	"rnJln7IkV5d41MDLvoGJG1ma4zwxF5qkya/8kYsRD+Ai2LN5pzOk0nBwZV6uIMWNUn32w1VfVOM++4En",
-	"r+lESOJEAGLlJvVZlFxDniyCa/y12lx1KmkMnmYAPIfMPHJpzndJsD80GoF7n+AFkY2jy5RQcg6llvil",
-	"1JsIZQaFu+wJcnJ6SWieS1AK1DQiVD+hFqChH1FKTi+He0RIcno5fO/HiiGG+4JKScdLgJYV06Jy6+VP",
-	"ipifiZOrbs9PPuL27qkC8svFTROF3rx7lyZ9xv3n3UX3iVPHLuqYG8WrLQmOkAHKnXyjgOcKmRTu4A9h",
-	"tiIegUdkmuVo98rEOk26NLMK9zxkPsGHDC6jVhNTLg5JVlDW38etNTWgWrro06zHOJB7KBgMwahLpEfX",
-	"JGhUa0vbMp0Tv/dlMO/eSBjBZlIjQJABiEFMOMWbd8aBhfJpe0ShMusxDZkuJUwM+/bN6sPeC6Ht5a5p",
-	"nT2htEfqSexcdcxHw9GLiRF33/z8Ao6JpgbGH65RTo2g2tXxzc3//nZ++PnYSBdCdSQUQJHdrGcRz1Hw",
-	"LIsI3huRx2rCI2k0ZqqJ4EAGBc3Ayj65yMo+cD0NjoHAMkUJqgV9j2iB7z/s7JK/XV+cE/cY6UrRt1q6",
-	"ENrrFV5jvxf5eCEL9RPWctQUkjYRv2sOZMseS3iwrG+4nVk4mjH2kweme+X9Vib620YO7DGd9YL/VI9K",
-	"yLdxOFzVCVKfS5B9tiyJv2lY535ShGZG6iggf4D4HRg5eySZjnE6WYIl5bRrzpjy0AwmwVLJfRQcwRBX",
-	"c+Y5U49WYUPb4D0QP4MGXl/CvRAFUL4EWgyq82iu8pMQqDUZKFROY0ztB5S6DVc2EOloeoTpDHoGdxYx",
-	"HXsp+OgU6Nil+ZGixD14PZA9R9SJd04Pr3iP+b+dBGpH/s0PZD9eV8PZzyf1oNVirsDD6ZIajsMPj2VO",
-	"hYUna2+aBrEchiyLwNf9uMNyYpDE8mSjkQykGAIPudjaiFoasUmswuhng6IR4N1FItjVV7m+PSwPrHgd",
-	"1pgx753A7GFEK/ZP+OtYO1vOpLbWZ5z1DQTvposMDHa94YBpGyOMN8fHRLvb8xPi7eyEqkmXhCU+TEd1",
-	"Cg/nVNL+HGHLWpcnJlbkgSFwGmI3JgoyCZpIQF6Xk/sxuUu+SMipUam/3iXJfP7xhxJ864qOPjt285wm",
-	"mQS6pD0wB2WOOhDqJoV+lvXIsOkQci8ZYNWAtkxugDWDAySVzNDuHMyOgGY9Z+NGkMbPTkJBBbOFNQqv",
-	"O65IDWj2aEgJPmKpQI8OjUgOnJSDQtAccnORlQY413ZsRzthBUypfc9pwvKopPHIeL5o5Nvzk7+bx54N",
-	"7CvF+MNJfFOX0xvSuE/v47JqoznKerdc6Dk7nq/OGj1V5LGlnObK3zc+4XVVLQaiEA/jlAiZg1x2NqVp",
-	"9ngaOcr2NAzBbnrB5xc3307Pr28Oz29OD2+OP5KSa1YYsSP4lhyffzRaGjG3VICGPLW2VRRRbo6vPp+e",
-	"m8c2ri/OdnbeOkKhGcLrtZl4M0kr/js5ZZImjY/tWPC50KfVNEjtGx/R4uMOfRGg3fjnntOkHOTLUoMR",
-	"lZzxh6bRZL4ujVLn5DVPEHHkjYgn/vLSaWI6gRoe74NFeVANCV24zSlqNo8znDFrhmiS+GrTrXZfcZmF",
-	"B4CjzVvO9QCyFYR1T4kDAoFKU8jjXoGROVIQgOkt7zrjhCcaeiSIGkCmUlJyWmhDKpZnaQG5mPCxAtUE",
-	"f0WftTDM3FpIlzOdtSc7q+DgkPVr2+gp74rpjThCczv55Jev++QRBpoooIUhUxyVJJQhyD3NHkOyO+/2",
-	"pmBulj0zcgNLaPwhvE8BWBT0lSohDzxD0+iYNX+cMhmmpADaJV0mlTZKmwuawZX1IWeW1EyROV7FQSww",
-	"o/q4hnAdsa38TTB+Ix6Bz3CelArkt5xqapDDin+3nz2iVLJoRqVkMWO2jg/N8i0rRB4QqlTZBysTMG1O",
-	"5VHtO0fzg9FwUQ83WpE1LAayhQdr581RU8IFKdgQCMuBa6YXG0LsYmOndA6j6pCaG7TbiMt490AlSGtb",
-	"TkmwZ9UTI46IHzXa+5nmo6p5KL6D1K8quhWRx3ULvFXK5ykYCmCmfhHxWSyUqALgPBf6sOvMXu04fvDy",
-	"NUhGi5cIZjl7iBr3L7pozR9IwCgIb9GLrQfQQbGc1PLQ8A22nbqF5jFD4i+o0tcAvP0KvdV46gcJNB9H",
-	"jJTma4O7aEOz1imYc37eHGZGFMVC/f5KFJ656oUPG1BHwbfp/mzzSolulkZ0XPQURkz3elDkrQWv3/wL",
-	"rSRPPP3JdbiTqgXSAIoqSPYXFCwxDdB0FmU4ErzLHl4gzlnFWnRRnTZcaIscEuU8pJbIK+LEZdIHyhXp",
-	"UY4KW/fAkB/oD/QY37a/SuiLIdxx67oHgpTToMYW+TipzBs+5aUNavSkPuX51h2fplcDFtgNvE5UW6aH",
-	"u60VIH9mt7uo7sBA2PjN5hGdsS6EQamVmRrXfkAokaC0MLsxAlI5sOY05QJBBId2eD+PoBzZgD3LUEde",
-	"4nAxbCQXoNrNMZDiadwimu1pfG3vfXnkFtJ5R+Y9fm0fqyaZlOTqO/bXMoEquKZZmLAOLQt57eoaVk2/",
-	"pu7y2MWv7E/bNrjQxPOiLXLs/ttH0wFtSkRb5EwovV89bvSdHlCZG1C1tFuCke5y4BmoLXIFQ/GIs2pV",
-	"jULQ+8DQmuJRya8v8Y57/NfMlqSJG2UJFAuGw4/1kHhVdljzbzV0cHylelG4gERvQSxQI4i2nAcFVVTm",
-	"c2rDRCH/WIkb67KOu4E/zcF/jJWGkY3kFQpcnDqG6NugKEN6W9CA9quqQi/b40wdgfaM6vCpfSlwp1fi",
-	"Y0Vr25hil4qvMHLSCWUF5Eeto1rbn0o9esvrQr7ZxTeI0Q8Zp0Wx3pvy0WptIXNmgNvMTXjZz2gRrezn",
-	"E3TSk/DItFPLb0Cev/wYib0YzF26hExYaoiu/R5V4LSkyhMQ8/rRvGB8ifhFDJRFklIUF91k/0vLSPGv",
-	"05RrbFTnk8PTs+OPW9YFwZnqLaeVzFAeWA79gdDAs/HfYfwSbUuEpz5vp9X13JiZ2joBq7cqP+B6TPdL",
-	"R6y3UVKqxVaaiqbyAbSanewS+ou0IPdArNZlODbDSFbvImjtQKoPGiePKes+dLMdjF5ntAB7a1/bH3IL",
-	"hWtNdv5XV90mdbbQdVi5hp0CV8NWWlOPGhAaOlx1AHPJ2Tqk15o2ri7CTqDiDCet6JIqI60nxKOyUSxM",
-	"kY3aiwXf8JhSEn4F3AYcKEEE3wwl0Oubw6sbI36et3Vm4RIxfiRJ7YdjbiXJaherhZ9ezOQd5JhmPfeb",
-	"2VSuCC0MqzF7ckbV2syJG3V+g4g4ilH3MYfD9dHh2TGqfcnqQouHy5mJku4H57usUweN4m9kF5WS3Z93",
-	"dqzmKfqsDg+xERU/v9/b2ZkbYdF+sdOsalKaWY9jhZf9e5AX3WsNA7Xg4NeysRdwTiq1M5JOWuwsIhOj",
-	"DqsqeacKHM4FqpTmCvFWDUK9JJrNE4J2fGSSl0+JPMfnHydBagmW/lKpYBXP2ksY6Rz4WoLHZjVnimU8",
-	"Hx+e7fvg/iOFqaBAi9SZ5v5iM9e4ZhKf2CK4jG+n5wRpbuNVI6cUQIewRKjFip67GjXmMqLKoOIZxeXV",
-	"xdHx9fXp+ackTY4uPl+eHdt4CCtFt2UeUmSAVk1MfXERGphdY9S2JhtxQlbEC4OBm5WDqyagI4rpI0Km",
-	"dcYS0/XXS4QYL58G0t4LGbgFIvb9pRKWZjk0nUnczjP3pm+iuUZnR5+Dc3XBMg3JIYiDSVKLY0mKWJGk",
-	"SRVn0xIugkADM5hBZjMY0MIMZnV5DQgeYRBXBDS6rKhMyLfnJz6CbPrmMZ5azfDnMuXC1TH/xUCPNwB7",
-	"X02pZsRv9ekjWNP7QUOKQdMx8ggU0FyqsO6BRKM85ePWakhcWF+CuWDceQQsVY++efc+Ag1iBLKTGfmr",
-	"B080h4z18WqmR5gbF7ooFtSm9btVhIPFINgGwM+w/J4LDvtVEn6PKhtAZyNzNeRb5JPEkOiUuFjolFRB",
-	"0PsEk3QHQuKTp+bwZDnAX3y4HBlSazIgjJN70CMAfhCGwOOkWhBzWOjfyYUdIXzGIECO/pwnprRZah37",
-	"GiLbuXVtuDUbFJkI4PZhZdVKE5ed3dqAbI/TTWQ/1NNVZy3Dz+HU9pvmAux31TKaVQEmEJfbPOjUHP2s",
-	"RP6YEcn8sJaM1lXJP5sZiXxTp5j8pIgD7tWnGdKC5XU814R8hzEnSNMmslt+GFWpXccTgtLNzSWpMk+n",
-	"bc6a6WLG6T0yjmZFDweME0q6MCIjIfM5qZyTY5WS71duy3032v5dubPzNjMIgP/BgVnlfeFz5KR4cHGL",
-	"rXJr7TaqY4hSrNDbt7zzGD2Kdm0uijgXI14ImiuyYdTafTIZl2Xf2dwiFwP6jxKIhid9UBflySSgd4rG",
-	"cKun9eAlcpF5X71IsBKX3oe6vjS1q0q8mpQcJDwwhVGMxMpgNtKyMpEfEAXgncEoruChrcnbceXSpVas",
-	"niB4l8m+q6bzMY5NVRkdG0zZFxKSFlVBGgPHwPpKFLOKClBy+9lIN0729uzMu67N6SmbVDcS8hH/sdcg",
-	"xy3Zlpn8uhrOfPrshzQffvPDmg9X1dDPTsj0wm9lDnM6mpdov138etNyITjeKffi60Wp3TSiOYXn/Uma",
-	"DBmMQLYeXwzgon4ZP9+6EcxEaIdYweZWBypaq9nGxfX+/rkY0v19O+bmUla0jBZGjnHVLTYwjPdBinKw",
-	"acVlzBxh+gWsMGsWI1jKadqoYrA6r2N5TOQM08gPKkkRi26tmDQ+q8hAOJdT9ZYqJ5Amw7x8mU2naSB5",
-	"0UiufldEdnAFwFidqkK1ppkRu+1bqiHerHbE6zCr1HFoMQrpCNTx0woZlYckZxIyLSRG8KJOYqvfnJ9c",
-	"R2oxFMwXJZwAGdCGxqa+EAYxKopQ2iYcOfnBTvBNi81oLplfSIR93itRlBpsuuY9FGJkyw6IkutL8x0y",
-	"U8eCmrPlTEansycf2Yp9T2282yTumcoei/PhTf3F17mrS3bRHIXGtpG3E1dc7z6tTrle5JxrX13ic3zS",
-	"Y7o7NvftNzWLOrvzaU0Xm+AZcQI6XFt2QCs1LDxYP3paLXzOYboxl8WhRiXB1FWZqQqKWWUQLTE28tKW",
-	"1YkYjap3QpYOT3qvJRc/xkejucaTSTiKPXCbNtoMh9zHwpPDd54iVmJdSrCOGKFW4Z4Mh1yKJlZ4uwjV",
-	"HUzi87PoRsMoNBmhRzNNzAN17umQZVg4B2uPHZAd8hc0m2U9yB4hX2s8z3CmwDxZevKgrl7AnFnBXA3T",
-	"tqzPuLI1ga3rtIYSMdXiwusIIaddqvSMlIwVconhacAkqDUEycy0mSsvLs939piH5oWC22HCPMKZJ7OO",
-	"GACXZrKy/x/fX03zc3dyymd6nA+xNOV+bX+2r8TwqHK+vt95AVLFRdaTGRUbjNLclFUHVGuQ5p3/++Ww",
-	"839o5587nQ9f63+3vnW+/o8/RQnN6tDTAJz4HdU+zCXZ+O1nlU6VQLN5WI73NTSwLfIJcwAZL7Bik5BY",
-	"MdLWsDH61IHzbCni7+COez8C5shJUKIYWuZhXkhtjSszoaVrbtBuqexDKAOif1iJPlhCxgFsnYRIZkBM",
-	"BZugn1PbRe3PSIa2bi4XTqxJiSqzHsG46yGTuqQFOb1sbbZcn1LnMufaSzlW4361HPjs8XqWSRWotlkR",
-	"2eM3a3C0RktfHvDo6vjw5vib99O+QNkO1jHLdOZWI0Z8hl12WX68DOG1SDlD0lxRmfOAMI8MrEMObWL9",
-	"FJLFjAyTYokzsAx6Y8UyWnwzmF/KDL6xfHNl4c8PErPvXLnfGuUNfVVD52ixqwvXgtrfpG3aCsVLWy7m",
-	"SJPXRo6sJcdAnOyXyoWCgpE4i7GNnTNjbRHPIRdImWsITZoAtOCgUVSKApwsYymXE2nHllhrYTiFIaY8",
-	"J9q8aLdZKw/TUDZgEZS2LljnIenBk3WQVJ4lYQ6qTiz9SZGPx1cxhmyePFqQ4x1N+DLEBKc5OoyNW8oi",
-	"cv1/NWD469WZ4zWo9GNxSew3gNVMrDcJuiDB5hWvaAzABUzvL8XjjF2jrxAzO7bT11S4PT9Rk0EF9pV7",
-	"CI3odbXgo6J0Ju9LyYZYRnIpG3qrkapi/THfSZMsVb7Vab87ETyaGu1q0S+jWkxr0K21jwVtElziD/o+",
-	"HlyRfkutjL7HxegFHG7g3OwLVlBHluDzzofy4nmv28Tah4EVCPYNzxTkkbilZeoxh7xlZalkmTCTtQXW",
-	"v8Q2PAGtzQuJEgzEpXVopy3NcLPV09+CHIBJzG8kLSPAFjSIdXpgNvvClTgfg/aheePl6n3OD6ZbrsR3",
-	"bY+dis3WrgpanbHcFKxrz2XLyiJ+sqDm9sz6oc92caVkenxtlu2q+2OBjMjhX57aqhkHBNVWVccVoWpp",
-	"fYOu9QViqx2omhY9/M/emj2XT2Ph0PoBwrC2C6EuibZZraBfGiXu5uzaDP7H7NIpf6tqSocRez6gJqgF",
-	"sngTzxgiEyu/M1Xy9PDydItYQit17x4teYrlQDaalUhuzq43Hd2tDlb5uo13vJmKYYVNJcrmiPZkw5Or",
-	"hrTSyRY5lhLHlVDFPd3xicAnm/lutXVftLZgSitXa8bG/WBpXXNuKAJi5CJtVMG94xu+Ou7m4oq4Vu93",
-	"0Tl11n+SJkNfFCAZ7lpHDXA6YMl+8nZrd2snsRGGCLvbPaCF7v3T/O+CeauISIPOySfQv7hHJrrXvNnZ",
-	"megeo+FJbw8Kyib6xUT64DRhgBZsCA30Sva/fA2apfj4mgwUJtTYF9JE0weUkOwukq9miG0Mqp27oyv7",
-	"xOttyMb14tddX3c5Rvyq+YO+OfMPAcsrWNMScFcqCBDYgIOrLqRmncxwdxvBevs7lVnved4RHT5YkhF2",
-	"9/oyVbv34vDq6Bc0VpWob3b6Pyny9PP7b+/3bFU/Mw/y/EhfKPPb3J5QdT8l2s9DyaE6+K8LrzDsaCQy",
-	"DbqjtATab15oJaLcM24b6yy84kOMmWMZOT47Ie6117hw6xp17LuhK/rUKssBMd8qLORewwAOUYOArZOA",
-	"UouIqa57O7uWAjra7+udGHkBgxzJRuhMMT8pyvLNlOztvCW/W+tMhwvd8dGcv9fR1He8SgSrhBAEHavv",
-	"O0eqBC3HOOAH8ruv0NAxSP+7NYMyTWiBWGYrQvC6GgSSxSY820oLDtZA6b8KG90/A06W63jVbOnw3JQ0",
-	"aqk6BNLdtU0+XcMtAqpVoYk1wOf3UGD48vW5Aa9XkAP0J/pROFiaZrWzIdQws+2J2nMeVps3ewUcRk0N",
-	"/zXuONI+6d/xovE01nXPEalz+r45jMj9mGCFai+k+DJZjzBOCS2UIOXA6Bhvd0hOx8qVemXe0ZUvgoOq",
-	"mFM824irERgBzUpXdUmg4xv6QHLW7ZpfUZpq9J1MLfGy1aZD2Qr5lhv07c7eHbfrnTKBuXoyW+Q3F9vS",
-	"GB4tEVjCCWeIUaVPoINiVVOsNnZt9SPbYaPN53S6A2KRmyUg7rnOhkrYpogT3Q1TF1rhyXxhZCzdo66w",
-	"kt/lobXWUfXoMvTvuH2v9kgJ+8qIjklWaiyGFbjVpupDK1b4jB1qGYQ9pSV7Lb6J9lpcTjJYDheDW4sg",
-	"oVNoatPUqm0abe0fFOo7vmttJ3AjzxthssttY7BLURRtBwq7yuJm3+7szWlW+f/XXn8IET0zODkQRVF3",
-	"wXBhqZNQNI9Kov1q+7t1DMyV7M3ZYHbeFMWJyOhVrtdsKT0MB9jpfKCd7tfv7/ee/xSzwcxoCHxlYGdu",
-	"I+B/oaBv8LnrStK/2Xn/4/SLAZXaZir+MIbu8jNrbSMGiZVjcB481tlGgzICh5elDgqbvY7QFlbBbCOs",
-	"7cU6TLvAoR8kTg0EZp6Gpx80pDSCiS2QtuDwnZt++7sP3X7e9hD4fUkxo2oAbZYa1xdtExyyUfWis9Jg",
-	"ZXH2QXn3BeWPmzaZ1ohXrrUxoc6J4oqIDypH1YHvxnLH0T98D2E/pNx3YW26YUoF+UHduoVgmzymXZES",
-	"7PvrqmrUycKK9uGOV+2G/HKUIJQUAmVCs2Bcuu/yarvBb1mdl4uOfel3oqEoFBn1xnXuMBcc0juOyqxd",
-	"WIfViZi/O2/ozNTUiOh4KZTL7nwl3Gm0GGqFPTtrntv1z4pRxgAGfhxltHJv6rLD0cyMRclsiYOqQVUY",
-	"Rz8fS9VMJn3GFFJHtcj+dsGLcdAgBJEOu8G4lNe4LD1Z02lO+/2F5AH7r7d4rqGtvLZsjk65GZwcT6pq",
-	"nYIhwpU/Q4rCEgCWv6S1upOQ58Ni2Pt9ZRiuobMoiO/N4UHOfm6C3PZ36/haKCAmr3xF865nDedx4co2",
-	"R45jWT3bhQI8f42e47YENKcuz1ircdOZpi0c+V91G5/p2PoO13AdZ6Ab9l0ZtRNWWa9kgxIJ9yUrsHoD",
-	"9ufaPMCkEDRrBBV7pauU2xLst+3zr3JbZuB/1WW5gsFkA4US1/BL+ZyHzTVcoZ2hmTTprqHya2KhfyrN",
-	"QlCfZTwrynze7VRnOJ8ZXtSPLYu+/3YMqlnccAYZFOGG/9MYUb341FfNxQYxARgE+6tgAYnAfDi4sY+8",
-	"4u3UKSczbsatcg0n5aNDVFplR+oeMOkaEzYU7CwD5ZhXlPocYR7Njeub8hoKQSMF5gf7Pqq+NfPuZA1X",
-	"8pk+GvmPBIE7hqS5RpHMtd2q9FcUFbmwVnCXVjZ1Yw3g3v6Of538lUMB1rcVYyX+Mhfb6NyYc410i+1p",
-	"e7HWvBzWxzrCg513Uj6eepZ4agOuX5MG4AQRWDvHEFNz61IIvYaTmRUkHg0Nn3NmQ9795tWY+RT0tHrq",
-	"P56RNhoJzqAM1aE0Nb7/RPUuDL0LeUP9XRwctr+zStmfIDuTYR8fXJhGoyweU6SuLYkZzFMCIFPYkOMg",
-	"aN+JDH9rym71Eec+re0TP4wInQj5ALrRGUz7EHjfYm1CYwxPNp1JjmZvZv2gvgjM16Q5N6M8nThCfGfk",
-	"mSe0pP+6NkGhVlVGLMu3tGA51WAd9KOesLUjpzKVnCGYcmzrh7X6VEoeAQaYEbDht2A7OW4aEn7H+/TR",
-	"Dey38ZMK1FEbg6pov24uFFWuoubZsgkW6xfHGm1Lf7B9dh40Xvlu2hgS6J3C6Dnb/SELsJLwOoiuHckm",
-	"4uKmGq235zV8XZU6eyeuEe/mWujmuG//27X6o1yrFaB8dFX+rBcgXt+WbGAKQOXi2XwFKppONzPXPQOU",
-	"LIfJ9aREFVT1QBEMbyaY/C8z4LoDPBPWaBPRNdynNjG72EZ6+7HKXdvmXdUZDHe3xrRfxCN2okzgGi8d",
-	"cvSIMfXoGggIL8xpRa5/Oey8efd+i5xqLJ6YiT6E3sGamdnMMZb7VPw7LsG6V7fIkSPzRuq2WaY2tQRD",
-	"+EsFC8oJb5FD3wHePjmiimSlvuNop1Rl3zs83UQdxE2CMf8fdnd30ipZZ3dva2/zgLzd+dm5E3tiRPpl",
-	"1rPBrlIys+A441mCNjTWMSO6ClN1ye7O3s/v/vy+82bnw5933+1u7+1+2DNycDTEI97jzV+SRw7LzQ26",
-	"pKSI1i8+IHtv3lThvi6Sz4Pl5F7+V+fI3Jkq+53rqj7xKjEqX9sy7BeSpB/Hr8OK3BFqeI2olKBm83Ms",
-	"P4cpSy8D2MNez5bWucBwe51jzAUKVCsLWvHs6MZ4YRIXwtxfdjoW6t7N5V7PL6ffvw4WUe+VGboRJ79V",
-	"nZBnsfO6e/UrQkE9yStb0W4mvDoTTukfwQm/Lr6Zlp4HP2rDA/Fv4xtYz2XVA/oWcTW/bGO/f6nmFw0q",
-	"Oq2jdNBiE3bC2Uf4clHbJeeMP7gedymRoEvpflNllgHkttRa2uhFe8cNR+gPtItGp74xoeDY69dyGzN7",
-	"0L0CjSN4Pg2bCFOYp4LWYJeEPitm5yJon/UaauFUi6dWrObN+uePx+1kgIXvNoTEGwSsgRJwizORzWhj",
-	"6EtU6qqd4fzAleQKtBx3qmbs0SZPsSHq3gdr4CxYkH+q6WKjd8cCp1grCrb9PYC0uYpjCH+rmH9/iGN0",
-	"IeFbk5mrGu/AiuUjyjD73aZ+eLnTSCm+/SRx8YKa9W0O5rBhll8bVUyjfp7wNpfy9XhYqos3zeR3t1Wt",
-	"z1e756BwwoyL9gtdj+Hcl3BzUZbjaN0Q3+sjuE2/ihoXp6Jq56HarQ8BfOWDnH+Ia0KVqXjG+nDS1QOK",
-	"Z57rNpZIXVOwcvNmsNtJcDfr58E4w1L890eAhO/ysgaRES0eQxSaXEEhi1o+Hxcz6rBnjt4LqvimrpCh",
-	"kdaYVsTVWVkC3bZ9qZtXgQzf4eFVgWOyjcS/DXxc+gpQa4AQOxbKPRjOZ7dsi89hSmRQFhmhxcZZoA+c",
-	"KYy4jwPGZNy2r7zigrV9fcgv35NSFq72iNrf3g6KM/+8t/cWgcANP+VyCt2s+2GX1sDql1ZmXQTvtGpu",
-	"WjPrWpWdNok1BEBFNo5vrk/Jp2tyfnLbub44Izs7bzdti6vM1WuclABio95+Vj6fQooCUhdN5L206QTf",
-	"c21YbfqNG99G500P3SgfphbVD9M9LH3so80rZj6zPk6wAhfZMP3wdVW6Zd/O7arHZRQT+/3rGGYfsYRL",
-	"cQ/BNK4qxvPX5/8XAAD//w==",
+	"7H1pUyM52uBfUeQ7EQ27aY4qqqYLYj4wFHQzUwUE0PTuNrXVcuZjrCYteSTZxlPBf9/QIylTmVb6wtTM",
+	"bLyfwHamzuc+vyWZGAwFB65Vcvgt6QPNQeK/J4KPQT7ADWSC5/hVDiqTbKiZ4Mlh8rOYENHTwInuA6EP",
+	"wDUZFpQrQh8o42TCdF+MNOkC4w9EiyJPCeNE2fFS0oWekED+YFqDTNJEZX0YUDOPng4hOUwY1/AAMnl+",
+	"TpPTW/owu4Q7kIoJTkQP15AJroHr2FhKS8YfcKgrURRzN1UIs143nhRFAZIM6JT0RZHj9xyeNBmKogg3",
+	"NH8Hz2kypJIOQLvjPe9dCA6fqc765iMzk9vTT9KE04F5/bzXMQ917FPzd3XOlaY8g/N8dlO3NHsE+YMi",
+	"Y96rniNbQhLKp+SXX84/+iMUQ5BUC/Nw1hcsg+0ktYsbUt2vlsaq6dJEwj9GTEKeHGo5gnCdPSEHVCeH",
+	"yWjEzJP1dafJU+dBdGY3cyHy+EbM4YscflCE5SmZ9FnWJ0wRphW5EGNKFMgxSIJzRVbN7bivsOI7UYwG",
+	"rWs+YTwHScb4UOvqxn6MV1jfr5TpedAuKug2c4PS5nQLc9y6b/A361P+AColVJOBUJq831Nki5KfBMlH",
+	"kpoBS1D5xwjktNrXxMwd7gGe6GBYmJ/e7qmZPSCySFBDwRUgrlwI/VnkrMcgcr6/cLu0HAkOs9RIswEQ",
+	"qh4hJz1hMCogbJ6U/ElCLzlM/mu3IoG77rFdfAYXciVFt4CBecGTl8NvCR0OC5bhrneH9on/+Ycy6/kW",
+	"7DM2g/1V7fpxcZL6jq7PTsiHg3d/Jm5kkoOmrFB4ke59M/xxptmY6SkuKM+ZeZ0WV9LgsGbm6Hq0UNAc",
+	"/tc+1QHJZorkwtwwF5MjQrvKfGnvnuGvLC9gJ0mTYTAwHoad0XwY0KdPwB90Pzl8fzBzn2miNJUa8mNd",
+	"g+CcauiYm0pir4wGAyqnjdHf7b9JI8SvQpffgoVVg4Qr+FIOILp/QKbNZMe5GOprC/cLT7N+Dj1WgJoq",
+	"DQNDRiPgGRBXeNIHpHqBaH8TjjAYFDT4sCaOh6fQWFZs038tKH+8kkL01gGgCVVEAjVU2PF5kBIZSk5o",
+	"UZB/ghQlj6fEbgnfKtFyFqi6Uw3qGmhegxPG9fuD6hhKppomCumIapEZwvOoRq7eih3KiVlMz6A2rAcP",
+	"WXSA+gFenX4mV38/ufmv/T0iDL+ihMOEPML0iAheTJGfPcLUYN9IgVlzgAM/7n9YjASzq4juNkTiFSDg",
+	"kgMRXWS2OaFqCJk2ME6ROZOtv4+6IDloUET16RC2Z2+6oErfSsoVTnlriMDSpGEAStEHmD3XEjB7YsRR",
+	"PnCf4cks0ayV5/ZbLUgu6ud6sPfh/Rxc66hHNuyIoT2izlAYUJOWQT+niT+On4CDZYfLwPDy40ugjr/M",
+	"4yrX9ilLcvUIjxr4aGBg4laOzHGemQtN0uQX/sjFhAdwEezZvNMZU2k4uDIvl5DiRik/++HKL8pxn/3A",
+	"zWs6E5I4EYBYuUl9FiOuIU8WwTX+Wm6uPJU0Bk8tAM8hM49cmfNdEeyPjUbg3id4QWTr5CollFzASEv8",
+	"UupthDKDwj32BDk5vyI0zyUoBWoWEcqfUAvQMIgoJedX4wMiJDm/Gr/3Y8UQw31BpaTTFUDLimlRufXq",
+	"B0XMz8TJVXcXZx9xe12qgPx8eVtHoTfv3qXJgHH/eX/RfeLUsYs65UbxWpYER8gA5U6+UcBzhUwKd/CH",
+	"MFsRj8AjMs1qtHttYp0mPZpZhXseMp/hQwaXUauJKRfHJCsoGxzi1uoaUCVdDGjWZxxIFwoGYzDqEunT",
+	"DQka5drSZZnOmd/7KpjXNRJGsJnUCBBkCGIYE07x5p1xYKF8ujyiUJn1mYZMjyQ0hn37Zv1hu0Joe7kb",
+	"WmdfKO2Ruomd6475aDh60Rhx/82PL+CYaGpg/OEG5dQIql2f3t7+768Xx59PjXQhVEdCARTZzWYW8RwF",
+	"z1ERwXsj8lhNeCKNxkw1ERzIsKAZWNknF9loAFzPgmMgsMxQgnJB3yJa4PsPe/vkbzeXF8Q9RnpSDKyW",
+	"LoT2eoXX2Lsiny5koX7CSo6aQdI64vfMgezYYwkPlg0MtzMLRzPGYfLAdH/U3cnEYNfIgX2ms37wn+pT",
+	"CfkuDoerOkPqcwVywFYl8bc169wPitDMSB0F5A8QvwMjZ08k0zFOJ0dgSTntmTOmPDSDSbBU8hAFRzDE",
+	"1Zx5ztSjVdjQNtgF4mfQwKtL6ApRAOUroMWwPI/6Kn8SArUmA4XKaYyp/YBSt+HKBiIdTY8wnWHf4M4i",
+	"pmMvBR+dAR27ND9SlLgHrwey54Q68c7p4SXvMf8vJ4HakX/1A9mPN+Vw9vNZNWi5mGvwcLqihuPww2OZ",
+	"U2HhydqbZkEshzHLIvDVnXZYTgySWJ5sNJKhFGPgIRfbGFFLIzaJdRh9OygaAd5dJIJddZWb28PqwIrX",
+	"YY0Z894JzB5GtGL/hL9OtbPlNLW1AeNsYCB4P11kYLDrDQdMlzHCeHN8TLS7uzgj3s5OqGq6JCzxYTqq",
+	"U3g4p5IO5ghb1rrcmFiRB4bAaYjdlCjIJGgiAXldTrpTcp/8JiGnRqX+cp8k8/nHH0rwnWs6+ezYzXOa",
+	"ZBLoivbAHJQ56kCoawr9LOuTcd0h5F4ywKoBbZncAGsGR0gqmaHdOZgdAc36zsaNII2fnYSCCuYS1ii8",
+	"7rgiNaTZoyEl+IilAn06NiI5cDIaFoLmkJuLLDXAubZjO9oZK2BG7XtOE5ZHJY1HxvNFI99dnP3dPPZs",
+	"YF8pxh/O4pu6mt2Qxn16H5dVG81RVrvlQs/Z8Xx11uipIo8t5TxX/r7xCa+rajEUhXiYpkTIHOSqsylN",
+	"s8fzyFEuT8MQ7GYXfHF5+/X84ub2+OL2/Pj29CMZcc0KI3YE35LTi49GSyPmlgrQkKfWtooiyu3p9efz",
+	"C/PY1s3lp729t45QaIbwemMm3k7Skv82p0zSpPZxORZ8IfR5OQ1S+9pHtPi4Q18EaLf+uec0GfFM8B6T",
+	"A8gX27eUFg4nzZvDfFU6MqGSM/5QN7fM18JRXm0CSIP8I1dFDPPXns6S4QZSeYoRLMoDeUgiw23O0MF5",
+	"POUTswaMOnMoN73U7kv+tPAAcLR5y7kZQraGmO9peEBaUN0KueMrsEBHRAIAv+M9Z9bw5EZPBFFDyFRK",
+	"RpwW2hCZ1ZlhQGga3lmgmuCv6O0WRgywttXVjG7LE6x1sHfMBpVV9Zz3xOxGHIm6az7525dD8ghDTRTQ",
+	"whA4juoVSh+kS7PHkGDPu70ZmGuzhEZuYAVbQQjvMwAWBX2lRpAHPqVZdMzqP84YG1NSAO2RHpNKG3XP",
+	"hdvgygaQM0tqZsgcLyMoFhhgfUREuI7YVv4mGL8Vj8Bb3C4jBfJrTjU1yGEFx7vPHlFKKTajUrKYGVzH",
+	"h2b5jhU/jwhVajQAK00wbU7lUR06F/WD0Y1Rgzf6lDVJBlKJB2vnB1IzYgkp2BgIy4FrphebUOxiY6d0",
+	"AZPykOobtNuIS4ddoBKktUqnJNiz6osJR8SPmvv9TPNR1TwU30HqVxXdisjjWgneKuXzVBMF0KqZRLwd",
+	"C2WxADgvhD7uOYPZchw/ePkGJKPFS0S6nD1E3QKXPfQDDCVg/IS3BcbWA+jaWE1qeah5FZedegmdpUVX",
+	"KKjSNwB8+RV6e/PMDxJoPo2YN83XBnfR+mbtWjDn/LwhzYwoioWWgWtReOaqFz5sQB1F5rrjdJlXRioi",
+	"wTZ3amRWyK3tliJjGw2RBhmFqABNGD/EOyxRakLRfygkocQN7RXRtQ2LteC/6FVNmO73ociXlg5/9S8s",
+	"JR4jiDTX4a6zkpoDUC/RzUNRsMQ0oCVt5OvEnNzDC2ROazcQPbQWGFa5Q46Jcg5gy4kUcTI9GQDlivQp",
+	"R320d2RoJAyGeopv218lDMQY7rmNTACC5N3g7w752LRVGGbqRSIDBYMB5fnOPZ8lqkMWmEW8ylcZ3sf7",
+	"S+t3/szu9lGbg6Gw4an1I/rEehDG3JZWeFz7EaFEeph3wI7WQuXiXASH5YjTPKp3YuMRLdefeLHIheiR",
+	"XIBabo6hFE/TJYL1nqY39t5Xp0BCOufPvMdv7GPlJE1xs7pjfy0NVME1tWHCJlRBFAjWVwMrIjtzl6cu",
+	"POdw1nRjKKRnmDvk1P13iJYRWhfbdsgnofRh+bhRyvpAZW5A1TIYCUYEzYFnoHbINYzFI85qSK8bhaBz",
+	"haGxyKOSX1/i4xLwXzNbkiZulBVQLBgOP1ZD4lXZYc2/5dDB8Y3Ui6IhJDpDYnEoQTDpPCgog06fUxsF",
+	"C/nHUibalPHfDfzTHPzHUHCY2EBlocCF4WMGgo35MqR3CRqw/KrKyNLlcaYKsHtGnf3cvhREC5Qybklr",
+	"l7E0rxQ+YoS5M8oKyE+WDtpd/lSq0Ze8LuSbPXyDGCWWcVoUm70pH4y3LGS2xu+1bsILqEbVWco90KCT",
+	"noRHpp1Zfg3y/OXHSOzlcO7SJWTCUkOMXOhTBU6VKx0dMacmzQvGVwjPxDhgJClFcdlLDn9bMhD+yyzl",
+	"mhr9/uz4/NPpxx3rYeFM9VdTnVo0HJbDYCg08Gz6d5i+RCUU4anP22l5PbdmpmV9nOVbpZtzM56JlQPy",
+	"l9GkysWW6pSm8gG0as/lCd1hWpAuEKsaGo7NMFDXe0CW9o9VB42TxywKPjJ1ORi9yWgB9ta+bFTh2pAz",
+	"4tVVt6bOFnpGS8+3U+Aq2Eor6lEBQk2HKw9gLjnbhPRa0cb1RdgGKrb4oEWPlAl3fSEelQ3SYYpsVU46",
+	"+IrHlJLwK+A2nkIJIvh2KIHe3B5f3xrx82JZXx0uEcNjktR+OOVWkix3sV507WUr7yCnNOu738ymckVo",
+	"YViN2ZOz/Fa2WNyoc25ExFFMKoh5RW5Ojj+dotqXrC+0eLhszQN1PzjXbJUZaRR/I7uolOz/uLdnNU8x",
+	"YFX0iw0Y+fH9wd7e3ACS5Rc7y6qa0sxmvD98NOiCvOzdaBiqBQe/kY29gHNSqZ0lt2lss4hMjDqsytyk",
+	"Mi46F6hSmivEWzUI9ZJgPU8IluMjTV4+I/KcXnxsgtQKLP2lUsE67r+XMNI58LUCj80qzhRL6D49/nTo",
+	"cxdOFGa6Ai1SZ5r7i03M45pJfGKH4DK+nl8QpLm1V42cUgAdwwqRJGu6FyvUmMuISoOKZxRX15cnpzc3",
+	"5xc/JWlycvn56tOpDfewUvSyzEOKDNCqiZk9LgAFk4eM2lZnI07IiriKMC619MJVBLS0bqdVQhbT1dcr",
+	"RFCvnuWyvKs08F1EnBAr5WO1eV2dSdzOM/emb6OpVJ9OPgfn6mKBapJDEOaTpBbHkhSxIkmTMoxoSbgI",
+	"oiHMYAaZzWBACzOY1eU1IHiEMWoR0OixojQh312c+QC52ZvHcHHV4nRmykXjY3qPgR5vAPYOpZFqCU8b",
+	"0EewpvejmhSDpmPkESiguUxo3QeJRnnKp0urIXFhfQXmgmH1EbBUffrm3fsINIgJyE5m5K8+PNEcMjbA",
+	"q5kdYW7Y66JQV1u1wK0iHCwGwTa+v8XyeyE4HJY1BvpU2fhAG3isId8hP0mM+E6JC/VOSRnjfUgwB3ko",
+	"JD55bg5Pjob4i48GJGNqTQaEcdIFPQHgR2GEP06qBTGHhf6dXNgRwmcMAuToz3liSpulVqG9IbJdWNeG",
+	"W7NBkUZ8uo+aK1eauOTzpQ3I9jjdRPZDNV151jL8HE5tv6kvwH5XLqNe9KCBuNymeafm6NvqFMSMSOaH",
+	"jSTsrkv+WWug9W2VQfODIg64159mTAuWV0FnDfkOA2OQpjWSd74bVan82w1B6fb2ipSJtbM2Z8100XJ6",
+	"j4yjWdHDAeOEkh5MyETIfE6manOskeSHpdvy0I12eD/a23ubGQTA/+DIrLJb+BRAKR5ccOVSqcN2G+Ux",
+	"RClW6O1b3XmMHkW7NhcknYsJLwTNFdkyau0haQaP2Xe2d8jlkP5jBETDkz6qag5lEtA7RWO41dd6+BK5",
+	"yLyvXiRYiSvvQ91cFt51KV41JQcJD0xhqCWxMpgNBy1N5EdEAXhnMIoreGgb8nZcu2ywNYtD2FAOVyzo",
+	"YxybyipBNuJzICQkSxQ9qQ38JXqkVex0CxFEpz1RDENQ0JjFRVfkUxeI7kJcrDSP4wYFY4yA5Bl5Fb5i",
+	"RK8dcoF2XtG752qU9evBY/Y1FwYTC2/wsQSrGKs1fQR+rGMcx0UKuMAEw2zw4dCHM2foJlFx86ThKqOH",
+	"L4q2ghWU3H02oqVTfLws4eMGDOgqm7A5EfIR/7E4IKdLygxm8ptyOPPpsx/SfPjVD2s+XJdDPzsJ32se",
+	"pS3SKchenfh6+cvtkgvB8c651x0uR9pNI+pTeMErSZMxgwnIpccXQ7isXsbPd24EMxEagdYweFahrNZk",
+	"uXV5c3h4Icb08NCOub2SCTOjhUETVzllCwO9H6QYDbetroJZSUy/QA7J6oUuVvJY1ypkrC9osDwm74cl",
+	"Co5KMR0Luq1ZkKCtgEU4l9OzVypVkSbjfPQyg1rdOvWikVxtuIjg5orLsSoNimpNM6Pz2LdUTbZc74g3",
+	"YdOqggBjFNIRqNOnNbJ1j0nOJGRaSIzxRoXQVla6OLuJ1PkomC942QAZ0IbGpr7ICjH6oVDaJrM54c1O",
+	"8FWL7Wieol9IRHbpKlGMNNhU4C4UYmJLWogR11fmO5RkHP+vz5YzGZ3OnnxkK/Y9tfVum7hnSmM4zoc3",
+	"9RdfQ7EqB0dzlNiXjc1uXHG1+7Q85WqRc659fXHb8UmP6e7Y3LdfVRt1duezNF2sg2fEA+twbdUBrci2",
+	"8GD96Gm58DmH6cZcFYdqVSpTV8GoLFZnNXE0g9mwV1uyKWKxK98JWTo86YMlufgpPhrNY2+maSn2wG1K",
+	"cj0W9RCLmo7feYpYytQpwRp1hFprRzMWdSWaWOLtIlR3MInPt9ENWVcsYoHkx4FFSlFf4WfijZuzFSkK",
+	"oXRKlCiTZpgyKrnuE6oe0YqFAebW2nZkHrD/qlKQZ1pB0XuJh6xmaWyGfdJME/NAla89ZhkWm8J6fUdk",
+	"j/wFtYOsD9kj5BsNEhu3amHNcq1H1fkyZ6syIMe0LYU1LY8LbC20DZRVKhcXglmIEcuVF2hJRloj/x6e",
+	"hkyC2kDkVasjRnk1YL4HUVgX8Bo5F5guJobAKwB3BSotblQDrg3wc/Ie7PbCzN7WG9tEwItL/Fo72AXf",
+	"X8/M4WDlnLeGVxyj1eCwcrbYV2L4XUYavN97AbLHVYSzluor7w+ausGQag3SvPN/fzvu/B/a+ede58OX",
+	"6t+dr50v/+NPUVfLClAdq47nR4jfUeWwX1Fsuvus0plyhjYz0skaNY13h/yEWbmMF1h9TUis/mrxy+iv",
+	"R86Nq4i/g3vunWaYtSpBiWJsmbV5IbX16syElt66QXsjZR9CmRuDIZQYgEVXDmBrnkTsRDGVt0HXZ7aL",
+	"jNFI4rYGNhdOjEyJNVQpI48zqUe0IOdXS9voN6dEu1zW5aVKa+F4tXoW2eNNm/8AqLYpQNnjV2tdtxZ6",
+	"X+rz5Pr0+Pb0qw9KeIFxI1hHm53YrUZMeIsTYlU5YRXCa5GyRbJfk5N4QJhHBjYh99exfgbJYkadprjk",
+	"DFrD/lSxjBZfDeaPZAZfWb69trDtBzmPc3v8rVaq1FcodV5Fu7pwLahtNx0xVglZ2VI0R8q9MfJtJdEG",
+	"Yu5gpFzcMxhJuJjaQFEz1g7xHHKB9LuBOLwGoAUHjSJcFODkSOmFhQAssdbCcAq0+udEmxftNitlbRbK",
+	"hiyC0jbewLkD+/BkvYGlG1WYg6pSvX9Q5OPpdVTTEkKfLKi6EM1uNMQEpzk5jo07kkXk+v9qwPCX60+O",
+	"16CRBQvFYu8QrExkXafQAwk2039N4wsuYHZ/KR5n7Bp9taf2QGZf5eTu4kw1I2jsK10InRZV5e+TYuRc",
+	"DFeSjbEk7Eo+i6VGKhtvxByFdbJUBhLMBpkQwaPFClxfiVVUnlmLxdJa0YKWJy7LDVWUB9dww1Iro7xw",
+	"MXkBhxu6mJIFK6jCqPB557N68bw3yySWhFFEbdaStW0Udd6ytlSySkzV8sOupeeWgTQNIHe+XWaVLiwm",
+	"hAai0t6jypYNgbEJjWXKiee4MVXzTm28FsFLtO0GCtahLEoFkUBsQuVe0pbbrnP/GmTxNMlZrewAYmFB",
+	"g2jFB2bzp1wPhiloH1w7Xa0g8fxw2NV6EFRG/ZnsCu3KNFY1B+raQuX+XrKAkZ8saArQWuD42S5uJJme",
+	"3phlu/YjWIcncvhX57Y4zxFBXVwFqGH0Zetgdr15ECHsQOW0GKPz7F0ic4UPrGxcPUAYlpAi1KXB14ui",
+	"DEZGM739dGMG/6O9QtPfyqL3Ycytj8EISg4t3sQzBrnFqnzN1GQ+vjrfIZZ7SN3votlUsRzIVr3g0e2n",
+	"m23HTMqDVb6w7D2vJ1NZCVqJUX1Ee7LhyZVDWpFrh5xKieNKKCMX73kjdNHWrrAmCF9Vu2BKK1fSykbu",
+	"Ye1vc24o12LsMa2V6b7nW7589/bikt3WmOHi66q6HUmajH1Zj2S8b719wOmQJYfJ2539nb3Exggj7O72",
+	"gRa6/0/zvwvHL2OaDTonP4H+2T3SaK/1Zm+v0d5Kw5PeHRaUNRpaRRp11WGAFmwMNfRKDn/7EnRz8hFy",
+	"GShMibMvpImmDyj22V0kX8wQuxgWP3dH1/aJ19uQjczHr3u+MHyM+JXzB4295h+CjbVCexlwV5EMENiA",
+	"gytiptpOZry/i2C9+43KrP8874iOHyzJCNsP/jZTXPzy+PrkZ7TAjVCJ7gx+UOTpx/df3x/YsqNmHhRk",
+	"Io3rzG9zm9ZVDd/oIA/FofLgvyy8wrDlmsg06I7SEuigfqGl3NVl3Hb+WnjFxxj1yjJy+umMuNde48Kt",
+	"f92x75oC7JMjLQfEjMmw00QFAzhEBQJW2gsuv7kxTSWxp3RIBpSzHii984cSRugz4LeTd1PSLURX7Vq1",
+	"2urYTrNGdowpnUGxXytVFFRp8rtPzP4dCxPe85ufjztv3r3HCoDmPeBaTgMXCwIS+Xx8YmMzdB+UraiE",
+	"SyzjE5gVXbORoZa9HXIBTPdd2X0FtLjnjzA1TAW/OTn+QZGh1QzJI0wthWeo0pHfS2raCY7bxer9jpF/",
+	"lTl5BnX+as93JdB86mgqXwyTt2WE4vqgWAIfti1SSFg0ycRwGtj4NFQZLiFEyhFXZAulnZInbweQ6BZX",
+	"gqItuoMCtIiZhg729p232YohvniWEV0xYp5shU5U85OiLN9OycHeW/K7tX52uNAdnxrwe7Xwe15mFZfy",
+	"MFIxa09zgSEStJxup+SdGdCBQCfQrvyAzeQQLvR99VS9TptrGFGGztpJjpy0IBBsA1nFc30txHZ6zw/2",
+	"PpDffeGhjuGEv1uHh8GVAlmPLXTEqyJHEUi1BYQcAQal/yps0loLhK7Wp7LeiOm5Ln5X+nOIHvsbm3y2",
+	"fmoEV8r6SRsg2t9CKfq3L881In4NOcCg0UXKF+mbkT/bybahSbuNuq8ea+o3ew0cJnVb3mvccaTp4b/j",
+	"ReNpbOqeI6rY7H1zmJDulGBfCU80fYnKR5imhBZKkNHQKN5v90hODfdBksC8SztfBAdljcI4D+dqAkZr",
+	"sSpHVenu9JY+kJz1euZXVDFq3aJTS0ZtOFCocCAPdoO+3Tu453a9M8ZuVyZth/zquHJteLQ5YmVCnKGF",
+	"fwY1GGfkz9i1VY/shu2xn9PZvsWFIcQW91w/YiVsK+NGT+LUBa15hlMYxUP3qasX6Hd5bO3yVD26wjP3",
+	"3L5X+Z6FfWVCp0Y0wRqPgQN9pquDYoVPRKWWs9hTWrFD8ptoh+TVxOXVcDG4tRbJpGaEXre5si1pZ2Uz",
+	"32u+EwSMzBuh2Zu+NtiVKIplBwp7weNm3+4dzGkx/f/XXr8LEf1kcHIoiqLqXeUC/ptQNI9KolF395tV",
+	"T+aqu+ZsMOl8huJEFNcyhblddQ0Df/Y6H2in9+Xb+4PnP8UMky1t/K8N7Mxt3/8v1H4NPvdcI5k3e++/",
+	"n9I9pFLbBPzvxtBd2YFKBY9BYhkCMA8eqyTa4SgCh1cjHdTrfB2hLaxAvYywFqFrt9SFCH4ncWooZBmv",
+	"7NvWVW2kjWBi634uOHwXkLP7zSfFPO96CPy2opjhEiZzLEcT11xt6zqyVXaQtdKgroVdM0W6BeWP27ZG",
+	"hBGvIPeWYeuAcg08hqVL+sj3ULvnGAnShbCLYe7tJnWH60hBflQ1XCPY3JZpV3sLu/W7YlFVDQxFB3DP",
+	"yyaBfjlKEIoh4m7BuHTfm53QB8r4jtW+uejYl34nGopCkUl/WpXE4IKDV2btwjqsqi/wu4t7aK24EBEd",
+	"r4RyRQteCXdqjQGXwp69Dc/tul7GKGMAA9+PMlq5N3VFT9D3grU2ba5v2VYyzFCaj6WqlUl/Ygqpo1pk",
+	"lL7kxTRo64VIxyrjS4ss3SxV2M5104Xk4VeK3Gk1beW1ZXP0VLdwcjypsuEZJimUTj4pCksA2NpybCAh",
+	"z4fFC6E/i5z12EtguILOoiC+L5YHOfu5DnK736w3eKGAmLzyFc27ng2cx6XrRhA5jlX1bBf08/wleo67",
+	"EtCwuzpjLcdNW01bOPK/6jY+06l1qG/gOj6BrlmaZdROWBZzIFuUSOiOWIFFibCr5vYR2pXRrBEUopeu",
+	"APySYL9rn3+V2zID/6suy9XBJ1solLg2nWUOz/YGrtDOUE9Hd9dQOvuxyQ6VZiGozzKeFaN83u2UZzif",
+	"GV5Wj62Kvv92DKpes7eFDIpww/9pjKhafOqLwWNztgAMgv2VsIBEYD4c3NpHXvF2quSylptxq9zASfmQ",
+	"KZWWfl3dByZdO+Gagp1loBzzilKfE8yYu3U9y15DIaglu31n30fZM27enWzgSj7TR3RuBtFshqS59s7M",
+	"tbws9VfXoMpawV1i68yN1YB79xv+dfJXDgVY31aMlfjLXGyjc2PONdIttqcdxBrqc9gc6wgPdoWT2q11",
+	"92p1nx+HbvMJLSUDUnlvXEEje49M75DjGLPcmVG2T+wCvveFbJioxZDnpIyb3gA9qzv6U6xXhdhS3roN",
+	"5PLFbM2H0ogzJ3BC+1SaNn3F5tq85vnhBJHzu8DsAkMGpBB6A4fYlh8UzQqag0Rj3vvq9dr5LPW8fOo/",
+	"XrKqdXVuYRXlodRNAP+J+n4YoBwKC9V3cXDY/cZK60+DDzUjkj40A36Y4IZ+VjW0sVjIjEbAFDYeOwq6",
+	"sKMEOEtbP+Lc55XB6rtxpTMhH0DXKu1pn/3k+902TAjhyaat5Kh9M5sH9UVgviFTSj0W3smnRounrktb",
+	"/IRWDGiobJKoZo8iXP6OFiynGmzExqQvbI3smSTVMkUHeyxjTWKVkkeAISaDbfkt2Lba24aE3/MBxjqG",
+	"3Zh/UIF9wkbqKzqomihGte2ovX5UB4vNy+e1HvLf2WA/DxqvAc03uQ2c9lEC6Erd/y4LsKrRJoiuHckm",
+	"eeGmXKry4u7761LnWdn3RRjVIjg3W5H2sdy0fBBae3EtFKgxQc73hvQ5uwYPLIknd644Run/s8Pe80cu",
+	"JooY8opxUZWLTmk6DRqRWE/aIVapxcQ6K2G5xLo2sT2CdU68/VcT5O8gZbd5gLDQtDmuOfL1HPBzQSVG",
+	"u5nrMZgTTvLfoR7fK9SjhJGPrpi29UrG20jMi1zfFBOfCUrECo6MYz5aYz0pUQVVfVAEc5AIlh2SGXDd",
+	"AZ4Ja0SOqNru0zKJNWcIzI9l1vwu76nOcLy/M6WDIh5BGJVBbvDSIUcPPVOPrk+X8LqEVsSleeyQc42V",
+	"5jIxgDBaoZKlbM46y30RoHsuwYZ77JATJ2UYpc/Wt7AJJxg5P1KwoGvHDjnmZDRESCitItlI33P0m6jR",
+	"wAdguIk6iJsEE/M+7O/vpWVG7f7BzsH2EXm796MLb+iLCRmMsr4NvpeSmQXH5Z4VaENtHS3RnlgkhOzv",
+	"Hfz47s/vO2/2Pvx5/93+7sH+hwOjhkVDzuKtlEmQi1MJkzaBp4i2CTkiB2/elOkHLrLYg2VzL/+rc2Lu",
+	"TI0GnZuyDcg6MXNflpUXX0iSvp+4GDa+iVDDG0SlBBXrH2NJtExZehnAHqZXWVrnUmbsdU4xYTfQ7C1o",
+	"xeuy1MYLM60R5v6y17FQ924u93p+Of3+ZbiIeq8tTxpt5qv2KdBt7PxvZYbHK0JBNckrW/VvG17mpoj0",
+	"HTjhl8U3s6Qn1I9a84j+2/gqN3NZ1YC+E3PFL5fxJ6avoSadV1GDaDAMG04eIny5LJIR54w/uFbSKZGg",
+	"R9L9pkZZBpDboroukkwRajZ1zw1HGBhdx0n4rv+34JgAarmNmT1oEoe2OTyfmkmOKXKw98F6p1z5m7YY",
+	"wsugS+1rWCVmOqkuxWrebH7+eBxhBljieEtIvEHA6msBt/gkspZuIL4YuS67hs8PpEuuQctpB9W31l6q",
+	"sSGqFmMb4CzY92qmt3mtRd4CJ/1SFGz3WwBpcxXHEP7W8T58l0CNhYRvQ1bWcrwjK5ZPKMMSNTYVzcud",
+	"aJ1xXd6Ji1/WbGALJYxrXqGNUcU06uYMb3MlV6eHpapsZCu/uyurur/aPQfVjVou2i90M36bcWgfo3wa",
+	"rVjmW+oFt+lXUeHiTJT/PFS78yHJr3yQ8w9xQ6gyE19dHU66foJD67nuohlyQ8kT9ZvBpoLB3WyeB+MM",
+	"K/Hf7wESvpniBkRGtHiMUWhypQwtavn6AJjhi60p9UHQryF1JZRdFX/iiqGtgG673ib9KpDhG6m9KnA0",
+	"u7X928DHlS/LtwEIsWOh3IPhxXbLtuwtuDorHnQQWmzcF4ZgMIUZQHHAaOaR+PJoLnnEV6b+7VsykoUr",
+	"EKYOd3eDNhw/Hhy8RSBww894PEMv/6H7F/sLB1a/tFaARqWk7FNeMutKlZ01idUEQEW2Tm9vzslPN+Ti",
+	"7K5zc/mJ7O293badZDNXKbopAcRGvfusfH6XFAWkLrrRBwmkDb5nraguHdCNb6OFZ4euFS5ViyqX6j42",
+	"g/DZLyUzby1iF6zABdZEHp6tExP06q7qnWA3dIzhCRK8qvHLEjYzKkFZE8XVqnR1cTOKhUz88jCtKGJp",
+	"l6ILwTZcaaznL8//LwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	wire "github.com/nodehitch/nodehitch/shared/api"
@@ -21,6 +22,8 @@ type (
 		GetInstance(ctx context.Context, id string) (wire.Instance, error)
 		ListInstances(ctx context.Context) ([]wire.Instance, error)
 		DeleteInstance(ctx context.Context, id string) error
+		// ConfirmInstance lets the nodes of a restored instance in again.
+		ConfirmInstance(ctx context.Context, id string) (wire.Instance, error)
 		// FileStored looks again at the instance after a package file has arrived.
 		FileStored(ctx context.Context, id, path string) error
 	}
@@ -67,6 +70,8 @@ type (
 		Create(ctx context.Context, r wire.TokenRequest) (wire.NewToken, error)
 		List(ctx context.Context) ([]wire.Token, error)
 		Revoke(ctx context.Context, id string) error
+		// Confirm makes a restored token good again.
+		Confirm(ctx context.Context, id string) (wire.Token, error)
 		Verify(ctx context.Context, bearer string) (wire.Token, error)
 	}
 	// Files are the files of VNF packages.
@@ -76,6 +81,11 @@ type (
 		OpenBlob(ctx context.Context, sha256 string) (*os.File, error)
 		// Collect removes the content that no record names any more.
 		Collect(ctx context.Context) error
+	}
+	// Backups are copies of the state.
+	Backups interface {
+		// Take makes a copy as of now; the caller closes it.
+		Take(ctx context.Context) (*backup.Copy, error)
 	}
 	// Metrics is what the API counts.
 	Metrics interface {

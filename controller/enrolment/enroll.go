@@ -17,8 +17,8 @@ import (
 // Enroll redeems a join token (bearer) for a client certificate of the server that
 // the request names. The problems: unauthorized for a token that is not valid, with
 // not a word more; too-many-requests (*LimitError); server-not-expected while no
-// topology of the token's instance names the server, to be tried again;
-// identity-live and revoked, which only an operator changes.
+// topology of the token's instance names the server, to be tried again, and so
+// restore-unconfirmed; identity-live and revoked, which only an operator changes.
 //
 // A lost answer strands nobody: the same key enrols again while its certificate
 // lasts, for it proves that it is the same machine.
@@ -31,7 +31,7 @@ func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollReque
 	nodeID := strings.ToLower(req.ServerID)
 	var node store.Node
 	err = s.Store.View(func(tx *store.Tx) error {
-		node, err = expectedNode(tx, instanceID, nodeID)
+		node, err = s.expectedNode(tx, instanceID, nodeID)
 		return err
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) admit(bearer string, remote netip.Addr) (instanceID string, er
 
 // expectedNode answers the same for a server of another instance as for none: a
 // token tells nothing about other instances.
-func expectedNode(tx *store.Tx, instanceID, nodeID string) (store.Node, error) {
+func (s *Service) expectedNode(tx *store.Tx, instanceID, nodeID string) (store.Node, error) {
 	node, found, err := tx.Nodes().Get(nodeID)
 	if err != nil {
 		return store.Node{}, err
@@ -92,6 +92,9 @@ func expectedNode(tx *store.Tx, instanceID, nodeID string) (store.Node, error) {
 	if !found || !node.Expected || node.InstanceID != instanceID {
 		return store.Node{}, api.NewProblem(api.ProblemServerNotExpected, fmt.Sprintf(
 			"the topology of the VNF instance %s does not name the server %q: it will, when the operation that makes the server ends; try again later", instanceID, nodeID))
+	}
+	if !s.confirmed(node) {
+		return store.Node{}, s.unconfirmed(node)
 	}
 	return node, nil
 }
@@ -127,7 +130,7 @@ func (s *Service) issue(instanceID, nodeID, keyHash string, req api.EnrollReques
 	}
 	event := EventEnrolled
 	err = s.Store.Update(func(tx *store.Tx) error {
-		node, err := expectedNode(tx, instanceID, nodeID)
+		node, err := s.expectedNode(tx, instanceID, nodeID)
 		if err != nil {
 			return err
 		}
@@ -153,11 +156,13 @@ func (s *Service) issue(instanceID, nodeID, keyHash string, req api.EnrollReques
 }
 
 // refusal counts and logs why a server with a good token was refused. Servers that
-// come before their topology are the normal case and not worth a line each.
+// come before their topology are the normal case and not worth a line each; nor are
+// those that wait for an operator.
 func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 	var problem *api.Problem
-	if errors.As(err, &problem) && problem.Type == api.ProblemServerNotExpected {
-		s.observe(EventNotExpected)
+	passing := map[string]string{api.ProblemServerNotExpected: EventNotExpected, api.ProblemRestoreUnconfirmed: EventUnconfirmed}
+	if errors.As(err, &problem) && passing[problem.Type] != "" {
+		s.observe(passing[problem.Type])
 		s.log().Debug("enrolment refused", "node", nodeID, "remote", remote, "error", err)
 		return
 	}

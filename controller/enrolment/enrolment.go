@@ -52,6 +52,7 @@ const (
 	EventBadToken    = "bad-token"
 	EventNotExpected = "not-expected"
 	EventRefused     = "refused"
+	EventUnconfirmed = "unconfirmed"
 	EventLimited     = "limited"
 )
 

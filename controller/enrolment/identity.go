@@ -3,9 +3,11 @@ package enrolment
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -15,22 +17,32 @@ import (
 // connection, and also for polls that wake up: what was revoked in between is
 // refused. With renewal a certificate that ended up to pki.RenewalGrace ago is
 // good; use it for the renewal alone. The problems are unauthorized (there is no
-// certificate of ours, or it has ended or was replaced) and revoked.
+// certificate of ours, or it has ended or was replaced), revoked, and
+// restore-unconfirmed, which tells who the node is all the same.
 func (s *Service) Authenticate(_ context.Context, peerCerts []*x509.Certificate, renewal bool) (nodeID, serial string, err error) {
 	if len(peerCerts) == 0 {
 		return "", "", api.NewProblem(api.ProblemUnauthorized, "this needs the client certificate that enrolment gives")
 	}
 	nodeID, serial, err = s.PKI.VerifyNode(peerCerts, s.now(), renewal)
+	ended := err
+	if errors.Is(ended, pki.ErrExpired) {
+		// Of a node that waits for an operator even the renewal would be refused now.
+		nodeID, serial, err = s.PKI.VerifyNode(peerCerts, s.now(), true)
+	}
 	if err != nil {
 		return "", "", api.NewProblem(api.ProblemUnauthorized, err.Error())
 	}
-	var first bool
-	err = s.Store.View(func(tx *store.Tx) error {
-		node, err := current(tx, nodeID, serial)
-		first = err == nil && node.Identity.PreviousSerial != "" && serial == node.Identity.Serial
+	var node store.Node
+	err = s.Store.View(func(tx *store.Tx) (err error) {
+		node, err = s.current(tx, nodeID, serial)
 		return err
 	})
-	if err == nil && first {
+	switch {
+	case isUnconfirmed(err):
+		return nodeID, serial, errors.Join(s.learn(node, serial, peerCerts[0]), err)
+	case ended != nil:
+		return "", "", api.NewProblem(api.ProblemUnauthorized, ended.Error())
+	case err == nil && node.Identity.PreviousSerial != "" && serial == node.Identity.Serial:
 		err = s.dropPrevious(nodeID, serial)
 	}
 	if err != nil {
@@ -39,19 +51,22 @@ func (s *Service) Authenticate(_ context.Context, peerCerts []*x509.Certificate,
 	return nodeID, serial, nil
 }
 
-// current is the node whose certificate has this serial, if it may still use it.
-func current(tx *store.Tx, nodeID, serial string) (store.Node, error) {
+// current is the node whose certificate has this serial, if it may still use it; the
+// node comes with a restore-unconfirmed too.
+func (s *Service) current(tx *store.Tx, nodeID, serial string) (store.Node, error) {
 	node, found, err := tx.Nodes().Get(nodeID)
 	switch {
 	case err != nil:
 		return store.Node{}, err
 	case !found:
 		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf("the server %s belongs to no VNF instance any more", nodeID))
-	case node.Identity == nil:
-		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf("the server %s has no identity here: it has to enrol", nodeID))
-	case !node.Identity.Live():
+	case node.Identity != nil && !node.Identity.Live():
 		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf(
 			"the identity of the server %s was revoked on %s (%s)", nodeID, node.Identity.RevokedAt.UTC().Format(time.RFC3339), node.Identity.RevokedWhy))
+	case !s.confirmed(node):
+		return node, s.unconfirmed(node)
+	case node.Identity == nil:
+		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf("the server %s has no identity here: it has to enrol", nodeID))
 	case serial != node.Identity.Serial && serial != node.Identity.PreviousSerial:
 		return store.Node{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
 			"the certificate %s of the server %s was replaced by %s", serial, nodeID, node.Identity.Serial))
@@ -62,7 +77,7 @@ func current(tx *store.Tx, nodeID, serial string) (store.Node, error) {
 // dropPrevious ends the certificate before this one: the new one has arrived.
 func (s *Service) dropPrevious(nodeID, serial string) error {
 	return s.Store.Update(func(tx *store.Tx) error {
-		node, err := current(tx, nodeID, serial)
+		node, err := s.current(tx, nodeID, serial)
 		if err != nil || serial != node.Identity.Serial || node.Identity.PreviousSerial == "" {
 			return err
 		}
@@ -85,7 +100,7 @@ func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.Certif
 		return api.IssuedCertificate{}, fmt.Errorf("renewing the certificate of the server %s: %w", nodeID, err)
 	}
 	err = s.Store.Update(func(tx *store.Tx) error {
-		node, err := current(tx, nodeID, serial)
+		node, err := s.current(tx, nodeID, serial)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func TestIdentitiesUnderRandomLosses(t *testing.T) {
 	token := w.token(instance)
 	rapid.Check(t, func(r *rapid.T) {
 		w.update(func(tx *store.Tx) error {
-			return tx.Nodes().Put(server, store.Node{ID: server, InstanceID: instance, Expected: true})
+			return tx.Nodes().Put(server, store.Node{ID: server, InstanceID: instance, Expected: true, Epoch: w.Store.Epoch()})
 		})
 		m := w.boot(server)
 		var all []*machine // everything that was ever issued, each with its certificate
@@ -68,7 +68,7 @@ func TestIdentitiesUnderRandomLosses(t *testing.T) {
 				err := w.Store.View(func(tx *store.Tx) error {
 					seen := map[string]bool{}
 					for _, issued := range all {
-						if _, err := current(tx, server, issued.serial); err == nil && !seen[issued.serial] {
+						if _, err := w.current(tx, server, issued.serial); err == nil && !seen[issued.serial] {
 							seen[issued.serial] = true
 							good++
 						}

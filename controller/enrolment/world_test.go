@@ -78,7 +78,7 @@ func (w *world) expect(id, instanceID string, expected bool) {
 		if err != nil {
 			return err
 		}
-		node.ID, node.InstanceID, node.Expected = id, instanceID, expected
+		node.ID, node.InstanceID, node.Expected, node.Epoch = id, instanceID, expected, w.Store.Epoch()
 		return tx.Nodes().Put(id, node)
 	})
 }

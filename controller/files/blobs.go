@@ -42,11 +42,13 @@ type Blobs struct {
 
 	mu    sync.Mutex
 	parts map[string]*part
+	// pinned counts who holds a blob that Collect may not remove.
+	pinned map[string]int
 }
 
 // OpenBlobs opens, or makes (0700), the directory dir. maxBytes bounds one blob.
 func OpenBlobs(dir string, maxBytes int64, now func() time.Time) (*Blobs, error) {
-	b := &Blobs{dir: dir, max: maxBytes, now: now, parts: make(map[string]*part)}
+	b := &Blobs{dir: dir, max: maxBytes, now: now, parts: make(map[string]*part), pinned: make(map[string]int)}
 	for _, d := range []string{b.blobDir(), b.uploadDir()} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
 			return nil, fmt.Errorf("making the directory of package files: %w", err)
@@ -86,7 +88,7 @@ func (b *Blobs) Open(sha256 string) (*os.File, error) {
 	return f, nil
 }
 
-// Collect removes the blobs that named does not contain, and unfinished uploads
+// Collect removes the blobs that named does not contain and nobody has pinned, and unfinished uploads
 // that nobody has resumed for a day. named is called while no blob can appear. It
 // returns how many blobs were removed.
 func (b *Blobs) Collect(named func() (map[string]bool, error)) (int, error) {
@@ -98,7 +100,7 @@ func (b *Blobs) Collect(named func() (map[string]bool, error)) (int, error) {
 	}
 	removed := 0
 	err = filepath.WalkDir(b.blobDir(), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || keep[d.Name()] {
+		if err != nil || d.IsDir() || keep[d.Name()] || b.isPinned(d.Name()) {
 			return err
 		}
 		removed++

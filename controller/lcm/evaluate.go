@@ -67,7 +67,7 @@ func (u *unit) look(ids []string) ([]api.OperationTarget, []api.Withheld, error)
 
 // finishOperation records the end of an operation.
 func (u *unit) finishOperation(op *store.Operation, state api.OperationState) error {
-	op.State = state
+	op.State, op.Epoch = state, u.Store.Epoch()
 	now := u.now
 	op.FinishedAt = &now
 	if u.inst.Processing == op.Sequence {

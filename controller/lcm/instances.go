@@ -56,6 +56,7 @@ func (u *unit) show() (api.Instance, error) {
 		StackID:          d.StackID, Topology: d.Topology, DesiredVersion: u.inst.DesiredVersion,
 		MissingFiles: []string{}, Files: []api.PackageFile{}, Nodes: []string{}, Warnings: []api.Fault{},
 		CreatedAt: u.inst.CreatedAt, UpdatedAt: u.inst.UpdatedAt,
+		Unconfirmed: u.unconfirmed(u.inst),
 	}
 	if err := u.showPlan(d, &shown); err != nil {
 		return api.Instance{}, err

@@ -318,9 +318,9 @@ func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 	op := w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
 	w.must(w.enrol(uuid(1, 2)))
 	before := w.status(uuid(1, 2))
-	_, err := w.store.NewEpoch()
+	w.restored()
+	_, err := w.lcm.ConfirmInstance(w.ctx, instanceID)
 	w.must(err)
-	w.restart()
 	w.report(uuid(1, 2), before)
 	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Ready || len(got.Targets) != 1 {
 		t.Errorf("with a status of the epoch before, HEAL END is %+v", got)

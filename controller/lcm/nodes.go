@@ -69,10 +69,11 @@ func (s *Service) show(n store.Node) api.Node {
 	out := api.Node{
 		ID: n.ID, Name: n.Name, VnfInstanceID: n.InstanceID, Role: n.Role,
 		Generation: n.Generation, Digest: n.Digest,
-		State:     s.stateOf(n),
-		Ready:     n.Expected && ready(n, s.Store.Epoch()),
-		Addresses: append([]string{}, n.Addresses...),
-		Withheld:  append([]api.Withheld{}, n.Withheld...),
+		State:       s.stateOf(n),
+		Ready:       n.Expected && ready(n, s.Store.Epoch()),
+		Unconfirmed: n.Epoch != s.Store.Epoch(),
+		Addresses:   append([]string{}, n.Addresses...),
+		Withheld:    append([]api.Withheld{}, n.Withheld...),
 	}
 	seen, activity := s.presence.last(n.ID)
 	if !seen.IsZero() {

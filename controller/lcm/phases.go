@@ -21,7 +21,7 @@ func (p *posting) begin() (store.Operation, error) {
 			StartedAt: p.now, Deadline: p.now.Add(time.Duration(p.r.DeadlineSeconds) * time.Second),
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
-		Request: p.r, PreviousVersion: p.inst.DesiredVersion, BaseVersion: p.base, Sequence: p.inst.LastSequence,
+		Request: p.r, PreviousVersion: p.inst.DesiredVersion, BaseVersion: p.base, Sequence: p.inst.LastSequence, Epoch: p.Store.Epoch(),
 	}
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID

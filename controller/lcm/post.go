@@ -37,6 +37,9 @@ func (u *unit) post(r api.OperationRequest, given *api.Topology) (store.Operatio
 	if u.inst.Processing != 0 {
 		return store.Operation{}, u.inProgress()
 	}
+	if err := u.mayOperate(r); err != nil {
+		return store.Operation{}, err
+	}
 	if err := p.supersede(); err != nil {
 		return store.Operation{}, err
 	}
@@ -62,7 +65,15 @@ func (p *posting) byKey() (store.Operation, bool, error) {
 		return known, false, conflict("idempotencyKey %q was used for operation %s (%s) of this instance; use another key for %s",
 			p.r.IdempotencyKey, known.ID, describe(known.Request), describe(p.r))
 	}
-	return known, known.State != api.Failed, nil
+	return known, known.State == api.Processing || !p.unproven(known), nil
+}
+
+// unproven says whether an attempt has to be made again: it failed, or it is the
+// one that the key names and succeeded in an earlier life of the state, of which
+// nobody knows what became after the backup.
+func (p *posting) unproven(o store.Operation) bool {
+	named := p.r.IdempotencyKey != "" && o.IdempotencyKey == p.r.IdempotencyKey
+	return o.State == api.Failed || named && o.Epoch != p.Store.Epoch()
 }
 
 func sameKind(a, b api.OperationRequest) bool { return a.Operation == b.Operation && a.Type == b.Type }
@@ -126,7 +137,7 @@ func (p *posting) baseVersion() int64 {
 	for _, o := range p.history {
 		switch {
 		case o.Phase != api.PhaseEnd:
-		case stackFailed(o), o.State == api.Failed && sameKind(o.Request, p.r):
+		case stackFailed(o), p.unproven(o) && sameKind(o.Request, p.r):
 			return o.BaseVersion
 		case o.MadeVersion != 0:
 			return o.MadeVersion

@@ -203,9 +203,11 @@ func (h *history) restore(t *rapid.T) {
 		t.Skip()
 	}
 	h.clock.advance(time.Second)
-	_, err := h.store.NewEpoch()
-	h.must(err)
-	h.restart()
+	h.restored()
+	if rapid.Bool().Draw(t, "confirmed") {
+		_, err := h.lcm.ConfirmInstance(h.ctx, instanceID)
+		h.must(err)
+	}
 }
 
 func (h *history) revokeAny(t *rapid.T) {

@@ -83,7 +83,7 @@ func (p *putting) begin(s *Service, tx *store.Tx, id string) (*unit, error) {
 		return u, nil
 	}
 	p.created = true
-	u.inst = store.Instance{ID: id, Kind: kindOf(p.params), State: api.NotInstantiated, CreatedAt: u.now, UpdatedAt: u.now}
+	u.inst = store.Instance{ID: id, Kind: kindOf(p.params), State: api.NotInstantiated, Epoch: s.Store.Epoch(), CreatedAt: u.now, UpdatedAt: u.now}
 	u.changed()
 	return u, s.Enrolment.NewJoinToken(tx, &u.inst)
 }

@@ -97,7 +97,7 @@ func (u *unit) putNode(planned plan.Node) (changed bool, err error) {
 				return false, err
 			}
 		}
-		node = store.Node{ID: planned.ID, InstanceID: u.inst.ID}
+		node = store.Node{ID: planned.ID, InstanceID: u.inst.ID, Epoch: u.inst.Epoch}
 	}
 	if !node.Expected && !node.Identity.Live() {
 		node.Status = nil // of another time: what it says has to be said again

@@ -50,7 +50,7 @@ func (p *posting) leftByFailure() []string {
 		if o.Phase != api.PhaseEnd || stackFailed(o) {
 			continue
 		}
-		if o.State == api.Failed && sameKind(o.Request, p.r) {
+		if p.unproven(o) && sameKind(o.Request, p.r) {
 			return targetIDs(o.Targets)
 		}
 		return nil

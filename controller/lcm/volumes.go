@@ -39,7 +39,9 @@ func (u *unit) putVolume(use plan.VolumeUse) error {
 	}
 	v := old
 	if !found {
-		v = store.Volume{ID: use.ID, FilesystemUUID: api.FilesystemUUID(use.ID), Permit: store.Permit{State: api.PermitNone}}
+		// Of a volume that an unconfirmed instance brings, it is not known whether it
+		// was there, and formatted, before the restore: the record is of no epoch.
+		v = store.Volume{ID: use.ID, FilesystemUUID: api.FilesystemUUID(use.ID), Permit: store.Permit{State: api.PermitNone}, Epoch: u.inst.Epoch}
 	}
 	v.InstanceID, v.NodeID, v.ResourceID = u.inst.ID, use.NodeID, use.ResourceID
 	v.SizeBytes, v.AttachedTo = use.SizeBytes, use.AttachedTo

@@ -114,6 +114,14 @@ func (w *world) open() {
 	w.permits.Changed = func(instanceID string) { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }
 }
 
+// restored is a restore of the state as it is, which begins another life of it.
+func (w *world) restored() {
+	w.Helper()
+	_, err := w.store.NewLife(store.Life{From: store.Origin{TakenAt: w.clock.Now(), RestoredAt: w.clock.Now()}})
+	w.must(err)
+	w.restart()
+}
+
 // restart is a kill and a new start.
 func (w *world) restart() {
 	w.Helper()

@@ -33,7 +33,8 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 			}
 		}
 		v.FilesystemUUID, v.Reformat = id.String(), false
-		v.Permit = store.Permit{State: api.PermitAdopted, Epoch: s.Store.Epoch()}
+		v.Epoch = s.Store.Epoch()
+		v.Permit = store.Permit{State: api.PermitAdopted, Epoch: v.Epoch}
 		return nil
 	})
 }
@@ -59,7 +60,8 @@ func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Vol
 			return err
 		}
 		v.FilesystemUUID, v.Reformat = api.FilesystemUUID(v.ID), true
-		v.Permit = store.Permit{State: api.PermitNone, NodeID: v.NodeID, Epoch: s.Store.Epoch()}
+		v.Epoch = s.Store.Epoch()
+		v.Permit = store.Permit{State: api.PermitNone, NodeID: v.NodeID, Epoch: v.Epoch}
 		return nil
 	})
 }
@@ -97,15 +99,20 @@ func (s *Service) decide(volumeID, why string, change func(*store.Tx, *store.Vol
 		if err := change(tx, &v); err != nil {
 			return err
 		}
-		if s.Changed != nil {
-			tx.OnCommit(func() { s.Changed(v.InstanceID) })
-		}
+		s.announce(tx, v)
 		return s.put(tx, &v, before, why)
 	})
 	if err != nil {
 		return api.Volume{}, err
 	}
-	return wire(v), nil
+	return s.wire(v), nil
+}
+
+// announce has the documents of the volume's instance be made anew after tx.
+func (s *Service) announce(tx *store.Tx, v store.Volume) {
+	if s.Changed != nil && v.InstanceID != "" {
+		tx.OnCommit(func() { s.Changed(v.InstanceID) })
+	}
 }
 
 func (s *Service) formatting(tx *store.Tx, v store.Volume) error {
@@ -149,6 +156,9 @@ func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
 			p.State = api.PermitInterrupted
 		default:
 			continue
+		}
+		if v.Reformat {
+			s.announce(tx, v)
 		}
 		v.Reformat, v.Permit.Overwrite = false, false
 		if err := s.put(tx, &v, before, "the server is gone"); err != nil {

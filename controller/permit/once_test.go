@@ -30,7 +30,7 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 		for _, node := range nodes {
 			w.enrol(node)
 		}
-		w.volume(volume, func(v *store.Volume) { *v = store.Volume{ID: volume, FilesystemUUID: api.FilesystemUUID(volume)} })
+		w.volume(volume, func(v *store.Volume) { *v = store.Volume{ID: volume, FilesystemUUID: api.FilesystemUUID(volume), Epoch: w.Store.Epoch()} })
 		w.attach(alpha)
 		node := rapid.SampledFrom(nodes)
 		known := func(r *rapid.T) string {
@@ -70,7 +70,7 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 			"a server comes":          func(r *rapid.T) { w.enrol(node.Draw(r, "which")) },
 			"the controller restarts": func(*rapid.T) { w.restart() },
 			"a new epoch": func(r *rapid.T) {
-				if _, err := w.Store.NewEpoch(); err != nil {
+				if _, err := w.Store.NewLife(store.Life{}); err != nil {
 					r.Fatal(err)
 				}
 			},

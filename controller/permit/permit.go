@@ -33,8 +33,9 @@ type Service struct {
 	Now func() time.Time
 	// Log, slog.Default() when nil.
 	Log *slog.Logger
-	// Changed is called with the instance of a volume once an operator's word on it
-	// is on disk: the filesystem UUID in the node's configuration may be another.
+	// Changed is called with the instance of a volume once an operator's word on it,
+	// or the end of that, is on disk: the node's configuration has the filesystem UUID
+	// and whether a reformat is requested.
 	Changed func(instanceID string)
 }
 
@@ -74,7 +75,7 @@ func (s *Service) Get(_ context.Context, volumeID string) (api.Volume, error) {
 	if err != nil {
 		return api.Volume{}, err
 	}
-	return wire(v), nil
+	return s.wire(v), nil
 }
 
 // List is all volumes that any configuration names or named, by id.
@@ -83,7 +84,7 @@ func (s *Service) List(context.Context) ([]api.Volume, error) {
 	err := s.Store.View(func(tx *store.Tx) error {
 		all, err := tx.Volumes().All()
 		for _, v := range all {
-			volumes = append(volumes, wire(v))
+			volumes = append(volumes, s.wire(v))
 		}
 		return err
 	})
@@ -102,7 +103,7 @@ func getVolume(tx *store.Tx, volumeID string) (store.Volume, error) {
 	return v, err
 }
 
-func wire(v store.Volume) api.Volume {
+func (s *Service) wire(v store.Volume) api.Volume {
 	w := api.Volume{
 		ID:                v.ID,
 		VnfInstanceID:     v.InstanceID,
@@ -117,6 +118,9 @@ func wire(v store.Volume) api.Volume {
 	if w.PermitState == "" {
 		w.PermitState = api.PermitNone
 	}
+	// What is spent in the backup stays spent; the rest nobody knows.
+	known := w.PermitState == api.PermitFormatted || w.PermitState == api.PermitInterrupted || w.PermitState == api.PermitAdopted
+	w.Unconfirmed = v.Epoch != s.Store.Epoch() && !known
 	if !v.ChangedAt.IsZero() {
 		w.ChangedAt = &v.ChangedAt
 	}

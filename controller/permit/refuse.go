@@ -47,8 +47,18 @@ func (x *exchange) thisLife() error {
 	if x.v.Permit.Epoch == x.epoch {
 		return nil
 	}
-	return noPermit("the permit of the volume %s was given before the controller's state was restored from a backup: look at what the volume holds, "+
-		"then confirm with `hitchctl volume adopt %s` or `hitchctl volume reformat %s`", x.v.ID, x.v.ID, x.v.ID)
+	return noPermit("the permit of the volume %s was given before the controller's state was %s: look at what the volume holds, "+
+		"then confirm with `hitchctl volume adopt %s` or `hitchctl volume reformat %s`", x.v.ID, x.origin, x.v.ID, x.v.ID)
+}
+
+// sinceKnown refuses the first permit for a volume of a backup: it may have been
+// given, and spent, after the backup was taken.
+func (x *exchange) sinceKnown() error {
+	if x.v.Epoch == x.epoch {
+		return nil
+	}
+	return noPermit("the controller's state was %s, so it does not know whether a format of the volume %s was permitted since: look at what the volume holds, "+
+		"then `hitchctl volume adopt %s` keeps it, or `hitchctl volume reformat %s` loses it", x.origin, x.v.ID, x.v.ID, x.v.ID)
 }
 
 // spent says why there is no further permit.

@@ -40,13 +40,16 @@ func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.Forma
 			v.Permit.State = api.PermitNone
 		}
 		before := v
-		x := &exchange{v: &v, node: nodeID, epoch: s.Store.Epoch(), r: r}
+		x := &exchange{v: &v, node: nodeID, epoch: s.Store.Epoch(), origin: s.Store.Origin(), r: r}
 		if err := step(x); err != nil {
 			return err
 		}
 		answer = api.FormatPermit{Phase: r.Phase, Permit: v.Permit.ID, Overwrite: v.Permit.Overwrite}
 		if v.Permit == before.Permit && v.Reformat == before.Reformat {
 			return nil
+		}
+		if v.Reformat != before.Reformat {
+			s.announce(tx, v)
 		}
 		return s.put(tx, &v, before.Permit, "format "+string(r.Phase))
 	})
@@ -60,10 +63,11 @@ func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.Forma
 // exchange is one message about one volume; its methods change the volume's permit
 // or say why not.
 type exchange struct {
-	v     *store.Volume
-	node  string
-	epoch int64
-	r     api.FormatReport
+	v      *store.Volume
+	node   string
+	epoch  int64
+	origin *store.Origin
+	r      api.FormatReport
 }
 
 func (x *exchange) wanted() error {
@@ -73,6 +77,9 @@ func (x *exchange) wanted() error {
 	p := &x.v.Permit
 	switch p.State {
 	case api.PermitNone:
+		if err := x.sinceKnown(); err != nil {
+			return err
+		}
 		return x.grant()
 	case api.PermitGranted:
 		if err := x.thisLife(); err != nil {

@@ -184,7 +184,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t)
 			id := w.until(phase)
-			if _, err := w.Store.NewEpoch(); err != nil {
+			if _, err := w.Store.NewLife(store.Life{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range []api.FormatReport{wanted(), unproven(), started(id)} {
@@ -202,7 +202,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("granted, and its node is gone", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted) // the backup; after it the permit may have been used
-		if _, err := w.Store.NewEpoch(); err != nil {
+		if _, err := w.Store.NewLife(store.Life{}); err != nil {
 			t.Fatal(err)
 		}
 		w.gone(alpha)
@@ -211,7 +211,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("granted, and the volume moved", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted)
-		if _, err := w.Store.NewEpoch(); err != nil {
+		if _, err := w.Store.NewLife(store.Life{}); err != nil {
 			t.Fatal(err)
 		}
 		w.attach(beta)
@@ -221,7 +221,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("formatted meanwhile", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.until(api.FormatStarted)
-		if _, err := w.Store.NewEpoch(); err != nil {
+		if _, err := w.Store.NewLife(store.Life{}); err != nil {
 			t.Fatal(err)
 		}
 		w.acknowledged(alpha, formatted(id))

@@ -97,7 +97,7 @@ func (w *world) volume(id string, change func(*store.Volume)) {
 	wantOK(w.t, w.Store.Update(func(tx *store.Tx) error {
 		v, found, err := tx.Volumes().Get(id)
 		if !found {
-			v = store.Volume{ID: id, FilesystemUUID: api.FilesystemUUID(id)}
+			v = store.Volume{ID: id, FilesystemUUID: api.FilesystemUUID(id), Epoch: w.Store.Epoch()}
 		}
 		change(&v)
 		return errors.Join(err, tx.Volumes().Put(id, v))

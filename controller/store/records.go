@@ -27,6 +27,10 @@ type Instance struct {
 	NodeIDs   []string `json:"nodeIds,omitempty"`
 	VolumeIDs []string `json:"volumeIds,omitempty"`
 
+	// Epoch is the life of the state in which an operator has confirmed the instance,
+	// or in which it was made. In any other its nodes are not let in.
+	Epoch int64 `json:"epoch,omitempty"`
+
 	JoinTokenID  string    `json:"joinTokenId"`
 	JoinTokenMAC []byte    `json:"joinTokenMac"`
 	CreatedAt    time.Time `json:"createdAt"`
@@ -53,6 +57,9 @@ type Node struct {
 	Name       string   `json:"name"`
 	Role       api.Role `json:"role"`
 	Addresses  []string `json:"addresses,omitempty"`
+	// Epoch is the life of the state in which an operator has confirmed the node, or
+	// in which it became one. In any other it is not let in.
+	Epoch int64 `json:"epoch,omitempty"`
 	// Expected is false once the topology in force no longer names the server.
 	Expected   bool   `json:"expected"`
 	Generation int64  `json:"generation"`
@@ -101,7 +108,10 @@ type Volume struct {
 	FilesystemUUID string `json:"filesystemUuid"`
 	// AttachedTo lists the servers that the topology attaches it to.
 	AttachedTo []string `json:"attachedTo,omitempty"`
-	Permit     Permit   `json:"permit"`
+	// Epoch is the life of the state since which all that was permitted is on record:
+	// the one in which the record was made, or an operator decided about the volume.
+	Epoch  int64  `json:"epoch,omitempty"`
+	Permit Permit `json:"permit"`
 	// Reformat: an operator allowed one more format, whatever the disk holds.
 	Reformat  bool      `json:"reformat,omitempty"`
 	ChangedAt time.Time `json:"changedAt"`
@@ -129,6 +139,8 @@ type Operation struct {
 	// the version in force after the END before it. A retry keeps its predecessor's.
 	BaseVersion int64 `json:"baseVersion,omitempty"`
 	Sequence    int64 `json:"sequence"`
+	// Epoch is the life of the state in which it began or, once it has, ended.
+	Epoch int64 `json:"epoch,omitempty"`
 }
 
 // File is a file of an instance's VNF package; its content is a blob.
@@ -152,4 +164,7 @@ type File struct {
 type Token struct {
 	api.Token
 	MAC []byte `json:"mac"`
+	// Epoch is the life of the state in which it was made, or confirmed by an
+	// operator. In any other it opens nothing.
+	Epoch int64 `json:"epoch,omitempty"`
 }

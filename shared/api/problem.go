@@ -34,6 +34,7 @@ const (
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
+	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
 )
 
 var problemKinds = map[string]struct {
@@ -62,6 +63,7 @@ var problemKinds = map[string]struct {
 	ProblemDeadline:            {504, "the deadline has passed"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
+	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
 }
 
 // NewProblem is a problem of one of the types above, with its status and title.

@@ -430,9 +430,13 @@ type Instance struct {
 
 	// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
 	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
-	Topology  *Topology `json:"topology,omitempty"`
-	UpdatedAt time.Time `json:"updatedAt"`
-	Warnings  []Fault   `json:"warnings"`
+	Topology *Topology `json:"topology,omitempty"`
+
+	// Unconfirmed The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
+	// such an instance are not let in.
+	Unconfirmed *Restoration `json:"unconfirmed,omitempty"`
+	UpdatedAt   time.Time    `json:"updatedAt"`
+	Warnings    []Fault      `json:"warnings"`
 }
 
 // InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
@@ -505,9 +509,12 @@ type Node struct {
 	State NodeState `json:"state"`
 
 	// Status What an agent reports.
-	Status        *NodeStatus `json:"status,omitempty"`
-	VnfInstanceID string      `json:"vnfInstanceId"`
-	Withheld      []Withheld  `json:"withheld"`
+	Status *NodeStatus `json:"status,omitempty"`
+
+	// Unconfirmed Restored from a backup and not let in: its instance waits for a confirmation
+	Unconfirmed   bool       `json:"unconfirmed,omitempty"`
+	VnfInstanceID string     `json:"vnfInstanceId"`
+	Withheld      []Withheld `json:"withheld"`
 }
 
 // NodeConfig The desired state of one node. A section that is missing means hands off; an empty one means remove
@@ -701,6 +708,15 @@ type ReformatRequest struct {
 	ConfirmVolumeID string `json:"confirmVolumeID"`
 }
 
+// Restoration The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
+// such an instance are not let in.
+type Restoration struct {
+	RestoredAt time.Time `json:"restoredAt"`
+
+	// TakenAt When the backup was taken
+	TakenAt time.Time `json:"takenAt"`
+}
+
 // Role What a VM is for.
 type Role string
 
@@ -756,6 +772,9 @@ type StorageVolume struct {
 	// MountPath Absolute path (spec: mount_to)
 	MountPath string `json:"mountPath"`
 
+	// ReformatRequested An operator said that what the disk holds may be lost, so that it is worth asking for a permit; it permits nothing itself
+	ReformatRequested bool `json:"reformatRequested,omitempty"`
+
 	// SizeBytes Exact size of the device in bytes; 0 = not checked
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
@@ -773,6 +792,9 @@ type Token struct {
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
 	Scope     Scope      `json:"scope"`
+
+	// Unconfirmed Restored from a backup: it opens nothing before it is confirmed
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
 // TokenList defines model for TokenList.
@@ -850,7 +872,10 @@ type Volume struct {
 	ReformatRequested bool        `json:"reformatRequested,omitempty"`
 	ResourceID        string      `json:"resourceId,omitempty"`
 	SizeBytes         int64       `json:"sizeBytes,omitempty"`
-	VnfInstanceID     string      `json:"vnfInstanceId,omitempty"`
+
+	// Unconfirmed Restored from a backup: what was permitted on it since is not known, so nothing is before an operator adopts or reformats it
+	Unconfirmed   bool   `json:"unconfirmed,omitempty"`
+	VnfInstanceID string `json:"vnfInstanceId,omitempty"`
 }
 
 // VolumeList defines model for VolumeList.

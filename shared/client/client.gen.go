@@ -106,10 +106,21 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
 	GetAgent(ctx context.Context, arch string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetBackup A consistent copy of the state while the controller runs (scope operator)
+	//
+	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
+	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+	//
+	// Corresponds with GET /v1/backup (the `GetBackup` operationId).
+	GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// EnrollWithBody Redeem the join token for a client certificate
 	//
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+	// confirmed its instance after a restore (retry; every other southbound request too),
+	// 409 `identity-live` when it already has an identity.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -119,7 +130,9 @@ type ClientInterface interface {
 	// Enroll Redeem the join token for a client certificate
 	//
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+	// confirmed its instance after a restore (retry; every other southbound request too),
+	// 409 `identity-live` when it already has an identity.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -240,6 +253,13 @@ type ClientInterface interface {
 	// Corresponds with DELETE /v1/tokens/{tokenId} (the `RevokeToken` operationId).
 	RevokeToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ConfirmToken After a restore, let this API token open what it opened before
+	//
+	// A token that was revoked after the backup is in it. Again changes nothing.
+	//
+	// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+	ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetTrust What user_data needs to trust this controller
 	//
 	// Corresponds with GET /v1/trust (the `GetTrust` operationId).
@@ -281,6 +301,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
 	PutInstance(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConfirmInstance After a restore, let the nodes of this instance in again
+	//
+	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
+	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+	//
+	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+	ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFile Download one file of the VNF package (scope operator)
 	//
@@ -417,10 +445,31 @@ func (c *Client) GetAgent(ctx context.Context, arch string, reqEditors ...Reques
 	return c.Client.Do(req)
 }
 
+// GetBackup A consistent copy of the state while the controller runs (scope operator)
+//
+// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
+// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+//
+// Corresponds with GET /v1/backup (the `GetBackup` operationId).
+func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetBackupRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // EnrollWithBody Redeem the join token for a client certificate
 //
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+// confirmed its instance after a restore (retry; every other southbound request too),
+// 409 `identity-live` when it already has an identity.
 //
 // Takes any type of body and a specified content type.
 //
@@ -440,7 +489,9 @@ func (c *Client) EnrollWithBody(ctx context.Context, contentType string, body io
 // Enroll Redeem the join token for a client certificate
 //
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+// confirmed its instance after a restore (retry; every other southbound request too),
+// 409 `identity-live` when it already has an identity.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -741,6 +792,23 @@ func (c *Client) RevokeToken(ctx context.Context, tokenID string, reqEditors ...
 	return c.Client.Do(req)
 }
 
+// ConfirmToken After a restore, let this API token open what it opened before
+//
+// A token that was revoked after the backup is in it. Again changes nothing.
+//
+// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+func (c *Client) ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmTokenRequest(c.Server, tokenID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetTrust What user_data needs to trust this controller
 //
 // Corresponds with GET /v1/trust (the `GetTrust` operationId).
@@ -833,6 +901,24 @@ func (c *Client) PutInstanceWithBody(ctx context.Context, instanceID InstanceID,
 // Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
 func (c *Client) PutInstance(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutInstanceRequest(c.Server, instanceID, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConfirmInstance After a restore, let the nodes of this instance in again
+//
+// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
+// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+//
+// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+func (c *Client) ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmInstanceRequest(c.Server, instanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -1133,6 +1219,33 @@ func NewGetAgentRequest(server string, arch string) (*http.Request, error) {
 	}
 
 	operationPath := fmt.Sprintf("/v1/agent/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetBackupRequest constructs an http.Request for the GetBackup method
+func NewGetBackupRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/backup")
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -1788,6 +1901,40 @@ func NewRevokeTokenRequest(server string, tokenID string) (*http.Request, error)
 	return req, nil
 }
 
+// NewConfirmTokenRequest constructs an http.Request for the ConfirmToken method
+func NewConfirmTokenRequest(server string, tokenID string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "tokenId", tokenID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/tokens/%s/confirmation", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewGetTrustRequest constructs an http.Request for the GetTrust method
 func NewGetTrustRequest(server string) (*http.Request, error) {
 	var err error
@@ -1995,6 +2142,40 @@ func NewPutInstanceRequestWithBody(server string, instanceID InstanceID, content
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewConfirmInstanceRequest constructs an http.Request for the ConfirmInstance method
+func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/confirmation", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -2527,10 +2708,23 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
 	GetAgentWithResponse(ctx context.Context, arch string, reqEditors ...RequestEditorFn) (*GetAgentResponse, error)
 
+	// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
+	//
+	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
+	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/backup (the `GetBackup` operationId).
+	GetBackupWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetBackupResponse, error)
+
 	// EnrollWithBodyWithResponse Redeem the join token for a client certificate
 	//
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+	// confirmed its instance after a restore (retry; every other southbound request too),
+	// 409 `identity-live` when it already has an identity.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2540,7 +2734,9 @@ type ClientWithResponsesInterface interface {
 	// EnrollWithResponse Redeem the join token for a client certificate
 	//
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+	// confirmed its instance after a restore (retry; every other southbound request too),
+	// 409 `identity-live` when it already has an identity.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2679,6 +2875,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /v1/tokens/{tokenId} (the `RevokeToken` operationId).
 	RevokeTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error)
 
+	// ConfirmTokenWithResponse After a restore, let this API token open what it opened before
+	//
+	// A token that was revoked after the backup is in it. Again changes nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+	ConfirmTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*ConfirmTokenResponse, error)
+
 	// GetTrustWithResponse What user_data needs to trust this controller
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -2728,6 +2933,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
 	PutInstanceWithResponse(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+
+	// ConfirmInstanceWithResponse After a restore, let the nodes of this instance in again
+	//
+	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
+	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+	ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
 
 	// GetFileWithResponse Download one file of the VNF package (scope operator)
 	//
@@ -2941,6 +3156,47 @@ func (r GetAgentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetAgentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetBackupResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetBackupResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetBackupResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetBackupResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetBackupResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetBackupResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -3644,6 +3900,54 @@ func (r RevokeTokenResponse) ContentType() string {
 	return ""
 }
 
+type ConfirmTokenResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Token
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmTokenResponse) GetJSON200() *Token {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConfirmTokenResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmTokenResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmTokenResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmTokenResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmTokenResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetTrustResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3892,6 +4196,54 @@ func (r PutInstanceResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutInstanceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConfirmInstanceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Instance
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConfirmInstanceResponse) GetJSON200() *Instance {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConfirmInstanceResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConfirmInstanceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConfirmInstanceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConfirmInstanceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConfirmInstanceResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -4425,10 +4777,29 @@ func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch str
 	return ParseGetAgentResponse(rsp)
 }
 
+// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
+//
+// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
+// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/backup (the `GetBackup` operationId).
+func (c *ClientWithResponses) GetBackupWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetBackupResponse, error) {
+	rsp, err := c.GetBackup(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetBackupResponse(rsp)
+}
+
 // EnrollWithBodyWithResponse Redeem the join token for a client certificate
 //
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+// confirmed its instance after a restore (retry; every other southbound request too),
+// 409 `identity-live` when it already has an identity.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4444,7 +4815,9 @@ func (c *ClientWithResponses) EnrollWithBodyWithResponse(ctx context.Context, co
 // EnrollWithResponse Redeem the join token for a client certificate
 //
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 409 `identity-live` when it already has an identity.
+// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
+// confirmed its instance after a restore (retry; every other southbound request too),
+// 409 `identity-live` when it already has an identity.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4691,6 +5064,21 @@ func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, token
 	return ParseRevokeTokenResponse(rsp)
 }
 
+// ConfirmTokenWithResponse After a restore, let this API token open what it opened before
+//
+// A token that was revoked after the backup is in it. Again changes nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+func (c *ClientWithResponses) ConfirmTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*ConfirmTokenResponse, error) {
+	rsp, err := c.ConfirmToken(ctx, tokenID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmTokenResponse(rsp)
+}
+
 // GetTrustWithResponse What user_data needs to trust this controller
 //
 // Returns a wrapper object for the known response body format(s).
@@ -4775,6 +5163,22 @@ func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, insta
 		return nil, err
 	}
 	return ParsePutInstanceResponse(rsp)
+}
+
+// ConfirmInstanceWithResponse After a restore, let the nodes of this instance in again
+//
+// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
+// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error) {
+	rsp, err := c.ConfirmInstance(ctx, instanceID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfirmInstanceResponse(rsp)
 }
 
 // GetFileWithResponse Download one file of the VNF package (scope operator)
@@ -5007,6 +5411,32 @@ func ParseGetAgentResponse(rsp *http.Response) (*GetAgentResponse, error) {
 	}
 
 	response := &GetAgentResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetBackupResponse parses an HTTP response from a GetBackupWithResponse call
+func ParseGetBackupResponse(rsp *http.Response) (*GetBackupResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetBackupResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -5577,6 +6007,39 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 	return response, nil
 }
 
+// ParseConfirmTokenResponse parses an HTTP response from a ConfirmTokenWithResponse call
+func ParseConfirmTokenResponse(rsp *http.Response) (*ConfirmTokenResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmTokenResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Token
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetTrustResponse parses an HTTP response from a GetTrustWithResponse call
 func ParseGetTrustResponse(rsp *http.Response) (*GetTrustResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -5758,6 +6221,39 @@ func ParsePutInstanceResponse(rsp *http.Response) (*PutInstanceResponse, error) 
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConfirmInstanceResponse parses an HTTP response from a ConfirmInstanceWithResponse call
+func ParseConfirmInstanceResponse(rsp *http.Response) (*ConfirmInstanceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConfirmInstanceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Instance
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -1,0 +1,70 @@
+// Package archive is the file format of a backup: a tar stream that proves itself
+// whole. It knows the form and checks it; what is in the store is not its business.
+//
+//	manifest.json     what this is a backup of
+//	store.db          the database as of one moment
+//	blobs/<sha256>    each package file that the database names
+//	complete          the SHA-256 of each entry above, as sha256sum(1) writes it,
+//	                  and a MAC over those lines under the controller's seal key
+//
+// A stream that was cut off has no `complete`; one that was changed does not fit it,
+// or has no MAC of the controller.
+package archive
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Format is the version of the form.
+const Format = 1
+
+// The names of the entries.
+const (
+	manifestName = "manifest.json"
+	storeName    = "store.db"
+	blobPrefix   = "blobs/"
+	completeName = "complete"
+	macPrefix    = "# hmac-sha256 "
+)
+
+// Manifest says what a backup is of.
+type Manifest struct {
+	// Format is the version of the form.
+	Format int `json:"format"`
+	// ControllerVersion made it, Schema is that of its store.
+	ControllerVersion string `json:"controllerVersion"`
+	Schema            int    `json:"schema"`
+	// KeyID names the seal key that the store is sealed with; no backup has the key.
+	KeyID string `json:"keyId"`
+	// Epoch is the life of the state, TakenAt the moment that it was copied.
+	Epoch   int64     `json:"epoch"`
+	TakenAt time.Time `json:"takenAt"`
+	// StoreBytes is the size of the database, Blobs and BlobBytes how many package
+	// files there are and their size together.
+	StoreBytes int64 `json:"storeBytes"`
+	Blobs      int   `json:"blobs"`
+	BlobBytes  int64 `json:"blobBytes"`
+	// Keep is what is not in it and has to be kept apart.
+	Keep []Kept `json:"keep"`
+}
+
+// Kept is something without which a backup is worth nothing.
+type Kept struct {
+	What  string `json:"what"`
+	Where string `json:"where"`
+}
+
+// blobName is the entry of a package file.
+func blobName(sha256 string) string { return blobPrefix + sha256 }
+
+// blobDigest is the SHA-256 in the name of an entry, false where it has none.
+func blobDigest(name string) (string, bool) {
+	digest, ok := strings.CutPrefix(name, blobPrefix)
+	raw, err := hex.DecodeString(digest)
+	return digest, ok && err == nil && len(raw) == 32 && digest == strings.ToLower(digest)
+}
+
+func sumLine(sum []byte, name string) string { return fmt.Sprintf("%x  %s\n", sum, name) }

@@ -1,0 +1,169 @@
+// Package backup takes copies of a controller's state while it runs, and restores
+// one where none runs. A restore begins another life of the state: the backup has
+// forgotten what was revoked, permitted and finished since, so nothing of it is
+// trusted before an operator says so. The seal key and the CA's keys are in no backup.
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/store"
+)
+
+// macPurpose separates the MAC of a backup from all others made with the store's key.
+const macPurpose = "backup"
+
+// Service takes backups.
+type Service struct {
+	Store *store.Store
+	Blobs *files.Blobs
+	// Directory has room for a second copy of the database for as long as a backup
+	// takes: whoever takes it may be slow, and the store must not wait for that.
+	Directory string
+	// Version is this controller's.
+	Version string
+	// Keep is what the operator has to keep apart from the backups.
+	Keep []archive.Kept
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+// Copy is the state as of one moment. Nothing that happens later is in it, and what
+// it needs stays until Close.
+type Copy struct {
+	manifest archive.Manifest
+	service  *Service
+	database *os.File
+	blobs    []files.Blob
+	release  func()
+}
+
+// Take makes a copy of the state. It is quick: package files are not copied, only
+// kept from being removed.
+func (s *Service) Take(context.Context) (*Copy, error) {
+	c := &Copy{service: s, release: func() {}, manifest: archive.Manifest{
+		Format: archive.Format, ControllerVersion: s.Version, Schema: store.Schema(),
+		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Keep: s.Keep,
+	}}
+	if err := c.fill(); err != nil {
+		return nil, errors.Join(fmt.Errorf("taking a backup: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+func (c *Copy) fill() (err error) {
+	if c.database, err = nameless(c.service.Directory); err != nil {
+		return err
+	}
+	var digests []string
+	c.release, err = c.service.Blobs.Pin(func() ([]string, error) {
+		digests, err = c.snapshot()
+		return digests, err
+	})
+	if err != nil {
+		c.release = func() {}
+		return err
+	}
+	for _, digest := range digests {
+		size, err := c.service.Blobs.Size(digest)
+		if err != nil {
+			return fmt.Errorf("the package file with the SHA-256 %s: %w; upload it again, or delete its instance", digest, err)
+		}
+		c.blobs = append(c.blobs, files.Blob{SHA256: digest, SizeBytes: size})
+		c.manifest.BlobBytes += size
+	}
+	c.manifest.Blobs = len(c.blobs)
+	return nil
+}
+
+// snapshot copies the database and lists the package files that this very state
+// names, each once.
+func (c *Copy) snapshot() (digests []string, err error) {
+	err = c.service.Store.View(func(tx *store.Tx) error {
+		digests, err = blobsOf(tx)
+		if err != nil {
+			return err
+		}
+		c.manifest.StoreBytes, err = tx.WriteTo(c.database)
+		return err
+	})
+	return digests, err
+}
+
+func blobsOf(tx *store.Tx) ([]string, error) {
+	records, err := tx.Files().All()
+	if err != nil {
+		return nil, err
+	}
+	var digests []string
+	for _, r := range records {
+		digests = append(digests, r.SHA256)
+	}
+	slices.Sort(digests)
+	return slices.Compact(digests), nil
+}
+
+// nameless is a file that is gone when it is closed, however that comes about.
+func nameless(directory string) (*os.File, error) {
+	f, err := os.CreateTemp(directory, ".backup-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// Write writes the backup. An error leaves what was written without its end, by
+// which everybody knows it for cut off.
+func (c *Copy) Write(ctx context.Context, to io.Writer) error {
+	w, err := archive.NewWriter(to, c.manifest)
+	if err != nil {
+		return err
+	}
+	if _, err := c.database.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if err := w.Store(c.manifest.StoreBytes, c.database); err != nil {
+		return err
+	}
+	for _, b := range c.blobs {
+		if err := errors.Join(ctx.Err(), c.writeBlob(w, b)); err != nil {
+			return err
+		}
+	}
+	err = w.Close(func(sums []byte) []byte { return c.service.Store.MAC(macPurpose, sums) })
+	if err == nil {
+		c.service.Log.Info("backup taken", "epoch", c.manifest.Epoch, "storeBytes", c.manifest.StoreBytes,
+			"packageFiles", len(c.blobs), "packageFileBytes", c.manifest.BlobBytes)
+	}
+	return err
+}
+
+func (c *Copy) writeBlob(w *archive.Writer, b files.Blob) error {
+	f, err := c.service.Blobs.Open(b.SHA256)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return w.Blob(b.SHA256, b.SizeBytes, f)
+}
+
+// Close lets go of what the copy holds.
+func (c *Copy) Close() error {
+	c.release()
+	if c.database == nil {
+		return nil
+	}
+	return c.database.Close()
+}

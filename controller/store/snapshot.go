@@ -1,0 +1,53 @@
+package store
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+)
+
+// Schema is the version of the records that this controller writes.
+func Schema() int { return len(migrations) }
+
+// KeyID names the key that seals the store. It tells nothing about the key.
+func (s *Store) KeyID() string { return s.keys.id }
+
+// ID reads the key and returns its name, as KeyID of a store that is sealed with it.
+// It never makes a key.
+func (k KeySource) ID() (string, error) {
+	k.Create = false
+	secret, err := k.load(false)
+	if err != nil {
+		return "", err
+	}
+	keys, err := deriveKeys(secret)
+	if err != nil {
+		return "", err
+	}
+	return keys.id, nil
+}
+
+// Size is how many bytes WriteTo writes.
+func (t *Tx) Size() int64 { return t.tx.Size() }
+
+// WriteTo writes a copy of the database as the transaction sees it: a store like
+// this one. The key is not in it. Write it to where it is soon done: while a
+// transaction is open the file can only grow.
+func (t *Tx) WriteTo(w io.Writer) (int64, error) { return t.tx.WriteTo(w) }
+
+// Hold keeps every other process from opening the store at path, which need not be
+// intact, until release is called. Its error names the process that has it open; it
+// is an fs.ErrNotExist where there is none.
+func Hold(path string) (release func() error, err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("looking for a store: %w", err)
+	}
+	// The lock that bbolt takes.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("the store %s is held by another process%s: stop it first: %w", path, holder(path), err)
+	}
+	return f.Close, nil
+}
