@@ -182,7 +182,7 @@ func (c *Controller) End(signal syscall.Signal) {
 		return
 	}
 	_ = c.process.Process.Signal(signal)
-	<-c.exited // killed is as good as ended
+	_ = <-c.exited // killed is as good as ended
 	c.process = nil
 }
 
@@ -214,8 +214,11 @@ func FreeAddress(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return address
 }
 
 // Until waits for something that another process brings about; it fails the test
@@ -232,4 +235,10 @@ func Until(t testing.TB, what string, ok func() bool) {
 		case <-tick.C:
 		}
 	}
+}
+
+// Elsewhere is a controller that the test itself has started, on a machine of the
+// lab say: of this type only what asks its API works.
+func Elsewhere(t testing.TB, url string, api *client.Controller) *Controller {
+	return &Controller{URL: url, API: api, t: t}
 }

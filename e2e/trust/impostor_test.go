@@ -44,7 +44,7 @@ func serve(t testing.TB, l net.Listener, config *tls.Config, then func(net.Conn)
 		}
 	})
 	i.stop = sync.OnceFunc(func() {
-		l.Close()
+		_ = l.Close() // it may be closed already
 		open.Range(func(conn, _ any) bool { conn.(net.Conn).Close(); return true })
 		all.Wait()
 	})

@@ -70,9 +70,8 @@ func othersStatus(a *attempt) {
 }
 
 func othersFormat(a *attempt) {
-	ours, worker := a.w.newStack(0), a.w.boot("")
-	storage := a.w.enrolled(ours, ours.storage)
-	worker = a.w.enrolled(ours, ours.worker)
+	ours := a.w.newStack(0)
+	storage, worker := a.w.enrolled(ours, ours.storage), a.w.enrolled(ours, ours.worker)
 	stranger := a.w.newStack(0)
 	strange := a.w.enrolled(stranger, stranger.storage)
 	report := func(phase api.FormatPhase, volume, permit string) string {

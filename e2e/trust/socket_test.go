@@ -38,7 +38,11 @@ func notRoot(a *attempt) {
 	if err != nil {
 		a.Fatal(err)
 	}
-	defer os.RemoveAll(public)
+	a.Cleanup(func() {
+		if err := os.RemoveAll(public); err != nil {
+			a.Error(err)
+		}
+	})
 	way := filepath.Join(public, "socket")
 	if err := errors.Join(os.Chmod(public, 0o755), os.Link(socket, way)); err != nil {
 		a.Fatal(err)
