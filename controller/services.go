@@ -90,7 +90,8 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 		Tokens: s.tokens, Files: s.files, Backups: s.backups, Changes: s.hub, Metrics: s.metrics,
 		Trust:          wire.Trust{Urls: c.AdvertiseURLs, RootCertificate: s.authority.RootPEM(), Pin: s.authority.Pin()},
 		AgentDirectory: c.AgentDirectory, PollSeconds: c.Cadence.PollSeconds, ConvergeSeconds: c.Cadence.ConvergeSeconds,
-		Ready: s.ready, Now: now, Log: log,
+		SpreadSeconds: (&spread{store: s.store, longest: c.Cadence.PollSeconds, now: now, log: log}).seconds,
+		Ready:         s.ready, Now: now, Log: log,
 	})
 	return err
 }

@@ -15,6 +15,9 @@ type Backoff struct {
 	// Factor by which each wait is longer than the one before. With factor f a
 	// wait is about (f-1)/f of the time waited so far: 1.3 loses at most a quarter.
 	Factor float64
+	// Spread is within which the first wait lies, anywhere, where it is longer than
+	// Min: so many who lost the same thing at the same time go looking for it.
+	Spread time.Duration
 
 	base time.Duration
 }
@@ -23,10 +26,17 @@ type Backoff struct {
 func (b *Backoff) Next() time.Duration {
 	if b.base == 0 {
 		b.base = b.Min
+		if b.Spread > b.Min {
+			return Within(min(b.Max, b.Spread))
+		}
 	} else {
 		b.base = min(b.Max, time.Duration(float64(b.base)*b.Factor))
 	}
-	return min(b.Max, Jitter(b.base))
+	wait := Jitter(b.base)
+	if wait > b.Max {
+		wait = 2*b.Max - wait // not Max itself, at which they would all meet
+	}
+	return wait
 }
 
 // Reset makes the next wait the first one again.
@@ -36,6 +46,11 @@ func (b *Backoff) Reset() { b.base = 0 }
 // do not come back together.
 func Jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*rand.Float64())) //nolint:gosec // not a secret
+}
+
+// Within is anywhere between nothing and d.
+func Within(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * rand.Float64()) //nolint:gosec // not a secret
 }
 
 // Sleep waits for d, or until ctx is done, or until a value is sent on wake

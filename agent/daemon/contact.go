@@ -30,6 +30,7 @@ type line struct {
 	// answered at once, which confirms the document in force.
 	digest   string
 	patience patience
+	spread   time.Duration // over which agents come back that lost the controller
 	retry    retry
 	renewal  renewal
 }
@@ -107,6 +108,10 @@ func (l *line) poll(ctx context.Context) time.Duration {
 	l.well()
 	another := l.take(answer)
 	l.once.Do(func() { close(l.asked) })
+	if answer.Closing {
+		// It stops or restarts, and all the others are told the same.
+		return backoff.Within(max(l.spread, shortestPoll))
+	}
 	if another || took >= shortestPoll {
 		return 0
 	}
@@ -129,6 +134,10 @@ func (l *line) cutOff(err error, parked bool, after time.Duration) {
 func (l *line) take(a pull.Answer) bool {
 	if a.Hold > 0 {
 		l.patience.hold = a.Hold
+	}
+	if a.Spread > 0 {
+		l.spread = a.Spread
+		l.retry.spread(a.Spread)
 	}
 	l.desired.every(a.Converge)
 	another := a.Digest != l.digest

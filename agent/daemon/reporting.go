@@ -40,6 +40,9 @@ func (d *Daemon) reporting(ctx context.Context) error {
 		if !ok || l == nil || told != nil && l == toldOver && reflect.DeepEqual(*told, status) {
 			continue
 		}
+		if !d.board.Snapshot().Controller.Connected {
+			continue // the poll finds the controller again; two of us need not look for it
+		}
 		err := pull.Report(ctx, l, status)
 		if err == nil {
 			told, toldOver, failure = &status, l, ""

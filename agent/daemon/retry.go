@@ -33,6 +33,10 @@ func pollRetry() retry {
 
 func (r retry) after(err error) time.Duration { return r[link.Judge(err)].Next() }
 
+// spread sets within which time the first attempt lies after the controller was
+// lost: it knows how many others will have lost it too.
+func (r retry) spread(d time.Duration) { r[link.Passing].Spread = d }
+
 func (r retry) reset() {
 	for _, b := range r {
 		b.Reset()

@@ -33,6 +33,11 @@ type Answer struct {
 	// Hold is how long the controller may hold the next poll, and Converge how
 	// often to plan again; 0 where it says nothing.
 	Hold, Converge time.Duration
+	// Spread is over how long the agents come back together that lose the
+	// controller; 0 where it says nothing.
+	Spread time.Duration
+	// Closing says that the controller hangs up after this answer.
+	Closing bool
 }
 
 // Invalid is a document that cannot be used. The one before stays in force.
@@ -86,6 +91,8 @@ func read(resp *http.Response) (Answer, error) {
 		Digest:   strings.Trim(strings.TrimPrefix(resp.Header.Get("ETag"), "W/"), `"`),
 		Hold:     seconds(resp, "Nodehitch-Poll-Seconds"),
 		Converge: seconds(resp, "Nodehitch-Converge-Seconds"),
+		Spread:   seconds(resp, "Nodehitch-Spread-Seconds"),
+		Closing:  resp.Close,
 	}
 	switch resp.StatusCode {
 	case http.StatusNotModified:

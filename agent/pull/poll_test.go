@@ -24,12 +24,19 @@ func answered(status int, body string, header ...string) (Answer, error) {
 }
 
 func TestDocumentComesWithItsDigestAndCadence(t *testing.T) {
-	got, err := answered(200, storageNode, "ETag", `W/"abc"`, "Nodehitch-Poll-Seconds", "30", "Nodehitch-Converge-Seconds", "300")
+	got, err := answered(200, storageNode, "ETag", `W/"abc"`, "Nodehitch-Poll-Seconds", "30", "Nodehitch-Converge-Seconds", "300", "Nodehitch-Spread-Seconds", "10")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Document.Generation != 3 || got.Digest != "abc" || got.Hold != 30*time.Second || got.Converge != 5*time.Minute {
+	if got.Document.Generation != 3 || got.Digest != "abc" || got.Hold != 30*time.Second || got.Converge != 5*time.Minute || got.Spread != 10*time.Second || got.Closing {
 		t.Errorf("got %+v", got)
+	}
+}
+
+func TestAControllerThatHangsUpSaysSo(t *testing.T) {
+	got, err := read(&http.Response{StatusCode: 304, Close: true, Header: http.Header{"Etag": {`"x"`}}, Body: http.NoBody})
+	if err != nil || !got.Closing {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 

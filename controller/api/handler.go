@@ -32,6 +32,8 @@ type Options struct {
 	// PollSeconds is how long a poll for a configuration is held, before jitter;
 	// ConvergeSeconds is passed on to agents.
 	PollSeconds, ConvergeSeconds int
+	// SpreadSeconds is over how long agents shall come back that lost the controller.
+	SpreadSeconds func() int
 	// Ready is nil while the controller can do its work.
 	Ready func(context.Context) error
 	Now   func() time.Time

@@ -85,7 +85,7 @@ func TestAPollIsAnsweredWhenTheConfigurationChanges(t *testing.T) {
 	if a.status != http.StatusOK || a.header.Get("ETag") == known || !strings.Contains(a.body, "10.20.0.0/24") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	if a.header.Get("Nodehitch-Poll-Seconds") != "30" || a.header.Get("Nodehitch-Converge-Seconds") != "300" {
+	if a.header.Get("Nodehitch-Poll-Seconds") != "30" || a.header.Get("Nodehitch-Converge-Seconds") != "300" || a.header.Get("Nodehitch-Spread-Seconds") != "7" {
 		t.Errorf("cadence: %v", a.header)
 	}
 	if a := w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+known); a.status != http.StatusOK {

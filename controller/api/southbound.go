@@ -65,12 +65,13 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 	if err != nil {
 		return nil, err
 	}
+	spread := s.SpreadSeconds()
 	if unchanged {
 		return GetNodeConfig304Response{Headers: GetNodeConfig304ResponseHeaders{
-			ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds}}, nil
+			ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
 	}
 	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders{
-		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds}}, nil
+		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
 }
 
 // stillLive proves the caller's identity again after a change; the request itself

@@ -129,7 +129,7 @@ func newWorld(t testing.TB, options ...option) *world {
 		Files:   &files.Service{Store: w.store, Blobs: blobs, Now: time.Now, Log: log},
 		Changes: w.hub, Metrics: w.metrics,
 		Trust:          wire.Trust{Urls: []string{"https://127.0.0.1"}, RootCertificate: w.authority.RootPEM(), Pin: w.authority.Pin()},
-		AgentDirectory: w.dir, PollSeconds: 30, ConvergeSeconds: 300,
+		AgentDirectory: w.dir, PollSeconds: 30, ConvergeSeconds: 300, SpreadSeconds: func() int { return 7 },
 		Ready: func(context.Context) error { return w.store.View(func(*store.Tx) error { return nil }) },
 		Now:   time.Now, Log: log,
 	}

@@ -3304,6 +3304,7 @@ type GetNodeConfigResponse200Headers struct {
 	ETag                     *string
 	NodehitchConvergeSeconds *int
 	NodehitchPollSeconds     *int
+	NodehitchSpreadSeconds   *int
 }
 
 // GetNodeConfigResponse304Headers the declared response headers of an HTTP 304 response for GetNodeConfig
@@ -3311,6 +3312,7 @@ type GetNodeConfigResponse304Headers struct {
 	ETag                     *string
 	NodehitchConvergeSeconds *int
 	NodehitchPollSeconds     *int
+	NodehitchSpreadSeconds   *int
 }
 
 type GetNodeConfigResponse struct {
@@ -5577,6 +5579,13 @@ func ParseGetNodeConfigResponse(rsp *http.Response) (*GetNodeConfigResponse, err
 			}
 			headers.NodehitchPollSeconds = &value
 		}
+		if values := rsp.Header.Values("Nodehitch-Spread-Seconds"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Spread-Seconds", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchSpreadSeconds = &value
+		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 304:
 		var headers GetNodeConfigResponse304Headers
@@ -5600,6 +5609,13 @@ func ParseGetNodeConfigResponse(rsp *http.Response) (*GetNodeConfigResponse, err
 				return nil, err
 			}
 			headers.NodehitchPollSeconds = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Spread-Seconds"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Spread-Seconds", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchSpreadSeconds = &value
 		}
 		response.Headers304 = &headers
 	}
