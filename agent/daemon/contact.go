@@ -97,22 +97,21 @@ func (l *line) poll(ctx context.Context) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
-	took := time.Since(begun)
 	if err != nil {
-		l.cutOff(err, parked, took)
+		l.cutOff(err, parked, answer.Waited)
 		return l.troubled(ctx, err)
 	}
 	if parked {
-		l.patience.held(took, time.Now())
+		l.patience.held(answer.Waited, time.Now())
 	}
 	l.well()
 	another := l.take(answer)
 	l.once.Do(func() { close(l.asked) })
+	if another || time.Since(begun) >= shortestPoll {
 	if answer.Closing {
 		// It stops or restarts, and all the others are told the same.
 		return backoff.Within(max(l.spread, shortestPoll))
 	}
-	if another || took >= shortestPoll {
 		return 0
 	}
 	return backoff.Jitter(shortestPoll)
@@ -121,7 +120,7 @@ func (l *line) poll(ctx context.Context) time.Duration {
 // cutOff sees to polls that die on the way.
 func (l *line) cutOff(err error, parked bool, after time.Duration) {
 	switch {
-	case !parked:
+	case !parked || after == 0:
 		l.patience.away()
 	case link.Judge(err) != link.Passing || client.Status(err) != 0: // somebody answered
 	case l.patience.lost(after, time.Now()):

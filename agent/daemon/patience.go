@@ -64,7 +64,7 @@ func (p *patience) lost(after time.Duration, now time.Time) bool {
 	if p.died < 2 || p.shortest >= p.expected() {
 		return false
 	}
-	p.asked, p.learned, p.died = max(p.shortest, shortestHold).Round(time.Second), now, 0
+	p.asked, p.learned, p.died = max(p.shortest.Truncate(time.Second), shortestHold), now, 0
 	return true
 }
 

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/document"
@@ -31,13 +33,17 @@ type Answer struct {
 	// Invalid is a document that this agent does not understand.
 	Invalid *Invalid
 	// Hold is how long the controller may hold the next poll, and Converge how
-	// often to plan again; 0 where it says nothing.
-	Hold, Converge time.Duration
 	// Spread is over how long the agents come back together that lose the
 	// controller; 0 where it says nothing.
 	Spread time.Duration
 	// Closing says that the controller hangs up after this answer.
 	Closing bool
+	// often to plan again; 0 where it says nothing.
+	Hold, Converge time.Duration
+	// Waited is how long the last attempt waited for its answer, of the failed ones
+	// too: the transport tries again by itself where a connection that was used
+	// before ends without an answer.
+	Waited time.Duration
 }
 
 // Invalid is a document that cannot be used. The one before stays in force.
@@ -64,6 +70,10 @@ type Request struct {
 // Poll asks for the configuration.
 func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 	var answer Answer
+	var asked atomic.Pointer[time.Time] // of the transport's goroutine
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(httptrace.WroteRequestInfo) { now := time.Now(); asked.Store(&now) },
+	})
 	err := l.Do(ctx, func(ctx context.Context, c *client.Controller) error {
 		ctx, cancel := context.WithTimeout(ctx, r.Limit)
 		defer cancel()
@@ -83,6 +93,9 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 		answer, err = read(resp)
 		return err
 	})
+	if at := asked.Load(); at != nil {
+		answer.Waited = time.Since(*at)
+	}
 	return answer, err
 }
 
