@@ -10,6 +10,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/invariant"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -53,7 +55,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enrol": h.enrolAny, "converge": h.convergeAny,
 			"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart() },
-			"restore": h.restore, "revoke": h.revokeAny, "": h.check,
+			"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny, "": h.check,
 		})
 	})
 }
@@ -122,7 +124,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 	}
 	op, err := h.lcm.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
-	if errors.As(err, &refused) && refused.Status < 500 {
+	if errors.As(err, &refused) && (refused.Status < 500 || refused.Type == api.ProblemRestoreUnconfirmed) {
 		return
 	}
 	h.must(err)
@@ -223,6 +225,43 @@ func (h *history) revokeAny(t *rapid.T) {
 	h.must(h.enrolment.Revoke(h.ctx, id, "by hand"))
 }
 
+// formatAny is one message of the format exchange, with the permit on record or none.
+func (h *history) formatAny(t *rapid.T) {
+	var v store.Volume
+	h.must(h.store.View(func(tx *store.Tx) (err error) {
+		v, _, err = tx.Volumes().Get(volume)
+		return err
+	}))
+	r := api.FormatReport{Phase: rapid.SampledFrom([]api.FormatPhase{api.FormatWanted, api.FormatStarted, api.FormatFormatted}).Draw(t, "phase"),
+		SizeBytes: 1 << 30, FilesystemUUID: v.FilesystemUUID}
+	if r.Phase != api.FormatWanted {
+		r.Permit = v.Permit.ID
+	} else if rapid.Bool().Draw(t, "proven") {
+		r.Proof = &api.BlankProof{}
+	}
+	_, err := h.permits.Report(h.ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, volume, r)
+	h.unless(err)
+}
+
+// decideAny is an operator's word on the volume.
+func (h *history) decideAny(t *rapid.T) {
+	var err error
+	if rapid.Bool().Draw(t, "reformat") {
+		_, err = h.permits.Reformat(h.ctx, volume, volume)
+	} else {
+		_, err = h.permits.Adopt(h.ctx, volume, "0e7a1e8a-0000-4000-8000-000000000001")
+	}
+	h.unless(err)
+}
+
+// unless wants no error but the answer that this may not be.
+func (h *history) unless(err error) {
+	var refused *api.Problem
+	if !errors.As(err, &refused) || refused.Status >= 500 && refused.Type != api.ProblemRestoreUnconfirmed {
+		h.must(err)
+	}
+}
+
 // check holds everything that can be seen against what must be true at any time.
 func (h *history) check(t *rapid.T) {
 	now := map[string]api.Operation{}
@@ -248,6 +287,11 @@ func (h *history) check(t *rapid.T) {
 		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
 	}
 	h.checkNodes(t)
+	broken, err := invariant.Check(h.store, nil)
+	h.must(err)
+	if len(broken) > 0 {
+		t.Fatalf("the records contradict each other: %q", broken)
+	}
 	if h.writes(func() { h.must(h.lcm.Reconcile(h.ctx, instanceID)) }) {
 		t.Fatalf("the records were not in line with the desired state in force")
 	}

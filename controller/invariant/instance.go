@@ -1,0 +1,75 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// instance: its pointers lead somewhere, and one operation at most is at work.
+func (r *records) instance(i store.Instance) {
+	wrong := func(ok bool, format string, args ...any) {
+		r.want(ok, "instance %s: %s", i.ID, fmt.Sprintf(format, args...))
+	}
+	d, ok := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)]
+	wrong(ok, "its desired version %d is missing", i.DesiredVersion)
+	wrong(i.DesiredVersion <= i.LastVersion, "version %d is in force and the newest is %d", i.DesiredVersion, i.LastVersion)
+	r.unseals("the parameters of instance "+i.ID, d.AdditionalParams)
+	r.unseals("the VIM connections of instance "+i.ID, d.VIMConnectionInfo)
+	wrong(i.JoinTokenID != "" && len(i.JoinTokenMAC) == 32, "its join token is not whole")
+	wrong(slices.IsSorted(i.NodeIDs) && slices.IsSorted(i.VolumeIDs), "its nodes or volumes are out of order")
+	for _, id := range i.VolumeIDs {
+		wrong(slices.ContainsFunc(r.volumes, func(v store.Volume) bool { return v.ID == id }), "its volume %s is missing", id)
+	}
+	for version := range i.LastVersion {
+		_, ok := r.desired[store.DesiredKey(i.ID, version+1)]
+		wrong(ok, "version %d of its desired state is missing", version+1)
+	}
+	wrong(i.Awaiting == 0 || i.Awaiting != i.Processing, "operation %d is at work and over", i.Awaiting)
+	for sequence := int64(1); sequence <= i.LastSequence; sequence++ {
+		o, ok := r.operations[store.OperationKey(i.ID, sequence)]
+		wrong(ok, "operation %d is missing", sequence)
+		if ok {
+			r.operation(i, o)
+		}
+	}
+	_, beyond := r.operations[store.OperationKey(i.ID, i.LastSequence+1)]
+	wrong(!beyond, "there is an operation %d and the newest is %d", i.LastSequence+1, i.LastSequence)
+}
+
+func (r *records) operation(i store.Instance, o store.Operation) {
+	wrong := func(ok bool, format string, args ...any) {
+		r.want(ok, "operation %d of instance %s: %s", o.Sequence, i.ID, fmt.Sprintf(format, args...))
+	}
+	wrong(o.ID == fmt.Sprint(o.Sequence), "its id is %q", o.ID)
+	wrong(o.State.Valid(), "its state is %q", o.State)
+	wrong((o.State == api.Processing) == (i.Processing == o.Sequence), "it is %s and the operation at work is %d", o.State, i.Processing)
+	wrong((o.State == api.Processing) == (o.FinishedAt == nil), "it is %s and ended at %v", o.State, o.FinishedAt)
+	wrong((o.State == api.Failed) == (o.Error != nil), "it is %s with the error %v", o.State, o.Error)
+	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd, "a %s is at work", o.Phase)
+	if i.Awaiting == o.Sequence {
+		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && o.MadeVersion != 0, "its END is awaited, and it is a %s that is %s", o.Phase, o.State)
+	}
+	for _, version := range []int64{o.MadeVersion, o.PreviousVersion, o.BaseVersion} {
+		wrong(version >= 0 && version <= i.LastVersion, "it refers to version %d of %d", version, i.LastVersion)
+	}
+	if o.State == api.Completed && o.Phase == api.PhaseEnd {
+		wrong(len(o.Withheld) == 0, "it is completed with something withheld")
+		for _, t := range o.Targets {
+			wrong(t.Ready, "it is completed and its target %s is not ready", t.NodeID)
+		}
+	}
+}
+
+// file: it has a path, and its content is there, whole.
+func (r *records) file(f store.File) {
+	r.want(f.InstanceID != "" && f.Path != "" && len(f.SHA256) == 64, "the file %s of instance %s is not whole", f.Path, f.InstanceID)
+	if r.blob == nil {
+		return
+	}
+	size, err := r.blob(f.SHA256)
+	r.want(err == nil && size == f.SizeBytes, "the content of the file %s of instance %s should be there with %d bytes, and has %d (%v)",
+		f.Path, f.InstanceID, f.SizeBytes, size, err)
+}
