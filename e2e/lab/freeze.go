@@ -110,7 +110,7 @@ func (r *vmRun) waitMigrated(ctx context.Context) error {
 
 // discard leaves the snapshot's folder with nothing but the snapshot.
 func (m *vm) discard() error {
-	errs := []error{m.lab.ledger.drop(func(e entry) bool { return e.Owner == m.spec.Name })}
+	errs := []error{m.lab.ledger.dropNode(m.spec.Name)}
 	m.current().close()
 	for _, name := range []string{"monitor.sock", "agent.sock", "console.log", "qemu.log"} {
 		if err := os.Remove(m.path(name)); !errors.Is(err, os.ErrNotExist) {

@@ -159,6 +159,17 @@ func (l *ledger) drop(match func(entry) bool) error {
 	return l.dropLocked(match)
 }
 
+// dropNode takes away what belongs to a node, its processes first, for they hold the
+// rest: also what the node was given after it had started.
+func (l *ledger) dropNode(name string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.dropLocked(func(e entry) bool { return e.Owner == name && e.Kind == kindProcess }); err != nil {
+		return err
+	}
+	return l.dropLocked(func(e entry) bool { return e.Owner == name })
+}
+
 func (l *ledger) dropLocked(match func(entry) bool) error {
 	var kept []entry
 	var errs []error

@@ -162,7 +162,7 @@ func (n *nspawn) Destroy() error {
 	n.mu.Lock()
 	n.destroyed = true
 	n.mu.Unlock()
-	if err := n.lab.ledger.drop(func(e entry) bool { return e.Owner == n.spec.Name }); err != nil {
+	if err := n.lab.ledger.dropNode(n.spec.Name); err != nil {
 		return fmt.Errorf("node %s: %w", n.spec.Name, err)
 	}
 	return n.lab.release(n.spec, n.dir)

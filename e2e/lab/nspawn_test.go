@@ -74,6 +74,17 @@ func TestNspawnLife(t *testing.T) {
 	leavesNothing(t, l)
 }
 
+// What was plugged in after the boot, and is mounted, does not keep it from going.
+func TestNspawnIsDestroyedWithAMountedDisk(t *testing.T) {
+	l := labtest.Open(t, lab.KindNspawn)
+	disk := newDisk(t, l, volumeID)
+	node, err := l.Nspawn(t.Context(), lab.Spec{Name: "n"})
+	must(t, err)
+	must(t, node.Attach(t.Context(), disk))
+	execute(t, node, "sh", "-euc", `mkfs.ext4 -q "$1"; mount "$1" /mnt`, "sh", disk.Link())
+	step(t, "destroy", func(context.Context) error { return node.Destroy() })
+}
+
 func TestNspawnExecReportsFailure(t *testing.T) {
 	l := labtest.Open(t, lab.KindNspawn)
 	node, err := l.Nspawn(t.Context(), lab.Spec{Name: "n"})

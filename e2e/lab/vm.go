@@ -144,7 +144,7 @@ func (m *vm) WaitCloudInit(ctx context.Context) error {
 func (m *vm) Destroy() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.lab.ledger.drop(func(e entry) bool { return e.Owner == m.spec.Name }); err != nil {
+	if err := m.lab.ledger.dropNode(m.spec.Name); err != nil {
 		return fmt.Errorf("node %s: %w", m.spec.Name, err)
 	}
 	m.run.close()
