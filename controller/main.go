@@ -34,7 +34,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(serveCommand(), versionCommand())
+	root.AddCommand(serveCommand(), restoreCommand(), versionCommand())
 	return root
 }
 
@@ -63,10 +63,7 @@ func serveCommand() *cobra.Command {
 			"  nodehitch-controller serve --names controller.example --agent-directory \"$PWD/bin\"",
 		Args: cobra.NoArgs,
 	}
-	cmd.Flags().StringVar(&file, "config", "", "configuration file (YAML)")
-	for _, s := range config.Settings {
-		cmd.Flags().String(s.Flag, "", s.Usage)
-	}
+	settings(cmd, &file)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		loaded, err := config.Load(config.Source{File: file, Flags: given(cmd.Flags()), Environ: os.Environ()})
 		if err != nil {
@@ -77,11 +74,19 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
+// settings gives the command the flags of the configuration, and of its file.
+func settings(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "config", "", "configuration file (YAML)")
+	for _, s := range config.Settings {
+		cmd.Flags().String(s.Flag, "", s.Usage)
+	}
+}
+
 // given are the settings that the command line names, also with an empty value.
 func given(flags *pflag.FlagSet) map[string]string {
 	values := make(map[string]string)
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Name != "config" {
+		if f.Name != "config" && f.Name != "replace" {
 			values[f.Name] = f.Value.String()
 		}
 	})

@@ -50,7 +50,7 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	s.gate = newGate(log, s.metrics.Connection)
 	var err error
 	s.store, err = store.Open(store.Options{
-		Path:    filepath.Join(c.DataDirectory, "store.db"),
+		Path:    filepath.Join(c.DataDirectory, backup.StoreFile),
 		Key:     store.KeySource{File: c.KeyFile, Credential: c.KeyCredential, Create: c.KeyFile != ""},
 		Now:     now,
 		Observe: s.metrics.Transaction,

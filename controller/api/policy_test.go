@@ -21,6 +21,7 @@ var policy = map[string]string{
 	"putInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "getJoinToken": "operator",
 	"postOperation": "operator", "revokeNode": "operator", "reenrolNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
+	"getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",
 
 	"enroll": "joinToken",
 

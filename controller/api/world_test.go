@@ -24,6 +24,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/access"
 	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/enrolment"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/lcm"
@@ -127,6 +128,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	o := api.Options{
 		Instances: w.lcm, Operations: w.lcm, Nodes: w.lcm, Volumes: permits, Enrolment: w.enrolment, Tokens: tokens,
 		Files:   &files.Service{Store: w.store, Blobs: blobs, Now: time.Now, Log: log},
+		Backups: &backup.Service{Store: w.store, Blobs: blobs, Directory: w.dir, Version: "test", Now: time.Now, Log: log},
 		Changes: w.hub, Metrics: w.metrics,
 		Trust:          wire.Trust{Urls: []string{"https://127.0.0.1"}, RootCertificate: w.authority.RootPEM(), Pin: w.authority.Pin()},
 		AgentDirectory: w.dir, PollSeconds: 30, ConvergeSeconds: 300, SpreadSeconds: func() int { return 7 },

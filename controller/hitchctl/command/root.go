@@ -22,9 +22,8 @@ alone where only one instance has it.
 
 Exit codes: 0 done; 1 refused, failed, faults found, or the time is over; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds
-the objects of the API as its OpenAPI document has them, and nothing else; validate,
-which needs no API, has an object of its own. Warnings and progress are on standard
-error.`
+the objects of the API as its OpenAPI document has them, and nothing else; validate
+and backup have objects of their own. Warnings and progress are on standard error.`
 
 // root is the command tree.
 func (a *app) root() *cobra.Command {
@@ -55,6 +54,7 @@ func (a *app) root() *cobra.Command {
 	group("lcm", "Life of a VNF instance:", a.validate(), a.apply(), a.render(), a.operate(), a.wait(), a.delete())
 	group("look", "Look:", a.get(), a.describe())
 	group("decide", "Decide:", a.node(), a.volume(), a.token(), a.joinToken())
+	group("keep", "Keep and restore:", a.backup(), a.confirmInstances())
 	root.AddCommand(a.man(), a.version())
 	return root
 }

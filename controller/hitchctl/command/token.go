@@ -15,9 +15,9 @@ import (
 
 func (a *app) token() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "token", Short: "Make, list and revoke API tokens", Args: cobra.NoArgs,
+		Use: "token", Short: "Make, list, revoke and confirm API tokens", Args: cobra.NoArgs,
 		Example: "  hitchctl token create alice\n  hitchctl token list\n  hitchctl token revoke alice",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: create, list or revoke") },
+		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: create, list, revoke or confirm") },
 	}
 	list := getCommand(a, resource[api.Token]{
 		kind: "token",
@@ -28,7 +28,7 @@ func (a *app) token() *cobra.Command {
 		table: present.View.Tokens,
 	})
 	list.Use, list.Aliases, list.Example, list.Args = "list", nil, "  hitchctl token list", cobra.NoArgs
-	cmd.AddCommand(a.tokenCreate(), list, a.tokenRevoke())
+	cmd.AddCommand(a.tokenCreate(), list, a.tokenRevoke(), a.tokenConfirm())
 	return cmd
 }
 

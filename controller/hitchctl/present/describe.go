@@ -18,6 +18,9 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 	p.field("Instance", n.VnfInstanceID)
 	p.field("Role", string(n.Role))
 	p.field("State", stateDoc(n.State))
+	if n.Unconfirmed {
+		p.field("Unconfirmed", "restored from a backup; it is not let in before `hitchctl confirm "+Short(n.VnfInstanceID)+"`")
+	}
 	p.field("Ready", yesNo(n.Ready).Text)
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
@@ -83,6 +86,9 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	p.field("ID", i.ID)
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
+	if i.Unconfirmed != nil {
+		p.field("Unconfirmed", p.restoration(i.Unconfirmed)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
+	}
 	p.field("Stack", i.StackID)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))
 	p.field("Created", p.moment(&i.CreatedAt))

@@ -38,6 +38,9 @@ func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
 	return row
 }
 
+// unconfirmed marks what a restore has brought back and nobody has confirmed.
+const unconfirmed = ", unconfirmed"
+
 // Instances is the table of instances.
 func (v View) Instances(list []api.Instance) screen.Table {
 	t := screen.Table{Columns: v.columns(
@@ -49,12 +52,16 @@ func (v View) Instances(list []api.Instance) screen.Table {
 		if i.State == api.Instantiated {
 			state = screen.Good
 		}
+		text := string(i.State)
+		if i.Unconfirmed != nil {
+			text, state = text+unconfirmed, screen.Bad
+		}
 		missing := screen.Cell{Text: strconv.Itoa(len(i.MissingFiles))}
 		if len(i.MissingFiles) > 0 {
 			missing.Style = screen.Bad
 		}
 		t.Add(v.cells([]screen.Cell{
-			screen.Text(i.ID), screen.Text(string(i.Kind)), {Text: string(i.State), Style: state},
+			screen.Text(i.ID), screen.Text(string(i.Kind)), {Text: text, Style: state},
 			screen.Text(strconv.Itoa(len(i.Nodes))), missing, screen.Text(since(v.Now, &i.UpdatedAt)),
 		}, strconv.FormatInt(i.DesiredVersion, 10), orNone(i.StackID), strconv.Itoa(len(i.Warnings)))...)
 	}
@@ -73,11 +80,15 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		if v.Wide {
 			id = n.ID
 		}
+		state := screen.Cell{Text: string(n.State), Style: stateStyle(n.State)}
+		if n.Unconfirmed {
+			state = screen.Cell{Text: state.Text + unconfirmed, Style: screen.Bad}
+		}
 		if n.Status != nil {
 			agent, applied = orNone(n.Status.Facts.AgentVersion), n.Status.AppliedGeneration
 		}
 		t.Add(append(v.cells([]screen.Cell{
-			screen.Text(n.Name), screen.Text(string(n.Role)), {Text: string(n.State), Style: stateStyle(n.State)}, yesNo(n.Ready),
+			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
 			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id),
 		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent), screen.Text(Why(n)))...)
 	}
@@ -172,6 +183,9 @@ func permit(v api.Volume) screen.Cell {
 	case api.PermitInterrupted:
 		cell.Style = screen.Bad
 	}
+	if v.Unconfirmed {
+		cell = screen.Cell{Text: cell.Text + unconfirmed, Style: screen.Bad}
+	}
 	if v.ReformatRequested {
 		cell.Text += ", reformat permitted"
 	}
@@ -189,6 +203,9 @@ func (v View) Tokens(list []api.Token) screen.Table {
 			if !token.ExpiresAt.After(v.Now) {
 				expires = screen.Cell{Text: "expired", Style: screen.Bad}
 			}
+		}
+		if token.Unconfirmed {
+			expires = screen.Cell{Text: expires.Text + unconfirmed, Style: screen.Bad}
 		}
 		t.Add(screen.Text(token.ID), screen.Text(token.Name), screen.Text(string(token.Scope)), screen.Text(since(v.Now, &token.CreatedAt)), expires)
 	}

@@ -1,0 +1,200 @@
+package backup
+
+import (
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Carried counts what the replaced store knew and the backup did not.
+type Carried struct {
+	// Identities of nodes that were given, renewed or revoked since.
+	Identities int
+	// Permits of volumes that were given or used since.
+	Permits int
+	// Tokens that were revoked since.
+	Tokens int
+}
+
+// beginning is what is done to the records of a backup in the transaction in which
+// their new life begins. Most of it is done by the epoch alone; see store.Life.
+type beginning struct {
+	// old is the store that is replaced, nil where there is none or nobody can read it.
+	old *store.Store
+	out *Restored
+}
+
+// epoch is one that the new life has to exceed.
+func (b *beginning) epoch() int64 {
+	if b.old == nil {
+		return 0
+	}
+	return b.old.Epoch()
+}
+
+func (b *beginning) change(tx *store.Tx, epoch int64) error {
+	if err := b.withdraw(tx, epoch); err != nil {
+		return err
+	}
+	if b.old != nil {
+		err := b.old.View(func(old *store.Tx) error { return b.carry(tx, old) })
+		if err != nil {
+			return err
+		}
+	}
+	tokens, err := tx.Tokens().All()
+	b.out.Tokens = len(tokens)
+	return err
+}
+
+// withdraw takes back what is good once and may have been used since the backup:
+// the leave to enrol again, and numbers of operations, which somebody may be
+// waiting for. Numbers go on at the epoch; nobody posts one in each second of a life.
+func (b *beginning) withdraw(tx *store.Tx, epoch int64) error {
+	nodes, err := tx.Nodes().All()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if !n.MayReenrol {
+			continue
+		}
+		n.MayReenrol = false
+		if err := tx.Nodes().Put(n.ID, n); err != nil {
+			return err
+		}
+	}
+	instances, err := tx.Instances().All()
+	if err != nil {
+		return err
+	}
+	b.out.Instances = len(instances)
+	for _, i := range instances {
+		i.LastSequence = max(i.LastSequence, epoch)
+		if err := tx.Instances().Put(i.ID, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carry brings from the replaced store what only ever grows, and what an operator
+// would otherwise have to remember: who was revoked, and what was formatted.
+func (b *beginning) carry(tx, old *store.Tx) error {
+	if err := b.carryNodes(tx, old); err != nil {
+		return err
+	}
+	if err := b.carryVolumes(tx, old); err != nil {
+		return err
+	}
+	return b.carryTokens(tx, old)
+}
+
+// carryNodes takes over what is known of each identity. A server that was revoked by
+// hand stays out even if the backup does not know it yet.
+func (b *beginning) carryNodes(tx, old *store.Tx) error {
+	nodes, err := old.Nodes().All()
+	if err != nil {
+		return err
+	}
+	for _, last := range nodes {
+		node, found, err := tx.Nodes().Get(last.ID)
+		if err != nil {
+			return err
+		}
+		if !found && last.Identity != nil && last.Identity.RevokedByHand {
+			node = store.Node{ID: last.ID, InstanceID: last.InstanceID, Name: last.Name, Role: last.Role}
+		}
+		identity := stricter(node.Identity, last.Identity)
+		if node.InstanceID != last.InstanceID || identity == node.Identity {
+			continue
+		}
+		node.Identity = identity
+		b.out.Carried.Identities++
+		if err := tx.Nodes().Put(node.ID, node); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stricter is what holds of two records of one server, of which nobody says which is
+// the later one: a revocation, by hand above all; else the certificate issued last.
+func stricter(a, b *store.Identity) *store.Identity {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	case !b.Live():
+		if a.Live() || b.RevokedByHand && !a.RevokedByHand {
+			return b
+		}
+		return a
+	case a.Live() && b.NotAfter.After(a.NotAfter):
+		return b
+	}
+	return a
+}
+
+// rank orders the states of a permit by how much of it was used.
+var rank = map[api.PermitState]int{
+	api.PermitGranted: 1, api.PermitStarted: 2,
+	api.PermitFormatted: 3, api.PermitInterrupted: 3, api.PermitAdopted: 3,
+}
+
+// carryVolumes takes over each permit that was used further than the backup knows,
+// and with it the filesystem that was adopted. One that was given is void in another
+// epoch.
+func (b *beginning) carryVolumes(tx, old *store.Tx) error {
+	volumes, err := old.Volumes().All()
+	if err != nil {
+		return err
+	}
+	for _, last := range volumes {
+		v, found, err := tx.Volumes().Get(last.ID)
+		if err != nil {
+			return err
+		}
+		if !found {
+			v = store.Volume{ID: last.ID, FilesystemUUID: last.FilesystemUUID}
+		}
+		used := rank[last.Permit.State] > rank[v.Permit.State]
+		if found && !used {
+			continue
+		}
+		if used {
+			b.out.Carried.Permits++
+			v.Permit, v.FilesystemUUID, v.Reformat, v.ChangedAt = last.Permit, last.FilesystemUUID, false, last.ChangedAt
+		}
+		if err := tx.Volumes().Put(v.ID, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// carryTokens forgets the tokens that were revoked since: the replaced store, where
+// it is of the life of the backup, would still have them.
+func (b *beginning) carryTokens(tx, old *store.Tx) error {
+	if b.old.Epoch() != b.out.Manifest.Epoch {
+		return nil
+	}
+	tokens, err := tx.Tokens().All()
+	if err != nil {
+		return err
+	}
+	for _, t := range tokens {
+		_, found, err := old.Tokens().Get(t.ID)
+		if err != nil {
+			return err
+		}
+		if found {
+			continue
+		}
+		b.out.Carried.Tokens++
+		if err := tx.Tokens().Delete(t.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}

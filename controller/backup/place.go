@@ -1,0 +1,110 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// place puts the staged state into the data directory: first the package files,
+// which harm nobody, then the store by one rename or, where there is none, one link.
+// What is replaced has a second name under the directory that is returned before.
+func (r *Restore) place(stage string, there bool) (aside string, err error) {
+	if err := own(r.DataDirectory, stage); err != nil {
+		return "", err
+	}
+	current := filepath.Join(r.DataDirectory, StoreFile)
+	if there {
+		if aside, err = r.setAside(current); err != nil {
+			return "", err
+		}
+	}
+	if err := moveBlobs(filepath.Join(stage, "blobs"), filepath.Join(r.DataDirectory, "blobs")); err != nil {
+		return "", err
+	}
+	if err := own(r.DataDirectory, filepath.Join(r.DataDirectory, "blobs")); err != nil {
+		return "", err
+	}
+	staged := filepath.Join(stage, StoreFile)
+	if there {
+		err = os.Rename(staged, current)
+	} else {
+		err = os.Link(staged, current) // fails where a controller has been started meanwhile
+	}
+	return aside, errors.Join(err, syncDirectory(r.DataDirectory))
+}
+
+// setAside gives the store and its package files a second name. Those that the new
+// store does not name are removed from their first one by the next start.
+func (r *Restore) setAside(current string) (string, error) {
+	aside := filepath.Join(r.DataDirectory, "replaced-"+r.Now().UTC().Format("20060102T150405Z"))
+	if err := os.Mkdir(aside, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.Link(current, filepath.Join(aside, StoreFile)); err != nil {
+		return "", err
+	}
+	blobs := filepath.Join(r.DataDirectory, "blobs")
+	err := filepath.WalkDir(blobs, func(path string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && path == blobs {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(aside, "blobs", path[len(blobs):])
+		if d.IsDir() {
+			return os.MkdirAll(to, 0o700)
+		}
+		return os.Link(path, to)
+	})
+	if err != nil {
+		return "", err
+	}
+	return aside, errors.Join(own(r.DataDirectory, aside), syncDirectory(aside))
+}
+
+func moveBlobs(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, path[len(from):])
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o700)
+		}
+		// Content of the same name is the same.
+		return errors.Join(os.Rename(path, target), syncDirectory(filepath.Dir(target)))
+	})
+}
+
+// own gives all that is below path to the owner of the data directory: the
+// controller's user has to read what root has restored.
+func own(dataDirectory, path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(dataDirectory)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("the owner of %s is not known", dataDirectory)
+	}
+	return filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
+	})
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}

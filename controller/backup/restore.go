@@ -1,0 +1,217 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/store"
+)
+
+// StoreFile is the database in a data directory.
+const StoreFile = "store.db"
+
+// stageName is the directory in which a restore gets ready; one that was killed
+// leaves it behind, and the next begins anew.
+const stageName = "restore.partial"
+
+// clockSlack is how far the clocks of two machines may be apart.
+const clockSlack = 5 * time.Minute
+
+// Restore is a restore of a backup into a data directory, where no controller runs.
+type Restore struct {
+	// File is the backup.
+	File string
+	// DataDirectory has to have the CA (pki/) already; the seal key is Key.
+	DataDirectory string
+	Key           store.KeySource
+	// Replace allows that there is a store; it is moved aside.
+	Replace bool
+	Now     func() time.Time
+}
+
+// Restored is what a restore has done.
+type Restored struct {
+	Manifest archive.Manifest
+	// Epoch is the new life of the state.
+	Epoch int64
+	// Instances and Tokens wait for a confirmation.
+	Instances, Tokens int
+	// Aside is where the store is that was replaced, "" for none. Carried counts
+	// what it knew better than the backup; Unread is why nobody could tell.
+	Aside   string
+	Carried Carried
+	Unread  error
+	// NoCA: the data directory has no CA, and a new one would be made.
+	NoCA bool
+}
+
+// Run restores. Everything is checked, and the state of the new life complete on
+// disk, before anything in the data directory is replaced; that is one rename. So a
+// restore that fails, or is killed, has either changed nothing or is done.
+func (r *Restore) Run(ctx context.Context) (out Restored, err error) {
+	release, there, err := r.hold()
+	if err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	stage := filepath.Join(r.DataDirectory, stageName)
+	if err := errors.Join(os.RemoveAll(stage), os.MkdirAll(filepath.Join(stage, "blobs"), 0o700)); err != nil {
+		return out, fmt.Errorf("making room for the backup: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
+	seal, err := r.unpack(ctx, stage, &out.Manifest)
+	if err != nil {
+		return out, fmt.Errorf("%s: %w; nothing was changed", r.File, err)
+	}
+	if err := r.renew(stage, seal, there, &out); err != nil {
+		return out, fmt.Errorf("%s: %w; nothing was changed", r.File, err)
+	}
+	if out.Aside, err = r.place(stage, there); err != nil {
+		return out, fmt.Errorf("putting the restored state in place: %w; run the restore again", err)
+	}
+	_, err = os.Stat(filepath.Join(r.DataDirectory, "pki"))
+	out.NoCA = errors.Is(err, fs.ErrNotExist)
+	return out, nil
+}
+
+// hold keeps controllers away from the store that is there, if there is one.
+func (r *Restore) hold() (release func() error, there bool, err error) {
+	path := filepath.Join(r.DataDirectory, StoreFile)
+	release, err = store.Hold(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return func() error { return nil }, false, nil
+	case err != nil:
+		return nil, false, err
+	case !r.Replace:
+		return nil, false, errors.Join(fmt.Errorf("there is a store already, %s: restore with --replace, which moves it aside", path), release())
+	}
+	return release, true, nil
+}
+
+// unpack puts the content of the backup into the stage and proves it whole.
+func (r *Restore) unpack(ctx context.Context, stage string, m *archive.Manifest) (seal archive.Seal, err error) {
+	f, err := os.Open(r.File)
+	if err != nil {
+		return seal, err
+	}
+	defer f.Close()
+	blobs := filepath.Join(stage, "blobs")
+	_, seal, err = archive.Read(f, archive.Taker{
+		Manifest: func(found archive.Manifest) error { *m = found; return r.fits(found) },
+		Store:    func(_ int64, c io.Reader) error { return write(filepath.Join(stage, StoreFile), c) },
+		Blob: func(digest string, _ int64, c io.Reader) error {
+			path := filepath.Join(blobs, digest[:2], digest)
+			return errors.Join(ctx.Err(), os.MkdirAll(filepath.Dir(path), 0o700), write(path, c))
+		},
+	})
+	return seal, err
+}
+
+// fits refuses a backup that this controller cannot go on from.
+func (r *Restore) fits(m archive.Manifest) error {
+	if m.Schema > store.Schema() {
+		return fmt.Errorf("it was made by the controller %s, whose schema is version %d; this one (up to %d) is older: restore with that one",
+			m.ControllerVersion, m.Schema, store.Schema())
+	}
+	id, err := r.Key.ID()
+	if err != nil {
+		return err
+	}
+	if id != m.KeyID {
+		return fmt.Errorf("it is sealed with the key %s, and this controller has the key %s: put the key of the controller that made it where this one looks for its own",
+			m.KeyID, id)
+	}
+	if now := r.Now(); now.Add(clockSlack).Before(m.TakenAt) {
+		return fmt.Errorf("it was taken at %s, and the clock of this machine says %s: set the clock first, for the new epoch has to be later than all before",
+			m.TakenAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+func write(path string, content io.Reader) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// renew begins the new life in the staged store.
+func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restored) (err error) {
+	s, err := r.open(filepath.Join(stage, StoreFile))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if !hmac.Equal(seal.MAC, s.MAC(macPurpose, seal.Sums)) {
+		return errors.New("it was not made, or was changed since, by somebody without the controller's key")
+	}
+	if s.Epoch() != out.Manifest.Epoch {
+		return fmt.Errorf("its store is of the epoch %d and its manifest says %d", s.Epoch(), out.Manifest.Epoch)
+	}
+	if err := hasBlobs(s, filepath.Join(stage, "blobs")); err != nil {
+		return err
+	}
+	from := store.Origin{TakenAt: out.Manifest.TakenAt, Epoch: out.Manifest.Epoch, RestoredAt: r.Now().UTC()}
+	begin := &beginning{out: out}
+	if there {
+		if begin.old, out.Unread = r.openCopy(stage); begin.old != nil {
+			defer begin.old.Close() // a copy, which was only read
+		}
+	}
+	out.Epoch, err = s.NewLife(store.Life{From: from, After: begin.epoch(), Change: begin.change})
+	return err
+}
+
+func (r *Restore) open(path string) (*store.Store, error) {
+	key := r.Key
+	key.Create = false
+	return store.Open(store.Options{Path: path, Key: key, Now: r.Now})
+}
+
+// openCopy opens a copy of the store that is replaced, which nothing changes then.
+func (r *Restore) openCopy(stage string) (*store.Store, error) {
+	from, err := os.Open(filepath.Join(r.DataDirectory, StoreFile))
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	path := filepath.Join(stage, "replaced.db")
+	if err := write(path, from); err != nil {
+		return nil, err
+	}
+	return r.open(path)
+}
+
+// hasBlobs makes sure that every package file on record is in the backup.
+func hasBlobs(s *store.Store, dir string) error {
+	var digests []string
+	err := s.View(func(tx *store.Tx) (err error) {
+		digests, err = blobsOf(tx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var missing bytes.Buffer
+	for _, digest := range digests {
+		if _, err := os.Stat(filepath.Join(dir, digest[:2], digest)); err != nil {
+			fmt.Fprintf(&missing, " %s", digest)
+		}
+	}
+	if missing.Len() > 0 {
+		return fmt.Errorf("these package files are on record and not in it:%s", missing.String())
+	}
+	return nil
+}

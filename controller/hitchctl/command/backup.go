@@ -1,0 +1,159 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func (a *app) backup() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "backup FILE", Short: "Copy the controller's state into a file, while it runs",
+		Long: `Copy the controller's state, as of now, into a file: its database and the package
+files. The controller goes on meanwhile. The file appears only when it is whole, and
+every part of it is checked. With - it goes to standard output; exit code 0 says that
+it is whole.
+
+Secrets in it are sealed. NOT in it are the seal key and pki/, the controller's CA:
+without them a backup is worth nothing, so keep copies apart from it. They never
+change, but for pki/ when its certificates are replaced.
+
+nodehitch-controller restore puts a backup in the place of the state.`,
+		Example: `  hitchctl backup nodehitch.tar
+  hitchctl backup - | age -r age1… > nodehitch.tar.age`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
+			if args[0] == "-" && o != asTable {
+				return usagef("-o %s goes to standard output, and so would the backup: name a file", o)
+			}
+			m, err := a.takeBackup(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			return a.backupTaken(args[0], m, o)
+		}),
+	}
+	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	return cmd
+}
+
+// takeBackup writes a backup to the file, which appears when it is whole.
+func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string) (m archive.Manifest, err error) {
+	if path == "-" {
+		m, err = a.receiveBackup(ctx, c, a.out)
+		if err != nil {
+			err = fmt.Errorf("%w; what was written is no backup", err)
+		}
+		return m, err
+	}
+	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial") // 0600
+	if err != nil {
+		return m, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(partial.Name()))
+		}
+	}()
+	m, err = a.receiveBackup(ctx, c, partial)
+	if err == nil {
+		err = partial.Sync()
+	}
+	if err = errors.Join(err, partial.Close()); err != nil {
+		return m, err
+	}
+	if err := os.Rename(partial.Name(), path); err != nil {
+		return m, err
+	}
+	return m, syncDirectory(filepath.Dir(path))
+}
+
+// receiveBackup writes the controller's answer and proves it whole.
+func (a *app) receiveBackup(ctx context.Context, c *client.Controller, to io.Writer) (archive.Manifest, error) {
+	resp, err := c.GetBackup(ctx)
+	if err != nil {
+		return archive.Manifest{}, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		return archive.Manifest{}, client.ProblemOf(resp)
+	}
+	p := &progress{screen: a.err}
+	defer p.done()
+	skip := func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }
+	m, _, err := archive.Read(io.TeeReader(resp.Body, io.MultiWriter(to, p)), archive.Taker{
+		Manifest: func(m archive.Manifest) error { p.whole = m.StoreBytes + m.BlobBytes; return nil },
+		Store:    func(_ int64, r io.Reader) error { return skip(r) },
+		Blob:     func(_ string, _ int64, r io.Reader) error { return skip(r) },
+	})
+	if err != nil {
+		return m, fmt.Errorf("the backup is not whole: %w", err)
+	}
+	return m, nil
+}
+
+// backupTaken says what is in the file and what has to be kept besides.
+func (a *app) backupTaken(path string, m archive.Manifest, o output) error {
+	if o != asTable {
+		return a.encode(o, struct {
+			File     string           `json:"file"`
+			Manifest archive.Manifest `json:"manifest"`
+		}{path, m})
+	}
+	lines := []string{fmt.Sprintf("%s: the state of %s, %s of database and %d package files (%s)",
+		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), present.Size(m.StoreBytes), m.Blobs, present.Size(m.BlobBytes))}
+	for _, k := range m.Keep {
+		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(k.What), screen.Clean(k.Where)))
+	}
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(a.err, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// progress shows on a terminal how much has arrived.
+type progress struct {
+	screen       *screen.Screen
+	whole, have  int64
+	shown        time.Time
+	anythingSaid bool
+}
+
+// Write counts.
+func (p *progress) Write(b []byte) (int, error) {
+	p.have += int64(len(b))
+	if p.screen.TTY && p.whole > 0 && time.Since(p.shown) > 200*time.Millisecond {
+		p.shown, p.anythingSaid = time.Now(), true
+		fmt.Fprintf(p.screen, "\r%s of %s ", present.Size(p.have), present.Size(p.whole))
+	}
+	return len(b), nil
+}
+
+func (p *progress) done() {
+	if p.anythingSaid {
+		fmt.Fprint(p.screen, "\r\x1b[K")
+	}
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}

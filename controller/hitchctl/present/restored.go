@@ -1,0 +1,63 @@
+package present
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Restored describes what a confirmation of a restored instance will trust again,
+// and what it will not.
+func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.Volume, now time.Time) []string {
+	p := &page{screen: s, now: now}
+	p.field("Instance", i.ID)
+	p.field("State", string(i.State))
+	p.field("Unconfirmed", p.restoration(i.Unconfirmed))
+	p.heading("Nodes")
+	table := screen.Table{Columns: []screen.Column{
+		{Title: "NAME"}, {Title: "ROLE", Spare: 1}, {Title: "ID", Spare: 3}, {Title: "SEEN", Spare: 2}, {Title: "WITH THE CONFIRMATION", Flexible: true}}}
+	for _, n := range nodes {
+		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(Short(n.ID)), screen.Text(since(now, n.LastSeen)), becomes(n))
+	}
+	p.table(table)
+	if len(volumes) > 0 {
+		p.heading("Volumes")
+		p.table(restoredVolumes(volumes))
+	}
+	return append(p.lines, "")
+}
+
+func (p *page) restoration(r *api.Restoration) string {
+	if r == nil {
+		return ""
+	}
+	return "restored " + p.moment(&r.RestoredAt) + " from a backup of " + p.moment(&r.TakenAt)
+}
+
+// becomes is what a node may do once it is confirmed.
+func becomes(n api.Node) screen.Cell {
+	switch {
+	case n.State == api.NodeRevoked:
+		return screen.Cell{Text: "stays out: its identity is revoked", Style: screen.Good}
+	case n.State == api.NodeExpected:
+		return screen.Cell{Text: "may enrol with the join token", Style: screen.Waiting}
+	case n.LastSeen == nil:
+		return screen.Cell{Text: "is let in by its certificate, but has not called yet", Style: screen.Waiting}
+	}
+	return screen.Cell{Text: "is let in by its certificate " + n.CertificateSerial, Style: screen.Waiting}
+}
+
+func restoredVolumes(volumes []api.Volume) screen.Table {
+	table := screen.Table{Columns: []screen.Column{
+		{Title: "ID"}, {Title: "RESOURCE", Spare: 1}, {Title: "PERMIT"}, {Title: "AFTER THAT", Flexible: true}}}
+	for _, v := range volumes {
+		after := screen.Cell{Text: "is not formatted again", Style: screen.Good}
+		if v.Unconfirmed {
+			after = screen.Cell{Text: fmt.Sprintf("is not formatted before `hitchctl volume reformat %s`", Short(v.ID)), Style: screen.Waiting}
+		}
+		table.Add(screen.Text(v.ID), screen.Text(orNone(v.ResourceID)), screen.Text(string(v.PermitState)), after)
+	}
+	return table
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/store"
+)
+
+// restoreCommand works where no controller runs, and so not through the API: a
+// running one holds the store, and would answer agents meanwhile.
+func restoreCommand() *cobra.Command {
+	var file string
+	var replace bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Put a backup in the place of the state, while no controller runs",
+		Long: `Put a backup, which ` + "`hitchctl backup`" + ` made, in the place of the state. Run it on the
+controller's machine with the configuration of the controller, which must not run.
+The seal key and pki/ of the controller that made the backup have to be in their
+places: they are in no backup.
+
+All of the backup is checked before anything is changed. The state begins a new
+epoch: it has forgotten what was revoked, permitted and finished since the backup,
+so no node, no API token and no permit of it counts before you confirm it. Agents
+keep what they have meanwhile. docs/controller.md has the steps.`,
+		Example: "  nodehitch-controller restore --config /etc/nodehitch/controller.yaml nodehitch.tar\n" +
+			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --replace nodehitch.tar",
+		Args: cobra.ExactArgs(1),
+	}
+	settings(cmd, &file)
+	cmd.Flags().BoolVar(&replace, "replace", false, "there is a store already: move it aside, and take over what it knows of revocations and formats")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := config.Load(config.Source{File: file, Flags: given(cmd.Flags()), Environ: os.Environ()})
+		if err != nil {
+			return err
+		}
+		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Now: time.Now,
+			Key: store.KeySource{File: c.KeyFile, Credential: c.KeyCredential}}
+		done, err := restore.Run(cmd.Context())
+		if err != nil {
+			return err
+		}
+		return tell(cmd.OutOrStdout(), done)
+	}
+	return cmd
+}
+
+// warnOfRestore reminds of what a restore has left to an operator.
+func (s *services) warnOfRestore(log *slog.Logger) {
+	waiting := 0
+	instances, err := s.lcm.ListInstances(context.Background())
+	for _, i := range instances {
+		if i.Unconfirmed != nil {
+			waiting++
+		}
+	}
+	if err == nil && waiting > 0 {
+		log.Warn("the state was "+s.store.Origin().String()+"; no node of these instances is let in before `hitchctl confirm`", "instances", waiting)
+	}
+}
+
+// tell says what was done and what is left to do.
+func tell(out io.Writer, done backup.Restored) error {
+	m := done.Manifest
+	text := fmt.Sprintf("Restored: the state of %s (epoch %d, %d package files), as epoch %d.\n",
+		m.TakenAt.UTC().Format(time.RFC3339), m.Epoch, m.Blobs, done.Epoch)
+	if done.Aside != "" {
+		text += fmt.Sprintf("The store that was there is in %s.\n", done.Aside)
+	}
+	switch {
+	case done.Unread != nil:
+		text += fmt.Sprintf("It could not be read, so nothing that it knew is carried over: %v\n", done.Unread)
+	case done.Aside != "":
+		text += fmt.Sprintf("Carried over from it: %d identities, %d permits, %d revoked tokens.\n", done.Carried.Identities, done.Carried.Permits, done.Carried.Tokens)
+	}
+	if done.NoCA {
+		text += "There is no pki/ in the data directory. Put that of the controller of the backup there before the start:\n" +
+			"it would make a new root, which no agent trusts.\n"
+	}
+	text += fmt.Sprintf(`%d instances and %d API tokens wait for you. Agents keep what they have and ask again.
+Start the controller; then, as root on this machine:
+  hitchctl node revoke NODE     each node that was revoked after the backup
+  hitchctl confirm --all        lets the nodes in again; shows them first
+  hitchctl token confirm ID     or make new tokens
+`, done.Instances, done.Tokens)
+	_, err := io.WriteString(out, text)
+	return err
+}
