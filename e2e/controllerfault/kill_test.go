@@ -1,0 +1,89 @@
+package controllerfault
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// The controller is killed at every transaction of a workload that does each thing
+// once, at several points of the commit. Whatever was acknowledged is there when it
+// starts again, the records fit, no certificate opens that should not, and the
+// workload, continued, ends in the state that it has without a kill. `make test`
+// takes a sample.
+func TestKilledAtEveryTransaction(t *testing.T) {
+	binary := withFailpoints(t)
+	want := undisturbed(t, binary)
+	every, last := 1, 1000
+	sample := map[string]int{headerNext: 3, committed: 5}
+	if !results.Full() {
+		every = 11
+	}
+	for _, point := range []string{begins, pagesLie, headerNext, headerLies, committed} {
+		first := 1
+		if !results.Full() {
+			if first = sample[point]; first == 0 {
+				continue
+			}
+		}
+		t.Run(point, func(t *testing.T) {
+			c := results.Begin(t, "controllerfault", "killed-"+point, "kill -9 at each transaction ("+point+"): nothing acknowledged is lost, and the work goes on to the same end")
+			kills, transactions := 0, 0
+			for n := first; n < last; n += every {
+				killed := t.Run(fmt.Sprint(n), func(t *testing.T) { kills += killAt(t, binary, point, n, want) })
+				if !killed {
+					break
+				}
+				if transactions = n; kills <= (n-first)/every {
+					break // it has gone through without
+				}
+			}
+			c.Figure("kills", "%d", kills)
+			if results.Full() {
+				c.Figure("transactions", "%d", transactions-1)
+			}
+			lost(t, c)
+		})
+	}
+}
+
+// lost is 0 where nothing has failed: each loss is an error of the test.
+func lost(t *testing.T, c *results.Case) {
+	if !t.Failed() {
+		c.Lost(0)
+		c.Unauthorised(0)
+	}
+}
+
+func undisturbed(t *testing.T, binary string) []string {
+	t.Helper()
+	var want []string
+	t.Run("undisturbed", func(t *testing.T) {
+		r := newRig(t, loopback.Options{Binary: binary})
+		workload(r)
+		r.prove()
+		want = r.final()
+		t.Logf("the state at the end:\n%q", want)
+	})
+	if len(want) == 0 {
+		t.FailNow()
+	}
+	return want
+}
+
+// killAt returns how often the controller was killed: 0, if there is no such
+// transaction.
+func killAt(t *testing.T, binary, point string, n int, want []string) int {
+	t.Helper()
+	r := newRig(t, loopback.Options{Binary: binary}, failpointAt(point, n))
+	workload(r)
+	r.prove()
+	if diff := cmp.Diff(want, r.final()); diff != "" {
+		t.Errorf("killed at transaction %d, it ends in another state (-without +with the kill):\n%s", n, diff)
+	}
+	return r.ends
+}

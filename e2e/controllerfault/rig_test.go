@@ -1,0 +1,152 @@
+package controllerfault
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/invariant"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// rig is a controller that may end at any moment, and what it has acknowledged.
+type rig struct {
+	t *testing.T
+	c *loopback.Controller
+	// ledger has a proof for each thing that was acknowledged and holds since.
+	ledger map[string]func() error
+	// stage is what is being asked for.
+	stage string
+	// ends counts how often the controller ended, by itself or killed.
+	ends int
+	// repair mends what was broken before the next start; nil does nothing.
+	repair func()
+}
+
+// newRig starts with an empty data directory and the given environment, under
+// which the controller may not live to be ready.
+func newRig(t *testing.T, o loopback.Options, env ...string) *rig {
+	t.Helper()
+	r := &rig{t: t, c: loopback.Open(t, o), ledger: map[string]func() error{}, stage: "the first start"}
+	if len(env) == 0 {
+		return r
+	}
+	r.c.End(syscall.SIGKILL)
+	if err := os.RemoveAll(r.c.Data()); err != nil {
+		t.Fatal(err)
+	}
+	r.c.SetEnv(env...)
+	if err := r.c.TryStart(t.Context()); err != nil {
+		r.ends++
+		r.again()
+	}
+	return r
+}
+
+// step asks for something until it is acknowledged, as clients do: again after an
+// answer that did not come, or that says that time may mend it. The facts named in
+// over are what the step puts an end to; they may hold or not while it is under way.
+func (r *rig) step(name string, over []string, do func() error, facts map[string]func() error) {
+	r.t.Helper()
+	r.stage = name
+	for _, fact := range over {
+		if _, known := r.ledger[fact]; !known {
+			r.t.Fatalf("%s: there is no fact %q to put an end to", name, fact)
+		}
+		delete(r.ledger, fact)
+	}
+	for tries := 0; ; tries++ {
+		err := do()
+		if err == nil {
+			break
+		}
+		if status := client.Status(err); status != 0 && status != 503 || tries == 20 {
+			r.t.Fatalf("%s: %v", name, err)
+		}
+		r.wait(err)
+	}
+	maps.Copy(r.ledger, facts)
+}
+
+// wait lets the controller come back if it has ended, or some time pass.
+func (r *rig) wait(err error) {
+	r.t.Helper()
+	limit := 10 * time.Second
+	if client.Status(err) == 503 {
+		limit = 100 * time.Millisecond
+	}
+	select {
+	case <-r.c.Exited():
+		r.ends++
+		r.again()
+	case <-time.After(limit):
+	}
+}
+
+// again is what an operator's init does, with a look at what lies on the disk
+// before, and at what was acknowledged after.
+func (r *rig) again() {
+	r.t.Helper()
+	if r.repair != nil {
+		r.repair()
+	}
+	r.c.SetEnv()
+	r.examine()
+	r.c.Start()
+	r.prove()
+}
+
+// examine wants records that fit.
+func (r *rig) examine() {
+	r.t.Helper()
+	r.read(func(s *store.Store) error {
+		blobs, err := files.OpenBlobs(r.c.Data(), 1<<30, time.Now)
+		if err != nil {
+			return err
+		}
+		broken, err := invariant.Check(s, blobs.Size)
+		for _, sentence := range broken {
+			r.t.Errorf("killed in %q: %s", r.stage, sentence)
+		}
+		return err
+	})
+}
+
+// read opens the store of a controller that does not run; nothing is done where it
+// has not made one yet.
+func (r *rig) read(fn func(*store.Store) error) {
+	r.t.Helper()
+	path := filepath.Join(r.c.Data(), "store.db")
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return
+	}
+	s, err := store.Open(store.Options{Path: path, Key: store.KeySource{File: filepath.Join(r.c.Data(), "seal.key"), Create: true}})
+	if err == nil {
+		err = fn(s)
+		_ = s.Close()
+	}
+	if err != nil {
+		r.t.Fatalf("killed in %q: %v", r.stage, err)
+	}
+}
+
+// prove holds the controller to everything that it has acknowledged, and returns
+// how much of it is lost.
+func (r *rig) prove() {
+	r.t.Helper()
+	for _, fact := range slices.Sorted(maps.Keys(r.ledger)) {
+		if err := r.ledger[fact](); err != nil {
+			r.t.Errorf("killed in %q: lost: %s: %v", r.stage, fact, err)
+		}
+	}
+}
+
+func failpointAt(point string, n int) string { return fmt.Sprintf("%s=%s:%d", failpointEnv, point, n) }
