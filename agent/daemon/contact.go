@@ -186,6 +186,7 @@ func (l *line) well() {
 func (l *line) troubled(ctx context.Context, err error) time.Duration {
 	l.digest = ""
 	l.desired.confirm(false)
+	l.link.Close() // what was idle meanwhile may be as dead, and would cost half a minute to find out
 	if link.Judge(err) == link.Refused && l.Config.JoinToken != "" {
 		if fresh, enrolError := l.enrol(ctx); enrolError == nil {
 			l.Log.Info("enrolled anew", "after", err)

@@ -1,0 +1,162 @@
+package agentfault
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// The cable is cut without a word while the poll is parked, the document changes, and
+// the cable is mended.
+func TestNetworkIsCut(t *testing.T) {
+	t.Parallel()
+	r := results.Begin(t, suite, "network cut in silence",
+		"packets vanish while a poll is parked: the agent notices within the cadence and half a minute, asks now and then, and has the new document when the way is back")
+	c := newCable(t)
+	w := c.world("5")
+	a := c.join(w)
+	loopback.Until(t, "it is current", func() bool { return w.current(0) })
+	c.lose(towardsController, 1)
+	c.lose(towardsAgent, 1)
+	w.change()
+	noticed := w.await(60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
+	before, cut := c.begun(), 10*time.Second
+	time.Sleep(cut) // the outage itself
+	packets := c.begun() - before
+	if s := a.Status().Controller; s.LastError == "" || s.NextAttempt == nil {
+		t.Errorf("the status does not say what is wrong: %+v", s)
+	}
+	c.mend()
+	back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })
+	if packets > 20 {
+		t.Errorf("%d packets begin a connection in %v", packets, cut)
+	}
+	r.Figure("noticed after", "%.0f s", noticed.Seconds())
+	r.Figure("SYNs in 10 s of it", "%d", packets)
+	r.Figure("current after the mending in", "%.0f s", back.Seconds())
+}
+
+// A longer cut, with figures on what the agent does meanwhile and at its end.
+func TestNetworkIsCutForMinutes(t *testing.T) {
+	t.Parallel()
+	r := results.Begin(t, suite, "network cut for four minutes",
+		"attempts become rare and stay so; the end of the cut costs a handful of connections")
+	results.LongOnly(t)
+	c := newCable(t)
+	w := c.world("20")
+	a := c.join(w)
+	loopback.Until(t, "it is current", func() bool { return w.current(0) })
+	c.lose(towardsController, 1)
+	w.change()
+	w.await(90*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
+	time.Sleep(3 * time.Minute)
+	before := c.begun()
+	time.Sleep(time.Minute)
+	late := c.begun() - before
+	before = c.begun()
+	c.mend()
+	back := w.await(100*time.Second, "it is current again", func() bool { return w.current(0) })
+	after := c.begun() - before
+	if late > 20 || after > 8 {
+		t.Errorf("%d SYNs in the fourth minute, %d after the end of the cut", late, after)
+	}
+	r.Figure("SYNs in the fourth minute", "%d", late)
+	r.Figure("connections at its end", "%d", after)
+	r.Figure("current after", "%.0f s", back.Seconds())
+}
+
+// One direction alone: to the controller, and to the agent, where the controller
+// hears the agent and the agent nothing.
+func TestOneWayLoss(t *testing.T) {
+	t.Parallel()
+	for name, direction := range map[string][]string{"controller": towardsController, "agent": towardsAgent} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := results.Begin(t, suite, "one-way loss towards the "+name,
+				"everything towards the "+name+" is lost: noticed within the cadence and half a minute, and mended by itself")
+			results.LongOnly(t)
+			c := newCable(t)
+			w := c.world("5")
+			a := c.join(w)
+			loopback.Until(t, "it is current", func() bool { return w.current(0) })
+			c.lose(direction, 1)
+			w.change()
+			noticed := w.await(60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
+			w.await(60*time.Second, "the controller hears nothing more of it", func() bool {
+				n := w.Node(w.servers[0])
+				return n.LastSeen != nil && time.Since(*n.LastSeen) > 15*time.Second
+			})
+			c.mend()
+			back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })
+			r.Figure("noticed after", "%.0f s", noticed.Seconds())
+			r.Figure("current after the mending in", "%.0f s", back.Seconds())
+		})
+	}
+}
+
+// Every third packet of each direction is lost, from before the enrolment on.
+func TestThirtyPercentLoss(t *testing.T) {
+	t.Parallel()
+	r := results.Begin(t, suite, "30 % loss each way",
+		"the node enrols, follows four documents and reports each over a way that loses 30 % in each direction")
+	results.LongOnly(t)
+	c := newCable(t)
+	w := c.world("10")
+	c.lose(towardsController, 0.3)
+	c.lose(towardsAgent, 0.3)
+	a := c.join(w)
+	enrolled := w.await(3*time.Minute, "it is current", func() bool { return w.current(0) })
+	var sum, worst time.Duration
+	const documents = 4
+	for range documents {
+		w.change()
+		took := w.await(3*time.Minute, "the next document", func() bool { return w.current(0) })
+		sum, worst = sum+took, max(worst, took)
+	}
+	if n := strings.Count(string(w.Log()), "msg=\"server enrolled\""); n > 3 {
+		t.Errorf("enrolled %d times", n)
+	}
+	if serial := w.Node(w.servers[0]).CertificateSerial; a.Status().Controller.CertificateSerial != strings.TrimLeft(serial, "0") {
+		t.Errorf("the node uses %s, the controller knows %s", a.Status().Controller.CertificateSerial, serial)
+	}
+	r.Unauthorised(0)
+	r.Figure("enrolled and current after", "%.0f s", enrolled.Seconds())
+	r.Figure("documents after", "%.0f s on average, %.0f s at most", sum.Seconds()/documents, worst.Seconds())
+	r.Figure("SYNs", "%d", c.begun())
+}
+
+// The controller moves to another address, and its name with it; from the old one
+// comes no answer any more.
+func TestControllerMovesBehindItsName(t *testing.T) {
+	t.Parallel()
+	r := results.Begin(t, suite, "controller moves behind its name",
+		"the name leads to another address, the old one is silent: the agent asks the name again")
+	results.LongOnly(t)
+	c := newCable(t)
+	w := c.world("5", "names", "[controller.example]", "advertiseURLs", "[https://controller.example:"+port+"]")
+	hosts := filepath.Join(t.TempDir(), "hosts")
+	name := func(address string) {
+		if err := os.WriteFile(hosts, fmt.Appendf(nil, "%s controller.example\n", address), 0o644); err != nil { //nolint:gosec // as /etc/hosts is
+			t.Fatal(err)
+		}
+	}
+	name(controllerEnd)
+	a := c.join(w, "unshare", "--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts)
+	loopback.Until(t, "it is current", func() bool { return w.current(0) })
+	c.run("ip", "-n", c.controller, "addr", "add", anotherEnd+"/24", "dev", "wire")
+	c.run("ip", "-n", c.controller, "addr", "del", controllerEnd+"/24", "dev", "wire")
+	c.run("ip", "-n", c.controller, "addr", "add", anotherEnd+"/24", "dev", "wire") // a secondary address goes with the first
+	name(anotherEnd)
+	w.change()
+	moved := w.await(90*time.Second, "it is current from the new address", func() bool { return w.current(0) })
+	if s := a.Status().Controller; s.URL != "https://controller.example:"+port {
+		t.Errorf("status %+v", s)
+	}
+	r.Figure("current after", "%.0f s", moved.Seconds())
+}
