@@ -103,7 +103,7 @@ func withdrawCommand(directory, client string) Command {
 }
 
 func journalCommand(unit string) Command {
-	return Command{Argv: []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-b", "-n", "3", "-u", unit}, Reads: true, Limit: 5 * time.Second}
+	return Command{Argv: []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-b", "-n", "6", "-u", unit}, Reads: true, Limit: 5 * time.Second}
 }
 
 // aptEnvironment keeps apt, dpkg and needrestart from asking anything.

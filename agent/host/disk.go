@@ -60,7 +60,8 @@ type Disks interface {
 	// MakeExt4 makes a filesystem, whatever is on the disk. The caller has proven that
 	// nothing is. On return it is on the medium.
 	MakeExt4(ctx context.Context, d Device, uuid string) error
-	// CheckExt4 checks the filesystem and changes nothing.
+	// CheckExt4 checks the filesystem as it is on the medium, once what is cached is
+	// written out, and changes nothing.
 	CheckExt4(ctx context.Context, d Device) error
 	// Announce makes udev look at the disk again and waits until it has. It does
 	// nothing where udev does not run.

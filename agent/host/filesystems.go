@@ -76,6 +76,13 @@ func (d *disks) MakeExt4(ctx context.Context, v Device, uuid string) error {
 }
 
 func (d *disks) CheckExt4(ctx context.Context, v Device) error {
+	held, ok := v.(*device)
+	if !ok {
+		return errNotHeld
+	}
+	if err := held.settle(); err != nil {
+		return err
+	}
 	_, err := d.onDevice(ctx, v, checkCommand())
 	return err
 }

@@ -37,6 +37,8 @@ type content struct {
 	claimed bool
 	// adoptable is the UUID of foreign where an operator can adopt it.
 	adoptable string
+	// repair is the command that may make foreign what it was, "" for none.
+	repair string
 }
 
 func unknownBecause(err error) content { return content{kind: unknown, what: err.Error()} }
@@ -62,7 +64,13 @@ func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) co
 	if what := users(use); what != "" {
 		return content{kind: foreign, what: what, claimed: true}
 	}
-	return lookAtOthers(ctx, disks, disk, uuid)
+	c := lookAtOthers(ctx, disks, disk, uuid)
+	if c.adoptable != "" && !sb.Whole {
+		// blkid says so only since util-linux 2.39, and what is adopted has to be whole.
+		c.adoptable, c.repair = "", "e2fsck "+disk.Path
+		c.what += " whose superblock is damaged"
+	}
+	return c
 }
 
 // lookAtOurs wants blkid to see the same filesystem, which also checks the
@@ -80,7 +88,7 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 	switch {
 	case len(tags) == 0 || !sb.Whole:
 		// What mkfs left when it was killed looks like this too, but nobody has used that.
-		return content{kind: foreign, what: assigned + " that is damaged: check it with `e2fsck " + d.Disk().Path + "`", claimed: sb.Used}
+		return content{kind: foreign, what: assigned + " that is damaged", claimed: sb.Used, repair: "e2fsck " + d.Disk().Path}
 	case tags["TYPE"] != "ext4" || !strings.EqualFold(tags["UUID"], sb.UUID) || tags["PTTYPE"] != "":
 		return content{kind: foreign, what: assigned + ", in which blkid sees " + describe(tags), claimed: true}
 	case sb.Journal:
@@ -138,9 +146,12 @@ func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk, uuid st
 // rawData tells a damaged ext4 from bytes that nobody knows.
 func rawData(d host.Device, data *notZero, uuid string) content {
 	if sb, at, found := findBackup(d); found {
-		return content{kind: foreign, what: fmt.Sprintf(
-			"what is left of the ext4 filesystem %s: its first superblock is damaged and there is a copy at byte %d (see `e2fsck -b`)", sb.UUID, at),
-			claimed: sb.UUID != uuid}
+		return content{
+			kind:    foreign,
+			what:    fmt.Sprintf("what is left of the ext4 filesystem %s: its first superblock is damaged, and there is a copy at byte %d", sb.UUID, at),
+			claimed: sb.UUID != uuid,
+			repair:  fmt.Sprintf("e2fsck -b %d -B %d %s", at/sb.Block, sb.Block, d.Disk().Path),
+		}
 	}
 	return content{kind: foreign, what: "data without a signature: " + data.Error()}
 }

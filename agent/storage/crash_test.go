@@ -213,8 +213,7 @@ func TestReformatOverwritesWhateverIsThere(t *testing.T) {
 	for name, situation := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := situation(t)
-			r.permits.overwrite = true
-			r.converge() // overwrites
+			r.reformat()
 			r.expect(mounted, served)
 			if !r.did("wipefs") {
 				t.Error("old signatures are not erased")
@@ -224,14 +223,14 @@ func TestReformatOverwritesWhateverIsThere(t *testing.T) {
 	}
 	t.Run("but not while it is in use", func(t *testing.T) {
 		r := machine(t, hosttest.Disk(volume, gib, hosttest.With(func(d *hosttest.DiskState) { d.Holders = []string{"dm-0"} })))
-		r.permits.overwrite = true
+		r.reformat()
 		r.expect("False ForeignData", notYet)
 		r.untouched()
 	})
 	t.Run("killed while overwriting", func(t *testing.T) {
 		for n := 1; n < 200; n++ {
 			r := machine(t, hosttest.Disk(volume, gib, hosttest.Signed("xfs")))
-			r.permits.overwrite = true
+			r.reformat()
 			if !r.crashing(n) {
 				break
 			}
@@ -240,6 +239,55 @@ func TestReformatOverwritesWhateverIsThere(t *testing.T) {
 			r.expect(mounted, served)
 		}
 	})
+}
+
+// What came of an overwrite is not overwritten: the journal may not have heard of its
+// end when somebody mounts it by hand.
+func TestOverwrittenDiskThatIsUsedSinceIsKept(t *testing.T) {
+	since := map[string]func(*rig){
+		"unused":            func(*rig) {},
+		"mounted by hand":   func(r *rig) { hosttest.Ext4(assigned)(r.m.On(volume)) },
+		"no controller now": func(r *rig) { r.permits.refuse = errAway },
+	}
+	for name, change := range since {
+		t.Run(name, func(t *testing.T) {
+			complete := 0
+			for n := 1; n < 200; n++ {
+				r := machine(t, hosttest.Disk(volume, gib, hosttest.Signed("xfs")))
+				r.reformat()
+				if !r.crashing(n) {
+					break
+				}
+				if r.m.On(volume).Tags["UUID"] != assigned || !strings.Contains(r.file(journalOf(volume)), `"started"`) {
+					continue
+				}
+				complete++
+				change(r)
+				r.m.Trace = nil
+				r.restart()
+				r.converge()
+				r.untouched()
+				if !r.did("start volume.mount") {
+					t.Errorf("crashed before change %d: not mounted: %s", n, strings.Join(r.m.Trace, "; "))
+				}
+			}
+			if complete == 0 {
+				t.Error("mkfs was never complete before the journal said so")
+			}
+		})
+	}
+}
+
+func TestNobodyIsAskedWithoutAnOperatorsWord(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Signed("xfs")))
+	for range 3 {
+		report := r.expect("False ForeignData", notYet)
+		if len(r.permits.log) > 0 {
+			t.Errorf("asked %v, planned %+v", r.permits.log, report.Results[0].Planned)
+		}
+	}
+	r.reformat()
+	r.expect(mounted, served)
 }
 
 func TestFailingMkfsIsTriedAgain(t *testing.T) {

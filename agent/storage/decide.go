@@ -29,7 +29,8 @@ const (
 // has been mounted since, or the signature or the user of something else. Then
 // somebody used the disk after the format was begun (a restored root disk brings an
 // old journal along), and it is left alone. An operator's permit to overwrite
-// outranks those too.
+// outranks the signature of something else, which is what it was given for, and not
+// the assigned filesystem in use: that is what came of it.
 func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
 	if r.unfinished() {
 		return decideUnfinished(c, r, r.misfit(v, disk, nodeID))
@@ -52,7 +53,7 @@ func decideUnfinished(c content, r *record, misfit string) (decision, string) {
 	switch c.kind {
 	case ours:
 		switch {
-		case c.used && !mayOverwrite:
+		case c.used:
 			return keep, c.what
 		case misfit != "":
 			return refuse, misfit

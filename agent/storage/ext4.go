@@ -14,8 +14,9 @@ import (
 // of Linux, struct ext4_super_block).
 type superblock struct {
 	UUID string
-	// Size is that of the filesystem in bytes.
-	Size uint64
+	// Size is that of the filesystem in bytes, Block that of its blocks.
+	Size  uint64
+	Block int64
 	// Group is the block group that this copy is in, 0 for the first.
 	Group uint16
 	// Used says that it has been mounted since it was made.
@@ -62,6 +63,7 @@ func parseSuperblock(b []byte) (superblock, bool) {
 	return superblock{
 		UUID:    uuid.UUID(b[0x68:0x78]).String(),
 		Size:    blocks << (10 + logBlockSize),
+		Block:   1024 << logBlockSize,
 		Group:   le.Uint16(b[0x5A:]),
 		Used:    le.Uint32(b[0x2C:]) != 0 || le.Uint16(b[0x34:]) != 0,
 		Journal: incompat&incompatJournal != 0,

@@ -10,6 +10,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
+// smallest is the size from which on mkfs.ext4 makes a journal (2048 blocks). What a
+// power cut leaves of a filesystem without one is a matter of luck.
+const smallest = 2048 * 4096
+
 // find is the one disk of a volume. It reads only.
 func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 	found, err := s.Host.Disks.ByVolumeID(v.VolumeID)
@@ -28,6 +32,11 @@ func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 		return host.Disk{}, converge.Fail(api.ReasonSizeMismatch,
 			"volume %s: %s has %d bytes, expected %d; check that the right volume is attached, or give its size in the topology anew after it was extended",
 			v.VolumeID, disk.Path, disk.Size, v.SizeBytes)
+	}
+	if disk.Size < smallest {
+		return host.Disk{}, converge.Fail(api.ReasonSizeMismatch,
+			"volume %s: %s has %d bytes, expected at least %d, for a filesystem with a journal; attach a larger volume",
+			v.VolumeID, disk.Path, disk.Size, smallest)
 	}
 	return disk, s.alone(v, disk)
 }

@@ -22,14 +22,14 @@ type formatter struct {
 	*steps
 	v    *api.StorageVolume
 	disk host.Disk
-	// adoptable is the UUID on the disk where an operator can adopt it.
-	adoptable string
+	// found is what the disk holds, for what an operator is told.
+	found content
 }
 
 // run looks at the disk anew, whatever a plan has seen, and does what may be done.
 func (f *formatter) run(ctx context.Context) error {
 	c := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID)
-	f.adoptable = c.adoptable
+	f.found = c
 	r, err := f.journal.read(f.v.VolumeID)
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ func (f *formatter) run(ctx context.Context) error {
 	case format:
 		return f.fresh(ctx, c.proof)
 	case resume:
-		return f.resume(ctx, *r)
+		return f.resume(ctx, c, *r)
 	case refuse:
 		return f.overwrite(ctx, r, why)
 	case wait:
@@ -70,8 +70,12 @@ func (f *formatter) fresh(ctx context.Context, proof api.BlankProof) error {
 	return f.begin(ctx, permit)
 }
 
-// overwrite asks for the operator's word where the disk is not blank.
+// overwrite asks for the permit that an operator's word is worth, where the disk is
+// not blank. Nobody is asked where the document knows of no such word.
 func (f *formatter) overwrite(ctx context.Context, r *record, found string) error {
+	if !f.v.ReformatRequested {
+		return f.refused(r, found)
+	}
 	permit, err := f.Permits.Wanted(ctx, f.message(""))
 	var final *converge.Terminal
 	var waiting *converge.Waiting
@@ -141,8 +145,9 @@ func (f *formatter) stillBlank(ctx context.Context, permit Permit) error {
 }
 
 // resume goes on with a format that was begun, once the controller has confirmed
-// that the permit still stands.
-func (f *formatter) resume(ctx context.Context, r record) error {
+// that the permit still stands. One that turns out to be finished needs no permit,
+// and is not made again: somebody may have written to it by other means since.
+func (f *formatter) resume(ctx context.Context, c content, r record) error {
 	d, err := f.Host.Disks.Open(f.disk, true)
 	var inUse *host.InUseError
 	switch {
@@ -157,6 +162,10 @@ func (f *formatter) resume(ctx context.Context, r record) error {
 		return f.unreadable(err.Error())
 	}
 	defer d.Close()
+	if c.kind == ours && f.Host.Disks.CheckExt4(ctx, d) == nil {
+		f.Log.Info("a format was finished before the journal said so", "volume", f.v.VolumeID, "device", f.disk.Path)
+		return f.finished(ctx, r)
+	}
 	if err := f.Permits.Started(ctx, f.message(r.Permit)); err != nil {
 		var waiting *converge.Waiting
 		if errors.As(err, &waiting) && waiting.Reason == api.ReasonNoPermit {
@@ -187,11 +196,16 @@ func (f *formatter) make(ctx context.Context, d host.Device, r record) error {
 	if err := f.confirm(f.v, f.disk); err != nil {
 		return f.failed(err)
 	}
+	return f.finished(ctx, r)
+}
+
+// finished notes that the filesystem is on the medium, and was checked.
+func (f *formatter) finished(ctx context.Context, r record) error {
 	r.Phase = formatted
 	if err := f.journal.write(r); err != nil {
 		return err
 	}
-	if err := disks.Announce(ctx, f.disk); err != nil {
+	if err := f.Host.Disks.Announce(ctx, f.disk); err != nil {
 		f.Log.Warn("udev was not told of the new filesystem", "device", f.disk.Path, "error", err)
 	}
 	return nil

@@ -109,7 +109,7 @@ func TestDecideWritesNothingByDefault(t *testing.T) {
 				if got == resume && !begun {
 					t.Errorf("%+v, %+v: resume", c, r)
 				}
-				if got == resume && !r.Overwrite && (k == ours && c.used || k == foreign && c.claimed) {
+				if got == resume && (k == ours && c.used || k == foreign && c.claimed && !r.Overwrite) {
 					t.Errorf("%+v, %+v: resume over what somebody uses", c, r)
 				}
 				if (k == unknown || k > foreign) && got != wait {

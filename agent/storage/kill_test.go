@@ -352,6 +352,38 @@ func TestFormat(t *testing.T) {
 	if got := strings.Join(c.ledger(t), " "); got != "wanted started formatted" {
 		t.Errorf("the controller was told: %s", got)
 	}
+	keepsWhatIsFinished(t, c.formatter(&point{}), l)
+}
+
+// keepsWhatIsFinished: a journal that only says that mkfs was begun does not cost a
+// filesystem that is finished, whether somebody has used it since or not.
+func keepsWhatIsFinished(t *testing.T, f *formatter, l *loop) {
+	t.Helper()
+	r, err := f.journal.read(f.v.VolumeID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, use := range []func(){func() {}, func() { takePhoto(t, l) }} {
+		use()
+		r.Phase = started
+		if err := f.journal.write(*r); err != nil {
+			t.Fatal(err)
+		}
+		before := l.hash(t)
+		if err := f.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if l.hash(t) != before {
+			t.Error("a finished filesystem was made anew")
+		}
+		if now, err := f.journal.read(f.v.VolumeID); err != nil || now.Phase != formatted {
+			t.Errorf("the journal says %+v, %v", now, err)
+		}
+	}
+}
+
+func takePhoto(t *testing.T, l *loop) {
+	t.Helper()
 	dir := t.TempDir()
 	mountLoop(t, l, dir)
 	if err := os.WriteFile(filepath.Join(dir, "photo.jpg"), []byte("photo"), 0o600); err != nil {
@@ -359,23 +391,6 @@ func TestFormat(t *testing.T) {
 	}
 	if err := unix.Unmount(dir, 0); err != nil {
 		t.Fatal(err)
-	}
-	// A journal that says that mkfs was begun must not cost the photo.
-	f := c.formatter(&point{})
-	r, err := f.journal.read(c.VolumeID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Phase = started
-	if err := f.journal.write(*r); err != nil {
-		t.Fatal(err)
-	}
-	before := l.hash(t)
-	if err := f.run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if l.hash(t) != before {
-		t.Error("a filesystem in use was made anew")
 	}
 }
 
@@ -392,11 +407,12 @@ func TestOverwrite(t *testing.T) {
 	if l.hash(t) != before {
 		t.Error("the disk was written to")
 	}
-	f.Permits = overwriting{f.Permits.(ledger)}
+	f.Permits, f.v.ReformatRequested = overwriting{f.Permits.(ledger)}, true
 	if err := f.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	c.recovered(t, l)
+	keepsWhatIsFinished(t, f, l)
 }
 
 type overwriting struct{ ledger }

@@ -181,6 +181,10 @@ func TestLook(t *testing.T) {
 			l.write(t, 1024+0x2c, []byte{1}) // its checksum is wrong now
 		}, foreign, "is damaged"},
 		"foreign ext4": {sh("mkfs.ext4", "-q", "DISK"), foreign, "type ext4"},
+		"foreign ext4, superblock damaged": {func(t *testing.T, l *loop) {
+			run(t, "mkfs.ext4", "-q", l.node)
+			l.write(t, 1024+0x2c, []byte{1})
+		}, foreign, "damaged"},
 		"foreign ext4, superblock gone": {func(t *testing.T, l *loop) {
 			run(t, "mkfs.ext4", "-q", "-U", "11111111-2222-4333-8444-555555555555", l.node)
 			l.write(t, 0, make([]byte, 4096))

@@ -95,7 +95,8 @@ func (p *volumePlan) mount(ctx context.Context) error {
 	}
 	name := mountUnit(p.v.MountPath)
 	if err := p.Host.Units.Start(ctx, name); err != nil {
-		return converge.Wait(api.ReasonMountFailed, "volume %s: mounting %s at %s: %v", p.v.VolumeID, disk.Path, p.v.MountPath, err)
+		return converge.Wait(api.ReasonMountFailed, "volume %s: mounting %s at %s: %v; where the filesystem is damaged, repair it on the server with `e2fsck %s`",
+			p.v.VolumeID, disk.Path, p.v.MountPath, err, disk.Path)
 	}
 	if err := p.verify(disk); err != nil {
 		// It is not known what is mounted there, so it must not stay.

@@ -18,8 +18,11 @@ func (f *formatter) refused(r *record, found string) error {
 			f.v.VolumeID, f.disk.Path, found, f.v.VolumeID)
 	}
 	keep := "save what is needed of it elsewhere, then"
-	if f.adoptable != "" {
-		keep = "keep it with `hitchctl volume adopt " + f.v.VolumeID + " --filesystem-uuid " + f.adoptable + "`, or"
+	switch {
+	case f.found.adoptable != "":
+		keep = "keep it with `hitchctl volume adopt " + f.v.VolumeID + " --filesystem-uuid " + f.found.adoptable + "`, or"
+	case f.found.repair != "":
+		keep = "repair it on the server with `" + f.found.repair + "`, or"
 	}
 	return converge.Fail(api.ReasonForeignData,
 		"volume %s: %s holds %s; expected a blank disk or the ext4 filesystem %s: %s lose what it holds with `hitchctl volume reformat %s`",

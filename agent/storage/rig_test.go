@@ -125,6 +125,11 @@ func (r *rig) converge() converge.Report {
 	return r.engine.Converge(r.t.Context(), r.doc, converge.Options{})
 }
 
+// reformat is an operator's word: the document knows of it, and who permits does.
+func (r *rig) reformat() {
+	r.permits.overwrite, r.doc.Storage.Volumes[0].ReformatRequested = true, true
+}
+
 // condition is one condition of a report as "status reason".
 func condition(report converge.Report, name string) string {
 	c := report.Condition(name)

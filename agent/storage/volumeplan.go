@@ -92,7 +92,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 	}
 	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
 	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID)
-	f.adoptable = c.adoptable
+	f.found = c
 	r, err := p.journal.read(p.v.VolumeID)
 	if err != nil {
 		return err
@@ -107,9 +107,11 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 		p.actions = append(p.actions, tools...)
 		p.do(fmt.Sprintf("finish formatting %s as ext4 %s", p.disk.Path, p.v.FilesystemUUID), f.run)
 	case refuse:
+		if !p.v.ReformatRequested {
+			return f.refused(r, why)
+		}
 		p.actions = append(p.actions, tools...)
-		p.do("ask whether "+p.disk.Path+" may be overwritten", f.run)
-		return f.refused(r, why)
+		p.do("overwrite "+p.disk.Path+" if it is still permitted, for an operator asked for that", f.run)
 	case wait:
 		return f.unreadable(why)
 	default:

@@ -209,6 +209,19 @@ func TestSizeThatIsNotKnownIsNotChecked(t *testing.T) {
 	r.expect(mounted, served)
 }
 
+// A filesystem without a journal is not what a volume gets.
+func TestDiskThatIsTooSmallForAJournal(t *testing.T) {
+	for size, want := range map[int64]string{8 << 20: mounted, 8<<20 - 512: "False SizeMismatch", 512: "False SizeMismatch"} {
+		r := machine(t, hosttest.Disk(volume, size))
+		r.doc.Storage.Volumes[0].SizeBytes = 0
+		exports := notYet
+		if want == mounted {
+			exports = served
+		}
+		r.expect(want, exports)
+	}
+}
+
 func TestMountPointHasToBeFree(t *testing.T) {
 	cases := map[string]struct {
 		part  hosttest.Part

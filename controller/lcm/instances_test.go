@@ -157,6 +157,49 @@ func TestAnAdoptedFilesystemReachesTheDocument(t *testing.T) {
 	}
 }
 
+// The document tells the agent at once that it is worth asking, and no longer than
+// that is so.
+func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"when it is used": func(w *world) {
+			r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume)}
+			granted, err := w.permits.Report(w.ctx, storageServer, volume, r)
+			w.must(err)
+			for _, r.Phase = range []api.FormatPhase{api.FormatStarted, api.FormatFormatted} {
+				r.Permit = granted.Permit
+				_, err := w.permits.Report(w.ctx, storageServer, volume, r)
+				w.must(err)
+			}
+		},
+		"when its node goes": func(w *world) {
+			w.must(w.store.Update(func(tx *store.Tx) error { return w.permits.NodeGone(tx, storageServer) }))
+		},
+		"when the volume is adopted": func(w *world) {
+			_, err := w.permits.Adopt(w.ctx, volume, api.FilesystemUUID(volume))
+			w.must(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.put(spec(full()))
+			requested := func() (bool, int64) {
+				config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+				w.must(err)
+				return config.Storage.Volumes[0].ReformatRequested, config.Generation
+			}
+			_, err := w.permits.Reformat(w.ctx, volume, volume)
+			w.must(err)
+			if yes, generation := requested(); !yes || generation != 2 {
+				t.Errorf("after the operator's word: %v in generation %d, want true in 2", yes, generation)
+			}
+			end(w)
+			if yes, generation := requested(); yes || generation != 3 {
+				t.Errorf("after the end: %v in generation %d, want false in 3", yes, generation)
+			}
+		})
+	}
+}
+
 func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 	w := instantiated(t)
 	key := store.DesiredKey(instanceID, 1)

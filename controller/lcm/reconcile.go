@@ -67,6 +67,9 @@ func (u *unit) plan(d *desired) (plan.Output, error) {
 			continue
 		}
 		known := plan.Volume{FilesystemUUID: record.FilesystemUUID}
+		if record.Reformat && record.Permit.Epoch == u.Store.Epoch() {
+			known.ReformatBy = record.Permit.NodeID
+		}
 		if u.heldByOther(record) {
 			known.HeldBy = fmt.Sprintf("node %s of VNF instance %s", record.NodeID, record.InstanceID)
 		}

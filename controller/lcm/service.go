@@ -177,7 +177,12 @@ func (s *Service) Reconcile(ctx context.Context, instanceID string) error {
 	if instanceID == "" {
 		return nil
 	}
-	return s.update(ctx, instanceID, func(u *unit) error { return u.settle() })
+	err := s.update(ctx, instanceID, func(u *unit) error { return u.settle() })
+	var problem *api.Problem
+	if errors.As(err, &problem) && problem.Type == api.ProblemNotFound {
+		return nil // it was deleted meanwhile
+	}
+	return err
 }
 
 // settle brings nodes, volumes and the operation at work in line with the desired

@@ -32,6 +32,9 @@ type Volume struct {
 	// FilesystemUUID is the one assigned, or adopted; empty means the one that is
 	// derived from the volume's id.
 	FilesystemUUID string
+	// ReformatBy is the node that an operator permitted to format the volume whatever
+	// it holds, empty for none.
+	ReformatBy string
 	// HeldBy names, for people, the node of another instance whose configuration
 	// has this volume; empty for none.
 	HeldBy string

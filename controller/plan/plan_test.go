@@ -103,6 +103,17 @@ func TestAnAdoptedFilesystemKeepsItsUUID(t *testing.T) {
 	}
 }
 
+func TestAReformatIsForTheNodeThatMayDoIt(t *testing.T) {
+	for node, want := range map[string]bool{storageID: true, masterID: false, "": false} {
+		in := input()
+		in.Volumes = map[string]Volume{volumeID: {ReformatBy: node}}
+		i := slices.IndexFunc(Make(in).Nodes, func(n Node) bool { return n.ID == storageID })
+		if got := Make(in).Nodes[i].Config.Storage.Volumes[0].ReformatRequested; got != want {
+			t.Errorf("permitted to %q: reformatRequested %v, want %v", node, got, want)
+		}
+	}
+}
+
 func TestNoProxyIsAnEmptySection(t *testing.T) {
 	in := input()
 	in.Params.Cluster.Proxy = nil

@@ -61,7 +61,7 @@ var Reasons = map[Reason]ReasonDoc{
 
 	ReasonWaitingForDevice:  {"no disk with the volume's id is attached", "attach the Cinder volume to this server; the agent goes on by itself"},
 	ReasonAmbiguousDevice:   {"more than one disk answers to the volume's id or carries its filesystem UUID", "detach the copy; the agent touches neither"},
-	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume", "check that the right volume is attached"},
+	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume, or too small for a filesystem", "check that the right volume is attached"},
 	ReasonForeignData:       {"the disk holds something that nodehitch did not put there", "keep it with `hitchctl volume adopt`, or lose it with `hitchctl volume reformat`"},
 	ReasonUnreadable:        {"the disk could not be read, so it cannot be proven blank", "look for I/O errors in the kernel log; the agent tries again and never formats meanwhile"},
 	ReasonNoPermit:          {"the controller gives no permit to format this volume to this node", "read the message; a volume is formatted once in its life"},
