@@ -15,8 +15,9 @@ type Backoff struct {
 	// Factor by which each wait is longer than the one before. With factor f a
 	// wait is about (f-1)/f of the time waited so far: 1.3 loses at most a quarter.
 	Factor float64
-	// Spread is within which the first wait lies, anywhere, where it is longer than
-	// Min: so many who lost the same thing at the same time go looking for it.
+	// Spread is within which the first wait lies, anywhere, and how long the next
+	// ones are at least, where it is longer than Min: so many who lost the same thing
+	// at the same time look for it that they would be in each other's way.
 	Spread time.Duration
 
 	base time.Duration
@@ -27,7 +28,8 @@ func (b *Backoff) Next() time.Duration {
 	if b.base == 0 {
 		b.base = b.Min
 		if b.Spread > b.Min {
-			return Within(min(b.Max, b.Spread))
+			b.base = min(b.Max, b.Spread)
+			return Within(b.base)
 		}
 	} else {
 		b.base = min(b.Max, time.Duration(float64(b.base)*b.Factor))

@@ -31,7 +31,7 @@ func TestTheFirstWaitIsAnywhereInTheSpread(t *testing.T) {
 	for range 1000 {
 		first := b.Next()
 		tenths[first/time.Second]++
-		if second := b.Next(); second < 1600*time.Millisecond || second > 2400*time.Millisecond {
+		if second := b.Next(); second < 16*time.Second || second > 24*time.Second {
 			t.Errorf("the second wait is %v", second)
 		}
 		b.Reset()

@@ -33,16 +33,15 @@ type Answer struct {
 	// Invalid is a document that this agent does not understand.
 	Invalid *Invalid
 	// Hold is how long the controller may hold the next poll, and Converge how
+	// often to plan again; 0 where it says nothing.
+	Hold, Converge time.Duration
 	// Spread is over how long the agents come back together that lose the
 	// controller; 0 where it says nothing.
 	Spread time.Duration
 	// Closing says that the controller hangs up after this answer.
 	Closing bool
-	// often to plan again; 0 where it says nothing.
-	Hold, Converge time.Duration
 	// Waited is how long the last attempt waited for its answer, of the failed ones
-	// too: the transport tries again by itself where a connection that was used
-	// before ends without an answer.
+	// too.
 	Waited time.Duration
 }
 
@@ -86,7 +85,7 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 			wait := r.Wait.String()
 			params.Wait = &wait
 		}
-		resp, err := c.GetNodeConfig(ctx, params)
+		resp, err := c.GetNodeConfig(ctx, params, once)
 		if err != nil {
 			return err
 		}
@@ -97,6 +96,15 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 		answer.Waited = time.Since(*at)
 	}
 	return answer, err
+}
+
+// once keeps the transport from asking again by itself, at once, when a connection
+// ends without an answer: all agents of a controller that has gone would do so at
+// the same moment. It asks only requests again whose body it can send again; this
+// body is such a one that is not sent at all, being empty.
+func once(_ context.Context, r *http.Request) error {
+	r.Body = io.NopCloser(strings.NewReader(""))
+	return nil
 }
 
 func read(resp *http.Response) (Answer, error) {
