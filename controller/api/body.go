@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"runtime"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -22,6 +23,16 @@ import (
 // a PUT of an instance, some tens of KiB.
 const MaxBodyBytes = 1 << 20
 
+// smaller bounds the bodies of those who are not trusted, or hardly: of strangers,
+// whose join token is only looked at after it, and of nodes.
+var smaller = map[string]int64{
+	"enroll": 64 << 10, "renewCertificate": 64 << 10, "postFormat": 64 << 10, "putNodeStatus": 256 << 10,
+}
+
+// apart is how many documents are taken apart at a time: for a moment each takes
+// many times the memory of its text.
+var apart = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+
 // checkBody compares the body with the operation's schema before it is decoded,
 // and refuses it with every fault at once.
 func checkBody(op operation) check {
@@ -29,16 +40,12 @@ func checkBody(op operation) check {
 		return func(echo.Context) error { return nil }
 	}
 	return func(c echo.Context) error {
-		data, err := readJSON(c)
+		data, err := readJSON(c, op.id)
 		if err != nil {
 			return err
 		}
 		gate.Working(c.Request().Context())
-		tree, wrong := jsontree.Parse(data)
-		if wrong != nil {
-			return wire.NewInvalid(fault.List{*wrong})
-		}
-		if faults := op.body.Check(tree); len(faults) > 0 {
+		if faults := faultsOf(op, data); len(faults) > 0 {
 			return wire.NewInvalid(faults)
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(data))
@@ -46,9 +53,23 @@ func checkBody(op operation) check {
 	}
 }
 
+func faultsOf(op operation, data []byte) fault.List {
+	apart <- struct{}{}
+	defer func() { <-apart }()
+	tree, wrong := jsontree.Parse(data)
+	if wrong != nil {
+		return fault.List{*wrong}
+	}
+	return op.body.Check(tree)
+}
+
 // readJSON is the whole body, of a type and size that can be JSON.
-func readJSON(c echo.Context) ([]byte, error) {
+func readJSON(c echo.Context, operation string) ([]byte, error) {
 	r := c.Request()
+	limit, ok := smaller[operation]
+	if !ok {
+		limit = MaxBodyBytes
+	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
 		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "the body has the type "+
@@ -57,11 +78,11 @@ func readJSON(c echo.Context) ([]byte, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" {
 		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "the body is compressed; send it without Content-Encoding")
 	}
-	data, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, MaxBodyBytes))
+	data, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, limit))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, wire.NewProblem(wire.ProblemTooLarge, fmt.Sprintf("the body is larger than %d bytes", MaxBodyBytes))
+		return nil, wire.NewProblem(wire.ProblemTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit))
 	case err != nil:
 		return nil, wire.NewProblem(wire.ProblemInvalid, "the body broke off: "+err.Error())
 	}

@@ -33,22 +33,30 @@ func (s *Handler) limits(operation string) check {
 		stream = true
 	}
 	return func(c echo.Context) error {
-		control := http.NewResponseController(c.Response())
-		now := time.Now() // the connection's clock, not the service's
-		// A reader that times out while the request is parked would end it, so
-		// only requests that have a body get a deadline for it.
-		if c.Request().ContentLength == 0 {
-			_ = control.SetReadDeadline(time.Time{})
-		} else {
-			_ = control.SetReadDeadline(now.Add(bodyTime))
-		}
-		_ = control.SetWriteDeadline(now.Add(bodyTime + hold + answerTime))
+		control := setDeadlines(c, hold)
 		if stream {
 			c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control}
 			c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control}
 		}
 		return nil
 	}
+}
+
+// setDeadlines bounds how long a request that is held for no longer than this may
+// take to arrive, and its answer to leave. It goes for requests that no route takes,
+// too: the server reads what they announce, for as long as it comes.
+func setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
+	control := http.NewResponseController(c.Response())
+	now := time.Now() // the connection's clock, not the service's
+	// A reader that times out while the request is parked would end it, so
+	// only requests that have a body get a deadline for it.
+	if c.Request().ContentLength == 0 {
+		_ = control.SetReadDeadline(time.Time{})
+	} else {
+		_ = control.SetReadDeadline(now.Add(bodyTime))
+	}
+	_ = control.SetWriteDeadline(now.Add(bodyTime + hold + answerTime))
+	return control
 }
 
 // movingReader moves the deadline with every piece that arrives.

@@ -53,8 +53,18 @@ const Root At = ""
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")
 
-// Key is the member called name of the object at this place.
-func (a At) Key(name string) At { return a + "/" + At(escape.Replace(name)) }
+// maxName is how much of a member's name a place repeats. Every name that is known
+// anywhere is shorter; one that is not could fill an answer.
+const maxName = 200
+
+// Key is the member called name of the object at this place. Of a name that is far
+// too long it has the beginning.
+func (a At) Key(name string) At {
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[:maxName], "") + "…"
+	}
+	return a + "/" + At(escape.Replace(name))
+}
 
 // Index is the i-th element of the array at this place.
 func (a At) Index(i int) At { return a + "/" + At(strconv.Itoa(i)) }

@@ -83,6 +83,9 @@ func (c *checker) object(s *Schema, n *jsontree.Node, at fault.At) {
 		}
 	}
 	for _, m := range n.Members {
+		if len(c.faults) >= MaxFaults {
+			return
+		}
 		property, known := s.properties[m.Name]
 		switch {
 		case known:

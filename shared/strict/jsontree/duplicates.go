@@ -29,10 +29,12 @@ func (d *duplicates) walk(n *Node) {
 	if len(d.faults) >= maxDuplicates {
 		return
 	}
-	count := make(map[string]int, len(n.Members))
-	for _, m := range n.Members {
-		if count[m.Name]++; count[m.Name] == 2 {
-			d.report(m.Name)
+	if len(n.Members) > 1 {
+		count := make(map[string]int, len(n.Members))
+		for _, m := range n.Members {
+			if count[m.Name]++; count[m.Name] == 2 {
+				d.report(m.Name)
+			}
 		}
 	}
 	for i, item := range n.Items {

@@ -19,6 +19,11 @@ import (
 // costing more than its size.
 const MaxDepth = 100
 
+// MaxValues is how many values a document may have: some hundred thousand small
+// ones take a hundred times the memory of their text. Every document that this
+// project reads has fewer than ten for each server of a stack.
+const MaxValues = 100_000
+
 // Kind is the JSON type of a value.
 type Kind int
 
@@ -71,7 +76,7 @@ func (n *Node) Get(name string) *Node {
 
 // Parse reads one JSON document. The fault it can return concerns the document
 // as a whole: not JSON (with line and column), not UTF-8, nested deeper than
-// MaxDepth, or empty. Members given twice are no fault here; see Duplicates.
+// MaxDepth, of more than MaxValues, or empty. Members given twice are no fault here; see Duplicates.
 func Parse(data []byte) (*Node, *fault.Fault) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, rootFault("is empty; expected a JSON document")
@@ -87,6 +92,9 @@ func Parse(data []byte) (*Node, *fault.Fault) {
 	dec.UseNumber()
 	p := parser{data: data, dec: dec}
 	n := p.value(0)
+	if p.tooMany {
+		return nil, rootFault(fmt.Sprintf("has more than %d values", MaxValues))
+	}
 	if p.tooDeep {
 		return nil, rootFault(fmt.Sprintf("nests lists and objects deeper than %d levels", MaxDepth))
 	}

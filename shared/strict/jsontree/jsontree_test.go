@@ -75,6 +75,10 @@ func TestWhatIsNoDocument(t *testing.T) {
 			t.Errorf("%.40q: %v, want %q", text, broken, word)
 		}
 	}
+	if _, broken := jsontree.Parse([]byte("[" + strings.Repeat("[],", jsontree.MaxValues) + "0]")); broken == nil || !strings.Contains(broken.Message, "more than 100000 values") {
+		t.Errorf("values without end: %v", broken)
+	}
+	parse(t, "["+strings.Repeat("0,", jsontree.MaxValues-2)+"0]")
 	parse(t, strings.Repeat("[", 100)+strings.Repeat("]", 100))
 }
 

@@ -7,7 +7,9 @@ import "encoding/json"
 type parser struct {
 	data    []byte
 	dec     *json.Decoder
+	values  int
 	tooDeep bool
+	tooMany bool
 }
 
 // next is the next token and where it starts. Separators belong to no token, so
@@ -36,6 +38,8 @@ func isSeparator(b byte) bool {
 func (p *parser) value(depth int) *Node {
 	token, start := p.next()
 	n := &Node{Start: start}
+	p.values++
+	p.tooMany = p.tooMany || p.values > MaxValues
 	switch t := token.(type) {
 	case nil:
 		n.Kind = Null
@@ -65,7 +69,7 @@ func (p *parser) container(n *Node, open json.Delim, depth int) {
 	if open == '{' {
 		n.Kind = Object
 	}
-	for p.dec.More() && !p.tooDeep {
+	for p.dec.More() && !p.tooDeep && !p.tooMany {
 		if n.Kind == List {
 			n.Items = append(n.Items, p.value(depth+1))
 			continue
@@ -74,7 +78,7 @@ func (p *parser) container(n *Node, open json.Delim, depth int) {
 		s, _ := name.(string)
 		n.Members = append(n.Members, Member{Name: s, Value: p.value(depth + 1)})
 	}
-	if !p.tooDeep {
+	if !p.tooDeep && !p.tooMany {
 		p.next()
 	}
 }
