@@ -31,35 +31,32 @@ func restart(t *testing.T, c *results.Case, agents int) {
 	f.enrol(agents)
 	c.Figure("all enrolled after", "%.1f s", f.connected(10*time.Minute).Seconds())
 	f.parked(time.Minute)
-	u := f.Usage()
+	u, enrolled := f.Usage(), f.logged(`msg="server enrolled"`)
 	c.Figure("RSS with all parked", "%d MiB", u.Resident>>20)
 	c.Figure("CPU of the enrolment", "%.1f s", u.CPU.Seconds())
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		name := map[syscall.Signal]string{syscall.SIGKILL: "kill -9", syscall.SIGTERM: "SIGTERM"}[signal]
 		f.afresh()
-		ended := time.Now()
 		f.End(signal)
-		f.await("every agent has noticed", time.Minute, func(t tally) bool { return t.Connected == 0 })
-		noticed := time.Since(ended)
 		f.Start()
-		back := f.connected(5 * time.Minute)
+		back := f.await("every agent is back", 5*time.Minute, func(t tally) bool {
+			return sum(t.Dials) >= agents && t.Connected == agents
+		})
 		f.parked(time.Minute)
-		t.Logf("noticed %v", noticed)
 		seen, u := f.look(), f.Usage()
 		c.Figure(name+": all back after", "%.1f s", back.Seconds())
 		c.Figure("connections", "%.2f per agent, at most %d in a second", float64(sum(seen.Dials))/float64(agents), peak(seen.Dials))
 		c.Figure("attempts while it was down", "%.2f per agent", float64(sum(seen.Refused))/float64(agents))
 		c.Figure("polls", "%.2f per agent", f.polls()/float64(agents))
+		c.Figure("handshakes", "at most %.0f at a time", f.metric("nodehitch_handshakes_peak"))
 		c.Figure("CPU", "%.1f s", u.CPU.Seconds())
-		c.Figure("RSS", "%d MiB, at most %d", u.Resident>>20, u.Peak>>20)
-		for text, n := range seen.Errors {
-			if n > agents/20 {
-				t.Log(n, text)
-			}
+		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
+			t.Errorf("%d of %d agents came back in one second", most, agents)
 		}
+		c.Figure("RSS", "%d MiB, at most %d", u.Resident>>20, u.Peak>>20)
 	}
-	if n := f.logged(`msg="server enrolled"`); n != agents {
-		t.Errorf("%d enrolments of %d agents", n, agents)
+	if n := f.logged(`msg="server enrolled"`); n != enrolled {
+		t.Errorf("%d agents enrolled anew", n-enrolled)
 	}
 }
 

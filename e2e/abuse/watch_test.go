@@ -1,0 +1,127 @@
+package abuse
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+)
+
+// watch is what is seen during an attack: of the process, and by those who behave.
+type watch struct {
+	mu sync.Mutex
+	// before and most are the memory of the process, files its descriptors.
+	before, most int64
+	files        int
+	// calls were made, each on a connection of its own; the slowest took so long.
+	calls    int
+	slowest  time.Duration
+	failures []string
+}
+
+// during runs the attack and watches.
+func (a *arena) during(attack func()) *watch {
+	a.t.Helper()
+	w := &watch{before: a.Usage().Resident}
+	ctx, stop := context.WithCancel(a.t.Context())
+	var watching sync.WaitGroup
+	pid := a.PID()
+	every(ctx, &watching, 20*time.Millisecond, func() {
+		u, err := loopback.UsageOf(pid)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err != nil {
+			w.failures = append(w.failures, err.Error())
+			return
+		}
+		w.most, w.files = max(w.most, u.Resident), max(w.files, u.Files)
+	})
+	every(ctx, &watching, 100*time.Millisecond, func() {
+		w.call(ctx, "a person", a.address, a.stranger, head("GET", "/v1/vnf_instances", a.viewer, 0, "Connection: close"))
+	})
+	every(ctx, &watching, 100*time.Millisecond, func() {
+		w.call(ctx, "a node", a.address, a.node, head("GET", "/v1/node/config", "", 0, "Connection: close"))
+	})
+	attack()
+	stop()
+	watching.Wait()
+	if len(w.failures) > 0 {
+		a.t.Errorf("%d of %d calls of those who behave failed: %.500q", len(w.failures), w.calls, w.failures)
+	}
+	a.c.Figure("memory", "%d MiB, then at most %d", w.before>>20, w.most>>20)
+	a.c.Figure("calls of others", "%d, the slowest %d ms", w.calls, w.slowest.Milliseconds())
+	return w
+}
+
+// every does something again and again until ctx ends.
+func every(ctx context.Context, running *sync.WaitGroup, period time.Duration, do func()) {
+	running.Go(func() {
+		tick := time.NewTicker(period)
+		defer tick.Stop()
+		for {
+			do()
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+// call makes a call on a connection of its own from 127.0.0.1.
+func (w *watch) call(ctx context.Context, who, address string, as *tls.Config, request string) {
+	began := time.Now()
+	err := ask(ctx, address, as, request)
+	if ctx.Err() != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.calls++
+	w.slowest = max(w.slowest, time.Since(began))
+	if err != nil {
+		w.failures = append(w.failures, who+": "+err.Error())
+	}
+}
+
+func ask(ctx context.Context, address string, as *tls.Config, request string) error {
+	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: 20 * time.Second}, Config: as}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(conn, request); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("answered %s", resp.Status)
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
+}
+
+// grew fails the case where the process grew by more than this; the unix socket
+// has to answer root all the same.
+func (a *arena) grew(w *watch, most int64) {
+	a.t.Helper()
+	if grown := w.most - w.before; grown > most {
+		a.t.Errorf("the controller grew by %d MiB, expected at most %d", grown>>20, most>>20)
+	}
+	if _, err := a.Hitchctl("get", "instances"); err != nil {
+		a.t.Errorf("root on the unix socket: %v", err)
+	}
+}
