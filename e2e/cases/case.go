@@ -32,8 +32,10 @@ type Case struct {
 type Disk struct {
 	// Name is the volume_resource_id.
 	Name string `json:"name"`
-	// MiB is its size in mebibytes; ToldMiB what the topology says, if not the same.
-	MiB     int64 `json:"mib"`
+	// MiB is its size in mebibytes, or Size in bytes; ToldMiB what the topology says, if
+	// not the same.
+	MiB     int64 `json:"mib,omitempty"`
+	Size    int64 `json:"size,omitempty"`
 	ToldMiB int64 `json:"toldMib,omitempty"`
 	// MountTo is where it belongs.
 	MountTo string `json:"mountTo"`
@@ -43,8 +45,8 @@ type Disk struct {
 	// number it answers too, for their ids begin alike.
 	Clones string `json:"clones,omitempty"`
 	Twins  string `json:"twins,omitempty"`
-	// Later says that it is not there when the machine boots, Stray that no parameter
-	// and no topology names it.
+	// Later says that it is not there when the first machine boots, Stray that no
+	// parameter and no topology names it.
 	Later bool `json:"later,omitempty"`
 	Stray bool `json:"stray,omitempty"`
 	// Faults make its reads and writes fail; a VM's only.
@@ -69,14 +71,22 @@ type Content struct {
 	Make []string `json:"make,omitempty"`
 	// Files are put into an ext4 filesystem: path to text.
 	Files map[string]string `json:"files,omitempty"`
-	// Bytes is text written at an offset.
+	// Crash are files that are written to the ext4 on the disk and synced, just before
+	// its machine crashes: path to text. Their names are in the journal alone.
+	Crash map[string]string `json:"crash,omitempty"`
+	// Bytes is raw content at an offset.
 	Bytes *Bytes `json:"bytes,omitempty"`
 }
 
-// Bytes is raw content.
+// Bytes is raw content; one member beside Offset is given.
 type Bytes struct {
 	Offset int64  `json:"offset"`
-	Text   string `json:"text"`
+	Text   string `json:"text,omitempty"`
+	// Hex is pairs of digits, spaces between them.
+	Hex string `json:"hex,omitempty"`
+	// Zeros and Random are how many bytes: zeros, or random ones, always the same.
+	Zeros  int `json:"zeros,omitempty"`
+	Random int `json:"random,omitempty"`
 }
 
 // Step is one thing that happens, and what is true after it.
@@ -100,6 +110,8 @@ type Expect struct {
 	Conditions map[string]string `json:"conditions,omitempty"`
 	// Message is text that the message of a condition must contain, by type.
 	Message map[string]string `json:"message,omitempty"`
+	// Messages is the same for several texts.
+	Messages map[string][]string `json:"messages,omitempty"`
 	// Permit is the state of each disk's permit at the controller.
 	Permit map[string]string `json:"permit,omitempty"`
 	// Mounted says for each disk whether it is mounted where it belongs.
@@ -127,6 +139,11 @@ func (c *Case) check() error {
 		c.Machine = lab.KindVM
 	case c.Machine != lab.KindVM && c.Machine != lab.KindNspawn:
 		return fmt.Errorf("machine %q: want %s or %s", c.Machine, lab.KindVM, lab.KindNspawn)
+	}
+	for i, d := range c.Disks {
+		if d.Size == 0 {
+			c.Disks[i].Size = d.MiB << 20
+		}
 	}
 	if c.Suite != "" && c.Suite != "full" {
 		return fmt.Errorf("suite %q: want full or nothing", c.Suite)

@@ -44,7 +44,7 @@ func (r *run) look(ctx context.Context, e Expect) error {
 }
 
 func (r *run) conditions(ctx context.Context, e Expect) error {
-	if len(e.Conditions) == 0 && len(e.Message) == 0 {
+	if len(e.Conditions)+len(e.Message)+len(e.Messages) == 0 {
 		return nil
 	}
 	node, err := r.seen(ctx)
@@ -65,9 +65,23 @@ func (r *run) conditions(ctx context.Context, e Expect) error {
 		}
 	}
 	for name, text := range e.Message {
-		c := node.Status.Condition(name)
+		if err := r.says(node, name, text); err != nil {
+			return err
+		}
+	}
+	for name, texts := range e.Messages {
+		if err := r.says(node, name, texts...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *run) says(node api.Node, condition string, texts ...string) error {
+	for _, text := range texts {
+		c := node.Status.Condition(condition)
 		if text = r.spell(text); c == nil || !strings.Contains(c.Message, text) {
-			return fmt.Errorf("the message of %s is %+v, expected it to contain %q", name, c, text)
+			return fmt.Errorf("the message of %s is %+v, expected it to contain %q", condition, c, text)
 		}
 	}
 	return nil

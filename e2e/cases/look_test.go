@@ -36,6 +36,7 @@ func (r *run) seenThere(ctx context.Context) (node api.Node, err error) {
 		return node, fmt.Errorf("reading the status of the machine: %w", err)
 	}
 	node.Status, node.Digest = &status.Node, status.Node.AppliedDigest
+	node.Generation = status.Node.ObservedGeneration
 	return node, nil
 }
 

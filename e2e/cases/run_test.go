@@ -71,6 +71,14 @@ func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr,
 		before:  map[string]string{},
 		permits: map[string]string{},
 	}
+	// The next case needs a controller too, wherever this one ends.
+	t.Cleanup(func() {
+		if !s.Running() {
+			if err := s.Start(context.WithoutCancel(t.Context())); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	for _, d := range c.Disks {
 		r.makeDisk(d)
 	}
@@ -84,7 +92,7 @@ func (r *run) makeDisk(d Disk) {
 	if d.Twins != "" {
 		id = r.disks[d.Twins].VolumeID[:24] + id[24:]
 	}
-	disk, err := r.site.Lab.NewDisk(id, d.MiB<<20)
+	disk, err := r.site.Lab.NewDisk(id, d.Size)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -103,11 +111,11 @@ func (r *run) makeDisk(d Disk) {
 		return
 	}
 	r.storage.Server.VolumeIds = append(r.storage.Server.VolumeIds, disk.VolumeID)
-	told := d.ToldMiB
-	if told == 0 {
-		told = d.MiB
+	told := d.Size
+	if d.ToldMiB != 0 {
+		told = d.ToldMiB << 20
 	}
-	r.storage.Volumes = append(r.storage.Volumes, site.Volume{Name: d.Name, Disk: disk, MountTo: d.MountTo, SizeBytes: told << 20})
+	r.storage.Volumes = append(r.storage.Volumes, site.Volume{Name: d.Name, Disk: disk, MountTo: d.MountTo, SizeBytes: told})
 }
 
 func (r *run) steps() {

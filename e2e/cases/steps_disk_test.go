@@ -3,19 +3,33 @@ package cases
 import (
 	"context"
 	"os"
+	"slices"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // What happens to disks, and what the operator says about them.
 var _ = add(map[string]stepFunc{
-	"attach":   func(r *run, ctx context.Context, s Step) error { return r.node.Attach(ctx, r.disks[s.Disk]) },
-	"detach":   func(r *run, ctx context.Context, s Step) error { return r.node.Detach(ctx, r.disks[s.Disk].VolumeID) },
-	"blank":    (*run).blank,
-	"reformat": (*run).reformat,
-	"adopt":    (*run).adopt,
+	"attach":    func(r *run, ctx context.Context, s Step) error { return r.node.Attach(ctx, r.disks[s.Disk]) },
+	"detach":    func(r *run, ctx context.Context, s Step) error { return r.node.Detach(ctx, r.disks[s.Disk].VolumeID) },
+	"blank":     (*run).blank,
+	"reformat":  (*run).reformat,
+	"adopt":     (*run).adopt,
+	"tell-size": (*run).tellSize,
 })
+
+// tellSize has the topology say the size that the disk has.
+func (r *run) tellSize(ctx context.Context, s Step) error {
+	i := slices.IndexFunc(r.storage.Volumes, func(v site.Volume) bool { return v.Name == s.Disk })
+	info, err := os.Stat(r.disks[s.Disk].Path)
+	if err != nil {
+		return err
+	}
+	r.storage.Volumes[i].SizeBytes = info.Size()
+	return r.announce(ctx)
+}
 
 // spell replaces, in text of a case, DISK(name) by the path of a disk by its id on
 // the machine, ID(name) by its volume's id and ASSIGNED(name) by the filesystem
