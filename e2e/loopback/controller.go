@@ -148,7 +148,7 @@ func (c *Controller) TryStart(ctx context.Context) error {
 	}
 	exited := make(chan error, 1)
 	process := c.process
-	go func() { exited <- process.Wait() }()
+	go func() { exited <- process.Wait(); close(exited) }()
 	c.exited = exited
 	limit, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -182,7 +182,7 @@ func (c *Controller) End(signal syscall.Signal) {
 		return
 	}
 	_ = c.process.Process.Signal(signal)
-	_ = <-c.exited // killed is as good as ended
+	<-c.exited //nolint:errcheck // killed is as good as ended
 	c.process = nil
 }
 

@@ -28,8 +28,10 @@ func TestScopes(t *testing.T) {
 
 // demand is what an operation of the document asks for.
 type demand struct {
-	id, method, path string
-	need             string // open, viewer, operator, join token, certificate
+	id, method string
+	// template is its path in the document; path has ids in it that nothing has.
+	template, path string
+	need           string // open, viewer, operator, join token, certificate
 }
 
 // demands are those of every operation. A GET is for viewers, unless its summary
@@ -43,7 +45,7 @@ func demands(t testing.TB) []demand {
 	var all []demand
 	for path, item := range document.Paths.Map() {
 		for method, op := range item.Operations() {
-			d := demand{id: op.OperationID, method: method, path: somewhere(path), need: "operator"}
+			d := demand{id: op.OperationID, method: method, template: path, path: somewhere(path), need: "operator"}
 			requirements := document.Security
 			if op.Security != nil {
 				requirements = *op.Security

@@ -83,28 +83,35 @@ func (w *world) onSocketAs(path string, uid int) *caller {
 	return &caller{t: w.t, base: "http://controller", http: &http.Client{Transport: transport}}
 }
 
-// dialAs connects on a thread that is this user's meanwhile: both the file's mode
-// and SO_PEERCRED go by the thread. One that cannot go back stays locked and ends
-// with its goroutine.
+// dialAs connects as a user of the machine: both the file's mode and SO_PEERCRED go
+// by who connects.
 func dialAs(ctx context.Context, path string, uid int) (net.Conn, error) {
+	return asUser(uid, func() (net.Conn, error) { return new(net.Dialer).DialContext(ctx, "unix", path) })
+}
+
+// asUser opens something on a thread that is another user's meanwhile. One that
+// cannot go back stays locked and ends with its goroutine.
+func asUser[T any](uid int, open func() (T, error)) (T, error) {
 	type result struct {
-		conn net.Conn
-		err  error
+		opened T
+		err    error
 	}
 	done := make(chan result, 1)
 	go func() {
 		runtime.LockOSThread()
+		var r result
 		me := os.Geteuid()
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(me)); errno != 0 {
-			done <- result{err: fmt.Errorf("becoming user %d: %w", uid, errno)}
+			r.err = fmt.Errorf("becoming user %d: %w", uid, errno)
+			done <- r
 			return
 		}
-		conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+		r.opened, r.err = open()
 		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(me), uintptr(me), uintptr(me)); errno == 0 {
 			runtime.UnlockOSThread()
 		}
-		done <- result{conn, err}
+		done <- r
 	}()
 	r := <-done
-	return r.conn, r.err
+	return r.opened, r.err
 }

@@ -1,0 +1,62 @@
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// asNobody gives the folder of controller.yaml to a user without any privilege and
+// runs the controller as that one.
+const asNobody = `folder="$(dirname "$4")" && chown -R 65534:65534 "$folder" && chmod go+x "$folder/.." && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
+
+// As root one cannot see whether a process is dumpable: the kernel gives what is
+// in /proc of one that is not to root, and that it is anyway.
+func TestMemoryOfTheController(t *testing.T) {
+	loopback.RequireRoot(t)
+	binary := publicCopy(t, filepath.Join(loopback.Bin(t), "nodehitch-controller"))
+	w := &world{Controller: loopback.Open(t, loopback.Options{Binary: binary, Wrap: []string{"sh", "-c", asNobody, "sh"}}), t: t}
+	a := &attempt{T: t, w: w, c: results.Begin(t, "trust", "core dumps: memory", "the controller, run by a user without privilege, is not dumpable: "+
+		"other processes of that user read neither its memory nor its environment")}
+	if info, err := os.Stat(fmt.Sprintf("/proc/%d", w.PID())); err != nil || info.Sys().(*syscall.Stat_t).Uid != nobody {
+		t.Fatalf("it does not run as that user: %v (%v)", info, err)
+	}
+	for _, name := range []string{"mem", "environ", "auxv", "fd/0"} {
+		path := fmt.Sprintf("/proc/%d/%s", w.PID(), name)
+		f, err := asUser(nobody, func() (*os.File, error) { return os.Open(path) })
+		a.c.Unauthorised(0)
+		if err == nil {
+			a.c.Unauthorised(1)
+			t.Errorf("%s is open to it", path)
+			f.Close()
+		} else if !errors.Is(err, os.ErrPermission) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// publicCopy is a program where everybody may run it.
+func publicCopy(t *testing.T, program string) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "nodehitch-trust-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(folder); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(folder, filepath.Base(program))
+	content, err := os.ReadFile(program)
+	if err := errors.Join(err, os.Chmod(folder, 0o755), os.WriteFile(path, content, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
