@@ -137,13 +137,21 @@ func differs(want string, got Blob) error {
 	return p
 }
 
-// problemOf names a full disk; it is the operator's to mend, and not a bug.
+// problemOf names what is wrong with the disk; it is the operator's to mend, and not
+// a bug.
 func problemOf(err error) error {
-	if full(err) {
+	var number syscall.Errno
+	var known *api.Problem
+	switch {
+	case errors.As(err, &known) || !errors.As(err, &number):
+		return err
+	case !full(err):
+		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+			fmt.Sprintf("the controller's disk does not take the upload (%v): see to the disk under its data directory, then upload again", number)), err)
+	default:
 		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
 			"the controller's disk is full and nothing of this upload was kept; free space under its data directory, then upload again"), err)
 	}
-	return err
 }
 
 func full(err error) bool {
