@@ -17,7 +17,7 @@ import (
 // takes a sample.
 func TestKilledAtEveryTransaction(t *testing.T) {
 	binary := withFailpoints(t)
-	want := undisturbed(t, binary)
+	want := undisturbed(t, loopback.Options{Binary: binary})
 	every, last := 1, 1000
 	sample := map[string]int{headerNext: 3, committed: 5}
 	if !results.Full() {
@@ -59,11 +59,11 @@ func lost(t *testing.T, c *results.Case) {
 	}
 }
 
-func undisturbed(t *testing.T, binary string) []string {
+func undisturbed(t *testing.T, o loopback.Options) []string {
 	t.Helper()
 	var want []string
 	t.Run("undisturbed", func(t *testing.T) {
-		r := newRig(t, loopback.Options{Binary: binary})
+		r := newRig(t, o)
 		workload(r)
 		r.prove()
 		want = r.final()
