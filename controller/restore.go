@@ -86,7 +86,7 @@ func tell(out io.Writer, done backup.Restored) error {
 		text += "There is no pki/ in the data directory. Put that of the controller of the backup there before the start:\n" +
 			"it would make a new root, which no agent trusts.\n"
 	}
-	text += fmt.Sprintf(`%d instances and %d API tokens wait for you. Agents keep what they have and ask again.
+	text += fmt.Sprintf(`Waiting for you: instances %d, API tokens %d. Agents keep what they have and ask again.
 Start the controller; then, as root on this machine:
   hitchctl node revoke NODE     each node that was revoked after the backup
   hitchctl confirm --all        lets the nodes in again; shows them first

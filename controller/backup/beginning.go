@@ -1,6 +1,8 @@
 package backup
 
 import (
+	"slices"
+
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -102,7 +104,9 @@ func (b *beginning) carryNodes(tx, old *store.Tx) error {
 			return err
 		}
 		if !found && last.Identity != nil && last.Identity.RevokedByHand {
-			node = store.Node{ID: last.ID, InstanceID: last.InstanceID, Name: last.Name, Role: last.Role}
+			if node, err = unexpected(tx, last); err != nil {
+				return err
+			}
 		}
 		identity := stricter(node.Identity, last.Identity)
 		if node.InstanceID != last.InstanceID || identity == node.Identity {
@@ -115,6 +119,19 @@ func (b *beginning) carryNodes(tx, old *store.Tx) error {
 		}
 	}
 	return nil
+}
+
+// unexpected is a node of an instance that the backup has, and without the server;
+// no node, where it does not have the instance: its join token is void then.
+func unexpected(tx *store.Tx, last store.Node) (store.Node, error) {
+	instance, found, err := tx.Instances().Get(last.InstanceID)
+	if err != nil || !found {
+		return store.Node{}, err
+	}
+	i, _ := slices.BinarySearch(instance.NodeIDs, last.ID)
+	instance.NodeIDs = slices.Insert(instance.NodeIDs, i, last.ID)
+	node := store.Node{ID: last.ID, InstanceID: last.InstanceID, Name: last.Name, Role: last.Role}
+	return node, tx.Instances().Put(instance.ID, instance)
 }
 
 // stricter is what holds of two records of one server, of which nobody says which is

@@ -28,15 +28,31 @@ func (r *records) instance(i store.Instance) {
 		wrong(ok, "version %d of its desired state is missing", version+1)
 	}
 	wrong(i.Awaiting == 0 || i.Awaiting != i.Processing, "operation %d is at work and over", i.Awaiting)
-	for sequence := int64(1); sequence <= i.LastSequence; sequence++ {
-		o, ok := r.operations[store.OperationKey(i.ID, sequence)]
-		wrong(ok, "operation %d is missing", sequence)
-		if ok {
-			r.operation(i, o)
+	last := int64(0)
+	for _, sequence := range r.sequences(i.ID) {
+		wrong(r.follows(sequence, last), "operation %d is missing", last+1)
+		r.operation(i, r.operations[store.OperationKey(i.ID, sequence)])
+		last = sequence
+	}
+	wrong(last <= i.LastSequence, "there is an operation %d and the newest is %d", last, i.LastSequence)
+	wrong(r.follows(i.LastSequence+1, last), "operation %d is missing", i.LastSequence)
+}
+
+// sequences are the numbers of the operations of an instance, in order.
+func (r *records) sequences(instanceID string) (list []int64) {
+	for _, o := range r.operations {
+		if o.VnfInstanceID == instanceID {
+			list = append(list, o.Sequence)
 		}
 	}
-	_, beyond := r.operations[store.OperationKey(i.ID, i.LastSequence+1)]
-	wrong(!beyond, "there is an operation %d and the newest is %d", i.LastSequence+1, i.LastSequence)
+	slices.Sort(list)
+	return list
+}
+
+// follows says whether the number may come after last. A restore lets the numbers go
+// on at its epoch.
+func (r *records) follows(sequence, last int64) bool {
+	return sequence == last+1 || r.store.Origin() != nil && sequence > last && sequence-1 <= r.store.Epoch()
 }
 
 func (r *records) operation(i store.Instance, o store.Operation) {
