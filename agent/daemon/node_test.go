@@ -41,6 +41,7 @@ type node struct {
 	mu       sync.Mutex
 	notified []string
 	links    []*link.Link
+	linked   func() // called with the first link
 }
 
 func newNode(t *testing.T, c *controller) *node {
@@ -132,6 +133,9 @@ func (n *node) onLink(l *link.Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.links = append(n.links, l)
+	if n.linked != nil && len(n.links) == 1 {
+		n.linked()
+	}
 }
 
 func (n *node) told(state string) bool {
