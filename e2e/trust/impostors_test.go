@@ -88,22 +88,53 @@ func TestTheImpostorWouldHear(t *testing.T) {
 	}
 }
 
+// A name that leads astray comes before the right one.
+func TestTheNextControllerIsTried(t *testing.T) {
+	loopback.RequireRoot(t)
+	w := newWorld(t, loopback.Options{Settings: map[string]string{"agentDirectory": anyProgram(t)}})
+	for _, v := range victims {
+		name := "impostor: first of two URLs (" + v.name + ")"
+		t.Run(name, func(t *testing.T) {
+			a := &attempt{T: t, w: w, c: results.Begin(t, "trust", name, "the impostor at the first URL gets nothing, the controller at the second is found")}
+			c := w.AgentConfig(w.ours.instance)
+			i := foreignChain(a, &c)
+			c.ControllerURLs = append(c.ControllerURLs, w.URL)
+			said, ok := v.run(a, c, w.spare(), func() bool { return false }, i.trustedBySystem(a), nil)
+			connections, wire, heard := i.got()
+			if !ok || connections == 0 {
+				t.Errorf("the controller was found: %v, the impostor was called %d times:\n%s", ok, connections, said)
+			}
+			a.mustNotHold("what the impostor got", wire+heard, map[string]string{"the join token": w.ours.token})
+			if heard != "" {
+				a.c.Unauthorised(1)
+				t.Errorf("the impostor heard %.300q", heard)
+			}
+		})
+	}
+}
+
+// anyProgram is an agentDirectory whose agent does nothing: the downloader runs it
+// as `nodehitch-agent install`, on this machine.
+func anyProgram(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	program, err := os.ReadFile("/bin/true")
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, "nodehitch-agent-amd64"), program, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 // The controller is at an address of a network of its own here: Go's own proxy
 // settings never apply to the loopback.
 func TestProxyOfTheEnvironment(t *testing.T) {
 	l := labtest.Open(t)
 	inside := l.Command(t.Context(), "x").Args
 	inside = inside[:len(inside)-1]
-	agents := t.TempDir()
-	// Any program does: the downloader runs it as `nodehitch-agent install`.
-	program, err := os.ReadFile("/bin/true")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(agents, "nodehitch-agent-amd64"), program, 0o644)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{"agentDirectory": agents}})
+	w := newWorld(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{"agentDirectory": anyProgram(t)}})
 	for _, v := range victims {
 		name := "proxy of the environment (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {

@@ -54,25 +54,31 @@ func TestRotation(t *testing.T) {
 			t.Errorf("certificate %d of the served chain is the one from before", i)
 		}
 	}
-	for i, agent := range agents {
-		if serial := agent.Status().Controller.CertificateSerial; serial != before[i] {
-			t.Errorf("the agent of %s has the identity %s, had %s", s.spares[i], serial, before[i])
-		}
-		if log := string(agent.Log()); strings.Contains(log, "(401)") || strings.Contains(log, "(403)") || strings.Contains(log, "enrolled anew") {
-			t.Errorf("the agent of %s was refused", s.spares[i])
-		}
-	}
-	for name, n := range scrape(a, metrics) {
-		if strings.HasPrefix(name, "nodehitch_http_requests_total") && (strings.Contains(name, `code="401"`) || strings.Contains(name, `code="403"`)) && n > 0 {
-			t.Errorf("%s is %v", name, n)
-		}
-	}
+	a.wereNotRefused(agents, before, metrics)
 	a.allowed("a certificate from before renews", machine.renew(), http.StatusCreated)
 	a.allowed("under the new intermediate", machine.config(), http.StatusOK)
 	if issuer := machine.certificate.Certificate[1]; !bytes.Equal(issuer, a.presented()[1]) {
 		t.Error("the renewed certificate is not the new intermediate's")
 	}
 	a.refused("and no longer the one from before", w.boot(machine.id).enrol(w.ours.token, nil), http.StatusConflict)
+}
+
+// wereNotRefused looks at what agents and controller say of the time since.
+func (a *attempt) wereNotRefused(agents []*loopback.Agent, serials []string, metrics string) {
+	a.Helper()
+	for i, agent := range agents {
+		if serial := agent.Status().Controller.CertificateSerial; serial != serials[i] {
+			a.Errorf("an agent has the identity %s, had %s", serial, serials[i])
+		}
+		if log := string(agent.Log()); containsAny(log, "(401)|(403)|enrolled anew") {
+			a.Errorf("an agent was refused:\n%s", log)
+		}
+	}
+	for name, n := range scrape(a, metrics) {
+		if strings.HasPrefix(name, "nodehitch_http_requests_total") && containsAny(name, `code="401"|code="403"`) && n > 0 {
+			a.Errorf("%s is %v", name, n)
+		}
+	}
 }
 
 // presented is the chain that the controller shows to clients, DER.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"testing"
 	"time"
 )
 
@@ -20,8 +22,8 @@ type argvs struct {
 }
 
 // watchArgv looks at the command line of every process of this machine, those in
-// its containers too, until it is told to stop.
-func watchArgv() (stop func() argvs) {
+// its containers too, until it is told to stop or the test ends.
+func watchArgv(t *testing.T) (stop func() argvs) {
 	done, result := make(chan struct{}), make(chan argvs, 1)
 	go func() {
 		seen, samples := map[string]bool{}, 0
@@ -51,7 +53,9 @@ func watchArgv() (stop func() argvs) {
 			}
 		}
 	}()
-	return func() argvs { close(done); return <-result }
+	stop = sync.OnceValue(func() argvs { close(done); return <-result })
+	t.Cleanup(func() { stop() })
+	return stop
 }
 
 // inStore looks through the controller's files, all of them but those that are

@@ -21,7 +21,7 @@ import (
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t)
-	argv := watchArgv()
+	argv := watchArgv(t)
 	s.run(t)
 	seen := argv()
 	s.collect(t)
@@ -34,10 +34,10 @@ func TestSecrets(t *testing.T) {
 				a.Log("mkfs was too quick to be seen")
 			}
 		}},
-		{"secrets: logs", "the controller's log and the node's whole journal, agent and cloud-init included, at level debug", s.inLogs},
+		{"secrets: logs", "no secret is in the controller's log, nor in the node's whole journal, agent and cloud-init included, at level debug", s.inLogs},
 		{"secrets: every GET", "no GET of the API shows a secret to a viewer; to an operator the join token, package files and a backup do, each where he asks for it", s.inAnswers},
 		{"secrets: refused requests", "the answer to a faulty request does not repeat the secrets in it", s.inRefusals},
-		{"secrets: status and metrics", "the status file, `nodehitch-agent status`, hitchctl and /metrics", s.inStatus},
+		{"secrets: status and metrics", "no secret is in the agent's status, what hitchctl prints or /metrics", s.inStatus},
 		{"secrets: the store", "nothing that is given to the controller is in store.db in the clear, nor its seal key", s.inStore},
 		{"secrets: file modes", "every file of node and controller that holds a secret is its owner's alone", s.inFiles},
 		{"secrets: core dumps", "controller and agent may leave no core dump, and their environment holds no secret", s.inProcesses},
