@@ -13,7 +13,7 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options is what a Handler is made of. All of it is needed.
+// Options is what a Handler is made of. All of it is needed but Times.
 type Options struct {
 	Instances  Instances
 	Operations Operations
@@ -34,6 +34,8 @@ type Options struct {
 	PollSeconds, ConvergeSeconds int
 	// SpreadSeconds is over how long agents shall come back that lost the controller.
 	SpreadSeconds func() int
+	// Times are the usual ones where they are zero.
+	Times Times
 	// Ready is nil while the controller can do its work.
 	Ready func(context.Context) error
 	Now   func() time.Time
@@ -57,6 +59,9 @@ func New(o Options) (*Handler, error) {
 	document, err := GetSpec()
 	if err != nil {
 		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+	}
+	if o.Times == (Times{}) {
+		o.Times = usualTimes
 	}
 	s := &Handler{Options: o, document: document, agents: agentFiles{dir: o.AgentDirectory}}
 	s.draining, s.drain = context.WithCancel(context.Background())

@@ -8,15 +8,18 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-const (
-	// bodyTime is how long a JSON body may take to arrive.
-	bodyTime = 30 * time.Second
-	// answerTime is how long an answer may take to leave, after the time for which
-	// the request may be held.
-	answerTime = 30 * time.Second
-	// stallTime is how long a stream of a file may stand still.
-	stallTime = 60 * time.Second
-)
+// Times bound how long a connection may be used.
+type Times struct {
+	// Body is how long a JSON body may take to arrive.
+	Body time.Duration
+	// Answer is how long an answer may take to leave, after the time for which the
+	// request may be held.
+	Answer time.Duration
+	// Stall is how long a stream of a file may stand still.
+	Stall time.Duration
+}
+
+var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second}
 
 // limits bounds how long the connection may be used. The server itself sets no
 // timeouts beyond the header's, which a long poll or a large file would not
@@ -33,10 +36,10 @@ func (s *Handler) limits(operation string) check {
 		stream = true
 	}
 	return func(c echo.Context) error {
-		control := setDeadlines(c, hold)
+		control := s.setDeadlines(c, hold)
 		if stream {
-			c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control}
-			c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control}
+			c.Request().Body = &movingReader{ReadCloser: c.Request().Body, control: control, stall: s.Times.Stall}
+			c.Response().Writer = &movingWriter{ResponseWriter: c.Response().Writer, control: control, stall: s.Times.Stall}
 		}
 		return nil
 	}
@@ -45,7 +48,7 @@ func (s *Handler) limits(operation string) check {
 // setDeadlines bounds how long a request that is held for no longer than this may
 // take to arrive, and its answer to leave. It goes for requests that no route takes,
 // too: the server reads what they announce, for as long as it comes.
-func setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
+func (s *Handler) setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
 	control := http.NewResponseController(c.Response())
 	now := time.Now() // the connection's clock, not the service's
 	// A reader that times out while the request is parked would end it, so
@@ -53,9 +56,9 @@ func setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
 	if c.Request().ContentLength == 0 {
 		_ = control.SetReadDeadline(time.Time{})
 	} else {
-		_ = control.SetReadDeadline(now.Add(bodyTime))
+		_ = control.SetReadDeadline(now.Add(s.Times.Body))
 	}
-	_ = control.SetWriteDeadline(now.Add(bodyTime + hold + answerTime))
+	_ = control.SetWriteDeadline(now.Add(s.Times.Body + hold + s.Times.Answer))
 	return control
 }
 
@@ -63,10 +66,11 @@ func setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
 type movingReader struct {
 	io.ReadCloser
 	control *http.ResponseController
+	stall   time.Duration
 }
 
 func (r *movingReader) Read(p []byte) (int, error) {
-	_ = r.control.SetReadDeadline(time.Now().Add(stallTime))
+	_ = r.control.SetReadDeadline(time.Now().Add(r.stall))
 	return r.ReadCloser.Read(p)
 }
 
@@ -75,17 +79,18 @@ func (r *movingReader) Read(p []byte) (int, error) {
 type movingWriter struct {
 	http.ResponseWriter
 	control *http.ResponseController
+	stall   time.Duration
 }
 
 // WriteHeader begins the answer.
 func (w *movingWriter) WriteHeader(status int) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(stallTime))
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write sends a piece of it.
 func (w *movingWriter) Write(p []byte) (int, error) {
-	_ = w.control.SetWriteDeadline(time.Now().Add(stallTime))
+	_ = w.control.SetWriteDeadline(time.Now().Add(w.stall))
 	return w.ResponseWriter.Write(p)
 }
 

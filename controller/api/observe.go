@@ -28,7 +28,7 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		started := s.Now()
 		call := begin(c, rand.Text()[:16])
 		escapeFilePath(c.Request().URL)
-		setDeadlines(c, 0)
+		s.setDeadlines(c, 0)
 		c.Response().Header().Set("X-Request-Id", call.id)
 		c.Response().Header().Set("Cache-Control", "no-store")
 		err := s.surviving(next, c)

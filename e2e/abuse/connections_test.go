@@ -1,0 +1,315 @@
+package abuse
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// attack takes connections and does no more with them than it says.
+type attack struct {
+	name, shows string
+	do          func(a *arena)
+	// By how much the process may grow; 0 leaves the small attack out.
+	small, full int64
+}
+
+var attacks = []attack{
+	{"connections without a word", "who says nothing makes room for who comes", silent, 40 * mib, 60 * mib},
+	{"connections without a word from one address", "they leave room for other addresses", fromOne, 40 * mib, 60 * mib},
+	{"half handshakes", "who stops in the middle of a handshake holds nobody up", halfway, 60 * mib, 100 * mib},
+	{"connections without a request", "who agrees on TLS and asks nothing makes room", speechless, 60 * mib, 150 * mib},
+	{"headers that drip", "a header has ten seconds", drip, 0, 150 * mib},
+	{"header bombs", "headers of a megabyte, ten thousand headers and endless request lines are refused", bombs, 60 * mib, 100 * mib},
+	{"requests without reading answers", "who does not take his answers is not given more", pipeline, 80 * mib, 120 * mib},
+	{"bodies that are announced and do not come", "they hold a connection and no more, without a route, too", hungry, 80 * mib, 150 * mib},
+	{"downloads that are not read", "they hold a connection and little memory", stalled, 60 * mib, 150 * mib},
+	{"polls of one node", "a node has a few connections, of which the newest count", polls, 60 * mib, 60 * mib},
+	{"watches of one viewer", "a token has some hundred connections", watches, 80 * mib, 100 * mib},
+	{"idle connections of one token", "they are closed beyond some hundred", idle, 80 * mib, 100 * mib},
+}
+
+func TestConnections(t *testing.T) {
+	for _, at := range attacks {
+		t.Run(at.name, func(t *testing.T) {
+			c := results.Begin(t, "abuse", at.name, at.shows)
+			if at.small == 0 {
+				results.LongOnly(t)
+			}
+			a := open(t, c)
+			w := a.during(func() { at.do(a) })
+			c.Unauthorised(0)
+			bound := at.small
+			if a.full {
+				bound = at.full
+			}
+			a.grew(w, bound)
+			c.Figure("descriptors", "at most %d", w.files)
+		})
+	}
+}
+
+// metric is one of the controller's.
+func (a *arena) metric(name string) int {
+	a.t.Helper()
+	all, err := a.Metrics()
+	a.must(err)
+	return int(all[name])
+}
+
+func (a *arena) event(name string) int {
+	return a.metric(`nodehitch_connection_events_total{event="` + name + `"}`)
+}
+
+// hold keeps n connections for as long as the test, and returns those that it got.
+func (a *arena) hold(n int, each func(i int) net.Conn) (held []net.Conn) {
+	conns := make(chan net.Conn, n)
+	together(min(n, 50), func(worker int) {
+		for i := worker; i < n; i += min(n, 50) {
+			if conn := each(i); conn != nil {
+				conns <- conn
+			}
+		}
+	})
+	close(conns)
+	for conn := range conns {
+		held = append(held, conn)
+	}
+	return held
+}
+
+// calls is the time for a few calls of those who behave.
+func (a *arena) calls() {
+	tick := time.NewTimer(time.Second)
+	defer tick.Stop()
+	<-tick.C
+}
+
+func silent(a *arena) {
+	n := a.size(1000, 10000)
+	a.hold(n, a.dial)
+	a.calls()
+	a.c.Figure("connections", "%d, of which %d were turned away and %d gave way", n, a.event("turned-away-crowded"), a.event("stalled"))
+	if strangers := a.metric(`nodehitch_connections{caller="stranger"}`); strangers > 2048 {
+		a.t.Errorf("%d strangers", strangers)
+	}
+}
+
+func fromOne(a *arena) {
+	n := a.size(1000, 10000)
+	a.hold(n, func(int) net.Conn { return a.dial(0) })
+	a.calls()
+	strangers := a.metric(`nodehitch_connections{caller="stranger"}`)
+	a.c.Figure("connections", "%d, of which %d are held", n, strangers)
+	if strangers > 512+16 {
+		a.t.Errorf("%d strangers", strangers)
+	}
+}
+
+// stalled begins downloads of the agent, which asks for no proof, and reads nothing.
+func stalled(a *arena) {
+	file, err := os.Create(filepath.Join(a.Dir, "nodehitch-agent-amd64"))
+	a.must(err)
+	a.must(file.Truncate(256 * mib))
+	a.must(file.Close())
+	n := a.size(100, 400)
+	a.hold(n, func(i int) net.Conn {
+		conn := a.secure(i, a.stranger)
+		if conn != nil {
+			_, _ = io.WriteString(conn, head("GET", "/v1/agent/x86_64", "", 0))
+		}
+		return conn
+	})
+	a.calls()
+	a.c.Figure("downloads", "%d", n)
+}
+
+func halfway(a *arena) {
+	hello := a.hello()
+	a.hold(a.size(500, 5000), func(i int) net.Conn {
+		conn := a.dial(i)
+		if conn != nil {
+			_, _ = conn.Write(hello)
+		}
+		return conn
+	})
+	a.calls()
+}
+
+// hello is the first message of a handshake.
+func (a *arena) hello() []byte {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	go func() { _ = tls.Client(theirs, a.stranger).HandshakeContext(context.WithoutCancel(a.t.Context())) }()
+	message := make([]byte, 8192)
+	n, err := ours.Read(message)
+	a.must(err)
+	return message[:n]
+}
+
+func speechless(a *arena) {
+	a.hold(a.size(200, 2500), func(i int) net.Conn { return a.secure(i, a.stranger) })
+	a.calls()
+}
+
+// drip sends a header byte by byte until it is cut off.
+func drip(a *arena) {
+	n := a.size(100, 1000)
+	var cut atomic.Int64
+	together(n, func(i int) {
+		conn := a.secure(i, a.stranger)
+		if conn == nil {
+			cut.Add(1)
+			return
+		}
+		tick := time.NewTicker(200 * time.Millisecond)
+		defer tick.Stop()
+		for _, b := range []byte(strings.Repeat("GET /healthz?", 20)) {
+			if _, err := conn.Write([]byte{b}); err != nil {
+				cut.Add(1)
+				return
+			}
+			<-tick.C
+		}
+	})
+	if int(cut.Load()) != n {
+		a.t.Errorf("%d of %d were cut off", cut.Load(), n)
+	}
+}
+
+func bombs(a *arena) {
+	big := strings.Repeat("x", mib)
+	var many strings.Builder
+	for i := range 10000 {
+		fmt.Fprintf(&many, "X-%d: y\r\n", i)
+	}
+	for name, bomb := range map[string]string{
+		"a header of a megabyte":       head("GET", "/healthz", "", 0, "X: "+big),
+		"a token of a megabyte":        head("GET", "/v1/nodes", big, 0),
+		"ten thousand headers":         head("GET", "/healthz", "", 0, strings.TrimSuffix(many.String(), "\r\n")),
+		"a request line of a megabyte": head("GET", "/"+big, "", 0),
+		"a header without an end":      "GET / HTTP/1.1\r\nX: " + big,
+	} {
+		together(a.size(5, 50), func(i int) {
+			status, answer := a.send(i, a.stranger, bomb, strings.NewReader(""))
+			if status != http.StatusRequestHeaderFieldsTooLarge && status != 0 {
+				a.t.Errorf("%s: answered %d %.200q", name, status, answer)
+			}
+		})
+	}
+}
+
+func pipeline(a *arena) {
+	requests := strings.Repeat(head("GET", "/v1/none", "", 0), 1000)
+	a.hold(a.size(50, 500), func(i int) net.Conn {
+		conn := a.secure(i, a.stranger)
+		if conn != nil {
+			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+			for range 100 {
+				if _, err := io.WriteString(conn, requests); err != nil {
+					break
+				}
+			}
+		}
+		return conn
+	})
+	a.calls()
+}
+
+func hungry(a *arena) {
+	for _, begun := range []string{
+		head("POST", "/v1/enroll", "made.up", 60000), head("POST", "/v1/none", "", 200000),
+		head("PUT", putInstance, a.operator, mib-1), head("PUT", putInstance+"/files/a", a.operator, 1<<30),
+	} {
+		a.hold(a.size(50, 200), func(i int) net.Conn {
+			conn := a.secure(i, a.stranger)
+			if conn != nil {
+				_, _ = io.WriteString(conn, begun+strings.Repeat("[", 4000))
+			}
+			return conn
+		})
+	}
+	a.calls()
+}
+
+func polls(a *arena) {
+	resp := a.answer(a.node, head("GET", "/v1/node/config", "", 0))
+	tag := resp.Header.Get("ETag")
+	n := a.size(100, 2000)
+	a.hold(n, func(i int) net.Conn {
+		conn := a.secure(i, a.node)
+		if conn != nil {
+			_, _ = io.WriteString(conn, head("GET", "/v1/node/config", "", 0, "If-None-Match: "+tag))
+		}
+		return conn
+	})
+	a.calls()
+	parked := a.metric("nodehitch_parked_polls")
+	a.c.Figure("polls", "%d, of which %d are held", n, parked)
+	// One more may be on its way out.
+	if parked > 9 {
+		a.t.Errorf("%d polls of one node are held", parked)
+	}
+}
+
+func watches(a *arena) {
+	resp := a.answer(a.stranger, head("GET", "/v1/nodes", a.viewer, 0))
+	tag := resp.Header.Get("ETag")
+	n := a.size(400, 2000)
+	a.hold(n, func(i int) net.Conn {
+		conn := a.secure(i, a.stranger)
+		if conn != nil {
+			_, _ = io.WriteString(conn, head("GET", "/v1/nodes?wait=60s", a.viewer, 0, "If-None-Match: "+tag))
+		}
+		return conn
+	})
+	a.calls()
+	parked := a.metric("nodehitch_parked_polls")
+	a.c.Figure("watches", "%d, of which %d are held", n, parked)
+	if parked > 256 {
+		a.t.Errorf("%d watches of one token are held", parked)
+	}
+}
+
+func idle(a *arena) {
+	n := a.size(400, 2000)
+	a.hold(n, func(i int) net.Conn {
+		conn := a.secure(i, a.stranger)
+		if conn != nil {
+			_, _ = io.WriteString(conn, head("GET", "/v1/nodes", a.operator, 0))
+		}
+		return conn
+	})
+	a.calls()
+	if known := a.metric(`nodehitch_connections{caller="known"}`); known > 256+16 {
+		a.t.Errorf("%d connections", known)
+	}
+}
+
+// answer makes one request.
+func (a *arena) answer(as *tls.Config, request string) *http.Response {
+	a.t.Helper()
+	conn := a.secure(0, as)
+	if conn == nil {
+		a.t.Fatal("no connection")
+	}
+	_, err := io.WriteString(conn, request)
+	a.must(err)
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	a.must(err)
+	resp.Body.Close()
+	return resp
+}
