@@ -1,0 +1,112 @@
+package restore
+
+import (
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// everything is each thing that a node can ask for; all of it is refused.
+func (w *world) everything(m *machine, what string, problems ...string) {
+	w.t.Helper()
+	w.refused(what+" its configuration", m.asks(), problems...)
+	w.refused(what+" its status", m.report(m.status(api.NodeConfig{})), problems...)
+	_, err := m.format(api.FormatWanted, "")
+	w.refused(what+" a format", err, problems...)
+	w.refused(what+" a renewal", m.copy().renew(), problems...)
+	w.refused(what+" an enrolment with its key", m.copy().enrol(), append(problems, api.ProblemRestoreUnconfirmed)...)
+	stranger := m.copy()
+	stranger.newKey()
+	w.refused(what+" an enrolment with another key", stranger.enrol(), append(problems, api.ProblemRestoreUnconfirmed)...)
+}
+
+func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
+	both(t, "unconfirmed", "after a restore no node is let in by certificate or join token before an operator has confirmed its instance", func(w *world, lost bool) {
+		live, reenrolling := w.enrolled(storage), w.enrolled(worker)
+		w.hitchctl("node", "reenrol", worker)
+		w.restored(w.backup(), lost)
+		w.everything(live, "a live identity", api.ProblemRestoreUnconfirmed)
+		w.refused("the leave to enrol once more", reenrolling.enrol(), api.ProblemRestoreUnconfirmed)
+		w.refused("a server that never enrolled", w.boot(spare).enrol(), api.ProblemRestoreUnconfirmed)
+		if i := w.instance(); i.Unconfirmed == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeen == nil {
+			w.t.Errorf("the instance is %+v, its node %+v; want both unconfirmed, and the node seen", i.Unconfirmed, w.Node(storage))
+		}
+		w.confirm()
+		w.allowed("the live identity after the confirmation", live.asks())
+		w.allowed("its renewal", live.renew())
+		w.allowed("the server that never enrolled", w.boot(spare).enrol())
+		w.refused("a leave that may have been used since the backup", reenrolling.enrol(), api.ProblemRevoked)
+	})
+}
+
+func TestARevokedNodeStaysOut(t *testing.T) {
+	both(t, "revoked node", "a node that was revoked after the backup, and a server that was revoked before it enrolled, stay out", func(w *world, lost bool) {
+		node, other, early := w.enrolled(storage), w.enrolled(worker), w.boot(spare)
+		file := w.backup()
+		w.hitchctl("node", "revoke", storage)
+		w.hitchctl("node", "revoke", spare)
+		w.refused("the revoked node", node.asks(), api.ProblemRevoked)
+		w.restored(file, lost)
+		w.everything(node, "the revoked node asks for", api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
+		w.refused("the revoked server", early.enrol(), api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
+		if lost { // nobody but the operator knows
+			w.hitchctl("node", "revoke", storage)
+			w.hitchctl("node", "revoke", spare)
+		}
+		w.confirm()
+		w.everything(node, "after the confirmation, the revoked node asks for", api.ProblemRevoked)
+		w.refused("after the confirmation, the revoked server", early.enrol(), api.ProblemRevoked)
+		w.allowed("the other node", other.asks())
+	})
+}
+
+func TestANodeThatEnrolledAfterTheBackup(t *testing.T) {
+	both(t, "enrolled after the backup", "a certificate of after the backup is the node's again with the confirmation, and its place is nobody else's", func(w *world, lost bool) {
+		file := w.backup()
+		node := w.enrolled(storage)
+		w.restored(file, lost)
+		w.refused("before the confirmation, the node", node.asks(), api.ProblemRestoreUnconfirmed)
+		w.confirm()
+		thief := w.boot(storage)
+		w.refused("who has only user_data", thief.enrol(), api.ProblemIdentityLive)
+		w.allowed("the node", node.asks())
+	})
+}
+
+func TestANodeThatRenewedAfterTheBackup(t *testing.T) {
+	both(t, "renewed after the backup", "the certificate that was issued last is good after the confirmation, and none before it", func(w *world, lost bool) {
+		node := w.enrolled(storage)
+		file := w.backup()
+		first := node.copy()
+		later(w.t)
+		w.must(node.renew())
+		second := node.copy()
+		w.must(node.asks())
+		later(w.t)
+		w.must(node.renew())
+		w.must(node.asks())
+		w.restored(file, lost)
+		w.refused("before the confirmation, the newest certificate", node.asks(), api.ProblemRestoreUnconfirmed)
+		w.refused("before the confirmation, one in between", second.asks(), api.ProblemRestoreUnconfirmed)
+		w.confirm()
+		w.refused("the certificate of the backup", first.asks(), api.ProblemUnauthorized)
+		w.refused("one in between", second.asks(), api.ProblemUnauthorized)
+		w.allowed("the newest certificate", node.asks())
+		w.allowed("its renewal", node.renew())
+	})
+}
+
+func TestANodeThatWasReplacedAfterTheBackup(t *testing.T) {
+	both(t, "replaced after the backup", "the identity before a re-enrolment is void after the restore too, once the new one has called", func(w *world, lost bool) {
+		old := w.enrolled(storage)
+		file := w.backup()
+		w.hitchctl("node", "reenrol", storage)
+		later(w.t)
+		node := w.enrolled(storage)
+		w.restored(file, lost)
+		w.refused("before the confirmation, the new machine", node.asks(), api.ProblemRestoreUnconfirmed)
+		w.confirm()
+		w.refused("the old machine", old.asks(), api.ProblemUnauthorized)
+		w.allowed("the new machine", node.asks())
+	})
+}

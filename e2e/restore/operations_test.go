@@ -1,0 +1,170 @@
+package restore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func (w *world) post(r api.OperationRequest) (*api.Operation, error) {
+	r.Partial = true
+	return client.Read[api.Operation](w.API.PostOperation(w.t.Context(), instance, r))
+}
+
+// instantiated is the instance with its storage server Ready, by this key.
+func (w *world) instantiated(m *machine, key string) string {
+	w.t.Helper()
+	op, err := w.post(api.OperationRequest{Operation: api.Instantiate, Topology: loopback.StorageTopology(storage, volume, size), IdempotencyKey: key})
+	w.must(err)
+	w.must(m.converged())
+	if got := w.Outcome(instance, op.ID); got.State != api.Completed {
+		w.t.Fatalf("INSTANTIATE is %+v", got)
+	}
+	return op.ID
+}
+
+func TestAnOldSuccessIsNone(t *testing.T) {
+	both(t, "old success", "an operation that succeeded before the restore is attempted anew for its key, and completes by what the nodes say then", func(w *world, lost bool) {
+		m := w.enrolled(storage)
+		old := w.instantiated(m, "instantiate-1")
+		before, err := m.config()
+		w.must(err)
+		w.restored(w.backup(), lost)
+		request := api.OperationRequest{Operation: api.Instantiate, IdempotencyKey: "instantiate-1"}
+		_, err = w.post(request)
+		w.refused("an operation before the confirmation", err, api.ProblemRestoreUnconfirmed)
+		w.confirm()
+		if w.Node(storage).Ready {
+			w.c.Unauthorised(1)
+			t.Error("the node is Ready by what it said before the restore")
+		}
+		op, err := w.post(request)
+		w.must(err)
+		if op.ID == old || op.State != api.Processing || len(op.Targets) != 1 {
+			w.c.Unauthorised(1)
+			w.t.Errorf("the key brought %+v, want a new attempt that waits for the storage server", op)
+		}
+		w.must(m.report(m.status(*before)))
+		if got, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, op.ID, nil)); err != nil || got.State != api.Processing {
+			w.c.Unauthorised(1)
+			w.t.Errorf("by a status of before the restore the operation is %+v, %v", got, err)
+		}
+		w.must(m.converged())
+		if got := w.Outcome(instance, op.ID); got.State != api.Completed {
+			w.t.Errorf("the new attempt is %+v", got)
+		}
+		if again, err := w.post(request); err != nil || again.ID != op.ID {
+			w.t.Errorf("the key once more brought %+v, %v, want the new success", again, err)
+		}
+	})
+}
+
+func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
+	both(t, "operation at work", "an operation that was PROCESSING in the backup goes on, and no status of before completes it", func(w *world, lost bool) {
+		m := w.enrolled(storage)
+		op, err := w.post(api.OperationRequest{Operation: api.Instantiate, Topology: loopback.StorageTopology(storage, volume, size), IdempotencyKey: "k"})
+		w.must(err)
+		old, err := m.config()
+		w.must(err)
+		file := w.backup()
+		w.must(m.converged())
+		w.Outcome(instance, op.ID)
+		w.restored(file, lost)
+		w.confirm()
+		w.must(m.report(m.status(*old)))
+		if joined, err := w.post(api.OperationRequest{Operation: api.Instantiate, IdempotencyKey: "k"}); err != nil || joined.ID != op.ID || joined.State != api.Processing {
+			w.c.Unauthorised(1)
+			w.t.Errorf("after a status of before the restore the operation is %+v, %v, want it at work", joined, err)
+		}
+		w.must(m.converged())
+		if got := w.Outcome(instance, op.ID); got.State != api.Completed {
+			w.t.Errorf("the operation is %+v", got)
+		}
+	})
+}
+
+func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
+	both(t, "operation numbers", "the number of an operation that was begun after the backup never names another one", func(w *world, lost bool) {
+		m := w.enrolled(storage)
+		file := w.backup()
+		id := w.instantiated(m, "")
+		w.restored(file, lost)
+		w.confirm()
+		_, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, id, nil))
+		w.refused("the operation that the backup does not know", err, api.ProblemNotFound)
+		if next := w.instantiated(m, ""); next == id {
+			w.c.Unauthorised(1)
+			w.t.Errorf("the next operation is %s again", id)
+		}
+	})
+}
+
+func TestTokensWaitForAWord(t *testing.T) {
+	both(t, "API tokens", "no API token of the backup opens anything before it is confirmed, and one that was revoked since need not be", func(w *world, lost bool) {
+		secrets := map[string]string{}
+		for _, name := range []string{"alice", "mallory"} {
+			made, err := client.Read[api.NewToken](w.API.CreateToken(w.t.Context(), api.TokenRequest{Name: name, Scope: api.ScopeOperator}))
+			w.must(err)
+			secrets[name] = made.Secret
+		}
+		trust := w.Trust()
+		as := func(name string) error {
+			c, err := client.New(client.Options{BaseURL: w.URL, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, Token: secrets[name]})
+			w.must(err)
+			defer c.CloseIdle()
+			_, err = client.Read[api.InstanceList](c.ListInstances(w.t.Context(), nil))
+			return err
+		}
+		file := w.backup()
+		w.hitchctl("token", "revoke", "mallory")
+		w.restored(file, lost)
+		for name := range secrets {
+			w.refused("the token of "+name, as(name), api.ProblemUnauthorized)
+		}
+		w.hitchctl("token", "confirm", "alice")
+		w.allowed("the token that was confirmed", as("alice"))
+		if !lost {
+			w.hitchctl("token", "confirm", "--all")
+		}
+		w.refused("the token that was revoked since", as("mallory"), api.ProblemUnauthorized)
+	})
+}
+
+// What the restored state does not name is not in the way of it, and what the
+// replaced one named is kept.
+func TestPackageFilesComeWithTheBackup(t *testing.T) {
+	w := begin(t, "package files", "package files of the backup are back, byte for byte, and those of the replaced state are kept aside")
+	content := func() string {
+		resp, err := w.API.GetFile(w.t.Context(), instance, "Scripts/install.sh", nil)
+		w.must(err)
+		defer resp.Body.Close()
+		var b [64]byte
+		n, _ := resp.Body.Read(b[:])
+		return string(b[:n])
+	}
+	before := content()
+	file := w.backup()
+	_, err := client.Read[api.PackageFile](w.API.PutFileWithBody(t.Context(), instance, "Scripts/install.sh", nil, "application/octet-stream", strings.NewReader("#!/bin/true\n")))
+	w.must(err)
+	w.restored(file, false)
+	if got := content(); got != before {
+		w.c.Lost(int64(len(before)))
+		t.Errorf("the file holds %q, want %q", got, before)
+	}
+	w.c.Lost(0)
+	aside, err := filepath.Glob(filepath.Join(w.Data(), "replaced-*"))
+	if err != nil || len(aside) != 1 {
+		t.Fatalf("set aside: %v, %v", aside, err)
+	}
+	kept, err := filepath.Glob(filepath.Join(aside[0], "blobs", "*", "*"))
+	_, storeErr := os.Stat(filepath.Join(aside[0], "store.db"))
+	if errors.Join(err, storeErr) != nil || len(kept) == 0 {
+		t.Errorf("set aside are the package files %v, and of the store %v", kept, storeErr)
+	}
+}

@@ -1,0 +1,163 @@
+package restore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const (
+	instance = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e"
+	storage  = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
+	worker   = "7f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
+	spare    = "8f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
+	volume   = "9a3e6c1e-1f7e-4d0e-8c55-0d8c1c6e2b11"
+	size     = 1 << 30
+)
+
+// world is a controller with one instance: a storage server with its volume, and two
+// workers.
+type world struct {
+	*loopback.Controller
+	t testing.TB
+	c *results.Case
+}
+
+func begin(t *testing.T, name, shows string) *world {
+	t.Helper()
+	c := results.Begin(t, "restore", name, shows)
+	c.Unauthorised(0)
+	w := &world{Controller: loopback.Open(t, loopback.Options{}), t: t, c: c}
+	w.Put(instance, stack())
+	return w
+}
+
+func stack() *api.Topology {
+	s := loopback.StorageTopology(storage, volume, size)
+	for i, id := range []string{worker, spare} {
+		s.Servers = append(s.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i+1),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 10+i)}}}})
+	}
+	return s
+}
+
+// both runs the trial with both ends of the state that the backup replaces: lost, so
+// that nobody knows what the backup does not; and there, so that it is carried over.
+func both(t *testing.T, name, shows string, trial func(w *world, lost bool)) {
+	t.Helper()
+	for end, lost := range map[string]bool{"store lost": true, "store replaced": false} {
+		t.Run(end, func(t *testing.T) {
+			t.Parallel()
+			trial(begin(t, name+", "+end, shows), lost)
+		})
+	}
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// hitchctl runs hitchctl as root of the controller's machine.
+func (w *world) hitchctl(args ...string) string {
+	w.t.Helper()
+	out, err := w.Hitchctl(args...)
+	w.must(err)
+	return string(out)
+}
+
+// backup takes one as an operator does.
+func (w *world) backup() string {
+	w.t.Helper()
+	path := filepath.Join(w.t.(*testing.T).TempDir(), "nodehitch.tar")
+	w.hitchctl("backup", path)
+	return path
+}
+
+// restored stops the controller, restores the backup and starts it again.
+func (w *world) restored(file string, lost bool) {
+	w.t.Helper()
+	w.End(syscall.SIGTERM)
+	args := []string{"--replace", file}
+	if lost {
+		args = args[1:]
+		w.must(errors.Join(os.Remove(filepath.Join(w.Data(), "store.db")), os.RemoveAll(filepath.Join(w.Data(), "blobs"))))
+	}
+	out, err := w.restore(args...)
+	if err != nil {
+		w.t.Fatalf("%v: %s", err, out)
+	}
+	w.t.Logf("%s", out)
+	w.Start()
+}
+
+// restore is nodehitch-controller restore; out is all that it said.
+func (w *world) restore(args ...string) (out string, err error) {
+	w.t.Helper()
+	cmd := exec.CommandContext(context.Background(), filepath.Join(loopback.Bin(w.t), "nodehitch-controller"),
+		append([]string{"restore", "--config", w.ConfigFile()}, args...)...)
+	var b bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &b, &b
+	err = cmd.Run()
+	return b.String(), err
+}
+
+func (w *world) confirm() {
+	w.t.Helper()
+	w.hitchctl("confirm", instance, "--yes")
+}
+
+// refused counts an answer that must not have been given; the problem is one of these.
+func (w *world) refused(what string, err error, problems ...string) {
+	w.t.Helper()
+	var p *api.Problem
+	if err == nil {
+		w.c.Unauthorised(1)
+		w.t.Errorf("%s was not refused", what)
+		return
+	}
+	if !errors.As(err, &p) {
+		w.t.Errorf("%s: %v, want one of %v", what, err, problems)
+		return
+	}
+	for _, problem := range problems {
+		if p.Type == problem {
+			return
+		}
+	}
+	w.t.Errorf("%s: %s (%s), want one of %v", what, p.Type, p.Detail, problems)
+}
+
+func (w *world) allowed(what string, err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Errorf("%s was refused: %v", what, err)
+	}
+}
+
+func (w *world) instance() api.Instance {
+	w.t.Helper()
+	i, err := client.Read[api.Instance](w.API.GetInstance(w.t.Context(), instance))
+	w.must(err)
+	return *i
+}
+
+func (w *world) volume() api.Volume {
+	w.t.Helper()
+	v, err := client.Read[api.Volume](w.API.GetVolume(w.t.Context(), volume))
+	w.must(err)
+	return *v
+}
