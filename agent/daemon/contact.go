@@ -44,6 +44,9 @@ func (d *Daemon) contact(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.files.Tidy(); err != nil {
+		d.Log.Warn("a key is there twice", "error", err)
+	}
 	if err := l.use(current); err != nil {
 		return err
 	}
@@ -108,10 +111,10 @@ func (l *line) poll(ctx context.Context) time.Duration {
 	another := l.take(answer)
 	l.once.Do(func() { close(l.asked) })
 	if another || time.Since(begun) >= shortestPoll {
-	if answer.Closing {
-		// It stops or restarts, and all the others are told the same.
-		return backoff.Within(max(l.spread, shortestPoll))
-	}
+		if answer.Closing {
+			// It stops or restarts, and all the others are told the same.
+			return backoff.Within(max(l.spread, shortestPoll))
+		}
 		return 0
 	}
 	return backoff.Jitter(shortestPoll)

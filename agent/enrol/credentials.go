@@ -89,6 +89,19 @@ func (f Files) Usable() (c *Credentials, damaged, err error) {
 	return next, damaged, f.Adopt()
 }
 
+// Tidy forgets the key file where it holds the key that is in use: a crash may have
+// come before that.
+func (f Files) Tidy() error {
+	content, err := f.Directory.Read(keyFile)
+	if err != nil {
+		return nil //nolint:nilerr // there is none, or the next enrolment says so
+	}
+	if key := parseKey(content); key == nil || !f.inUse(key) {
+		return nil
+	}
+	return f.DropKey()
+}
+
 func isDamaged(err error) bool {
 	var d *state.Damaged
 	return errors.As(err, &d)

@@ -1,0 +1,136 @@
+package agentfault
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// The system calls at which a life of the agent turns: they make, lock, fill and
+// rename its files, remove them, and begin connections.
+var turns = []string{"flock", "fsync", "renameat", "unlinkat", "connect", "fchmod"}
+
+// kill is where an agent is killed: as one of its threads is about to make the n-th
+// call.
+type kill struct {
+	call string
+	n    int
+}
+
+func (k kill) String() string { return fmt.Sprintf("%s %d", k.call, k.n) }
+
+// under is the program under which the agent runs to be killed there.
+func (k kill) under(t *testing.T) []string {
+	t.Helper()
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		t.Fatalf("%v; `make deps` installs it", err)
+	}
+	// Calls are counted for each thread, so the fewer the better.
+	return []string{"env", "GOMAXPROCS=1", path, "-f", "-qq", "-o", "/dev/null", "-e", "trace=" + k.call,
+		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", k.call, k.n)}
+}
+
+// TestKilledAnywhere kills agents in their first life, each at another call, and
+// starts them again.
+func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	r := results.Begin(t, suite, "agent killed anywhere in its first life",
+		"SIGKILL at each call that makes, fills, renames or removes a file or begins a connection, from the enrolment to the last known good: started again it gets there, with one identity that no operator had to give")
+	most := 2
+	if results.Full() {
+		most = 8
+	}
+	var kills []kill
+	for _, call := range turns {
+		for n := 1; n <= most; n++ {
+			kills = append(kills, kill{call, n})
+		}
+	}
+	w := newWorld(t, len(kills), loopback.Options{})
+	agents := make([]*loopback.Agent, len(kills))
+	killed := 0
+	const together = 12
+	for first := 0; first < len(kills); first += together {
+		group := kills[first:min(first+together, len(kills))]
+		for i, k := range group {
+			agents[first+i] = w.agent(first+i, k.under(t)...)
+		}
+		for i := range group {
+			if w.firstLife(first+i, agents[first+i]) {
+				killed++
+			}
+		}
+	}
+	for i, a := range agents {
+		config := w.AgentConfig(w.instance)
+		config.StateDirectory = a.State()
+		w.secondLife(t, i, kills[i], loopback.StartAgent(t, loopback.AgentOptions{ServerID: w.servers[i], Config: config}))
+	}
+	if refused := bytes.Count(w.Log(), []byte("enrolment refused")); refused > 0 {
+		r.Unauthorised(int64(refused))
+		t.Errorf("%d enrolments were refused: a lost answer would have stranded the machine", refused)
+	}
+	if killed < len(turns) {
+		t.Errorf("only %d of %d were killed", killed, len(kills))
+	}
+	r.Unauthorised(0)
+	r.Figure("agents", "%d", len(kills))
+	r.Figure("killed before they were done", "%d", killed)
+	r.Figure("certificates issued again for a lost one", "%d", bytes.Count(w.Log(), []byte("event=reissued")))
+}
+
+// firstLife waits until the agent was killed, and reports true, or is done, and ends it.
+func (w *world) firstLife(i int, a *loopback.Agent) (killed bool) {
+	w.t.Helper()
+	w.await(3*time.Minute, "it is killed or done", func() bool {
+		_, err := os.Stat(filepath.Join(a.State(), "last-known-good.json"))
+		return a.Ended() || err == nil && w.current(i)
+	})
+	if a.Ended() {
+		return true
+	}
+	pid := a.Status().PID // a child of strace, which ends with it
+	if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err != nil || !bytes.Contains(line, []byte(a.Dir)) {
+		w.t.Fatalf("process %d is not the agent: %q, %v", pid, line, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		w.t.Fatal(err)
+	}
+	_ = a.Wait()
+	return false
+}
+
+// secondLife wants the node to be what it would be without the kill.
+func (w *world) secondLife(t *testing.T, i int, k kill, a *loopback.Agent) {
+	t.Helper()
+	want := []string{"identity.pem", "last-known-good.json", "machine.json"}
+	var files []string
+	w.await(time.Minute, k.String()+": it is current, and its files are what they are without a kill", func() bool {
+		entries, err := os.ReadDir(a.State())
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = files[:0]
+		for _, e := range entries {
+			files = append(files, e.Name())
+		}
+		return w.current(i) && a.Status().Controller.CertificateSerial != "" && slices.Equal(files, want)
+	})
+	n := w.Node(w.servers[i])
+	if mine := a.Status().Controller.CertificateSerial; mine != strings.TrimLeft(n.CertificateSerial, "0") {
+		t.Errorf("%s: it uses the certificate %s, and the controller knows %s", k, mine, n.CertificateSerial)
+	}
+	_ = a.End(syscall.SIGTERM)
+}
