@@ -278,6 +278,41 @@ func TestOverwrittenDiskThatIsUsedSinceIsKept(t *testing.T) {
 	}
 }
 
+// The server before this one was lost in the middle of a format. What it left is named
+// as that, and a person decides; only a whole filesystem needs no decision.
+func TestFormatThatAnotherServerDidNotFinish(t *testing.T) {
+	for name, c := range map[string]struct {
+		holds func(*hosttest.DiskState)
+		want  string
+	}{
+		"half of it":              {hosttest.Bytes(4096, 1), "False FormatInterrupted"},
+		"something else":          {hosttest.Signed("xfs"), "False FormatInterrupted"},
+		"the whole of it, unused": {hosttest.Ext4(assigned), mounted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, hosttest.Disk(volume, gib, c.holds))
+			r.doc.Storage.Volumes[0].FormatInterruptedBy = "c1f4c7f0-0000-4000-8000-000000000001"
+			report := r.converge()
+			r.untouched()
+			if got := condition(report, api.ConditionVolumesMounted); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+			if c.want == mounted {
+				return
+			}
+			message := report.Condition(api.ConditionVolumesMounted).Message
+			for _, part := range []string{"c1f4c7f0-0000-4000-8000-000000000001", "hitchctl volume reformat " + volume} {
+				if !strings.Contains(message, part) {
+					t.Errorf("the message %q does not say %q", message, part)
+				}
+			}
+			r.reformat()
+			r.doc.Storage.Volumes[0].FormatInterruptedBy = ""
+			r.expect(mounted, served)
+		})
+	}
+}
+
 func TestNobodyIsAskedWithoutAnOperatorsWord(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib, hosttest.Signed("xfs")))
 	for range 3 {

@@ -17,6 +17,12 @@ func (f *formatter) refused(r *record, found string) error {
 			"volume %s: %s is not touched: %s; look at it, then `hitchctl volume reformat %s` permits a new format, which loses what it holds",
 			f.v.VolumeID, f.disk.Path, found, f.v.VolumeID)
 	}
+	if f.v.FormatInterruptedBy != "" {
+		return converge.Fail(api.ReasonFormatInterrupted,
+			"volume %s: the server %s was permitted to format it and went before it reported the end; %s holds %s, and is not touched: "+
+				"look at it, then `hitchctl volume reformat %s` permits a new format, which loses what it holds",
+			f.v.VolumeID, f.v.FormatInterruptedBy, f.disk.Path, found, f.v.VolumeID)
+	}
 	keep := "save what is needed of it elsewhere, then"
 	switch {
 	case f.found.adoptable != "":

@@ -200,6 +200,34 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	}
 }
 
+// The next server of the volume is told that its predecessor may have left half a
+// format, until that is settled.
+func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
+	granted, err := w.permits.Report(w.ctx, storageServer, volume, r)
+	w.must(err)
+	r.Phase, r.Permit = api.FormatStarted, granted.Permit
+	_, err = w.permits.Report(w.ctx, storageServer, volume, r)
+	w.must(err)
+	told := func(want string) {
+		t.Helper()
+		config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+		w.must(err)
+		if got := config.Storage.Volumes[0].FormatInterruptedBy; got != want {
+			t.Errorf("the document says interrupted by %q, want %q", got, want)
+		}
+	}
+	told("")
+	w.must(w.store.Update(func(tx *store.Tx) error { return w.permits.NodeGone(tx, storageServer) }))
+	told(storageServer)
+	r.Phase = api.FormatFormatted // it was not lost after all
+	_, err = w.permits.Report(w.ctx, storageServer, volume, r)
+	w.must(err)
+	told("")
+}
+
 func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 	w := instantiated(t)
 	key := store.DesiredKey(instanceID, 1)

@@ -70,6 +70,9 @@ func (u *unit) plan(d *desired) (plan.Output, error) {
 		if record.Reformat && record.Permit.Epoch == u.Store.Epoch() {
 			known.ReformatBy = record.Permit.NodeID
 		}
+		if record.Permit.State == api.PermitInterrupted {
+			known.InterruptedBy = record.Permit.NodeID
+		}
 		if u.heldByOther(record) {
 			known.HeldBy = fmt.Sprintf("node %s of VNF instance %s", record.NodeID, record.InstanceID)
 		}

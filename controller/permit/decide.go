@@ -108,6 +108,11 @@ func (s *Service) decide(volumeID, why string, change func(*store.Tx, *store.Vol
 	return s.wire(v), nil
 }
 
+// shown is what the node's configuration shows of a volume's permit.
+func shown(v store.Volume) [2]bool {
+	return [2]bool{v.Reformat, v.Permit.State == api.PermitInterrupted}
+}
+
 // announce has the documents of the volume's instance be made anew after tx.
 func (s *Service) announce(tx *store.Tx, v store.Volume) {
 	if s.Changed != nil && v.InstanceID != "" {
@@ -146,7 +151,7 @@ func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
 		if v.Permit.NodeID != nodeID {
 			continue
 		}
-		before := v.Permit
+		before := v
 		switch p := &v.Permit; {
 		case p.State == api.PermitStarted:
 			p.State = api.PermitInterrupted
@@ -157,11 +162,11 @@ func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
 		default:
 			continue
 		}
-		if v.Reformat {
+		v.Reformat, v.Permit.Overwrite = false, false
+		if shown(v) != shown(before) {
 			s.announce(tx, v)
 		}
-		v.Reformat, v.Permit.Overwrite = false, false
-		if err := s.put(tx, &v, before, "the server is gone"); err != nil {
+		if err := s.put(tx, &v, before.Permit, "the server is gone"); err != nil {
 			return err
 		}
 	}

@@ -33,9 +33,9 @@ type Service struct {
 	Now func() time.Time
 	// Log, slog.Default() when nil.
 	Log *slog.Logger
-	// Changed is called with the instance of a volume once an operator's word on it,
-	// or the end of that, is on disk: the node's configuration has the filesystem UUID
-	// and whether a reformat is requested.
+	// Changed is called with the instance of a volume once something is on disk that
+	// the node's configuration shows: an operator's word on the volume or the end of
+	// that, and that its format was interrupted.
 	Changed func(instanceID string)
 }
 

@@ -48,7 +48,7 @@ func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.Forma
 		if v.Permit == before.Permit && v.Reformat == before.Reformat {
 			return nil
 		}
-		if v.Reformat != before.Reformat {
+		if shown(v) != shown(before) {
 			s.announce(tx, v)
 		}
 		return s.put(tx, &v, before.Permit, "format "+string(r.Phase))

@@ -35,6 +35,9 @@ type Volume struct {
 	// ReformatBy is the node that an operator permitted to format the volume whatever
 	// it holds, empty for none.
 	ReformatBy string
+	// InterruptedBy is the node that was permitted to format the volume and went before
+	// it reported the end, empty for none.
+	InterruptedBy string
 	// HeldBy names, for people, the node of another instance whose configuration
 	// has this volume; empty for none.
 	HeldBy string

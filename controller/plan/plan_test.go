@@ -114,6 +114,15 @@ func TestAReformatIsForTheNodeThatMayDoIt(t *testing.T) {
 	}
 }
 
+// Whoever has the volume by now has to know that it may hold half a format.
+func TestAnInterruptedFormatIsToldToTheVolumesServer(t *testing.T) {
+	in := input()
+	in.Volumes = map[string]Volume{volumeID: {InterruptedBy: masterID}}
+	if got := node(t, Make(in), storageID).Config.Storage.Volumes[0].FormatInterruptedBy; got != masterID {
+		t.Errorf("interrupted by %q, want %s", got, masterID)
+	}
+}
+
 func TestNoProxyIsAnEmptySection(t *testing.T) {
 	in := input()
 	in.Params.Cluster.Proxy = nil

@@ -33,7 +33,8 @@ func (n *Node) addStorage(in Input, s api.Server) []VolumeUse {
 		section.Volumes = append(section.Volumes, api.StorageVolume{
 			VolumeID: use.ID, SizeBytes: use.SizeBytes, MountPath: wanted.MountTo,
 			Filesystem: api.Ext4, FilesystemUUID: filesystemUUID(in, use.ID),
-			ReformatRequested: in.Volumes[use.ID].ReformatBy == s.ID,
+			ReformatRequested:   in.Volumes[use.ID].ReformatBy == s.ID,
+			FormatInterruptedBy: in.Volumes[use.ID].InterruptedBy,
 		})
 	}
 	slices.SortFunc(uses, func(a, b VolumeUse) int { return cmp.Compare(a.ID, b.ID) })

@@ -769,6 +769,9 @@ type StorageVolume struct {
 	// FilesystemUUID Assigned by the controller: UUIDv5 of the volume id, or an adopted one
 	FilesystemUUID string `json:"filesystemUUID"`
 
+	// FormatInterruptedBy The server that was permitted to format the volume and went before it reported the end; what the disk holds may be half a format
+	FormatInterruptedBy string `json:"formatInterruptedBy,omitempty"`
+
 	// MountPath Absolute path (spec: mount_to)
 	MountPath string `json:"mountPath"`
 
