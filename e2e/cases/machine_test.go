@@ -11,7 +11,7 @@ import (
 func (r *run) boot(ctx context.Context) error {
 	spec := lab.Spec{Name: r.storage.Server.Name, ServerID: r.storage.Server.ID, Address: r.address}
 	for _, d := range r.c.Disks {
-		if d.Later {
+		if d.Later && r.node == nil {
 			continue
 		}
 		spec.Disks = append(spec.Disks, r.disks[d.Name])

@@ -12,6 +12,8 @@ import (
 var _ = add(map[string]stepFunc{
 	"faults":        (*run).setFaults,
 	"remember":      func(r *run, _ context.Context, s Step) error { return r.keepCopy(s.Disk) },
+	"keep":          (*run).keep,
+	"restore":       (*run).restore,
 	"half-a-format": (*run).halfAFormat,
 	"fails":         (*run).fails,
 })
@@ -30,6 +32,17 @@ func faultsOf(faults []Fault) []lab.Fault {
 		list[i] = lab.Fault(f)
 	}
 	return list
+}
+
+// keep puts what the disk holds aside, for restore.
+func (r *run) keep(ctx context.Context, s Step) error {
+	return r.disks[s.Disk].Snapshot(ctx, r.disks[s.Disk].Path+".kept")
+}
+
+// restore has the disk hold what was put aside, behind everyone's back.
+func (r *run) restore(ctx context.Context, s Step) error {
+	kept := lab.Disk{VolumeID: r.disks[s.Disk].VolumeID, Path: r.disks[s.Disk].Path + ".kept"}
+	return kept.Snapshot(ctx, r.disks[s.Disk].Path)
 }
 
 // halfAFormat has mkfs fail on the machine after it has written everything but the
