@@ -108,7 +108,6 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"its identity is not whole":             func(w *world) { w.n.Identity.PreviousSerial = "1" },
 		"was revoked by hand and is let in":     func(w *world) { w.n.Identity.RevokedByHand = true },
 		"is with node \"\"":                     func(w *world) { w.v.NodeID = "" },
-		"its document says":                     func(w *world) { w.v.FilesystemUUID = other },
 		"is with node " + other:                 func(w *world) { w.v.NodeID = other },
 		"given to nobody":                       func(w *world) { w.v.Permit.NodeID = "" },
 		"in no state that there is":             func(w *world) { w.v.Permit.State = "" },

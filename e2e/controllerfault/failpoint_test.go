@@ -2,6 +2,7 @@ package controllerfault
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -113,9 +114,43 @@ func build() (string, error) {
 		}
 	}
 	binary := filepath.Join(scratch, "nodehitch-controller")
-	cmd := exec.Command("go", "build", "-modfile", filepath.Join(scratch, "go.mod"), "-o", binary, "../../controller")
+	overlay, err := newer()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-modfile", filepath.Join(scratch, "go.mod"), "-overlay", overlay, "-o", binary, "../../controller")
 	cmd.Stderr = os.Stderr
 	return binary, cmd.Run()
+}
+
+// newerEnv makes the controller one of a later version, whose store has one more
+// step of migration.
+const newerEnv = "NODEHITCH_TEST_NEWER"
+
+const newerSource = `package store
+
+import (
+	"os"
+
+	"go.etcd.io/bbolt"
+)
+
+func init() {
+	if os.Getenv("` + newerEnv + `") != "" {
+		migrations = append(migrations, func(*bbolt.Tx) error { return nil })
+	}
+}
+`
+
+// newer returns the overlay that adds this to the store.
+func newer() (string, error) {
+	added, err := filepath.Abs("../../controller/store/newer.go")
+	if err != nil {
+		return "", err
+	}
+	source, overlay := filepath.Join(scratch, "newer.go"), filepath.Join(scratch, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{added: source}})
+	return overlay, errors.Join(err, overwrite(source, []byte(newerSource)), overwrite(overlay, text))
 }
 
 // overwrite writes a file in the place of one that may be read-only, as all are in

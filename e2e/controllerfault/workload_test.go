@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -191,6 +192,18 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 		w.step("see that "+key+" is completed", []string{fact}, is(api.Completed), facts{key + " is completed": is(api.Completed)})
 	}
 	w.step("post the operation "+key, over, func() error {
+		if want == api.Failed {
+			// The same request would begin anew once it has failed, so who has lost the
+			// answer looks first.
+			list, err := client.Read[api.OperationList](w.c.API.ListInstanceOperations(w.t.Context(), instance))
+			if err != nil {
+				return err
+			}
+			if at := slices.IndexFunc(list.Items, func(o api.Operation) bool { return o.IdempotencyKey == key }); at >= 0 {
+				id = list.Items[at].ID
+				return nil
+			}
+		}
 		op, err := client.Read[api.Operation](w.c.API.PostOperation(w.t.Context(), instance, o))
 		if err == nil {
 			id = op.ID
