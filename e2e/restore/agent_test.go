@@ -1,0 +1,64 @@
+package restore
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+)
+
+// The agent is the real one; its controller comes back from a backup of before it
+// enrolled, and nobody touches the machine.
+func TestTheRealAgentKeepsWhatItHas(t *testing.T) {
+	loopback.RequireRoot(t)
+	both(t, "the real agent", "the agent keeps its certificate and its configuration while its instance is unconfirmed, and is back after the confirmation without a hand on the machine", func(w *world, lost bool) {
+		file := w.backup()
+		agent := loopback.StartAgent(w.t, loopback.AgentOptions{ServerID: worker, Config: w.AgentConfig(instance)})
+		ready := func() bool { return w.Node(worker).Ready && agent.Status().Controller.Connected }
+		loopback.Until(w.t, "the agent is ready", ready)
+		before, state := agent.Status(), w.state(agent)
+		w.restored(file, lost)
+		loopback.Until(w.t, "the agent is told to wait", func() bool {
+			return strings.Contains(agent.Status().Controller.LastError, "hitchctl confirm "+instance)
+		})
+		loopback.Until(w.t, "the operator sees that it has called", func() bool { return w.Node(worker).LastSeen != nil })
+		if n := w.Node(worker); !n.Unconfirmed || n.Ready {
+			w.c.Unauthorised(1)
+			w.t.Errorf("unconfirmed, the node is %+v", n)
+		}
+		if after := w.state(agent); after != state {
+			w.t.Errorf("unconfirmed, the agent has changed its files from %s to %s", state, after)
+		}
+		w.confirm()
+		loopback.Until(w.t, "the agent is back", ready)
+		after := agent.Status()
+		if after.Controller.CertificateSerial != before.Controller.CertificateSerial {
+			w.t.Errorf("it came back with the certificate %s, before it had %s: it enrolled anew", after.Controller.CertificateSerial, before.Controller.CertificateSerial)
+		}
+		if after.Node.Epoch == before.Node.Epoch {
+			w.t.Errorf("it still reports the epoch %d", after.Node.Epoch)
+		}
+		for _, line := range strings.Split(string(agent.Log()), "\n") {
+			if strings.Contains(line, "enrolled anew") {
+				w.t.Errorf("the agent enrolled anew: %s", line)
+			}
+		}
+	})
+}
+
+// state is the agent's identity and its last known good configuration.
+func (w *world) state(agent *loopback.Agent) string {
+	w.t.Helper()
+	var all strings.Builder
+	w.must(filepath.WalkDir(agent.State(), func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		all.WriteString(path + "\n" + string(content))
+		return err
+	}))
+	return all.String()
+}

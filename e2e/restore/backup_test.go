@@ -1,0 +1,207 @@
+package restore
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// badBackup is something that is given to restore and must change nothing.
+type badBackup struct {
+	name string
+	// spoil changes the backup, or the machine that it is restored on.
+	spoil func(w *world, content []byte) []byte
+	says  string
+}
+
+func TestBadBackupsChangeNothing(t *testing.T) {
+	w := begin(t, "bad backups", "a backup that was cut off, damaged, changed, or is another controller's is refused with words, and nothing is changed")
+	content, err := os.ReadFile(w.backup())
+	w.must(err)
+	w.hitchctl("token", "create", "after-the-backup")
+	w.End(syscall.SIGTERM)
+	before := w.dataDirectory()
+	for _, c := range append(cutsAndFlips(content),
+		badBackup{"an empty file", func(*world, []byte) []byte { return nil }, "without complete"},
+		badBackup{"another file", func(w *world, _ []byte) []byte { return bytes.Repeat([]byte("no backup "), 1000) }, "no backup"},
+		badBackup{"another tar", func(*world, []byte) []byte { return archived(map[string]string{"etc/passwd": "x"}) }, "no backup of a nodehitch controller"},
+		badBackup{"something behind it", func(_ *world, b []byte) []byte { return rewritten(w, b, appended) }, "follows complete"},
+		badBackup{"changed with its sums", func(_ *world, b []byte) []byte { return rewritten(w, b, resummed) }, "without the controller's key"},
+		badBackup{"of a newer controller", func(_ *world, b []byte) []byte { return rewritten(w, b, newer) }, "this one (up to"},
+		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its form is version 2"},
+		badBackup{"of another controller", func(_ *world, b []byte) []byte { return foreign(w) }, "sealed with the key"},
+	) {
+		t.Run(c.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "bad.tar")
+			w.must(os.WriteFile(file, c.spoil(w, bytes.Clone(content)), 0o600))
+			out, err := w.restore("--replace", file)
+			if err == nil || !strings.Contains(out, c.says) || !strings.Contains(out, file) {
+				t.Errorf("%v: %s, want an error that names the file and says %q", err, out, c.says)
+			}
+			if after := w.dataDirectory(); after != before {
+				w.c.Lost(1)
+				t.Errorf("the data directory was %s, and is %s", before, after)
+			}
+		})
+	}
+	w.c.Lost(0)
+}
+
+func TestARestoreKeepsItsHandsOff(t *testing.T) {
+	w := begin(t, "where it must not restore", "a restore over a running controller, or over a store without --replace, is refused with words")
+	file := w.backup()
+	out, err := w.restore("--replace", file)
+	if err == nil || !strings.Contains(out, "held by another process") || !strings.Contains(out, "nodehitch-contr") {
+		t.Errorf("beside a running controller: %v, %s", err, out)
+	}
+	w.End(syscall.SIGTERM)
+	before := w.dataDirectory()
+	out, err = w.restore(file)
+	if err == nil || !strings.Contains(out, "--replace") {
+		t.Errorf("over a store: %v, %s", err, out)
+	}
+	if after := w.dataDirectory(); after != before {
+		w.c.Lost(1)
+		t.Errorf("the data directory was %s, and is %s", before, after)
+	}
+	w.c.Lost(0)
+	w.Start()
+}
+
+// cutsAndFlips are backups that end early and such with one changed bit, at places
+// of every kind.
+func cutsAndFlips(content []byte) (list []badBackup) {
+	for _, at := range []int{1, 511, 700, 1600, len(content) / 2, len(content) - 2500, len(content) - 1536} {
+		list = append(list, badBackup{fmt.Sprintf("cut off at %d of %d", at, len(content)),
+			func(_ *world, b []byte) []byte { return b[:at] }, "the backup was cut off"})
+	}
+	for _, name := range []string{"manifest.json", "store.db", "blobs/", "complete"} {
+		list = append(list, badBackup{"one bit of " + name, func(w *world, b []byte) []byte {
+			b[contentOf(w, b, name)+3] ^= 1
+			return b
+		}, "nothing was changed"})
+	}
+	return list
+}
+
+// contentOf is where the content of an entry begins.
+func contentOf(w *world, backup []byte, name string) int {
+	for from := 0; ; {
+		at := bytes.Index(backup[from:], []byte(name)) + from
+		if at < from {
+			w.t.Fatalf("the backup has no %s", name)
+		}
+		if at%512 == 0 {
+			return at + 512
+		}
+		from = at + 1
+	}
+}
+
+// entry is a file of a backup.
+type entry struct {
+	name    string
+	content []byte
+}
+
+func entriesOf(w *world, backup []byte) (list []entry) {
+	for r := tar.NewReader(bytes.NewReader(backup)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return list
+		}
+		w.must(err)
+		content, err := io.ReadAll(r)
+		w.must(err)
+		list = append(list, entry{h.Name, content})
+	}
+}
+
+func rewritten(w *world, backup []byte, change func([]entry) []entry) []byte {
+	var b bytes.Buffer
+	out := tar.NewWriter(&b)
+	for _, e := range change(entriesOf(w, backup)) {
+		w.must(out.WriteHeader(&tar.Header{Name: e.name, Size: int64(len(e.content)), Mode: 0o600}))
+		_, err := out.Write(e.content)
+		w.must(err)
+	}
+	w.must(out.Close())
+	return b.Bytes()
+}
+
+func archived(files map[string]string) []byte {
+	var b bytes.Buffer
+	out := tar.NewWriter(&b)
+	for name, text := range files {
+		_ = out.WriteHeader(&tar.Header{Name: name, Size: int64(len(text)), Mode: 0o600})
+		_, _ = out.Write([]byte(text))
+	}
+	_ = out.Close()
+	return b.Bytes()
+}
+
+func appended(list []entry) []entry { return append(list, entry{"more", []byte("x")}) }
+
+// resummed adds a package file and makes the sums anew, all but the MAC.
+func resummed(list []entry) []entry {
+	blob := []byte("#!/bin/sh\nrm -rf /\n")
+	sum := sha256.Sum256(blob)
+	last := list[len(list)-1]
+	list = append(list[:len(list)-1], entry{"blobs/" + hex.EncodeToString(sum[:]), blob})
+	manifest := map[string]any{}
+	_ = json.Unmarshal(list[0].content, &manifest)
+	manifest["blobs"] = manifest["blobs"].(float64) + 1
+	list[0].content, _ = json.Marshal(manifest)
+	var sums bytes.Buffer
+	for _, e := range list {
+		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(e.content), e.name)
+	}
+	_, mac, _ := bytes.Cut(last.content, []byte("# "))
+	return append(list, entry{"complete", append(append(sums.Bytes(), "# "...), mac...)})
+}
+
+func newer(list []entry) []entry {
+	list[0].content = bytes.Replace(list[0].content, []byte(`"schema": `), []byte(`"schema": 9`), 1)
+	return list
+}
+
+func anotherForm(list []entry) []entry {
+	list[0].content = bytes.Replace(list[0].content, []byte(`"format": 1`), []byte(`"format": 2`), 1)
+	return list
+}
+
+// foreign is a backup of a controller with another key.
+func foreign(w *world) []byte {
+	other := begin(w.t.(*testing.T), "a controller with another key", "its backup is not taken by the first")
+	content, err := os.ReadFile(other.backup())
+	w.must(err)
+	return content
+}
+
+// dataDirectory is all that is in it, by digest.
+func (w *world) dataDirectory() string {
+	w.t.Helper()
+	all := sha256.New()
+	files := 0
+	w.must(filepath.WalkDir(w.Data(), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files++
+		fmt.Fprintf(all, "%s %x\n", path, sha256.Sum256(content))
+		return err
+	}))
+	return fmt.Sprintf("%d files, %x", files, all.Sum(nil))
+}
