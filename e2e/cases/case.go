@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
@@ -154,6 +156,12 @@ func (c *Case) check() error {
 		}
 	}
 	return nil
+}
+
+// alone says that no other case may run meanwhile: it stops the controller that all
+// share, or its machine, which may be emulated, needs the processors for itself.
+func (c *Case) alone() bool {
+	return c.Machine == lab.KindVM || slices.ContainsFunc(c.Steps, func(s Step) bool { return strings.HasSuffix(s.Do, "-controller") })
 }
 
 func (s Step) limit() (time.Duration, error) {

@@ -27,14 +27,18 @@ func TestCases(t *testing.T) {
 	s := sitetest.Open(t, "../../bin", lab.KindVM, lab.KindNspawn)
 	address := lab.Gateway
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		c := cases[name]
 		address = address.Next()
+		own := address
 		t.Run(name, func(t *testing.T) {
-			c := cases[name]
+			if !c.alone() {
+				t.Parallel() // after all that are alone
+			}
 			record := results.Begin(t, "disks", name, c.Title)
 			if c.Suite == "full" {
 				results.LongOnly(t)
 			}
-			newRun(t, s, name, c, address, record).steps()
+			newRun(t, s, name, c, own, record).steps()
 		})
 	}
 }
