@@ -1,0 +1,125 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"go.etcd.io/bbolt"
+)
+
+var origin = Origin{TakenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Epoch: 7, RestoredAt: time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)}
+
+func TestANewLifeRemembersItsOrigin(t *testing.T) {
+	p := newPlace(t)
+	s := p.open(t)
+	first := s.Epoch()
+	if s.Origin() != nil {
+		t.Errorf("a new store was %s", s.Origin())
+	}
+	epoch, err := s.NewLife(Life{From: origin, After: first + 1000})
+	if err != nil || epoch <= first+1000 || s.Epoch() != epoch {
+		t.Fatalf("epoch %d after %d, %v", epoch, first, err)
+	}
+	shut(t, s)
+	s = p.open(t)
+	if got := s.Origin(); got == nil || !got.TakenAt.Equal(origin.TakenAt) || got.Epoch != origin.Epoch || s.Epoch() != epoch {
+		t.Errorf("after a restart the epoch is %d and it was %s", s.Epoch(), got)
+	}
+}
+
+func TestANewLifeThatFailsIsNone(t *testing.T) {
+	p := newPlace(t)
+	s := p.open(t)
+	first := s.Epoch()
+	_, err := s.NewLife(Life{From: origin, Change: func(tx *Tx, _ int64) error {
+		return errors.Join(tx.Nodes().Put("n1", Node{ID: "n1"}), errors.New("no"))
+	}})
+	if err == nil || s.Epoch() != first || s.Origin() != nil {
+		t.Errorf("error %v, epoch %d after %d, %s", err, s.Epoch(), first, s.Origin())
+	}
+	shut(t, s)
+	if s = p.open(t); s.Epoch() != first || s.Origin() != nil {
+		t.Errorf("on disk are the epoch %d and the origin %s", s.Epoch(), s.Origin())
+	}
+}
+
+// What a store held before there were epochs on records was trusted in its epoch.
+func TestRecordsWithoutAnEpochGetTheStores(t *testing.T) {
+	p := newPlace(t)
+	s, err := open(p.options(), migrations[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	update(t, s, func(tx *Tx) error {
+		return errors.Join(tx.Instances().Put("i1", Instance{ID: "i1", LastVersion: 1 << 53}), tx.Nodes().Put("n1", Node{ID: "n1", Name: "a<b"}),
+			tx.Volumes().Put("v1", Volume{ID: "v1", Permit: Permit{Epoch: 3}}), tx.Operations().Put("i1/1", Operation{Sequence: 1}), tx.Tokens().Put("t1", Token{MAC: []byte{1}}))
+	})
+	epoch := s.Epoch()
+	shut(t, s)
+	s = p.open(t)
+	err = s.View(func(tx *Tx) error {
+		for _, bucket := range []string{bucketInstances, bucketNodes, bucketVolumes, bucketOperations, bucketTokens} {
+			err := tx.tx.Bucket([]byte(bucket)).ForEach(func(key, value []byte) error {
+				text, err := textOf(bucket, key, value)
+				var record struct{ Epoch int64 }
+				if err = errors.Join(err, json.Unmarshal(text, &record)); err == nil && record.Epoch != epoch {
+					t.Errorf("%s/%s is of the epoch %d, want %d: %s", bucket, key, record.Epoch, epoch, text)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		i, _, err := tx.Instances().Get("i1")
+		n, _, nodeErr := tx.Nodes().Get("n1")
+		v, _, volumeErr := tx.Volumes().Get("v1")
+		if i.LastVersion != 1<<53 || n.Name != "a<b" || v.Permit.Epoch != 3 {
+			t.Errorf("the migration changed %+v, %+v or %+v", i, n, v)
+		}
+		return errors.Join(err, nodeErr, volumeErr)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestADamagedOriginIsNotBelieved(t *testing.T) {
+	p := newPlace(t)
+	s := p.open(t)
+	if _, err := s.NewLife(Life{From: origin}); err != nil {
+		t.Fatal(err)
+	}
+	err := s.db.Update(func(tx *bbolt.Tx) error {
+		b := tx.Bucket([]byte(bucketMeta))
+		value := append([]byte{}, b.Get(metaOrigin)...)
+		value[20] ^= 1
+		return b.Put(metaOrigin, value)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shut(t, s)
+	_, err = Open(p.options())
+	wantError(t, err, "meta/origin", "damaged")
+}
+
+func TestHold(t *testing.T) {
+	p := newPlace(t)
+	s := p.open(t)
+	_, err := Hold(p.file())
+	wantError(t, err, "held by another process", "stop it first")
+	shut(t, s)
+	release, err := Hold(p.file())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(p.options())
+	wantError(t, err, "held by another process")
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	shut(t, p.open(t))
+}
