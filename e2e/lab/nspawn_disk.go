@@ -63,8 +63,8 @@ func (n *nspawn) SetFaults(_ context.Context, volumeID string, _ ...Fault) error
 
 // plug gives a disk a loop device.
 func (n *nspawn) plug(d Disk) error {
-	if len(d.Faults) > 0 {
-		return fmt.Errorf("node %s: volume %s: faults need a VM", n.spec.Name, d.VolumeID)
+	if len(d.Faults) > 0 || d.WriteLog != "" || d.BytesPerSecond > 0 {
+		return fmt.Errorf("node %s: volume %s: faults, a write log and a bounded speed need a VM", n.spec.Name, d.VolumeID)
 	}
 	path, err := filepath.Abs(d.Path)
 	if err != nil {

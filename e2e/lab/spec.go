@@ -41,6 +41,11 @@ type Disk struct {
 	Path string
 	// Faults make reads and writes of sectors fail. VMs only.
 	Faults []Fault
+	// WriteLog is a file, empty when the machine starts, in which QEMU notes every
+	// write and flush. See Disk.LoseCache. VMs only.
+	WriteLog string
+	// BytesPerSecond bounds how fast the disk is written to; 0 means not. VMs only.
+	BytesPerSecond int64
 }
 
 // Serial is the disk's serial number as Nova passes it to QEMU: virtio-blk

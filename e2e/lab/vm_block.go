@@ -20,11 +20,6 @@ func namesOf(d Disk) blockNames {
 	return blockNames{"disk-" + id, "node-" + id, "file-" + id, "faults-" + id + "-"}
 }
 
-// fileNode never flushes: only a crash of the host could tell the difference.
-func fileNode(path string) map[string]any {
-	return map[string]any{"driver": "file", "filename": path, "cache": map[string]bool{"no-flush": true}}
-}
-
 // faulty puts QEMU's blkdebug over a file. The event "none" makes a rule hold
 // from the start, for every request that its sector and direction match.
 func faulty(name, file string, faults []Fault) map[string]any {

@@ -45,9 +45,11 @@ func (m *vm) plug(ctx context.Context, r *vmRun, d Disk) error {
 		return err
 	}
 	names := namesOf(d)
-	file := fileNode(path)
-	file["node-name"] = names.file
-	err = r.monitor.Do(ctx, "blockdev-add", file, nil)
+	file, err := bottom(ctx, r, d, path)
+	if err == nil {
+		file["node-name"] = names.file
+		err = r.monitor.Do(ctx, "blockdev-add", file, nil)
+	}
 	below := ""
 	if err == nil {
 		below, err = addFaults(ctx, r, names, d.Faults)

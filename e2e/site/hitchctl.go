@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 // Command is hitchctl as root on the controller's machine: over the socket.
@@ -42,6 +44,11 @@ func (s *Site) JSON(ctx context.Context, v any, args ...string) error {
 		return fmt.Errorf("hitchctl %v: %w: %s", args, err, out)
 	}
 	return nil
+}
+
+// API is the controller's API as root of its machine, for what hitchctl is too slow for.
+func (s *Site) API() (*client.Controller, error) {
+	return client.New(client.Options{UnixSocket: s.socket()})
 }
 
 func (s *Site) socket() string { return filepath.Join(s.dir, "controller.sock") }

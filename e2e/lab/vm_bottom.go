@@ -1,0 +1,33 @@
+package lab
+
+import (
+	"context"
+	"path/filepath"
+)
+
+// fileNode never flushes: only a crash of the host could tell the difference.
+func fileNode(path string) map[string]any {
+	return map[string]any{"driver": "file", "filename": path, "cache": map[string]bool{"no-flush": true}}
+}
+
+// bottom is the node at the bottom of a disk: its file, and where the disk asks for
+// it what slows it and what notes the writes that arrive there.
+func bottom(ctx context.Context, r *vmRun, d Disk, path string) (map[string]any, error) {
+	node := fileNode(path)
+	if d.WriteLog != "" {
+		log, err := filepath.Abs(d.WriteLog)
+		if err != nil {
+			return nil, err
+		}
+		// The log's head is written after each entry, so that it is whole whenever
+		// the machine ends.
+		node = map[string]any{"driver": "blklogwrites", "file": node, "log": fileNode(log), "log-super-update-interval": 1}
+	}
+	if d.BytesPerSecond == 0 {
+		return node, nil
+	}
+	group := "slow-" + newID()
+	limits := map[string]int64{"bps-write": d.BytesPerSecond}
+	err := r.monitor.Do(ctx, "object-add", map[string]any{"qom-type": "throttle-group", "id": group, "limits": limits}, nil)
+	return map[string]any{"driver": "throttle", "throttle-group": group, "file": node}, err
+}
