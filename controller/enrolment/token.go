@@ -71,12 +71,24 @@ func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) 
 	if id == "" || !hmac.Equal(secret, s.tokenSecret(id)) {
 		return "", false, nil
 	}
-	mac := s.tokenMAC(secret)
+	has := func(instance store.Instance) bool {
+		return instance.JoinTokenID == id && hmac.Equal(s.tokenMAC(secret), instance.JoinTokenMAC)
+	}
 	err = s.Store.View(func(tx *store.Tx) error {
+		// All servers of a stack come with one token: where it was found once, it is
+		// looked for first, so that a fleet that enrols is not read whole each time.
+		if last, known := s.redeemed.Load(id); known {
+			instance, found, err := tx.Instances().Get(last.(string))
+			if err != nil || found && has(instance) {
+				instanceID, ok = instance.ID, err == nil
+				return err
+			}
+		}
 		instances, err := tx.Instances().All()
 		for _, instance := range instances {
-			if instance.JoinTokenID == id && hmac.Equal(mac, instance.JoinTokenMAC) {
+			if has(instance) {
 				instanceID, ok = instance.ID, true
+				s.redeemed.Store(id, instance.ID)
 			}
 		}
 		return err
