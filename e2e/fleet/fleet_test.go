@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -41,13 +42,17 @@ type crowdProcess struct {
 }
 
 // open starts a controller with the default cadence, but that nothing is planned
-// again for the time of the test.
+// again for the time of the test. Its data is in memory: the machine's disk is not
+// what is measured.
 func open(t testing.TB) *fleet {
 	t.Helper()
-	return &fleet{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
+	f := &fleet{t: t}
+	f.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{
 		"metricsListen": loopback.FreeAddress(t),
+		"dataDirectory": filepath.Join(f.quickDir(), "data"),
 		"cadence":       "{pollSeconds: 30, convergeSeconds: 86400}",
-	}})}
+	}})
+	return f
 }
 
 // enrol makes instances for so many servers and starts their agents, all at once.
@@ -72,7 +77,7 @@ func (f *fleet) enrol(agents int) {
 	}
 }
 
-// quickDir is a folder in memory: the agents' files are on machines of their own.
+// quickDir is a folder in memory, where there is one.
 func (f *fleet) quickDir() string {
 	dir, err := os.MkdirTemp("/dev/shm", "nodehitch-fleet-")
 	if err != nil {
@@ -183,6 +188,13 @@ func (f *fleet) parked(limit time.Duration) {
 	f.await("every agent's poll is parked", limit, func(tally) bool {
 		return int(f.metric("nodehitch_parked_polls")) == f.agents
 	})
+}
+
+// quiet waits until there are no connections but those of parked polls.
+func (f *fleet) quiet(limit time.Duration) {
+	f.t.Helper()
+	f.parked(limit)
+	f.await("there are no other connections", limit, func(t tally) bool { return t.Open == f.agents })
 }
 
 func (f *fleet) metric(name string) float64 {

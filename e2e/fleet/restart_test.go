@@ -27,12 +27,16 @@ func TestRestart(t *testing.T) {
 
 func restart(t *testing.T, c *results.Case, agents int) {
 	f := open(t)
-	c.Figure("RSS without agents", "%d MiB", f.Usage().Resident>>20)
+	empty := f.Usage().Resident
+	c.Figure("RSS without agents", "%d MiB", empty>>20)
 	f.enrol(agents)
-	c.Figure("all enrolled after", "%.1f s", f.connected(10*time.Minute).Seconds())
-	f.parked(time.Minute)
+	c.Figure("all enrolled after", "%.1f s", f.connected(30*time.Minute).Seconds())
+	f.parked(2 * time.Minute)
+	if size := float64(agents); agents >= 1000 { // a small fleet says nothing of memory
+		f.quiet(2 * time.Minute)
+		c.Figure("RSS after the enrolment", "%d MiB, %.0f KiB per agent", f.Usage().Resident>>20, float64(f.Usage().Resident-empty)/1024/size)
+	}
 	u, enrolled := f.Usage(), f.logged(`msg="server enrolled"`)
-	c.Figure("RSS with all parked", "%d MiB", u.Resident>>20)
 	c.Figure("CPU of the enrolment", "%.1f s", u.CPU.Seconds())
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		name := map[syscall.Signal]string{syscall.SIGKILL: "kill -9", syscall.SIGTERM: "SIGTERM"}[signal]
@@ -42,7 +46,7 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		back := f.await("every agent is back", 5*time.Minute, func(t tally) bool {
 			return sum(t.Dials) >= agents && t.Connected == agents
 		})
-		f.parked(time.Minute)
+		f.parked(2 * time.Minute)
 		seen, u := f.look(), f.Usage()
 		c.Figure(name+": all back after", "%.1f s", back.Seconds())
 		c.Figure("connections", "%.2f per agent, at most %d in a second", float64(sum(seen.Dials))/float64(agents), peak(seen.Dials))
@@ -53,7 +57,8 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
 			t.Errorf("%d of %d agents came back in one second", most, agents)
 		}
-		c.Figure("RSS", "%d MiB, at most %d", u.Resident>>20, u.Peak>>20)
+		c.Figure("RSS with all parked", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20,
+			float64(u.Resident-empty)/1024/float64(agents), u.Peak>>20)
 	}
 	if n := f.logged(`msg="server enrolled"`); n != enrolled {
 		t.Errorf("%d agents enrolled anew", n-enrolled)
