@@ -138,7 +138,11 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.Close()
+			defer func() {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
 			w := whole(t, s)
 			change(w)
 			if err := s.Update(w.put); err != nil {

@@ -1,6 +1,7 @@
 package controllerfault
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,7 +37,7 @@ func newDisk(t *testing.T, mebibytes int64) *disk {
 	if err := os.Mkdir(d.mount, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	holder := exec.Command("sleep", "infinity")
+	holder := exec.CommandContext(context.WithoutCancel(t.Context()), "sleep", "infinity")
 	holder.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
 	if err := holder.Start(); err != nil {
 		t.Fatal(err)
@@ -115,7 +116,7 @@ func (d *disk) fill() {
 
 func (d *disk) run(argv ...string) {
 	d.t.Helper()
-	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(d.t.Context(), argv[0], argv[1:]...).CombinedOutput(); err != nil {
 		d.t.Fatalf("%q: %v: %s", argv, err, out)
 	}
 }

@@ -2,6 +2,7 @@ package controllerfault
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -72,15 +73,15 @@ var built struct {
 // once for all tests.
 func withFailpoints(t *testing.T) string {
 	t.Helper()
-	built.Do(func() { built.binary, built.err = build() })
+	built.Do(func() { built.binary, built.err = build(t.Context()) })
 	if built.err != nil {
 		t.Fatal(built.err)
 	}
 	return built.binary
 }
 
-func build() (string, error) {
-	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "go.etcd.io/bbolt").Output()
+func build(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "go.etcd.io/bbolt").Output()
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +119,7 @@ func build() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-modfile", filepath.Join(scratch, "go.mod"), "-overlay", overlay, "-o", binary, "../../controller")
+	cmd := exec.CommandContext(ctx, "go", "build", "-modfile", filepath.Join(scratch, "go.mod"), "-overlay", overlay, "-o", binary, "../../controller")
 	cmd.Stderr = os.Stderr
 	return binary, cmd.Run()
 }

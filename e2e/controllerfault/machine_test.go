@@ -123,8 +123,11 @@ func (m *machine) opensNothing() error {
 	if status := client.Status(err); status == http.StatusForbidden || status == http.StatusUnauthorized {
 		return nil
 	}
-	return fmt.Errorf("it was answered with %v", err)
+	return unexpected(err)
 }
+
+// unexpected is an answer, nil for a good one, that should have been another.
+func unexpected(answer error) error { return fmt.Errorf("it was answered with %s", fmt.Sprint(answer)) }
 
 // report says that the machine is what its present document asks for, and returns
 // the digest.

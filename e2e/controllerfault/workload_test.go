@@ -92,7 +92,7 @@ func (w *work) token(token *api.NewToken, want int) error {
 	if status := client.Status(err); status == want || want == http.StatusOK && status == http.StatusNotFound {
 		return nil
 	}
-	return fmt.Errorf("it was answered with %v", err)
+	return unexpected(err)
 }
 
 func (w *work) files() {
@@ -149,7 +149,7 @@ func (w *work) instances() {
 		return func() error {
 			err := client.Done(w.c.API.GetInstance(w.t.Context(), other))
 			if got := client.Status(err); got != want {
-				return fmt.Errorf("it was answered with %v", err)
+				return unexpected(err)
 			}
 			return nil
 		}
@@ -184,7 +184,7 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 					return nil
 				}
 			}
-			return fmt.Errorf("it is %s (%v)", op.State, op.Error)
+			return fmt.Errorf("it is %s (%s)", op.State, typeOf(op.Error))
 		}
 	}
 	fact := fmt.Sprintf("operation %s is on record", key)
