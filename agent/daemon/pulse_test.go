@@ -112,3 +112,25 @@ func (c *counter) Write(p []byte) (int, error) {
 	*c++
 	return len(p), nil
 }
+
+// An hour without a controller: attempts become rare, and the end of the outage is
+// noticed soon all the same.
+func TestAnHourWithoutTheController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := pollRetry()
+		begun, attempts, late := time.Now(), 0, 0
+		var longest time.Duration
+		for time.Since(begun) < time.Hour {
+			wait := r.after(context.DeadlineExceeded)
+			longest = max(longest, wait)
+			time.Sleep(10*time.Second + wait) // it takes so long to find that nobody answers
+			attempts++
+			if time.Since(begun) > 50*time.Minute {
+				late++
+			}
+		}
+		if attempts > 75 || attempts < 45 || late > 12 || longest > time.Minute {
+			t.Errorf("%d attempts in an hour, %d in the last ten minutes, waits up to %v", attempts, late, longest)
+		}
+	})
+}

@@ -1,7 +1,9 @@
 package daemon_test
 
 import (
+	"bytes"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -179,4 +181,60 @@ func identityOf(t *testing.T, id string) []byte {
 	n.start()
 	until(t, "enrolled", func() bool { _, err := n.state().Read("identity.pem"); return err == nil })
 	return n.read("identity.pem")
+}
+
+// Killed anywhere in a renewal: what may be on disk then, each state made by the
+// steps up to it. No start asks for another enrolment, and each ends with one
+// identity, the files of which are the only ones.
+func TestRenewalKilledAnywhere(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	c.notBefore, c.notAfter = time.Now().Add(-2*time.Hour), time.Now().Add(59*time.Minute) // to be renewed at once
+	c.refuse = func(r *http.Request, serial string) *api.Problem {
+		if serial != "1" {
+			return api.NewProblem(api.ProblemUnavailable, "not now")
+		}
+		return nil
+	}
+	n := newNode(t, c)
+	stop := n.start()
+	until(t, "the new one was tried", func() bool { return c.count("GET /v1/node/config 2") > 0 })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	old, next := n.read("identity.pem"), n.read("identity-next.pem")
+	key := next[:bytes.Index(next, []byte("-----BEGIN CERTIFICATE"))]
+	c.set(func() { c.refuse, c.notAfter = nil, time.Now().Add(24*time.Hour) })
+	for _, state := range []struct {
+		name  string
+		files map[string][]byte
+	}{
+		{"before anything", map[string][]byte{"identity.pem": old}},
+		{"writing the key", map[string][]byte{"identity.pem": old, ".key-new.pem.new": key[:50]}},
+		{"the key is there, and perhaps its certificate was issued", map[string][]byte{"identity.pem": old, "key-new.pem": key}},
+		{"writing the certificate", map[string][]byte{"identity.pem": old, "key-new.pem": key, ".identity-next.pem.new": next[:300]}},
+		{"both are there", map[string][]byte{"identity.pem": old, "key-new.pem": key, "identity-next.pem": next}},
+		{"the key is forgotten", map[string][]byte{"identity.pem": old, "identity-next.pem": next}},
+		{"adopted, with the key", map[string][]byte{"identity.pem": next, "key-new.pem": key}},
+		{"adopted", map[string][]byte{"identity.pem": next}},
+	} {
+		t.Run(state.name, func(t *testing.T) {
+			for _, name := range []string{"identity.pem", "identity-next.pem", "key-new.pem", ".key-new.pem.new", ".identity-next.pem.new"} {
+				n.write(name, state.files[name])
+			}
+			enrolled := c.count("POST /v1/enroll")
+			stop := n.start()
+			until(t, "a renewed one is in use, and alone", func() bool {
+				s := n.status().Controller
+				left, _ := filepath.Glob(n.state().Path("*.pem"))
+				return s.Connected && s.CertificateSerial != "" && s.CertificateSerial != "1" && len(left) == 1
+			})
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if c.count("POST /v1/enroll") != enrolled {
+				t.Error("it enrolled anew")
+			}
+		})
+	}
 }

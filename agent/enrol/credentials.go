@@ -116,7 +116,13 @@ func (f Files) Current() (*Credentials, error) { return f.read(currentFile) }
 func (f Files) Next() (*Credentials, error) { return f.read(nextFile) }
 
 // Adopt makes the next credentials the current ones.
-func (f Files) Adopt() error { return f.Directory.Rename(nextFile, currentFile) }
+func (f Files) Adopt() error {
+	if err := f.Directory.Rename(nextFile, currentFile); err != nil {
+		return err
+	}
+	_ = f.Tidy() // else the next start does it
+	return nil
+}
 
 // Drop forgets the next credentials.
 func (f Files) Drop() error { return f.Directory.Remove(nextFile) }
