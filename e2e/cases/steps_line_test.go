@@ -38,7 +38,7 @@ func (r *run) loseAnswers(ctx context.Context, s Step) error {
 	r.line = &line{lab: r.site.Lab, lose: func() bool {
 		var v api.Volume
 		err := r.site.JSON(r.t.Context(), &v, "get", "volume", r.disks[s.Disk].VolumeID)
-		return err != nil || v.PermitState == api.PermitStarted
+		return err == nil && v.PermitState == api.PermitStarted
 	}}
 	listener, err := r.site.Lab.Listen(ctx, "tcp", net.JoinHostPort(lab.Gateway.String(), linePort))
 	if err != nil {
