@@ -91,3 +91,44 @@ func TestLastKnownGoodOfALaterAgent(t *testing.T) {
 		})
 	}
 }
+
+// From its disk the agent changes the node alone; what is beyond it waits until the
+// controller has confirmed the document, also after it was away for a while.
+func TestNothingBeyondTheNodeWithoutTheController(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	n := newNode(t, c)
+	n.cluster = &work{}
+	stop := n.start()
+	until(t, "Ready", n.ready(c, 1))
+	until(t, "the last known good", func() bool { a, _ := n.state().Applied(); return a != nil })
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range []*work{n.work, n.cluster} {
+		w.change(func() { w.has = 0 })
+	}
+	c.set(func() { c.cut = true })
+	n.start()
+	until(t, "the node is converged, and the rest waits for the controller", func() bool {
+		s := n.status()
+		beyond := s.Node.Condition(cluster{}.Condition())
+		return n.work.is() == 1 && beyond != nil && beyond.Reason == api.ReasonUnconfirmed
+	})
+	if n.cluster.is() != 0 {
+		t.Error("something beyond the node was changed under a document from disk")
+	}
+	c.set(func() { c.cut = false })
+	until(t, "it is done when the controller is back", func() bool { return n.cluster.is() == 1 })
+	until(t, "Ready", n.ready(c, 1))
+	c.set(func() { c.cut = true })
+	until(t, "the loss is noticed", func() bool { return !n.status().Controller.Connected })
+	n.cluster.change(func() { n.cluster.has = 0 })
+	until(t, "it waits again", func() bool {
+		beyond := n.status().Node.Condition(cluster{}.Condition())
+		return beyond.Reason == api.ReasonUnconfirmed
+	})
+	if n.cluster.is() != 0 {
+		t.Error("something beyond the node was changed while the controller was away")
+	}
+}

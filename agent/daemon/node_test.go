@@ -36,7 +36,9 @@ type node struct {
 	root string // of its files
 	cfg  config.Config
 	work *work
-	logs *strings.Builder
+	// cluster, where set, is what a second step makes that changes more than the node.
+	cluster *work
+	logs    *strings.Builder
 
 	mu       sync.Mutex
 	notified []string
@@ -87,7 +89,7 @@ func (n *node) start() (stop func() error) {
 	done := make(chan error, 1)
 	d := daemon.New(daemon.Options{
 		Config: &n.cfg, State: n.state(), Machine: identity.At(n.root, "http://127.0.0.1:9/"),
-		Engine:     func(string) *converge.Engine { return converge.New(n.work) },
+		Engine:     func(string) *converge.Engine { return converge.New(n.steps()...) },
 		StatusFile: n.statusFile(), LockFile: n.lockFile(), Notify: n.notify, OnLink: n.onLink,
 		Log: slog.New(slog.NewTextHandler(&locked{n}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
@@ -121,6 +123,13 @@ func (n *node) start() (stop func() error) {
 		}
 	})
 	return stop
+}
+
+func (n *node) steps() []converge.Step {
+	if n.cluster == nil {
+		return []converge.Step{n.work}
+	}
+	return []converge.Step{n.work, cluster{n.cluster}}
 }
 
 func (n *node) notify(state string) {
@@ -233,3 +242,10 @@ func (w *work) is() int64 {
 	defer w.mu.Unlock()
 	return w.has
 }
+
+// cluster is work beyond the node.
+type cluster struct{ *work }
+
+func (cluster) Condition() string { return "PersistentVolumesRegistered" }
+
+func (cluster) ClusterScoped() {}

@@ -34,7 +34,7 @@ func TestDocumentComesWithItsDigestAndCadence(t *testing.T) {
 }
 
 func TestAControllerThatHangsUpSaysSo(t *testing.T) {
-	got, err := read(&http.Response{StatusCode: 304, Close: true, Header: http.Header{"Etag": {`"x"`}}, Body: http.NoBody})
+	got, err := read(&http.Response{StatusCode: http.StatusNotModified, Close: true, Header: http.Header{"Etag": {`"x"`}}, Body: http.NoBody})
 	if err != nil || !got.Closing {
 		t.Errorf("got %+v, %v", got, err)
 	}
