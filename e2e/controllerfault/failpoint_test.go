@@ -119,7 +119,7 @@ func build(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-modfile", filepath.Join(scratch, "go.mod"), "-overlay", overlay, "-o", binary, "../../controller")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-modfile", filepath.Join(scratch, "go.mod"), "-overlay", overlay, "-o", binary, "../../controller")
 	cmd.Stderr = os.Stderr
 	return binary, cmd.Run()
 }
