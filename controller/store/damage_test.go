@@ -106,7 +106,7 @@ func TestAChangedByteIsNoticedOrMeansNothing(t *testing.T) {
 	refused, kept := 0, 0
 	for page := 0; page+4096 <= len(intact); page += 4096 {
 		offsets := []int{}
-		for i := range 48 { // headers and elements, where each byte has a meaning
+		for i := range 32 { // headers and elements, where each byte has a meaning
 			offsets = append(offsets, i)
 		}
 		for range 4 {
@@ -126,6 +126,55 @@ func TestAChangedByteIsNoticedOrMeansNothing(t *testing.T) {
 	if refused == 0 || kept == 0 {
 		t.Error("the damage was all of one kind: the test does not reach what it is for")
 	}
+}
+
+// No number of elements but the right one goes unnoticed, for each is a page with
+// fewer records, or with ones that nobody wrote.
+func TestAChangedCountIsNoticed(t *testing.T) {
+	p, all := used(t)
+	intact := read(t, p.file())
+	tried := 0
+	for page := 2 * 4096; page < len(intact); page += 4096 {
+		count := native.Uint16(intact[page+10:])
+		for other := range min(count+2, 40) {
+			if other == count {
+				continue
+			}
+			damaged := bytes.Clone(intact)
+			native.PutUint16(damaged[page+10:], other)
+			refusesOrKeeps(t, p, all, damaged, fmt.Sprintf("page %d with %d elements in the place of %d", page/4096, other, count))
+			tried++
+		}
+	}
+	if tried < 50 {
+		t.Errorf("only %d counts were tried", tried)
+	}
+}
+
+// A bucket that was large and is empty has a page without elements, and is whole.
+func TestAnEmptiedBucketIsIntact(t *testing.T) {
+	p := newPlace(t)
+	s := p.open(t)
+	id := func(i int) string { return fmt.Sprintf("n%03d", i) }
+	update(t, s, func(tx *Tx) (err error) {
+		for i := range 300 {
+			err = errors.Join(err, tx.Nodes().Put(id(i), Node{ID: id(i), Name: strings.Repeat("x", 100)}))
+		}
+		return err
+	})
+	update(t, s, func(tx *Tx) (err error) {
+		for i := range 300 {
+			err = errors.Join(err, tx.Nodes().Delete(id(i)))
+		}
+		return err
+	})
+	shut(t, s)
+	view(t, p.open(t), func(tx *Tx) error {
+		if all, err := tx.Nodes().All(); len(all) != 0 || err != nil {
+			t.Errorf("%d nodes, %v", len(all), err)
+		}
+		return nil
+	})
 }
 
 func TestDamageThatStopsTheStart(t *testing.T) {

@@ -180,10 +180,13 @@ type item struct {
 }
 
 // items reads the elements. bbolt writes their keys and values one behind another
-// without a gap, so that a count or a length that was changed shows. used is where
-// they end.
+// without a gap, and nothing into a page without any, so that a count or a length
+// that was changed shows. used is where they end.
 func (p body) items() (list []item, used int, err error) {
 	count := int(native.Uint16(p.data[10:]))
+	if count == 0 && !bytes.Equal(p.data[pageHeader:], make([]byte, len(p.data)-pageHeader)) {
+		return nil, 0, fmt.Errorf("page %d is said to be empty and is not", p.id)
+	}
 	used = pageHeader + count*pageElement
 	for i := range count {
 		at := pageHeader + i*pageElement
