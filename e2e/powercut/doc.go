@@ -1,0 +1,23 @@
+// Package powercut ends machines and agents in the middle of what they do, from the
+// blank disk to the writing of data. After each end the machine, or the agent, starts
+// again and has to come to where it would have come without it: the volume mounted and
+// exported, with one filesystem that was made once; the permit spent, the journal
+// finished; every record that was acknowledged and a file from the first day there.
+//
+// TestPowerCuts cuts the power of virtual machines. The cut takes what a power failure
+// takes: the memory, and any part of what the volumes' write caches held and nobody
+// had flushed (lab.Disk.LoseCache). A machine has several volumes in its life, each of
+// which comes blank, is hit before it is in use and once more in the boot after that,
+// and written to while the next one is formatted. Volumes are slow, so that mkfs takes
+// long enough to be hit. The moments come from a seed; what a cut has really hit is
+// told afterwards from the controller's records, the volume's file and the console
+// (phase), and counted: the figures say what was hit, not what was aimed at.
+//
+// TestKilledAtEveryStep kills the agent of a container, with ptrace and so with the
+// very binary that is released, before each system call with which it changes
+// something outside itself while it formats a disk (boundary); and mkfs with it.
+//
+// NODEHITCH_SEED is the seed of a run to repeat, as far as machines let themselves be
+// repeated. NODEHITCH_CUTS is how many cuts there are; without it two, and 100 with
+// NODEHITCH_SUITE=full. NODEHITCH_MACHINES is how many machines run side by side.
+package powercut
