@@ -7,16 +7,15 @@ package store
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"sync"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/bbolt"
 
 	"github.com/nodehitch/nodehitch/shared/api"
-	"go.etcd.io/bbolt"
 )
 
 // Options says where the store is and what unseals it.
@@ -43,9 +42,9 @@ type Store struct {
 	keys    *keys
 	now     func() time.Time
 	observe func(write bool, took time.Duration)
+	epoch   atomic.Int64
 	doubt   chan struct{}
 	doubted sync.Once
-	epoch   atomic.Int64
 	origin  atomic.Pointer[Origin]
 }
 
@@ -135,13 +134,15 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
 func (s *Store) View(fn func(*Tx) error) error {
-	defer faultsPanic()()
 	defer s.observed(false, time.Now())
+	defer faultsPanic()()
 	return s.db.View(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
 }
 
 // Update runs fn as one transaction, alone among writers. When it returns nil all
-// that fn wrote is on disk; when fn returns an error or panics, none of it is.
+// that fn wrote is on disk; when fn returns an error or panics, none of it is. Where
+// the disk does not take it, none of it is either, and the error is an *api.Problem
+// that says what to do; but see Doubt.
 func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.observed(true, time.Now())
 	defer faultsPanic()()
@@ -166,16 +167,6 @@ func (s *Store) observed(write bool, began time.Time) {
 	if s.observe != nil {
 		s.observe(write, time.Since(began))
 	}
-}
-
-// WriteTo writes a consistent copy of the database while it is in use (a backup).
-// The key is not in it.
-func (s *Store) WriteTo(w io.Writer) (n int64, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		n, err = tx.WriteTo(w)
-		return err
-	})
-	return n, err
 }
 
 // Tx is a transaction. It must not be used after the function that got it returns.

@@ -99,7 +99,7 @@ func TestANewEpochOutlivesRestarts(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
 	first := s.Epoch()
-	second, err := s.NewEpoch()
+	second, err := s.NewLife(Life{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestBackupIsAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.WriteTo(f); err != nil {
+	if err := s.View(func(tx *Tx) error { _, err := tx.WriteTo(f); return err }); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
