@@ -25,7 +25,7 @@ func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 			"volume %s: no disk with its id is attached (no link in /dev/disk/by-id); attach it to this server", v.VolumeID)
 	case len(found) > 1:
 		return host.Disk{}, converge.Fail(api.ReasonAmbiguousDevice,
-			"volume %s: %s answer to its id; expected one disk, and none of them is touched", v.VolumeID, list(found))
+			"volume %s: %s answer to its id; expected one disk, and none of them is touched: detach those that are not the volume", v.VolumeID, list(found))
 	}
 	disk := found[0]
 	if v.SizeBytes != 0 && disk.Size != v.SizeBytes {

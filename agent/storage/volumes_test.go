@@ -171,20 +171,24 @@ func TestDeviceHasToBeTheOne(t *testing.T) {
 	cases := map[string]struct {
 		parts []hosttest.Part
 		want  string
+		says  string // what to do about it
 	}{
-		"none":         {nil, "False WaitingForDevice"},
-		"another":      {[]hosttest.Part{hosttest.Disk(volume2, gib)}, "False WaitingForDevice"},
-		"two disks":    {[]hosttest.Part{hosttest.Disk(volume, gib), hosttest.Disk(volume, gib)}, "False AmbiguousDevice"},
-		"smaller":      {[]hosttest.Part{hosttest.Disk(volume, gib-512)}, "False SizeMismatch"},
-		"larger":       {[]hosttest.Part{hosttest.Disk(volume, 2*gib)}, "False SizeMismatch"},
-		"a clone":      {[]hosttest.Part{hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Disk(volume2, gib, hosttest.Ext4(assigned))}, "False AmbiguousDevice"},
-		"lone clone":   {[]hosttest.Part{hosttest.Disk(volume, gib), hosttest.Disk(volume2, gib, hosttest.Ext4(assigned))}, "False AmbiguousDevice"},
-		"mounted away": {[]hosttest.Part{hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), elsewhere("/mnt")}, "False MountPointBusy"},
+		"none":         {nil, "False WaitingForDevice", "attach it to this server"},
+		"another":      {[]hosttest.Part{hosttest.Disk(volume2, gib)}, "False WaitingForDevice", "attach it to this server"},
+		"two disks":    {[]hosttest.Part{hosttest.Disk(volume, gib), hosttest.Disk(volume, gib)}, "False AmbiguousDevice", "detach those that are not the volume"},
+		"smaller":      {[]hosttest.Part{hosttest.Disk(volume, gib-512)}, "False SizeMismatch", "check that the right volume is attached"},
+		"larger":       {[]hosttest.Part{hosttest.Disk(volume, 2*gib)}, "False SizeMismatch", "check that the right volume is attached"},
+		"a clone":      {[]hosttest.Part{hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Disk(volume2, gib, hosttest.Ext4(assigned))}, "False AmbiguousDevice", "detach the copy"},
+		"lone clone":   {[]hosttest.Part{hosttest.Disk(volume, gib), hosttest.Disk(volume2, gib, hosttest.Ext4(assigned))}, "False AmbiguousDevice", "detach the copy"},
+		"mounted away": {[]hosttest.Part{hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), elsewhere("/mnt")}, "False MountPointBusy", "umount /mnt"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			r := machine(t, c.parts...)
-			r.expect(c.want, notYet)
+			report := r.expect(c.want, notYet)
+			if message := report.Condition(api.ConditionVolumesMounted).Message; !strings.Contains(message, c.says) {
+				t.Errorf("the message %q does not say %q", message, c.says)
+			}
 			r.untouched()
 			if r.did("start volume.mount") {
 				t.Error("mounted")
