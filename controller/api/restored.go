@@ -29,7 +29,7 @@ type backupAnswer struct {
 // VisitGetBackupResponse writes the answer to getBackup. Where that fails in the
 // middle the connection is cut, for the status has been sent.
 func (a backupAnswer) VisitGetBackupResponse(w http.ResponseWriter) error {
-	defer a.copy.Close()
+	defer a.copy.Close() //nolint:errcheck // it was only read
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.WriteHeader(http.StatusOK)
 	if err := a.copy.Write(a.ctx, w); err != nil {

@@ -167,7 +167,7 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 	begin := &beginning{out: out}
 	if there {
 		if begin.old, out.Unread = r.openCopy(stage); begin.old != nil {
-			defer begin.old.Close() // a copy, which was only read
+			defer begin.old.Close() //nolint:errcheck // a copy, which was only read
 		}
 	}
 	out.Epoch, err = s.NewLife(store.Life{From: from, After: begin.epoch(), Change: begin.change})

@@ -146,7 +146,6 @@ type certificate struct {
 	server string
 	key    *ecdsa.PrivateKey
 	chain  []*x509.Certificate
-	serial string
 }
 
 func (w *world) newKey() *ecdsa.PrivateKey {
