@@ -30,7 +30,9 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 		for _, node := range nodes {
 			w.enrol(node)
 		}
-		w.volume(volume, func(v *store.Volume) { *v = store.Volume{ID: volume, FilesystemUUID: api.FilesystemUUID(volume), Epoch: w.Store.Epoch()} })
+		w.volume(volume, func(v *store.Volume) {
+			*v = store.Volume{ID: volume, FilesystemUUID: api.FilesystemUUID(volume), Epoch: w.Store.Epoch()}
+		})
 		w.attach(alpha)
 		node := rapid.SampledFrom(nodes)
 		known := func(r *rapid.T) string {
