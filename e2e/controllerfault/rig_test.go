@@ -88,7 +88,7 @@ func (r *rig) wait(err error) {
 		limit = 100 * time.Millisecond
 	}
 	select {
-	case <-r.c.Exited(): //nolint:errcheck // killed is as good as ended
+	case <-r.c.Exited():
 		r.ends++
 		r.again()
 	case <-time.After(limit):

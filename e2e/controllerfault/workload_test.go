@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -51,48 +49,6 @@ type work struct {
 	reports int
 	// completes wants the operation posted last to be completed, from now on.
 	completes func()
-}
-
-func (w *work) tokens() {
-	w.step("create a token", nil, func() (err error) { w.alice, err = w.newToken("alice"); return err },
-		facts{"alice's token opens": func() error { return w.token(w.alice, http.StatusOK) }})
-	bob := new(api.NewToken)
-	w.step("create another token", nil, func() (err error) { bob, err = w.newToken("bob"); return err },
-		facts{"bob's token opens": func() error { return w.token(bob, http.StatusOK) }})
-	w.step("revoke a token", []string{"bob's token opens"}, func() error {
-		return gone(client.Done(w.c.API.RevokeToken(w.t.Context(), bob.Token.ID)))
-	}, facts{"bob's token opens nothing": func() error { return w.token(bob, http.StatusUnauthorized) }})
-}
-
-// newToken makes a token of this name. One whose secret was lost on the way is
-// revoked before, as an operator does who finds it in the list.
-func (w *work) newToken(name string) (*api.NewToken, error) {
-	list, err := client.Read[api.TokenList](w.c.API.ListTokens(w.t.Context()))
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range list.Items {
-		if t.Name == name {
-			if err := client.Done(w.c.API.RevokeToken(w.t.Context(), t.ID)); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return client.Read[api.NewToken](w.c.API.CreateToken(w.t.Context(), api.TokenRequest{Name: name, Scope: api.ScopeOperator}))
-}
-
-func (w *work) token(token *api.NewToken, want int) error {
-	trust := w.c.Trust()
-	c, err := client.New(client.Options{BaseURL: w.c.URL, RootPEM: []byte(trust.RootCertificate), Token: token.Secret, Timeout: 10 * time.Second})
-	if err != nil {
-		return err
-	}
-	defer c.CloseIdle()
-	err = client.Done(c.GetInstance(w.t.Context(), "b1bb0ce7-ebca-4fa7-95ed-000000000000"))
-	if status := client.Status(err); status == want || want == http.StatusOK && status == http.StatusNotFound {
-		return nil
-	}
-	return unexpected(err)
 }
 
 func (w *work) files() {
@@ -167,107 +123,6 @@ func gone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// operate posts an operation, each time with the same key.
-func (w *work) operate(key string, o api.OperationRequest, over []string, want api.OperationState) {
-	o.IdempotencyKey, o.Partial = key, true
-	id := ""
-	is := func(states ...api.OperationState) func() error {
-		return func() error {
-			op, err := client.Read[api.Operation](w.c.API.GetOperation(w.t.Context(), instance, id, nil))
-			if err != nil {
-				return err
-			}
-			for _, state := range states {
-				if op.State == state && op.IdempotencyKey == key {
-					return nil
-				}
-			}
-			return fmt.Errorf("it is %s (%s)", op.State, typeOf(op.Error))
-		}
-	}
-	fact := fmt.Sprintf("operation %s is on record", key)
-	w.completes = func() {
-		w.step("see that "+key+" is completed", []string{fact}, is(api.Completed), facts{key + " is completed": is(api.Completed)})
-	}
-	w.step("post the operation "+key, over, func() error {
-		if want == api.Failed {
-			// The same request would begin anew once it has failed, so who has lost the
-			// answer looks first.
-			list, err := client.Read[api.OperationList](w.c.API.ListInstanceOperations(w.t.Context(), instance))
-			if err != nil {
-				return err
-			}
-			if at := slices.IndexFunc(list.Items, func(o api.Operation) bool { return o.IdempotencyKey == key }); at >= 0 {
-				id = list.Items[at].ID
-				return nil
-			}
-		}
-		op, err := client.Read[api.Operation](w.c.API.PostOperation(w.t.Context(), instance, o))
-		if err == nil {
-			id = op.ID
-		}
-		return err
-	}, facts{fact: is(api.Processing, want)})
-	if want == api.Failed {
-		w.step("wait for the deadline of "+key, []string{fact}, func() error {
-			for deadline := time.Now().Add(10 * time.Second); ; {
-				err := is(want)()
-				if err == nil || client.Status(err) != 0 || time.Now().After(deadline) || !strings.HasPrefix(err.Error(), "it is ") {
-					return err
-				}
-				time.Sleep(50 * time.Millisecond) // for the controller's own clock
-			}
-		}, facts{fact: is(want)})
-	}
-}
-
-func (w *work) enrol(m *machine) {
-	w.step("enrol "+m.server, nil, func() error {
-		token, err := client.Read[api.JoinToken](w.c.API.GetJoinToken(w.t.Context(), instance))
-		if err != nil {
-			return err
-		}
-		return m.enrol(token.Token)
-	}, facts{m.server + " is let in": m.opens})
-}
-
-// converges: the machine reports that it is ready for its document.
-func (w *work) converges(m *machine) {
-	w.reports++
-	var digest string
-	w.step("report of "+m.server, nil, func() (err error) { digest, err = m.report(); return err }, facts{
-		fmt.Sprintf("report %d is there", w.reports): func() error {
-			n, err := client.Read[api.Node](w.c.API.GetNode(w.t.Context(), m.server))
-			if err == nil && (n.Status == nil || n.Status.AppliedDigest == "" || digest == "") {
-				err = fmt.Errorf("its status is %+v", n.Status)
-			}
-			return err
-		}})
-}
-
-func (w *work) permit(states ...api.PermitState) func() error {
-	return func() error {
-		v, err := client.Read[api.Volume](w.c.API.GetVolume(w.t.Context(), volume))
-		if err != nil {
-			return err
-		}
-		for _, state := range states {
-			if v.PermitState == state {
-				return nil
-			}
-		}
-		return fmt.Errorf("its permit is %s", v.PermitState)
-	}
-}
-
-// formats is the whole exchange.
-func (w *work) formats(m *machine, proof *api.BlankProof, over ...string) {
-	const granted, started, formatted = "the permit is granted", "the format is started", "the volume is formatted"
-	w.step("format wanted", over, func() error { return m.format(api.FormatWanted, proof) }, facts{granted: w.permit(api.PermitGranted)})
-	w.step("format started", []string{granted}, func() error { return m.format(api.FormatStarted, nil) }, facts{started: w.permit(api.PermitStarted)})
-	w.step("formatted", []string{started}, func() error { return m.format(api.FormatFormatted, nil) }, facts{formatted: w.permit(api.PermitFormatted)})
 }
 
 func (w *work) topology(server string) *api.Topology {
