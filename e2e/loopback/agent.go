@@ -39,8 +39,7 @@ type Agent struct {
 
 	t       testing.TB
 	o       AgentOptions
-	process *exec.Cmd
-	exited  chan error
+	process *process
 }
 
 // inItsOwnRun makes /run the agent's own; $0 is its folder, the rest its argv.
@@ -113,15 +112,12 @@ func (a *Agent) Start() {
 	defer log.Close()
 	argv := append(append([]string{}, a.o.Wrap...), "unshare", "--mount", "--propagation", "private", "sh", "-c", inItsOwnRun, a.Dir,
 		a.o.Binary, "run", "--config", filepath.Join(a.Dir, "agent.yaml"), "--status-file", a.StatusFile(), "--lock-file", filepath.Join(a.Dir, "lock"))
-	a.process = exec.CommandContext(context.Background(), argv[0], argv[1:]...)
-	a.process.Env = append(os.Environ(), a.o.Env...)
-	a.process.Stdout, a.process.Stderr = log, log
-	if err := a.process.Start(); err != nil {
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), a.o.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if a.process, err = start(cmd); err != nil {
 		a.t.Fatal(err)
 	}
-	exited, process := make(chan error, 1), a.process
-	go func() { exited <- process.Wait() }()
-	a.exited = exited
 }
 
 // End ends it with a signal and waits until it has gone; it need not run any more.
@@ -136,9 +132,10 @@ func (a *Agent) End(signal syscall.Signal) error {
 
 // Wait waits until it has ended, and returns how.
 func (a *Agent) Wait() error {
-	err := <-a.exited
+	p := a.process
+	<-p.ended
 	a.process = nil
-	return err
+	return p.how
 }
 
 // PID of the running process.
@@ -168,8 +165,7 @@ func (a *Agent) Ended() bool {
 		return true
 	}
 	select {
-	case err := <-a.exited:
-		a.exited <- err
+	case <-a.process.ended:
 		return true
 	default:
 		return false

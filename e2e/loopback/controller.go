@@ -46,8 +46,7 @@ type Controller struct {
 
 	t       testing.TB
 	o       Options
-	process *exec.Cmd
-	exited  chan error
+	process *process
 }
 
 // Bin is the folder of the built binaries, which NODEHITCH_BIN may name.
@@ -140,25 +139,23 @@ func (c *Controller) TryStart(ctx context.Context) error {
 	}
 	defer log.Close()
 	argv := append(append([]string{}, c.o.Wrap...), c.o.Binary, "serve", "--config", c.ConfigFile())
-	c.process = exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
-	c.process.Env = append(os.Environ(), c.o.Env...)
-	c.process.Stdout, c.process.Stderr = log, log
-	if err := c.process.Start(); err != nil {
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), c.o.Env...)
+	cmd.Stdout, cmd.Stderr = log, log
+	running, err := start(cmd)
+	if err != nil {
 		return err
 	}
-	exited := make(chan error, 1)
-	process := c.process
-	go func() { exited <- process.Wait(); close(exited) }()
-	c.exited = exited
+	c.process = running
 	limit, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for client.Done(c.API.GetReadyz(limit)) != nil {
 		select {
-		case err := <-exited:
+		case <-running.ended:
 			c.process = nil
-			return fmt.Errorf("the controller ended before it was ready (%w):\n%s", errors.Join(err), c.Log()[before:])
+			return fmt.Errorf("the controller ended before it was ready (%w):\n%s", errors.Join(running.how), c.Log()[before:])
 		case <-limit.Done():
 			return fmt.Errorf("the controller is not ready: %w", limit.Err())
 		case <-tick.C:
@@ -173,8 +170,8 @@ func (c *Controller) SetEnv(env ...string) { c.o.Env = env }
 // PID of the running process.
 func (c *Controller) PID() int { return c.process.Process.Pid }
 
-// Exited is sent what Wait returned when the process has ended by itself.
-func (c *Controller) Exited() <-chan error { return c.exited }
+// Exited is closed when the process has ended.
+func (c *Controller) Exited() <-chan struct{} { return c.process.ended }
 
 // End ends it with a signal and waits until it has gone; it need not run any more.
 func (c *Controller) End(signal syscall.Signal) {
@@ -182,7 +179,7 @@ func (c *Controller) End(signal syscall.Signal) {
 		return
 	}
 	_ = c.process.Process.Signal(signal)
-	<-c.exited //nolint:errcheck // killed is as good as ended
+	<-c.process.ended // killed is as good as ended
 	c.process = nil
 }
 
