@@ -109,7 +109,7 @@ func TestFormatOfANodeThatVanished(t *testing.T) {
 	c.reenrol()
 	loopback.Until(t, "it has enrolled anew", func() bool {
 		s := n.status().Controller
-		return s.CertificateSerial != "" && c.node().CertificateSerial != serial && s.Connected
+		return s.Connected && s.CertificateSerial != serial && s.CertificateSerial == c.node().CertificateSerial
 	})
 	_, err = n.permits.Wanted(t.Context(), f)
 	var terminal *converge.Terminal
