@@ -53,8 +53,8 @@ var boundaries = map[uint64]argument{
 }
 
 // trace follows every thread of a running process from boundary to boundary until the
-// process has ended. Seen is asked at each, before it. Attached is closed when every thread is followed. What the process
-// starts is not followed.
+// process has ended, and calls seen before each. Attached is closed once every thread
+// is followed. What the process starts is not followed.
 //
 // The thread of this goroutine is spent on it: only the tracer itself can speak to
 // what it traces.
@@ -65,27 +65,29 @@ func trace(pid int, attached chan<- struct{}, seen func(boundary)) error {
 		return err
 	}
 	close(attached)
-	for {
+	for len(t.followed) > 0 {
 		var status unix.WaitStatus
-		// Of this thread's tracees only: the test has other children.
+		// Only what belongs to this thread. It may have other children than the tracees,
+		// long-lived ones, for which nobody has to wait here.
 		tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.ECHILD):
-			return nil
 		case err != nil:
 			return fmt.Errorf("waiting for the traced process: %w", err)
-		}
-		if status.Stopped() {
+		case status.Stopped():
+			t.followed[tid] = true
 			t.stopped(tid, status)
+		default:
+			delete(t.followed, tid) // the process's first thread comes last
 		}
 	}
+	return nil
 }
 
 type tracer struct {
-	pid      int
-	seen     func(boundary)
+	pid  int
+	seen func(boundary)
+	// followed are the threads that have not ended.
 	followed map[int]bool
 	// aside are sockets over which the service manager is told how it goes.
 	aside map[string]bool
