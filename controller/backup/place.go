@@ -40,15 +40,15 @@ func (r *Restore) place(stage string, there bool) (aside string, err error) {
 // setAside gives the store and its package files a second name. Those that the new
 // store does not name are removed from their first one by the next start.
 func (r *Restore) setAside(current string) (string, error) {
-	aside := filepath.Join(r.DataDirectory, "replaced-"+r.Now().UTC().Format("20060102T150405Z"))
-	if err := os.Mkdir(aside, 0o700); err != nil {
+	aside, err := newDirectory(filepath.Join(r.DataDirectory, "replaced-"+r.Now().UTC().Format("20060102T150405Z")))
+	if err != nil {
 		return "", err
 	}
 	if err := os.Link(current, filepath.Join(aside, StoreFile)); err != nil {
 		return "", err
 	}
 	blobs := filepath.Join(r.DataDirectory, "blobs")
-	err := filepath.WalkDir(blobs, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(blobs, func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && path == blobs {
 			return nil
 		}
@@ -65,6 +65,19 @@ func (r *Restore) setAside(current string) (string, error) {
 		return "", err
 	}
 	return aside, errors.Join(own(r.DataDirectory, aside), syncDirectory(aside))
+}
+
+// newDirectory makes the directory, under another name where a restore of the same
+// second has made it.
+func newDirectory(path string) (string, error) {
+	name := path
+	for n := 2; ; n++ {
+		err := os.Mkdir(name, 0o700)
+		if !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+		name = fmt.Sprintf("%s-%d", path, n)
+	}
 }
 
 func moveBlobs(from, to string) error {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
@@ -140,20 +139,11 @@ func TestTokensWaitForAWord(t *testing.T) {
 // replaced one named is kept.
 func TestPackageFilesComeWithTheBackup(t *testing.T) {
 	w := begin(t, "package files", "package files of the backup are back, byte for byte, and those of the replaced state are kept aside")
-	content := func() string {
-		resp, err := w.API.GetFile(w.t.Context(), instance, "Scripts/install.sh", nil)
-		w.must(err)
-		defer resp.Body.Close()
-		var b [64]byte
-		n, _ := resp.Body.Read(b[:])
-		return string(b[:n])
-	}
-	before := content()
+	before := w.script()
 	file := w.backup()
-	_, err := client.Read[api.PackageFile](w.API.PutFileWithBody(t.Context(), instance, "Scripts/install.sh", nil, "application/octet-stream", strings.NewReader("#!/bin/true\n")))
-	w.must(err)
+	w.putScript("#!/bin/true\n")
 	w.restored(file, false)
-	if got := content(); got != before {
+	if got := w.script(); got != before {
 		w.c.Lost(int64(len(before)))
 		t.Errorf("the file holds %q, want %q", got, before)
 	}
