@@ -37,6 +37,7 @@ func TestWithController(t *testing.T) {
 			env.Defer(func() { _ = os.RemoveAll(dir) })
 			env.Setenv("NODEHITCH_SERVER", "unix://"+filepath.Join(dir, "s"))
 			env.Setenv("DATA", dir)
+			env.Setenv("CONTROLLER", binary)
 			env.Setenv("ID", "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e")
 			env.Setenv("SERVER", "4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1")
 			env.Setenv("VOLUME", "9a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1")

@@ -60,7 +60,7 @@ func (a *app) confirmRestored(ctx context.Context, c *client.Controller, name st
 		return err
 	}
 	if len(list) > 0 {
-		if err := a.agreed(ctx, fmt.Sprintf("Let the nodes of %d instance(s) in again?", len(list)), f.yes); err != nil {
+		if err := a.agreed(ctx, question(len(list)), f.yes); err != nil {
 			return err
 		}
 	}
@@ -86,6 +86,13 @@ func (a *app) confirmRestored(ctx context.Context, c *client.Controller, name st
 		return a.print("nothing waits for a confirmation")
 	}
 	return nil
+}
+
+func question(instances int) string {
+	if instances == 1 {
+		return "Let the nodes of this instance in again?"
+	}
+	return fmt.Sprintf("Let the nodes of these %d instances in again?", instances)
 }
 
 // waitingInstances are those that wait, of all or of the named one.

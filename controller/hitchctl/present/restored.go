@@ -1,7 +1,6 @@
 package present
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
@@ -53,11 +52,11 @@ func restoredVolumes(volumes []api.Volume) screen.Table {
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "ID"}, {Title: "RESOURCE", Spare: 1}, {Title: "PERMIT"}, {Title: "AFTER THAT", Flexible: true}}}
 	for _, v := range volumes {
-		after := screen.Cell{Text: "is not formatted again", Style: screen.Good}
+		after := screen.Cell{Text: "never formatted again", Style: screen.Good}
 		if v.Unconfirmed {
-			after = screen.Cell{Text: fmt.Sprintf("is not formatted before `hitchctl volume reformat %s`", Short(v.ID)), Style: screen.Waiting}
+			after = screen.Cell{Text: "no format before `hitchctl volume reformat`", Style: screen.Waiting}
 		}
-		table.Add(screen.Text(v.ID), screen.Text(orNone(v.ResourceID)), screen.Text(string(v.PermitState)), after)
+		table.Add(screen.Text(Short(v.ID)), screen.Text(orNone(v.ResourceID)), screen.Text(string(v.PermitState)), after)
 	}
 	return table
 }
