@@ -219,10 +219,10 @@ func FreeAddress(t testing.TB) string {
 }
 
 // Until waits for something that another process brings about; it fails the test
-// after 30 seconds.
+// after 90 seconds, which leaves room for a machine that has much else to do.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(90 * time.Second)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {

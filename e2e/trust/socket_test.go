@@ -100,18 +100,26 @@ func asUser[T any](uid int, open func() (T, error)) (T, error) {
 	go func() {
 		runtime.LockOSThread()
 		var r result
-		me := os.Geteuid()
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(uid), uintptr(uid), uintptr(me)); errno != 0 {
-			r.err = fmt.Errorf("becoming user %d: %w", uid, errno)
+		me, group := os.Geteuid(), os.Getegid()
+		// /proc goes by the group too, which has the user's number here.
+		if r.err = errors.Join(become(unix.SYS_SETRESGID, uid, group), become(unix.SYS_SETRESUID, uid, me)); r.err != nil {
 			done <- r
 			return
 		}
 		r.opened, r.err = open()
-		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, uintptr(me), uintptr(me), uintptr(me)); errno == 0 {
+		if errors.Join(become(unix.SYS_SETRESUID, me, me), become(unix.SYS_SETRESGID, group, group)) == nil {
 			runtime.UnlockOSThread()
 		}
 		done <- r
 	}()
 	r := <-done
 	return r.opened, r.err
+}
+
+// become makes the thread another user's or group's, who may become saved again.
+func become(call, id, saved int) error {
+	if _, _, errno := unix.RawSyscall(uintptr(call), uintptr(id), uintptr(id), uintptr(saved)); errno != 0 {
+		return fmt.Errorf("becoming user or group %d: %w", id, errno)
+	}
+	return nil
 }
