@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"testing"
 )
 
 // keepCopy notes what a disk holds, before the first step.
@@ -69,6 +70,33 @@ func differ(a, b []byte) int64 {
 		}
 	}
 	return count
+}
+
+// A comparison that could not fail would show that nothing is ever lost.
+func TestDifferences(t *testing.T) {
+	disk := make([]byte, 3<<20)
+	changed := bytes.Clone(disk)
+	changed[0], changed[1<<20], changed[len(changed)-1] = 1, 2, 3
+	for name, c := range map[string]struct {
+		now  []byte
+		want int64
+	}{
+		"as it was":     {disk, 0},
+		"three changed": {changed, 3},
+		"cut":           {disk[:2<<20], 1 << 20},
+		"longer":        {append(bytes.Clone(disk), 0), 1},
+	} {
+		dir := t.TempDir()
+		for file, content := range map[string][]byte{"before": disk, "now": c.now} {
+			if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, err := differences(filepath.Join(dir, "now"), filepath.Join(dir, "before"))
+		if err != nil || got != c.want {
+			t.Errorf("%s: %d bytes, %v; want %d", name, got, err, c.want)
+		}
+	}
 }
 
 // tally tells the record how much is lost of what a step says must be there. It is
