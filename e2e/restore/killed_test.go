@@ -42,9 +42,15 @@ func TestARestoreThatIsKilled(t *testing.T) {
 	file := w.backup()
 	w.putScript(after)
 	w.End(syscall.SIGTERM)
-	done := 0
+	begun := time.Now()
+	w.killed(time.Minute, "--replace", file)
+	whole, done := time.Since(begun), 0
+	w.Start()
+	w.confirm()
+	w.putScript(after)
+	w.End(syscall.SIGTERM)
 	for i := range kills {
-		w.killed(time.Duration(i*i*i)*time.Millisecond, "--replace", file)
+		w.killed(whole*time.Duration(i+1)/kills, "--replace", file)
 		w.Start()
 		restored := w.instance().Unconfirmed != nil
 		switch got := w.script(); {
