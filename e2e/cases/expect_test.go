@@ -33,7 +33,7 @@ func (r *run) expect(ctx context.Context, e Expect) error {
 
 func (r *run) look(ctx context.Context, e Expect) error {
 	// Each look needs a little time of its own, also when the step's is nearly over.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
 	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permitted, r.mounts, r.exports, r.files, r.unchanged, r.journals, r.withheld, r.active} {
 		if err := look(ctx, e); err != nil {
