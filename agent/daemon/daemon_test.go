@@ -107,9 +107,7 @@ func TestDroppedConnections(t *testing.T) {
 	c.set(func() { c.cut = false })
 	c.give(2, 1, "")
 	until(t, "Ready after the controller is back", n.ready(c, 2))
-	if !n.status().Controller.Connected || n.status().Controller.LastError != "" {
-		t.Errorf("status %+v", n.status().Controller)
-	}
+	until(t, "the status says so", func() bool { s := n.status().Controller; return s.Connected && s.LastError == "" })
 }
 
 func TestRefusedIdentityRemovesNothing(t *testing.T) {
@@ -226,9 +224,7 @@ func TestNewDocumentWaitsForNoMoreThanOneAction(t *testing.T) {
 	until(t, "the second is seen", func() bool { return n.status().Node.ObservedGeneration == 2 })
 	close(release)
 	until(t, "Ready for the second", n.ready(c, 2))
-	if a, _ := n.state().Applied(); a.Generation != 2 {
-		t.Errorf("last known good is %d", a.Generation)
-	}
+	until(t, "it is the last known good", func() bool { a, _ := n.state().Applied(); return a != nil && a.Generation == 2 })
 }
 
 func TestCopyOfAnEnrolledMachine(t *testing.T) {

@@ -126,7 +126,7 @@ func TestNothingBeyondTheNodeWithoutTheController(t *testing.T) {
 	n.cluster.change(func() { n.cluster.has = 0 })
 	until(t, "it waits again", func() bool {
 		beyond := n.status().Node.Condition(cluster{}.Condition())
-		return beyond.Reason == api.ReasonUnconfirmed
+		return beyond != nil && beyond.Reason == api.ReasonUnconfirmed
 	})
 	if n.cluster.is() != 0 {
 		t.Error("something beyond the node was changed while the controller was away")
