@@ -95,7 +95,7 @@ func (l *listener) greet(c *conn) {
 		secure := tls.Server(c, l.config)
 		if err := l.gate.handshake(c, secure); err != nil {
 			explain(err)
-			c.Close()
+			_ = c.Close() // it is of no use
 			return
 		}
 		ready = secure
@@ -104,7 +104,7 @@ func (l *listener) greet(c *conn) {
 	c.served = true
 	l.gate.mu.Unlock()
 	if !l.give(ready, nil) {
-		c.Close()
+		_ = c.Close() // nobody serves it
 	}
 }
 
