@@ -28,9 +28,12 @@ const (
 	instance = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e"
 	server   = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
 	volume   = "9a3e6c1e-1f7e-4d0e-8c55-0d8c1c6e2b11"
+	// decent is the server of those who behave.
+	decent = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e80"
 )
 
-// arena is a controller with one instance, one node and two tokens.
+// arena is a controller with one instance. One node and two tokens are the
+// attackers', another node and another token of those who behave.
 type arena struct {
 	*loopback.Controller
 	t                *testing.T
@@ -39,6 +42,8 @@ type arena struct {
 	operator, viewer string
 	// stranger has no certificate, node has.
 	stranger, node *tls.Config
+	decentNode     *tls.Config
+	decentPerson   string
 	join           string
 	// full says that the attack is as large as it can be.
 	full bool
@@ -49,14 +54,18 @@ func open(t *testing.T, c *results.Case) *arena {
 	address := loopback.FreeAddress(t)
 	a := &arena{t: t, c: c, address: address, full: results.Full(), Controller: loopback.Open(t, loopback.Options{Address: address,
 		Settings: map[string]string{"metricsListen": loopback.FreeAddress(t), "cadence": "{pollSeconds: 30, convergeSeconds: 86400}"}})}
-	a.Put(instance, loopback.StorageTopology(server, volume, 1<<30))
-	a.operator, a.viewer = a.token(api.ScopeOperator), a.token(api.ScopeViewer)
+	topology := loopback.StorageTopology(server, volume, 1<<30)
+	topology.Servers = append(topology.Servers, api.Server{ID: decent, Name: "worker",
+		ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{"10.10.0.6"}}}})
+	a.Put(instance, topology)
+	a.operator, a.viewer, a.decentPerson = a.token(api.ScopeOperator), a.token(api.ScopeViewer), a.token(api.ScopeViewer)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(a.Trust().RootCertificate))
 	a.stranger = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
 	a.join = a.JoinToken(instance)
-	a.node = a.stranger.Clone()
-	a.node.Certificates = []tls.Certificate{a.enrol()}
+	a.node, a.decentNode = a.stranger.Clone(), a.stranger.Clone()
+	a.node.Certificates = []tls.Certificate{a.enrol(server)}
+	a.decentNode.Certificates = []tls.Certificate{a.enrol(decent)}
 	return a
 }
 
@@ -74,7 +83,7 @@ func (a *arena) token(scope api.Scope) string {
 	return token.Secret
 }
 
-func (a *arena) enrol() tls.Certificate {
+func (a *arena) enrol(server string) tls.Certificate {
 	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	a.must(err)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -85,7 +86,7 @@ func TestBodies(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			c := results.Begin(t, "abuse", "body: "+b.name, b.shows)
 			a := open(t, c)
-			senders := a.size(4, 20)
+			senders, answered := a.size(4, 20), atomic.Int64{}
 			w := a.during(func() {
 				together(3*senders, func(i int) {
 					who, as, status := head("PUT", putInstance, a.operator, b.length, b.headers...), a.stranger, b.status
@@ -96,16 +97,25 @@ func TestBodies(t *testing.T) {
 						who = head("POST", "/v1/enroll", "made.up", b.length, b.headers...)
 					}
 					got, answer := a.send(i, as, who, b.text())
-					if got != status && (i%3 == 0 || got != http.StatusRequestEntityTooLarge) && (got != 0 || b.status != http.StatusRequestEntityTooLarge) {
+					// A connection may be cut before the answer is read: of what is larger
+					// than it may be, of a node that has others, of whom the machine has no
+					// time for. An answer is the right one.
+					refused := got == http.StatusRequestEntityTooLarge && i%3 != 0
+					if got != status && got != 0 && !refused {
 						t.Errorf("%.30q is answered %d %.300q, expected %d", who, got, answer, status)
 					}
+					answered.Add(int64(min(got, 1)))
 					if len(answer) > b.answer {
 						t.Errorf("%.30q: the answer has %d bytes: %.200q", who, len(answer), answer)
 					}
 				})
 			})
 			c.Unauthorised(0)
-			a.grew(w, 150*mib)
+			c.Figure("bodies", "%d, of which %d were answered", 3*senders, answered.Load())
+			if answered.Load() == 0 {
+				t.Error("none was answered")
+			}
+			a.grew(w, 100*mib)
 		})
 	}
 }

@@ -21,8 +21,11 @@ type watch struct {
 	before, most int64
 	files        int
 	// calls were made, each on a connection of its own; the slowest took so long.
-	calls    int
-	slowest  time.Duration
+	calls   int
+	slowest time.Duration
+	// again is how many had to be made again: whoever behaves tries again, and a
+	// machine at the end of its strength gives up handshakes.
+	again    int
 	failures []string
 }
 
@@ -44,10 +47,10 @@ func (a *arena) during(attack func()) *watch {
 		w.most, w.files = max(w.most, u.Resident), max(w.files, u.Files)
 	})
 	every(ctx, &watching, 100*time.Millisecond, func() {
-		w.call(ctx, "a person", a.address, a.stranger, head("GET", "/v1/vnf_instances", a.viewer, 0, "Connection: close"))
+		w.call(ctx, "a person", a.address, a.stranger, head("GET", "/v1/vnf_instances", a.decentPerson, 0, "Connection: close"))
 	})
 	every(ctx, &watching, 100*time.Millisecond, func() {
-		w.call(ctx, "a node", a.address, a.node, head("GET", "/v1/node/config", "", 0, "Connection: close"))
+		w.call(ctx, "a node", a.address, a.decentNode, head("GET", "/v1/node/config", "", 0, "Connection: close"))
 	})
 	attack()
 	stop()
@@ -56,7 +59,7 @@ func (a *arena) during(attack func()) *watch {
 		a.t.Errorf("%d of %d calls of those who behave failed: %.500q", len(w.failures), w.calls, w.failures)
 	}
 	a.c.Figure("memory", "%d MiB, then at most %d", w.before>>20, w.most>>20)
-	a.c.Figure("calls of others", "%d, the slowest %d ms", w.calls, w.slowest.Milliseconds())
+	a.c.Figure("calls of others", "%d, %d of them made again, the slowest took %d ms", w.calls, w.again, w.slowest.Milliseconds())
 	return w
 }
 
@@ -79,13 +82,17 @@ func every(ctx context.Context, running *sync.WaitGroup, period time.Duration, d
 // call makes a call on a connection of its own from 127.0.0.1.
 func (w *watch) call(ctx context.Context, who, address string, as *tls.Config, request string) {
 	began := time.Now()
-	err := ask(ctx, address, as, request)
+	err, again := ask(ctx, address, as, request), 0
+	for ; err != nil && again < 2 && ctx.Err() == nil; again++ {
+		err = ask(ctx, address, as, request)
+	}
 	if ctx.Err() != nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls++
+	w.again += again
 	w.slowest = max(w.slowest, time.Since(began))
 	if err != nil {
 		w.failures = append(w.failures, who+": "+err.Error())
@@ -93,12 +100,12 @@ func (w *watch) call(ctx context.Context, who, address string, as *tls.Config, r
 }
 
 func ask(ctx context.Context, address string, as *tls.Config, request string) error {
-	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: 20 * time.Second}, Config: as}).DialContext(ctx, "tcp", address)
+	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Minute}, Config: as}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, request); err != nil {
 		return err
 	}

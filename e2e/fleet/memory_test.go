@@ -1,0 +1,167 @@
+package fleet
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// pollsOfANode is how many connections a node may have.
+const pollsOfANode = 8
+
+// TestMemory parks polls that bare connections make, which takes a fraction of the
+// time in which as many agents enrol: each node parks as many as it may.
+func TestMemory(t *testing.T) {
+	for _, size := range []struct {
+		polls int
+		long  bool
+	}{{400, false}, {2000, true}, {10000, true}} {
+		t.Run(fmt.Sprintf("%d polls", size.polls), func(t *testing.T) {
+			c := results.Begin(t, "fleet", fmt.Sprintf("%d parked polls", size.polls), "what a parked poll takes of the controller's memory")
+			if size.long {
+				results.LongOnly(t)
+			}
+			f := open(t)
+			empty := f.Usage()
+			f.park(size.polls)
+			u := f.Usage()
+			c.Figure("RSS", "%d MiB, then %d with all parked: %d KiB per poll", empty.Resident>>20, u.Resident>>20, (u.Resident-empty.Resident)>>10/int64(size.polls))
+			c.Figure("CPU", "%.1f ms per poll, with its part of an enrolment", 1000*u.CPU.Seconds()/float64(size.polls))
+		})
+	}
+}
+
+// park enrols nodes and parks polls of them.
+func (f *fleet) park(polls int) {
+	f.t.Helper()
+	nodes := polls / pollsOfANode
+	tokens := make([]string, 0, nodes/perInstance+1)
+	for from := 0; from < nodes; from += perInstance {
+		instance := id(0, len(tokens))
+		f.PutParams(instance, params(""), workers(from, min(perInstance, nodes-from)))
+		tokens = append(tokens, f.JoinToken(instance))
+	}
+	trust := f.Trust()
+	var enrolling sync.WaitGroup
+	const workers = 8
+	for worker := range workers {
+		enrolling.Go(func() {
+			for i := worker; i < nodes; i += workers {
+				if err := f.parkNode(trust, tokens[i/perInstance], i); err != nil {
+					f.t.Errorf("node %d: %v", i, err)
+					return
+				}
+			}
+		})
+	}
+	enrolling.Wait()
+	f.await("all polls are parked", 5*time.Minute, func(tally) bool { return int(f.metric("nodehitch_parked_polls")) == polls })
+}
+
+func (f *fleet) parkNode(trust *api.Trust, token string, n int) error {
+	certificate, err := again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM([]byte(trust.RootCertificate))
+	dialer := &tls.Dialer{NetDialer: source(n), Config: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}}
+	tag := ""
+	for range pollsOfANode {
+		conn, err := again(func() (net.Conn, error) {
+			return dialer.DialContext(f.t.Context(), "tcp", strings.TrimPrefix(f.URL, "https://"))
+		})
+		if err != nil {
+			return err
+		}
+		f.t.Cleanup(func() { conn.Close() })
+		answers := bufio.NewReaderSize(conn, 512)
+		if tag == "" {
+			if tag, err = ask(conn, answers, ""); err != nil {
+				return err
+			}
+		}
+		go func() { // as an agent does, for as long as the connection lasts
+			for err := error(nil); err == nil; {
+				_, err = ask(conn, answers, tag)
+			}
+		}()
+	}
+	return nil
+}
+
+// again tries some times: on a machine that is busy a handshake may take too long.
+func again[T any](try func() (T, error)) (out T, err error) {
+	for range 5 {
+		if out, err = try(); err == nil {
+			break
+		}
+	}
+	return out, err
+}
+
+// source dials from the n-th node's address.
+func source(n int) *net.Dialer {
+	return &net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n/250), byte(1+n%250))}}
+}
+
+// ask polls once, with the tag where there is one, and returns that of the answer.
+func ask(conn net.Conn, answers *bufio.Reader, tag string) (string, error) {
+	known := ""
+	if tag != "" {
+		known = "If-None-Match: " + tag + "\r\n"
+	}
+	if _, err := io.WriteString(conn, "GET /v1/node/config HTTP/1.1\r\nHost: controller\r\n"+known+"\r\n"); err != nil {
+		return "", err
+	}
+	resp, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.Header.Get("ETag"), err
+}
+
+// certificate enrols the n-th node.
+func (f *fleet) certificate(trust *api.Trust, token string, n int) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	c, err := client.New(client.Options{BaseURL: f.URL, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, Dial: source(n).DialContext})
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	defer c.CloseIdle()
+	issued, err := client.Read[api.IssuedCertificate](c.Enroll(f.t.Context(), api.EnrollRequest{ServerID: id(1, n),
+		CertificateRequest: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))}, client.Bearer(token)))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair([]byte(issued.Certificate), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+}
