@@ -120,6 +120,7 @@ func build(ctx context.Context) (string, error) {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-modfile", filepath.Join(scratch, "go.mod"), "-overlay", overlay, "-o", binary, "../../controller")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as `make build` does, whose cached packages are used so
 	cmd.Stderr = os.Stderr
 	return binary, cmd.Run()
 }
