@@ -76,13 +76,13 @@ func (f *forwarder) serve(t *testing.T) {
 
 // forward is the life of one connection.
 func (f *forwarder) forward(ctx context.Context, down *net.TCPConn) {
-	defer down.Close()
+	defer down.Close() //nolint:errcheck // its end is what is wanted
 	dialled, err := new(net.Dialer).DialContext(ctx, "tcp", f.to)
 	if err != nil {
 		return
 	}
 	up := dialled.(*net.TCPConn)
-	defer up.Close()
+	defer up.Close() //nolint:errcheck // as above
 	over, end := context.WithCancel(ctx)
 	defer end()
 	silent := time.AfterFunc(time.Hour, func() {
