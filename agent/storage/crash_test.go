@@ -91,6 +91,53 @@ func TestCrashAnywhere(t *testing.T) {
 	}
 }
 
+// TestCrashAroundARemoval stops the machine anywhere, before the volume is there or
+// while it is taken away, and then wants it away.
+func TestCrashAroundARemoval(t *testing.T) {
+	away := func(r *rig) {
+		r.doc.Storage.Volumes, r.doc.Storage.Exports = []api.StorageVolume{}, []api.StorageExport{}
+	}
+	situations := map[string]func(*rig, int) bool{
+		"on its way in": func(r *rig, n int) bool {
+			crashed := r.crashing(n)
+			away(r)
+			return crashed
+		},
+		"on its way out": func(r *rig, n int) bool {
+			r.expect(mounted, served)
+			away(r)
+			return r.crashing(n)
+		},
+	}
+	for name, until := range situations {
+		for _, reboot := range []bool{false, true} {
+			for n := 1; n < 200; n++ {
+				r := small(t)
+				if !until(r, n) {
+					if n < 8 {
+						t.Errorf("%s: only %d places to crash at", name, n)
+					}
+					break
+				}
+				if reboot {
+					r.m.Reboot()
+				}
+				r.restart()
+				r.converge()
+				r.idle()
+				report := r.expect("True Removed", "True Removed")
+				mounts, err := r.m.Host().Mounts.List()
+				if err != nil || len(mounts) > 0 || r.file("/etc/systemd/system/volume.mount") != "" {
+					t.Errorf("it is not away: %v, %v", mounts, err)
+				}
+				if t.Failed() {
+					t.Fatalf("%s, reboot %v, crashed before change %d: %+v", name, reboot, n, report.Conditions)
+				}
+			}
+		}
+	}
+}
+
 // TestTwoCrashes stops it once in the format and once anywhere in what follows.
 func TestTwoCrashes(t *testing.T) {
 	for first := 3; first < 11; first++ {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"slices"
@@ -26,10 +27,7 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 	if !samePlace {
 		name := mountUnit(old.MountPath)
 		actions = append(actions, units.action("remove "+name, old.MountPath, func(ctx context.Context) error {
-			if err := s.Host.Units.Disable(ctx, name); err != nil {
-				return err
-			}
-			return s.Host.Files.Remove(mountUnitPath(old.MountPath))
+			return s.removeUnit(ctx, name, mountUnitPath(old.MountPath))
 		}))
 	}
 	if !sameDisk && old.Device != "" { // else no disk was ever there
@@ -54,6 +52,21 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 		})
 	})
 	return actions
+}
+
+// removeUnit removes a unit and its file. After a crash there may be none: it came
+// before the file was written, or after it was removed. Systemd refuses to disable
+// what has no file.
+func (s *steps) removeUnit(ctx context.Context, name, path string) error {
+	if _, err := s.Host.Files.Read(path); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	if err := s.Host.Units.Disable(ctx, name); err != nil {
+		return err
+	}
+	return s.Host.Files.Remove(path)
 }
 
 // unmount takes the mount away if it is the one that is owned: what somebody else

@@ -76,8 +76,8 @@ func (h units) able(name string, enabled bool) error {
 		return err
 	}
 	h.changes.Unit()
-	if enabled && h.Units[name] == nil && h.Files[unitPath(name)].Content == "" {
-		return errors.New("enabling " + name + ": no such unit")
+	if h.Units[name] == nil && h.Files[unitPath(name)].Content == "" {
+		return errors.New(verb + " " + name + ": no such unit file")
 	}
 	h.unit(name).Enabled = enabled
 	return nil
