@@ -2,6 +2,7 @@ package restore
 
 import (
 	"context"
+	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ func (w *world) script() string {
 	resp, err := w.API.GetFile(w.t.Context(), instance, "Scripts/install.sh", nil)
 	w.must(err)
 	defer resp.Body.Close()
-	if resp.StatusCode != 200 {
+	if resp.StatusCode != http.StatusOK {
 		w.t.Fatalf("the package file: %v", client.ProblemOf(resp))
 	}
 	var b [64]byte
