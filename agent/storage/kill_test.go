@@ -310,6 +310,7 @@ func TestPowerCutInMkfs(t *testing.T) {
 			Device: f.disk.Path, SizeBytes: size, FilesystemUUID: f.v.FilesystemUUID}); err != nil {
 			t.Fatal(err)
 		}
+		f.Permits.(ledger).note("started") // else the journal would not say so
 		image, err := os.OpenFile(l.node, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
