@@ -112,7 +112,7 @@ func (r *vmRun) waitMigrated(ctx context.Context) error {
 func (m *vm) discard() error {
 	errs := []error{m.lab.ledger.dropNode(m.spec.Name)}
 	m.current().close()
-	for _, name := range []string{"monitor.sock", "agent.sock", "console.log", "qemu.log"} {
+	for _, name := range []string{"monitor.sock", "agent.sock", consoleLog, "qemu.log"} {
 		if err := os.Remove(m.path(name)); !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -100,7 +100,10 @@ func (m *vm) prepare(base drive) error {
 	return run("ip", "-n", ns, "link", "set", m.tap(), "master", bridge, "up")
 }
 
-const rootDisk = "root.qcow2"
+const (
+	rootDisk   = "root.qcow2"
+	consoleLog = "console.log"
+)
 
 func (m *vm) makeRoot(base drive) error {
 	return run("qemu-img", "create", "-q", "-f", "qcow2", "-b", base.path, "-F", base.format, m.path(rootDisk))
@@ -133,7 +136,7 @@ func (m *vm) mac() string {
 	return fmt.Sprintf("52:54:%02x:%02x:%02x:%02x", a[0], a[1], a[2], a[3])
 }
 
-func (m *vm) Console() ([]byte, error) { return os.ReadFile(m.path("console.log")) }
+func (m *vm) Console() ([]byte, error) { return os.ReadFile(m.path(consoleLog)) }
 
 func (m *vm) WaitCloudInit(ctx context.Context) error {
 	ctx, cancel := within(ctx, vmBoot)

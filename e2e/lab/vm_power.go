@@ -5,7 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Reboot asks systemd, and waits for another boot id: QEMU goes on meanwhile.
@@ -53,7 +57,10 @@ func (m *vm) Stop(ctx context.Context) error {
 	return nil
 }
 
-// PowerCut lets QEMU end at once: what the guest had not sent to its disks is lost.
+// PowerCut ends QEMU between two instructions of the guest: what the guest had not
+// sent to its disks is lost. QEMU flushes the disks before it ends, which a power
+// failure does not. So it is frozen first, and what the write logs and the console
+// hold by then is noted: what comes after it never happened.
 func (m *vm) PowerCut(ctx context.Context) error {
 	ctx, cancel := within(ctx, vmBoot)
 	defer cancel()
@@ -61,10 +68,57 @@ func (m *vm) PowerCut(ctx context.Context) error {
 	if run.over() {
 		return nil
 	}
-	if err := run.monitor.Do(ctx, "quit", nil, nil); err != nil && !run.over() {
+	said, err := m.frozenInstant(ctx, run)
+	if err != nil {
+		return fmt.Errorf("node %s: cutting the power: %w", m.spec.Name, err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- run.monitor.Do(ctx, "quit", nil, nil) }()
+	if err := unix.Kill(run.cmd.Process.Pid, unix.SIGCONT); err != nil {
+		return err
+	}
+	if err := <-ended; err != nil && !run.over() {
 		return fmt.Errorf("node %s: %w", m.spec.Name, err)
 	}
-	return run.waitOver(ctx)
+	return errors.Join(run.waitOver(ctx), os.Truncate(m.path(consoleLog), said))
+}
+
+// frozenInstant stops QEMU, notes for each write log how much it holds, and returns
+// how much the console has said.
+func (m *vm) frozenInstant(ctx context.Context, r *vmRun) (said int64, err error) {
+	pid := r.cmd.Process.Pid
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		return 0, err
+	}
+	if err := until(ctx, time.Millisecond, func() (bool, error) { return stopped(pid), nil }); err != nil {
+		return 0, err
+	}
+	for _, d := range m.disks {
+		if d.WriteLog == "" {
+			continue
+		}
+		if err := d.noteCut(); err != nil {
+			return 0, err
+		}
+	}
+	info, err := os.Stat(m.path(consoleLog))
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// stopped: every thread of the process has stopped, or it has ended.
+func stopped(pid int) bool {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, task := range tasks {
+		stat, err := os.ReadFile(task)
+		_, state, found := bytes.Cut(stat, []byte(") "))
+		if err == nil && found && !bytes.HasPrefix(state, []byte("T")) && !bytes.HasPrefix(state, []byte("Z")) {
+			return false
+		}
+	}
+	return true
 }
 
 // ask hands a verb to systemctl. The agent may be gone before it can tell the

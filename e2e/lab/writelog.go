@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"strconv"
 )
 
 // The format of a write log (Linux, Documentation/admin-guide/device-mapper/log-writes.rst):
@@ -55,6 +56,22 @@ func logHead(log io.ReaderAt) (entries int64, err error) {
 	return int64(binary.LittleEndian.Uint64(head[16:])), nil
 }
 
+// cutFile says how many entries the log had when the power was cut.
+func (d Disk) cutFile() string { return d.WriteLog + ".cut" }
+
+func (d Disk) noteCut() error {
+	entries, err := d.Writes()
+	return errors.Join(err, os.WriteFile(d.cutFile(), []byte(strconv.FormatInt(entries, 10)), 0o600))
+}
+
+func (d Disk) notedCut() (entries int64, err error) {
+	text, err := os.ReadFile(d.cutFile())
+	if err != nil {
+		return 0, fmt.Errorf("volume %s: the power of its machine was not cut: %w", d.VolumeID, err)
+	}
+	return strconv.ParseInt(string(text), 10, 64)
+}
+
 func readLog(log io.ReaderAt) ([]logged, error) {
 	count, err := logHead(log)
 	if err != nil {
@@ -92,6 +109,10 @@ func (d Disk) LoseCache(ctx context.Context, before string, chance *rand.Rand) (
 	if err != nil {
 		return 0, 0, err
 	}
+	cut, err := d.notedCut()
+	if err != nil {
+		return 0, 0, err
+	}
 	if err := (Disk{VolumeID: d.VolumeID, Path: before}).Snapshot(ctx, d.Path); err != nil {
 		return 0, 0, err
 	}
@@ -100,17 +121,18 @@ func (d Disk) LoseCache(ctx context.Context, before string, chance *rand.Rand) (
 		return 0, 0, err
 	}
 	defer disk.Close()
-	lost, cached, err = replay(entries, log, disk, chance)
+	lost, cached, err = replay(entries, int(cut), log, disk, chance)
 	if err != nil {
 		return 0, 0, err
 	}
-	return lost, cached, log.Truncate(0)
+	return lost, cached, errors.Join(log.Truncate(0), os.Remove(d.cutFile()))
 }
 
-// replay writes what has survived.
-func replay(entries []logged, log io.ReaderAt, disk io.WriterAt, chance *rand.Rand) (lost, cached int64, err error) {
+// replay writes what has survived. What came after the cut was on its way when it
+// came, and may have survived too; a flush had no effect any more.
+func replay(entries []logged, cut int, log io.ReaderAt, disk io.WriterAt, chance *rand.Rand) (lost, cached int64, err error) {
 	flushed := 0
-	for i, e := range entries {
+	for i, e := range entries[:min(cut, len(entries))] {
 		if e.flags&logFlush != 0 {
 			flushed = i
 		}
@@ -119,7 +141,7 @@ func replay(entries []logged, log io.ReaderAt, disk io.WriterAt, chance *rand.Ra
 	odds := chance.Float64()
 	buffer := make([]byte, piece)
 	for i, e := range entries {
-		safe := i < flushed || e.flags&logFUA != 0
+		safe := i < flushed || i < cut && e.flags&logFUA != 0
 		for done := int64(0); done < e.length && e.flags&logDiscard == 0; done += piece {
 			b := buffer[:min(piece, e.length-done)]
 			if !safe {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -40,9 +41,9 @@ func writeLog(t *testing.T, entries ...logged) string {
 	return path
 }
 
-// lose lets the power fail on a disk of 40 pages, and returns the first byte of each
+// lose lets the power fail on a disk of 40 pages, when the log has so many entries, and returns the first byte of each
 // page that was left, and the disk's log after it.
-func lose(t *testing.T, seed uint64, entries ...logged) (pages []byte, d Disk, lost, cached int64) {
+func lose(t *testing.T, seed uint64, cut int, entries ...logged) (pages []byte, d Disk, lost, cached int64) {
 	t.Helper()
 	dir := t.TempDir()
 	d = Disk{VolumeID: "volume", Path: filepath.Join(dir, "disk"), WriteLog: writeLog(t, entries...)}
@@ -51,6 +52,9 @@ func lose(t *testing.T, seed uint64, entries ...logged) (pages []byte, d Disk, l
 		if err := os.WriteFile(path, make([]byte, 40*page), 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.WriteFile(d.cutFile(), []byte(strconv.Itoa(cut)), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	lost, cached, err := d.LoseCache(t.Context(), before, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
@@ -74,11 +78,13 @@ func TestOnlyWhatWasNotFlushedIsLost(t *testing.T) {
 		{flags: logFlush},
 		{flags: logFUA, at: 2 * page, length: page},
 		{at: 3 * page, length: 32 * page},
+		// These are after the cut.
 		{at: 36 * page, length: logSector},
+		{flags: logFlush},
 	}
 	fates := map[byte]bool{}
 	for seed := range uint64(20) {
-		pages, d, lost, cached := lose(t, seed, entries...)
+		pages, d, lost, cached := lose(t, seed, 6, entries...)
 		if !bytes.Equal(pages[:3], []byte{1, 2, 5}) {
 			t.Fatalf("what was flushed is %v", pages[:3])
 		}
