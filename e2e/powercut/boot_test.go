@@ -25,15 +25,16 @@ var (
 	}
 )
 
-// network is what is left of the machine's network without cloud-init.
+// network is what is left of the machine's network without cloud-init. It waits for
+// the interface without a limit: the clock of an emulated machine runs several times
+// too fast when its host is busy while it boots.
 const network = `[Unit]
 DefaultDependencies=no
-BindsTo=sys-subsystem-net-devices-eth0.device
-After=sys-subsystem-net-devices-eth0.device
 [Service]
 Type=oneshot
 RemainAfterExit=yes
-ExecStart=busybox ip link set eth0 up
+TimeoutStartSec=infinity
+ExecStart=busybox sh -c "until busybox ip link set eth0 up; do busybox sleep 0.1; done"
 ExecStart=busybox ip address add %s/%d dev eth0
 `
 
