@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // pending is the unfinished file beside path. The name is always the same, so that
@@ -34,7 +36,7 @@ func Write(path string, content []byte, mode fs.FileMode) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return fmt.Errorf("writing %s: %w", path, errors.Join(err, os.Remove(f.Name())))
 	}
-	if err := SyncDirectory(filepath.Dir(path)); err != nil {
+	if err := durable.Directory(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
@@ -77,14 +79,4 @@ func fill(f *os.File, content []byte, mode fs.FileMode) error {
 		return err
 	}
 	return f.Sync()
-}
-
-// SyncDirectory makes the entries of a directory last.
-func SyncDirectory(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

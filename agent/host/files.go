@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/nodehitch/nodehitch/agent/atomicfile"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 type files struct{ changes *Changes }
@@ -74,5 +75,5 @@ func (f *files) Remove(path string) error {
 			dir = filepath.Dir(dir)
 		}
 	}
-	return atomicfile.SyncDirectory(dir)
+	return durable.Directory(dir)
 }

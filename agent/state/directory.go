@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/nodehitch/nodehitch/agent/atomicfile"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // DefaultDirectory is where the agent keeps its state.
@@ -94,7 +95,7 @@ func (d *Directory) Remove(name string) error {
 	if err := os.Remove(d.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return atomicfile.SyncDirectory(d.path)
+	return durable.Directory(d.path)
 }
 
 // Rename gives a file the name of another, which it replaces.
@@ -102,7 +103,7 @@ func (d *Directory) Rename(from, to string) error {
 	if err := os.Rename(d.Path(from), d.Path(to)); err != nil {
 		return err
 	}
-	return atomicfile.SyncDirectory(d.path)
+	return durable.Directory(d.path)
 }
 
 // readJSON reads a file into v. It reports false where there is no file.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // place puts the staged state into the data directory: first the package files,
@@ -34,7 +36,7 @@ func (r *Restore) place(stage string, there bool) (aside string, err error) {
 	} else {
 		err = os.Link(staged, current) // fails where a controller has been started meanwhile
 	}
-	return aside, errors.Join(err, syncDirectory(r.DataDirectory))
+	return aside, errors.Join(err, durable.Directory(r.DataDirectory))
 }
 
 // setAside gives the store and its package files a second name. Those that the new
@@ -64,7 +66,7 @@ func (r *Restore) setAside(current string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return aside, errors.Join(own(r.DataDirectory, aside), syncDirectory(aside))
+	return aside, errors.Join(own(r.DataDirectory, aside), durable.Directory(aside))
 }
 
 // newDirectory makes the directory, under another name where a restore of the same
@@ -90,7 +92,7 @@ func moveBlobs(from, to string) error {
 			return os.MkdirAll(target, 0o700)
 		}
 		// Content of the same name is the same.
-		return errors.Join(os.Rename(path, target), syncDirectory(filepath.Dir(target)))
+		return errors.Join(os.Rename(path, target), durable.Directory(filepath.Dir(target)))
 	})
 }
 
@@ -111,13 +113,4 @@ func own(dataDirectory, path string) error {
 	return filepath.WalkDir(path, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, int(owner.Uid), int(owner.Gid)))
 	})
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // part is an upload that is not whole yet. Between requests only arrived and the
@@ -136,7 +138,7 @@ func (p *part) publish(path string) error {
 		return fmt.Errorf("storing an upload: %w", err)
 	}
 	p.published = true
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+	return errors.Join(durable.Directory(dir), durable.Directory(filepath.Dir(dir)))
 }
 
 // release ends the work on a part and keeps what can be resumed: not an empty file,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"syscall"
 	"time"
@@ -189,13 +188,4 @@ func (b *Blobs) partPath(name string, resumable bool) string {
 		name = temporaryPrefix + name
 	}
 	return filepath.Join(b.uploadDir(), name)
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

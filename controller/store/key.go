@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // KeySize is the length of the key in bytes; the file holds exactly these, raw.
@@ -100,7 +102,7 @@ func createKey(path string) ([]byte, error) {
 	if err := renameio.WriteFile(path, secret, 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
 		return nil, fmt.Errorf("making the key file %s: %w", path, err)
 	}
-	return secret, syncDirectory(dir)
+	return secret, durable.Directory(dir)
 }
 
 // keys are derived from the one secret (HKDF-SHA256, RFC 5869), one for each use,

@@ -7,7 +7,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // Options says where the store is and what unseals it.
@@ -119,7 +119,7 @@ func (s *Store) start(source KeySource, steps []migration) error {
 	if err := s.readOrigin(); err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(s.path))
+	return durable.Directory(filepath.Dir(s.path))
 }
 
 // Close waits for running transactions and lets other processes open the file.
@@ -175,12 +175,3 @@ type Tx struct{ tx *bbolt.Tx }
 // OnCommit runs fn once the transaction is on disk and other writers may go on;
 // never, when it is rolled back.
 func (t *Tx) OnCommit(fn func()) { t.tx.OnCommit(fn) }
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
-}

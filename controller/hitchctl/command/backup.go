@@ -15,6 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 func (a *app) backup() *cobra.Command {
@@ -77,7 +78,7 @@ func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string)
 	if err := os.Rename(partial.Name(), path); err != nil {
 		return m, err
 	}
-	return m, syncDirectory(filepath.Dir(path))
+	return m, durable.Directory(filepath.Dir(path))
 }
 
 // receiveBackup writes the controller's answer and proves it whole.
@@ -147,13 +148,4 @@ func (p *progress) done() {
 	if p.anythingSaid {
 		fmt.Fprint(p.screen, "\r\x1b[K")
 	}
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
 }
