@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 )
 
 // Digest names the content of a configuration: SHA-256 over its JSON without the
@@ -28,7 +29,30 @@ func (c *NodeConfig) ConditionTypes() []string {
 	if c.Storage != nil {
 		types = append(types, ConditionVolumesMounted, ConditionExportsServed)
 	}
+	if c.Registry != nil {
+		types = append(types, ConditionRegistryRunning)
+	}
+	if c.Registries != nil {
+		types = append(types, ConditionRegistriesConnected)
+	}
 	return types
+}
+
+// Files are the files of the controller that the document names, each once.
+func (c *NodeConfig) Files() []FileReference {
+	var files []FileReference
+	add := func(f *FileReference) {
+		if f != nil && !slices.Contains(files, *f) {
+			files = append(files, *f)
+		}
+	}
+	if c.Registry != nil {
+		add(c.Registry.Image.File)
+	}
+	for i := range c.Registries {
+		add(c.Registries[i].CACertificate)
+	}
+	return files
 }
 
 // Condition is the condition of the given type, nil if it is not reported.

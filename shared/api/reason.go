@@ -4,9 +4,11 @@ package api
 // agent's own, True when every condition that the document's sections call for
 // is True for that document.
 const (
-	ConditionReady          = "Ready"
-	ConditionVolumesMounted = "VolumesMounted"
-	ConditionExportsServed  = "ExportsServed"
+	ConditionReady               = "Ready"
+	ConditionVolumesMounted      = "VolumesMounted"
+	ConditionExportsServed       = "ExportsServed"
+	ConditionRegistryRunning     = "RegistryRunning"
+	ConditionRegistriesConnected = "RegistriesConnected"
 )
 
 // The reasons of conditions. They are part of the API: programs may switch on
@@ -36,6 +38,21 @@ const (
 	ReasonPackageUnavailable Reason = "PackageUnavailable"
 	ReasonPackageManagerBusy Reason = "PackageManagerBusy"
 
+	ReasonEngineNotRunning    Reason = "EngineNotRunning"
+	ReasonEngineConfigInvalid Reason = "EngineConfigInvalid"
+	ReasonFileUnavailable     Reason = "FileUnavailable"
+	ReasonImageNotFound       Reason = "ImageNotFound"
+	ReasonPortInUse           Reason = "PortInUse"
+	ReasonNameTaken           Reason = "NameTaken"
+	ReasonNotAnswering        Reason = "NotAnswering"
+	ReasonRunning             Reason = "Running"
+
+	ReasonUnreachable          Reason = "Unreachable"
+	ReasonUnauthorized         Reason = "Unauthorized"
+	ReasonCertificateRejected  Reason = "CertificateRejected"
+	ReasonLegacyRegistryConfig Reason = "LegacyRegistryConfig"
+	ReasonConnected            Reason = "Connected"
+
 	ReasonInvalidDocument Reason = "InvalidDocument"
 	ReasonConverging      Reason = "Converging"
 	ReasonInternal        Reason = "Internal"
@@ -48,6 +65,7 @@ const (
 	ReasonNotReported        Reason = "NotReported"
 	ReasonTopologyIncomplete Reason = "TopologyIncomplete"
 	ReasonVolumeUnresolved   Reason = "VolumeUnresolved"
+	ReasonFileMissing        Reason = "FileMissing"
 )
 
 // ReasonDoc says what a reason means and what the reader should do.
@@ -80,6 +98,21 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy"},
 	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent goes on by itself"},
 
+	ReasonEngineNotRunning:    {"the node has no container engine, or the engine does not answer", "read the message and the unit's journal; the agent goes on by itself"},
+	ReasonEngineConfigInvalid: {"the engine's own configuration cannot be read, or what nodehitch has to add contradicts it; it is left as it is", "mend the file that the message names; the agent goes on by itself"},
+	ReasonFileUnavailable:     {"a file of the configuration could not be fetched whole from the controller", "read the message; the agent goes on where it was cut off"},
+	ReasonImageNotFound:       {"the registry's image is not in the given file, or could not be pulled", "give an image file that `docker save registry:latest` wrote, or let the node reach the public registry"},
+	ReasonPortInUse:           {"something else listens on the registry's port", "stop what the message names, or choose another port_no; the agent goes on by itself"},
+	ReasonNameTaken:           {"a container private_registry is there that nodehitch did not make", "rename or remove it; the agent never touches it"},
+	ReasonNotAnswering:        {"the container runs and GET /v2/ does not answer as a registry", "look at `docker logs private_registry`; the agent tries again"},
+	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", ""},
+
+	ReasonUnreachable:          {"a registry does not answer, or what answers is no registry", "look at the registry and the way to it; the agent goes on by itself"},
+	ReasonUnauthorized:         {"a registry refuses the login", "give the right username and password (PUT of the parameters)"},
+	ReasonCertificateRejected:  {"a registry's certificate is not one that the given CA or the system vouches for", "give the CA's certificate as certificate_path, or mend the registry's"},
+	ReasonLegacyRegistryConfig: {"containerd is configured by registry.mirrors or registry.configs, beside which config_path would stop it", "move these settings to /etc/containerd/certs.d and remove them; the agent goes on by itself"},
+	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and takes the login", ""},
+
 	ReasonInvalidDocument: {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
 	ReasonConverging:      {"the agent is at work", ""},
 	ReasonInternal:        {"an unexpected error", "read the message; the agent tries again"},
@@ -91,5 +124,6 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonNotEnrolled:        {"the server is in the topology and its agent has not enrolled", "look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`"},
 	ReasonNotReported:        {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
 	ReasonTopologyIncomplete: {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
+	ReasonFileMissing:        {"a package file that the parameters name is not on the controller, or not valid", "upload it: `hitchctl apply --package`"},
 	ReasonVolumeUnresolved:   {"a volume_resource_id of the parameters is not in the topology, or not attached to the storage server", "give the volume's id in topology.volumes and its server's volumeIds"},
 }

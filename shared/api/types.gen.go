@@ -202,6 +202,24 @@ func (e PermitState) Valid() bool {
 	}
 }
 
+// Defines values for RegistryConnectionScheme.
+const (
+	RegistryHTTP  RegistryConnectionScheme = "http"
+	RegistryHTTPS RegistryConnectionScheme = "https"
+)
+
+// Valid indicates whether the value is a known member of the RegistryConnectionScheme enum.
+func (e RegistryConnectionScheme) Valid() bool {
+	switch e {
+	case RegistryHTTP:
+		return true
+	case RegistryHTTPS:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Role.
 const (
 	RoleMaster   Role = "master"
@@ -374,6 +392,13 @@ type Facts struct {
 // Fault One thing wrong at one place of a document.
 type Fault = fault.Fault
 
+// FileReference A file that the controller holds; GET /v1/node/files/{sha256} serves it to the nodes whose configuration names it.
+type FileReference struct {
+	// Sha256 Lower-case hexadecimal
+	Sha256    string `json:"sha256"`
+	SizeBytes int64  `json:"sizeBytes"`
+}
+
 // FormatPermit The controller's acknowledgement.
 type FormatPermit struct {
 	// Overwrite True only after an operator's reformat: whatever the disk holds may be overwritten
@@ -400,6 +425,13 @@ type FormatReport struct {
 	// Proof What was read, without error and all zero, before a format was asked for.
 	Proof     *BlankProof `json:"proof,omitempty"`
 	SizeBytes int64       `json:"sizeBytes"`
+}
+
+// HostsEntry A line of /etc/hosts (spec: hosts_string).
+type HostsEntry struct {
+	// Address IPv4 or IPv6 address
+	Address string   `json:"address"`
+	Names   []string `json:"names"`
 }
 
 // Instance A VNF instance as the controller holds it.
@@ -530,6 +562,12 @@ type NodeConfig struct {
 
 	// Proxy The proxy for package downloads (spec: additionalParams proxy). Opaque text; may hold credentials.
 	Proxy *ProxySection `json:"proxy,omitempty"`
+
+	// Registries The private registries that the node's container engines pull from and push to (spec: private_registry_connection_info), ordered by server
+	Registries []RegistryConnection `json:"registries,omitzero"`
+
+	// Registry The registry VNF (spec: private_registry_installation_param): a container private_registry that serves the Distribution API.
+	Registry *RegistrySection `json:"registry,omitempty"`
 
 	// Role What a VM is for.
 	Role Role `json:"role"`
@@ -706,6 +744,51 @@ type Reason = string
 type ReformatRequest struct {
 	// ConfirmVolumeID The volume id once more
 	ConfirmVolumeID string `json:"confirmVolumeID"`
+}
+
+// RegistryConnection A private registry, how it is reached and, where it asks for one, the login.
+type RegistryConnection struct {
+	// CACertificate PEM; trusted for this server besides the system's own (spec: certificate_path)
+	CACertificate *FileReference `json:"caCertificate,omitempty"`
+
+	// HostsEntry A line of /etc/hosts (spec: hosts_string).
+	HostsEntry *HostsEntry `json:"hostsEntry,omitempty"`
+
+	// Password Secret
+	Password string `json:"password,omitempty"`
+
+	// Scheme spec: connection_type 0 and 1
+	Scheme RegistryConnectionScheme `json:"scheme"`
+
+	// Server As in image names: host or host:port, an IPv6 address in brackets
+	Server string `json:"server"`
+
+	// Username Absent: no login
+	Username string `json:"username,omitempty"`
+}
+
+// RegistryConnectionScheme spec: connection_type 0 and 1
+type RegistryConnectionScheme string
+
+// RegistryImage Exactly one of the two.
+type RegistryImage struct {
+	// File What `docker save` wrote (spec: image_path); holds a tag of the repository registry
+	File *FileReference `json:"file,omitempty"`
+
+	// Reference Image to pull, for example registry:latest
+	Reference string `json:"reference,omitempty"`
+}
+
+// RegistrySection The registry VNF (spec: private_registry_installation_param): a container private_registry that serves the Distribution API.
+type RegistrySection struct {
+	// DataDirectory Absolute path on the node of what the registry stores; kept when the container is made again
+	DataDirectory string `json:"dataDirectory"`
+
+	// Image Exactly one of the two.
+	Image RegistryImage `json:"image"`
+
+	// Port TCP port on all addresses of the node (spec: port_no)
+	Port int `json:"port"`
 }
 
 // Restoration The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
