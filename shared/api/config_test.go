@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"reflect"
 	"testing"
 
@@ -11,8 +12,10 @@ import (
 
 // The conditions of each section. Whoever adds a section says here what proves it.
 var proofs = map[string][]string{
-	"Proxy":   nil, // its use shows in what is downloaded
-	"Storage": {api.ConditionVolumesMounted, api.ConditionExportsServed},
+	"Proxy":      nil, // its use shows in what is downloaded
+	"Storage":    {api.ConditionVolumesMounted, api.ConditionExportsServed},
+	"Registry":   {api.ConditionRegistryRunning},
+	"Registries": {api.ConditionRegistriesConnected},
 }
 
 // A section that calls for no condition would be done by an agent that ignores it.
@@ -22,7 +25,13 @@ func TestEverySectionCallsForItsConditions(t *testing.T) {
 		t.Errorf("a document without sections calls for %v", types)
 	}
 	for field := range reflect.TypeFor[api.NodeConfig]().Fields() {
-		if field.Type.Kind() != reflect.Pointer {
+		var empty reflect.Value
+		switch field.Type.Kind() {
+		case reflect.Pointer:
+			empty = reflect.New(field.Type.Elem())
+		case reflect.Slice:
+			empty = reflect.MakeSlice(field.Type, 0, 0)
+		default:
 			continue
 		}
 		want, known := proofs[field.Name]
@@ -31,9 +40,26 @@ func TestEverySectionCallsForItsConditions(t *testing.T) {
 			continue
 		}
 		var doc api.NodeConfig
-		reflect.ValueOf(&doc).Elem().FieldByIndex(field.Index).Set(reflect.New(field.Type.Elem()))
+		reflect.ValueOf(&doc).Elem().FieldByIndex(field.Index).Set(empty)
 		if diff := cmp.Diff(want, doc.ConditionTypes()); diff != "" {
 			t.Errorf("section %s, which is empty (-want +got):\n%s", field.Name, diff)
+		}
+	}
+}
+
+// Missing means hands off and empty means remove: the wire has to keep them apart.
+func TestAnEmptyListIsNotAMissingOne(t *testing.T) {
+	for name, doc := range map[string]api.NodeConfig{"missing": {}, "empty": {Registries: []api.RegistryConnection{}}} {
+		text, err := json.Marshal(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back api.NodeConfig
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		if (back.Registries == nil) != (name == "missing") {
+			t.Errorf("%s: %s gives back %#v", name, text, back.Registries)
 		}
 	}
 }
