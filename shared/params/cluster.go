@@ -4,7 +4,6 @@ import (
 	"net/netip"
 
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
-	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
 // The defaults of the user guide.
@@ -112,34 +111,4 @@ func (o *object) pvRegistration() PVRegistration {
 	}
 	o.close()
 	return pv
-}
-
-func (o *object) registry() *Registry {
-	r := &Registry{
-		SSHCPName: text(o, keySSHCP, required, grammar.ResourceName),
-		Username:  text(o, "ssh_username", optional, grammar.UserName),
-		Password:  o.secret("ssh_password"),
-		ImagePath: text(o, keyImagePath, optional, grammar.PackagePath),
-		Port:      o.port("port_no", 5000),
-		Proxy:     o.object(keyProxy, optional).proxy(),
-	}
-	if r.Username == "" {
-		r.Username = "ubuntu"
-	}
-	o.close()
-	return r
-}
-
-// port reads a TCP port, which may be a number or a string.
-func (o *object) port(name string, absent uint16) uint16 {
-	n, at := o.attribute(name, optional, jsontree.Number, jsontree.String)
-	if n == nil {
-		return absent
-	}
-	port, err := grammar.Port(n.Text)
-	if err != nil {
-		o.r.fault(at, "%v", err)
-		return absent
-	}
-	return port
 }

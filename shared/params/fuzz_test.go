@@ -61,7 +61,8 @@ func holds(t *testing.T, p *params.Params) {
 		}
 	}
 	if r := p.Registry; r != nil {
-		if _, err := grammar.AbsolutePath(r.DataDirectory()); err != nil || r.Port == 0 || r.SSHCPName == "" {
+		if _, err := grammar.AbsolutePath(r.DataDirectory()); err != nil || r.Port == 0 || r.SSHCPName == "" ||
+			r.Volume != nil && (r.Volume.ResourceID == "" || r.Volume.MountTo == "") {
 			t.Errorf("registry %+v: %v", r, err)
 		}
 		return

@@ -114,8 +114,8 @@ type Registry struct {
 	// SSHCPName is the CP (Heat port resource) of the registry's VM; it
 	// identifies the role. 1. REG: ssh_cp_name.
 	SSHCPName string
-	// Username is the login whose home directory holds the registry's data,
-	// /home/<Username>/registry. Default ubuntu. REG: ssh_username.
+	// Username is the login whose home directory holds the registry's data where it
+	// has no Volume. Default ubuntu. REG: ssh_username.
 	Username string
 	// Password is accepted and kept; no agent needs it. REG: ssh_password.
 	Password Secret
@@ -125,10 +125,22 @@ type Registry struct {
 	// Port is the TCP port of the registry service, 1 to 65535. Default 5000.
 	// 0..1. REG: port_no.
 	Port uint16
+	// Volume is where the registry's data lies; nil means on the VM's own disk.
+	// 0..1, beyond the specification: volume_resource_id and mount_to, as in
+	// cinder_volume_setup_params.
+	Volume *Volume
 	// Proxy is how the VM reaches the internet, nil for directly. 0..1. Tacker's
 	// registry user guide: proxy.
 	Proxy *Proxy
 }
 
 // DataDirectory is the host directory of the registry's data. REG, `docker run -v`.
-func (r *Registry) DataDirectory() string { return "/home/" + r.Username + "/registry" }
+// On a volume it is a directory below the mount point: a container that is given
+// the mount point itself would go on there, on the VM's own disk, when the volume
+// is away.
+func (r *Registry) DataDirectory() string {
+	if r.Volume != nil {
+		return r.Volume.MountTo + "/registry"
+	}
+	return "/home/" + r.Username + "/registry"
+}

@@ -114,6 +114,20 @@ func TestRegistryDefaults(t *testing.T) {
 	}
 }
 
+func TestARegistrysDataLiesOnAVolumeBelowItsMountPoint(t *testing.T) {
+	p, report := params.Parse(json.RawMessage(`{"private_registry_installation_param":{"ssh_cp_name":"CP1",
+		"volume_resource_id":"registry_volume","mount_to":"/srv/registry"}}`), "")
+	if p == nil || len(report.Warnings) > 0 {
+		t.Fatal(report)
+	}
+	if want := (params.Volume{ResourceID: "registry_volume", MountTo: "/srv/registry"}); p.Registry.Volume == nil || *p.Registry.Volume != want {
+		t.Errorf("volume %+v, want %+v", p.Registry.Volume, want)
+	}
+	if got := p.Registry.DataDirectory(); got != "/srv/registry/registry" {
+		t.Errorf("data in %s", got)
+	}
+}
+
 func TestClusterDefaults(t *testing.T) {
 	p, report := params.Parse(json.RawMessage(`{"k8s_cluster_installation_param":{"script_path":"s",
 		"master_node":{"ssh_cp_name":"m","cluster_cp_name":"vip"},"worker_node":{"ssh_cp_name":"w","nic_cp_name":"w2"},
