@@ -106,6 +106,16 @@ func journalCommand(unit string) Command {
 	return Command{Argv: []string{"journalctl", "--no-pager", "-q", "-o", "cat", "-b", "-n", "6", "-u", unit}, Reads: true, Limit: 5 * time.Second}
 }
 
+func containerdVersionCommand() Command {
+	return Command{Argv: []string{"containerd", "--version"}, Reads: true, Limit: 10 * time.Second}
+}
+
+// validateDockerCommand knows nothing of the flags that the running dockerd was
+// started with.
+func validateDockerCommand(file string) Command {
+	return Command{Argv: []string{"dockerd", "--validate", "--config-file", file}, Reads: true, Limit: 30 * time.Second}
+}
+
 // aptEnvironment keeps apt, dpkg and needrestart from asking anything.
 var aptEnvironment = []string{
 	"DEBIAN_FRONTEND=noninteractive", "DEBCONF_NONINTERACTIVE_SEEN=true", "APT_LISTCHANGES_FRONTEND=none",

@@ -20,6 +20,7 @@ type Host struct {
 	Units       Units
 	Packages    Packages
 	NFS         NFS
+	Programs    EnginePrograms
 	// Changes counts what was changed on the machine; a converged node adds nothing.
 	Changes *Changes
 }
@@ -124,6 +125,23 @@ type Units interface {
 	// "done". Start forgets earlier failures first.
 	Start(ctx context.Context, name string) error
 	Stop(ctx context.Context, name string) error
+	// ReloadUnit asks a running unit to read its configuration again, and Restart stops
+	// and starts it. Both wait for the job, as Start does. That the job of a reload is
+	// done says that the unit was told, for many not that it has finished.
+	ReloadUnit(ctx context.Context, name string) error
+	Restart(ctx context.Context, name string) error
+	// CommandLine is the argv of the unit's main process, nil where none runs.
+	CommandLine(ctx context.Context, name string) ([]string, error)
+}
+
+// EnginePrograms are what the container engines' own programs say.
+type EnginePrograms interface {
+	// ContainerdVersion is such as "1.6.20"; *CommandError where it is not installed.
+	ContainerdVersion(ctx context.Context) (string, error)
+	// ValidateDocker has dockerd look at the content of a daemon.json, and returns an
+	// error with its words where it does not take it. It is nil where dockerd cannot
+	// do that (before 23.0) or is not installed.
+	ValidateDocker(ctx context.Context, daemonJSON []byte) error
 }
 
 // Proxy is for downloads; it may hold credentials.

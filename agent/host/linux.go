@@ -22,9 +22,10 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 		Directories: &directories{changes: changes, log: log, unguardable: map[string]bool{}},
 		Disks:       &disks{paths: paths, run: run, mounts: mounts},
 		Mounts:      mounts,
-		Units:       &systemd{run: run, changes: changes},
+		Units:       &systemd{run: run, changes: changes, proc: paths.Proc},
 		Packages:    packages(paths, run),
 		NFS:         &nfs{run: run, resolver: net.DefaultResolver},
+		Programs:    &enginePrograms{run: run},
 		Changes:     changes,
 	}
 }

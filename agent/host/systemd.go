@@ -2,8 +2,13 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,6 +25,7 @@ const idleConnection = 3 * time.Second
 type systemd struct {
 	run     *Runner
 	changes *Changes
+	proc    string
 
 	mu    sync.Mutex
 	conn  *dbus.Conn
@@ -88,6 +94,55 @@ func (s *systemd) Stop(ctx context.Context, name string) error {
 		_, err := c.StopUnitContext(ctx, name, "replace", done)
 		return err
 	})
+}
+
+func (s *systemd) ReloadUnit(ctx context.Context, name string) error {
+	return s.job(ctx, "reload", name, func(c *dbus.Conn, done chan<- string) error {
+		_, err := c.ReloadUnitContext(ctx, name, "replace", done)
+		return err
+	})
+}
+
+func (s *systemd) Restart(ctx context.Context, name string) error {
+	return s.job(ctx, "restart", name, func(c *dbus.Conn, done chan<- string) error {
+		_ = c.ResetFailedUnitContext(ctx, name) // fails where it has not failed
+		_, err := c.RestartUnitContext(ctx, name, "replace", done)
+		return err
+	})
+}
+
+func (s *systemd) CommandLine(ctx context.Context, name string) ([]string, error) {
+	var pid uint32
+	err := s.with(ctx, func(c *dbus.Conn) error {
+		property, err := c.GetServicePropertyContext(ctx, name, "MainPID")
+		if err == nil {
+			pid, _ = property.Value.Value().(uint32)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("asking systemd for the main process of %s: %w", name, err)
+	}
+	if pid == 0 {
+		return nil, nil
+	}
+	content, err := os.ReadFile(filepath.Join(s.proc, strconv.FormatUint(uint64(pid), 10), "cmdline"))
+	if errors.Is(err, fs.ErrNotExist) { // it ended meanwhile
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the command line of %s: %w", name, err)
+	}
+	return splitCommandLine(content), nil
+}
+
+// splitCommandLine takes /proc/<pid>/cmdline apart; that of a process that is gone
+// is empty.
+func splitCommandLine(content []byte) []string {
+	if len(content) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(content), "\x00"), "\x00")
 }
 
 // jobLimit is for a mount that replays a long journal.

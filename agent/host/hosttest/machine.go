@@ -33,12 +33,19 @@ type Machine struct {
 	// Installed software, and what the package manager cannot install, with its error.
 	Installed   map[host.Software]bool
 	Unavailable error
+	// Containerd is the version of the containerd that is installed, "" for none.
+	Containerd string
+	// InvalidDaemonJSON is what dockerd --validate says of every daemon.json, nil where it takes all.
+	InvalidDaemonJSON error
 	// Table is the NFS server's.
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
 	Fail map[string]error
 	// Before is called before each change, with its line of the trace.
 	Before func(change string)
+	// Told is called when a unit was reloaded or restarted, so that a test can let its
+	// service do what it does then. It is called with the machine locked.
+	Told func(verb, unit string)
 	// Trace has a line for each change, such as "mkfs virtio-4a0d…".
 	Trace []string
 	// CrashAt lets the machine stop before the n-th change from now on: it panics
@@ -65,6 +72,8 @@ type UnitState struct {
 	Enabled, Active bool
 	// Loaded is the text that systemd has read.
 	Loaded string
+	// Argv is the command line of its main process.
+	Argv []string
 	// shown is what systemd remembers of Enabled until it is reloaded.
 	shown *bool
 }
@@ -98,7 +107,7 @@ func New(parts ...Part) *Machine {
 func (m *Machine) Host() *host.Host {
 	return &host.Host{
 		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
-		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Changes: &m.changes,
+		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m}, Changes: &m.changes,
 	}
 }
 

@@ -160,6 +160,60 @@ func (h units) Stop(_ context.Context, name string) error {
 	return nil
 }
 
+func (h units) ReloadUnit(_ context.Context, name string) error {
+	return h.whileActive("reload", name)
+}
+
+func (h units) Restart(_ context.Context, name string) error {
+	return h.whileActive("restart", name)
+}
+
+// whileActive is a job that leaves the unit active, which it was before.
+func (h units) whileActive(verb, name string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change(verb, name); err != nil {
+		return &host.JobError{Unit: name, Verb: verb, Result: err.Error()}
+	}
+	h.changes.Unit()
+	if u := h.Units[name]; u == nil || !u.Active {
+		return &host.JobError{Unit: name, Verb: verb, Result: "the unit is not active"}
+	}
+	if h.Told != nil {
+		h.Told(verb, name)
+	}
+	return nil
+}
+
+func (h units) CommandLine(_ context.Context, name string) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u := h.Units[name]; u != nil && u.Active {
+		return u.Argv, nil
+	}
+	return nil, nil
+}
+
+// Runs is a unit that is enabled and active, with the command line of its main process.
+func Runs(name string, argv ...string) Part {
+	return func(m *Machine) { m.Units[name] = &UnitState{Enabled: true, Active: true, Argv: argv} }
+}
+
+type programs struct{ *Machine }
+
+func (h programs) ContainerdVersion(context.Context) (string, error) {
+	h.changes.Read()
+	if h.Containerd == "" {
+		return "", &host.CommandError{Argv: []string{"containerd", "--version"}, Code: -1, Err: errors.New("no such program is installed")}
+	}
+	return h.Containerd, nil
+}
+
+func (h programs) ValidateDocker(context.Context, []byte) error {
+	h.changes.Read()
+	return h.InvalidDaemonJSON
+}
+
 // setting is a value of a unit file.
 func setting(text, key string) string {
 	for line := range strings.Lines(text) {

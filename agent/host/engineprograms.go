@@ -1,0 +1,46 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+type enginePrograms struct{ run *Runner }
+
+// containerdVersion is in "containerd github.com/containerd/containerd 1.6.20~ds1 …",
+// with a v in front of it in upstream's own builds.
+var containerdVersion = regexp.MustCompile(`^containerd \S+ v?(\d+\.\d+(\.\d+)?)`)
+
+func (p *enginePrograms) ContainerdVersion(ctx context.Context) (string, error) {
+	said, err := p.run.Run(ctx, containerdVersionCommand())
+	if err != nil {
+		return "", err
+	}
+	found := containerdVersion.FindStringSubmatch(said.Stdout)
+	if found == nil {
+		return "", fmt.Errorf("containerd --version says %.100q, in which there is no version", said.Stdout)
+	}
+	return found[1], nil
+}
+
+func (p *enginePrograms) ValidateDocker(ctx context.Context, daemonJSON []byte) error {
+	file, err := os.CreateTemp("", "nodehitch-daemon-*.json")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) //nolint:errcheck // a file of some bytes in /tmp
+	_, err = file.Write(daemonJSON)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	_, err = p.run.Run(ctx, validateDockerCommand(file.Name()))
+	var failed *CommandError
+	if errors.Is(err, errNotInstalled) || errors.As(err, &failed) && strings.Contains(failed.Output, "unknown flag: --validate") {
+		return nil
+	}
+	return err
+}
