@@ -55,12 +55,16 @@ func check(doc *api.NodeConfig) fault.List {
 	if doc.Storage != nil {
 		c.storage(doc.Storage, fault.Root.Key("storage"))
 	}
+	if doc.Registry != nil {
+		c.registry(doc.Registry, fault.Root.Key("registry"))
+	}
+	c.registries(doc.Registries, fault.Root.Key("registries"))
 	return c.faults
 }
 
 func (c *checker) proxy(p *api.ProxySection, at fault.At) {
 	for name, value := range map[string]string{"http": p.HTTP, "https": p.HTTPS, "noProxy": p.NoProxy} {
-		if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if strings.ContainsFunc(value, control) {
 			c.say(at.Key(name), "holds a control character") // and maybe a password, so not repeated
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
@@ -17,6 +18,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.ReplaceAll(good, `"rw"`, `"rw) *(rw"`)))
 	f.Add([]byte("apiVersion: nodehitch/v1\nrole: storage\nstorage: {}\n"))
+	f.Add([]byte(goodRegistries))
+	f.Add([]byte(goodRegistry))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		doc, err := document.Decode(content)
 		if err != nil {
@@ -33,16 +36,41 @@ func FuzzDecode(f *testing.F) {
 		if again, err := document.Decode(written); err != nil || again.Digest() != doc.Digest() {
 			t.Errorf("written and read again: %+v, %v", again, err)
 		}
-		if doc.Storage == nil {
-			return
-		}
-		for _, v := range doc.Storage.Volumes {
+		words(t, doc)
+	})
+}
+
+// words wants each value that has to be one word of a file or an argv to be that.
+func words(t *testing.T, doc *api.NodeConfig) {
+	t.Helper()
+	if s := doc.Storage; s != nil {
+		for _, v := range s.Volumes {
 			oneWord(t, v.MountPath, v.VolumeID, v.FilesystemUUID)
 		}
-		for _, e := range doc.Storage.Exports {
+		for _, e := range s.Exports {
 			oneWord(t, append(e.Options, e.Directory, e.Clients)...)
 		}
-	})
+	}
+	if r := doc.Registry; r != nil {
+		oneWord(t, r.DataDirectory)
+		if r.Image.File == nil {
+			oneWord(t, r.Image.Reference)
+		}
+	}
+	for _, r := range doc.Registries {
+		oneWord(t, r.Server)
+		if strings.Contains(r.Server, "/") {
+			t.Errorf("took the server %q, which is a path", r.Server)
+		}
+		if r.HostsEntry != nil {
+			oneWord(t, append(r.HostsEntry.Names, r.HostsEntry.Address)...)
+		}
+	}
+	for _, f := range doc.Files() {
+		if len(f.Sha256) != 64 || strings.Trim(f.Sha256, "0123456789abcdef") != "" {
+			t.Errorf("took the digest %q, which becomes a file's name", f.Sha256)
+		}
+	}
 }
 
 func oneWord(t *testing.T, values ...string) {
