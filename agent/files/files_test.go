@@ -1,0 +1,390 @@
+package files
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
+)
+
+// controller serves one file over TLS, as well as its fields say.
+type controller struct {
+	t       *testing.T
+	content []byte
+	// cutAfter bytes of an answer the connection is closed, hangAfter them nothing
+	// comes any more; 0 = never. Each is done once.
+	cutAfter, hangAfter int
+	// answer replaces the answer, where it is set.
+	answer http.HandlerFunc
+
+	mu     sync.Mutex
+	ranges []string
+	sent   int
+	root   testca.Authority
+	server *httptest.Server
+}
+
+func serve(t *testing.T, content []byte) *controller {
+	c := &controller{t: t, content: content, root: testca.Root(t, "root")}
+	c.server = httptest.NewUnstartedServer(c)
+	c.server.TLS = &tls.Config{Certificates: []tls.Certificate{c.root.Server(t, time.Now().Add(time.Hour), "127.0.0.1")}}
+	c.server.Config.ErrorLog = testca.Quiet
+	c.server.StartTLS()
+	t.Cleanup(func() { c.server.CloseClientConnections(); c.server.Close() })
+	return c
+}
+
+func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	c.ranges = append(c.ranges, r.Header.Get("Range"))
+	cut, hang, answer := c.cutAfter, c.hangAfter, c.answer
+	c.cutAfter, c.hangAfter = 0, 0
+	c.mu.Unlock()
+	if answer != nil {
+		answer(w, r)
+		return
+	}
+	out := &counting{ResponseWriter: w, limit: cut + hang, add: func(n int) { c.mu.Lock(); c.sent += n; c.mu.Unlock() }}
+	http.ServeContent(out, r, "", time.Time{}, bytes.NewReader(c.content))
+	switch {
+	case cut > 0:
+		panic(http.ErrAbortHandler)
+	case hang > 0:
+		<-r.Context().Done()
+	}
+}
+
+// seen is what was asked for, and how many bytes were sent.
+func (c *controller) seen() ([]string, int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ranges), c.sent
+}
+
+// counting sends at most limit bytes, all where it is 0.
+type counting struct {
+	http.ResponseWriter
+	limit, sent int
+	add         func(int)
+}
+
+func (w *counting) Write(b []byte) (int, error) {
+	if w.limit > 0 && w.sent+len(b) > w.limit {
+		b = b[:w.limit-w.sent]
+	}
+	w.add(len(b)) // before the other side can know
+	n, err := w.ResponseWriter.Write(b)
+	w.sent += n
+	if w.limit > 0 && w.sent == w.limit {
+		w.ResponseWriter.(http.Flusher).Flush() //nolint:forcetypeassert // of httptest
+		return n, io.ErrShortWrite
+	}
+	return n, err
+}
+
+// store is a new process of the agent on the state in dir.
+func (c *controller) store(dir string, urls ...string) *Store {
+	l, err := link.New(link.Options{URLs: append(urls, c.server.URL), RootPEM: c.root.PEM(), Pin: client.Pin(c.root.Cert)})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(l.Close)
+	s := New(dir, slog.New(slog.DiscardHandler))
+	s.Use(l)
+	return s
+}
+
+func random(n int) []byte {
+	b := make([]byte, n)
+	r := rand.NewChaCha8([32]byte{1})
+	r.Read(b) //nolint:errcheck // never fails
+	return b
+}
+
+func refOf(content []byte) api.FileReference {
+	sum := sha256.Sum256(content)
+	return api.FileReference{Sha256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(content))}
+}
+
+// arrived wants the file to be there, whole, for root alone, and nothing beside it.
+func arrived(t *testing.T, s *Store, content []byte) {
+	t.Helper()
+	ref := refOf(content)
+	f, err := s.Open(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got, err := io.ReadAll(f)
+	if err != nil || !bytes.Equal(got, content) {
+		t.Errorf("the file has another content (%d bytes, error %v)", len(got), err)
+	}
+	if info, err := f.Stat(); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, error %v; want 0600", info.Mode(), err)
+	}
+	if names := list(t, s); len(names) != 1 {
+		t.Errorf("in the directory are %q", names)
+	}
+}
+
+func list(t *testing.T, s *Store) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(s.Directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// waits wants a FileUnavailable that has these words.
+func waits(t *testing.T, err error, words ...string) {
+	t.Helper()
+	var waiting *converge.Waiting
+	if !errors.As(err, &waiting) || waiting.Reason != api.ReasonFileUnavailable {
+		t.Fatalf("got %v, want to wait with FileUnavailable", err)
+	}
+	for _, word := range words {
+		if !strings.Contains(waiting.Message, word) {
+			t.Errorf("%q does not have %q", waiting.Message, word)
+		}
+	}
+}
+
+const mib = 1 << 20
+
+func TestFetchesOnceAndProvesWhatIsThere(t *testing.T) {
+	for _, size := range []int{0, 1, 3*mib + 17} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			c := serve(t, random(size))
+			s := c.store(t.TempDir())
+			for range 2 {
+				if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+					t.Fatal(err)
+				}
+				arrived(t, s, c.content)
+			}
+			if _, sent := c.seen(); sent != size {
+				t.Errorf("%d bytes were sent, want %d", sent, size)
+			}
+		})
+	}
+}
+
+func TestGoesOnAfterACut(t *testing.T) {
+	c := serve(t, random(3*mib))
+	c.cutAfter = mib
+	s := c.store(t.TempDir(), "https://127.0.0.1:1") // and another controller is down
+	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+	if ranges, sent := c.seen(); len(ranges) != 2 || ranges[0] != "" || !strings.HasPrefix(ranges[1], "bytes=") || sent > 3*mib+mib/2 {
+		t.Errorf("asked for %q, %d bytes sent; want the rest to be asked for", ranges, sent)
+	}
+}
+
+func TestSilenceIsACut(t *testing.T) {
+	c := serve(t, random(mib))
+	c.hangAfter = mib / 2
+	s := c.store(t.TempDir())
+	s.silence = 2 * time.Second
+	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+	if ranges, _ := c.seen(); len(ranges) != 2 {
+		t.Errorf("asked for %q", ranges)
+	}
+}
+
+func TestControllerThatNeverSpeaks(t *testing.T) {
+	c := serve(t, random(10))
+	c.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+	s := c.store(t.TempDir())
+	s.silence = 100 * time.Millisecond
+	waits(t, s.Fetch(t.Context(), refOf(c.content)), "nothing came any more for 100ms", "0 of 10 bytes")
+}
+
+func TestGoesOnAfterARestart(t *testing.T) {
+	c := serve(t, random(2*mib))
+	dir := t.TempDir()
+	leave(t, c.store(dir), refOf(c.content), c.content[:mib+5])
+	s := c.store(dir)
+	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+	if ranges, sent := c.seen(); ranges[0] != fmt.Sprintf("bytes=%d-", mib+5) || sent != mib-5 {
+		t.Errorf("asked for %q, %d bytes sent", ranges, sent)
+	}
+}
+
+// leave puts what an earlier process had fetched of a file.
+func leave(t *testing.T, s *Store, ref api.FileReference, content []byte) {
+	t.Helper()
+	if err := os.MkdirAll(s.Directory, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.Path(ref)+partSuffix, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAllOfItWasThereBeforeTheCrash(t *testing.T) {
+	c := serve(t, random(mib))
+	s := c.store(t.TempDir())
+	leave(t, s, refOf(c.content), c.content)
+	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+	if ranges, _ := c.seen(); len(ranges) != 0 {
+		t.Errorf("asked for %q", ranges)
+	}
+}
+
+func TestAnotherContentIsThrownAway(t *testing.T) {
+	content := random(mib)
+	for name, c := range map[string]struct {
+		left  []byte
+		first http.HandlerFunc
+		words []string
+	}{
+		"what was there is damaged":           {append([]byte("x"), content[1:1000]...), nil, []string{"its SHA-256 is"}},
+		"what was there is whole and damaged": {append([]byte("x"), content[1:]...), nil, []string{"its SHA-256 is"}},
+		"the controller has a longer file": {nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(append(content, 'x')) }, //nolint:errcheck // of a test server
+			[]string{"more than"}},
+		"the controller has another file": {nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, mib)) }, //nolint:errcheck // of a test server
+			[]string{"its SHA-256 is"}},
+		"the rest is another part": {content[:10], func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Range", "bytes 5-20/1048576")
+			w.WriteHeader(http.StatusPartialContent)
+		}, []string{"asked for the rest from byte 10 on"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k := serve(t, content)
+			k.answer = c.first
+			s := k.store(t.TempDir())
+			if c.left != nil {
+				leave(t, s, refOf(content), c.left)
+			}
+			waits(t, s.Fetch(t.Context(), refOf(content)), append(c.words, refOf(content).Sha256)...)
+			k.answer = nil
+			if err := s.Fetch(t.Context(), refOf(content)); err != nil {
+				t.Fatal("and then:", err)
+			}
+			arrived(t, s, content)
+			if ranges, _ := k.seen(); ranges[len(ranges)-1] != "" {
+				t.Errorf("asked for %q, want all of it at last", ranges)
+			}
+		})
+	}
+}
+
+func TestWhatWasThereIsLongerThanTheFile(t *testing.T) {
+	c := serve(t, random(100))
+	s := c.store(t.TempDir())
+	leave(t, s, refOf(c.content), random(200))
+	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+}
+
+func TestControllerThatDoesNotGiveIt(t *testing.T) {
+	c := serve(t, random(10))
+	c.answer = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"type":"urn:nodehitch:problem:not-found","title":"not found","detail":"is not on the controller","status":404}`)
+	}
+	s := c.store(t.TempDir())
+	waits(t, s.Fetch(t.Context(), refOf(c.content)), "is not on the controller", "hitchctl apply --package")
+	c.server.Close()
+	waits(t, s.Fetch(t.Context(), refOf(c.content)), "nothing listens there", "goes on from there")
+}
+
+func TestWithoutAController(t *testing.T) {
+	content := random(10)
+	s := New(t.TempDir(), slog.New(slog.DiscardHandler))
+	waits(t, s.Fetch(t.Context(), refOf(content)), s.Path(refOf(content)), "no controller has been reached")
+	if err := os.WriteFile(s.Path(refOf(content)), make([]byte, 10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waits(t, s.Fetch(t.Context(), refOf(content)), "no controller has been reached") // of another content
+	if err := os.WriteFile(s.Path(refOf(content)), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Fetch(t.Context(), refOf(content)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFileThatDoesNotFit(t *testing.T) {
+	c := serve(t, random(10))
+	ref := refOf(c.content)
+	ref.SizeBytes = 1 << 60
+	err := c.store(t.TempDir()).Fetch(t.Context(), ref)
+	if ranges, _ := c.seen(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "are free") || len(ranges) != 0 {
+		t.Errorf("got %v after %d requests, want ENOSPC before any", err, len(ranges))
+	}
+}
+
+func TestDigestIsNeverAPath(t *testing.T) {
+	s := serve(t, nil).store(t.TempDir())
+	for _, sum := range []string{"", "../../../etc/passwd", strings.Repeat("A", 64), strings.Repeat("0", 63) + "/"} {
+		var terminal *converge.Terminal
+		if err := s.Fetch(t.Context(), api.FileReference{Sha256: sum}); !errors.As(err, &terminal) {
+			t.Errorf("%q: got %v, want a terminal error", sum, err)
+		}
+	}
+}
+
+func TestOnlyWhatIsNamedIsKept(t *testing.T) {
+	s := New(t.TempDir(), slog.New(slog.DiscardHandler))
+	if err := s.Keep(nil); err != nil {
+		t.Error("without a directory:", err)
+	}
+	a, b, half := refOf([]byte("a")), refOf([]byte("b")), refOf([]byte("half"))
+	leave(t, s, half, []byte("h"))
+	for _, ref := range []api.FileReference{a, b} {
+		if err := os.WriteFile(s.Path(ref), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Keep([]api.FileReference{b, half}); err != nil {
+		t.Error(err)
+	}
+	if got := list(t, s); len(got) != 2 || s.Has(a) || !s.Has(b) {
+		t.Errorf("kept %q", got)
+	}
+	if err := errors.Join(s.Keep([]api.FileReference{b}), s.Remove(b), s.Remove(b)); err != nil {
+		t.Error(err)
+	}
+	if got := list(t, s); len(got) != 0 {
+		t.Errorf("kept %q", got)
+	}
+}
