@@ -51,6 +51,14 @@ func (l *Lab) openNetwork(context.Context) error {
 	return nil
 }
 
+// AddAddress gives the lab itself another address on its bridge, with the network
+// that it is in, such as 192.168.0.20/24: for servers whose address a test does
+// not choose. Machines reach it that have an address in the same network.
+func (l *Lab) AddAddress(_ context.Context, p netip.Prefix) error {
+	// An IPv6 address is of use at once, not after its check for duplicates.
+	return run("ip", "-n", l.netns(), "addr", "add", p.String(), "dev", bridge, "nodad")
+}
+
 // Command is exec.CommandContext for a program of the host that runs inside
 // the lab's network: a controller under test, curl, hitchctl. Its pid is the
 // program's own. The caller starts and waits for it; Close ends it if it still runs.

@@ -38,7 +38,7 @@ type nspawn struct {
 // a unit of the lab, before local-fs.target.
 func (l *Lab) Nspawn(ctx context.Context, s Spec) (Node, error) {
 	began := time.Now()
-	base, err := l.cache.Nspawn(ctx)
+	layers, err := l.layers(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (l *Lab) Nspawn(ctx context.Context, s Spec) (Node, error) {
 		return nil, err
 	}
 	n := &nspawn{lab: l, spec: s, dir: dir}
-	if err = n.prepare(base); err == nil {
+	if err = n.prepare(layers); err == nil {
 		err = n.Start(ctx)
 	}
 	if err != nil {
@@ -58,14 +58,14 @@ func (l *Lab) Nspawn(ctx context.Context, s Spec) (Node, error) {
 }
 
 // prepare mounts the root and writes what makes this machine itself.
-func (n *nspawn) prepare(base string) error {
+func (n *nspawn) prepare(lower string) error {
 	upper, work := filepath.Join(n.dir, "upper"), filepath.Join(n.dir, "work")
-	for _, d := range []string{upper, work, n.root()} {
+	for _, d := range append(n.engineFolders(), upper, work, n.root()) {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			return err
 		}
 	}
-	layers := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", base, upper, work)
+	layers := fmt.Sprintf("lowerdir=%s,upperdir=%s,workdir=%s", lower, upper, work)
 	err := n.lab.ledger.make(entry{Kind: kindMount, Name: n.root(), Owner: n.spec.Name}, func() error {
 		return unix.Mount("overlay", n.root(), "overlay", 0, layers)
 	})

@@ -159,7 +159,7 @@ func (n *nspawn) command() (*exec.Cmd, error) {
 			return nil, err
 		}
 		err := n.lab.ledger.make(entry{Kind: kindCgroup, Name: group, Owner: n.spec.Name}, func() error {
-			return os.Mkdir(group, 0o755)
+			return makeCgroup(group)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("node %s: making a control group: %w", n.spec.Name, err)
@@ -177,6 +177,7 @@ func (n *nspawn) command() (*exec.Cmd, error) {
 		"systemd-nspawn", "--quiet", "--boot", "--directory="+n.root(), "--machine="+machine, "--hostname="+n.spec.Name,
 		"--register=no", "--keep-unit", "--network-bridge="+bridge, "--console=read-only",
 		"--link-journal=no", "--resolv-conf=off", "--timezone=off")
+	argv = append(argv, n.engineArguments()...)
 	// Its end is not a context's matter: it outlives the call that boots it.
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -21,6 +22,9 @@ type Spec struct {
 	ServerID string
 	// Address within Subnet; the zero value means the next free one.
 	Address netip.Addr
+	// Also are addresses besides, each with the network that it is in, such as
+	// 192.168.0.10/24. See Lab.AddAddress.
+	Also []netip.Prefix
 	// UserData is handed to cloud-init as it is; nil means an empty cloud-config.
 	UserData []byte
 	// Disks are there when the machine boots, in this order.
@@ -31,7 +35,21 @@ type Spec struct {
 	// it a VM comes out of a snapshot in about a second, cloud-init having
 	// never run: see Lab.VM.
 	Cold bool
+	// Engine says whether an nspawn node can run containers of its own. A VM cannot.
+	Engine Engine
 }
+
+// Engine is a node's container engine: Debian's docker.io, with containerd.
+type Engine int
+
+const (
+	// NoEngine is a node that could not run one.
+	NoEngine Engine = iota
+	// EngineOffered is a node on which apt installs the engine offline.
+	EngineOffered
+	// EngineInstalled is a node whose engine starts with it.
+	EngineInstalled
+)
 
 // Disk is a volume of the machine, in Cinder's manner: the machine sees
 // /dev/disk/by-id/virtio-<first 20 characters of VolumeID>.
@@ -158,8 +176,11 @@ func (s Spec) complete(taken map[netip.Addr]string) (Spec, error) {
 
 // networkConfig is the seed's network-config: cloud-init's version 2 format.
 func (s Spec) networkConfig(device string) []byte {
-	return fmt.Appendf(nil, "version: 2\nethernets:\n  %s:\n    addresses: [%s]\n",
-		device, netip.PrefixFrom(s.Address, Subnet.Bits()))
+	addresses := []string{netip.PrefixFrom(s.Address, Subnet.Bits()).String()}
+	for _, also := range s.Also {
+		addresses = append(addresses, strconv.Quote(also.String()))
+	}
+	return fmt.Appendf(nil, "version: 2\nethernets:\n  %s:\n    addresses: [%s]\n", device, strings.Join(addresses, ", "))
 }
 
 func (s Spec) metaData() []byte {

@@ -47,6 +47,9 @@ type vm struct {
 // UserData, cloud-init then starts and handles it. At the next boot such a
 // machine is as any other.
 func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
+	if s.Engine != NoEngine {
+		return nil, fmt.Errorf("node %s: a container engine needs an nspawn node", s.Name)
+	}
 	img, err := l.cache.VM(ctx)
 	if err != nil {
 		return nil, err

@@ -138,7 +138,7 @@ func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 // Every file that the recipes name is there, and each change of one makes
 // another image.
 func TestRecipesNameWhatIsThere(t *testing.T) {
-	for _, r := range []recipe{nspawnRecipe, vmRecipe} {
+	for _, r := range []recipe{nspawnRecipe, vmRecipe, offeredRecipe, installedRecipe} {
 		for _, path := range r.scripts {
 			if _, err := data.ReadFile(path); err != nil {
 				t.Error(err)

@@ -25,6 +25,16 @@ func (r recipe) buildRoot(ctx context.Context, dir string) error {
 	if err := r.bootstrap(ctx, dir); err != nil {
 		return err
 	}
+	if err := r.complete(dir); err != nil {
+		return err
+	}
+	// An empty machine-id gives every machine one of its own at its first boot.
+	return os.WriteFile(filepath.Join(dir, "etc/machine-id"), nil, 0o444)
+}
+
+// complete lays the recipe's files over a root, or a layer of one, masks its
+// units and enables others.
+func (r recipe) complete(dir string) error {
 	for _, folder := range r.files {
 		if err := layOver(dir, "rootfs/"+folder); err != nil {
 			return err
@@ -51,8 +61,7 @@ func (r recipe) buildRoot(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	// An empty machine-id gives every machine one of its own at its first boot.
-	return os.WriteFile(filepath.Join(dir, "etc/machine-id"), nil, 0o444)
+	return nil
 }
 
 // bootstrap installs the packages and fills the machine's own repository.

@@ -1,0 +1,92 @@
+package image
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Two layers over the containers' root, for machines that run containers of
+// their own: the others do not carry the engine's 70 MB, or 330 installed.
+var (
+	// offeredRecipe puts an engine into a repository of the machine, so that
+	// installing it is part of what is tested.
+	offeredRecipe = recipe{
+		name:    "nspawn-engine-offered",
+		offline: []string{"docker.io"},
+		files:   []string{"engine"},
+		scripts: []string{"layer-offer.sh"},
+		enabled: []string{"sysinit.target.wants/lab-cgroups.service"},
+	}
+	// installedRecipe installs it, for machines whose engine is there before nodehitch.
+	installedRecipe = recipe{
+		name:     "nspawn-engine",
+		packages: []string{"docker.io"},
+		scripts:  []string{"layer-install.sh"},
+	}
+)
+
+// EngineOffered returns folders that belong over each other, the uppermost
+// first, all to be used read-only: a container's root in which a container
+// engine can be installed with no network.
+func (c *Cache) EngineOffered(ctx context.Context) ([]string, error) {
+	base, err := c.Nspawn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := c.layer(ctx, offeredRecipe, []recipe{nspawnRecipe}, []string{base})
+	return []string{layer, base}, err
+}
+
+// EngineInstalled is EngineOffered with the engine installed, as a service that
+// starts with the machine.
+func (c *Cache) EngineInstalled(ctx context.Context) ([]string, error) {
+	below, err := c.EngineOffered(ctx)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := c.layer(ctx, installedRecipe, []recipe{offeredRecipe, nspawnRecipe}, below)
+	return append([]string{layer}, below...), err
+}
+
+// layer returns what recipe r adds to the folders below it, which their recipes made.
+func (c *Cache) layer(ctx context.Context, r recipe, recipes []recipe, below []string) (string, error) {
+	keys := []string{r.key()}
+	for _, b := range recipes {
+		keys = append(keys, b.key())
+	}
+	return c.Get(ctx, r.name, Key(keys...), func(ctx context.Context, dir string) error {
+		return r.buildLayer(ctx, strings.Join(below, ":"), dir)
+	})
+}
+
+// buildLayer fills dir by the recipe's only script. That mounts what is below in
+// a mount namespace of its own, so that a run that is killed leaves nothing mounted.
+func (r recipe) buildLayer(ctx context.Context, below, dir string) error {
+	script, err := data.ReadFile(r.scripts[0])
+	if err != nil {
+		return err
+	}
+	scratch := dir + ".scratch"
+	if err := os.RemoveAll(scratch); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	if err := os.Mkdir(scratch, 0o755); err != nil {
+		return err
+	}
+	run := filepath.Join(scratch, "run")
+	if err := os.WriteFile(run, script, 0o755); err != nil {
+		return err
+	}
+	env := []string{
+		"LAB_OFFLINE=" + strings.Join(r.offline, " "), "LAB_PACKAGES=" + strings.Join(r.packages, " "),
+		"LAB_SOURCES=" + strings.Join(sources, "\n"),
+	}
+	err = command(ctx, env, "unshare", "--mount", "--propagation", "private", run, below, scratch, dir)
+	if err != nil {
+		return err
+	}
+	return r.complete(dir)
+}

@@ -1,0 +1,54 @@
+package lab
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+)
+
+// engineState is what container engines keep; overlay2 works only on a file system
+// that is not an overlay itself, so these folders are the host's.
+var engineState = map[string]string{
+	"docker":     "/var/lib/docker",
+	"containerd": "/var/lib/containerd",
+}
+
+// layers are the folders below the node's own, as overlay's option lowerdir has them.
+func (l *Lab) layers(ctx context.Context, s Spec) (string, error) {
+	var folders []string
+	var err error
+	switch s.Engine {
+	case NoEngine:
+		return l.cache.Nspawn(ctx)
+	case EngineOffered:
+		folders, err = l.cache.EngineOffered(ctx)
+	case EngineInstalled:
+		folders, err = l.cache.EngineInstalled(ctx)
+	}
+	return strings.Join(folders, ":"), err
+}
+
+// engineFolders are the host's folders for engineState.
+func (n *nspawn) engineFolders() []string {
+	if n.spec.Engine == NoEngine {
+		return nil
+	}
+	var folders []string
+	for name := range engineState {
+		folders = append(folders, filepath.Join(n.dir, name))
+	}
+	return folders
+}
+
+// engineArguments are what systemd-nspawn has to allow, beyond what systemd
+// needs, so that runc can do its work inside.
+func (n *nspawn) engineArguments() []string {
+	if n.spec.Engine == NoEngine {
+		return nil
+	}
+	argv := []string{"--system-call-filter=add_key keyctl bpf"}
+	for name, path := range engineState {
+		argv = append(argv, "--bind="+filepath.Join(n.dir, name)+":"+path)
+	}
+	return argv
+}
