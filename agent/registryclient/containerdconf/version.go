@@ -1,0 +1,35 @@
+// Package containerdconf edits the text of containerd's configuration as far as
+// private registries go: config_path in config.toml, in each version of its schema,
+// and the hosts.toml of a registry. What it does not change stays byte for byte as it
+// is. It reads and writes no file.
+package containerdconf
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+)
+
+// Version is of a containerd, as far as its configuration depends on it.
+type Version struct{ Major, Minor int }
+
+var versionPattern = regexp.MustCompile(`(?:^|[\s"v])(\d{1,3})\.(\d{1,3})(?:[.\s~+"-]|$)`)
+
+// ParseVersion reads a version alone (1.6.20~ds1, v2.1.4) or the line that
+// `containerd --version` prints.
+func ParseVersion(text string) (Version, error) {
+	m := versionPattern.FindStringSubmatch(text)
+	if m == nil {
+		return Version{}, fmt.Errorf("no version of containerd in %q", text)
+	}
+	major, _ := strconv.Atoi(m[1]) // digits, by the pattern
+	minor, _ := strconv.Atoi(m[2])
+	return Version{major, minor}, nil
+}
+
+func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
+
+// since: v is that version or a later one.
+func (v Version) since(major, minor int) bool {
+	return v.Major > major || v.Major == major && v.Minor >= minor
+}

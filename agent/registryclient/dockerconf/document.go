@@ -1,0 +1,145 @@
+// Package dockerconf edits the text of Docker's configuration files, daemon.json of
+// the engine and config.json of its clients, as far as private registries go. What
+// it does not change stays byte for byte as it is. It reads and writes no file.
+package dockerconf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tailscale/hujson"
+)
+
+// document is the text of a JSON file and where its values are.
+type document struct {
+	text []byte
+	root *hujson.Value // an object
+}
+
+// fresh is what a missing or empty file becomes before something is put in.
+const fresh = "{\n}\n"
+
+// parse takes what Docker takes, which is JSON as encoding/json reads it: without
+// comments, trailing commas or a byte order mark.
+func parse(content []byte) (*document, error) {
+	if len(bytes.TrimSpace(content)) == 0 {
+		content = []byte(fresh)
+	}
+	d := &document{text: content}
+	if bytes.HasPrefix(content, []byte("\xef\xbb\xbf")) {
+		return nil, errors.New("line 1: a byte order mark, which not every Docker takes; save the file as UTF-8 without one")
+	}
+	if !utf8.Valid(content) {
+		return nil, errors.New("the file is not in UTF-8, as JSON is; save it in UTF-8")
+	}
+	var raw json.RawMessage
+	if err := json.Unmarshal(content, &raw); err != nil {
+		return nil, d.syntax(err)
+	}
+	root, err := hujson.Parse(content)
+	if err != nil { // its text would quote the file's
+		return nil, errors.New("the file is no JSON, and Docker refuses it")
+	}
+	if d.root = &root; root.Value.Kind() != '{' {
+		return nil, d.wrong(d.root, "the file", "an object, { }")
+	}
+	return d, nil
+}
+
+// syntax says where JSON ends.
+func (d *document) syntax(err error) error {
+	before := d.text
+	var s *json.SyntaxError
+	if errors.As(err, &s) && s.Offset > 0 && s.Offset <= int64(len(d.text)) {
+		before = d.text[:s.Offset-1]
+	}
+	return fmt.Errorf("line %d: %w; Docker refuses the file: JSON has no comments and no comma before } or ]",
+		bytes.Count(before, []byte("\n"))+1, err)
+}
+
+// wrong is a value of another kind than Docker takes. It is not quoted: it may be a secret.
+func (d *document) wrong(v *hujson.Value, name, expected string) error {
+	kinds := map[hujson.Kind]string{
+		'{': "an object", '[': "a list", '"': "a string", '0': "a number", 'n': "null", 't': "true", 'f': "false",
+	}
+	return fmt.Errorf("line %d: %s is %s, and Docker takes only %s", d.line(v), name, kinds[v.Value.Kind()], expected)
+}
+
+// line is where a value begins, counted from 1.
+func (d *document) line(v *hujson.Value) int {
+	return bytes.Count(d.text[:v.StartOffset], []byte("\n")) + 1
+}
+
+// member is the value of a name in an object, nil where there is none. Where Docker
+// reads a struct it takes the last of two, and upper case for lower in some files: what
+// is written so is refused, not guessed at.
+func (d *document) member(object *hujson.Value, name string) (*hujson.Value, error) {
+	var found *hujson.Value
+	for i := range object.Value.(*hujson.Object).Members {
+		m := &object.Value.(*hujson.Object).Members[i]
+		switch key := m.Name.Value.(hujson.Literal).String(); {
+		case key == name && found != nil:
+			return nil, fmt.Errorf("line %d: %s is there for the second time; keep one of them", d.line(&m.Name), name)
+		case key == name:
+			found = &m.Value
+		case object == d.root && strings.EqualFold(key, name):
+			return nil, fmt.Errorf("line %d: %s must be written %s", d.line(&m.Name), key, name)
+		}
+	}
+	return found, nil
+}
+
+// set returns the text with a member of that name. Its value's text is made for the
+// white space that stands before the name.
+func (d *document) set(object *hujson.Value, name string, value func(lead string) string) ([]byte, error) {
+	l := d.list(object)
+	v, err := d.member(object, name)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		lead := d.lead(l)
+		l.items = append(l.items, item{before: lead, text: quoted(name) + ": " + value(lead)})
+		return d.with(l), nil
+	}
+	lead := l.items[d.index(object, v)].before
+	return d.replace(v.StartOffset, v.EndOffset, value(lead)), nil
+}
+
+// drop returns the text without the member of that name, nil where no setting is left.
+func (d *document) drop(object *hujson.Value, name string) ([]byte, error) {
+	v, err := d.member(object, name)
+	if err != nil || v == nil {
+		return d.orNil(d.text), err
+	}
+	at := d.index(object, v)
+	text := d.with(d.list(object).without(func(i int) bool { return i == at }))
+	rest, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return rest.orNil(text), nil
+}
+
+// index is of the member that has this value.
+func (d *document) index(object, value *hujson.Value) int {
+	members := object.Value.(*hujson.Object).Members
+	for i := range members {
+		if &members[i].Value == value {
+			return i
+		}
+	}
+	return -1
+}
+
+// orNil is text, or nil where the document has no member.
+func (d *document) orNil(text []byte) []byte {
+	if len(d.root.Value.(*hujson.Object).Members) == 0 {
+		return nil
+	}
+	return text
+}

@@ -1,0 +1,159 @@
+package dockerconf
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+const authsKey = "auths"
+
+// Login is what a registry asks for.
+type Login struct{ Username, Password string }
+
+// String keeps the password out of what is printed.
+func (l Login) String() string { return l.Username + ":***" }
+
+// GoString is String, for %#v.
+func (l Login) GoString() string { return l.String() }
+
+// LoginOf is the login that the content of config.json has for a server (host or
+// host:port); false where it has none. An error is of what Docker would refuse, and
+// holds no secret.
+func LoginOf(content []byte, server string) (Login, bool, error) {
+	d, err := parse(content)
+	if err != nil {
+		return Login{}, false, err
+	}
+	_, entry, err := d.auth(server)
+	if err != nil || entry == nil {
+		return Login{}, false, err
+	}
+	l, err := d.login(entry)
+	return l, err == nil, err
+}
+
+// SetLogin returns the content of config.json with this login for the server, in the
+// place of the one that is there. Content that has it is returned as it is.
+func SetLogin(content []byte, server string, login Login) ([]byte, error) {
+	if err := login.check(); err != nil {
+		return nil, err
+	}
+	d, err := parse(content)
+	if err != nil {
+		return nil, err
+	}
+	auths, entry, err := d.auth(server)
+	if err != nil {
+		return nil, err
+	}
+	if entry != nil {
+		if l, err := d.login(entry); err == nil && l == login {
+			return content, nil
+		}
+	}
+	auth := quoted(base64.StdEncoding.EncodeToString([]byte(login.Username + ":" + login.Password)))
+	ours := func(lead string) string { return d.nested(lead, "auth", auth) }
+	if auths != nil {
+		return d.set(auths, authKey(server), ours)
+	}
+	return d.set(d.root, authsKey, func(lead string) string {
+		return d.nested(lead, authKey(server), ours(d.deeper(lead)))
+	})
+}
+
+// RemoveLogin returns the content of config.json without a login for the server, and
+// without auths where it was the only one; nil where no setting is left then: to
+// Docker that is as no file, and whether it goes depends on whose it is.
+func RemoveLogin(content []byte, server string) ([]byte, error) {
+	d, err := parse(content)
+	if err != nil {
+		return nil, err
+	}
+	auths, entry, err := d.auth(server)
+	if err != nil || entry == nil {
+		return content, err
+	}
+	if len(auths.Value.(*hujson.Object).Members) == 1 {
+		return d.drop(d.root, authsKey)
+	}
+	return d.drop(auths, authKey(server))
+}
+
+// auth is the object of auths and the server's member of it, each nil where it is not there.
+func (d *document) auth(server string) (auths, entry *hujson.Value, err error) {
+	if auths, err = d.member(d.root, authsKey); err != nil || auths == nil {
+		return nil, nil, err
+	}
+	if auths.Value.Kind() != '{' {
+		return nil, nil, d.wrong(auths, authsKey, "an object, { }")
+	}
+	if entry, err = d.member(auths, authKey(server)); err != nil || entry == nil {
+		return auths, nil, err
+	}
+	if entry.Value.Kind() != '{' {
+		return nil, nil, d.wrong(entry, "the login of "+server, "an object, { }")
+	}
+	return auths, entry, nil
+}
+
+// login is what a member of auths says.
+func (d *document) login(entry *hujson.Value) (Login, error) {
+	none := fmt.Errorf("line %d: auth is not the base64 of user:password, and Docker refuses the file", d.line(entry))
+	v, err := d.member(entry, "auth")
+	if err != nil {
+		return Login{}, err
+	}
+	if v == nil || v.Value.Kind() != '"' {
+		return Login{}, none
+	}
+	decoded, err := base64.StdEncoding.DecodeString(v.Value.(hujson.Literal).String())
+	username, password, ok := strings.Cut(string(decoded), ":")
+	if err != nil || !ok || username == "" {
+		return Login{}, none
+	}
+	return Login{username, password}, nil
+}
+
+// check: base64 of user:password cannot hold every login.
+func (l Login) check() error {
+	switch {
+	case l.Username == "":
+		return errors.New("a login without a username; Docker takes none")
+	case strings.Contains(l.Username, ":"):
+		return fmt.Errorf("username %q: it holds a colon, behind which Docker takes the password to begin", l.Username)
+	case strings.Contains(l.Username+l.Password, "\x00"):
+		return fmt.Errorf("the login of %q holds a NUL character, which Docker cuts off", l.Username)
+	}
+	return nil
+}
+
+// authKey is how auths names a server, which Docker, kubelet and containerd's own
+// clients find alike: as image names do, without a scheme. Docker Hub has a name of old.
+func authKey(server string) string {
+	if server == "docker.io" || server == "index.docker.io" {
+		return "https://index.docker.io/v1/"
+	}
+	return server
+}
+
+// nested is an object of one member, on lines of its own where lead ends a line.
+func (d *document) nested(lead, name, value string) string {
+	inner := d.deeper(lead)
+	if inner == lead {
+		lead = ""
+		inner = ""
+	}
+	return "{" + inner + quoted(name) + ": " + value + lead + "}"
+}
+
+// deeper is white space before a name one level below that of lead.
+func (d *document) deeper(lead string) string {
+	if strings.Contains(lead, "\n") {
+		return lead + d.indent()
+	}
+	return lead
+}

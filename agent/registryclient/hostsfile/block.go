@@ -1,0 +1,154 @@
+package hostsfile
+
+import (
+	"slices"
+	"strings"
+)
+
+const (
+	begin = "# BEGIN nodehitch"
+	end   = "# END nodehitch"
+	about = "# Kept by nodehitch-agent: what is changed between these two lines is put back."
+	// unterminated stands in a block that follows a line without a newline: that line
+	// had to get one, and loses it when the block goes.
+	unterminated = "# The line before this block had no newline."
+)
+
+// file is the text of /etc/hosts, in lines with their ends.
+type file struct {
+	lines  []string
+	blocks []span // whole ones, in their order
+	strays []int  // marker lines without the other one
+}
+
+// span is of the line that begins a block to the one that ends it, both within.
+type span struct{ first, last int }
+
+func parse(content string) *file {
+	f := &file{lines: strings.SplitAfter(content, "\n")}
+	if last := len(f.lines) - 1; f.lines[last] == "" {
+		f.lines = f.lines[:last]
+	}
+	open := -1
+	stray := func() {
+		if open >= 0 {
+			f.strays = append(f.strays, open)
+		}
+	}
+	for i := range f.lines {
+		switch f.text(i) {
+		case begin:
+			stray()
+			open = i
+		case end:
+			if open >= 0 {
+				f.blocks = append(f.blocks, span{open, i})
+			} else {
+				f.strays = append(f.strays, i)
+			}
+			open = -1
+		}
+	}
+	stray()
+	return f
+}
+
+// text is a line without its end and what is white around it.
+func (f *file) text(i int) string { return strings.TrimSpace(f.lines[i]) }
+
+// holds says whether the file has one sound block of these lines, or none for none.
+func (f *file) holds(wanted []string) bool {
+	if len(f.strays) > 0 || len(f.blocks) > 1 || len(f.blocks) == 0 || len(wanted) == 0 {
+		return len(f.strays)+len(f.blocks)+len(wanted) == 0
+	}
+	b := f.blocks[0]
+	var within []string
+	for i := b.first; i <= b.last; i++ {
+		if f.text(i) != unterminated {
+			within = append(within, f.text(i))
+		}
+	}
+	return slices.Equal(within, slices.Concat([]string{begin, about}, wanted, []string{end}))
+}
+
+// with is the text with one block of these lines, or with none for none.
+func (f *file) with(wanted []string) string {
+	ours := f.ours(wanted)
+	at := len(f.lines)
+	if len(f.blocks) > 0 {
+		at = f.blocks[0].first
+	}
+	before, after := f.outside(ours, 0, at), f.outside(ours, at, len(f.lines))
+	if after == "" && f.wasUnterminated() {
+		before = strings.TrimSuffix(strings.TrimSuffix(before, "\n"), "\r")
+	}
+	if len(wanted) == 0 {
+		return before + after
+	}
+	eol := f.eol()
+	head := []string{begin, about}
+	if before != "" && !strings.HasSuffix(before, "\n") {
+		before += eol
+		head = append(head, unterminated)
+	}
+	block := slices.Concat(head, wanted, []string{end})
+	return before + strings.Join(block, eol) + eol + after
+}
+
+// ours are the lines that are provably nodehitch's: those of whole blocks, lone
+// markers, and beside these what would be said twice.
+func (f *file) ours(wanted []string) map[int]bool {
+	ours := map[int]bool{}
+	for _, b := range f.blocks {
+		for i := b.first; i <= b.last; i++ {
+			ours[i] = true
+		}
+	}
+	again := func(i int) bool {
+		return i >= 0 && i < len(f.lines) && !ours[i] &&
+			(f.text(i) == about || f.text(i) == unterminated || slices.Contains(wanted, f.text(i)))
+	}
+	for _, stray := range f.strays {
+		ours[stray] = true
+		step := 1
+		if f.text(stray) == end {
+			step = -1
+		}
+		for i := stray + step; again(i); i += step {
+			ours[i] = true
+		}
+	}
+	return ours
+}
+
+// outside are the lines from first to before limit that are not ours.
+func (f *file) outside(ours map[int]bool, first, limit int) string {
+	var kept strings.Builder
+	for i := first; i < limit; i++ {
+		if !ours[i] {
+			kept.WriteString(f.lines[i])
+		}
+	}
+	return kept.String()
+}
+
+// wasUnterminated: the first block says that the line before it had no newline.
+func (f *file) wasUnterminated() bool {
+	if len(f.blocks) == 0 {
+		return false
+	}
+	for i := f.blocks[0].first; i < f.blocks[0].last; i++ {
+		if f.text(i) == unterminated {
+			return true
+		}
+	}
+	return false
+}
+
+// eol ends lines as the file's first line does.
+func (f *file) eol() string {
+	if len(f.lines) > 0 && strings.HasSuffix(f.lines[0], "\r\n") {
+		return "\r\n"
+	}
+	return "\n"
+}
