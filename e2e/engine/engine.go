@@ -1,0 +1,247 @@
+// Package engine runs Debian's dockerd, with the containerd that it starts, beside
+// the machines of a lab: for tests that need a container engine and nothing else
+// of a machine. It has its own /etc/docker, /run, processes and, being in the
+// lab's network namespace, its own bridge and ports.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
+)
+
+// Engine is a dockerd and its state, both of which end with the test.
+type Engine struct {
+	// Lab is where it runs. Published ports are reached by Lab.Dial, at any of the
+	// lab's addresses.
+	Lab *lab.Lab
+	// Dir holds etc/, which is its /etc/docker, its data and its log.
+	Dir string
+	// Socket is where it listens.
+	Socket string
+
+	t       testing.TB
+	process *exec.Cmd
+	ended   chan struct{}
+}
+
+const (
+	dockerd = "/usr/sbin/dockerd"
+	// docker is the client: a newer one in front of it in PATH is not what is tested.
+	docker = "/usr/bin/docker"
+)
+
+// inItsOwn makes a namespace of mounts and processes dockerd's own; $0 is the
+// engine's folder, the rest dockerd's argv. The shell stays, as the process 1
+// that takes in orphans; when it dies the kernel ends all others.
+const inItsOwn = `mount -t tmpfs tmpfs /run && mkdir -p /etc/docker && mount --bind "$0/etc" /etc/docker && "$@"; exit $?`
+
+// Require skips the test where there is no dockerd, or no lab for it, with the
+// reason, or fails it if NODEHITCH_LAB=required.
+func Require(t testing.TB) {
+	t.Helper()
+	labtest.Require(t, lab.KindNspawn)
+	if _, err := os.Stat(dockerd); err != nil {
+		refuse := t.Skipf
+		if os.Getenv("NODEHITCH_LAB") == "required" {
+			refuse = t.Fatalf
+		}
+		refuse("no dockerd: apt-get install docker.io (%v)", err)
+	}
+}
+
+// Open starts an engine in a lab of its own.
+func Open(t testing.TB) *Engine {
+	t.Helper()
+	Require(t)
+	return OpenIn(t, labtest.Open(t, lab.KindNspawn))
+}
+
+// OpenIn starts an engine in a lab, which takes one engine.
+func OpenIn(t testing.TB, l *lab.Lab) *Engine {
+	t.Helper()
+	Require(t)
+	dir := filepath.Join(l.Dir(), "engine")
+	e := &Engine{Lab: l, Dir: dir, Socket: filepath.Join(dir, "docker.sock"), t: t}
+	if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		e.Stop()
+		e.removeCgroups()
+		if t.Failed() {
+			log := e.Log()
+			t.Logf("dockerd's log ends with:\n%s", log[max(0, len(log)-5000):])
+		}
+	})
+	e.Start()
+	return e
+}
+
+// Start starts it again after Stop or Kill, and returns when it answers.
+func (e *Engine) Start() {
+	e.t.Helper()
+	log, err := os.OpenFile(filepath.Join(e.Dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer log.Close()
+	// The engine outlives a context: it ends by Stop, Kill or with the lab.
+	e.process = e.Lab.Command(context.Background(), "unshare", "--mount", "--propagation", "private",
+		"--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", inItsOwn, e.Dir,
+		dockerd, "--host", "unix://"+e.Socket, "--data-root", filepath.Join(e.Dir, "data"),
+		"--exec-root", "/run/docker", "--pidfile", "/run/docker.pid", // forgotten when it is killed
+		"--cgroup-parent", e.cgroup(), "--log-level", "warn")
+	e.process.Stdout, e.process.Stderr = log, log
+	if err := e.process.Start(); err != nil {
+		e.t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	process := e.process
+	go func() { _ = process.Wait(); close(ended) }()
+	e.ended = ended
+	e.waitReady()
+}
+
+func (e *Engine) waitReady() {
+	e.t.Helper()
+	deadline := time.After(90 * time.Second)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for e.ping() != nil {
+		select {
+		case <-e.ended:
+			e.t.Fatalf("dockerd ended before it was ready:\n%s", e.Log())
+		case <-deadline:
+			e.t.Fatalf("dockerd is not ready: %v", e.ping())
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *Engine) ping() error {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", e.Socket)
+		}}, Timeout: 5 * time.Second}
+	request, err := http.NewRequestWithContext(e.t.Context(), http.MethodGet, "http://docker/_ping", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("ping: %s", answer.Status)
+	}
+	return nil
+}
+
+// Stop ends dockerd in order, and with it its containers. They stay on the disk.
+func (e *Engine) Stop() {
+	if e.process == nil {
+		return
+	}
+	for _, pid := range e.PIDs() {
+		_ = syscall.Kill(pid, syscall.SIGTERM)
+	}
+	select {
+	case <-e.ended:
+	case <-time.After(30 * time.Second):
+		e.t.Log("dockerd does not end by SIGTERM")
+	}
+	e.Kill()
+}
+
+// Kill ends dockerd, its containers and all else in it at one moment.
+func (e *Engine) Kill() {
+	if e.process == nil {
+		return
+	}
+	_ = e.process.Process.Kill()
+	<-e.ended
+	e.process = nil
+}
+
+// Reload makes dockerd read its daemon.json again.
+func (e *Engine) Reload() {
+	for _, pid := range e.PIDs() {
+		_ = syscall.Kill(pid, syscall.SIGHUP)
+	}
+}
+
+// PIDs are those of dockerd, as the host knows them: none or one.
+func (e *Engine) PIDs() []int {
+	var found []int
+	for _, shell := range childrenOf(e.process.Process.Pid) {
+		for _, pid := range childrenOf(shell) {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == "dockerd\n" {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
+// Docker runs Debian's docker client with the engine and returns what it printed,
+// without the white space around it.
+func (e *Engine) Docker(args ...string) (string, error) {
+	cmd := exec.CommandContext(e.t.Context(), docker, args...)
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "DOCKER_HOST=unix://" + e.Socket, "DOCKER_CONFIG=" + filepath.Join(e.Dir, "client")}
+	out, err := cmd.Output()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		err = fmt.Errorf("docker %s: %w: %s", strings.Join(args, " "), err, exit.Stderr)
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// Log is what dockerd has logged, in all its lives.
+func (e *Engine) Log() []byte {
+	log, _ := os.ReadFile(filepath.Join(e.Dir, "log"))
+	return log
+}
+
+// childrenOf lists the processes whose parent is pid.
+func childrenOf(pid int) []int {
+	out, _ := exec.CommandContext(context.Background(), "ps", "-o", "pid=", "--ppid", strconv.Itoa(pid)).Output()
+	var found []int
+	for _, field := range strings.Fields(string(out)) {
+		if child, err := strconv.Atoi(field); err == nil {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+func (e *Engine) cgroup() string { return "/nodehitch-engine-" + filepath.Base(e.Lab.Dir()) }
+
+// removeCgroups removes what dockerd leaves of the group that its containers were in.
+func (e *Engine) removeCgroups() {
+	for _, pattern := range []string{"/sys/fs/cgroup" + e.cgroup(), "/sys/fs/cgroup/*" + e.cgroup()} {
+		groups, _ := filepath.Glob(pattern)
+		for _, group := range groups {
+			below, _ := filepath.Glob(group + "/*/cgroup.procs")
+			for _, b := range below {
+				_ = os.Remove(filepath.Dir(b))
+			}
+			if err := os.Remove(group); err != nil {
+				e.t.Log(err)
+			}
+		}
+	}
+}
