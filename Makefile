@@ -13,7 +13,8 @@ UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...
 LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
            genisoimage lz4 cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
-TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables
+TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
+            docker.io docker-registry apache2-utils
 
 .PHONY: help
 help: ## List the targets
