@@ -1,0 +1,104 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+)
+
+// maxBody is how much of an answer is read: more than any token has, which must fit
+// into a header.
+const maxBody = 32 << 10
+
+// maxWords is how much of what a server says is repeated, in characters.
+const maxWords = 300
+
+// answer is what came back, and from where.
+type answer struct {
+	status int
+	header http.Header
+	url    *url.URL
+	body   []byte
+}
+
+func readAnswer(resp *http.Response) (*answer, error) {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("its answer was cut off: %w", err)
+	}
+	return &answer{status: resp.StatusCode, header: resp.Header, url: resp.Request.URL, body: body}, nil
+}
+
+// versioned: registries say so in a header, and those behind a web server's own login
+// only once that is passed.
+func (a *answer) versioned() bool {
+	return strings.Contains(strings.Join(a.header.Values("Docker-Distribution-Api-Version"), " "), "registry/2")
+}
+
+// isRegistry tells a registry's 200 from that of a web server, which has a page for
+// everything.
+func (a *answer) isRegistry() bool {
+	body := bytes.TrimSpace(a.body)
+	return a.versioned() || len(body) == 0 || json.Valid(body)
+}
+
+// summary is the answer on one line.
+func (a *answer) summary(clean func(string) string) string {
+	text := fmt.Sprintf("%d %s", a.status, http.StatusText(a.status))
+	if to := a.header.Get("Location"); to != "" && a.status/100 == 3 {
+		to, _, _ = strings.Cut(to, "?")
+		text += " to " + clean(to) + ", which is not followed"
+	}
+	if words := a.words(); words != "" {
+		text += ", " + clean(words)
+	}
+	return text
+}
+
+// words are what the server says in the form of a registry's errors, or in plain
+// text, else the kind of what it sends.
+func (a *answer) words() string {
+	var said struct {
+		Errors []struct{ Code, Message string } `json:"errors"`
+	}
+	if json.Unmarshal(a.body, &said) == nil && len(said.Errors) > 0 {
+		var lines []string
+		for _, e := range said.Errors {
+			lines = append(lines, strings.Trim(e.Code+": "+e.Message, ": "))
+		}
+		return strings.Join(lines, "; ")
+	}
+	kind := a.header.Get("Content-Type")
+	if strings.Contains(kind, "html") {
+		return "a page of HTML"
+	}
+	return string(a.body)
+}
+
+// clean is a server's text on one line, bounded, without what a terminal would obey,
+// and without the login, which an answer may repeat.
+func (s *session) clean(text string) string {
+	if s.Password != "" {
+		pair := base64.StdEncoding.EncodeToString([]byte(s.Username + ":" + s.Password))
+		for _, secret := range []string{pair, s.Password, url.QueryEscape(s.Password), url.PathEscape(s.Password)} {
+			text = strings.ReplaceAll(text, secret, "(redacted)")
+		}
+	}
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if r := []rune(text); len(r) > maxWords {
+		text = string(r[:maxWords]) + "…"
+	}
+	return text
+}

@@ -1,0 +1,92 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// login logs in by the first way that is offered.
+func (s *session) login(ctx context.Context, offered []challenge) error {
+	if len(offered) == 0 {
+		return converge.Wait(api.ReasonUnreachable, "%s asks for a login, but neither for a password (Basic) nor for a token (Bearer)", s.Server)
+	}
+	authorize := s.password
+	if c := offered[0]; c.scheme == "bearer" {
+		token, err := s.token(ctx, c)
+		if err != nil {
+			return err
+		}
+		authorize = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	}
+	a, err := s.get(ctx, s.base, authorize)
+	if err != nil {
+		return err
+	}
+	if refuses(a) {
+		return s.unauthorized(s.Server, a)
+	}
+	return s.well(a)
+}
+
+func (s *session) password(r *http.Request) { r.SetBasicAuth(s.Username, s.Password) }
+
+func refuses(a *answer) bool {
+	return a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
+}
+
+func (s *session) unauthorized(who string, a *answer) error {
+	return converge.Fail(api.ReasonUnauthorized, "%s refuses the login of %s: %s", who, s.clean(s.Username), a.summary(s.clean))
+}
+
+// token asks the service that the registry names for a token, as the Distribution
+// project's token specification has it.
+func (s *session) token(ctx context.Context, c challenge) (string, error) {
+	realm, err := s.base.Parse(c.parameters["realm"])
+	if err != nil || realm.Host == "" || realm.Scheme != "https" && realm.Scheme != "http" {
+		return "", converge.Wait(api.ReasonUnreachable, "%s names a token service that is no address: %q", s.Server, s.clean(c.parameters["realm"]))
+	}
+	who := s.Server
+	if !sameOrigin(s.base, realm) {
+		who += "'s token service " + s.clean(origin(realm))
+	}
+	if s.base.Scheme == "https" && realm.Scheme == "http" {
+		return "", converge.Fail(api.ReasonUnauthorized, "%s is not asked: the password would go there unencrypted, although the registry is HTTPS; mend the registry's realm", who)
+	}
+	a, err := s.get(ctx, withQuery(realm, c, s.Username), s.password)
+	switch {
+	case err != nil:
+		return "", err
+	case refuses(a):
+		return "", s.unauthorized(who, a)
+	}
+	var given struct {
+		Token       string `json:"token"`
+		AccessToken string `json:"access_token"`
+	}
+	if a.status != http.StatusOK || json.Unmarshal(a.body, &given) != nil || given.Token+given.AccessToken == "" {
+		return "", converge.Wait(api.ReasonUnreachable, "%s gives no token: %s", who, a.summary(s.clean))
+	}
+	if given.Token == "" {
+		return given.AccessToken, nil
+	}
+	return given.Token, nil
+}
+
+func withQuery(realm *url.URL, c challenge, username string) *url.URL {
+	u := *realm
+	q := u.Query()
+	for _, name := range []string{"service", "scope"} {
+		if value := c.parameters[name]; value != "" {
+			q.Set(name, value)
+		}
+	}
+	q.Set("account", username)
+	q.Set("client_id", "nodehitch-agent")
+	u.RawQuery = q.Encode()
+	return &u
+}
