@@ -30,6 +30,22 @@ const head = `#cloud-config
 # The join token below is good only for servers that the controller expects.
 `
 
+// cloud-init notes that it has written files and run commands before it has, and what
+// it wrote may not have reached the disk when the power goes. bootcmd, which runs
+// first in every boot, makes it forget that where the machine lacks any of it and has
+// no agent yet. In the first boot there is nothing to forget.
+const again = `bootcmd:
+- - sh
+  - -c
+  - |
+    wants=/etc/systemd/system/multi-user.target.wants
+    test -e $wants/nodehitch-agent.service && exit
+    for file in $wants/nodehitch-bootstrap.service /var/lib/nodehitch/bootstrap.py /etc/nodehitch/agent.yaml; do
+      test -s $file || { cd /var/lib/cloud/instance/sem && rm -f config_write_files config_runcmd config_scripts_user; }
+    done
+    exit 0
+`
+
 // Enabling makes systemd read the new unit by itself.
 const run = `runcmd:
 - [systemctl, enable, --now, --no-block, nodehitch-bootstrap.service]
@@ -48,7 +64,7 @@ func Render(p Params) ([]byte, error) {
 		return nil, fmt.Errorf("rendering user_data: %w", err)
 	}
 	var b strings.Builder
-	b.WriteString(head + "write_files:\n")
+	b.WriteString(head + again + "write_files:\n")
 	writeFile(&b, "/etc/nodehitch/agent.yaml", "0600", string(text)+"\n")
 	writeFile(&b, "/var/lib/nodehitch/bootstrap.py", "0600", bootstrap)
 	writeFile(&b, "/etc/systemd/system/nodehitch-bootstrap.service", "0644", unit)

@@ -48,6 +48,7 @@ func render(t *testing.T, p cloudinit.Params) []byte {
 // document is what cloud-init makes of it.
 type document struct {
 	WriteFiles []struct{ Path, Owner, Permissions, Content string } `json:"write_files"`
+	BootCmd    [][]string                                           `json:"bootcmd"`
 	RunCmd     [][]string                                           `json:"runcmd"`
 }
 

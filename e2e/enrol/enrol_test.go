@@ -22,6 +22,7 @@ func TestLifeOfANode(t *testing.T) {
 	w.survivesTheController(t)
 	w.isRevoked(t)
 	w.enrolsAgain(t)
+	w.isInjectedAgain(t)
 }
 
 type world struct {
@@ -148,6 +149,27 @@ func (w *world) enrolsAgain(t *testing.T) {
 		c := n.Status.Condition(api.ConditionVolumesMounted)
 		if n.State != api.NodeEnrolled || c == nil || c.Status != api.ConditionTrue {
 			return fmt.Errorf("%s, %s is %+v", n.State, api.ConditionVolumesMounted, c)
+		}
+		return nil
+	})
+}
+
+// isInjectedAgain: the power went before what cloud-init wrote was on the disk, and its
+// notes that it has written it were. In the next boot it does it all again.
+func (w *world) isInjectedAgain(t *testing.T) {
+	const wants = "/etc/systemd/system/multi-user.target.wants/"
+	if _, err := w.node.Exec(t.Context(), "sh", "-euc",
+		"rm "+wants+"nodehitch-agent.service "+wants+"nodehitch-bootstrap.service /usr/local/bin/nodehitch-agent; "+
+			": >/var/lib/nodehitch/bootstrap.py; test -e /var/lib/cloud/instance/sem/config_write_files; sync"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.node.Reboot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	booted := time.Now()
+	w.wait(t, "the agent to be there again", func(n api.Node) error {
+		if n.LastSeen == nil || n.LastSeen.Before(booted) {
+			return fmt.Errorf("last seen %v", n.LastSeen)
 		}
 		return nil
 	})

@@ -35,10 +35,15 @@ func (l *life) through(ctx context.Context, cuts []moment, lost *int64) error {
 	return l.settle(ctx, lost)
 }
 
-// injectAgain does what cloud-init does in the boot after one in which it was cut off.
+// injectAgain does what cloud-init does in the boot after one in which it was cut off, or
+// whose files were not on the disk yet when the power went (see cloudinit.Render).
 func (l *life) injectAgain(ctx context.Context, cutOff error) error {
+	const agent, bootstrap = "/etc/systemd/system/multi-user.target.wants/nodehitch-agent.service", "/etc/systemd/system/multi-user.target.wants/nodehitch-bootstrap.service"
 	if cutOff == nil {
-		return nil
+		_, err := l.node.Exec(ctx, "sh", "-c", "test -e "+agent+" || test -s "+bootstrap+" -a -s /var/lib/nodehitch/bootstrap.py -a -s /etc/nodehitch/agent.yaml")
+		if err == nil {
+			return nil
+		}
 	}
 	injected, err := l.inject(ctx)
 	if err != nil {
