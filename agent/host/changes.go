@@ -8,15 +8,16 @@ import (
 // Changes counts what the agent did to the machine. A second convergence of a
 // converged node adds nothing to it, which is how that is asserted.
 type Changes struct {
-	files, commands, units, directories atomic.Int64
-	reads                               atomic.Int64
+	files, commands, units, directories, engine atomic.Int64
+	reads                                       atomic.Int64
 }
 
 // Count is a reading of the counters.
 type Count struct {
 	// Files written or removed, Commands run that change something, Units changed, and
-	// Directories made, guarded or detached.
-	Files, Commands, Units, Directories int64
+	// Directories made, guarded or detached; Engine is what the container engine was
+	// asked to change.
+	Files, Commands, Units, Directories, Engine int64
 	// Reads are commands that only look; they change nothing and cost a process each.
 	Reads int64
 }
@@ -25,24 +26,24 @@ type Count struct {
 func (c *Changes) Count() Count {
 	return Count{
 		Files: c.files.Load(), Commands: c.commands.Load(), Units: c.units.Load(),
-		Directories: c.directories.Load(), Reads: c.reads.Load(),
+		Directories: c.directories.Load(), Engine: c.engine.Load(), Reads: c.reads.Load(),
 	}
 }
 
 // None says that nothing was changed.
-func (c Count) None() bool { return c.Files+c.Commands+c.Units+c.Directories == 0 }
+func (c Count) None() bool { return c.Files+c.Commands+c.Units+c.Directories+c.Engine == 0 }
 
 // Since is what came after an earlier reading.
 func (c Count) Since(before Count) Count {
 	return Count{
 		Files: c.Files - before.Files, Commands: c.Commands - before.Commands, Units: c.Units - before.Units,
-		Directories: c.Directories - before.Directories, Reads: c.Reads - before.Reads,
+		Directories: c.Directories - before.Directories, Engine: c.Engine - before.Engine, Reads: c.Reads - before.Reads,
 	}
 }
 
 func (c Count) String() string {
-	return fmt.Sprintf("%d files, %d commands, %d units, %d directories changed; %d commands that only look",
-		c.Files, c.Commands, c.Units, c.Directories, c.Reads)
+	return fmt.Sprintf("%d files, %d commands, %d units, %d directories, %d things of the container engine changed; %d commands that only look",
+		c.Files, c.Commands, c.Units, c.Directories, c.Engine, c.Reads)
 }
 
 // File counts a file written or removed.
@@ -56,6 +57,9 @@ func (c *Changes) Unit() { c.units.Add(1) }
 
 // Directory counts a directory made, guarded or detached.
 func (c *Changes) Directory() { c.directories.Add(1) }
+
+// Engine counts a change that the container engine was asked for.
+func (c *Changes) Engine() { c.engine.Add(1) }
 
 // Read counts a command that only looks.
 func (c *Changes) Read() { c.reads.Add(1) }

@@ -21,6 +21,8 @@ type Paths struct {
 	RPMDatabases []string
 	// DpkgLock is what apt and dpkg lock while they work.
 	DpkgLock string
+	// EngineSocket is where the container engine listens.
+	EngineSocket string
 }
 
 // MachinePaths are those of a real machine.
@@ -30,6 +32,7 @@ var MachinePaths = Paths{
 	DpkgStatus:   "/var/lib/dpkg/status",
 	RPMDatabases: []string{"/usr/lib/sysimage/rpm/rpmdb.sqlite", "/var/lib/rpm/rpmdb.sqlite", "/var/lib/rpm/Packages"},
 	DpkgLock:     "/var/lib/dpkg/lock-frontend",
+	EngineSocket: "/run/docker.sock",
 }
 
 // byIDNames are the names that a disk of a Cinder volume may have in ByID: virtio-blk

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 type directories struct {
@@ -146,6 +148,24 @@ func (d *directories) Unguard(path string, mode fs.FileMode, remove bool) error 
 		return fmt.Errorf("removing the mount point %s: %w", path, err)
 	}
 	return nil
+}
+
+func (d *directories) Make(path string, mode fs.FileMode) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return nil
+	}
+	d.changes.Directory()
+	above := filepath.Dir(path)
+	if err := os.MkdirAll(above, 0o755); err != nil {
+		return fmt.Errorf("making the directory %s: %w", path, err)
+	}
+	if err := os.Mkdir(path, mode); err != nil {
+		return fmt.Errorf("making the directory %s: %w", path, err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+		return fmt.Errorf("making the directory %s: %w", path, err)
+	}
+	return durable.Directory(above)
 }
 
 // openDirectory opens a directory that nothing leads to by a link in its last part.

@@ -77,3 +77,31 @@ func (f *files) Remove(path string) error {
 	}
 	return durable.Directory(dir)
 }
+
+func (f *files) Mode(path string) (fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode().Perm(), nil
+}
+
+func (f *files) RemoveEmpty(directory string) error {
+	err := syscall.Rmdir(directory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case err != nil:
+		return fmt.Errorf("removing the empty directory %s: %w", directory, err)
+	}
+	f.changes.Directory()
+	return durable.Directory(filepath.Dir(directory))
+}
+
+func (f *files) Match(pattern string) ([]string, error) {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", pattern, err)
+	}
+	return found, nil
+}

@@ -90,3 +90,43 @@ func TestReadRefusesWhatIsNoFile(t *testing.T) {
 		t.Error("read a pipe")
 	}
 }
+
+func TestModeAndEmptyDirectories(t *testing.T) {
+	f := &files{changes: &Changes{}}
+	dir := filepath.Join(t.TempDir(), "registry.example.com:5000")
+	file := filepath.Join(dir, "ca.crt")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(file, []byte("x"), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	if mode, err := f.Mode(file); mode != 0o640 || err != nil {
+		t.Errorf("mode %o, %v", mode, err)
+	}
+	if _, err := f.Mode(file + "x"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("of a file that is not there: %v", err)
+	}
+	if found, err := f.Match(filepath.Join(filepath.Dir(dir), "*", "*.crt")); err != nil || len(found) != 1 || found[0] != file {
+		t.Errorf("matching: %q, %v", found, err)
+	}
+	for _, c := range []struct {
+		what, path string
+		left       bool
+	}{
+		{"one with a file", dir, true}, {"a file", file, true}, {"none", dir + "x", false},
+	} {
+		if err := f.RemoveEmpty(c.path); err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if _, err := os.Stat(c.path); (err == nil) != c.left {
+			t.Errorf("%s: %v", c.what, err)
+		}
+	}
+	if n := f.changes.Count(); !n.None() {
+		t.Errorf("counted %s", n)
+	}
+	if err := errors.Join(os.Remove(file), f.RemoveEmpty(dir)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || f.changes.Count().Directories != 1 {
+		t.Errorf("%v, counted %s", err, f.changes.Count())
+	}
+}

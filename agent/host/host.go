@@ -21,6 +21,8 @@ type Host struct {
 	Packages    Packages
 	NFS         NFS
 	Programs    EnginePrograms
+	Engine      Engine
+	Ports       Ports
 	// Changes counts what was changed on the machine; a converged node adds nothing.
 	Changes *Changes
 }
@@ -29,6 +31,8 @@ type Host struct {
 type Files interface {
 	// Read is the content of a file; fs.ErrNotExist where there is none.
 	Read(path string) ([]byte, error)
+	// Mode is the permissions of a file; fs.ErrNotExist where there is none.
+	Mode(path string) (fs.FileMode, error)
 	// Write makes the file have this content, this mode and root as its owner, and
 	// makes the directories above it. It is atomic and on disk when it returns; a
 	// file that is already so is not touched.
@@ -38,6 +42,11 @@ type Files interface {
 	// Remove removes a file, and the directory above it where that is a drop-in
 	// directory (….d) left empty. That there is no file is no error.
 	Remove(path string) error
+	// RemoveEmpty removes a directory with nothing in it. One that is not empty, or not
+	// there, is no error.
+	RemoveEmpty(directory string) error
+	// Match are the files whose paths match a pattern of glob(7), in order.
+	Match(pattern string) ([]string, error)
 }
 
 // Directory is what is found at a path that volumes are mounted on.
@@ -74,6 +83,9 @@ type Directories interface {
 	// Unguard lifts the guard and gives the directory this mode; where remove is set,
 	// it removes the directory if it is empty.
 	Unguard(path string, mode fs.FileMode, remove bool) error
+	// Make makes a directory of the root disk, root's and with this mode, and those above
+	// it for all to read. One that exists stays as it is.
+	Make(path string, mode fs.FileMode) error
 	// LookInside describes the directory rel of the filesystem mounted at root. It
 	// follows no symbolic link and enters no other filesystem. It fails where the
 	// filesystem at root is not that of the device.
@@ -99,6 +111,8 @@ type Mounts interface {
 	// List is in the order of the table: of two mounts at one point, the later one is
 	// what is seen there.
 	List() ([]Mount, error)
+	// OfProcess is the table as another process has it, such as that of a container.
+	OfProcess(pid int) ([]Mount, error)
 	// Detach takes a mount out of the tree even while it is in use. Only for one whose
 	// device is gone, where nothing can be written back any more.
 	Detach(point string) error
@@ -152,8 +166,9 @@ type Software string
 
 // What the roles need.
 const (
-	Ext4Tools Software = "ext4 tools"
-	NFSServer Software = "NFS server"
+	Ext4Tools       Software = "ext4 tools"
+	NFSServer       Software = "NFS server"
+	ContainerEngine Software = "container engine"
 )
 
 // Packages is the distribution's package manager.

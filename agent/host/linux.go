@@ -16,7 +16,7 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 	}
 	changes := &Changes{}
 	run := &Runner{Log: log, Changes: changes}
-	mounts := &mountTable{changes: changes}
+	mounts := &mountTable{changes: changes, proc: paths.Proc}
 	return &Host{
 		Files:       &files{changes: changes},
 		Directories: &directories{changes: changes, log: log, unguardable: map[string]bool{}},
@@ -26,6 +26,8 @@ func LinuxAt(paths Paths, log *slog.Logger) *Host {
 		Packages:    packages(paths, run),
 		NFS:         &nfs{run: run, resolver: net.DefaultResolver},
 		Programs:    &enginePrograms{run: run},
+		Engine:      newDocker(paths.EngineSocket, changes),
+		Ports:       &ports{proc: paths.Proc},
 		Changes:     changes,
 	}
 }

@@ -19,8 +19,10 @@ func packages(paths Paths, run *Runner) Packages {
 }
 
 var (
-	debianNames = map[Software][]string{Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-kernel-server"}}
-	redHatNames = map[Software][]string{Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-utils"}}
+	debianNames = map[Software][]string{Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-kernel-server"}, ContainerEngine: {"docker.io"}}
+	// RHEL 9 and its rebuilds have moby-engine only where the operator has added a
+	// source of packages for it; Fedora has it by itself.
+	redHatNames = map[Software][]string{Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-utils"}, ContainerEngine: {"moby-engine"}}
 )
 
 // family is what package managers have in common.
@@ -99,19 +101,26 @@ func through(p Proxy, c Command) Command {
 		}
 	}
 	// Package managers quote a proxy that they cannot reach.
+	c.Secrets = append(c.Secrets, p.Secrets()...)
+	return c
+}
+
+// Secrets are what must not be repeated of a proxy, for it may hold a password.
+func (p Proxy) Secrets() []string {
+	var all []string
 	for _, value := range []string{p.HTTP, p.HTTPS} {
 		if value == "" {
 			continue
 		}
-		c.Secrets = append(c.Secrets, value)
+		all = append(all, value)
 		if credentials, _, found := strings.Cut(value[strings.LastIndex(value, "/")+1:], "@"); found {
-			c.Secrets = append(c.Secrets, credentials)
+			all = append(all, credentials)
 			if _, password, found := strings.Cut(credentials, ":"); found {
-				c.Secrets = append(c.Secrets, password)
+				all = append(all, password)
 			}
 		}
 	}
-	return c
+	return all
 }
 
 // said is what the program printed, or why it did not run.

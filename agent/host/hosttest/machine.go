@@ -37,6 +37,11 @@ type Machine struct {
 	Containerd string
 	// InvalidDaemonJSON is what dockerd --validate says of every daemon.json, nil where it takes all.
 	InvalidDaemonJSON error
+	// Containers is the container engine, nil where none is installed. Taken are the ports
+	// that others listen on, Answers what is answered there instead of what a registry does.
+	Containers *EngineState
+	Taken      map[int][]host.Listener
+	Answers    map[int]host.Answer
 	// Table is the NFS server's.
 	Table []host.Export
 	// Fail makes an operation fail; operations are named as in Trace, without details.
@@ -96,6 +101,7 @@ func New(parts ...Part) *Machine {
 	m := &Machine{
 		Files: map[string]FileState{}, Directories: map[string]*DirectoryState{}, Units: map[string]*UnitState{},
 		Installed: map[host.Software]bool{host.Ext4Tools: true}, Fail: map[string]error{},
+		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{},
 	}
 	for _, part := range parts {
 		part(m)
@@ -107,7 +113,8 @@ func New(parts ...Part) *Machine {
 func (m *Machine) Host() *host.Host {
 	return &host.Host{
 		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
-		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m}, Changes: &m.changes,
+		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m},
+		Engine: engine{m}, Ports: ports{m}, Changes: &m.changes,
 	}
 }
 
@@ -141,6 +148,7 @@ func (m *Machine) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
+	m.stopEngine()
 	for name, u := range m.Units {
 		u.Active, u.shown = false, nil
 		u.Loaded = m.text(name)

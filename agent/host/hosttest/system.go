@@ -66,6 +66,19 @@ func (h mounts) List() ([]host.Mount, error) {
 	return slices.Clone(h.MountTable), nil
 }
 
+func (h mounts) OfProcess(pid int) ([]host.Mount, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.Containers != nil {
+		for _, c := range h.Containers.Containers {
+			if c.PID == pid && pid != 0 {
+				return slices.Clone(c.Mounts), nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("reading the mount table of process %d: %w", pid, fs.ErrNotExist)
+}
+
 func (h mounts) Detach(point string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -140,6 +153,20 @@ func (h directories) Unguard(path string, mode fs.FileMode, remove bool) error {
 	return nil
 }
 
+func (h directories) Make(path string, mode fs.FileMode) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d := h.Directories[path]; d != nil && d.Not == "" {
+		return nil
+	}
+	if err := h.change("make", path); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	h.Directories[path] = &DirectoryState{Mode: mode}
+	return nil
+}
+
 func (h directories) inside(root string, device host.Number) (*DiskState, error) {
 	m := h.mountedAt(root)
 	if m == nil || m.Device != device || h.byNumber(device) == nil {
@@ -208,6 +235,12 @@ func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Sof
 		h.Installed[n] = true
 		if n == host.NFSServer {
 			h.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true, Loaded: h.text("nfs-server.service")}
+		}
+		if n == host.ContainerEngine {
+			h.Units[dockerService] = &UnitState{Loaded: h.text(dockerService)} // where services may not be started by packages
+			if h.Containers == nil {
+				h.Containers = newEngine()
+			}
 		}
 	}
 	return nil

@@ -117,6 +117,13 @@ func (m *Machine) boot(name string) error {
 		m.readExports()
 		return nil
 	}
+	if name == dockerService {
+		if m.Containers == nil {
+			return errors.New("no such unit")
+		}
+		m.bootEngine()
+		return nil
+	}
 	text := m.unit(name).Loaded
 	what, where := setting(text, "What"), setting(text, "Where")
 	i := slices.IndexFunc(m.Disks, func(d *DiskState) bool { return slices.Contains(d.Links, what) })
@@ -150,6 +157,9 @@ func (h units) Stop(_ context.Context, name string) error {
 	h.changes.Unit()
 	u := h.unit(name)
 	u.Active = false
+	if name == dockerService {
+		h.stopEngine()
+	}
 	if where := setting(u.Loaded, "Where"); where != "" {
 		held := slices.ContainsFunc(h.Table, func(e host.Export) bool { return strings.HasPrefix(e.Directory, where+"/") })
 		if held {
@@ -178,6 +188,13 @@ func (h units) whileActive(verb, name string) error {
 	h.changes.Unit()
 	if u := h.Units[name]; u == nil || !u.Active {
 		return &host.JobError{Unit: name, Verb: verb, Result: "the unit is not active"}
+	}
+	if list, ok := h.insecureRegistries(); ok && name == dockerService && h.Containers != nil {
+		h.Containers.Insecure = list
+	}
+	if verb == "restart" && name == dockerService && h.Containers != nil {
+		h.stopEngine()
+		h.bootEngine()
 	}
 	if h.Told != nil {
 		h.Told(verb, name)

@@ -1,0 +1,253 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/api/types/network"
+	"github.com/moby/moby/client"
+)
+
+// How long the engine may take: for a look, for a change, and for an image.
+const (
+	engineLook   = 10 * time.Second
+	engineChange = 2 * time.Minute
+	engineImage  = time.Hour
+)
+
+// docker is the engine behind a unix socket. It agrees on the version of the API
+// with whatever engine answers. The client is made when it is first needed: most
+// nodes of the storage role never do.
+type docker struct {
+	api     func() *client.Client
+	socket  string
+	changes *Changes
+}
+
+func newDocker(socket string, changes *Changes) *docker {
+	api := func() *client.Client {
+		c, err := client.New(client.WithHost("unix://"+socket), client.WithUserAgent("nodehitch-agent"))
+		if err != nil {
+			panic("host: the engine's socket " + socket + ": " + err.Error()) // a path that the agent itself chose
+		}
+		return c
+	}
+	return &docker{api: sync.OnceValue(api), socket: socket, changes: changes}
+}
+
+// explain puts an error of the client in our words, nil for nil.
+func (d *docker) explain(doing string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, context.Canceled):
+		return err
+	case client.IsErrConnectionFailed(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
+		return &EngineDownError{Detail: fmt.Sprintf("%s: %v", doing, err)}
+	}
+	return &EngineError{Doing: doing, Words: strings.TrimPrefix(err.Error(), "Error response from daemon: ")}
+}
+
+func (d *docker) Version(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	defer cancel()
+	v, err := d.api().ServerVersion(ctx, client.ServerVersionOptions{})
+	return v.Version, d.explain("asking it for its version at "+d.socket, err)
+}
+
+func (d *docker) Container(ctx context.Context, name string) (*Container, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	defer cancel()
+	found, err := d.api().ContainerInspect(ctx, name, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, d.explain("looking at the container "+name, err)
+	}
+	return described(&found.Container), nil
+}
+
+// described takes over what matters; older engines leave out the rest.
+func described(found *container.InspectResponse) *Container {
+	c := &Container{ID: found.ID, Name: strings.TrimPrefix(found.Name, "/"), Image: found.Image}
+	if s := found.State; s != nil {
+		c.Status, c.Detail, c.ExitCode, c.PID = string(s.Status), s.Error, s.ExitCode, s.Pid
+	}
+	if found.Config != nil {
+		c.Labels = found.Config.Labels
+	}
+	if h := found.HostConfig; h != nil {
+		c.Restart = string(h.RestartPolicy.Name)
+		for _, bindings := range h.PortBindings {
+			for _, b := range bindings {
+				if port, err := network.ParsePort(b.HostPort); err == nil {
+					c.Ports = append(c.Ports, int(port.Num()))
+				}
+			}
+		}
+	}
+	return c
+}
+
+func (d *docker) Running(ctx context.Context) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	defer cancel()
+	list, err := d.api().ContainerList(ctx, client.ContainerListOptions{})
+	if err != nil {
+		return nil, d.explain("listing the containers that run", err)
+	}
+	var names []string
+	for _, c := range list.Items {
+		name := c.ID
+		if len(c.Names) > 0 {
+			name = strings.TrimPrefix(c.Names[0], "/")
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+func (d *docker) Image(ctx context.Context, reference string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	defer cancel()
+	found, err := d.api().ImageInspect(ctx, reference)
+	if errdefs.IsNotFound(err) {
+		return "", nil
+	}
+	return found.ID, d.explain("looking at the image "+reference, err)
+}
+
+func (d *docker) Load(ctx context.Context, archive io.Reader) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, engineImage)
+	defer cancel()
+	d.changes.Engine()
+	const doing = "loading an image file"
+	said, err := d.api().ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return nil, d.explain(doing, err)
+	}
+	defer said.Close()
+	names, err := loaded(said)
+	return names, d.explain(doing, err)
+}
+
+// loaded are the names that the engine says at the end of a load.
+func loaded(said io.Reader) ([]string, error) {
+	var names []string
+	for decoder := json.NewDecoder(said); ; {
+		var m jsonstream.Message
+		err := decoder.Decode(&m)
+		switch {
+		case errors.Is(err, io.EOF):
+			return names, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading its answer: %w", err)
+		case m.Error != nil:
+			return nil, m.Error
+		}
+		for line := range strings.Lines(m.Stream) {
+			for _, begin := range []string{"Loaded image: ", "Loaded image ID: "} {
+				if name, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+}
+
+func (d *docker) Pull(ctx context.Context, reference string) error {
+	ctx, cancel := context.WithTimeout(ctx, engineImage)
+	defer cancel()
+	d.changes.Engine()
+	progress, err := d.api().ImagePull(ctx, reference, client.ImagePullOptions{})
+	if err == nil {
+		err = progress.Wait(ctx)
+	}
+	return d.explain("pulling the image "+reference, err)
+}
+
+// Create uses a mount, not what -v makes: with that, the engine would make a missing
+// directory itself, on whatever disk is there.
+func (d *docker) Create(ctx context.Context, c ContainerSpec) error {
+	inside, _ := network.PortFrom(uint16(c.Inside), network.TCP) //nolint:gosec // both are checked ports
+	return d.change(ctx, "making the container "+c.Name, func(ctx context.Context) error {
+		_, err := d.api().ContainerCreate(ctx, client.ContainerCreateOptions{
+			Name: c.Name,
+			Config: &container.Config{
+				Image: c.Image, Labels: c.Labels, ExposedPorts: network.PortSet{inside: {}},
+			},
+			HostConfig: &container.HostConfig{
+				RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyMode(c.Restart)},
+				PortBindings:  network.PortMap{inside: {{HostPort: fmt.Sprint(c.Port)}}},
+				Mounts:        []mount.Mount{{Type: mount.TypeBind, Source: c.Source, Target: c.Target}},
+			},
+		})
+		return err
+	})
+}
+
+func (d *docker) Start(ctx context.Context, name string) error {
+	return d.change(ctx, "starting the container "+name, func(ctx context.Context) error {
+		_, err := d.api().ContainerStart(ctx, name, client.ContainerStartOptions{})
+		return err
+	})
+}
+
+func (d *docker) Stop(ctx context.Context, name string) error {
+	return d.change(ctx, "stopping the container "+name, func(ctx context.Context) error {
+		patience := 10
+		_, err := d.api().ContainerStop(ctx, name, client.ContainerStopOptions{Timeout: &patience})
+		return err
+	})
+}
+
+func (d *docker) Unpause(ctx context.Context, name string) error {
+	return d.change(ctx, "letting the container "+name+" go on", func(ctx context.Context) error {
+		_, err := d.api().ContainerUnpause(ctx, name, client.ContainerUnpauseOptions{})
+		return err
+	})
+}
+
+func (d *docker) Remove(ctx context.Context, name string) error {
+	return d.change(ctx, "removing the container "+name, func(ctx context.Context) error {
+		_, err := d.api().ContainerRemove(ctx, name, client.ContainerRemoveOptions{Force: true})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (d *docker) Rename(ctx context.Context, from, to string) error {
+	return d.change(ctx, "naming the container "+from+" "+to, func(ctx context.Context) error {
+		_, err := d.api().ContainerRename(ctx, from, client.ContainerRenameOptions{NewName: to})
+		return err
+	})
+}
+
+func (d *docker) SetRestart(ctx context.Context, name, policy string) error {
+	return d.change(ctx, "setting the restart policy of the container "+name, func(ctx context.Context) error {
+		_, err := d.api().ContainerUpdate(ctx, name, client.ContainerUpdateOptions{
+			RestartPolicy: &container.RestartPolicy{Name: container.RestartPolicyMode(policy)},
+		})
+		return err
+	})
+}
+
+func (d *docker) change(ctx context.Context, doing string, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, engineChange)
+	defer cancel()
+	d.changes.Engine()
+	return d.explain(doing, do(ctx))
+}
