@@ -1,45 +1,155 @@
 package containerdconf
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
 
-// Directory is the config_path that SetConfigPath writes.
+	"github.com/pelletier/go-toml/v2"
+)
+
+// Directory is the config_path that SetConfigPath writes where there is none.
 const Directory = "/etc/containerd/certs.d"
 
 // Config is what one file of containerd's configuration, config.toml or a drop-in
 // that it imports, says of registries.
 type Config struct {
 	Version     Version  // of the containerd that reads it
-	Schema      int      // the file's version, what containerd takes it for where it has none
+	Schema      int      // the file's version; 1 where it has none, as every containerd takes it
 	CRIDisabled bool     // disabled_plugins has the CRI plugin: containerd does nothing for Kubernetes
-	ConfigPath  string   // "" and not set are the same
-	Legacy      []string // what config_path must not stand beside: names of keys, for a message
-	Imports     []string // file patterns, relative ones to the file's own directory; what they match overrides the file
+	ConfigPath  string   // as it is written; "" and not set are the same to containerd
+	Legacy      []string // keys beside which containerd does not start with a config_path
+	Imports     []string // patterns of drop-ins, which override the file; see Imported
+
+	plugin    string // name of the plugin's table
+	hasPlugin bool   // it is there, and may be empty
+	localPull bool   // 2.1 and later: images are not pulled by the transfer service
 }
 
 // Read decodes the content of config.toml or of a drop-in; no content is a file
-// without settings. An error names line and column of what containerd would refuse.
+// without settings. An error is of what containerd would refuse, with its line.
 func Read(content []byte, v Version) (Config, error) {
-	return Config{}, errors.New("not read yet")
+	root, err := decode(content)
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{Version: v}
+	if c.Schema, err = schemaOf(root, v); err != nil {
+		return Config{}, err
+	}
+	if c.Imports, err = list(root, "imports"); err != nil {
+		return Config{}, err
+	}
+	disabled, err := list(root, "disabled_plugins")
+	if err != nil {
+		return Config{}, err
+	}
+	c.CRIDisabled = slices.ContainsFunc(disabled, func(name string) bool { return v.isCRI(c.Schema, name) })
+	plugins, err := table(root, "plugins")
+	if err != nil {
+		return Config{}, err
+	}
+	return c, c.readPlugin(plugins)
 }
 
-// With is the configuration of c with the drop-ins that it imports, in the order in
-// which containerd reads them.
-func (c Config) With(dropIns ...Config) Config { return c }
-
-// Directories are where containerd looks for hosts.toml, in their order: those of
-// config_path or, without one, those that this version takes by itself. None: it
-// takes no hosts.toml, and config_path is to be set.
-func (c Config) Directories() []string { return nil }
-
-// SetConfigPath returns the content of config.toml with config_path = Directory where
-// it has none (no content: a new file), and content as it is where it has one. All else
-// is as it was, which is proved: an error is of a file in which it cannot be.
-func SetConfigPath(content []byte, v Version) ([]byte, error) {
-	return nil, errors.New("not written yet")
+// readPlugin reads the table of the plugin that pulls images for Kubernetes.
+func (c *Config) readPlugin(plugins map[string]any) error {
+	name := c.Version.plugin(c.Schema, plugins)
+	c.plugin = name
+	_, c.hasPlugin = plugins[name]
+	plugin, err := table(plugins, name)
+	if err != nil {
+		return err
+	}
+	registry, err := table(plugin, "registry")
+	if err != nil {
+		return err
+	}
+	if value, ok := registry["config_path"]; ok {
+		if c.ConfigPath, ok = value.(string); !ok {
+			return fmt.Errorf("config_path of the plugin %s is no string, and containerd does not start; write it in quotes", name)
+		}
+	}
+	if c.Legacy, err = legacy(registry, c.Version); err != nil {
+		return err
+	}
+	c.localPull = pullsLocally(plugin, registry)
+	return nil
 }
 
-// UnsetConfigPath returns the content of config.toml without the config_path that
-// SetConfigPath wrote, nil where nothing else is in it. One with another value stays.
-func UnsetConfigPath(content []byte, v Version) ([]byte, error) {
-	return nil, errors.New("not written yet")
+// decode is the file as a tree; its errors have a line and a column.
+func decode(content []byte) (map[string]any, error) {
+	root := map[string]any{}
+	err := toml.Unmarshal(content, &root)
+	var where *toml.DecodeError
+	if errors.As(err, &where) {
+		line, column := where.Position()
+		return nil, fmt.Errorf("line %d, column %d: %w; containerd does not start with that", line, column, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; containerd does not start with that", err)
+	}
+	return root, nil
+}
+
+// schemaOf is the file's version.
+func schemaOf(root map[string]any, v Version) (int, error) {
+	value, ok := root["version"]
+	if !ok {
+		return 1, nil
+	}
+	schema, ok := value.(int64)
+	if !ok || schema < 0 || schema > v.newestSchema() {
+		return 0, fmt.Errorf("version = %v: containerd %s knows versions 1 to %d of its configuration", value, v, v.newestSchema())
+	}
+	return max(1, int(schema)), nil
+}
+
+// table is the member of that name, nil where there is none.
+func table(parent map[string]any, name string) (map[string]any, error) {
+	value, ok := parent[name]
+	if !ok {
+		return nil, nil
+	}
+	t, ok := value.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s is no table, and containerd does not start with that", name)
+	}
+	return t, nil
+}
+
+// list is the member of that name, a list of strings.
+func list(parent map[string]any, name string) ([]string, error) {
+	value, ok := parent[name]
+	if !ok {
+		return nil, nil
+	}
+	wrong := fmt.Errorf("%s is no list of strings, and containerd does not start with that", name)
+	values, ok := value.([]any)
+	if !ok {
+		return nil, wrong
+	}
+	var texts []string
+	for _, v := range values {
+		text, ok := v.(string)
+		if !ok {
+			return nil, wrong
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// Imported are the patterns of Imports as filepath.Glob takes them, for a file in
+// that directory. A pattern without * is a file that must be there.
+func (c Config) Imported(directory string) []string {
+	var patterns []string
+	for _, p := range c.Imports {
+		if !filepath.IsAbs(p) {
+			p = filepath.Join(directory, p)
+		}
+		patterns = append(patterns, filepath.Clean(p))
+	}
+	return patterns
 }

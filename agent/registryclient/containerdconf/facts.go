@@ -1,0 +1,123 @@
+package containerdconf
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// What the versions of containerd do with their configuration, each with where
+// containerd's sources say so. Where a fact was read only, it was also seen: with
+// `containerd config dump` of 1.6 and 2.2.
+
+const (
+	criPlugin    = "io.containerd.grpc.v1.cri"
+	imagesPlugin = "io.containerd.cri.v1.images"
+
+	// defaultPath is config_path since 2.2 where it is not set (2.2
+	// internal/cri/config/config_unix.go, later plugins/cri/images/plugin.go).
+	defaultPath = "/etc/containerd/certs.d:/etc/docker/certs.d"
+)
+
+// newestSchema: cmd/containerd/server/config/config.go, ValidateVersion, refuses a
+// newer one; version/version.go has the number. 1.x refuses none, and takes 3 as 2.
+func (v Version) newestSchema() int64 {
+	if v.Major < 2 {
+		return math.MaxInt32
+	}
+	if v.since(2, 3) {
+		return 4
+	}
+	return 3
+}
+
+// plugin is the name of the table, below plugins, that holds registry.
+//
+//   - 1.x, services/server/config/config.go, Decode: by the plugin's short name in
+//     version 1, by its URI in any other.
+//   - 2.x, version 2: cri's table is migrated to that of images, in whose place its
+//     registry comes if it has one (plugins/cri/images/plugin.go, configMigration).
+//     Since 2.3 version 1 is too; 2.0 to 2.2 lose its registry on the way, but take
+//     the table of images as it is, and so does 2.3.
+func (v Version) plugin(schema int, plugins map[string]any) string {
+	switch {
+	case v.Major < 2 && schema < 2:
+		return "cri"
+	case v.Major < 2:
+		return criPlugin
+	case schema == 2 && (has(plugins, criPlugin) || !has(plugins, imagesPlugin)):
+		return criPlugin
+	}
+	return imagesPlugin
+}
+
+// has says whether a plugin's table has a registry.
+func has(plugins map[string]any, name string) bool {
+	plugin, _ := plugins[name].(map[string]any)
+	return plugin["registry"] != nil
+}
+
+// isCRI says whether a name in disabled_plugins is of the plugin without which
+// containerd does nothing for Kubernetes. In version 1 they are short names (1.x
+// V1DisabledFilter; 2.x v1MigratePluginName), in others URIs.
+func (v Version) isCRI(schema int, name string) bool {
+	if v.Major < 2 {
+		return name == v.plugin(schema, nil)
+	}
+	return schema < 2 && name == "cri" || slices.Contains([]string{criPlugin, imagesPlugin, "io.containerd.cri.v1.runtime"}, name)
+}
+
+// legacy: pkg/cri/config/config.go, ValidatePluginConfig (2.x ValidateImageConfig),
+// refuses mirrors beside config_path and, in 1.x, configs with tls. It takes configs
+// with auth and auths beside it, with a warning.
+func legacy(registry map[string]any, v Version) ([]string, error) {
+	mirrors, err := table(registry, "mirrors")
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	if len(mirrors) > 0 {
+		found = append(found, "registry.mirrors")
+	}
+	configs, err := table(registry, "configs")
+	if err != nil || v.Major >= 2 {
+		return found, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(configs)) {
+		config, err := table(configs, name)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := config["tls"]; ok {
+			found = append(found, fmt.Sprintf("registry.configs.%q.tls", name))
+		}
+	}
+	return found, nil
+}
+
+// transfers: since 2.1 the transfer service pulls images, and takes config_path for
+// the name of one directory, not for a list of them (internal/cri/server/images,
+// WithHostDir; containerd issue 12808, open in 2.4.0-beta.0).
+func (v Version) transfers() bool { return v.since(2, 1) }
+
+// pullsLocally: the settings at which the transfer service is not used, and config_path
+// may be a list (internal/cri/config/config.go, CheckLocalImagePullConfigs). The
+// plugin's table in version 2 has some of them below containerd.
+func pullsLocally(plugin, registry map[string]any) bool {
+	for _, name := range []string{"mirrors", "configs", "auths"} {
+		if t, _ := registry[name].(map[string]any); len(t) > 0 {
+			return true
+		}
+	}
+	within, _ := plugin["containerd"].(map[string]any)
+	for _, settings := range []map[string]any{plugin, within} {
+		downloads, set := settings["max_concurrent_downloads"]
+		if settings["use_local_image_pull"] == true || settings["image_pull_with_sync_fs"] == true ||
+			settings["discard_unpacked_layers"] == true || settings["disable_snapshot_annotations"] == false ||
+			set && downloads != int64(3) {
+			return true
+		}
+	}
+	return false
+}
