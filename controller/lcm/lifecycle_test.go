@@ -355,3 +355,31 @@ func TestGoingBackToAServerThatHasMovedStopsNothing(t *testing.T) {
 		t.Errorf("warnings %v, want one that says who has the worker", w.instance().Warnings)
 	}
 }
+
+// A server leaves in the middle of a format that an operator permitted: its END tells
+// so to the one that has the volume now, and waits until that has seen it.
+func TestAnEndWaitsForWhatItsLeavingServersLeaveBehind(t *testing.T) {
+	w := instantiated(t)
+	sick := w.status(storageServer)
+	for i := range sick.Conditions {
+		sick.Conditions[i].Status = api.ConditionFalse
+	}
+	w.report(storageServer, sick)
+	_, err := w.permits.Reformat(w.ctx, volume, volume)
+	w.must(err)
+	other := uuid(1, 2)
+	moved := stack(server(other, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	w.put(spec(moved))
+	w.converge(other)
+	op := w.post(heal(api.PhaseEnd, nil, storageServer))
+	if w.document(other).Storage.Volumes[0].FormatInterruptedBy != storageServer {
+		t.Fatalf("the document of the volume's server is %+v, want it to say who began a format", w.document(other))
+	}
+	if op.State != api.Processing {
+		t.Errorf("HEAL END is %+v, and %s has not seen its document", op, other)
+	}
+	w.converge(other)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("HEAL END is %+v, want COMPLETED", got)
+	}
+}

@@ -99,6 +99,13 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 	if err := p.retire(fmt.Sprintf("operation %s (%s) ended without it", op.ID, describe(p.r))); err != nil {
 		return op, err
 	}
+	// What became of the formats of who is gone stands in the documents of those who
+	// have the volumes now: the operation is not over before they have seen it.
+	after, err := p.reconcile()
+	if err != nil {
+		return op, err
+	}
+	e.changed = append(e.changed, after.changed...)
 	ids := p.targets(e)
 	if op.Targets, op.Withheld, err = p.look(ids); err != nil {
 		return op, err
