@@ -25,6 +25,8 @@ type Input struct {
 	// Volumes is what is known beforehand of the volumes of the topology, by id. A
 	// volume that is not here is new.
 	Volumes map[string]Volume
+	// Files are the instance's package files by their path in the package.
+	Files map[string]File
 }
 
 // Volume is what the controller knows of a volume apart from the topology.
@@ -97,9 +99,18 @@ func Make(in Input) Output {
 			continue
 		}
 		n := newNode(in, s, role)
-		if role == api.RoleStorage {
-			out.Volumes = n.addStorage(in, s)
+		switch role {
+		case api.RoleStorage: // there is one of it, or of the registry
+			out.Volumes = n.addStorage(in, s, storageOf(in.Params.Cluster.StorageServer))
+		case api.RoleRegistry:
+			out.Volumes = n.addRegistry(in, s)
+		case api.RoleMaster, api.RoleWorker:
+			n.addRegistries(in)
 		}
+		slices.SortFunc(n.Withheld, func(a, b api.Withheld) int {
+			return cmp.Or(cmp.Compare(a.Section, b.Section), cmp.Compare(a.Message, b.Message))
+		})
+		n.Withheld = slices.Compact(n.Withheld)
 		out.Nodes = append(out.Nodes, n)
 	}
 	slices.SortFunc(out.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
@@ -130,4 +141,9 @@ func addresses(s api.Server) []string {
 
 func (n *Node) withhold(section string, reason api.Reason, message string) {
 	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message})
+}
+
+// withholds says whether something of the section is withheld, and so all of it.
+func (n *Node) withholds(section string) bool {
+	return slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return w.Section == section })
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -42,7 +43,24 @@ func drawInput(t *rapid.T) Input {
 		}
 		tp.Servers = append(tp.Servers, s)
 	}
-	return Input{Epoch: 1, Params: &params.Params{Cluster: c}, Topology: tp}
+	in := Input{Epoch: 1, Params: &params.Params{Cluster: c}, Topology: tp, Files: map[string]File{}}
+	for i := range rapid.IntRange(0, 3).Draw(t, "registries") {
+		r := params.RegistryConnection{Type: params.HTTPS, Server: fmt.Sprintf("r%d:5000", i)}
+		if rapid.Bool().Draw(t, "has a CA") {
+			r.CertificatePath = fmt.Sprintf("ca%d.crt", rapid.IntRange(0, 1).Draw(t, "CA"))
+		}
+		c.Registries = append(c.Registries, r)
+	}
+	for i := range 2 {
+		switch rapid.IntRange(0, 3).Draw(t, "file") {
+		case 0: // not uploaded
+		case 1:
+			in.Files[fmt.Sprintf("ca%d.crt", i)] = File{SHA256: strings.Repeat("a", 64), Problem: "is faulty"}
+		default:
+			in.Files[fmt.Sprintf("ca%d.crt", i)] = File{SHA256: strings.Repeat("b", 64), SizeBytes: 1}
+		}
+	}
+	return in
 }
 
 // A section is whole or absent, an absent one is explained, and no volume is in
@@ -57,6 +75,15 @@ func TestNoDocumentIsEverHalf(t *testing.T) {
 			s := n.Config.Storage
 			if (s == nil) != (n.Role != api.RoleStorage || len(n.Withheld) > 0) {
 				t.Fatalf("%s %s: section %v, withheld %v", n.Role, n.ID, s, n.Withheld)
+			}
+			connects := n.Role == api.RoleMaster || n.Role == api.RoleWorker
+			if r := n.Config.Registries; (r == nil) != (!connects || len(n.Withheld) > 0) || r != nil && len(r) != len(in.Params.Cluster.Registries) {
+				t.Fatalf("%s %s: registries %v, withheld %v", n.Role, n.ID, r, n.Withheld)
+			}
+			for _, f := range n.Config.Files() {
+				if f.Sha256 != strings.Repeat("b", 64) {
+					t.Fatalf("%s %s: the document names %v", n.Role, n.ID, f)
+				}
 			}
 			if s == nil {
 				continue
@@ -100,6 +127,8 @@ func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
 		s := in.Params.Cluster.StorageServer
 		s.Volumes = rapid.Permutation(s.Volumes).Draw(t, "volumes")
 		s.Exports = rapid.Permutation(s.Exports).Draw(t, "exports")
+		c := in.Params.Cluster
+		c.Registries = rapid.Permutation(c.Registries).Draw(t, "the registries")
 		got := Make(in)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("the plan changed (-before +after):\n%s", diff)

@@ -15,14 +15,23 @@ const sectionStorage = "storage"
 // exportOptions are those of Tacker's sample driver; the agent adds mountpoint=.
 var exportOptions = []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}
 
-// addStorage gives the storage server its section, or withholds it whole: with one
-// of two volumes the document would order the other one unmounted.
-func (n *Node) addStorage(in Input, s api.Server) []VolumeUse {
-	server := in.Params.Cluster.StorageServer
-	section := &api.StorageSection{Exports: exports(server)}
+// wantedStorage is what a server is to mount and to export.
+type wantedStorage struct {
+	volumes []params.Volume
+	exports []params.Export
+}
+
+func storageOf(s *params.StorageServer) wantedStorage {
+	return wantedStorage{volumes: s.Volumes, exports: s.Exports}
+}
+
+// addStorage gives a server its volumes and exports, or withholds the section whole:
+// with one of two volumes the document would order the other one unmounted.
+func (n *Node) addStorage(in Input, s api.Server, wanted wantedStorage) []VolumeUse {
+	section := &api.StorageSection{Exports: exports(wanted.exports)}
 	var uses []VolumeUse
-	for _, wanted := range server.Volumes {
-		use, problem := resolve(in, s, wanted)
+	for _, v := range wanted.volumes {
+		use, problem := n.resolve(in, s, v)
 		if use != nil {
 			uses = append(uses, *use)
 		}
@@ -31,15 +40,14 @@ func (n *Node) addStorage(in Input, s api.Server) []VolumeUse {
 			continue
 		}
 		section.Volumes = append(section.Volumes, api.StorageVolume{
-			VolumeID: use.ID, SizeBytes: use.SizeBytes, MountPath: wanted.MountTo,
+			VolumeID: use.ID, SizeBytes: use.SizeBytes, MountPath: v.MountTo,
 			Filesystem: api.Ext4, FilesystemUUID: filesystemUUID(in, use.ID),
 			ReformatRequested:   in.Volumes[use.ID].ReformatBy == s.ID,
 			FormatInterruptedBy: in.Volumes[use.ID].InterruptedBy,
 		})
 	}
 	slices.SortFunc(uses, func(a, b VolumeUse) int { return cmp.Compare(a.ID, b.ID) })
-	if len(n.Withheld) > 0 {
-		slices.SortFunc(n.Withheld, func(a, b api.Withheld) int { return cmp.Compare(a.Message, b.Message) })
+	if n.withholds(sectionStorage) {
 		return uses
 	}
 	slices.SortFunc(section.Volumes, func(a, b api.StorageVolume) int { return cmp.Compare(a.MountPath, b.MountPath) })
@@ -50,9 +58,9 @@ func (n *Node) addStorage(in Input, s api.Server) []VolumeUse {
 	return uses
 }
 
-func exports(s *params.StorageServer) []api.StorageExport {
-	var list []api.StorageExport
-	for _, e := range s.Exports {
+func exports(wanted []params.Export) []api.StorageExport {
+	list := []api.StorageExport{}
+	for _, e := range wanted {
 		list = append(list, api.StorageExport{Directory: e.Directory, Clients: e.To, Options: slices.Clone(exportOptions)})
 	}
 	slices.SortFunc(list, func(a, b api.StorageExport) int {
@@ -77,7 +85,7 @@ type problem struct {
 // resolve finds the volume that the parameters want on the server. The use is nil
 // where the topology does not have it; both are set where it is there and may not
 // be used.
-func resolve(in Input, s api.Server, wanted params.Volume) (*VolumeUse, *problem) {
+func (n *Node) resolve(in Input, s api.Server, wanted params.Volume) (*VolumeUse, *problem) {
 	v, ok := volumeOf(in.Topology, wanted.ResourceID)
 	if !ok {
 		return nil, &problem{api.ReasonVolumeUnresolved, fmt.Sprintf(
@@ -96,8 +104,8 @@ func resolve(in Input, s api.Server, wanted params.Volume) (*VolumeUse, *problem
 			v.ID, v.ResourceID, holder)}
 	case !mayHave(s, use):
 		return use, &problem{api.ReasonVolumeUnresolved, fmt.Sprintf(
-			"volume %s (%s) is %s, not to the storage server %s (%s); attach it there and name it in that server's volumeIds",
-			v.ID, v.ResourceID, attachment(use), s.Name, s.ID)}
+			"volume %s (%s) is %s, not to the %s server %s (%s); attach it there and name it in that server's volumeIds",
+			v.ID, v.ResourceID, attachment(use), n.Role, s.Name, s.ID)}
 	}
 	return use, nil
 }

@@ -8,13 +8,12 @@ import (
 // notBuilt says what of the parameters this version accepts and does nothing
 // about. A parameter leaves this list when its section is made.
 func notBuilt(p *params.Params) fault.List {
-	at := fault.Root.Key("additionalParams")
-	if p.Registry != nil {
-		return fault.List{at.Key("private_registry_installation_param").Fault(
-			"the registry VNF is not built yet: the parameters are checked and kept, and INSTANTIATE is refused")}
+	c := p.Cluster
+	if c == nil {
+		return nil
 	}
 	var list fault.List
-	c, at := p.Cluster, at.Key("k8s_cluster_installation_param")
+	at := fault.Root.Key("additionalParams").Key("k8s_cluster_installation_param")
 	if c.StorageServer != nil {
 		list = append(list, at.Key("storage_server").Key("nfs_server_setup_params").Fault(
 			"the NFS client is not installed on masters and workers yet; the exports are served, clients have to be set up by hand"))
@@ -22,10 +21,6 @@ func notBuilt(p *params.Params) fault.List {
 	if len(c.PersistentVolumes) > 0 {
 		list = append(list, at.Key("pv_registration_params").Fault(
 			"PersistentVolumes are not registered yet; the manifests are checked and kept"))
-	}
-	if len(c.Registries) > 0 {
-		list = append(list, at.Key("private_registry_connection_info").Fault(
-			"masters and workers are not connected to private registries yet; the parameters are checked and kept"))
 	}
 	return list
 }

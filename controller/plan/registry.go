@@ -1,0 +1,38 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+const sectionRegistry = "registry"
+
+// publicImage is what the node pulls where the package brings no image.
+// REG, `docker run`.
+const publicImage = "registry:latest"
+
+// addRegistry gives the registry VNF's server its section, and the volume that its
+// data lies on where the parameters name one.
+func (n *Node) addRegistry(in Input, s api.Server) (uses []VolumeUse) {
+	r := in.Params.Registry
+	section := &api.RegistrySection{Port: int(r.Port), DataDirectory: r.DataDirectory()}
+	if r.Volume != nil {
+		uses = n.addStorage(in, s, wantedStorage{volumes: []params.Volume{*r.Volume}})
+		if n.Config.Storage == nil {
+			// Without it the container would fill the directory that the volume hides.
+			n.withhold(sectionRegistry, n.Withheld[0].Reason, fmt.Sprintf(
+				"the registry's data belongs on the volume %q, which it does not have", r.Volume.ResourceID))
+		}
+	}
+	if r.ImagePath == "" {
+		section.Image.Reference = publicImage
+	} else {
+		section.Image.File = n.file(in, sectionRegistry, r.ImagePath)
+	}
+	if !n.withholds(sectionRegistry) {
+		n.Config.Registry = section
+	}
+	return uses
+}
