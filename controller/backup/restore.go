@@ -198,7 +198,7 @@ func (r *Restore) openCopy(stage string) (*store.Store, error) {
 func hasBlobs(s *store.Store, dir string) error {
 	var digests []string
 	err := s.View(func(tx *store.Tx) (err error) {
-		digests, err = blobsOf(tx)
+		digests, err = tx.Blobs()
 		return err
 	})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/archive"
@@ -89,7 +88,7 @@ func (c *Copy) fill() (err error) {
 // names, each once.
 func (c *Copy) snapshot() (digests []string, err error) {
 	err = c.service.Store.View(func(tx *store.Tx) error {
-		digests, err = blobsOf(tx)
+		digests, err = tx.Blobs()
 		if err != nil {
 			return err
 		}
@@ -97,19 +96,6 @@ func (c *Copy) snapshot() (digests []string, err error) {
 		return err
 	})
 	return digests, err
-}
-
-func blobsOf(tx *store.Tx) ([]string, error) {
-	records, err := tx.Files().All()
-	if err != nil {
-		return nil, err
-	}
-	var digests []string
-	for _, r := range records {
-		digests = append(digests, r.SHA256)
-	}
-	slices.Sort(digests)
-	return slices.Compact(digests), nil
 }
 
 // nameless is a file that is gone when it is closed, however that comes about.

@@ -89,6 +89,9 @@ func (s *Service) record(key string, file store.File) (replaced bool, err error)
 			return err
 		}
 		replaced = found && before.SHA256 != file.SHA256
+		if found {
+			file.Before = before.Usable()
+		}
 		return tx.Files().Put(key, file)
 	})
 	if err != nil {
@@ -134,16 +137,14 @@ func (s *Service) OpenBlob(_ context.Context, sha256 string) (*os.File, error) {
 // on with. Call it after records have gone; Run does so from time to time.
 func (s *Service) Collect(context.Context) error {
 	removed, err := s.Blobs.Collect(func() (map[string]bool, error) {
-		var records []store.File
-		err := s.Store.View(func(tx *store.Tx) (err error) {
-			records, err = tx.Files().All()
+		named := make(map[string]bool)
+		return named, s.Store.View(func(tx *store.Tx) error {
+			list, err := tx.Blobs()
+			for _, sha256 := range list {
+				named[sha256] = true
+			}
 			return err
 		})
-		named := make(map[string]bool, len(records))
-		for _, r := range records {
-			named[r.SHA256] = true
-		}
-		return named, err
 	})
 	if removed > 0 {
 		s.Log.Info("package files that nothing names are removed", "files", removed)

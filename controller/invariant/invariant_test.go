@@ -2,6 +2,7 @@ package invariant
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -107,6 +108,8 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"its record says 2":                     func(w *world) { w.n.Generation = 2 },
 		"its identity is not whole":             func(w *world) { w.n.Identity.PreviousSerial = "1" },
 		"was revoked by hand and is let in":     func(w *world) { w.n.Identity.RevokedByHand = true },
+		"it may read the files [" + digest:      func(w *world) { w.n.Files = []string{digest} },
+		"the file gone that its document":       func(w *world) { w.n.Files = []string{"gone"} },
 		"is with node \"\"":                     func(w *world) { w.v.NodeID = "" },
 		"is with node " + other:                 func(w *world) { w.v.NodeID = other },
 		"given to nobody":                       func(w *world) { w.v.Permit.NodeID = "" },
@@ -148,7 +151,12 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 			if err := s.Update(w.put); err != nil {
 				t.Fatal(err)
 			}
-			broken, err := Check(s, func(string) (int64, error) { return 0, nil })
+			broken, err := Check(s, func(sha256 string) (int64, error) {
+				if sha256 == "gone" {
+					return 0, errors.New("no such blob")
+				}
+				return 0, nil
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

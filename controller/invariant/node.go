@@ -26,11 +26,25 @@ func (r *records) node(n store.Node) {
 	}
 	wrong(n.Generation > 0 && config.Generation == n.Generation && config.Digest() == n.Digest,
 		"its document is generation %d and its record says %d", config.Generation, n.Generation)
+	wrong(slices.Equal(n.Files, digestsOf(config)), "it may read the files %v and its document names %v", n.Files, config.Files())
+	if r.blob != nil && (n.Expected || n.Identity.Live()) {
+		for _, sha256 := range n.Files {
+			_, err := r.blob(sha256)
+			wrong(err == nil, "the file %s that its document names: %v", sha256, err)
+		}
+	}
 	if id := n.Identity; id.Live() {
 		wrong(id.Serial != "" && id.Serial != id.PreviousSerial && id.KeyHash != "" && !id.EnrolledAt.IsZero(), "its identity is not whole")
 		wrong(!id.RevokedByHand, "it was revoked by hand and is let in")
 	}
 	r.volumesOf(n, config)
+}
+
+func digestsOf(config api.NodeConfig) (list []string) {
+	for _, f := range config.Files() {
+		list = append(list, f.Sha256)
+	}
+	return list
 }
 
 // volumesOf: what a document in force names is a volume that the node has. It may

@@ -45,21 +45,21 @@ func (p *posting) faults() (fault.List, error) {
 		return nil, err
 	}
 	faults := slices.Concat(out.Faults, foreign, p.checkTopology())
-	if len(faults) == 0 && len(out.Nodes) == 0 && p.r.Operation == api.Instantiate && p.r.Phase == api.PhaseEnd && !p.r.Partial {
-		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would be instantiated; "+p.signs()))
+	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
+	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial {
+		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would come of it; "+p.signs()))
 	}
+	k := p.known()
 	if c := p.before.params.Cluster; c != nil {
-		k := p.known()
 		faults = append(faults, k.checkAspect(c, p.r)...)
-		faults = append(faults, k.checkVNFCs(p.r)...)
 	}
-	return faults, nil
+	return append(faults, k.checkVNFCs(p.r)...), nil
 }
 
 // signs says what would give servers their roles.
 func (p *posting) signs() string {
 	var list []string
-	for _, role := range []api.Role{api.RoleStorage, api.RoleMaster, api.RoleWorker} {
+	for _, role := range []api.Role{api.RoleStorage, api.RoleMaster, api.RoleWorker, api.RoleRegistry} {
 		if sign := topology.Sign(p.before.params, role); sign != "" {
 			list = append(list, sign)
 		}
@@ -82,16 +82,12 @@ func (p *posting) checkTopology() fault.List {
 	return nil
 }
 
-// checkRegistry refuses what is not done with a private registry, ever or yet.
+// checkRegistry refuses what is never done with a private registry.
 func (p *posting) checkRegistry() error {
-	switch {
-	case p.before.params.Registry == nil || p.r.Operation == api.Terminate:
+	if p.before.params.Registry == nil || p.r.Operation != api.Scale {
 		return nil
-	case p.r.Operation == api.Scale:
-		return invalid(fault.List{fault.Root.Key("operation").Fault("is SCALE; a private registry has one server and cannot be scaled")})
 	}
-	return api.NewProblem(api.ProblemNotBuilt, fmt.Sprintf(
-		"%s of a private registry is not built yet; its parameters are checked and kept (see the status table of the README)", p.r.Operation))
+	return invalid(fault.List{fault.Root.Key("operation").Fault("is SCALE; a private registry has one server and cannot be scaled")})
 }
 
 // needsFiles: a START wants all files, and so does an END that no START prepared.

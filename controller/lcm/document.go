@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -34,9 +35,12 @@ func (s *Service) NodeConfig(_ context.Context, nodeID string) (config api.NodeC
 	return config, node.Digest, nil
 }
 
-// NodeReads says whether the document of the node names the file with this
-// SHA-256. No section of this version names a file.
-func (s *Service) NodeReads(context.Context, string, string) bool { return false }
+// NodeReads says whether the present document of the node names the file with this
+// SHA-256.
+func (s *Service) NodeReads(_ context.Context, nodeID, sha256 string) bool {
+	node, err := s.node(nodeID)
+	return err == nil && slices.Contains(node.Files, sha256)
+}
 
 func (s *Service) node(id string) (store.Node, error) {
 	var node store.Node

@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -22,7 +23,8 @@ type verdict struct {
 }
 
 // FileStored looks at a package file that has just been recorded: its content is
-// checked for every use that the parameters make of it. A file of an instance that
+// checked for every use that the parameters make of it, and the documents that name
+// it follow. A file of an instance that
 // does not exist yet is checked when the instance comes.
 func (s *Service) FileStored(ctx context.Context, instanceID, path string) error {
 	for stale := true; stale; {
@@ -42,7 +44,10 @@ func (s *Service) FileStored(ctx context.Context, instanceID, path string) error
 			if stale = judgedFor(now.Desired) != judgedFor(d.Desired); stale {
 				return nil // other parameters came meanwhile: look again with those
 			}
-			return u.record(verdicts, judgedFor(d.Desired))
+			if err := u.record(verdicts, judgedFor(d.Desired)); err != nil {
+				return err
+			}
+			return u.settle() // documents name the content
 		})
 		if err != nil {
 			return err
@@ -132,7 +137,7 @@ func (u *unit) record(verdicts map[string]verdict, judged string) error {
 		if !found || f.SHA256 != v.sha256 || f.Judged == judged {
 			continue
 		}
-		f.Faults, f.Warnings, f.Judged = v.faults, v.warnings, judged
+		f.Faults, f.Warnings, f.Judged, f.Before = v.faults, v.warnings, judged, nil
 		u.changed()
 		if err := u.tx.Files().Put(key, f); err != nil {
 			return err
@@ -148,6 +153,29 @@ func (u *unit) files() (map[string]store.File, error) {
 		files[f.Path] = f
 	}
 	return files, err
+}
+
+// planned is what the plan for a desired state has to know of the package files.
+func (u *unit) planned(d store.Desired) (map[string]plan.File, error) {
+	files, err := u.files()
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]plan.File, len(files))
+	for path, f := range files {
+		if f.Judged != judgedFor(d) {
+			f.Judged = "" // what was found then says nothing of these parameters
+		}
+		switch usable := f.Usable(); {
+		case usable != nil:
+			known[path] = plan.File{SHA256: usable.SHA256, SizeBytes: usable.SizeBytes}
+		case len(f.Faults) > 0:
+			known[path] = plan.File{Problem: f.Faults[0].Message}
+		default:
+			known[path] = plan.File{Problem: path + " is still being checked"}
+		}
+	}
+	return known, nil
 }
 
 // missingFiles are the paths that the parameters name and that have not been

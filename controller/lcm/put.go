@@ -99,11 +99,10 @@ func (p *putting) run(u *unit) error {
 	if err := p.check(u, next); err != nil {
 		return err
 	}
-	made, err := u.force(next, "")
-	if err != nil {
+	if _, err := u.force(next, ""); err != nil {
 		return err
 	}
-	if err := u.record(p.verdicts, judgedFor(next)); err != nil || made == 0 {
+	if err := u.record(p.verdicts, judgedFor(next)); err != nil || !u.dirty {
 		return err
 	}
 	return u.settle()

@@ -52,11 +52,16 @@ func (u *unit) reconcile() (*effect, error) {
 	return e, u.putVolumes(out.Volumes)
 }
 
-// plan is what follows from a desired state and from what is known of its volumes.
+// plan is what follows from a desired state and from what is known of its volumes
+// and files.
 func (u *unit) plan(d *desired) (plan.Output, error) {
 	in := plan.Input{Epoch: u.Store.Epoch(), Params: d.params, Topology: d.Topology, Volumes: map[string]plan.Volume{}}
 	if d.Topology == nil {
 		return plan.Make(in), nil
+	}
+	var err error
+	if in.Files, err = u.planned(d.Desired); err != nil {
+		return plan.Output{}, err
 	}
 	for _, v := range d.Topology.Volumes {
 		record, found, err := u.tx.Volumes().Get(v.ID)
@@ -129,6 +134,10 @@ func (u *unit) putDocument(n *store.Node, config api.NodeConfig, digest string) 
 	n.Generation++
 	n.Digest = digest
 	config.Generation = n.Generation
+	n.Files = nil
+	for _, f := range config.Files() {
+		n.Files = append(n.Files, f.Sha256)
+	}
 	sealed, err := u.sealDocument(config)
 	n.Config = sealed
 	return err

@@ -43,7 +43,7 @@ func (s *Service) reconcileAll(ctx context.Context) error {
 		return err
 	}
 	for _, inst := range all {
-		if err := errors.Join(s.Reconcile(ctx, inst.ID), s.judgeLeft(ctx, inst.ID)); err != nil {
+		if err := errors.Join(s.judgeLeft(ctx, inst.ID), s.Reconcile(ctx, inst.ID)); err != nil {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the end of ctx is how Run is told to stop
 			}

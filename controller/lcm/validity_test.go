@@ -141,19 +141,3 @@ func saysOne(warnings []api.Fault, pointer, part string) bool {
 	}
 	return false
 }
-
-func TestAPrivateRegistryIsNotBuiltYetAndSaysSo(t *testing.T) {
-	w := newWorld(t)
-	if i := w.put(registrySpec()); i.Kind != api.PrivateRegistry || !saysOne(i.Warnings, "/additionalParams/private_registry_installation_param", "not built yet") {
-		t.Errorf("instance %+v", i)
-	}
-	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd), heal(api.PhaseStart, nil)} {
-		_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemNotBuilt, string(r.Operation)+" of a private registry is not built yet")
-	}
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
-	w.refused(err, api.ProblemInvalid, "cannot be scaled")
-	if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed {
-		t.Errorf("TERMINATE is %+v", op)
-	}
-}

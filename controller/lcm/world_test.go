@@ -160,9 +160,15 @@ func (w *world) commits() string {
 
 func (w *world) upload(path, content string) {
 	w.Helper()
+	w.arrive(path, content)
+	w.must(w.lcm.FileStored(w.ctx, instanceID, path))
+}
+
+// arrive is an upload of which the life cycle has not been told yet.
+func (w *world) arrive(path, content string) {
+	w.Helper()
 	_, err := w.files.Put(w.ctx, files.Request{InstanceID: instanceID, Path: path, Body: strings.NewReader(content), ContentLength: int64(len(content))})
 	w.must(err)
-	w.must(w.lcm.FileStored(w.ctx, instanceID, path))
 }
 
 func (w *world) put(spec api.InstanceSpec) api.Instance {

@@ -65,6 +65,8 @@ type Node struct {
 	Generation int64  `json:"generation"`
 	Digest     string `json:"digest"`
 	Config     Sealed `json:"config,omitempty"` // JSON of api.NodeConfig
+	// Files are the SHA-256s of the files that Config names: what the node may fetch.
+	Files []string `json:"files,omitempty"`
 	// Conditions are the condition types that Config calls for.
 	Conditions []string       `json:"conditions,omitempty"`
 	Withheld   []api.Withheld `json:"withheld,omitempty"`
@@ -158,6 +160,27 @@ type File struct {
 	// Judged names the parameters for which Faults and Warnings were found; empty
 	// for content that has not been looked at yet.
 	Judged string `json:"judged,omitempty"`
+	// Before is the content that documents go on naming until this one has been
+	// looked at; nil for none.
+	Before *Content `json:"before,omitempty"`
+}
+
+// Content is what a blob holds.
+type Content struct {
+	SHA256    string `json:"sha256"`
+	SizeBytes int64  `json:"sizeBytes"`
+}
+
+// Usable is the content that documents may name: this one once it has been looked
+// at, the one before until then; nil where the content has faults, and for none.
+func (f *File) Usable() *Content {
+	switch {
+	case f.Judged == "":
+		return f.Before
+	case len(f.Faults) > 0:
+		return nil
+	}
+	return &Content{SHA256: f.SHA256, SizeBytes: f.SizeBytes}
 }
 
 // Token is an API token of the northbound side, without its secret.

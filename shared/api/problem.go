@@ -19,7 +19,6 @@ const (
 	ProblemConflict            = ProblemPrefix + "conflict"
 	ProblemTooLarge            = ProblemPrefix + "too-large"
 	ProblemTooMany             = ProblemPrefix + "too-many-requests"
-	ProblemNotBuilt            = ProblemPrefix + "not-built"
 	ProblemInternal            = ProblemPrefix + "internal"
 	ProblemUnavailable         = ProblemPrefix + "unavailable"
 	ProblemFilesMissing        = ProblemPrefix + "files-missing"
@@ -48,7 +47,6 @@ var problemKinds = map[string]struct {
 	ProblemConflict:            {409, "in conflict with the present state"},
 	ProblemTooLarge:            {413, "the request is too large"},
 	ProblemTooMany:             {429, "too many requests"},
-	ProblemNotBuilt:            {501, "not built yet"},
 	ProblemInternal:            {500, "unexpected error of the controller"},
 	ProblemUnavailable:         {503, "not available now"},
 	ProblemFilesMissing:        {422, "package files are missing or not valid"},

@@ -1,0 +1,170 @@
+package lcm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
+)
+
+const ca = "Files/registries/ca.crt"
+
+// connected is the specification's cluster with its two registries, word for word,
+// a master and a worker, instantiated.
+func connected(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.clock.now = time.Now() // certificates are made now
+	i := w.put(w.verbatim("registry-connections.json"))
+	if !slices.Equal(i.MissingFiles, []string{script, ca}) {
+		t.Errorf("missing files %v, want the script and the CA", i.MissingFiles)
+	}
+	w.upload(script, "#!/bin/sh\n")
+	w.upload(ca, string(testca.Root(t, "first").PEM()))
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.Topology = cluster(workerServer)
+	op := w.post(end)
+	w.converge(masterServer, workerServer)
+	if got := w.operation(op.ID); got.State != api.Completed || len(got.Warnings) > 0 {
+		t.Fatalf("INSTANTIATE END is %+v, want COMPLETED without warnings", got)
+	}
+	return w
+}
+
+// cluster has a master and these workers.
+func cluster(workers ...string) *api.Topology {
+	t := stack(server(masterServer, "master"))
+	t.Volumes = nil
+	for _, id := range workers {
+		t.Servers = append(t.Servers, server(id, "worker"))
+	}
+	return t
+}
+
+func (w *world) sha256Of(path string) string {
+	w.Helper()
+	for _, f := range w.instance().Files {
+		if f.Path == path {
+			return f.Sha256
+		}
+	}
+	w.Fatalf("there is no file %s", path)
+	return ""
+}
+
+func TestTheSpecificationsRegistriesReachMastersAndWorkers(t *testing.T) {
+	w := connected(t)
+	size := w.instance().Files[slices.IndexFunc(w.instance().Files, func(f api.PackageFile) bool { return f.Path == ca })].SizeBytes
+	want := []api.RegistryConnection{
+		{Server: "192.168.0.10:5000", Scheme: api.RegistryHTTP},
+		{
+			Server: "registry.example.com", Scheme: api.RegistryHTTPS, Username: "user01", Password: "user01",
+			CACertificate: &api.FileReference{Sha256: w.sha256Of(ca), SizeBytes: size},
+			HostsEntry:    &api.HostsEntry{Address: "192.168.0.20", Names: []string{"registry.example.com"}},
+		},
+	}
+	added := uuid(3, 2)
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, cluster(workerServer, added)))
+	for _, id := range []string{masterServer, workerServer, added} {
+		if diff := cmp.Diff(want, w.document(id).Registries); diff != "" {
+			t.Errorf("registries of %s (-want +got):\n%s", id, diff)
+		}
+		if !w.lcm.NodeReads(w.ctx, id, w.sha256Of(ca)) || w.lcm.NodeReads(w.ctx, id, w.sha256Of(script)) {
+			t.Errorf("%s reads the CA, and not the script", id)
+		}
+		if g := w.document(id).Generation; g != 1 {
+			t.Errorf("%s is in generation %d; a worker that comes changes nobody's document", id, g)
+		}
+	}
+	w.converge(added)
+	if got := w.operation(op.ID); got.State != api.Completed || len(got.Targets) != 1 {
+		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with the new worker", got)
+	}
+}
+
+func TestAnotherCAReachesEveryNode(t *testing.T) {
+	w := connected(t)
+	old := w.sha256Of(ca)
+	w.upload(ca, string(testca.Root(t, "second").PEM()))
+	for _, id := range []string{masterServer, workerServer} {
+		c := w.document(id)
+		if c.Generation != 2 || c.Registries[1].CACertificate.Sha256 != w.sha256Of(ca) {
+			t.Errorf("document of %s %+v, want the new CA in generation 2", id, c)
+		}
+		if w.lcm.NodeReads(w.ctx, id, old) || w.node(id).Ready {
+			t.Errorf("%s may read the old CA, or is ready without the new one", id)
+		}
+	}
+	w.must(w.files.Collect(w.ctx))
+	if _, err := w.blobs.Size(old); err == nil {
+		t.Error("the old CA is still on disk")
+	}
+	w.upload(ca, "no certificate")
+	if n := w.node(masterServer); w.document(masterServer).Registries != nil || len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonFileMissing {
+		t.Errorf("withheld %+v, want the registries for the faulty CA", n.Withheld)
+	}
+}
+
+// The password is in the documents of those who log in, and in nothing that people see.
+func TestAnotherPasswordReachesEveryNodeAndNobodyElse(t *testing.T) {
+	const password = "s3cr3t pässwörd"
+	w := connected(t)
+	var log bytes.Buffer
+	w.lcm.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	spec := w.verbatim("registry-connections.json")
+	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"password": "user01"`), []byte(`"password": "`+password+`"`), 1)
+	w.put(spec)
+	for _, id := range []string{masterServer, workerServer} {
+		if c := w.document(id); c.Generation != 2 || c.Registries[1].Password != password {
+			t.Errorf("document of %s is %d, want the new password in generation 2", id, c.Generation)
+		}
+	}
+	w.post(heal(api.PhaseEnd, cluster(uuid(3, 3)), workerServer))
+	sick := w.status(masterServer)
+	sick.Conditions[0].Status = api.ConditionFalse
+	w.report(masterServer, sick)
+	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"username": "user01"`), []byte(`"username": 7`), 1)
+	_, _, refused := w.lcm.PutInstance(w.ctx, instanceID, spec)
+	nodes, err := w.lcm.ListNodes(w.ctx, "")
+	w.must(err)
+	operations, err := w.lcm.ListOperations(w.ctx, "")
+	w.must(err)
+	for what, seen := range map[string]any{"instance": w.instance(), "nodes": nodes, "operations": operations, "error": fmt.Sprint(refused), "log": log.String()} {
+		text, err := json.Marshal(seen)
+		w.must(err)
+		if strings.Contains(string(text), password) || len(text) < 20 {
+			t.Errorf("the password is in the %s, or nothing is: %s", what, text)
+		}
+	}
+}
+
+func TestARegistryThatLeavesTheParametersLeavesTheDocuments(t *testing.T) {
+	w := connected(t)
+	spec := w.verbatim("registry-connections.json")
+	var body map[string]map[string]any
+	var rest map[string]json.RawMessage
+	w.must(json.Unmarshal(spec.AdditionalParams, &rest))
+	w.must(json.Unmarshal([]byte(`{"c":`+string(rest["k8s_cluster_installation_param"])+`}`), &body))
+	delete(body["c"], "private_registry_connection_info")
+	text, err := json.Marshal(map[string]any{"k8s_cluster_installation_param": body["c"]})
+	w.must(err)
+	spec.AdditionalParams = text
+	w.put(spec)
+	for _, id := range []string{masterServer, workerServer} {
+		if c := w.document(id); c.Registries == nil || len(c.Registries) > 0 || c.Generation != 2 {
+			t.Errorf("document of %s %+v, want an empty list", id, c)
+		}
+		if w.lcm.NodeReads(w.ctx, id, w.sha256Of(ca)) {
+			t.Errorf("%s may read a CA that its document does not name", id)
+		}
+	}
+}

@@ -1,0 +1,359 @@
+package lcm
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/controller/invariant"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const image = "Files/images/private_registry.tar"
+
+var (
+	registryServer = uuid(4, 1)
+	registryHealed = uuid(4, 2)
+)
+
+// verbatim is the instantiate body of a specification, as a PUT of this API.
+func (w *world) verbatim(file string) api.InstanceSpec {
+	w.Helper()
+	text, err := os.ReadFile("../../shared/params/testdata/" + file)
+	w.must(err)
+	var body struct {
+		AdditionalParams  json.RawMessage `json:"additionalParams"`
+		VIMConnectionInfo json.RawMessage `json:"vimConnectionInfo"`
+	}
+	w.must(json.Unmarshal(text, &body))
+	return api.InstanceSpec{AdditionalParams: body.AdditionalParams, VimConnectionInfo: body.VIMConnectionInfo}
+}
+
+// savedImage is what `docker save` writes, without layers. note makes one unlike another.
+func (w *world) savedImage(note string) string {
+	w.Helper()
+	var out bytes.Buffer
+	archive := tar.NewWriter(&out)
+	for name, content := range map[string]string{"manifest.json": `[{"RepoTags":["registry:latest"]}]`, "note": note} {
+		w.must(archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content))}))
+		_, err := archive.Write([]byte(content))
+		w.must(err)
+	}
+	w.must(archive.Close())
+	return out.String()
+}
+
+// registryStack has one registry server, of these volumes.
+func registryStack(id string, volumes ...string) *api.Topology {
+	t := &api.Topology{StackID: "stack-1", StackStatus: "CREATE_COMPLETE", Servers: []api.Server{{
+		ID: id, Name: "registry", VnfcInstanceID: "vnfc-" + id, VolumeIds: volumes,
+		ConnectionPoints: []api.ConnectionPoint{{Name: "CP1", Addresses: []string{"192.168.0.10"}}},
+	}}}
+	for _, v := range volumes {
+		t.Volumes = append(t.Volumes, api.TopologyVolume{ResourceID: "registry_volume", ID: v, SizeBytes: 1 << 30})
+	}
+	return t
+}
+
+// registry is a world with the specification's registry, instantiated.
+func registry(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.put(w.verbatim("private-registry.json"))
+	w.upload(image, w.savedImage("first"))
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.Topology = registryStack(registryServer)
+	op := w.post(end)
+	w.converge(registryServer)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Fatalf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+	return w
+}
+
+func (w *world) document(nodeID string) api.NodeConfig {
+	w.Helper()
+	config, digest, err := w.lcm.NodeConfig(w.ctx, nodeID)
+	w.must(err)
+	if digest != config.Digest() {
+		w.Errorf("the digest of %s is %s, its document's %s", nodeID, digest, config.Digest())
+	}
+	return config
+}
+
+// The specification's instantiate body of the registry VNF, word for word.
+func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
+	w := newWorld(t)
+	i := w.put(w.verbatim("private-registry.json"))
+	if i.Kind != api.PrivateRegistry || len(i.Warnings) > 0 || !slices.Equal(i.MissingFiles, []string{image}) {
+		t.Errorf("instance %+v, want one without warnings that lacks its image", i)
+	}
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	w.refused(err, api.ProblemFilesMissing, image+" has not been uploaded")
+	w.upload(image, w.savedImage("first"))
+	w.post(request(api.Instantiate, api.PhaseStart))
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.Topology = stack(server(workerServer, "worker"))
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, end)
+	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "CP1" (registry)`)
+	end.Topology = registryStack(registryServer)
+	op := w.post(end)
+	if op.State != api.Processing || len(op.Warnings) > 0 {
+		t.Errorf("INSTANTIATE END is %+v", op)
+	}
+	content := w.savedImage("first")
+	file := w.instance().Files[0]
+	want := api.NodeConfig{
+		APIVersion: api.NodeConfigV1, Epoch: w.store.Epoch(), Generation: 1, Role: api.RoleRegistry, Proxy: &api.ProxySection{},
+		Registry: &api.RegistrySection{
+			Image: api.RegistryImage{File: &api.FileReference{Sha256: file.Sha256, SizeBytes: int64(len(content))}},
+			Port:  5000, DataDirectory: "/home/ubuntu/registry",
+		},
+	}
+	if diff := cmp.Diff(want, w.document(registryServer)); diff != "" {
+		t.Errorf("document of the registry (-want +got):\n%s", diff)
+	}
+	if !w.lcm.NodeReads(w.ctx, registryServer, file.Sha256) || w.lcm.NodeReads(w.ctx, registryServer, strings.Repeat("0", 64)) ||
+		w.lcm.NodeReads(w.ctx, registryHealed, file.Sha256) {
+		t.Error("a node reads the files that its document names, all of them and no other")
+	}
+	w.converge(registryServer)
+	if got := w.operation(op.ID); got.State != api.Completed || w.instance().State != api.Instantiated {
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+}
+
+func TestAHealedRegistryGetsTheSameDocument(t *testing.T) {
+	w := registry(t)
+	before := w.document(registryServer)
+	w.post(heal(api.PhaseStart, nil, registryServer))
+	if w.node(registryServer).State != api.NodeEnrolled {
+		t.Error("the old server was let go before the END")
+	}
+	op := w.post(heal(api.PhaseEnd, registryStack(registryHealed), registryServer))
+	if n := w.node(registryServer); n.State != api.NodeRevoked {
+		t.Errorf("the old server is %s after the END", n.State)
+	}
+	after := w.document(registryHealed)
+	before.Generation = after.Generation
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("document of the healed server (-before +after):\n%s", diff)
+	}
+	w.converge(registryHealed)
+	if got := w.operation(op.ID); got.State != api.Completed || len(got.Targets) != 1 || got.Targets[0].NodeID != registryHealed {
+		t.Errorf("HEAL END is %+v, want COMPLETED with the new server", got)
+	}
+}
+
+func TestWhatIsNotDoneWithARegistry(t *testing.T) {
+	empty := registryStack(registryServer)
+	empty.Servers = nil
+	for name, c := range map[string]struct {
+		r             api.OperationRequest
+		pointer, says string
+	}{
+		"scale it out":              {scale(api.ScaleOut, api.PhaseEnd, nil), "/operation", "cannot be scaled"},
+		"heal who is not known":     {heal(api.PhaseStart, nil, registryServer, workerServer), "/vnfcInstanceIds/1", "no server has the VNFC instance"},
+		"heal it away":              {heal(api.PhaseEnd, empty, registryServer), "/topology/servers", `connection point "CP1" (registry)`},
+		"heal it into two":          {heal(api.PhaseEnd, &api.Topology{Servers: slices.Concat(registryStack(registryServer).Servers, registryStack(registryHealed).Servers)}), "/topology/servers/1", "second registry server"},
+		"heal it without a look":    {heal(api.PhaseEnd, nil), "/topology", "nothing has changed since"},
+		"heal it with masters only": {heal(api.PhaseEnd, full()), "/topology/servers", "holds no server with a role"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := registry(t)
+			_, err := w.lcm.PostOperation(w.ctx, instanceID, c.r)
+			if faults := w.faults(err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
+				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
+			}
+		})
+	}
+}
+
+// Another image under the same path is another document, at once, and the blob that
+// nothing names any more goes.
+func TestAnotherImageReachesTheRegistry(t *testing.T) {
+	w := registry(t)
+	changed, stop := w.hub.Watch(registryServer)
+	defer stop()
+	before := w.document(registryServer)
+	w.upload(image, w.savedImage("second"))
+	after := w.document(registryServer)
+	if after.Generation != before.Generation+1 || after.Registry.Image.File.Sha256 == before.Registry.Image.File.Sha256 || !woken(changed) {
+		t.Errorf("document %+v, poll woken %v; want the new image and the node woken", after, woken(changed))
+	}
+	w.must(w.files.Collect(w.ctx))
+	if got, want := w.blobNames(), []string{after.Registry.Image.File.Sha256}; !slices.Equal(got, want) {
+		t.Errorf("blobs %v, want %v", got, want)
+	}
+}
+
+func (w *world) blobNames() (names []string) {
+	w.Helper()
+	w.must(filepath.WalkDir(filepath.Join(w.dir, "files", "blobs"), func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, d.Name())
+		}
+		return err
+	}))
+	return names
+}
+
+// Between the arrival of a file and its check, which takes long for an image, the
+// node keeps what it has: also when everything is planned again, files are collected,
+// or the controller is killed.
+func TestAFileThatIsNotCheckedYetChangesNoDocument(t *testing.T) {
+	w := registry(t)
+	before := w.document(registryServer)
+	for _, note := range []string{"second", "third"} {
+		w.arrive(image, w.savedImage(note))
+	}
+	w.must(w.lcm.Reconcile(w.ctx, instanceID))
+	w.must(w.files.Collect(w.ctx))
+	if diff := cmp.Diff(before, w.document(registryServer)); diff != "" {
+		t.Errorf("the document changed (-before +after):\n%s", diff)
+	}
+	if _, err := w.blobs.Size(before.Registry.Image.File.Sha256); err != nil {
+		t.Errorf("the file that the document names: %v", err)
+	}
+	w.restart()
+	after := w.document(registryServer)
+	if after.Generation != before.Generation+1 || after.Registry.Image.File.Sha256 != w.instance().Files[0].Sha256 {
+		t.Errorf("document %+v after a restart, want the new image in one step", after)
+	}
+}
+
+// An instance that this version does not plan any more keeps its documents, and what
+// they name has to be there.
+func TestTheFilesOfADocumentThatStaysAreKept(t *testing.T) {
+	w := registry(t)
+	before := w.document(registryServer)
+	w.must(w.store.Update(func(tx *store.Tx) error {
+		i, _, err := tx.Instances().Get(instanceID)
+		w.must(err)
+		key := store.DesiredKey(instanceID, i.DesiredVersion)
+		d, _, err := tx.Desired().Get(key)
+		w.must(err)
+		d.Topology.Servers = append(d.Topology.Servers, registryStack(registryHealed).Servers...)
+		return tx.Desired().Put(key, d)
+	}))
+	w.upload(image, w.savedImage("second"))
+	w.must(w.files.Collect(w.ctx))
+	if diff := cmp.Diff(before, w.document(registryServer)); diff != "" {
+		t.Errorf("the document changed (-before +after):\n%s", diff)
+	}
+	if _, err := w.blobs.Size(before.Registry.Image.File.Sha256); err != nil {
+		t.Errorf("the file that the document names: %v", err)
+	}
+}
+
+func TestAFaultyImageTakesTheSectionBackAndNothingFromTheNode(t *testing.T) {
+	w := registry(t)
+	w.upload(image, "not a tar")
+	n := w.node(registryServer)
+	if c := w.document(registryServer); c.Registry != nil {
+		t.Errorf("document %+v, want no registry section: hands off", c)
+	}
+	if len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonFileMissing || !strings.Contains(n.Withheld[0].Message, image) || n.Ready {
+		t.Errorf("node %+v, want the section withheld for %s", n, image)
+	}
+	w.upload(image, w.savedImage("first"))
+	if n := w.node(registryServer); len(n.Withheld) > 0 || n.Generation != 3 {
+		t.Errorf("node %+v, want nothing withheld in generation 3", n)
+	}
+}
+
+// A state of before files were named: its documents lack what this version puts
+// there, and the nodes may read it from the start.
+func TestAnOlderControllersStateIsTakenUp(t *testing.T) {
+	w := registry(t)
+	w.must(w.store.Update(func(tx *store.Tx) error {
+		n, _, err := tx.Nodes().Get(registryServer)
+		w.must(err)
+		var config api.NodeConfig
+		text, err := w.store.Unseal(n.Config)
+		w.must(err)
+		w.must(json.Unmarshal(text, &config))
+		config.Registry = nil
+		n.Files, n.Digest = nil, config.Digest()
+		n.Config, err = w.lcm.sealDocument(config)
+		w.must(err)
+		return tx.Nodes().Put(n.ID, n)
+	}))
+	w.restart()
+	c := w.document(registryServer)
+	if c.Registry == nil || !w.lcm.NodeReads(w.ctx, registryServer, c.Registry.Image.File.Sha256) {
+		t.Errorf("document %+v, whose file the node may not read", c)
+	}
+}
+
+// A volume of a registry is one of the store: with its node, permitted once.
+func TestARegistrysVolumeIsPermittedToItsServer(t *testing.T) {
+	w := newWorld(t)
+	spec := registrySpec()
+	spec.AdditionalParams = json.RawMessage(`{"private_registry_installation_param": {"ssh_cp_name": "CP1", "volume_resource_id": "registry_volume", "mount_to": "/srv/registry"}}`)
+	spec.Topology = registryStack(registryServer, volume)
+	w.put(spec)
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.Topology = spec.Topology
+	w.post(end)
+	w.converge(registryServer)
+	granted, err := w.permits.Report(w.ctx, registryServer, volume,
+		api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}})
+	if err != nil || granted.Permit == "" {
+		t.Fatalf("permit %+v, %v", granted, err)
+	}
+	for _, phase := range []api.FormatPhase{api.FormatStarted, api.FormatFormatted} {
+		_, err = w.permits.Report(w.ctx, registryServer, volume, api.FormatReport{Phase: phase, Permit: granted.Permit, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume)})
+		w.must(err)
+	}
+	w.post(heal(api.PhaseEnd, registryStack(registryHealed, volume), registryServer))
+	c := w.document(registryHealed)
+	if c.Storage == nil || len(c.Storage.Volumes) != 1 || c.Storage.Volumes[0].FilesystemUUID != api.FilesystemUUID(volume) || c.Registry.DataDirectory != "/srv/registry/registry" {
+		t.Errorf("document of the healed server %+v, want the kept volume", c)
+	}
+	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != registryHealed || v.PermitState != api.PermitFormatted {
+		t.Errorf("volume %+v, %v; want it formatted and with the new server", v, err)
+	}
+	broken, err := invariant.Check(w.store, w.blobs.Size)
+	w.must(err)
+	if len(broken) > 0 {
+		t.Errorf("the records contradict each other: %v", broken)
+	}
+}
+
+func TestNothingIsLeftOfARegistryThatIsTerminatedAndDeleted(t *testing.T) {
+	w := registry(t)
+	w.post(heal(api.PhaseEnd, registryStack(registryHealed), registryServer))
+	w.converge(registryHealed)
+	w.post(request(api.Terminate, api.PhaseStart))
+	w.post(request(api.Terminate, api.PhaseEnd))
+	w.must(w.lcm.DeleteInstance(w.ctx, instanceID))
+	w.must(w.files.Collect(w.ctx))
+	if names := w.blobNames(); len(names) > 0 {
+		t.Errorf("blobs %v are left", names)
+	}
+	w.must(w.store.View(func(tx *store.Tx) error {
+		instances, err := tx.Instances().All()
+		w.must(err)
+		desired, err := tx.Desired().All()
+		w.must(err)
+		nodes, err := tx.Nodes().All()
+		w.must(err)
+		operations, err := tx.Operations().All()
+		w.must(err)
+		records, err := tx.Files().All()
+		if n := len(instances) + len(desired) + len(nodes) + len(operations) + len(records); n > 0 {
+			t.Errorf("%d records are left", n)
+		}
+		return err
+	}))
+}
