@@ -1,0 +1,182 @@
+package registryclient
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/registryclient/containerdconf"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// cri is containerd's configuration as its CRI plugin, and so kubelet, has it.
+type cri struct {
+	path    string
+	version containerdconf.Version
+	config  containerdconf.Config
+	runs    bool
+}
+
+const containerdGroup = "containerd"
+
+// containerd plans a hosts.toml for each registry, which it reads at every pull, and
+// config_path where it has none, for which it is restarted once. A config_path that
+// was set stays when the registries go: without any hosts.toml it changes nothing, and
+// to take it away would be another restart.
+func (p *plan) containerd(ctx context.Context) {
+	c, err := p.cri(ctx)
+	if err != nil {
+		p.problem(err)
+	}
+	if c == nil {
+		p.uncertain = true
+		return
+	}
+	dirs := c.config.Directories()
+	switch {
+	case len(p.connections) == 0:
+	case len(c.config.Legacy) > 0:
+		p.problem(converge.Wait(api.ReasonLegacyRegistryConfig,
+			"%s has %s, beside which config_path would keep containerd from serving Kubernetes; move these settings to %s/<server>/hosts.toml",
+			c.path, strings.Join(c.config.Legacy, ", "), containerdconf.Directory))
+		p.uncertain = true
+		return
+	case len(dirs) == 0:
+		dirs = []string{containerdconf.Directory}
+		p.setConfigPath(c)
+	}
+	if c.runs && len(p.connections) > 0 && (p.have.Restart || slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == containerdGroup })) {
+		p.do(containerdGroup, "restart "+containerdUnit, p.restartContainerd)
+	}
+	for _, each := range p.connections {
+		p.hostsTOML(dirs[0], each)
+	}
+}
+
+// cri is nil where this machine's containerd is none of Kubernetes's.
+func (p *plan) cri(ctx context.Context) (*cri, error) {
+	had := p.engine
+	has, runs := p.running(ctx, containerdUnit)
+	if !has {
+		return nil, nil
+	}
+	said, err := p.Host.Programs.ContainerdVersion(ctx)
+	if err != nil {
+		return nil, converge.Wait(api.ReasonEngineNotRunning, "%s is there, and its version is not known: %v", containerdUnit, err)
+	}
+	c := &cri{path: containerdConfigPath, runs: runs}
+	if c.version, err = containerdconf.ParseVersion(said); err != nil {
+		return nil, converge.Wait(api.ReasonEngineNotRunning, "%v", err)
+	}
+	argv, err := p.Host.Units.CommandLine(ctx, containerdUnit)
+	if err != nil {
+		return nil, err
+	}
+	if files := slices.Concat(flagValues(argv, "--config"), flagValues(argv, "-c")); len(files) > 0 {
+		c.path = files[len(files)-1]
+	}
+	if c.config, err = p.containerdConfig(c.path, c.version); err != nil {
+		return nil, err
+	}
+	if c.config.CRIDisabled {
+		p.engine = had
+		return nil, nil
+	}
+	return c, nil
+}
+
+// largestImport bounds how many files a configuration may import.
+const largestImport = 64
+
+// containerdConfig reads the file and what it imports, in containerd's order.
+func (s *step) containerdConfig(path string, v containerdconf.Version) (containerdconf.Config, error) {
+	var all []containerdconf.Config
+	seen := map[string]bool{}
+	for todo := []string{path}; len(todo) > 0 && len(seen) < largestImport; {
+		path, todo = todo[0], todo[1:]
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		content, err := s.read(path)
+		if err != nil {
+			return containerdconf.Config{}, err
+		}
+		c, err := containerdconf.Read(content, v)
+		if err != nil {
+			return containerdconf.Config{}, invalid(path, err)
+		}
+		all = append(all, c)
+		for _, pattern := range c.Imports {
+			if !filepath.IsAbs(pattern) {
+				pattern = filepath.Join(filepath.Dir(path), pattern)
+			}
+			found, err := s.Host.Files.Match(pattern)
+			if err != nil {
+				return containerdconf.Config{}, invalid(path, err)
+			}
+			todo = append(todo, found...)
+		}
+	}
+	return all[0].With(all[1:]...), nil
+}
+
+// setConfigPath plans config_path. The inventory remembers that a restart has to
+// follow: containerd does not say what it has read.
+func (p *plan) setConfigPath(c *cri) {
+	e := edit{path: c.path, mode: publicMode, change: func(content []byte) ([]byte, error) {
+		return containerdconf.SetConfigPath(content, c.version)
+	}}
+	p.do(containerdGroup, "set config_path in "+c.path+" to "+containerdconf.Directory, func(context.Context) error {
+		return p.apply(e, nil, func(o *owned) { o.Restart = true })
+	})
+}
+
+func (p *plan) restartContainerd(ctx context.Context) error {
+	if err := p.Host.Units.Restart(ctx, containerdUnit); err != nil {
+		return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
+	}
+	return p.own(func(o *owned) { o.Restart = false })
+}
+
+// hostsTOML plans the file of one registry. One that the owner wrote is left alone.
+func (p *plan) hostsTOML(dir string, c *connection) {
+	h := containerdconf.Host{Server: c.Server, HTTPS: c.Scheme == api.RegistryHTTPS}
+	if ref := c.ca(); ref != nil {
+		ca, _, err := p.certificatePath(c.Server, *ref)
+		if err != nil {
+			return // said by certificates
+		}
+		h.CAFile = ca
+	}
+	path := filepath.Join(dir, containerdconf.DirectoryName(c.Server), hostsTOMLName)
+	content := containerdconf.HostsFile(h)
+	found, err := p.read(path)
+	if err != nil {
+		p.problem(err)
+		return
+	}
+	p.keep[path] = true
+	part := ownedPart{path, c.Server}
+	if found != nil && string(found) != string(content) && !slices.Contains(p.have.Files, part) {
+		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
+			"%s is there, and the agent did not write it; move it away for what %s needs to be written", path, c.Server))
+		return
+	}
+	same, err := p.Host.Files.Same(path, content, publicMode)
+	if err != nil {
+		p.problem(err)
+		return
+	}
+	if same || found != nil && !slices.Contains(p.have.Files, part) {
+		return
+	}
+	p.do(c.group(), "write "+path, func(context.Context) error {
+		if err := p.own(func(o *owned) { o.Files = add(o.Files, part) }); err != nil {
+			return err
+		}
+		return p.Host.Files.Write(path, content, publicMode)
+	})
+}

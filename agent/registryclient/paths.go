@@ -1,0 +1,49 @@
+package registryclient
+
+import (
+	"path"
+	"path/filepath"
+)
+
+// This page is every file that the connections to registries touch. Those of the
+// owner keep their mode; where there is none yet, it is made with the one given here.
+//
+//	/etc/hosts                                0644  a block between two markers
+//	/etc/docker/daemon.json                   0644  entries of insecure-registries; or what dockerd's --config-file names
+//	/etc/docker/certs.d/<server>/ca.crt       0644  whole; nodehitch.crt where the owner has another ca.crt
+//	/etc/containerd/config.toml               0644  config_path, where none is set; or what containerd's --config names
+//	<config_path>/<server>/hosts.toml         0644  whole; refers to Docker's CA file
+//	/root/.docker/config.json                 0600  entries of auths
+//	/var/lib/kubelet/config.json              0600  entries of auths
+const (
+	hostsPath            = "/etc/hosts"
+	daemonJSONPath       = "/etc/docker/daemon.json"
+	dockerCertificates   = "/etc/docker/certs.d"
+	containerdConfigPath = "/etc/containerd/config.toml"
+	dockerLogins         = "/root/.docker/config.json"
+	kubeletLogins        = "/var/lib/kubelet/config.json"
+
+	certificateName      = "ca.crt"
+	otherCertificateName = "nodehitch.crt"
+	hostsTOMLName        = "hosts.toml"
+
+	publicMode = 0o644
+	secretMode = 0o600
+)
+
+// The units of the engines.
+const (
+	dockerUnit     = "docker.service"
+	containerdUnit = "containerd.service"
+)
+
+var loginFiles = []string{dockerLogins, kubeletLogins}
+
+// ownName says whether a path can be one of the files that are ours as a whole.
+func ownName(file string) bool {
+	switch filepath.Base(file) {
+	case certificateName, otherCertificateName, hostsTOMLName:
+		return filepath.IsAbs(file) && path.Clean(file) == file
+	}
+	return false
+}
