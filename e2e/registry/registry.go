@@ -26,6 +26,8 @@ type Options struct {
 	TLS *Pair
 	// Users and their passwords; none means no login.
 	Users map[string]string
+	// Tokens is where it sends everybody for a login instead.
+	Tokens *Tokens
 }
 
 // Registry is a registry as a process in a lab. It ends with the test; its data
@@ -94,6 +96,9 @@ func (r *Registry) Start() {
 	if len(r.o.Users) > 0 {
 		env["REGISTRY_AUTH"], env["REGISTRY_AUTH_HTPASSWD_REALM"] = "htpasswd", "the test's registry"
 		env["REGISTRY_AUTH_HTPASSWD_PATH"] = r.write("htpasswd", r.passwords())
+	}
+	if r.o.Tokens != nil {
+		maps.Copy(env, r.o.Tokens.environment(r.write("tokens.crt", r.o.Tokens.pem)))
 	}
 	log, err := os.OpenFile(filepath.Join(r.Dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -3,9 +3,11 @@ package registry_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -100,5 +102,38 @@ func TestRegistryAsksForALogin(t *testing.T) {
 	r.Change(func(o *registry.Options) { o.Users["user01"] = "other" })
 	if got := curl("-u", "user01:pä:ss"); !strings.Contains(got, "UNAUTHORIZED") {
 		t.Errorf("with the login of before it says %q", got)
+	}
+}
+
+// Docker gets a token for what it pushes, and none with a wrong password.
+func TestTokens(t *testing.T) {
+	registry.Require(t)
+	e := engine.Open(t)
+	ca := registry.NewAuthority(t, "test", time.Now().Add(time.Hour))
+	host := lab.Gateway.String()
+	pair := ca.Issue(t, time.Now().Add(time.Hour), host)
+	tokens := registry.OpenTokens(t, e.Lab, host+":5443", host, pair, map[string]string{"user01": "right"})
+	registry.Open(t, e.Lab, registry.Options{Address: host + ":443", TLS: &pair, Tokens: tokens})
+	trusted := filepath.Join(e.Dir, "etc", "certs.d", host+":443")
+	if err := os.MkdirAll(trusted, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(e.Dir, "small.tar")
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(trusted, "ca.crt"), ca.PEM, 0o600),
+		registry.Small(host+":443/a/b:c", 4096, 1).WriteFile(file),
+	); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := e.Docker("login", "--username", "user01", "--password", "wrong", host+":443"); err == nil || !strings.Contains(err.Error(), "incorrect username or password") {
+		t.Errorf("with a wrong password: %s, %v", out, err)
+	}
+	for _, args := range [][]string{
+		{"login", "--username", "user01", "--password", "right", host + ":443"},
+		{"load", "--input", file}, {"push", host + ":443/a/b:c"},
+	} {
+		if out, err := e.Docker(args...); err != nil {
+			t.Fatal(out, err)
+		}
 	}
 }
