@@ -27,7 +27,10 @@ const (
 // which it cannot be, or beside whose settings containerd would not start, is an error.
 func SetConfigPath(content []byte, v Version) ([]byte, error) {
 	if len(strings.TrimSpace(string(content))) == 0 {
-		schema := min(v.Major+1, 3)
+		schema := 2
+		if v.Major > 1 {
+			schema = 3
+		}
 		return []byte(fmt.Sprintf("%sversion = %d\n\n%s\n%s\n", made, schema, header(v.plugin(schema, nil)), "  "+assigned(Directory))), nil
 	}
 	c, err := Read(content, v)

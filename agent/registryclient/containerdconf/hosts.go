@@ -9,28 +9,45 @@ import (
 type Host struct {
 	Server string // host or host:port, an IPv6 address in brackets
 	HTTPS  bool
-	CAFile string // absolute path of PEM, "" for the system's own alone
+	CAFile string // absolute path of PEM, trusted besides the system's own; "" for none
 }
 
-// HostsFile is the whole content of hosts.toml for a registry without mirrors.
+// HostsFile is the whole content of hosts.toml for a registry without mirrors. It
+// says nothing of capabilities: containerd takes all that it knows, at least pull,
+// resolve and push.
+//
+// The server stands at the root and not in host, as containerd's manual has it for
+// mirrors: a server that is in both is asked twice, and the go-toml of containerd 1.x
+// knows no key with ] in it, as in the address of IPv6. But 1.x takes no file without
+// the table host (remotes/docker/config/hosts.go, getSortedHosts); so it is there, empty.
 func HostsFile(h Host) []byte {
 	scheme := "http"
 	if h.HTTPS {
 		scheme = "https"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Kept by nodehitch-agent: what is changed here is put back.\n")
+	b.WriteString("# Kept by nodehitch-agent: what is changed here is put back.\n")
 	fmt.Fprintf(&b, "server = %s\n", quoted(scheme+"://"+h.Server))
-	fmt.Fprintf(&b, "capabilities = [\"pull\", \"resolve\", \"push\"]\n")
-	if h.CAFile != "" && h.HTTPS {
+	if h.HTTPS && h.CAFile != "" {
 		fmt.Fprintf(&b, "ca = %s\n", quoted(h.CAFile))
 	}
+	b.WriteString("\n[host] # no mirrors; containerd 1.x needs the table\n")
 	return []byte(b.String())
 }
 
-// DirectoryName is the directory below config_path where every containerd since 1.5
-// looks for the hosts.toml of a server.
+// DirectoryName is the directory below config_path that is made for a server.
 func DirectoryName(server string) string { return server }
+
+// DirectoryNames are the directories below each part of config_path in which
+// containerd looks for a server, 1.5 to 2.4 alike (remotes/docker/config, hostPaths
+// and hostDirectory); it takes the first that is there, and reads no other. The last
+// one is DirectoryName; another is an owner's, and hides it.
+func DirectoryNames(server string) []string {
+	if colon := strings.LastIndexByte(server, ':'); colon > 0 {
+		return []string{server[:colon] + "_" + server[colon+1:] + "_", server}
+	}
+	return []string{server}
+}
 
 // quoted is a basic string of TOML.
 func quoted(s string) string {
