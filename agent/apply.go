@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/state"
@@ -67,7 +68,8 @@ func apply(cmd *cobra.Command, o applyOptions) error {
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	machine := host.Linux(log)
-	report := engine(machine, log, storage.Operator{VolumeIDs: o.permit}, nodeID(cmd.Context(), o.state), o.state).Converge(cmd.Context(), doc, converge.Options{
+	steps := engine(machine, log, storage.Operator{VolumeIDs: o.permit}, files.New(o.state, log), nodeID(cmd.Context(), o.state), o.state)
+	report := steps.Converge(cmd.Context(), doc, converge.Options{
 		DryRun: o.dryRun, Observe: progress(cmd.ErrOrStderr()),
 	})
 	if err := print(cmd.OutOrStdout(), o, report, machine.Changes.Count()); err != nil {

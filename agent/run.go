@@ -12,8 +12,10 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/daemon"
 	"github.com/nodehitch/nodehitch/agent/facts"
+	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/permit"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
@@ -56,11 +58,11 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 		return err
 	}
 	log.Info("starting", "version", version.Version, "pid", os.Getpid())
-	permits := new(permit.Controller)
+	permits, store := new(permit.Controller), files.New(cfg.StateDirectory, log)
 	d := daemon.New(daemon.Options{
-		Config: cfg, State: directory, Machine: identity.This(), OnLink: permits.Use,
+		Config: cfg, State: directory, Machine: identity.This(), OnLink: func(l *link.Link) { permits.Use(l); store.Use(l) },
 		Engine: func(nodeID string) *converge.Engine {
-			return engine(host.Linux(log), log, permits, nodeID, cfg.StateDirectory)
+			return engine(host.Linux(log), log, permits, store, nodeID, cfg.StateDirectory)
 		},
 		Facts: facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Log: log,
 	})
