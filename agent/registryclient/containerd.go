@@ -26,6 +26,9 @@ const containerdGroup = "containerd"
 // was set stays when the registries go: without any hosts.toml it changes nothing, and
 // to take it away would be another restart.
 func (p *plan) containerd(ctx context.Context) {
+	if len(p.connections) == 0 {
+		return
+	}
 	c, err := p.cri(ctx)
 	if err != nil {
 		p.problem(err)
@@ -36,7 +39,6 @@ func (p *plan) containerd(ctx context.Context) {
 	}
 	dirs := c.config.Directories()
 	switch {
-	case len(p.connections) == 0:
 	case len(c.config.Legacy) > 0:
 		p.problem(converge.Wait(api.ReasonLegacyRegistryConfig,
 			"%s has %s, beside which config_path would keep containerd from serving Kubernetes; move these settings to %s/<server>/hosts.toml",
@@ -47,7 +49,7 @@ func (p *plan) containerd(ctx context.Context) {
 		dirs = []string{containerdconf.Directory}
 		p.setConfigPath(c)
 	}
-	if c.runs && len(p.connections) > 0 && (p.have.Restart || slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == containerdGroup })) {
+	if c.runs && (p.have.Restart || slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == containerdGroup })) {
 		p.do(containerdGroup, "restart "+containerdUnit, p.restartContainerd)
 	}
 	for _, each := range p.connections {

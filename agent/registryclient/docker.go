@@ -48,6 +48,9 @@ type daemon struct {
 // docker plans insecure-registries. The daemon is reloaded, never restarted: running
 // containers stay.
 func (p *plan) docker(ctx context.Context) {
+	if len(p.connections)+len(p.have.Insecure) == 0 {
+		return // a machine that is to have nothing need not have systemd either
+	}
 	has, runs := p.running(ctx, dockerUnit)
 	if !has && len(p.have.Insecure) == 0 {
 		return

@@ -26,6 +26,14 @@ func TestNoEngine(t *testing.T) {
 	r.idle()
 }
 
+// Every master and worker has a list of registries, most of them an empty one.
+func TestWithoutRegistriesNoEngineIsLookedAt(t *testing.T) {
+	r := machine(t, docker, containerd("1.6.20")).connect()
+	r.m.Fail["systemd"] = errors.New("no such file or directory")
+	r.expect("True Removed", "no registries are to be connected")
+	r.idle()
+}
+
 func TestEngineThatDoesNotRun(t *testing.T) {
 	r := machine(t, docker).connect(open(plain))
 	r.m.Units["docker.service"].Active, r.m.Containers.Running = false, false
