@@ -31,8 +31,9 @@ type AgentOptions struct {
 }
 
 // Agent is the real agent as a process of its own, in a mount namespace whose /run
-// says which server the machine is. All else is the host's, so give it a role that
-// changes nothing on the machine: a worker's, today.
+// says which server the machine is, and whose /etc keeps what is written there to
+// itself. All else is the host's, so give it a role that changes nothing else on the
+// machine: a worker's, whose registries, where it has any, do not answer.
 type Agent struct {
 	// Dir holds agent.yaml, state/, status.json and log.
 	Dir string
@@ -42,8 +43,11 @@ type Agent struct {
 	process *process
 }
 
-// inItsOwnRun makes /run the agent's own; $0 is its folder, the rest its argv.
-const inItsOwnRun = `mount -t tmpfs tmpfs /run && mkdir /run/cloud-init && cp "$0/instance-data.json" /run/cloud-init/ && exec "$@"`
+// onItsOwn makes /run and the changes to /etc the agent's own; $0 is its folder, the
+// rest its argv.
+const onItsOwn = `mount -t tmpfs tmpfs /run && mkdir -p /run/cloud-init /run/own/etc /run/own/work &&
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/own/etc,workdir=/run/own/work /etc &&
+cp "$0/instance-data.json" /run/cloud-init/ && exec "$@"`
 
 // RequireRoot skips the test where it does not run as root, or fails it if
 // NODEHITCH_LAB=required.
@@ -110,7 +114,7 @@ func (a *Agent) Start() {
 		a.t.Fatal(err)
 	}
 	defer log.Close()
-	argv := append(append([]string{}, a.o.Wrap...), "unshare", "--mount", "--propagation", "private", "sh", "-c", inItsOwnRun, a.Dir,
+	argv := append(append([]string{}, a.o.Wrap...), "unshare", "--mount", "--propagation", "private", "sh", "-c", onItsOwn, a.Dir,
 		a.o.Binary, "run", "--config", filepath.Join(a.Dir, "agent.yaml"), "--status-file", a.StatusFile(), "--lock-file", filepath.Join(a.Dir, "lock"))
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), a.o.Env...)

@@ -93,7 +93,10 @@ func (s *secretive) run(t *testing.T) {
 			"accessInfo": map[string]any{"username": "admin", "password": s.given["the VIM's password"]}}}))}
 	s.body = asJSON(t, spec)
 	line, path := s.insideCaller(), "/v1/vnf_instances/"+s.instance
-	must(t, line.call(http.MethodPut, path, s.body, bearer(s.operator)), http.StatusCreated)
+	unconnected := s.params()
+	delete(unconnected["k8s_cluster_installation_param"].(map[string]any), "private_registry_connection_info")
+	spec.AdditionalParams = json.RawMessage(asJSON(t, unconnected))
+	must(t, line.call(http.MethodPut, path, asJSON(t, spec), bearer(s.operator)), http.StatusCreated)
 	must(t, line.call(http.MethodPut, path+"/files/Scripts/install.sh", "#!/bin/sh\n# "+s.given["a package file"]+"\n", bearer(s.operator),
 		"Content-Type: application/octet-stream"), http.StatusOK)
 	s.joinToken = s.JoinToken(s.instance)
@@ -120,6 +123,12 @@ func (s *secretive) run(t *testing.T) {
 	// and keeps the document with the proxy's passwords as its last known good.
 	s.second = loopback.StartAgent(t, loopback.AgentOptions{ServerID: worker, Config: s.AgentConfig(s.instance), Wrap: s.inside})
 	s.waits(t, "the worker is Ready", func() bool { return s.Node(worker).Ready })
+	// Then it gets the login of a registry that does not answer.
+	must(t, line.call(http.MethodPut, path, s.body, bearer(s.operator)), http.StatusOK)
+	s.waits(t, "the worker has tried the registry", func() bool {
+		c := s.Node(worker).Status.Condition(api.ConditionRegistriesConnected)
+		return c != nil && c.Status != api.ConditionTrue && strings.Contains(c.Message, "registry.example.com")
+	})
 }
 
 func must(t *testing.T, got answer, status int) {
