@@ -1,7 +1,10 @@
 package host
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +33,27 @@ func TestSplitCommandLine(t *testing.T) {
 		if got := splitCommandLine([]byte(content)); !slices.Equal(got, want) {
 			t.Errorf("of %q: %q, want %q", content, got, want)
 		}
+	}
+}
+
+// TestValidateDocker: with what dockerd there is; before 23.0 it cannot say.
+func TestValidateDocker(t *testing.T) {
+	r, _ := runner(t)
+	p := &enginePrograms{run: r}
+	if err := p.ValidateDocker(t.Context(), []byte(`{"insecure-registries": ["10.0.0.7:5000"]}`)); err != nil {
+		t.Errorf("of a good file: %v", err)
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "nodehitch-daemon-*.json"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %q, %v", left, err)
+	}
+	if !r.Changes.Count().None() {
+		t.Errorf("counted %s", r.Changes.Count())
+	}
+	if said, err := r.Run(t.Context(), Command{Argv: []string{"dockerd", "--help"}, Reads: true}); err != nil || !strings.Contains(said.Stdout, "--validate") {
+		return // it takes everything
+	}
+	if err := p.ValidateDocker(t.Context(), []byte(`{"no-such-setting": 1}`)); err == nil || !strings.Contains(err.Error(), "no-such-setting") {
+		t.Errorf("of a bad file: %v", err)
 	}
 }

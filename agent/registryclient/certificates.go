@@ -1,7 +1,6 @@
 package registryclient
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -73,7 +72,7 @@ func (s *step) certificate(server string, ref api.FileReference) []byte {
 			return content
 		}
 	}
-	content, err := s.stored(ref)
+	content, err := s.stored(server, ref)
 	if err != nil {
 		return nil
 	}
@@ -88,31 +87,30 @@ func (s *step) fetch(ctx context.Context, server string, ref api.FileReference) 
 	if err := s.Files.Fetch(ctx, ref); err != nil {
 		return nil, err
 	}
-	content, err := s.stored(ref)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := params.ReadCertificates(content); err != nil {
-		return nil, converge.Fail(api.ReasonCertificateRejected, "the CA certificate given for %s %v", server, err)
-	}
-	return content, nil
+	return s.stored(server, ref)
 }
 
 // largestCertificate is far above what any bundle of CAs has.
 const largestCertificate = 4 << 20
 
-// stored is a file of the store.
-func (s *step) stored(ref api.FileReference) ([]byte, error) {
+// stored is the CA of a server in the store.
+func (s *step) stored(server string, ref api.FileReference) ([]byte, error) {
 	f, err := s.Files.Open(ref)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	content, err := io.ReadAll(io.LimitReader(f, largestCertificate))
-	if err == nil && !is(content, ref) {
+	if err != nil {
+		return nil, err
+	}
+	if !is(content, ref) {
 		return nil, converge.Wait(api.ReasonFileUnavailable, "the file %s is damaged on this machine; it is fetched again", ref.Sha256)
 	}
-	return bytes.Clone(content), err
+	if _, err := params.ReadCertificates(content); err != nil {
+		return nil, converge.Fail(api.ReasonCertificateRejected, "the CA certificate given for %s %v", server, err)
+	}
+	return content, nil
 }
 
 // is says whether the content is that of the file.

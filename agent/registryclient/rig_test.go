@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -110,11 +112,13 @@ func machine(t *testing.T, parts ...hosttest.Part) *rig {
 }
 
 // restart is a new process of the agent on the same machine.
-func (r *rig) restart() {
-	r.engine = converge.New(registryclient.New(registryclient.Options{
+func (r *rig) restart() { r.engine = converge.New(r.step()) }
+
+func (r *rig) step() converge.Step {
+	return registryclient.New(registryclient.Options{
 		Host: r.m.Host(), Files: r.store, StateDirectory: "/var/lib/nodehitch/agent", Now: func() time.Time { return r.now },
 		ProbeLimit: time.Minute, ReloadLimit: 50 * time.Millisecond, Log: slog.New(slog.NewTextHandler(&r.log, nil)),
-	}))
+	})
 }
 
 func docker(m *hosttest.Machine) {
@@ -180,6 +184,9 @@ func (r *rig) expect(condition string, words ...string) converge.Report {
 		}
 	}
 	r.noPassword(report)
+	if left := r.file(inventory); condition == "True Removed" && (strings.Contains(left, "server") || strings.Contains(left, "insecure")) {
+		r.t.Errorf("the inventory still has %s", left)
+	}
 	return report
 }
 
@@ -226,11 +233,17 @@ func (r *rig) did(prefix string) int {
 	return n
 }
 
-// snapshot is every file but the agent's own state.
+// snapshot is every file but the agent's own state; of JSON what it says, for the
+// order in which registries came is of no matter.
 func (r *rig) snapshot() map[string]string {
 	all := map[string]string{}
 	for path, f := range r.m.Files {
-		if path != inventory {
+		var object map[string]any
+		switch {
+		case path == inventory:
+		case json.Unmarshal([]byte(f.Content), &object) == nil:
+			all[path] = fmt.Sprint(object)
+		default:
 			all[path] = f.Content
 		}
 	}
