@@ -26,6 +26,9 @@ func Insecure(content []byte) ([]string, error) {
 // host:port) in insecure-registries: what is there stays, and they come after it.
 // Content that has them all is returned as it is.
 func AddInsecure(content []byte, servers ...string) ([]byte, error) {
+	if err := checked(servers...); err != nil {
+		return nil, err
+	}
 	d, err := parse(content)
 	if err != nil {
 		return nil, err
@@ -89,8 +92,11 @@ func DropInsecure(content []byte) ([]byte, error) {
 		return nil, err
 	}
 	array, entries, err := d.insecure()
-	if err != nil || array == nil || len(entries) > 0 {
-		return d.orNil(content), err
+	if err != nil {
+		return nil, err
+	}
+	if array == nil || len(entries) > 0 {
+		return d.orNil(content), nil
 	}
 	return d.drop(d.root, insecureKey)
 }

@@ -93,6 +93,17 @@ func (d *document) member(object *hujson.Value, name string) (*hujson.Value, err
 	return found, nil
 }
 
+// checked: what is no server in an image's name would be an entry that Docker does
+// not find, or refuses.
+func checked(servers ...string) error {
+	for _, s := range servers {
+		if s == "" || !utf8.ValidString(s) || strings.ContainsAny(s, "/ \t\r\n") {
+			return fmt.Errorf("server %q is not of the form host or host:port", s)
+		}
+	}
+	return nil
+}
+
 // set returns the text with a member of that name. Its value's text is made for the
 // white space that stands before the name.
 func (d *document) set(object *hujson.Value, name string, value func(lead string) string) ([]byte, error) {
@@ -110,11 +121,12 @@ func (d *document) set(object *hujson.Value, name string, value func(lead string
 	return d.replace(v.StartOffset, v.EndOffset, value(lead)), nil
 }
 
-// drop returns the text without the member of that name, nil where no setting is left.
+// drop returns the text without the member of that name, which is there; nil where no
+// setting is left.
 func (d *document) drop(object *hujson.Value, name string) ([]byte, error) {
 	v, err := d.member(object, name)
-	if err != nil || v == nil {
-		return d.orNil(d.text), err
+	if err != nil {
+		return nil, err
 	}
 	at := d.index(object, v)
 	text := d.with(d.list(object).without(func(i int) bool { return i == at }))

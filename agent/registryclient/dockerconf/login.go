@@ -2,6 +2,7 @@ package dockerconf
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,30 +29,30 @@ func LoginOf(content []byte, server string) (Login, bool, error) {
 	if err != nil {
 		return Login{}, false, err
 	}
-	_, entry, err := d.auth(server)
-	if err != nil || entry == nil {
+	_, v, err := d.auth(server)
+	if err != nil || v == nil {
 		return Login{}, false, err
 	}
-	l, err := d.login(entry)
-	return l, err == nil, err
+	l, _, err := d.login(v)
+	return l, l.Username != "", err
 }
 
 // SetLogin returns the content of config.json with this login for the server, in the
 // place of the one that is there. Content that has it is returned as it is.
 func SetLogin(content []byte, server string, login Login) ([]byte, error) {
-	if err := login.check(); err != nil {
+	if err := errors.Join(checked(server), login.check()); err != nil {
 		return nil, err
 	}
 	d, err := parse(content)
 	if err != nil {
 		return nil, err
 	}
-	auths, entry, err := d.auth(server)
+	auths, v, err := d.auth(server)
 	if err != nil {
 		return nil, err
 	}
-	if entry != nil {
-		if l, err := d.login(entry); err == nil && l == login {
+	if v != nil {
+		if l, e, err := d.login(v); err == nil && l == login && e.IdentityToken+e.RegistryToken == "" {
 			return content, nil
 		}
 	}
@@ -73,9 +74,12 @@ func RemoveLogin(content []byte, server string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	auths, entry, err := d.auth(server)
-	if err != nil || entry == nil {
-		return content, err
+	auths, v, err := d.auth(server)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return content, nil
 	}
 	if len(auths.Value.(*hujson.Object).Members) == 1 {
 		return d.drop(d.root, authsKey)
@@ -84,38 +88,47 @@ func RemoveLogin(content []byte, server string) ([]byte, error) {
 }
 
 // auth is the object of auths and the server's member of it, each nil where it is not there.
-func (d *document) auth(server string) (auths, entry *hujson.Value, err error) {
+func (d *document) auth(server string) (auths, v *hujson.Value, err error) {
 	if auths, err = d.member(d.root, authsKey); err != nil || auths == nil {
 		return nil, nil, err
 	}
 	if auths.Value.Kind() != '{' {
 		return nil, nil, d.wrong(auths, authsKey, "an object, { }")
 	}
-	if entry, err = d.member(auths, authKey(server)); err != nil || entry == nil {
+	if v, err = d.member(auths, authKey(server)); err != nil || v == nil {
 		return auths, nil, err
 	}
-	if entry.Value.Kind() != '{' {
-		return nil, nil, d.wrong(entry, "the login of "+server, "an object, { }")
+	if v.Value.Kind() != '{' {
+		return nil, nil, d.wrong(v, "the login of "+server, "an object, { }")
 	}
-	return auths, entry, nil
+	return auths, v, nil
+}
+
+// entry is a member of auths, as Docker and kubelet read it.
+type entry struct {
+	Auth          string `json:"auth"`
+	Username      string `json:"username"`
+	Password      string `json:"password"`
+	IdentityToken string `json:"identitytoken"` // is used in place of a password
+	RegistryToken string `json:"registrytoken"`
 }
 
 // login is what a member of auths says.
-func (d *document) login(entry *hujson.Value) (Login, error) {
-	none := fmt.Errorf("line %d: auth is not the base64 of user:password, and Docker refuses the file", d.line(entry))
-	v, err := d.member(entry, "auth")
-	if err != nil {
-		return Login{}, err
+func (d *document) login(v *hujson.Value) (Login, entry, error) {
+	wrong := fmt.Errorf("line %d: auth is not the base64 of user:password, and Docker refuses the file", d.line(v))
+	var e entry
+	if json.Unmarshal(d.text[v.StartOffset:v.EndOffset], &e) != nil {
+		return Login{}, e, wrong
 	}
-	if v == nil || v.Value.Kind() != '"' {
-		return Login{}, none
+	if e.Auth == "" {
+		return Login{e.Username, e.Password}, e, nil
 	}
-	decoded, err := base64.StdEncoding.DecodeString(v.Value.(hujson.Literal).String())
+	decoded, err := base64.StdEncoding.DecodeString(e.Auth)
 	username, password, ok := strings.Cut(string(decoded), ":")
 	if err != nil || !ok || username == "" {
-		return Login{}, none
+		return Login{}, e, wrong
 	}
-	return Login{username, password}, nil
+	return Login{username, password}, e, nil
 }
 
 // check: base64 of user:password cannot hold every login.
@@ -142,12 +155,10 @@ func authKey(server string) string {
 
 // nested is an object of one member, on lines of its own where lead ends a line.
 func (d *document) nested(lead, name, value string) string {
-	inner := d.deeper(lead)
-	if inner == lead {
-		lead = ""
-		inner = ""
+	if !strings.Contains(lead, "\n") {
+		return "{" + quoted(name) + ": " + value + "}"
 	}
-	return "{" + inner + quoted(name) + ": " + value + lead + "}"
+	return "{" + d.deeper(lead) + quoted(name) + ": " + value + lead + "}"
 }
 
 // deeper is white space before a name one level below that of lead.

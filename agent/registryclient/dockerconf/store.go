@@ -2,9 +2,9 @@ package dockerconf
 
 import "github.com/tailscale/hujson"
 
-// Store is the credential helper that Docker asks for a server's login instead of
-// looking into auths: the one that credHelpers has for it, else credsStore; "" where
-// there is none. Kubelet knows no helpers in this file and looks into auths.
+// Store is the credential helper that Docker asks for a server's login in place of
+// auths: the one that credHelpers has for it, else credsStore; "" where auths counts.
+// Kubelet knows no helpers of this file and looks into auths in any case.
 func Store(content []byte, server string) (string, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -15,31 +15,23 @@ func Store(content []byte, server string) (string, error) {
 		return "", err
 	}
 	if helpers != nil && helpers.Value.Kind() == '{' {
-		helper, err := d.text1(helpers, authKey(server))
-		if err != nil || helper != nil {
-			return deref(helper), err
+		helper, ok, err := d.word(helpers, authKey(server))
+		if err != nil || ok {
+			return helper, err
 		}
 	}
-	store, err := d.text1(d.root, "credsStore")
-	return deref(store), err
+	store, _, err := d.word(d.root, "credsStore")
+	return store, err
 }
 
-// text1 is the member of that name, which must be a string; nil where there is none.
-func (d *document) text1(object *hujson.Value, name string) (*string, error) {
+// word is the string of that name, false where there is none.
+func (d *document) word(object *hujson.Value, name string) (string, bool, error) {
 	v, err := d.member(object, name)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {
-		return nil, err
+		return "", false, err
 	}
 	if v.Value.Kind() != '"' {
-		return nil, d.wrong(v, name, "a string")
+		return "", false, d.wrong(v, name, "a string")
 	}
-	s := v.Value.(hujson.Literal).String()
-	return &s, nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
+	return v.Value.(hujson.Literal).String(), true, nil
 }
