@@ -163,11 +163,13 @@ type outcome struct {
 }
 
 // changes is how much of the machine was changed: all zero where it was converged.
+// Engine is what the container engine was asked to change.
 type changes struct {
 	Files       int64 `json:"files"`
 	Commands    int64 `json:"commands"`
 	Units       int64 `json:"units"`
 	Directories int64 `json:"directories"`
+	Engine      int64 `json:"engine"`
 }
 
 // stepOutcome is one step: what its first plan was, what of it was done, and
@@ -181,7 +183,7 @@ type stepOutcome struct {
 
 func print(w io.Writer, o applyOptions, r converge.Report, c host.Count) error {
 	if o.output == "json" {
-		out := outcome{Converged: r.Converged(), DryRun: o.dryRun, Conditions: r.Conditions, Steps: []stepOutcome{}, Changes: changes{c.Files, c.Commands, c.Units, c.Directories}}
+		out := outcome{Converged: r.Converged(), DryRun: o.dryRun, Conditions: r.Conditions, Steps: []stepOutcome{}, Changes: changes{c.Files, c.Commands, c.Units, c.Directories, c.Engine}}
 		for _, s := range r.Results {
 			if s.HandsOff {
 				continue

@@ -19,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/permit"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -61,6 +62,11 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 	permits, store := new(permit.Controller), files.New(cfg.StateDirectory, log)
 	d := daemon.New(daemon.Options{
 		Config: cfg, State: directory, Machine: identity.This(), OnLink: func(l *link.Link) { permits.Use(l); store.Use(l) },
+		OnApplied: func(doc *api.NodeConfig) {
+			if err := store.Keep(doc.Files()); err != nil {
+				log.Warn("files that no document names are still there", "error", err)
+			}
+		},
 		Engine: func(nodeID string) *converge.Engine {
 			return engine(host.Linux(log), log, permits, store, nodeID, cfg.StateDirectory)
 		},

@@ -87,6 +87,9 @@ func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration
 	if report.Converged() {
 		again.Reset()
 		d.keep(order.doc)
+		if d.OnApplied != nil {
+			d.OnApplied(order.doc)
+		}
 		return backoff.Jitter(d.desired.howOften())
 	}
 	if !reflect.DeepEqual(before, report.Conditions) {

@@ -26,7 +26,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options are what a daemon is made of. All are required but OnLink and Dial.
+// Options are what a daemon is made of. All are required but OnLink, OnApplied and Dial.
 type Options struct {
 	Config  *config.Config
 	State   *state.Directory
@@ -44,6 +44,9 @@ type Options struct {
 	Watchdog time.Duration
 	// OnLink is given every new link to the controller.
 	OnLink func(*link.Link)
+	// OnApplied is given every document that the machine is converged to, after each
+	// pass; may be nil.
+	OnApplied func(*api.NodeConfig)
 	// Dial makes the connections to the controller; nil for the ordinary way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *slog.Logger

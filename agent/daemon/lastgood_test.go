@@ -41,6 +41,11 @@ func TestDocumentThatFailsIsNotKept(t *testing.T) {
 	if a, err := n.state().Applied(); err != nil || a == nil || a.Generation != 1 {
 		t.Fatalf("kept %+v, %v", a, err)
 	}
+	n.mu.Lock()
+	if applied := slices.Compact(slices.Clone(n.applied)); !slices.Equal(applied, []int64{1}) {
+		t.Errorf("said to be applied: %v", applied)
+	}
+	n.mu.Unlock()
 	c.set(func() { c.reports = nil })
 	_, stop = n.work, n.start()
 	until(t, "the failure is reported again", func() bool { return c.last().LastFailedGeneration == 2 })

@@ -44,6 +44,7 @@ type node struct {
 	notified []string
 	links    []*link.Link
 	linked   func() // called with the first link
+	applied  []int64
 }
 
 func newNode(t *testing.T, c *controller) *node {
@@ -91,6 +92,11 @@ func (n *node) start() (stop func() error) {
 		Config: &n.cfg, State: n.state(), Machine: identity.At(n.root, "http://127.0.0.1:9/"),
 		Engine:     func(string) *converge.Engine { return converge.New(n.steps()...) },
 		StatusFile: n.statusFile(), LockFile: n.lockFile(), Notify: n.notify, OnLink: n.onLink,
+		OnApplied: func(doc *api.NodeConfig) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.applied = append(n.applied, doc.Generation)
+		},
 		Log: slog.New(slog.NewTextHandler(&locked{n}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	go func() { done <- d.Run(ctx) }()

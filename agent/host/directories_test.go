@@ -109,6 +109,13 @@ func TestInside(t *testing.T) {
 	if err := d.MakeInside(root, Number{1, 2}, "other", nobody); err == nil {
 		t.Error("made a directory in the filesystem of another device")
 	}
+	own := Shared{Exists: true, Mode: 0o700}
+	if err := d.MakeInside(root, device, "registry", own); err != nil {
+		t.Error(err)
+	}
+	if found, err := d.LookInside(root, device, "registry"); err != nil || found != own {
+		t.Errorf("one that was made: got %+v, %v; want no more rights than asked for", found, err)
+	}
 	if err := d.MakeInside(root, device, ".", nobody); err != nil {
 		t.Error(err)
 	}

@@ -90,8 +90,9 @@ type Directories interface {
 	// follows no symbolic link and enters no other filesystem. It fails where the
 	// filesystem at root is not that of the device.
 	LookInside(root string, device Number, rel string) (Shared, error)
-	// MakeInside makes the directory rel with those above it, gives it this owner and
-	// adds the rights of want to its mode, under the conditions of LookInside.
+	// MakeInside makes the directory rel with those above it, and gives it this owner and
+	// mode; to the mode of one that is there it adds the rights of want. The conditions
+	// are those of LookInside.
 	MakeInside(root string, device Number, rel string, want Shared) error
 }
 

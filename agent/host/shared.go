@@ -41,9 +41,10 @@ func (d *directories) MakeInside(root string, device Number, rel string, want Sh
 	}
 	defer func() { dir.Close() }()
 	d.changes.Directory()
+	made := false
 	for _, name := range parts(rel) {
 		next, err := step(dir, name)
-		if errors.Is(err, fs.ErrNotExist) {
+		if made = errors.Is(err, fs.ErrNotExist); made {
 			if err = unix.Mkdirat(int(dir.Fd()), name, 0o755); err == nil {
 				next, err = step(dir, name)
 			}
@@ -61,7 +62,11 @@ func (d *directories) MakeInside(root string, device Number, rel string, want Sh
 	if err != nil {
 		return refusal(root, rel, err)
 	}
-	if err := errors.Join(dir.Chown(want.UID, want.GID), dir.Chmod(info.Mode().Perm()|want.Mode), dir.Sync()); err != nil {
+	mode := info.Mode().Perm() | want.Mode
+	if made {
+		mode = want.Mode
+	}
+	if err := errors.Join(dir.Chown(want.UID, want.GID), dir.Chmod(mode), dir.Sync()); err != nil {
 		return refusal(root, rel, err)
 	}
 	return nil

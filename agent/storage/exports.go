@@ -117,7 +117,21 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 }
 
 // notOurs says why a mount is not that of the volume, "" where it is.
-func (p *exportPlan) notOurs(v *api.StorageVolume, m *host.Mount) string {
+// Mounted is the mount of a volume, for those who keep something on it; the error
+// says why it is not where it belongs. It reads only.
+func Mounted(h *host.Host, v *api.StorageVolume) (host.Mount, error) {
+	mounts, err := h.Mounts.List()
+	if err != nil {
+		return host.Mount{}, err
+	}
+	m := (&view{mounts: mounts}).at(v.MountPath)
+	if why := (&steps{Options: Options{Host: h}}).notOurs(v, m); why != "" {
+		return host.Mount{}, fmt.Errorf("volume %s: %s", v.VolumeID, why)
+	}
+	return *m, nil
+}
+
+func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
 	if m == nil {
 		return "nothing is mounted at " + v.MountPath
 	}

@@ -47,6 +47,7 @@ const (
 	ReasonNotAnswering        Reason = "NotAnswering"
 	ReasonRunning             Reason = "Running"
 
+	ReasonDirectoryUnusable   Reason = "DirectoryUnusable"
 	ReasonUnreachable          Reason = "Unreachable"
 	ReasonUnauthorized         Reason = "Unauthorized"
 	ReasonCertificateRejected  Reason = "CertificateRejected"
@@ -108,6 +109,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", ""},
 
 	ReasonUnreachable:          {"a registry does not answer, or what answers is no registry", "look at the registry and the way to it; the agent goes on by itself"},
+	ReasonDirectoryUnusable:   {"the registry's data directory is not one, or is reached by a link on its volume", "read the message, which names the path"},
 	ReasonUnauthorized:         {"a registry refuses the login", "give the right username and password (PUT of the parameters)"},
 	ReasonCertificateRejected:  {"a registry's certificate is not one that the given CA or the system vouches for", "give the CA's certificate as certificate_path, or mend the registry's"},
 	ReasonLegacyRegistryConfig: {"containerd is configured by registry.mirrors or registry.configs, beside which config_path would stop it", "move these settings to /etc/containerd/certs.d and remove them; the agent goes on by itself"},

@@ -1,0 +1,51 @@
+package registryserver
+
+import "github.com/nodehitch/nodehitch/shared/api"
+
+// owned is what the role has on this machine, as the inventory keeps it.
+type owned struct {
+	Image *image `json:"image,omitempty"`
+	// Refused is an image file that holds no registry.
+	Refused *refused `json:"refused,omitempty"`
+	// Proxy names the proxy that the engine was restarted with, see proxy.go.
+	Proxy string `json:"proxy,omitempty"`
+}
+
+// image is an image in the engine.
+type image struct {
+	// Source is where it came from, see sourceOf.
+	Source string `json:"source"`
+	ID     string `json:"id"`
+	// Name is a tag that it had.
+	Name string `json:"name"`
+}
+
+type refused struct {
+	Source string `json:"source"`
+	Why    string `json:"why"`
+}
+
+// inventoryKind is the member of the inventory that is this role's.
+const inventoryKind = "registry"
+
+func (s *step) owned() (o owned, err error) {
+	return o, s.inventory.Read(inventoryKind, &o)
+}
+
+// own changes the inventory.
+func (s *step) own(change func(*owned)) error {
+	o, err := s.owned()
+	if err != nil {
+		return err
+	}
+	change(&o)
+	return s.inventory.Write(inventoryKind, o)
+}
+
+// sourceOf names where the image is to come from.
+func sourceOf(i api.RegistryImage) string {
+	if i.File != nil {
+		return "sha256:" + i.File.Sha256
+	}
+	return i.Reference
+}
