@@ -2,6 +2,7 @@ package registryclient_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodehitch/nodehitch/agent/host/hosttest"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 func TestNoEngine(t *testing.T) {
@@ -195,4 +197,38 @@ func TestReloadThatFails(t *testing.T) {
 	delete(r.m.Fail, "reload")
 	r.expect(connected)
 	r.idle()
+}
+
+func TestSchemeThatChanges(t *testing.T) {
+	r := machine(t, docker).connect(open(plain))
+	r.expect(connected)
+	secure := open(plain)
+	secure.Scheme = api.RegistryHTTPS
+	r.connect(secure).expect("False Unreachable") // nobody there speaks TLS
+	if len(r.m.Containers.Insecure) != 0 || r.file(daemonJSON) != "" {
+		t.Errorf("it is still insecure: %q, %s", r.m.Containers.Insecure, r.file(daemonJSON))
+	}
+	r.connect(open(plain)).expect(connected)
+	r.idle()
+}
+
+func TestTwentyRegistries(t *testing.T) {
+	r := machine(t, docker, containerd("1.6.20"))
+	var all []api.RegistryConnection
+	for i := range 20 {
+		server := fmt.Sprintf("10.0.1.%d:5000", i+1)
+		r.world.set(server, "right")
+		all = append(all, login(server, "user01", "right"))
+	}
+	r.connect(all...).expect(connected, "20 registries connected")
+	if r.did("reload docker.service") != 1 || r.did("restart containerd.service") != 1 || len(r.m.Containers.Insecure) != 20 {
+		t.Errorf("%d reloads, %d restarts, %q", r.did("reload"), r.did("restart"), r.m.Containers.Insecure)
+	}
+	r.idle()
+	r.connect(slices.Delete(all, 3, 17)...).expect(connected, "6 registries connected")
+	r.idle()
+	r.connect().expect("True Removed")
+	if left := r.snapshot(); len(left) != 1 || left[configTOML] == "" {
+		t.Errorf("left: %+v", left)
+	}
 }

@@ -124,7 +124,7 @@ func (r *refusals) note(c *connection, now time.Time) {
 		}
 	}
 	var terminal *converge.Terminal
-	if c.Username == "" || !errors.As(c.err, &terminal) || terminal.Reason != api.ReasonUnauthorized {
+	if !errors.As(c.err, &terminal) || terminal.Reason != api.ReasonUnauthorized {
 		return
 	}
 	if r.known == nil {

@@ -58,7 +58,7 @@ func (w *world) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	want, there := w.passwords[r.Host]
-	if !there {
+	if !there || r.Method == http.MethodConnect {
 		http.Error(out, "no route to "+r.Host, http.StatusBadGateway)
 		return
 	}
@@ -106,7 +106,9 @@ type rig struct {
 
 func machine(t *testing.T, parts ...hosttest.Part) *rig {
 	r := &rig{t: t, m: hosttest.New(parts...), world: newWorld(t), store: files.New(t.TempDir(), slog.New(slog.DiscardHandler)), now: time.Now()}
-	r.doc = &api.NodeConfig{APIVersion: api.NodeConfigV1, Generation: 1, Role: api.RoleWorker, Proxy: &api.ProxySection{HTTP: r.world.proxy}}
+	r.doc = &api.NodeConfig{APIVersion: api.NodeConfigV1, Generation: 1, Role: api.RoleWorker, Proxy: &api.ProxySection{
+		HTTP: r.world.proxy, HTTPS: r.world.proxy, NoProxy: "registry.example.com",
+	}}
 	r.restart()
 	return r
 }
