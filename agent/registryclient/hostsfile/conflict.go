@@ -31,7 +31,7 @@ func Conflicts(content []byte, entries []Entry) []Conflict {
 		}
 		address, names := read(f.lines[i])
 		for _, e := range entries {
-			if address == e.Address || address.Is4() != e.Address.Is4() || !address.IsValid() {
+			if address == e.Address.Unmap() || address.Is4() != e.Address.Unmap().Is4() || !address.IsValid() {
 				continue
 			}
 			for _, name := range e.Names {
@@ -55,5 +55,5 @@ func read(line string) (netip.Addr, []string) {
 	if err != nil {
 		return netip.Addr{}, nil
 	}
-	return address, fields[1:]
+	return address.Unmap(), fields[1:] // the resolver does so, too
 }

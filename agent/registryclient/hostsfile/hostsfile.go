@@ -43,10 +43,11 @@ func Has(content []byte) bool { return !parse(string(content)).holds(nil) }
 func linesOf(entries []Entry) ([]string, error) {
 	var lines []string
 	for _, e := range entries {
-		if !e.Address.IsValid() || len(e.Names) == 0 || slices.ContainsFunc(e.Names, notOneName) {
-			return nil, fmt.Errorf("no line of /etc/hosts: address %q, names %q; one address and at least one name without white space or # are needed", e.Address, e.Names)
+		address := e.Address.String() // its zone may hold anything
+		if !e.Address.IsValid() || notOneName(address) || len(e.Names) == 0 || slices.ContainsFunc(e.Names, notOneName) {
+			return nil, fmt.Errorf("no line of /etc/hosts: address %q, names %q; one address and at least one name without white space or # are needed", address, e.Names)
 		}
-		lines = append(lines, e.Address.String()+"\t"+strings.Join(e.Names, " "))
+		lines = append(lines, address+"\t"+strings.Join(e.Names, " "))
 	}
 	return lines, nil
 }
