@@ -5,13 +5,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/agent/config"
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/daemon"
+	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/permit"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
@@ -22,8 +25,10 @@ import (
 type node struct {
 	t       *testing.T
 	root    string
+	id      string
 	cfg     config.Config
 	permits *permit.Controller
+	files   *files.Store
 
 	mu   sync.Mutex
 	docs []api.NodeConfig // that were converged
@@ -31,12 +36,16 @@ type node struct {
 	logs safeBuffer
 }
 
-func newNode(t *testing.T, c controller) *node {
+func newNode(t *testing.T, c controller) *node { return nodeOf(t, c, instance, server) }
+
+// nodeOf is the machine of a server of an instance.
+func nodeOf(t *testing.T, c controller, instance, server string) *node {
 	t.Helper()
-	n := &node{t: t, root: t.TempDir(), permits: new(permit.Controller)}
+	n := &node{t: t, root: t.TempDir(), id: server, permits: new(permit.Controller)}
 	trust := c.Trust()
 	n.cfg = config.Config{ControllerURLs: trust.Urls, RootCertificate: trust.RootCertificate, Pin: trust.Pin,
 		JoinToken: c.JoinToken(instance), StateDirectory: filepath.Join(n.root, "state")}
+	n.files = files.New(n.cfg.StateDirectory, slog.New(slog.NewTextHandler(&n.logs, nil)))
 	path := filepath.Join(n.root, "run/cloud-init/instance-data.json")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
@@ -55,9 +64,10 @@ func (n *node) start() (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	d := daemon.New(daemon.Options{
-		Config: &n.cfg, State: directory, Machine: identity.At(n.root, "http://127.0.0.1:9/"), OnLink: n.permits.Use,
+		Config: &n.cfg, State: directory, Machine: identity.At(n.root, "http://127.0.0.1:9/"), OnLink: func(l *link.Link) { n.permits.Use(l); n.files.Use(l) },
 		Engine: func(string) *converge.Engine {
-			return converge.New(pretend{n, api.ConditionVolumesMounted}, pretend{n, api.ConditionExportsServed})
+			return converge.New(pretend{n, api.ConditionVolumesMounted}, pretend{n, api.ConditionExportsServed},
+				fetching{n, api.ConditionRegistryRunning}, fetching{n, api.ConditionRegistriesConnected})
 		},
 		StatusFile: n.statusFile(), LockFile: filepath.Join(n.root, "lock"), Notify: func(string) {},
 		Log: slog.New(slog.NewTextHandler(&n.logs, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -129,6 +139,26 @@ func (p pretend) Plan(_ context.Context, doc *api.NodeConfig) (converge.Plan, er
 		return converge.Plan{Reason: api.ReasonServed}, nil
 	}
 	return converge.Plan{Reason: api.ReasonMounted}, nil
+}
+
+// fetching is a step of registries that is done when it has the files.
+type fetching struct {
+	n         *node
+	condition string
+}
+
+func (f fetching) Condition() string { return f.condition }
+
+func (f fetching) Plan(ctx context.Context, doc *api.NodeConfig) (converge.Plan, error) {
+	if !slices.Contains(doc.ConditionTypes(), f.condition) {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	for _, file := range doc.Files() {
+		if err := f.n.files.Fetch(ctx, file); err != nil {
+			return converge.Plan{}, err
+		}
+	}
+	return converge.Plan{Reason: api.ReasonRunning}, nil
 }
 
 // safeBuffer is a log that is read while it is written.
