@@ -17,6 +17,11 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	var made wire.NewToken
 	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "third", "scope": "viewer"}`), http.StatusCreated, &made)
 	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	withRegistry := strings.Replace(spec, `"storage_server": {`, `"private_registry_connection_info": [{"connection_type": 1, "server": "registry.example.com",
+		"username": "user01", "password": "registry-Passw0rd"}], "storage_server": {`, 1)
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, withRegistry), http.StatusOK, nil)
+	w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(withRegistry, `"registry-Passw0rd"`, `["registry-Passw0rd"]`, 1))
+	w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(withRegistry, `"username": "user01"`, `"username": "registry:user"`, 1))
 
 	tag := etag(t, w, node)
 	w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+tag+"x")
@@ -37,7 +42,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 
 	secrets := map[string]string{
 		"the operator's token": w.operator, "the viewer's token": w.viewer, "the new token": made.Secret, "the join token": join,
-		"the VM's password": password, "the proxy's password": "proxy-Passw0rd", "the VIM's password": "vim-Passw0rd",
+		"the VM's password": password, "the proxy's password": "proxy-Passw0rd", "the VIM's password": "vim-Passw0rd", "the registry's password": "registry-Passw0rd",
 	}
 	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + instanceID, "/v1/nodes", "/v1/tokens", "/v1/operations", "/v1/volumes"} {
 		a := w.as(w.operator, "GET", path, "")
