@@ -112,8 +112,11 @@ func TestCAThatCannotBeFetched(t *testing.T) {
 	if len(r.m.Containers.Insecure) != 1 {
 		t.Error("the other registry waits for this one's CA")
 	}
-	r.give(registrytest.CA(t, "CA of nobody", registrytest.Now()).PEM)
-	r.expect("False FileUnavailable")
+	damaged := []byte(strings.Repeat("x", int(c.CACertificate.SizeBytes)))
+	if err := os.WriteFile(filepath.Join(r.store.Directory, c.CACertificate.Sha256), damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.expect("False FileUnavailable", c.CACertificate.Sha256)
 }
 
 func TestCAThatIsNone(t *testing.T) {
