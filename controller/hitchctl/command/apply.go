@@ -21,7 +21,8 @@ import (
 const applyHelp = `Create a VNF instance or replace its desired parameters: check the request offline
 like validate does, send it, and upload the files of the VNF package that the
 controller does not have yet, or has with other content. The same again changes
-nothing. An upload that was cut goes on where it ended when the command is run again.
+nothing; another password, or other content of a file, reaches the nodes at once. An
+upload that was cut goes on where it ended when the command is run again.
 
 Without --package the files that are missing are listed; an operation does not
 start before they are there.`
