@@ -232,3 +232,17 @@ func TestTwentyRegistries(t *testing.T) {
 		t.Errorf("left: %+v", left)
 	}
 }
+
+// The engine has to be told, or it goes on trusting what nobody asks it to trust.
+func TestRegistryThatLeavesWhileTheEngineIsSilent(t *testing.T) {
+	r := machine(t, docker).connect(open(plain))
+	r.expect(connected)
+	r.m.Containers.Running = false
+	r.connect().expect("False EngineNotRunning")
+	r.m.Containers.Running = true
+	r.expect("True Removed")
+	if len(r.m.Containers.Insecure) != 0 || r.file(daemonJSON) != "" {
+		t.Errorf("the engine has %q, the file %s", r.m.Containers.Insecure, r.file(daemonJSON))
+	}
+	r.idle()
+}
