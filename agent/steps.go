@@ -6,6 +6,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/agent/nfsclient"
 	"github.com/nodehitch/nodehitch/agent/registryclient"
 	"github.com/nodehitch/nodehitch/agent/registryserver"
 	"github.com/nodehitch/nodehitch/agent/storage"
@@ -17,6 +18,7 @@ func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store
 		Host: machine, Permits: permits, NodeID: nodeID, StateDirectory: stateDirectory, Log: log,
 	})
 	steps = append(steps,
+		nfsclient.New(machine),
 		registryserver.NewStep(registryserver.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 		registryclient.New(registryclient.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 	)

@@ -46,6 +46,7 @@ func TestFaults(t *testing.T) {
 		"clients with options":         {"10.10.0.0/24", "10.10.0.0/24(rw,no_root_squash)", "/storage/exports/0/clients"},
 		"an option that ends the list": {"sync", "sync) *(rw", "/storage/exports/0/options/1"},
 		"a mountpoint of its own":      {"sync", "mountpoint=/", "/storage/exports/0/options/1"},
+		"an NFS client with a choice":  {`"role"`, `"nfsClient": {"version": 4}, "role"`, "/nfsClient/version"},
 		"a proxy on two lines":         {"http://user1:password1@host1:port1", `x\ny`, "/proxy/http"},
 	}
 	for name, c := range cases {

@@ -169,6 +169,7 @@ type Software string
 const (
 	Ext4Tools       Software = "ext4 tools"
 	NFSServer       Software = "NFS server"
+	NFSClient       Software = "NFS client"
 	ContainerEngine Software = "container engine"
 )
 

@@ -19,10 +19,14 @@ func packages(paths Paths, run *Runner) Packages {
 }
 
 var (
-	debianNames = map[Software][]string{Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-kernel-server"}, ContainerEngine: {"docker.io"}}
+	debianNames = map[Software][]string{
+		Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-kernel-server"}, NFSClient: {"nfs-common"}, ContainerEngine: {"docker.io"},
+	}
 	// RHEL 9 and its rebuilds have moby-engine only where the operator has added a
 	// source of packages for it; Fedora has it by itself.
-	redHatNames = map[Software][]string{Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-utils"}, ContainerEngine: {"moby-engine"}}
+	redHatNames = map[Software][]string{
+		Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-utils"}, NFSClient: {"nfs-utils"}, ContainerEngine: {"moby-engine"},
+	}
 )
 
 // family is what package managers have in common.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/agent/software"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -64,15 +65,11 @@ func (p *plan) startEngine(ctx context.Context) error {
 
 // packageProblem says in words of conditions what a package manager said.
 func packageProblem(err error) error {
-	var busy *host.BusyError
 	var unavailable *host.UnavailableError
-	switch {
-	case errors.As(err, &busy):
-		return converge.Wait(api.ReasonPackageManagerBusy, "%v", err)
-	case errors.As(err, &unavailable):
+	if errors.As(err, &unavailable) {
 		return converge.Wait(api.ReasonPackageUnavailable, "%v; where this distribution has no such package, install a container engine from another source (docker-ce): the agent uses it", err)
 	}
-	return err
+	return software.Problem(err)
 }
 
 // engineProblem says in words of conditions what an engine said, or that it says

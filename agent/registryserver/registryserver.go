@@ -16,6 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/inventory"
+	"github.com/nodehitch/nodehitch/agent/software"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -52,10 +53,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	if desired.Registry == nil {
 		return converge.Plan{HandsOff: true}, nil
 	}
-	p := &plan{step: s, section: desired.Registry, desired: desired}
-	if desired.Proxy != nil {
-		p.proxy = host.Proxy{HTTP: desired.Proxy.HTTP, HTTPS: desired.Proxy.HTTPS, NoProxy: desired.Proxy.NoProxy}
-	}
+	p := &plan{step: s, section: desired.Registry, desired: desired, proxy: software.ProxyOf(desired)}
 	err := p.plan(ctx)
 	return converge.Plan{
 		Actions: p.actions, Reason: api.ReasonRunning,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/agent/software"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -30,7 +31,7 @@ func (s *exports) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 		return s.planRemoval(ctx)
 	}
 	p := &exportPlan{steps: s.steps, section: desired.Storage}
-	if err := p.plan(ctx, entries, proxyOf(desired)); err != nil {
+	if err := p.plan(ctx, entries, software.ProxyOf(desired)); err != nil {
 		return converge.Plan{}, err
 	}
 	return converge.Plan{
@@ -57,7 +58,7 @@ func (p *exportPlan) do(summary string, f func(context.Context) error) {
 // plan: only what is on a volume that is mounted is in the file. The mountpoint=
 // of each entry guards the time until this is planned again.
 func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy) error {
-	installing, err := p.install(ctx, proxy, exportGroup, host.NFSServer)
+	installing, err := software.Install(ctx, p.Host, proxy, exportGroup, host.NFSServer)
 	if err != nil {
 		return err
 	}
@@ -116,7 +117,6 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 	return found
 }
 
-// notOurs says why a mount is not that of the volume, "" where it is.
 // Mounted is the mount of a volume, for those who keep something on it; the error
 // says why it is not where it belongs. It reads only.
 func Mounted(h *host.Host, v *api.StorageVolume) (host.Mount, error) {
@@ -131,6 +131,7 @@ func Mounted(h *host.Host, v *api.StorageVolume) (host.Mount, error) {
 	return *m, nil
 }
 
+// notOurs says why a mount is not that of the volume, "" where it is.
 func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
 	if m == nil {
 		return "nothing is mounted at " + v.MountPath

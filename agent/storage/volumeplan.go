@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/agent/software"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -86,7 +87,7 @@ func (p *volumePlan) mounted(ctx context.Context, m *host.Mount) error {
 
 // unmounted: the disk is there and has to be looked into.
 func (p *volumePlan) unmounted(ctx context.Context) error {
-	tools, err := p.install(ctx, p.proxy, p.v.MountPath, host.Ext4Tools)
+	tools, err := software.Install(ctx, p.Host, p.proxy, p.v.MountPath, host.Ext4Tools)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/agent/software"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -43,7 +44,7 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 	var problems []error
 	var paths []string
 	for i := range wanted {
-		p := volumePlan{steps: s.steps, v: &wanted[i], view: look, units: units, proxy: proxyOf(desired)}
+		p := volumePlan{steps: s.steps, v: &wanted[i], view: look, units: units, proxy: software.ProxyOf(desired)}
 		if err := p.plan(ctx); err != nil {
 			problems = append(problems, err)
 		}
@@ -121,44 +122,6 @@ func (w *view) elsewhere(disk host.Disk, path string) *host.Mount {
 		}
 	}
 	return nil
-}
-
-func proxyOf(desired *api.NodeConfig) host.Proxy {
-	if desired.Proxy == nil {
-		return host.Proxy{}
-	}
-	return host.Proxy{HTTP: desired.Proxy.HTTP, HTTPS: desired.Proxy.HTTPS, NoProxy: desired.Proxy.NoProxy}
-}
-
-// packageProblem says in words of conditions what a package manager said.
-func packageProblem(err error) error {
-	var busy *host.BusyError
-	var unavailable *host.UnavailableError
-	switch {
-	case errors.As(err, &busy):
-		return converge.Wait(api.ReasonPackageManagerBusy, "%v", err)
-	case errors.As(err, &unavailable):
-		return converge.Wait(api.ReasonPackageUnavailable, "%v", err)
-	}
-	return err
-}
-
-// install is the action that installs what is missing of the needs, or none.
-func (s *steps) install(ctx context.Context, proxy host.Proxy, group string, needs ...host.Software) ([]converge.Action, error) {
-	missing, err := s.Host.Packages.Missing(ctx, needs...)
-	if err != nil || len(missing) == 0 {
-		return nil, err
-	}
-	var names []string
-	for _, need := range missing {
-		names = append(names, s.Host.Packages.Name(need))
-	}
-	return []converge.Action{{
-		Summary: "install " + strings.Join(names, ", "), Group: group,
-		Do: func(ctx context.Context) error {
-			return packageProblem(s.Host.Packages.Install(ctx, proxy, missing...))
-		},
-	}}, nil
 }
 
 // write are the actions that make unit files what they should be.

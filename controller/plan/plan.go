@@ -105,6 +105,7 @@ func Make(in Input) Output {
 		case api.RoleRegistry:
 			out.Volumes = n.addRegistry(in, s)
 		case api.RoleMaster, api.RoleWorker:
+			n.addNFSClient(in)
 			n.addRegistries(in)
 		}
 		slices.SortFunc(n.Withheld, func(a, b api.Withheld) int {

@@ -246,8 +246,7 @@ func TestWhatIsNotBuiltYetIsSaid(t *testing.T) {
 	for _, w := range Make(in).Warnings {
 		got = append(got, w.Pointer)
 	}
-	const at = "/additionalParams/k8s_cluster_installation_param/"
-	want := []string{at + "storage_server/nfs_server_setup_params", at + "pv_registration_params"}
+	want := []string{"/additionalParams/k8s_cluster_installation_param/pv_registration_params"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}

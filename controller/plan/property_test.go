@@ -76,6 +76,9 @@ func TestNoDocumentIsEverHalf(t *testing.T) {
 			if (s == nil) != (n.Role != api.RoleStorage || len(n.Withheld) > 0) {
 				t.Fatalf("%s %s: section %v, withheld %v", n.Role, n.ID, s, n.Withheld)
 			}
+			if clients := n.Role == api.RoleMaster || n.Role == api.RoleWorker; clients != (n.Config.NFSClient != nil) {
+				t.Fatalf("%s %s: NFS client %v", n.Role, n.ID, n.Config.NFSClient)
+			}
 			connects := n.Role == api.RoleMaster || n.Role == api.RoleWorker
 			if r := n.Config.Registries; (r == nil) != (!connects || len(n.Withheld) > 0) || r != nil && len(r) != len(in.Params.Cluster.Registries) {
 				t.Fatalf("%s %s: registries %v, withheld %v", n.Role, n.ID, r, n.Withheld)

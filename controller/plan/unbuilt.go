@@ -14,10 +14,6 @@ func notBuilt(p *params.Params) fault.List {
 	}
 	var list fault.List
 	at := fault.Root.Key("additionalParams").Key("k8s_cluster_installation_param")
-	if c.StorageServer != nil {
-		list = append(list, at.Key("storage_server").Key("nfs_server_setup_params").Fault(
-			"the NFS client is not installed on masters and workers yet; the exports are served, clients have to be set up by hand"))
-	}
 	if len(c.PersistentVolumes) > 0 {
 		list = append(list, at.Key("pv_registration_params").Fault(
 			"PersistentVolumes are not registered yet; the manifests are checked and kept"))

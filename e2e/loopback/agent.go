@@ -44,9 +44,12 @@ type Agent struct {
 }
 
 // onItsOwn makes /run and the changes to /etc the agent's own; $0 is its folder, the
-// rest its argv.
+// rest its argv. It finds the NFS client installed, and could install nothing on the
+// host: apt-get does nothing but fail.
 const onItsOwn = `mount -t tmpfs tmpfs /run && mkdir -p /run/cloud-init /run/own/etc /run/own/work &&
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/own/etc,workdir=/run/own/work /etc &&
+{ cat /var/lib/dpkg/status; printf '\nPackage: nfs-common\nStatus: install ok installed\nMaintainer: the test\nArchitecture: all\nVersion: 1\nDescription: said to be there\n'; } >/run/own/status &&
+mount --bind /run/own/status /var/lib/dpkg/status && mount --bind /bin/false "$(command -v apt-get)" &&
 cp "$0/instance-data.json" /run/cloud-init/ && exec "$@"`
 
 // RequireRoot skips the test where it does not run as root, or fails it if

@@ -29,6 +29,9 @@ func (c *NodeConfig) ConditionTypes() []string {
 	if c.Storage != nil {
 		types = append(types, ConditionVolumesMounted, ConditionExportsServed)
 	}
+	if c.NFSClient != nil {
+		types = append(types, ConditionNFSClientInstalled)
+	}
 	if c.Registry != nil {
 		types = append(types, ConditionRegistryRunning)
 	}

@@ -14,6 +14,7 @@ import (
 var proofs = map[string][]string{
 	"Proxy":      nil, // its use shows in what is downloaded
 	"Storage":    {api.ConditionVolumesMounted, api.ConditionExportsServed},
+	"NFSClient":  {api.ConditionNFSClientInstalled},
 	"Registry":   {api.ConditionRegistryRunning},
 	"Registries": {api.ConditionRegistriesConnected},
 }

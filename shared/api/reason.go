@@ -7,6 +7,7 @@ const (
 	ConditionReady               = "Ready"
 	ConditionVolumesMounted      = "VolumesMounted"
 	ConditionExportsServed       = "ExportsServed"
+	ConditionNFSClientInstalled  = "NFSClientInstalled"
 	ConditionRegistryRunning     = "RegistryRunning"
 	ConditionRegistriesConnected = "RegistriesConnected"
 )
@@ -35,6 +36,7 @@ const (
 	ReasonExportRefused    Reason = "ExportRefused"
 	ReasonServed           Reason = "Served"
 
+	ReasonInstalled          Reason = "Installed"
 	ReasonPackageUnavailable Reason = "PackageUnavailable"
 	ReasonPackageManagerBusy Reason = "PackageManagerBusy"
 
@@ -45,9 +47,9 @@ const (
 	ReasonPortInUse           Reason = "PortInUse"
 	ReasonNameTaken           Reason = "NameTaken"
 	ReasonNotAnswering        Reason = "NotAnswering"
+	ReasonDirectoryUnusable   Reason = "DirectoryUnusable"
 	ReasonRunning             Reason = "Running"
 
-	ReasonDirectoryUnusable   Reason = "DirectoryUnusable"
 	ReasonUnreachable          Reason = "Unreachable"
 	ReasonUnauthorized         Reason = "Unauthorized"
 	ReasonCertificateRejected  Reason = "CertificateRejected"
@@ -96,6 +98,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonExportRefused:    {"exportfs did not accept an entry, or the kernel does not serve it", "read the message"},
 	ReasonServed:           {"exportfs reports exactly the desired entries and nfs-server is active", ""},
 
+	ReasonInstalled:          {"the distribution's package is installed", ""},
 	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy"},
 	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent goes on by itself"},
 
@@ -106,10 +109,10 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonPortInUse:           {"something else listens on the registry's port", "stop what the message names, or choose another port_no; the agent goes on by itself"},
 	ReasonNameTaken:           {"a container private_registry is there that nodehitch did not make", "rename or remove it; the agent never touches it"},
 	ReasonNotAnswering:        {"the container runs and GET /v2/ does not answer as a registry", "look at `docker logs private_registry`; the agent tries again"},
+	ReasonDirectoryUnusable:   {"the registry's data directory is not one, or is reached by a link on its volume", "read the message, which names the path"},
 	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", ""},
 
 	ReasonUnreachable:          {"a registry does not answer, or what answers is no registry", "look at the registry and the way to it; the agent goes on by itself"},
-	ReasonDirectoryUnusable:   {"the registry's data directory is not one, or is reached by a link on its volume", "read the message, which names the path"},
 	ReasonUnauthorized:         {"a registry refuses the login", "give the right username and password (PUT of the parameters)"},
 	ReasonCertificateRejected:  {"a registry's certificate is not one that the given CA or the system vouches for", "give the CA's certificate as certificate_path, or mend the registry's"},
 	ReasonLegacyRegistryConfig: {"containerd is configured by registry.mirrors or registry.configs, beside which config_path would stop it", "move these settings to /etc/containerd/certs.d and remove them; the agent goes on by itself"},

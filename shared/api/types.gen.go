@@ -508,6 +508,10 @@ type JoinToken struct {
 	Token string `json:"token"`
 }
 
+// NFSClientSection The node mounts NFS exports (spec: storage_server, of which masters and workers are clients). There is nothing to
+// choose, so it has no members and no form that means remove: the package may serve others by now, and stays.
+type NFSClientSection = struct{}
+
 // NewToken defines model for NewToken.
 type NewToken struct {
 	// Secret The bearer token, id.secret; shown once
@@ -558,7 +562,8 @@ type NodeConfig struct {
 	Epoch int64 `json:"epoch"`
 
 	// Generation Changes only when the content does
-	Generation int64 `json:"generation"`
+	Generation int64             `json:"generation"`
+	NFSClient  *NFSClientSection `json:"nfsClient,omitempty"`
 
 	// Proxy The proxy for package downloads (spec: additionalParams proxy). Opaque text; may hold credentials.
 	Proxy *ProxySection `json:"proxy,omitempty"`
