@@ -112,7 +112,8 @@ func TestCAThatCannotBeFetched(t *testing.T) {
 	if len(r.m.Containers.Insecure) != 1 {
 		t.Error("the other registry waits for this one's CA")
 	}
-	damaged := []byte(strings.Repeat("x", int(c.CACertificate.SizeBytes)))
+	damaged := registrytest.CA(t, "CA of nobody", registrytest.Now()).PEM
+	c.CACertificate.SizeBytes = int64(len(damaged))
 	if err := os.WriteFile(filepath.Join(r.store.Directory, c.CACertificate.Sha256), damaged, 0o600); err != nil {
 		t.Fatal(err)
 	}
