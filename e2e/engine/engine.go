@@ -173,9 +173,22 @@ func (e *Engine) Kill() {
 	if e.process == nil {
 		return
 	}
+	first := childrenOf(e.process.Process.Pid) // process 1 of all the others
 	_ = e.process.Process.Kill()
 	<-e.ended
 	e.process = nil
+	// The kernel ends them after it, not with it.
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for len(first) > 0 && syscall.Kill(first[0], 0) == nil {
+		select {
+		case <-deadline:
+			e.t.Log("dockerd does not end by SIGKILL")
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // Reload makes dockerd read its daemon.json again.
