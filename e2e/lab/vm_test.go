@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
+	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 func startVM(t *testing.T, l *lab.Lab, s lab.Spec) lab.Node {
@@ -30,8 +31,10 @@ func instanceID(t *testing.T, n lab.Node) string {
 }
 
 // A virtual machine from its kernel on: identity, disk, network, the packages
-// that it can install by itself, reboot.
+// that it can install by itself, reboot. Long, and the demo goes the same way: a cold
+// boot through cloud-init; the cases reboot machines.
 func TestVMColdLife(t *testing.T) {
+	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindVM)
 	disk := newDisk(t, l, volumeID)
 	node := startVM(t, l, lab.Spec{Name: "storage", ServerID: serverID, UserData: writesAFile, Disks: []lab.Disk{disk}, Cold: true})
@@ -102,7 +105,9 @@ func TestVMCopiesShareAndPassOnAVolume(t *testing.T) {
 }
 
 // What a machine had not sent to its disk is lost with the power, what it had is not.
+// Long, and all of e2e/powercut rests on it.
 func TestVMPowerCut(t *testing.T) {
+	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindVM)
 	disk := newDisk(t, l, volumeID)
 	node := startVM(t, l, lab.Spec{Name: "n", Disks: []lab.Disk{disk}})
@@ -189,8 +194,10 @@ func TestVMTwins(t *testing.T) {
 	execute(t, node, "test", "-e", first.Link())
 }
 
-// User data for a copy: cloud-init runs, later than in a machine that boots.
+// User data for a copy: cloud-init runs, later than in a machine that boots. Long, and
+// no suite waits for it: the demo boots cold, the cases bring user_data themselves.
 func TestVMCopyRunsCloudInit(t *testing.T) {
+	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindVM)
 	node := startVM(t, l, lab.Spec{Name: "n", ServerID: serverID, UserData: writesAFile})
 	step(t, "cloud-init done", node.WaitCloudInit)
