@@ -25,27 +25,28 @@ func TestDirectories(t *testing.T) {
 		content string
 		wanted  []string
 	}{
-		"nothing set, 1.6":                       {v16, "", nil},
-		"nothing set, 2.1":                       {v21, "", nil},
-		"2.2: a list by itself, not looked into": {v22, "", nil},
-		"2.2: the same, and pulls that take it":  {v22, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nuse_local_image_pull = true\n", strings.Split(both, ":")},
-		"2.2: not beside mirrors":                {v22, "version = 3\n" + images + "mirrors.a.endpoint = ['http://a']\n", nil},
-		"2.2: version 2, pulls that take a list": {v22, "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndisable_snapshot_annotations = false\n", strings.Split(both, ":")},
-		"2.1: a list and other concurrency":      {v21, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nmax_concurrent_downloads = 9\nregistry.config_path = '/a:/b'\n", []string{"/a", "/b"}},
-		"2.1: a list and the default one":        {v21, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nmax_concurrent_downloads = 3\nregistry.config_path = '/a:/b'\n", nil},
-		"2.0: a list":                            {v20, "version = 3\n" + images + "config_path = '/a:/b'\n", []string{"/a", "/b"}},
-		"1.6: version 1":                         {v16, "[plugins.cri.registry]\nconfig_path = '/a'\n", []string{"/a"}},
-		"1.6: version 1 knows no URI":            {v16, cri + "config_path = '/a'\n", nil},
-		"1.6: version 2":                         {v16, "version = 2\n" + cri + "config_path = '/a:/b'\n", []string{"/a", "/b"}},
-		"1.6: version 2 knows no short name":     {v16, "version = 2\n[plugins.cri.registry]\nconfig_path = '/a'\n", nil},
-		"1.6: version 3 is as 2":                 {v16, "version = 3\n" + cri + "config_path = '/a'\n", []string{"/a"}},
-		"2.0: version 1 loses cri's":             {v20, "[plugins.cri.registry]\nconfig_path = '/a'\n", nil},
-		"2.0: version 1 takes that of images":    {v20, images + "config_path = '/a'\n", []string{"/a"}},
-		"2.0: version 2":                         {v20, "version = 2\n" + cri + "config_path = '/a'\n", []string{"/a"}},
-		"2.0: version 2 takes that of images":    {v20, "version = 2\n" + images + "config_path = '/a'\n", []string{"/a"}},
-		"2.0: version 2 prefers cri's":           {v20, "version = 2\n" + images + "config_path = '/a'\n" + cri + "config_path = '/b'\n", []string{"/b"}},
-		"2.0: version 3":                         {v20, "version = 3\n" + images + "config_path = '/a'\n", []string{"/a"}},
-		"2.0: version 3 knows no cri":            {v20, "version = 3\n" + cri + "config_path = '/a'\n", nil},
+		"nothing set, 1.6":                             {v16, "", nil},
+		"nothing set, 2.1":                             {v21, "", nil},
+		"2.2: a list by itself, not looked into":       {v22, "", nil},
+		"2.2: the same, and pulls that take it":        {v22, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nuse_local_image_pull = true\n", strings.Split(both, ":")},
+		"2.1: nothing set, and pulls that take a list": {v21, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nuse_local_image_pull = true\n", nil},
+		"2.2: not beside mirrors":                      {v22, "version = 3\n" + images + "mirrors.a.endpoint = ['http://a']\n", nil},
+		"2.2: version 2, pulls that take a list":       {v22, "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\ndisable_snapshot_annotations = false\n", strings.Split(both, ":")},
+		"2.1: a list and other concurrency":            {v21, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nmax_concurrent_downloads = 9\nregistry.config_path = '/a:/b'\n", []string{"/a", "/b"}},
+		"2.1: a list and the default one":              {v21, "version = 3\n[plugins.\"io.containerd.cri.v1.images\"]\nmax_concurrent_downloads = 3\nregistry.config_path = '/a:/b'\n", nil},
+		"2.0: a list":                                  {v20, "version = 3\n" + images + "config_path = '/a:/b'\n", []string{"/a", "/b"}},
+		"1.6: version 1":                               {v16, "[plugins.cri.registry]\nconfig_path = '/a'\n", []string{"/a"}},
+		"1.6: version 1 knows no URI":                  {v16, cri + "config_path = '/a'\n", nil},
+		"1.6: version 2":                               {v16, "version = 2\n" + cri + "config_path = '/a:/b'\n", []string{"/a", "/b"}},
+		"1.6: version 2 knows no short name":           {v16, "version = 2\n[plugins.cri.registry]\nconfig_path = '/a'\n", nil},
+		"1.6: version 3 is as 2":                       {v16, "version = 3\n" + cri + "config_path = '/a'\n", []string{"/a"}},
+		"2.0: version 1 loses cri's":                   {v20, "[plugins.cri.registry]\nconfig_path = '/a'\n", nil},
+		"2.0: version 1 takes that of images":          {v20, images + "config_path = '/a'\n", []string{"/a"}},
+		"2.0: version 2":                               {v20, "version = 2\n" + cri + "config_path = '/a'\n", []string{"/a"}},
+		"2.0: version 2 takes that of images":          {v20, "version = 2\n" + images + "config_path = '/a'\n", []string{"/a"}},
+		"2.0: version 2 prefers cri's":                 {v20, "version = 2\n" + images + "config_path = '/a'\n" + cri + "config_path = '/b'\n", []string{"/b"}},
+		"2.0: version 3":                               {v20, "version = 3\n" + images + "config_path = '/a'\n", []string{"/a"}},
+		"2.0: version 3 knows no cri":                  {v20, "version = 3\n" + cri + "config_path = '/a'\n", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.wanted, read(t, c.content, c.version).Directories(), cmpEmpty); diff != "" {
@@ -162,6 +163,22 @@ func TestRefused(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoLegacy: what may stand beside config_path.
+func TestNoLegacy(t *testing.T) {
+	for name, c := range map[string]struct {
+		version containerdconf.Version
+		content string
+	}{
+		"tables without anything, as `config default` of 1.6 has them": {v16, "version = 2\n" + cri + "mirrors = {}\nconfigs = {}\nauths = {}\n"},
+		"logins":                              {v16, "version = 2\n" + cri + "configs.a.auth.username = 'x'\n"},
+		"TLS that containerd 2 knows no more": {v20, "version = 2\n" + cri + "configs.a.tls.insecure_skip_verify = true\n"},
+	} {
+		if c := read(t, c.content, c.version); len(c.Legacy) > 0 {
+			t.Errorf("%s: %q", name, c.Legacy)
+		}
 	}
 }
 

@@ -180,6 +180,9 @@ func TestUnsetAfterOthers(t *testing.T) {
 		"another key below ours": {
 			"version = 2\n\n" + table + " # nodehitch\n  config_path = \"/etc/containerd/certs.d\" # nodehitch\n  headers = {}\n",
 			"version = 2\n\n" + table + " # nodehitch\n  headers = {}\n"},
+		"a comment above ours": {
+			"version = 2\n\n" + table + " # nodehitch\n  # why\n  config_path = \"/etc/containerd/certs.d\" # nodehitch\n",
+			"version = 2\n\n" + table + " # nodehitch\n  # why\n"},
 		"the value behind the marker cut off": {
 			"version = 2\n" + table + "\nconfig_path = \"/etc/containerd/certs.d\" # nodehitch: was\n",
 			"version = 2\n" + table + "\n"},
@@ -201,6 +204,18 @@ func TestUnsetAfterOthers(t *testing.T) {
 				t.Errorf("(-wanted +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestInlineValue: there is no place for a comment in an inline table.
+func TestInlineValue(t *testing.T) {
+	const before = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nregistry = {headers = {}, config_path = ''}\n"
+	wanted := strings.Replace(before, "''", "\"/etc/containerd/certs.d\"", 1)
+	if got := set(t, before, v16); got != wanted {
+		t.Errorf("got\n%s", got)
+	}
+	if got := unset(t, wanted, v16); got != wanted {
+		t.Errorf("nobody knows whose that is, but it is gone:\n%s", got)
 	}
 }
 

@@ -29,11 +29,9 @@ func nodes(content []byte) ([]node, error) {
 		case unstable.Table, unstable.ArrayTable:
 			n := w.named(e, nil)
 			n.kind, n.first, n.end = unstable.Table, int(n.keys[0].Offset), ends(n.keys[len(n.keys)-1])
-			if w.table = n.path; e.Kind == unstable.ArrayTable {
-				w.table = append(n.path, "[]") // what is in it has no path of its own
-				continue
+			if w.table = n.path; e.Kind == unstable.Table {
+				w.found = append(w.found, n)
 			}
-			w.found = append(w.found, n)
 		case unstable.KeyValue:
 			w.keyValue(e, w.table, false)
 		}

@@ -30,6 +30,7 @@ func TestAddInsecure(t *testing.T) {
 			`{ "mtu":1450 , "debug": true }`,
 			`{ "mtu":1450 , "debug": true, "insecure-registries": ["10.10.0.2:5000", "reg"] }`},
 		"nothing in it":        {"{}", `{"insecure-registries": ["10.10.0.2:5000", "reg"]}`},
+		"a line between, CRLF": {"{\r\n}", "{\r\n  \"insecure-registries\": [\"10.10.0.2:5000\", \"reg\"]\r\n}"},
 		"a line between":       {"{\n}\n", "{\n  \"insecure-registries\": [\"10.10.0.2:5000\", \"reg\"]\n}\n"},
 		"commas at the front":  {"{ \"a\": 1\n, \"b\": 2\n}", "{ \"a\": 1\n, \"b\": 2, \"insecure-registries\": [\"10.10.0.2:5000\", \"reg\"]\n}"},
 		"after an owner's":     {`{"insecure-registries": ["mine"]}`, `{"insecure-registries": ["mine", "10.10.0.2:5000", "reg"]}`},
@@ -61,7 +62,7 @@ func TestAddInsecure(t *testing.T) {
 
 // orNone: of a file without settings nothing is left.
 func orNone(content string) string {
-	if strings.TrimRight(content, " \n") == "{}" || content == "{\n}\n" {
+	if strings.Join(strings.Fields(content), "") == "{}" {
 		return ""
 	}
 	return content
@@ -96,6 +97,7 @@ func TestRemoveInsecure(t *testing.T) {
 		"in the middle":                        {`{"insecure-registries": ["a", "reg", "b"]}`, `{"insecure-registries": ["a", "b"]}`, `{"insecure-registries": ["a", "b"]}`},
 		"twice, with a scheme":                 {`{"insecure-registries": ["http://reg", "b", "reg"]}`, `{"insecure-registries": ["b"]}`, `{"insecure-registries": ["b"]}`},
 		"not one that begins so":               {`{"insecure-registries": ["reg:5000", "REG", "10.0.0.0/8"]}`, `{"insecure-registries": ["reg:5000", "REG", "10.0.0.0/8"]}`, `{"insecure-registries": ["reg:5000", "REG", "10.0.0.0/8"]}`},
+		"the last, commas apart":               {`{"insecure-registries": ["a" , "reg"]}`, `{"insecure-registries": ["a"]}`, `{"insecure-registries": ["a"]}`},
 		"before other keys":                    {`{"insecure-registries": ["reg"], "mtu": 1}`, `{"insecure-registries": [], "mtu": 1}`, `{"mtu": 1}`},
 		"no list":                              {`{"mtu": 1}`, `{"mtu": 1}`, `{"mtu": 1}`},
 		"null":                                 {`{"insecure-registries": null}`, `{"insecure-registries": null}`, ""},
@@ -119,6 +121,7 @@ func TestDaemonRefused(t *testing.T) {
 	for name, c := range map[string]struct{ content, wanted string }{
 		"a comment":         {"{\n  // mine\n}\n", "line 2: invalid character '/'"},
 		"a trailing comma":  {"{\n  \"mtu\": 1,\n}\n", "line 3: invalid character '}'"},
+		"a line in a word":  {"{\"a\": \"x\n\"}", "line 1: invalid character '\\n'"},
 		"cut off":           {"{\n  \"mtu\": 1", "line 2: unexpected end"},
 		"two values":        {"{}\n{}\n", "line 2: invalid character '{'"},
 		"a list":            {"[]", "line 1: the file is a list, and Docker takes only an object"},

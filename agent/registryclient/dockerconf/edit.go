@@ -112,11 +112,8 @@ func (d *document) eol() string {
 	return "\n"
 }
 
-// quoted is a string in JSON, with < > & as they are.
+// quoted is a string in JSON.
 func quoted(s string) string {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(s) // a string is always JSON
-	return strings.TrimSuffix(b.String(), "\n")
+	text, _ := json.Marshal(s) // of a string it has no error
+	return string(text)
 }

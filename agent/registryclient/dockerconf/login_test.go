@@ -145,7 +145,7 @@ func TestLoginRefused(t *testing.T) {
 			}
 		})
 	}
-	for _, content := range []string{`{"auths": {"reg:5000": {"auth": "SECRET!"}}}`, `{"auths": {"reg:5000": {"auth": "U0VDUkVU"}}}`, `{"auths": {"reg:5000": {"auth": 1}}}`} {
+	for _, content := range []string{`{"auths": {"reg:5000": {"auth": "SECRET!"}}}`, `{"auths": {"reg:5000": {"auth": "U0VDUkVU"}}}`, `{"auths": {"reg:5000": {"auth": 1, "password": "SECRET"}}}`} {
 		if got, ok, err := dockerconf.LoginOf([]byte(content), "reg:5000"); ok || err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: %v, %v", content, got, err)
 		}

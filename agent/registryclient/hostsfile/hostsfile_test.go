@@ -67,6 +67,17 @@ func TestChange(t *testing.T) {
 	}
 }
 
+// TestAppended: what others append to the file is no reason to write it again.
+func TestAppended(t *testing.T) {
+	content := set(t, "127.0.0.1 localhost", entries...) + "10.0.0.9 mine\n"
+	if got := set(t, content, entries...); got != content {
+		t.Errorf("set again:\n%s", got)
+	}
+	if got := set(t, content); got != "127.0.0.1 localhost\n10.0.0.9 mine\n" {
+		t.Errorf("removed:\n%s", got)
+	}
+}
+
 // TestDamaged: of a block that is not whole nothing is lost that may be the owner's.
 func TestDamaged(t *testing.T) {
 	const about = "# Kept by nodehitch-agent: what is changed between these two lines is put back.\n"
@@ -157,8 +168,9 @@ func TestConflicts(t *testing.T) {
 	}, got); diff != "" {
 		t.Errorf("(-wanted +got):\n%s", diff)
 	}
-	if got := hostsfile.Conflicts([]byte(debian+block), entries); got != nil {
-		t.Errorf("%v", got)
+	moved := []hostsfile.Entry{entry("10.10.0.3", "reg")}
+	if got := hostsfile.Conflicts([]byte(debian+block), moved); got != nil {
+		t.Errorf("with its own block: %v", got)
 	}
 }
 
