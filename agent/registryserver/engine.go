@@ -36,12 +36,20 @@ func (p *plan) engine(ctx context.Context) (up bool, err error) {
 	case unit.Loaded == "loaded" && unit.Active == "active":
 		return false, converge.Wait(api.ReasonEngineNotRunning, "%s is active, and %v: look at `journalctl -u docker`", dockerService, down)
 	case unit.Loaded != "loaded":
-		p.do("install "+p.Host.Packages.Name(host.ContainerEngine), func(ctx context.Context) error {
-			return packageProblem(p.Host.Packages.Install(ctx, p.proxy, host.ContainerEngine))
-		})
+		p.do("install "+p.Host.Packages.Name(host.ContainerEngine), p.install)
 	}
 	p.do("enable and start "+dockerService, p.startEngine)
 	return false, nil
+}
+
+// install installs the distribution's engine. Not every one has its own.
+func (p *plan) install(ctx context.Context) error {
+	err := p.Host.Packages.Install(ctx, p.proxy, host.ContainerEngine)
+	var unavailable *host.UnavailableError
+	if errors.As(err, &unavailable) {
+		return converge.Wait(api.ReasonPackageUnavailable, "%v; where there is no such package, install a container engine from another source (docker-ce): the agent uses it", err)
+	}
+	return software.Problem(err)
 }
 
 func (p *plan) startEngine(ctx context.Context) error {
@@ -61,15 +69,6 @@ func (p *plan) startEngine(ctx context.Context) error {
 	}
 	_, err = p.Host.Engine.Version(ctx)
 	return engineProblem(err)
-}
-
-// packageProblem says in words of conditions what a package manager said.
-func packageProblem(err error) error {
-	var unavailable *host.UnavailableError
-	if errors.As(err, &unavailable) {
-		return converge.Wait(api.ReasonPackageUnavailable, "%v; where this distribution has no such package, install a container engine from another source (docker-ce): the agent uses it", err)
-	}
-	return software.Problem(err)
 }
 
 // engineProblem says in words of conditions what an engine said, or that it says
