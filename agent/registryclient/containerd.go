@@ -16,6 +16,7 @@ type cri struct {
 	path    string
 	version containerdconf.Version
 	config  containerdconf.Config
+	set     containerdconf.Config // what it will be by config_path in config.toml
 	runs    bool
 }
 
@@ -45,9 +46,16 @@ func (p *plan) containerd(ctx context.Context) {
 			c.path, strings.Join(c.config.Legacy, ", "), containerdconf.Directory))
 		p.uncertain = true
 		return
-	case len(dirs) == 0:
-		dirs = []string{containerdconf.Directory}
-		p.setConfigPath(c)
+	case len(dirs) > 0:
+	case len(c.set.Directories()) == 0:
+		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
+			"a file that %s imports has a table of containerd's CRI plugin without registry.config_path, and containerd takes that in place of the table in %s; write config_path = %q there",
+			c.path, c.path, containerdconf.Directory))
+		p.uncertain = true
+		return
+	default:
+		dirs = c.set.Directories()
+		p.setConfigPath(c, dirs[0])
 	}
 	if c.runs && (p.have.Restart || slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == containerdGroup })) {
 		p.do(containerdGroup, "restart "+containerdUnit, p.restartContainerd)
@@ -76,12 +84,14 @@ func (p *plan) cri(ctx context.Context) (*cri, error) {
 	if err != nil {
 		return nil, err
 	}
-	if files := slices.Concat(flagValues(argv, "--config"), flagValues(argv, "-c")); len(files) > 0 {
-		c.path = files[len(files)-1]
+	if paths := slices.Concat(flagValues(argv, "--config"), flagValues(argv, "-c")); len(paths) > 0 {
+		c.path = paths[len(paths)-1]
 	}
-	if c.config, err = p.containerdConfig(c.path, c.version); err != nil {
+	files, err := p.containerdConfig(c.path, c.version)
+	if err != nil {
 		return nil, err
 	}
+	c.config, c.set = files[0].With(files[1:]...), files[0].Set().With(files[1:]...)
 	if c.config.CRIDisabled {
 		p.engine = had
 		return nil, nil
@@ -93,7 +103,7 @@ func (p *plan) cri(ctx context.Context) (*cri, error) {
 const largestImport = 64
 
 // containerdConfig reads the file and what it imports, in containerd's order.
-func (s *step) containerdConfig(path string, v containerdconf.Version) (containerdconf.Config, error) {
+func (s *step) containerdConfig(path string, v containerdconf.Version) ([]containerdconf.Config, error) {
 	var all []containerdconf.Config
 	seen := map[string]bool{}
 	for todo := []string{path}; len(todo) > 0 && len(seen) < largestImport; {
@@ -104,11 +114,11 @@ func (s *step) containerdConfig(path string, v containerdconf.Version) (containe
 		seen[path] = true
 		content, err := s.read(path)
 		if err != nil {
-			return containerdconf.Config{}, err
+			return nil, err
 		}
 		c, err := containerdconf.Read(content, v)
 		if err != nil {
-			return containerdconf.Config{}, invalid(path, err)
+			return nil, invalid(path, err)
 		}
 		all = append(all, c)
 		for _, pattern := range c.Imports {
@@ -117,21 +127,21 @@ func (s *step) containerdConfig(path string, v containerdconf.Version) (containe
 			}
 			found, err := s.Host.Files.Match(pattern)
 			if err != nil {
-				return containerdconf.Config{}, invalid(path, err)
+				return nil, invalid(path, err)
 			}
 			todo = append(todo, found...)
 		}
 	}
-	return all[0].With(all[1:]...), nil
+	return all, nil
 }
 
 // setConfigPath plans config_path. The inventory remembers that a restart has to
 // follow: containerd does not say what it has read.
-func (p *plan) setConfigPath(c *cri) {
+func (p *plan) setConfigPath(c *cri, directory string) {
 	e := edit{path: c.path, mode: publicMode, change: func(content []byte) ([]byte, error) {
 		return containerdconf.SetConfigPath(content, c.version)
 	}}
-	p.do(containerdGroup, "set config_path in "+c.path+" to "+containerdconf.Directory, func(context.Context) error {
+	p.do(containerdGroup, "set config_path in "+c.path+" to "+directory, func(context.Context) error {
 		return p.apply(e, nil, func(o *owned) { o.Restart = true })
 	})
 }

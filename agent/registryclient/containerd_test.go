@@ -72,6 +72,35 @@ func TestConfigPathInADropIn(t *testing.T) {
 	}
 }
 
+// A table of the plugin in a drop-in takes the place of that in config.toml, up to 1.7.
+func TestDropInThatTakesConfigPathAway(t *testing.T) {
+	const dropIn = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_selinux = true\n"
+	for name, main := range map[string]string{"not set": "", "set": criPath1} {
+		main = "version = 2\nimports = [\"conf.d/*.toml\"]\n" + main
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, containerd("1.7.1"), file(configTOML, main), file("/etc/containerd/conf.d/99-other.toml", dropIn)).connect(open(plain))
+			r.expect("False EngineConfigInvalid", configTOML, "imports", "config_path")
+			if r.file(configTOML) != main || r.did("restart") != 0 {
+				t.Errorf("%+v, trace %q", r.snapshot(), r.m.Trace)
+			}
+		})
+	}
+	r := machine(t, containerd("2.0.5"), file(configTOML, "version = 2\nimports = [\"conf.d/*.toml\"]\n"),
+		file("/etc/containerd/conf.d/99-other.toml", dropIn)).connect(open(plain))
+	r.expect(connected)
+	r.idle()
+}
+
+// TestListOfDirectories: containerd 2.1 and later take a list for the name of one.
+func TestListOfDirectories(t *testing.T) {
+	r := machine(t, containerd("2.2.1"), file(configTOML, "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry]\nconfig_path = '/srv/certs:/etc/docker/certs.d'\n")).connect(open(plain))
+	r.expect(connected)
+	if r.file("/srv/certs/"+plain+"/hosts.toml") == "" || r.did("restart containerd.service") != 1 || !strings.Contains(r.file(configTOML), "config_path = \"/srv/certs\" # nodehitch: was '/srv/certs:/etc/docker/certs.d'\n") {
+		t.Errorf("%+v, trace %q", r.snapshot(), r.m.Trace)
+	}
+	r.idle()
+}
+
 func TestContainerdThatIsLeftAsItIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, path, condition string

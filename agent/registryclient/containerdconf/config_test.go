@@ -127,6 +127,12 @@ func TestWith(t *testing.T) {
 			}
 		})
 	}
+	for version, wanted := range map[containerdconf.Version][]string{v16: nil, v22: {containerdconf.Directory}} {
+		got := read(t, "version = 2\n", version).Set().With(read(t, unrelated, version)).Directories()
+		if diff := cmp.Diff(wanted, got, cmpEmpty); diff != "" {
+			t.Errorf("%s: set in config.toml alone (-wanted +got):\n%s", version, diff)
+		}
+	}
 	main := read(t, "version = 2\n", v16)
 	legacy := read(t, "version = 2\n"+cri+"mirrors.a.endpoint = ['http://a']\n", v16)
 	if got := main.With(legacy, read(t, "version = 2\n", v16)); len(got.Legacy) != 1 || len(main.Legacy) != 0 {

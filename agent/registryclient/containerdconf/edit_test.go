@@ -121,8 +121,9 @@ func TestSetAndUnset(t *testing.T) {
 			if again := set(t, after, edit.version); again != after {
 				t.Errorf("set again:\n%s", again)
 			}
-			if c := read(t, after, edit.version); len(c.Directories()) != 1 {
-				t.Errorf("looks into %q", c.Directories())
+			now := read(t, after, edit.version).Directories()
+			if diff := cmp.Diff(read(t, edit.before, edit.version).Set().Directories(), now); diff != "" || len(now) != 1 {
+				t.Errorf("looks into %q (-foretold +now):\n%s", now, diff)
 			}
 			if diff := cmp.Diff(edit.before, unset(t, after, edit.version)); diff != "" {
 				t.Errorf("set and unset (-before +after):\n%s", diff)

@@ -38,3 +38,13 @@ func (c Config) Directories() []string {
 	}
 	return directories
 }
+
+// Set is what Read says of the content that SetConfigPath makes of this one. With
+// drop-ins it tells beforehand where hosts.toml will be looked for, and whether one of
+// them takes config_path away again: then its Directories are none still.
+func (c Config) Set() Config {
+	if len(c.Directories()) == 0 {
+		c.ConfigPath, c.hasPlugin = firstOf(c.ConfigPath), true
+	}
+	return c
+}
