@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -386,5 +387,45 @@ func TestOnlyWhatIsNamedIsKept(t *testing.T) {
 	}
 	if got := list(t, s); len(got) != 0 {
 		t.Errorf("kept %q", got)
+	}
+}
+
+// The disk gets full while the file comes: what came of it is given back, for others
+// need the room as well.
+func TestDiskThatGetsFull(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to mount a small file system")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=4m,mode=0700"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+	ballast := filepath.Join(dir, "ballast")
+	c := serve(t, random(3*mib))
+	c.answer = func(w http.ResponseWriter, _ *http.Request) {
+		if err := os.WriteFile(ballast, make([]byte, 2*mib), 0o600); err != nil {
+			t.Error(err)
+		}
+		w.Write(c.content) //nolint:errcheck // the other side hangs up
+	}
+	s := c.store(dir)
+	ref := refOf(c.content)
+	if err := s.Fetch(t.Context(), ref); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want ENOSPC", err)
+	}
+	if info, err := os.Stat(s.Path(ref) + partSuffix); err != nil || info.Size() != 0 {
+		t.Errorf("what came of it is still there: %v, %v", info, err)
+	}
+	c.answer = nil
+	if err := s.Fetch(t.Context(), ref); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("tried again: %v, want ENOSPC", err)
+	}
+	if err := errors.Join(os.Remove(ballast), s.Fetch(t.Context(), ref)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+	if ranges, _ := c.seen(); len(ranges) != 2 {
+		t.Errorf("asked for %q; want nothing to be asked for that does not fit", ranges)
 	}
 }
