@@ -42,11 +42,12 @@ func cutAfter(t *testing.T, after time.Duration, want []string) int {
 	d := newDisk(t, 48)
 	r := newRig(t, d.options())
 	r.data = d.seen()
+	cut := make(chan struct{})
 	r.repair = func() {
+		<-cut // whoever cuts has a file of the disk open
 		r.c.End(syscall.SIGKILL)
 		d.replug()
 	}
-	cut := make(chan struct{})
 	go func() {
 		defer close(cut)
 		<-time.After(after)
