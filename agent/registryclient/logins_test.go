@@ -150,3 +150,13 @@ func TestLoginFilesThatCannotBeRead(t *testing.T) {
 		t.Errorf("%+v", r.snapshot())
 	}
 }
+
+// Whoever takes a login away and gives it again wants it to be tried.
+func TestARefusedLoginThatIsGivenAgain(t *testing.T) {
+	r := machine(t, docker).connect(login(locked, "user01", "late"))
+	r.expect("False Unauthorized")
+	r.world.set(locked, "late")
+	r.expect("False Unauthorized") // within ten minutes it is not sent again
+	r.connect().expect("True Removed")
+	r.connect(login(locked, "user01", "late")).expect(connected)
+}

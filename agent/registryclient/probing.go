@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -58,6 +59,7 @@ const atOnce = 8
 
 // probe asks all registries whose CA is on this machine.
 func (s *step) probe(ctx context.Context, connections []*connection) {
+	s.refusals.keep(connections)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
 	for _, c := range connections {
@@ -90,7 +92,8 @@ func (s *step) ask(ctx context.Context, c *connection) {
 // directories behind them lock accounts out after a few.
 const lockOut = 10 * time.Minute
 
-// refusals are the logins that were refused. They are forgotten when the agent ends.
+// refusals are the logins that were refused. They are forgotten when the agent ends,
+// or when the document has them no more: who gives one again wants it to be tried.
 type refusals struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]refusal
@@ -113,6 +116,15 @@ func (r *refusals) of(c *connection, now time.Time) error {
 		return known.err
 	}
 	return nil
+}
+
+// keep forgets the refusals of logins that are not among the connections.
+func (r *refusals) keep(connections []*connection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.known, func(key [sha256.Size]byte, _ refusal) bool {
+		return !slices.ContainsFunc(connections, func(c *connection) bool { return c.key() == key })
+	})
 }
 
 func (r *refusals) note(c *connection, now time.Time) {
