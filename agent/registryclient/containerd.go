@@ -2,6 +2,7 @@ package registryclient
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -164,6 +165,14 @@ func (p *plan) hostsTOML(dir string, c *connection) {
 		h.CAFile = ca
 	}
 	path := filepath.Join(dir, containerdconf.DirectoryName(c.Server), hostsTOMLName)
+	for _, first := range containerdconf.DirectoryNamesBefore(c.Server) {
+		first = filepath.Join(dir, first, hostsTOMLName)
+		if found, err := p.read(first); err != nil || found != nil {
+			p.problem(errors.Join(err, converge.Wait(api.ReasonEngineConfigInvalid,
+				"%s is there, and containerd reads it in place of %s; move it away for what %s needs to be read", first, path, c.Server)))
+			return
+		}
+	}
 	content := containerdconf.HostsFile(h)
 	found, err := p.read(path)
 	if err != nil {

@@ -155,6 +155,12 @@ func TestOwnersHostsTOMLStays(t *testing.T) {
 	}
 }
 
+func TestDirectoryThatHidesOurs(t *testing.T) {
+	path := certsD + "10.0.0.5_5000_/hosts.toml"
+	r := machine(t, containerd("1.6.20"), file(path, "server = \"http://elsewhere\"\n")).connect(open("10.0.0.5:5000"))
+	r.expect("False EngineConfigInvalid", path, "in place of")
+}
+
 func TestRestartThatFails(t *testing.T) {
 	r := machine(t, containerd("1.6.20")).connect(open(plain))
 	r.m.Fail["restart"] = errors.New("timeout")

@@ -38,15 +38,14 @@ func HostsFile(h Host) []byte {
 // DirectoryName is the directory below config_path that is made for a server.
 func DirectoryName(server string) string { return server }
 
-// DirectoryNames are the directories below each part of config_path in which
-// containerd looks for a server, 1.5 to 2.4 alike (remotes/docker/config, hostPaths
-// and hostDirectory); it takes the first that is there, and reads no other. The last
-// one is DirectoryName; another is an owner's, and hides it.
-func DirectoryNames(server string) []string {
+// DirectoryNamesBefore are those where containerd looks before that one, 1.5 to 2.4
+// alike (remotes/docker/config, hostPaths and hostDirectory). It takes the first that
+// is there, and reads no other: such a directory is an owner's, and hides ours.
+func DirectoryNamesBefore(server string) []string {
 	if colon := strings.LastIndexByte(server, ':'); colon > 0 {
-		return []string{server[:colon] + "_" + server[colon+1:] + "_", server}
+		return []string{server[:colon] + "_" + server[colon+1:] + "_"}
 	}
-	return []string{server}
+	return nil
 }
 
 // quoted is a basic string of TOML.
