@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// always are the networks that the engine takes for insecure by itself.
-var always = []string{"127.0.0.0/8", "::1/128"}
+// always is the network that every engine takes for insecure by itself. That ::1/128
+// is another one of some (28, not 20.10) is not relied on.
+const always = "127.0.0.0/8"
 
 // Covered says by which of the entries of insecure-registries the engine already
 // takes a server (host or host:port) for an insecure one: by its name, letter by letter
 // and with its port, or by a network that holds one of the addresses. These are the
-// one that its host is, or those that it resolves to. Loopback needs no entry.
+// one that its host is, or those that it resolves to. IPv4's loopback needs no entry.
 func Covered(entries []string, server string, addresses []netip.Addr) (by string, ok bool) {
 	if i := slices.IndexFunc(entries, names(server)); i >= 0 {
 		return entries[i], true
 	}
-	for _, entry := range slices.Concat(entries, always) {
+	for _, entry := range slices.Concat(entries, []string{always}) {
 		_, network, err := net.ParseCIDR(withoutScheme(entry))
 		if err != nil {
 			continue

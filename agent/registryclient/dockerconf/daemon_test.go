@@ -180,7 +180,7 @@ func TestCovered(t *testing.T) {
 		"by network, IPv6":                  {"[fd00::2]:5000", "fd00::2", "fd00::/64"},
 		"by network, IPv4 in the form of 6": {"x", "::ffff:10.10.0.2", "10.10.0.0/24"},
 		"loopback":                          {"localhost:5000", "127.0.0.1", "127.0.0.0/8"},
-		"loopback, IPv6":                    {"[::1]:5000", "::1", "::1/128"},
+		"loopback, IPv6":                    {"[::1]:5000", "::1", ""},
 		"nothing known of it":               {"storage:5000", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
