@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -85,10 +86,11 @@ func New(t testing.TB, l *lab.Lab, o Options) *Registry {
 func (r *Registry) Start() {
 	r.t.Helper()
 	env := map[string]string{
-		"REGISTRY_LOG_LEVEL": "info", "REGISTRY_HTTP_ADDR": r.o.Address, "REGISTRY_HTTP_SECRET": "test",
+		"REGISTRY_LOG_LEVEL": "info", "REGISTRY_HTTP_ADDR": strconv.Quote(r.o.Address), // read as YAML
+		"REGISTRY_HTTP_SECRET":                      "test",
 		"REGISTRY_STORAGE_FILESYSTEM_ROOTDIRECTORY": filepath.Join(r.Dir, "data"),
 	}
-	config := r.write("config.yml", []byte("version: 0.1\nstorage: {filesystem: {}, delete: {enabled: true}}\n"))
+	config := r.write("config.yml", []byte("version: \"0.1\"\nstorage: {filesystem: {}, delete: {enabled: true}}\n"))
 	if r.o.TLS != nil {
 		env["REGISTRY_HTTP_TLS_CERTIFICATE"] = r.write("tls.crt", r.o.TLS.Certificate)
 		env["REGISTRY_HTTP_TLS_KEY"] = r.write("tls.key", r.o.TLS.Key)

@@ -1,0 +1,171 @@
+package registries
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// diskFull: Docker's disk takes the image no more, until somebody makes room.
+func (s *server) diskFull(*results.Case) {
+	t := s.t
+	const filler = "/var/lib/docker/filler"
+	s.run("systemctl", "stop", "nodehitch-agent", "docker", "docker.socket")
+	s.run("mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", "/var/lib/docker")
+	s.run("systemctl", "start", "docker")
+	s.run("dd", "if=/dev/zero", "of="+filler, "bs=1M", "count=140", "status=none")
+	s.run("systemctl", "start", "nodehitch-agent")
+	message := s.is(api.ConditionRegistryRunning, api.ReasonNoSpace)
+	if !strings.Contains(message, "/var/lib/docker") {
+		t.Logf("the message does not say where: %s", message)
+	}
+	s.run("rm", filler)
+	s.runs()
+	s.run("systemctl", "stop", "nodehitch-agent", "docker", "docker.socket")
+	s.run("umount", "/var/lib/docker")
+	s.run("systemctl", "start", "docker", "nodehitch-agent")
+	s.runs()
+}
+
+// manyBytes is how much larger the image is in the cases that look at its way.
+const manyBytes = 200 << 20
+
+// downloadCut: what has come before the controller was killed is not sent again.
+func (s *server) downloadCut(r *results.Case) {
+	t := s.t
+	size := s.uploadImage(manyBytes + 1)
+	s.put()
+	const parts = "/var/lib/nodehitch/agent/files"
+	got := ""
+	s.until("a part of the image is there", func() error {
+		out, err := s.try("find", parts, "-name", "*.part", "-size", "+8M", "-printf", "%s")
+		if got = out; out == "" {
+			return fmt.Errorf("no part, %w", err)
+		}
+		return nil
+	})
+	if err := s.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	got, _ = s.try("find", parts, "-name", "*.part", "-printf", "%s")
+	if err := s.Site.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.runs()
+	r.Figure("there when the controller died", "%s of %d bytes", got, size)
+	if left := s.run("find", parts, "-type", "f"); left != "" {
+		t.Errorf("the image file is still there after it was loaded: %s", left)
+	}
+}
+
+// fetched is an action of the agent's that got a file, in its log.
+var fetched = regexp.MustCompile(`msg="action finished" condition=RegistryRunning action="([^"]*(?:fetch|download)[^"]*)" took=(\S+)`)
+
+// transfer compares the agent's fetch of the image with a copy of the same bytes over
+// a TCP connection of the same host, to a file on the same disk.
+func (s *server) transfer(r *results.Case) {
+	t := s.t
+	began := s.run("date", "+%s")
+	size := s.uploadImage(manyBytes + 2)
+	s.put()
+	s.runs()
+	log := s.run("journalctl", "--unit=nodehitch-agent", "--output=cat", "--no-pager", "--since=@"+began)
+	found := fetched.FindAllStringSubmatch(log, -1)
+	if found == nil {
+		t.Fatalf("the agent's log does not say how long it fetched:\n%s", log)
+	}
+	took, err := time.ParseDuration(found[len(found)-1][2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	cat := s.cat(size)
+	r.Figure("fetch", "%d MB in %.2f s, %.0f MB/s", size/1e6, took.Seconds(), float64(size)/1e6/took.Seconds())
+	r.Figure("cat over loopback", "%.2f s, the fetch takes %.1f times that", cat.Seconds(), took.Seconds()/cat.Seconds())
+	s.uploadImage(0)
+	s.put()
+	s.runs()
+}
+
+// cat is how long as many bytes take from one file to another through TCP on loopback.
+func (s *server) cat(size int) time.Duration {
+	t := s.t
+	dir := s.lab.Dir()
+	from, to := filepath.Join(dir, "cat-from"), filepath.Join(dir, "cat-to")
+	image := make([]byte, size)
+	if err := os.WriteFile(from, image, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close() //nolint:errcheck // it has served
+	began := time.Now()
+	sent := make(chan error, 1)
+	go func() { sent <- send(t.Context(), listener.Addr().String(), from) }()
+	if err := receive(listener, to); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+func send(ctx context.Context, address, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = io.Copy(c, f)
+	return err
+}
+
+func receive(listener net.Listener, path string) error {
+	c, err := listener.Accept()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(f, c)
+	return err
+}
+
+func (s *server) killed(r *results.Case) {
+	s.haunt()
+	s.uploadImage(1 << 20)
+	s.section("private_registry_installation_param")["port_no"] = "5001"
+	s.put()
+	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.answers("5001")
+	delete(s.section("private_registry_installation_param"), "port_no")
+	s.uploadImage(0)
+	s.put()
+	s.runs()
+	killed := s.relieve()
+	r.Figure("killed", "%d times", len(killed))
+	if len(killed) < 4 {
+		s.t.Errorf("the agent was hardly killed: %q", killed)
+	}
+	s.stays()
+}

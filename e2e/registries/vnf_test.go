@@ -1,0 +1,352 @@
+package registries
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/registry"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// server is a registry VNF whose machine the cases ill-treat.
+type server struct {
+	*vnf
+	*machine
+}
+
+const container = "private_registry"
+
+// newServer boots a registry VNF with Docker installed.
+func newServer(t *testing.T) *server {
+	t.Helper()
+	s := &server{vnf: newWorld(t).newVNF(registryBody)}
+	s.addServer("registry", "CP1", registryAddress)
+	s.begin()
+	return s
+}
+
+// begin boots the server of the topology and waits until the registry runs.
+func (s *server) begin(disks ...lab.Disk) {
+	s.t.Helper()
+	s.uploadImage(0)
+	s.put()
+	spec := s.spec(s.topology.Servers[0], lab.EngineInstalled, registryAddress)
+	spec.Disks = disks
+	s.machine = s.boot(spec)[0]
+	s.operate(api.OperationRequest{Operation: api.Instantiate})
+	s.runs()
+}
+
+// uploadImage puts the registry's image, with so many bytes more, into the package.
+func (s *server) uploadImage(padding int) (size int) {
+	s.t.Helper()
+	image, err := registry.Server(padding)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var file bytes.Buffer
+	if err := image.Write(&file); err != nil {
+		s.t.Fatal(err)
+	}
+	s.upload(imagePath, file.Bytes())
+	return file.Len()
+}
+
+// runs waits until the registry runs as the controller has it, and answers.
+func (s *server) runs() {
+	s.t.Helper()
+	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.answers("5000")
+}
+
+func (s *server) answers(port string) {
+	s.t.Helper()
+	s.until("the registry answers", func() error {
+		if out, err := s.try("curl", "--silent", "--show-error", "http://"+registryAddress.Addr().String()+":"+port+"/v2/"); out != "{}" {
+			return fmt.Errorf("GET /v2/ says %q, %w", out, err)
+		}
+		return nil
+	})
+}
+
+// holds asserts that an image that was pushed before can be pulled.
+func (s *server) holds(name, port string) {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(name, "/")
+	name = "127.0.0.1:" + port + "/" + rest
+	_, _ = s.try("docker", "image", "rm", "--force", name) // it may not be there
+	s.run("docker", "pull", "--quiet", name)
+}
+
+func (s *server) containerID() string {
+	return s.run("docker", "inspect", "--format", "{{.Id}}", container)
+}
+
+// TestRegistryVNF are the cases of a registry VNF, one after the other on the same
+// machine: each ends with the registry running.
+func TestRegistryVNF(t *testing.T) {
+	var s *server
+	if results.Full() {
+		s = newServer(t)
+	}
+	for _, test := range []struct {
+		name, shows string
+		run         func(*server, *results.Case)
+	}{
+		{"stopped", "a container that was stopped, or killed, is started again", (*server).stopped},
+		{"removed", "a container that was removed is made again, with its data", (*server).removed},
+		{"rebooted", "a registry whose machine was restarted, or lost its power, answers again, with no controller in sight", (*server).rebooted},
+		{"other-port", "another port makes the container anew, with its data", (*server).otherPort},
+		{"other-image", "another image makes the container anew, with its data", (*server).otherImage},
+		{"other-directory", "another directory makes the container anew, and leaves the old directory's data there", (*server).otherDirectory},
+		{"name-taken", "a container of that name that is somebody else's is NameTaken and left alone", (*server).nameTaken},
+		{"port-in-use", "a port that something else listens on is PortInUse; when that ends the registry comes", (*server).portInUse},
+		{"no-registry-image", "an image file that holds no image registry is refused or ImageNotFound; the right one runs", (*server).noRegistryImage},
+		{"disk-full", "a full disk at the load of the image is said; when there is room the registry comes", (*server).diskFull},
+		{"download-cut", "an image whose download is cut by the controller's death is fetched on from there", (*server).downloadCut},
+		{"transfer", "how fast an image file reaches the node", (*server).transfer},
+		{"killed-registry", "the agent killed at the begin and the end of every action converges all the same", (*server).killed},
+		{"scale-refused", "a registry VNF is not scaled", (*server).scaleRefused},
+		{"healed", "a new VM with a new id gets the same registry; the old one's certificate opens nothing", (*server).healed},
+		{"terminated", "terminate and delete leave neither node nor file at the controller", (*server).terminated},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := results.Begin(t, suite, test.name, test.shows)
+			results.LongOnly(t)
+			before := s.t
+			s.t = t
+			defer func() { s.t = before }()
+			test.run(s, r)
+		})
+	}
+}
+
+func (s *server) stopped(*results.Case) {
+	for _, how := range []string{"stop", "kill"} {
+		s.run("docker", how, container)
+		s.answers("5000")
+	}
+	s.runs()
+	s.stays()
+}
+
+func (s *server) removed(*results.Case) {
+	image, before := s.pushNew("127.0.0.1:5000"), s.containerID()
+	s.run("docker", "rm", "--force", container)
+	s.answers("5000")
+	if s.containerID() == before {
+		s.t.Error("it is the same container")
+	}
+	s.holds(image, "5000")
+	s.runs()
+}
+
+func (s *server) rebooted(*results.Case) {
+	image := s.pushNew("127.0.0.1:5000")
+	if err := s.Site.Stop(); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, how := range []func(context.Context) error{s.Reboot, func(ctx context.Context) error {
+		if err := s.PowerCut(ctx); err != nil {
+			return err
+		}
+		return s.Node.Start(ctx)
+	}} {
+		if err := how(s.t.Context()); err != nil {
+			s.t.Fatal(err)
+		}
+		s.answers("5000")
+		s.holds(image, "5000")
+	}
+	if err := s.Site.Start(s.t.Context()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.runs()
+}
+
+func (s *server) otherPort(*results.Case) {
+	image := s.pushNew("127.0.0.1:5000")
+	p := s.section("private_registry_installation_param")
+	p["port_no"] = "5001"
+	s.put()
+	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.answers("5001")
+	s.holds(image, "5001")
+	if out, err := s.try("curl", "--silent", "http://127.0.0.1:5000/v2/"); err == nil {
+		s.t.Errorf("the old port still answers: %s", out)
+	}
+	s.stays()
+	delete(p, "port_no")
+	s.put()
+	s.runs()
+	s.holds(image, "5000")
+}
+
+func (s *server) otherImage(*results.Case) {
+	image, before := s.pushNew("127.0.0.1:5000"), s.run("docker", "inspect", "--format", "{{.Image}}", container)
+	s.uploadImage(4096)
+	s.put()
+	s.runs()
+	if after := s.run("docker", "inspect", "--format", "{{.Image}}", container); after == before {
+		s.t.Errorf("it runs the image of before, %s", after)
+	}
+	s.holds(image, "5000")
+	s.stays()
+}
+
+func (s *server) otherDirectory(*results.Case) {
+	image := s.pushNew("127.0.0.1:5000")
+	p := s.section("private_registry_installation_param")
+	p["ssh_username"] = "debian"
+	s.put()
+	s.runs()
+	if out := s.run("docker", "inspect", "--format", "{{.HostConfig.Binds}}{{.HostConfig.Mounts}}", container); !strings.Contains(out, "/home/debian/registry") {
+		s.t.Errorf("the container has %s", out)
+	}
+	p["ssh_username"] = "ubuntu"
+	s.put()
+	s.runs()
+	s.holds(image, "5000")
+}
+
+func (s *server) nameTaken(*results.Case) {
+	s.run("systemctl", "stop", "nodehitch-agent")
+	s.run("docker", "rm", "--force", container)
+	s.run("docker", "run", "--detach", "--name", container, "registry:latest")
+	foreign := s.containerID()
+	s.run("systemctl", "start", "nodehitch-agent")
+	s.is(api.ConditionRegistryRunning, api.ReasonNameTaken)
+	if s.containerID() != foreign {
+		s.t.Error("somebody else's container was replaced")
+	}
+	s.run("docker", "rm", "--force", container)
+	s.runs()
+}
+
+func (s *server) portInUse(*results.Case) {
+	s.run("systemctl", "stop", "nodehitch-agent")
+	s.run("docker", "rm", "--force", container)
+	s.run("systemd-run", "--quiet", "--unit=lab-squatter", "python3", "-m", "http.server", "5000")
+	s.until("the squatter listens", func() error {
+		_, err := s.try("curl", "--silent", "http://127.0.0.1:5000/")
+		return err
+	})
+	s.run("systemctl", "start", "nodehitch-agent")
+	message := s.is(api.ConditionRegistryRunning, api.ReasonPortInUse)
+	if !strings.Contains(message, "5000") || !strings.Contains(message, "python3") {
+		s.t.Errorf("the message names neither port nor program: %s", message)
+	}
+	s.run("systemctl", "stop", "lab-squatter")
+	s.runs()
+}
+
+func (s *server) noRegistryImage(*results.Case) {
+	var other bytes.Buffer
+	if err := registry.Small("something-else:latest", 4096, 1).Write(&other); err != nil {
+		s.t.Fatal(err)
+	}
+	_, err := client.Read[api.PackageFile](s.api.PutFileWithBody(s.t.Context(), s.id, imagePath, nil, "application/octet-stream", &other))
+	s.t.Logf("the upload: %v", err)
+	if err := s.tryPut(); err != nil {
+		s.t.Logf("the PUT is refused: %v", err)
+	}
+	s.until("somebody says it", func() error {
+		n, err := s.node()
+		if err != nil {
+			return err
+		}
+		c := n.Status.Condition(api.ConditionRegistryRunning)
+		if len(n.Withheld) > 0 || c != nil && c.Reason == api.ReasonImageNotFound {
+			s.t.Logf("withheld %v, condition %+v", n.Withheld, c)
+			return nil
+		}
+		return fmt.Errorf("withheld %v, condition %+v", n.Withheld, c)
+	})
+	s.answers("5000") // what ran before runs on
+	s.uploadImage(0)
+	s.put()
+	s.runs()
+}
+
+func (s *server) scaleRefused(*results.Case) {
+	_, err := client.Read[api.Operation](s.api.PostOperation(s.t.Context(), s.id,
+		api.OperationRequest{Operation: api.Scale, Type: api.ScaleOut, AspectID: "registry", NumberOfSteps: 1, Partial: true, Topology: &s.topology}))
+	if err == nil {
+		s.t.Error("the scale-out of a registry is accepted")
+	}
+	s.t.Log(err)
+}
+
+func (s *server) terminated(*results.Case) {
+	s.operateStart(api.OperationRequest{Operation: api.Terminate})
+	s.operate(api.OperationRequest{Operation: api.Terminate})
+	if _, err := s.Hitchctl(s.t.Context(), "delete", "vnf", s.id); err != nil {
+		s.t.Log(err)
+		if err := client.Done(s.api.DeleteInstance(s.t.Context(), s.id)); err != nil {
+			s.t.Error(err)
+		}
+	}
+	if n, err := s.node(); err == nil {
+		s.t.Errorf("the controller still has the node: %+v", n)
+	}
+}
+
+// healed: the old machine lives on as a suspended VM might, and asks again.
+func (s *server) healed(r *results.Case) {
+	old := s.machine
+	s.machine = s.replace(0, lab.EngineInstalled, "CP1", registryAddress2)
+	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
+	s.until("the old machine is refused", func() error {
+		n, err := old.node()
+		if err == nil && n.State != api.NodeRevoked {
+			return fmt.Errorf("the controller has it as %s", n.State)
+		}
+		out, err := old.try("nodehitch-agent", "status")
+		if err != nil || !strings.Contains(out, "revoked") {
+			return fmt.Errorf("it says (%w)\n%s", err, out)
+		}
+		return nil
+	})
+	r.Unauthorised(0)
+	if err := old.Destroy(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+const volumeSize = 1 << 30
+
+// The registry's data on a Cinder volume outlives the VM.
+func TestVolumeOfARegistry(t *testing.T) {
+	r := results.Begin(t, suite, "volume-healed", "a registry whose data is on a Cinder volume keeps its images through a heal")
+	results.LongOnly(t)
+	s := &server{vnf: newWorld(t).newVNF(registryBody)}
+	disk, err := s.lab.NewDisk(uuid.NewString(), volumeSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.section("private_registry_installation_param")
+	p["volume_resource_id"], p["mount_to"] = "registry_volume", "/srv/registry"
+	s.addServer("registry", "CP1", registryAddress)
+	s.topology.Servers[0].VolumeIds = []string{disk.VolumeID}
+	s.topology.Volumes = []api.TopologyVolume{{ResourceID: "registry_volume", ID: disk.VolumeID, SizeBytes: volumeSize}}
+	s.begin(disk)
+	image := s.pushNew("127.0.0.1:5000")
+	s.stays()
+	if err := s.Destroy(); err != nil {
+		t.Fatal(err)
+	}
+	s.machine = s.replace(0, lab.EngineInstalled, "CP1", registryAddress2, disk)
+	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
+	s.holds(image, "5000")
+	r.Lost(0)
+	s.stays()
+}
