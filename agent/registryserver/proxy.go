@@ -42,22 +42,19 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// useProxy restarts the engine with the proxy, unless it has it or others would
-// notice. The inventory is written last: a crash before that restarts it again.
+// useProxy restarts the engine with the proxy, unless it has it or that is not ours to
+// do: then the pull is tried all the same. The inventory is written last: a crash
+// before that restarts it again.
 func (p *plan) useProxy(ctx context.Context) error {
 	content := p.proxyContent()
 	have, err := p.owned()
 	if err != nil || have.Proxy == digest(content) {
 		return err
 	}
-	others, err := p.others(ctx)
-	if err != nil || len(others) > 0 {
-		return err // the pull is tried all the same, and says so where it fails
-	}
-	if err := p.own(func(o *owned) { o.Proxy = "pending" }); err != nil {
+	if why, err := p.notRestarted(ctx); why != "" || err != nil {
 		return err
 	}
-	if err := errors.Join(p.Host.Files.Write(proxyFile, []byte(content), 0o600), p.Host.Files.Write(proxyDropIn, []byte(proxyUnit), 0o644)); err != nil {
+	if err := p.writeProxy(content); err != nil {
 		return err
 	}
 	if err := p.Host.Units.Reload(ctx); err != nil {
@@ -67,6 +64,31 @@ func (p *plan) useProxy(ctx context.Context) error {
 		return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
 	}
 	return p.own(func(o *owned) { o.Proxy = digest(content) })
+}
+
+// pending is in the inventory while the engine does not run with what the file says.
+const pending = "pending"
+
+func (p *plan) writeProxy(content string) error {
+	if err := p.own(func(o *owned) { o.Proxy = pending }); err != nil {
+		return err
+	}
+	return errors.Join(p.Host.Files.Write(proxyFile, []byte(content), 0o600), p.Host.Files.Write(proxyDropIn, []byte(proxyUnit), 0o644))
+}
+
+// notRestarted says why the engine is not restarted for the proxy, "" where it may be.
+func (p *plan) notRestarted(ctx context.Context) (why string, err error) {
+	others, err := p.others(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(others) > 0 {
+		return "it would have to be restarted, and it runs " + strings.Join(others, ", "), nil
+	}
+	if unit, err := p.Host.Units.Unit(ctx, dockerService); err != nil || unit.Loaded != "loaded" {
+		return "it is not run by " + dockerService, nil //nolint:nilerr // without systemd it is run by something else
+	}
+	return "", nil
 }
 
 // others are the containers that run and are not ours.
@@ -82,19 +104,28 @@ func (p *plan) others(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == containerName && ours(c) }), nil
 }
 
-// forgetProxy plans to take away what useProxy wrote, when the document has no proxy
-// any more. The engine has it until it is next started, which is nobody's harm.
-func (p *plan) forgetProxy(have *owned) error {
-	if have.Proxy == "" || p.proxy.HTTP != "" || p.proxy.HTTPS != "" {
+// keepProxy plans to keep what useProxy wrote in step with the document, and to take it
+// away when there is no proxy any more. The engine is not restarted for it: it reads it
+// when it is next started, or before the next pull.
+func (p *plan) keepProxy(have *owned) error {
+	if have.Proxy == "" {
 		return nil
 	}
-	p.do("take the proxy away from "+dockerService, func(ctx context.Context) error {
-		if err := errors.Join(p.Host.Files.Remove(proxyDropIn), p.Host.Files.Remove(proxyFile), p.Host.Units.Reload(ctx)); err != nil {
-			return err
-		}
-		return p.own(func(o *owned) { o.Proxy = "" })
-	})
-	return nil
+	if p.proxy.HTTP == "" && p.proxy.HTTPS == "" {
+		p.do("take the proxy away from "+dockerService, func(ctx context.Context) error {
+			if err := errors.Join(p.Host.Files.Remove(proxyDropIn), p.Host.Files.Remove(proxyFile), p.Host.Units.Reload(ctx)); err != nil {
+				return err
+			}
+			return p.own(func(o *owned) { o.Proxy = "" })
+		})
+		return nil
+	}
+	content := p.proxyContent()
+	same, err := p.Host.Files.Same(proxyFile, []byte(content), 0o600)
+	if err == nil && !same {
+		p.do("write "+proxyFile, func(context.Context) error { return p.writeProxy(content) })
+	}
+	return err
 }
 
 // withoutSecrets keeps what the engine says of a proxy from carrying its password.
@@ -110,10 +141,9 @@ func (p *plan) proxyHint(ctx context.Context) string {
 	if p.proxy.HTTP == "" && p.proxy.HTTPS == "" {
 		return "; let the node reach the registry that the name says, or give a proxy"
 	}
-	others, err := p.others(ctx)
-	if err != nil || len(others) == 0 {
+	why, err := p.notRestarted(ctx)
+	if err != nil || why == "" {
 		return ""
 	}
-	return "; the engine was not given the proxy of the configuration, for it would have to be restarted and runs " + strings.Join(others, ", ") +
-		": set it in " + dockerService + " and restart that"
+	return "; the engine was not given the proxy of the configuration, for " + why + ": give it the proxy and restart it"
 }

@@ -149,6 +149,7 @@ func TestImageIsPulled(t *testing.T) {
 		"without a proxy":            {func(*hosttest.Machine) {}, "", true, false},
 		"it is there already":        {func(m *hosttest.Machine) { m.Containers.Images["registry:latest"] = imageID }, "http://u:pässwort@proxy:3128", false, false},
 		"by a proxy":                 {func(*hosttest.Machine) {}, `http://u:p"$\@proxy:3128`, true, true},
+		"not by systemd, so by none": {func(m *hosttest.Machine) { delete(m.Units, "docker.service") }, "http://proxy:3128", true, false},
 		"others run, so by no proxy": {func(m *hosttest.Machine) { hosttest.Foreign("web")(m.Containers) }, "http://proxy:3128", true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -170,6 +171,13 @@ func TestImageIsPulled(t *testing.T) {
 				if env.Mode != 0o600 || !strings.Contains(env.Content, `HTTP_PROXY="http://u:p\"\$\\@proxy:3128"`) || !strings.Contains(env.Content, `NO_PROXY="10.0.0.0/8"`) {
 					t.Errorf("got %v %s", env.Mode, env.Content)
 				}
+				r.done()
+				r.doc.Proxy.HTTP = "http://u:another@proxy:3128"
+				r.expect(running)
+				if env := r.m.Files["/etc/nodehitch/docker-proxy.env"]; !strings.Contains(env.Content, "another") || slices.Contains(r.done(), "restart docker.service") {
+					t.Errorf("another password: got %s; want the file to have it, and no restart for that", env.Content)
+				}
+				r.idle()
 				r.doc.Proxy = nil
 				r.expect(running)
 				if _, there := r.m.Files["/etc/nodehitch/docker-proxy.env"]; there {

@@ -88,7 +88,7 @@ func (p *plan) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.forgetProxy(&have); err != nil {
+	if err := p.keepProxy(&have); err != nil {
 		return err
 	}
 	place, err := p.place()
