@@ -64,15 +64,15 @@ func (a *agent) run(ctx context.Context) {
 	}
 }
 
-// Condition makes the agent a step.
-func (a *agent) Condition() string { return api.ConditionVolumesMounted }
+// Condition makes the agent a step: the one that every worker's document calls for.
+func (a *agent) Condition() string { return api.ConditionRegistriesConnected }
 
 // Plan notes which document is in force; the machine is always what it should be.
 func (a *agent) Plan(_ context.Context, doc *api.NodeConfig) (converge.Plan, error) {
 	digest := doc.Digest()
 	a.counter.moved(a.digest, digest)
 	a.digest = digest
-	return converge.Plan{HandsOff: true}, nil
+	return converge.Plan{Reason: api.ReasonRemoved}, nil
 }
 
 // ear hears what the daemon logs.
