@@ -64,7 +64,7 @@ func (p *plan) volume() *api.StorageVolume {
 	}
 	volumes := p.desired.Storage.Volumes
 	i := slices.IndexFunc(volumes, func(v api.StorageVolume) bool {
-		return p.section.DataDirectory == v.MountPath || grammar.Under(p.section.DataDirectory, v.MountPath)
+		return grammar.Under(p.section.DataDirectory, v.MountPath)
 	})
 	if i < 0 {
 		return nil

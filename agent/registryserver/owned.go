@@ -9,6 +9,8 @@ type owned struct {
 	Refused *refused `json:"refused,omitempty"`
 	// Proxy names the proxy that the engine was restarted with, see proxy.go.
 	Proxy string `json:"proxy,omitempty"`
+	// Ordered says that the engine starts after the volume with the data, see ordering.go.
+	Ordered bool `json:"ordered,omitempty"`
 }
 
 // image is an image in the engine.

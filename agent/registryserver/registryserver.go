@@ -8,6 +8,7 @@ package registryserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -88,7 +89,7 @@ func (p *plan) plan(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.keepProxy(&have); err != nil {
+	if err := errors.Join(p.keepProxy(&have), p.order(&have)); err != nil {
 		return err
 	}
 	place, err := p.place()

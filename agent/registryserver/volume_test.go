@@ -1,6 +1,7 @@
 package registryserver_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/agent/host/hosttest"
@@ -38,6 +39,27 @@ func TestDataOnAVolume(t *testing.T) {
 	if seen := r.container().Mounts[0]; seen.Device != r.m.On(volume).Number || seen.Root != "/registry" {
 		t.Errorf("the container sees %+v", seen)
 	}
+}
+
+// At boot the engine comes after the volume, and only for as long as the data is there.
+func TestEngineStartsAfterTheVolume(t *testing.T) {
+	const dropIn = "/etc/systemd/system/docker.service.d/nodehitch-volume.conf"
+	r := onVolume(t, "/volume/registry")
+	r.expect(running)
+	if got := r.m.Files[dropIn].Content; !strings.HasSuffix(got, "[Unit]\nAfter=volume.mount\n") {
+		t.Errorf("the drop-in is %q", got)
+	}
+	r.m.Files[dropIn] = hosttest.FileState{Content: "changed", Mode: 0o644}
+	r.expect(running)
+	if got := r.m.Files[dropIn].Content; got == "changed" {
+		t.Error("a change in it is not put back")
+	}
+	r.doc.Registry.DataDirectory = directory
+	r.expect(running)
+	if _, there := r.m.Files[dropIn]; there {
+		t.Error("it is still there, and the data is on the root disk")
+	}
+	r.runs(imageID, 5000)
 }
 
 // The engine starts the container before the volume is there: with the empty mount
