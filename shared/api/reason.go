@@ -93,7 +93,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonMountFailed:       {"systemd could not mount the volume", "read the message and the unit's journal"},
 	ReasonMounted:           {"the volume with the assigned filesystem UUID is mounted at its path", ""},
 
-	ReasonNotMounted:       {"the volume below the exported directory is not mounted, so nothing is exported", "see VolumesMounted"},
+	ReasonNotMounted:       {"the volume below an exported directory, or a registry's data, is not mounted, so that is not served", "see VolumesMounted"},
 	ReasonServerNotRunning: {"nfs-server is not active", "read the unit's journal; the agent starts it again"},
 	ReasonExportRefused:    {"exportfs did not accept an entry, or the kernel does not serve it", "read the message"},
 	ReasonServed:           {"exportfs reports exactly the desired entries and nfs-server is active", ""},
@@ -130,5 +130,5 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonNotReported:        {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
 	ReasonTopologyIncomplete: {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
 	ReasonFileMissing:        {"a package file that the parameters name is not on the controller, or not valid", "upload it: `hitchctl apply --package`"},
-	ReasonVolumeUnresolved:   {"a volume_resource_id of the parameters is not in the topology, or not attached to the storage server", "give the volume's id in topology.volumes and its server's volumeIds"},
+	ReasonVolumeUnresolved:   {"a volume_resource_id of the parameters is not in the topology, or not attached to the server that is to mount it", "give the volume's id in topology.volumes and its server's volumeIds"},
 }
