@@ -169,16 +169,16 @@ Conditions
       do: keep it with `+"`hitchctl volume adopt`"+`, or lose it
       with `+"`hitchctl volume reformat`"+`
   ExportsServed   False   NotMounted, for 30s
-      means: the volume below the exported directory is not
-      mounted, so nothing is exported
+      means: the volume below an exported directory, or a
+      registry's data, is not mounted, so that is not served
       do: see VolumesMounted
   Custom          Unknown Strange, for 30s
 
 Withheld from its configuration
   persistentVolumes: NotMounted
       storage does not serve /volume yet
-      means: the volume below the exported directory is not
-      mounted, so nothing is exported
+      means: the volume below an exported directory, or a
+      registry's data, is not mounted, so that is not served
       do: see VolumesMounted`, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
