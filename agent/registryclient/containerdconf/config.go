@@ -74,7 +74,7 @@ func (c *Config) readPlugin(plugins map[string]any) error {
 	if c.Legacy, err = legacy(registry, c.Version); err != nil {
 		return err
 	}
-	c.localPull = pullsLocally(plugin, registry)
+	c.localPull = pullsLocally(plugins, registry)
 	return nil
 }
 

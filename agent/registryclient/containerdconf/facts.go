@@ -8,8 +8,8 @@ import (
 )
 
 // What the versions of containerd do with their configuration, each with where
-// containerd's sources say so. Where a fact was read only, it was also seen: with
-// `containerd config dump` of 1.6 and 2.2.
+// containerd's sources say so. It was also seen: in `containerd config dump` of 1.6
+// and 2.2, and in what 2.2 asks for when an image is pulled through its CRI.
 
 const (
 	criPlugin    = "io.containerd.grpc.v1.cri"
@@ -98,20 +98,19 @@ func legacy(registry map[string]any, v Version) ([]string, error) {
 
 // transfers: since 2.1 the transfer service pulls images, and takes config_path for
 // the name of one directory, not for a list of them (internal/cri/server/images,
-// WithHostDir; containerd issue 12808, open in 2.4.0-beta.0).
+// WithHostDir; containerd's issue 12808, open in 2.4.0-beta.0).
 func (v Version) transfers() bool { return v.since(2, 1) }
 
 // pullsLocally: the settings at which the transfer service is not used, and config_path
-// may be a list (internal/cri/config/config.go, CheckLocalImagePullConfigs). The
-// plugin's table in version 2 has some of them below containerd.
-func pullsLocally(plugin, registry map[string]any) bool {
+// may be a list (internal/cri/config/config.go, CheckLocalImagePullConfigs).
+func pullsLocally(plugins, registry map[string]any) bool {
 	for _, name := range []string{"mirrors", "configs", "auths"} {
 		if t, _ := registry[name].(map[string]any); len(t) > 0 {
 			return true
 		}
 	}
-	within, _ := plugin["containerd"].(map[string]any)
-	for _, settings := range []map[string]any{plugin, within} {
+	images, _ := plugins[imagesPlugin].(map[string]any)
+	for _, settings := range []map[string]any{images, migrated(plugins)} {
 		downloads, set := settings["max_concurrent_downloads"]
 		if settings["use_local_image_pull"] == true || settings["image_pull_with_sync_fs"] == true ||
 			settings["discard_unpacked_layers"] == true || settings["disable_snapshot_annotations"] == false ||
@@ -120,4 +119,25 @@ func pullsLocally(plugin, registry map[string]any) bool {
 		}
 	}
 	return false
+}
+
+// migrated are those of these settings that come from cri's table of version 2; some
+// stand below containerd, and come only with a runtime (plugins/cri/images/plugin.go,
+// migrateConfig).
+func migrated(plugins map[string]any) map[string]any {
+	cri, _ := plugins[criPlugin].(map[string]any)
+	below, _ := cri["containerd"].(map[string]any)
+	if below["runtimes"] == nil {
+		below = nil
+	}
+	settings := map[string]any{}
+	for name, from := range map[string]map[string]any{
+		"max_concurrent_downloads": cri, "image_pull_with_sync_fs": cri,
+		"discard_unpacked_layers": below, "disable_snapshot_annotations": below,
+	} {
+		if value, ok := from[name]; ok {
+			settings[name] = value
+		}
+	}
+	return settings
 }
