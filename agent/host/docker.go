@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
-	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/api/types/network"
 	"github.com/moby/moby/client"
@@ -116,65 +114,6 @@ func (d *docker) Running(ctx context.Context) ([]string, error) {
 		names = append(names, name)
 	}
 	return names, nil
-}
-
-func (d *docker) Image(ctx context.Context, reference string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineLook)
-	defer cancel()
-	found, err := d.api().ImageInspect(ctx, reference)
-	if errdefs.IsNotFound(err) {
-		return "", nil
-	}
-	return found.ID, d.explain("looking at the image "+reference, err)
-}
-
-func (d *docker) Load(ctx context.Context, archive io.Reader) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineImage)
-	defer cancel()
-	d.changes.Engine()
-	const doing = "loading an image file"
-	said, err := d.api().ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
-	if err != nil {
-		return nil, d.explain(doing, err)
-	}
-	defer said.Close()
-	names, err := loaded(said)
-	return names, d.explain(doing, err)
-}
-
-// loaded are the names that the engine says at the end of a load.
-func loaded(said io.Reader) ([]string, error) {
-	var names []string
-	for decoder := json.NewDecoder(said); ; {
-		var m jsonstream.Message
-		err := decoder.Decode(&m)
-		switch {
-		case errors.Is(err, io.EOF):
-			return names, nil
-		case err != nil:
-			return nil, fmt.Errorf("reading its answer: %w", err)
-		case m.Error != nil:
-			return nil, m.Error
-		}
-		for line := range strings.Lines(m.Stream) {
-			for _, begin := range []string{"Loaded image: ", "Loaded image ID: "} {
-				if name, ok := strings.CutPrefix(strings.TrimSpace(line), begin); ok {
-					names = append(names, name)
-				}
-			}
-		}
-	}
-}
-
-func (d *docker) Pull(ctx context.Context, reference string) error {
-	ctx, cancel := context.WithTimeout(ctx, engineImage)
-	defer cancel()
-	d.changes.Engine()
-	progress, err := d.api().ImagePull(ctx, reference, client.ImagePullOptions{})
-	if err == nil {
-		err = progress.Wait(ctx)
-	}
-	return d.explain("pulling the image "+reference, err)
 }
 
 // Create uses a mount, not what -v makes: with that, the engine would make a missing
