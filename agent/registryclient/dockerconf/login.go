@@ -145,7 +145,9 @@ func (l Login) check() error {
 }
 
 // authKey is how auths names a server, which Docker, kubelet and containerd's own
-// clients find alike: as image names do, without a scheme. Docker Hub has a name of old.
+// clients find alike: as image names do, without a scheme. Docker Hub has a name of
+// old. An address of IPv6 without a port kubelet finds in no form: it takes the
+// brackets for a pattern.
 func authKey(server string) string {
 	if server == "docker.io" || server == "index.docker.io" {
 		return "https://index.docker.io/v1/"
