@@ -87,15 +87,16 @@ func RemoveLogin(content []byte, server string) ([]byte, error) {
 	return d.drop(auths, authKey(server))
 }
 
-// auth is the object of auths and the server's member of it, each nil where it is not there.
+// auth is the object of auths and the server's member of it, each nil where it is not
+// there, or null.
 func (d *document) auth(server string) (auths, v *hujson.Value, err error) {
-	if auths, err = d.member(d.root, authsKey); err != nil || auths == nil {
+	if auths, err = d.member(d.root, authsKey); err != nil || auths == nil || auths.Value.Kind() == 'n' {
 		return nil, nil, err
 	}
 	if auths.Value.Kind() != '{' {
 		return nil, nil, d.wrong(auths, authsKey, "an object, { }")
 	}
-	if v, err = d.member(auths, authKey(server)); err != nil || v == nil {
+	if v, err = d.member(auths, authKey(server)); err != nil || v == nil || v.Value.Kind() == 'n' {
 		return auths, nil, err
 	}
 	if v.Value.Kind() != '{' {

@@ -63,6 +63,8 @@ func TestReplaceLogin(t *testing.T) {
 		"nothing that can be read": {
 			"{\n  \"auths\": {\n    \"reg:5000\": {\n    \"auth\": \"%\"\n}\n  }\n}\n",
 			"{\n  \"auths\": {\n    \"reg:5000\": {\n      \"auth\": \"" + auth + "\"\n    }\n  }\n}\n"},
+		"null":                 {`{"auths": null}`, `{"auths": {"reg:5000": {"auth": "` + auth + `"}}}`},
+		"null for the server":  {`{"auths": {"reg:5000": null}}`, `{"auths": {"reg:5000": {"auth": "` + auth + `"}}}`},
 		"auths that are empty": {`{"auths": {}}`, `{"auths": {"reg:5000": {"auth": "` + auth + `"}}}`},
 	} {
 		if diff := cmp.Diff(c.after, login(t, c.before, "reg:5000", alice)); diff != "" {
@@ -81,7 +83,7 @@ func TestDockerHub(t *testing.T) {
 
 func TestLoginOf(t *testing.T) {
 	for name, content := range map[string]string{
-		"no file": "", "no auths": "{}", "another": `{"auths": {"reg": {"auth": "eDp5"}}}`, "no auth": `{"auths": {"reg:5000": {}}}`,
+		"no file": "", "no auths": "{}", "another": `{"auths": {"reg": {"auth": "eDp5"}}}`, "no auth": `{"auths": {"reg:5000": {}}}`, "null": `{"auths": null}`, "null for it": `{"auths": {"reg:5000": null}}`,
 	} {
 		if got, ok, err := dockerconf.LoginOf([]byte(content), "reg:5000"); ok || err != nil {
 			t.Errorf("%s: %v, %v", name, got, err)

@@ -88,8 +88,10 @@ func (f *file) with(wanted []string) string {
 	eol := f.eol()
 	head := []string{begin, about}
 	if before != "" && !strings.HasSuffix(before, "\n") {
+		if !strings.HasSuffix(before, "\r") { // which would be taken for a part of the newline
+			head = append(head, unterminated)
+		}
 		before += eol
-		head = append(head, unterminated)
 	}
 	block := slices.Concat(head, wanted, []string{end})
 	return before + strings.Join(block, eol) + eol + after

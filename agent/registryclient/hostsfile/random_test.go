@@ -121,6 +121,7 @@ func words(text string) string {
 // FuzzSet: no content makes it panic, and what it has set it can take away.
 func FuzzSet(f *testing.F) {
 	f.Add([]byte(debian+block), "10.10.0.2", "reg")
+	f.Add([]byte("127.0.0.1 a\n127.0.0.1 b\r"), "10.10.0.2", "reg")
 	f.Add([]byte("# END nodehitch\n# BEGIN nodehitch\n\r\n"), "fd00::1", "a")
 	f.Fuzz(func(t *testing.T, content []byte, address, name string) {
 		a, err := netip.ParseAddr(address)
@@ -141,6 +142,9 @@ func FuzzSet(f *testing.F) {
 		rest, err := hostsfile.Set(after, nil)
 		if err != nil || hostsfile.Has(rest) {
 			t.Fatalf("%v: %q", err, rest)
+		}
+		if !hostsfile.Has(content) && string(rest) != string(content) && !strings.HasSuffix(string(content), "\r") {
+			t.Fatalf("\n-- before\n%q\n-- after\n%q", content, rest)
 		}
 		hostsfile.Conflicts(after, entries)
 	})
