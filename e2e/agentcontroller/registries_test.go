@@ -1,11 +1,7 @@
 package agentcontroller
 
 import (
-	"archive/tar"
-	"bytes"
-	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,118 +15,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-const bodies = "../../shared/params/testdata/"
-
-// vnf is an instance with a VNF package on disk, and the agents of its servers.
-type vnf struct {
-	controller
-	id, body, pack string
-	nodes          map[string]*node // by name
-}
-
-// newVNF is an instance of a specification's body, word for word.
-func newVNF(t *testing.T, c controller, body string, files map[string]string) *vnf {
-	t.Helper()
-	v := &vnf{controller: c, id: uuid.NewString(), body: filepath.Join(t.TempDir(), body), pack: t.TempDir(), nodes: map[string]*node{}}
-	text, err := os.ReadFile(bodies + body)
-	if err == nil {
-		err = os.WriteFile(v.body, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, content := range files {
-		v.file(path, content)
-	}
-	v.hitchctl("validate", "-f", v.body, "--package", v.pack)
-	v.apply()
-	return v
-}
-
-// file puts a file into the package.
-func (v *vnf) file(path, content string) {
-	v.t.Helper()
-	path = filepath.Join(v.pack, path)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
-		v.t.Fatal(err)
-	}
-}
-
-func (v *vnf) hitchctl(args ...string) string {
-	v.t.Helper()
-	out, err := v.Hitchctl(args...)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	return string(out)
-}
-
-func (v *vnf) apply() string {
-	v.t.Helper()
-	return v.hitchctl("apply", v.id, "-f", v.body, "--package", v.pack)
-}
-
-// instantiate starts an agent for each server, named by its connection point, and
-// waits until the operation has completed.
-func (v *vnf) instantiate(points map[string]string) {
-	v.t.Helper()
-	topology := &api.Topology{StackStatus: "CREATE_COMPLETE"}
-	for name, point := range points {
-		id := uuid.NewString()
-		topology.Servers = append(topology.Servers, api.Server{ID: id, Name: name,
-			ConnectionPoints: []api.ConnectionPoint{{Name: point, Addresses: []string{"192.168.0.10"}}}})
-		v.nodes[name] = nodeOf(v.t, v.controller, v.id, id)
-	}
-	text, err := json.Marshal(topology)
-	if err != nil {
-		v.t.Fatal(err)
-	}
-	v.file("topology.json", string(text))
-	v.hitchctl("operate", v.id, "INSTANTIATE", "--topology", filepath.Join(v.pack, "topology.json"))
-	for _, n := range v.nodes {
-		n.start()
-	}
-	v.hitchctl("wait", "operation", v.id)
-}
-
-// savedImage is what `docker save` writes, without layers.
-func savedImage(t *testing.T, note string) string {
-	t.Helper()
-	var out bytes.Buffer
-	archive := tar.NewWriter(&out)
-	for _, f := range [][2]string{{"manifest.json", `[{"RepoTags":["registry:latest"]}]`}, {"note", strings.Repeat(note, 1<<16)}} {
-		err := archive.WriteHeader(&tar.Header{Name: f[0], Mode: 0o600, Size: int64(len(f[1]))})
-		if err == nil {
-			_, err = archive.Write([]byte(f[1]))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := archive.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return out.String()
-}
-
-// holds says whether the node has converged to a document whose one file is this.
-func (n *node) holds(content string) bool {
-	doc := n.last()
-	named := doc.Files()
-	if len(named) != 1 || !n.files.Has(named[0]) {
-		return false
-	}
-	got, err := os.ReadFile(n.files.Path(named[0]))
-	return err == nil && string(got) == content
-}
-
 // The specification's registry, from its request to the image on the node; then
 // another image under the same path.
 func TestTheRegistryVNF(t *testing.T) {
 	const path = "Files/images/private_registry.tar"
 	first, second := savedImage(t, "first"), savedImage(t, "second")
 	v := newVNF(t, newController(t), "private-registry.json", map[string]string{path: first})
-	v.instantiate(map[string]string{"registry": "CP1"})
+	v.operate("INSTANTIATE", map[string]string{"registry": "CP1"})
 	n := v.nodes["registry"]
 	if !n.holds(first) {
 		t.Fatalf("the node has converged to %+v, without the image", n.last())
@@ -152,13 +43,38 @@ func TestTheRegistryVNF(t *testing.T) {
 	}
 }
 
+// A registry whose data lies on a volume is healed: another server gets the same
+// document, the volume with it, and the one before is let in no more.
+func TestTheRegistryVNFOnAVolumeIsHealed(t *testing.T) {
+	const path = "Files/images/private_registry.tar"
+	image := savedImage(t, "first")
+	v := newVNF(t, newController(t), "private-registry.json", map[string]string{path: image})
+	v.edit(`"image_path":`, `"volume_resource_id": "registry_volume", "mount_to": "/srv/registry", "image_path":`)
+	v.apply()
+	disk := api.TopologyVolume{ResourceID: "registry_volume", ID: uuid.NewString(), SizeBytes: size}
+	v.operate("INSTANTIATE", map[string]string{"registry": "CP1"}, disk)
+	old := v.nodes["registry"]
+	v.operate("HEAL", map[string]string{"registry": "CP1"}, disk)
+	n := v.nodes["registry"]
+	if doc := n.last(); !n.holds(image) || len(doc.Storage.Volumes) != 1 || doc.Storage.Volumes[0].VolumeID != disk.ID ||
+		len(doc.Storage.Exports) > 0 || doc.Registry.DataDirectory != "/srv/registry/registry" {
+		t.Errorf("the healed server has converged to %+v", doc)
+	}
+	if before, after := old.last(), n.last(); before.Digest() != after.Digest() {
+		t.Errorf("the healed server has another document: %+v, before %+v", after, before)
+	}
+	if state := v.Node(old.id).State; state != api.NodeRevoked {
+		t.Errorf("the old server is %s", state)
+	}
+}
+
 // The specification's cluster with its two registries: each node gets the CA and the
 // login, another CA and another password too, and no file of anybody else.
 func TestTheRegistriesOfACluster(t *testing.T) {
 	const path, script = "Files/registries/ca.crt", "#!/bin/sh\n"
 	first, second := string(testca.Root(t, "first").PEM()), string(testca.Root(t, "second").PEM())
 	v := newVNF(t, newController(t), "registry-connections.json", map[string]string{path: first, "Scripts/install_k8s_cluster.sh": script})
-	v.instantiate(map[string]string{"master": "masterNode_CP1", "worker": "workerNode_CP2"})
+	v.operate("INSTANTIATE", map[string]string{"master": "masterNode_CP1", "worker": "workerNode_CP2"})
 	everywhere := func(what, ca, password string) {
 		t.Helper()
 		for name, n := range v.nodes {
@@ -181,13 +97,7 @@ func TestTheRegistriesOfACluster(t *testing.T) {
 			t.Errorf("fetching %s: %v", f.Path, err)
 		}
 	}
-	text, err := os.ReadFile(v.body)
-	if err == nil {
-		err = os.WriteFile(v.body, bytes.Replace(text, []byte(`"password": "user01"`), []byte(`"password": "n3w pässword"`), 1), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	v.edit(`"password": "user01"`, `"password": "n3w pässword"`)
 	out := v.apply()
 	everywhere("the new password", first, "n3w pässword")
 	v.file(path, second)
