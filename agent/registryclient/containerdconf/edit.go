@@ -11,8 +11,8 @@ import (
 
 const (
 	key = "config_path"
-	// marker stands behind what SetConfigPath puts into a line, so that
-	// UnsetConfigPath knows it again.
+	// marker stands behind what SetConfigPath puts into a line, so that people see
+	// whose it is.
 	marker = "# nodehitch"
 	// was stands between the marker and the value that had been there.
 	was = ": was "

@@ -111,7 +111,7 @@ var edits = map[string]struct {
 		"version = 2\nx = '''\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = ''\n'''\n\n[plugins.\"io.containerd.grpc.v1.cri\".registry] # nodehitch\n  config_path = \"/etc/containerd/certs.d\" # nodehitch\n"},
 }
 
-func TestSetAndUnset(t *testing.T) {
+func TestSet(t *testing.T) {
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			after := set(t, edit.before, edit.version)
@@ -124,9 +124,6 @@ func TestSetAndUnset(t *testing.T) {
 			now := read(t, after, edit.version).Directories()
 			if diff := cmp.Diff(read(t, edit.before, edit.version).Set().Directories(), now); diff != "" || len(now) != 1 {
 				t.Errorf("looks into %q (-foretold +now):\n%s", now, diff)
-			}
-			if diff := cmp.Diff(edit.before, unset(t, after, edit.version)); diff != "" {
-				t.Errorf("set and unset (-before +after):\n%s", diff)
 			}
 		})
 	}
@@ -142,17 +139,11 @@ func TestNewFile(t *testing.T) {
 			if diff := cmp.Diff(wanted, made); diff != "" {
 				t.Fatalf("%s (-wanted +got):\n%s", version, diff)
 			}
-			if got, err := containerdconf.UnsetConfigPath([]byte(made), version); got != nil || err != nil {
-				t.Errorf("%s: unset: %q, %v", version, got, err)
-			}
-			if got := unset(t, made+"[debug]\nlevel = 'info'\n", version); !strings.HasSuffix(got, "[debug]\nlevel = 'info'\n") {
-				t.Errorf("%s: unset where the owner has added something: %q", version, got)
-			}
 		}
 	}
 }
 
-// TestOwner: what the owner wrote is taken as it is, and never taken away.
+// TestOwner: what the owner wrote is taken as it is.
 func TestOwner(t *testing.T) {
 	for name, content := range map[string]string{
 		"a path":                    "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = '/etc/mine'\n",
@@ -163,46 +154,6 @@ func TestOwner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := set(t, content, v16); got != content {
 				t.Errorf("set:\n%s", got)
-			}
-			if got := unset(t, content, v16); got != content {
-				t.Errorf("unset:\n%s", got)
-			}
-		})
-	}
-	if got := unset(t, "version = 2\n", v16); got != "version = 2\n" {
-		t.Errorf("nothing to unset: %q", got)
-	}
-}
-
-// TestUnsetAfterOthers: between setting and unsetting, people have worked on the file.
-func TestUnsetAfterOthers(t *testing.T) {
-	const table = "[plugins.\"io.containerd.grpc.v1.cri\".registry]"
-	for name, content := range map[string]struct{ before, after string }{
-		"another key below ours": {
-			"version = 2\n\n" + table + " # nodehitch\n  config_path = \"/etc/containerd/certs.d\" # nodehitch\n  headers = {}\n",
-			"version = 2\n\n" + table + " # nodehitch\n  headers = {}\n"},
-		"a comment above ours": {
-			"version = 2\n\n" + table + " # nodehitch\n  # why\n  config_path = \"/etc/containerd/certs.d\" # nodehitch\n",
-			"version = 2\n\n" + table + " # nodehitch\n  # why\n"},
-		"the value behind the marker cut off": {
-			"version = 2\n" + table + "\nconfig_path = \"/etc/containerd/certs.d\" # nodehitch: was\n",
-			"version = 2\n" + table + "\n"},
-		"the value behind the marker spoilt": {
-			"version = 2\n" + table + "\nconfig_path = \"/etc/containerd/certs.d\" # nodehitch: was [1]\n",
-			"version = 2\n" + table + "\nconfig_path = \"/etc/containerd/certs.d\" # nodehitch: was [1]\n"},
-		"another value in the line": {
-			"version = 2\n" + table + "\nconfig_path = \"/etc/mine\" # nodehitch: was ''\n",
-			"version = 2\n" + table + "\nconfig_path = \"/etc/mine\" # nodehitch: was ''\n"},
-		"another value in our line": {
-			"version = 2\n" + table + "\nconfig_path = \"/etc/mine\" # nodehitch\n",
-			"version = 2\n" + table + "\nconfig_path = \"/etc/mine\" # nodehitch\n"},
-		"the first line": {
-			"plugins.cri.registry.config_path = \"/etc/containerd/certs.d\" # nodehitch\noom_score = 1\n",
-			"oom_score = 1\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(content.after, unset(t, content.before, v16)); diff != "" {
-				t.Errorf("(-wanted +got):\n%s", diff)
 			}
 		})
 	}
@@ -215,23 +166,11 @@ func TestInlineValue(t *testing.T) {
 	if got := set(t, before, v16); got != wanted {
 		t.Errorf("got\n%s", got)
 	}
-	if got := unset(t, wanted, v16); got != wanted {
-		t.Errorf("nobody knows whose that is, but it is gone:\n%s", got)
-	}
 }
 
 func set(t *testing.T, content string, v containerdconf.Version) string {
 	t.Helper()
 	after, err := containerdconf.SetConfigPath([]byte(content), v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(after)
-}
-
-func unset(t *testing.T, content string, v containerdconf.Version) string {
-	t.Helper()
-	after, err := containerdconf.UnsetConfigPath([]byte(content), v)
 	if err != nil {
 		t.Fatal(err)
 	}

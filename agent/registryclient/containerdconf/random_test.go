@@ -64,10 +64,6 @@ func TestRandom(t *testing.T) {
 		if again, err := containerdconf.SetConfigPath(after, c.version); err != nil || string(again) != string(after) {
 			t.Fatalf("set again: %v\n%s", err, again)
 		}
-		before, err := containerdconf.UnsetConfigPath(after, c.version)
-		if err != nil || string(before) != content {
-			t.Fatalf("%v\n-- before\n%q\n-- set\n%q\n-- unset\n%q", err, content, after, before)
-		}
 	})
 }
 
@@ -79,11 +75,6 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, content []byte, major, minor uint8) {
 		v := containerdconf.Version{Major: int(major), Minor: int(minor)}
-		if unset, err := containerdconf.UnsetConfigPath(content, v); err == nil {
-			if _, err := containerdconf.Read(unset, v); err != nil {
-				t.Fatalf("unset: %v\n%q", err, unset)
-			}
-		}
 		after, err := containerdconf.SetConfigPath(content, v)
 		if err != nil {
 			return
@@ -94,9 +85,6 @@ func FuzzConfig(f *testing.F) {
 		}
 		if again, err := containerdconf.SetConfigPath(after, v); err != nil || string(again) != string(after) {
 			t.Fatalf("set again: %v\n%q\n%q", err, after, again)
-		}
-		if _, err := containerdconf.UnsetConfigPath(after, v); err != nil {
-			t.Fatalf("set and unset: %v\n%q", err, after)
 		}
 	})
 }
