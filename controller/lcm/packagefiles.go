@@ -164,7 +164,7 @@ func (u *unit) planned(d store.Desired) (map[string]plan.File, error) {
 	known := make(map[string]plan.File, len(files))
 	for path, f := range files {
 		if f.Judged != judgedFor(d) {
-			f.Judged = "" // what was found then says nothing of these parameters
+			f.Judged, f.Faults = "", nil // what was found then says nothing of these parameters
 		}
 		switch usable := f.Usable(); {
 		case usable != nil:
