@@ -132,6 +132,7 @@ func TestConnections(t *testing.T) {
 		{"owner", "what the node's owner had in the same files stays, byte by byte, when a registry comes and goes", (*cluster).owner},
 		{"rotated", "a changed password and a changed CA reach every node and are verified", (*cluster).rotated},
 		{"running-containers", "containers run on while Docker and containerd learn of a registry", (*cluster).runningContainers},
+		{"secrets", "a password is in three files of root's on the node, and nowhere else: no log, no status, no answer of the API, no store", (*cluster).secrets},
 		{"token", "a registry that hands out tokens instead of asking for the password itself", (*cluster).token},
 		{"scale-out", "a worker of a scale-out is connected", (*cluster).scaleOut},
 		{"heal", "a worker that replaces another is connected", (*cluster).heal},

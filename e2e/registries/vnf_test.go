@@ -3,7 +3,10 @@ package registries
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -158,7 +161,7 @@ func (s *server) rebooted(*results.Case) {
 		if err := s.PowerCut(ctx); err != nil {
 			return err
 		}
-		return s.Node.Start(ctx)
+		return s.Start(ctx)
 	}} {
 		if err := how(s.t.Context()); err != nil {
 			s.t.Fatal(err)
@@ -279,24 +282,48 @@ func (s *server) noRegistryImage(*results.Case) {
 func (s *server) scaleRefused(*results.Case) {
 	_, err := client.Read[api.Operation](s.api.PostOperation(s.t.Context(), s.id,
 		api.OperationRequest{Operation: api.Scale, Type: api.ScaleOut, AspectID: "registry", NumberOfSteps: 1, Partial: true, Topology: &s.topology}))
-	if err == nil {
-		s.t.Error("the scale-out of a registry is accepted")
+	var problem *api.Problem
+	if !errors.As(err, &problem) || !strings.Contains(fmt.Sprint(problem.Detail, problem.InvalidParams), "registry") {
+		s.t.Errorf("the scale-out of a registry: %v, %+v", err, problem)
 	}
-	s.t.Log(err)
 }
 
 func (s *server) terminated(*results.Case) {
+	data := filepath.Join(s.lab.Dir(), "controller", "data")
+	if stored(s.t, data) == 0 {
+		s.t.Fatal("the package's file is not where it is looked for")
+	}
 	s.operateStart(api.OperationRequest{Operation: api.Terminate})
 	s.operate(api.OperationRequest{Operation: api.Terminate})
-	if _, err := s.Hitchctl(s.t.Context(), "delete", "vnf", s.id); err != nil {
-		s.t.Log(err)
-		if err := client.Done(s.api.DeleteInstance(s.t.Context(), s.id)); err != nil {
-			s.t.Error(err)
-		}
+	if _, err := s.Hitchctl(s.t.Context(), "delete", "instance", s.id); err != nil {
+		s.t.Error(err)
 	}
 	if n, err := s.node(); err == nil {
 		s.t.Errorf("the controller still has the node: %+v", n)
 	}
+	s.until("no file of the package is left", func() error {
+		if n := stored(s.t, data); n > 0 {
+			return fmt.Errorf("%d large files", n)
+		}
+		return nil
+	})
+}
+
+// stored is how many files there are that are larger than any but a package's image.
+func stored(t *testing.T, dir string) (n int) {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || filepath.Ext(path) == ".db" {
+			return err
+		}
+		if info, err := d.Info(); err == nil && info.Size() > 10<<20 {
+			n++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // healed: the old machine lives on as a suspended VM might, and asks again.

@@ -1,0 +1,94 @@
+package registries
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// secrets: one password that the registry takes and one that it refuses, both looked
+// for as they are and as a login has them.
+func (c *cluster) secrets(r *results.Case) {
+	const taken, refused = "c1e55e8f-taken", "c1e55e8f-refused"
+	c.serve("443", taken, time.Now().Add(time.Hour))
+	c.refused(api.ReasonUnauthorized, secure(secureServer, refused))
+	c.connected(secure(secureServer, taken))
+	c.workers[0].pushNew(secureServer)
+	var forms []string
+	for _, password := range []string{taken, refused} {
+		forms = append(forms, password, base64.StdEncoding.EncodeToString([]byte("user01:"+password)))
+	}
+	for _, m := range c.workers {
+		want := []string{dockerLogins, lastKnownGood, kubeletLogins}
+		slices.Sort(want)
+		if got := m.filesWith(forms[:2]); !slices.Equal(got, want) {
+			r.Unauthorised(1)
+			c.t.Errorf("%s: the password is in %q, want %q", m.Name(), got, want)
+		}
+		if got := m.filesWith(forms[2:]); len(got) > 0 {
+			r.Unauthorised(1)
+			c.t.Errorf("%s: the refused password is in %q", m.Name(), got)
+		}
+		for _, path := range want {
+			if mode := m.run("stat", "--format=%a %U", path); mode != "600 root" {
+				c.t.Errorf("%s: %s is %s", m.Name(), path, mode)
+			}
+		}
+		c.silent(r, m.Name()+"'s journal", []byte(m.run("journalctl", "--no-pager", "--output=export")), forms)
+		for _, look := range [][]string{
+			{"get", "node", m.ServerID(), "-o", "json"}, {"describe", "node", m.ServerID()}, {"get", "instance", c.id, "-o", "json"},
+		} {
+			out, err := c.Hitchctl(c.t.Context(), look...)
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			c.silent(r, strings.Join(look, " "), out, forms)
+		}
+	}
+	err := filepath.WalkDir(filepath.Join(c.lab.Dir(), "controller"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		c.silent(r, path, content, forms)
+		return err
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.Unauthorised(0)
+}
+
+// silent asserts that a text holds none of the forms of a password.
+func (c *cluster) silent(r *results.Case, where string, text []byte, forms []string) {
+	c.t.Helper()
+	for _, form := range forms {
+		if bytes.Contains(text, []byte(form)) {
+			r.Unauthorised(1)
+			c.t.Errorf("%s holds the password as %q", where, form)
+		}
+	}
+}
+
+// filesWith are the machine's files that hold one of the texts.
+func (m *machine) filesWith(texts []string) []string {
+	m.w.t.Helper()
+	argv := []string{"grep", "--recursive", "--files-with-matches", "--text", "--fixed-strings", "--devices=skip",
+		"--exclude-dir=journal"} // which is read as a whole
+	for _, text := range texts {
+		argv = append(argv, "-e", text)
+	}
+	out, _ := m.try(append(argv, "/etc", "/root", "/run", "/home", "/tmp", "/var/tmp", "/var/log",
+		"/var/lib/nodehitch", "/var/lib/kubelet", "/var/lib/cloud", "/var/lib/systemd")...)
+	found := strings.Fields(out)
+	slices.Sort(found)
+	return found
+}
