@@ -165,3 +165,41 @@ func TestADocumentDependsOnItsOwnServerOnly(t *testing.T) {
 		}
 	})
 }
+
+// A registry's section is there with its image, and with its volume where the
+// parameters name one; else what is missing is withheld, with a reason for each section.
+func TestNoRegistryIsEverHalf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := registryInput()
+		if rapid.Bool().Draw(t, "has a volume") {
+			in = withVolume(in)
+		}
+		if rapid.Bool().Draw(t, "the volume is away") {
+			in.Topology.Servers[0].VolumeIds = nil
+			in.Topology.Volumes = nil
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "image") {
+		case 0:
+			in.Params.Registry.ImagePath = ""
+		case 1:
+			in.Files = nil
+		case 2:
+			in.Files[imagePath] = File{SHA256: imageDigest, Problem: "is faulty"}
+		}
+		out := Make(in)
+		n := out.Nodes[0]
+		c, r := n.Config, in.Params.Registry
+		if (c.Registry == nil) != n.withholds(sectionRegistry) || r.Volume != nil && (c.Storage == nil) != n.withholds(sectionStorage) {
+			t.Fatalf("registry %v, storage %v, withheld %v", c.Registry, c.Storage, n.Withheld)
+		}
+		if r.Volume == nil && c.Storage != nil || c.Registry != nil && r.Volume != nil && c.Storage == nil {
+			t.Fatalf("registry %v, storage %v of the volume %v", c.Registry, c.Storage, r.Volume)
+		}
+		if c.Registry != nil && (c.Registry.Image.File != nil) != (r.ImagePath != "") {
+			t.Fatalf("image %v of the path %q", c.Registry.Image, r.ImagePath)
+		}
+		if given := len(out.Volumes) == 1 && out.Volumes[0].NodeID == n.ID; given != (c.Storage != nil) {
+			t.Fatalf("volumes %v, storage %v", out.Volumes, c.Storage)
+		}
+	})
+}
