@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
+	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 const serverID = "c1f4c7f0-5a8e-4a7f-9a61-2f3d2a6f9f01"
@@ -167,8 +168,10 @@ func TestNetwork(t *testing.T) {
 	leavesNothing(t, l)
 }
 
-// apt works in a machine that reaches nothing.
+// apt works in a machine that reaches nothing. Long, and the storage server of e2e/trust
+// gets its packages so.
 func TestNspawnInstallsOffline(t *testing.T) {
+	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindNspawn)
 	node, err := l.Nspawn(t.Context(), lab.Spec{Name: "n"})
 	must(t, err)
