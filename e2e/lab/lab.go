@@ -109,6 +109,11 @@ func (l *Lab) BuildImages(ctx context.Context, kinds ...Kind) error {
 			return err
 		}
 	}
+	if len(kinds) == 0 {
+		if err := l.BuildEngines(ctx); err != nil {
+			return err
+		}
+	}
 	if len(kinds) > 0 && !slices.Contains(kinds, KindVM) {
 		return nil
 	}

@@ -13,6 +13,12 @@ var engineState = map[string]string{
 	"containerd": "/var/lib/containerd",
 }
 
+// BuildEngines is BuildImages for machines with Spec.Engine.
+func (l *Lab) BuildEngines(ctx context.Context) error {
+	_, err := l.cache.EngineInstalled(ctx)
+	return err
+}
+
 // layers are the folders below the node's own, as overlay's option lowerdir has them.
 func (l *Lab) layers(ctx context.Context, s Spec) (string, error) {
 	var folders []string

@@ -62,7 +62,7 @@ func newWorld(t *testing.T) *world {
 	if w.api, err = s.API(); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.lab.AddAddress(t.Context(), secureAddress); err != nil {
+	if err := errors.Join(w.lab.BuildEngines(t.Context()), w.lab.AddAddress(t.Context(), secureAddress)); err != nil {
 		t.Fatal(err)
 	}
 	return w
