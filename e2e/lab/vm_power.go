@@ -83,7 +83,7 @@ func (m *vm) PowerCut(ctx context.Context) error {
 	return errors.Join(run.waitOver(ctx), os.Truncate(m.path(consoleLog), said))
 }
 
-// frozenInstant stops QEMU, notes for each write log how much it holds, and returns
+// frozenInstant stops QEMU, notes for each write log what it holds, and returns
 // how much the console has said.
 func (m *vm) frozenInstant(ctx context.Context, r *vmRun) (said int64, err error) {
 	pid := r.cmd.Process.Pid
@@ -97,7 +97,7 @@ func (m *vm) frozenInstant(ctx context.Context, r *vmRun) (said int64, err error
 		if d.WriteLog == "" {
 			continue
 		}
-		if err := d.noteCut(); err != nil {
+		if err := d.noteCut(ctx); err != nil {
 			return 0, err
 		}
 	}

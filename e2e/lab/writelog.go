@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"strconv"
 )
 
 // The format of a write log (Linux, Documentation/admin-guide/device-mapper/log-writes.rst):
@@ -20,13 +19,18 @@ const (
 	logFlush   = 1 << 0
 	logFUA     = 1 << 1
 	logDiscard = 1 << 2
+
+	// entryHead is what an entry begins with, in bytes.
+	entryHead = 32
 )
 
 // logged is a write or flush that reached a disk.
 type logged struct {
 	flags      uint64
 	at, length int64 // of the disk, in bytes
-	data       int64 // where its data are in the log
+	head, data int64 // where it and its data are in the log
+	// arrived says that the log had it when the power was cut.
+	arrived bool
 }
 
 // Writes is how many writes and flushes the log has noted; 0 while it is empty.
@@ -56,20 +60,34 @@ func logHead(log io.ReaderAt) (entries int64, err error) {
 	return int64(binary.LittleEndian.Uint64(head[16:])), nil
 }
 
-// cutFile says how many entries the log had when the power was cut.
+// cutFile is what the log held when the power was cut.
 func (d Disk) cutFile() string { return d.WriteLog + ".cut" }
 
-func (d Disk) noteCut() error {
-	entries, err := d.Writes()
-	return errors.Join(err, os.WriteFile(d.cutFile(), []byte(strconv.FormatInt(entries, 10)), 0o600))
+// noteCut keeps the log as it is. The number in its head would not do: QEMU writes the
+// head anew after each entry, several at a time, and an older one may come last.
+func (d Disk) noteCut(ctx context.Context) error {
+	return Disk{VolumeID: d.VolumeID, Path: d.WriteLog}.Snapshot(ctx, d.cutFile())
 }
 
-func (d Disk) notedCut() (entries int64, err error) {
-	text, err := os.ReadFile(d.cutFile())
+// atCut says of each entry whether the log had it when the power was cut. One that it
+// had may have been acknowledged; one that it had not was not.
+func (d Disk) atCut(entries []logged, log io.ReaderAt) error {
+	then, err := os.Open(d.cutFile())
 	if err != nil {
-		return 0, fmt.Errorf("volume %s: the power of its machine was not cut: %w", d.VolumeID, err)
+		return fmt.Errorf("volume %s: the power of its machine was not cut: %w", d.VolumeID, err)
 	}
-	return strconv.ParseInt(string(text), 10, 64)
+	defer then.Close()
+	for i := range entries {
+		now, before := make([]byte, entryHead), make([]byte, entryHead)
+		if _, err := log.ReadAt(now, entries[i].head); err != nil {
+			return err
+		}
+		if _, err := then.ReadAt(before, entries[i].head); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		entries[i].arrived = bytes.Equal(now, before)
+	}
+	return nil
 }
 
 func readLog(log io.ReaderAt) ([]logged, error) {
@@ -79,17 +97,23 @@ func readLog(log io.ReaderAt) ([]logged, error) {
 	}
 	entries, at := make([]logged, 0, count), int64(logSector)
 	for range count {
-		b := make([]byte, 32)
+		b := make([]byte, entryHead)
 		if _, err := log.ReadAt(b, at); err != nil {
 			return nil, fmt.Errorf("reading the write log: %w", err)
 		}
 		word := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
-		e := logged{flags: uint64(word(2)), at: word(0) * logSector, length: word(1) * logSector, data: at + logSector}
+		e := logged{flags: uint64(word(2)), at: word(0) * logSector, length: word(1) * logSector, head: at, data: at + logSector}
+		if e.flags == 0 && e.length == 0 {
+			return nil, fmt.Errorf("the write log has nothing at %d, where entry %d of %d should be", at, len(entries), count)
+		}
 		at = e.data
 		if e.flags&logDiscard == 0 {
 			at += e.length
 		}
 		entries = append(entries, e)
+	}
+	if n, _ := log.ReadAt(make([]byte, 1), at); n > 0 {
+		return nil, fmt.Errorf("the write log goes on after the %d entries that its head says", count)
 	}
 	return entries, nil
 }
@@ -109,8 +133,7 @@ func (d Disk) LoseCache(ctx context.Context, before string, chance *rand.Rand) (
 	if err != nil {
 		return 0, 0, err
 	}
-	cut, err := d.notedCut()
-	if err != nil {
+	if err := d.atCut(entries, log); err != nil {
 		return 0, 0, err
 	}
 	if err := (Disk{VolumeID: d.VolumeID, Path: before}).Snapshot(ctx, d.Path); err != nil {
@@ -121,7 +144,7 @@ func (d Disk) LoseCache(ctx context.Context, before string, chance *rand.Rand) (
 		return 0, 0, err
 	}
 	defer disk.Close()
-	lost, cached, err = replay(entries, int(cut), log, disk, chance)
+	lost, cached, err = replay(entries, log, disk, chance)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -130,10 +153,10 @@ func (d Disk) LoseCache(ctx context.Context, before string, chance *rand.Rand) (
 
 // replay writes what has survived. What came after the cut was on its way when it
 // came, and may have survived too; a flush had no effect any more.
-func replay(entries []logged, cut int, log io.ReaderAt, disk io.WriterAt, chance *rand.Rand) (lost, cached int64, err error) {
+func replay(entries []logged, log io.ReaderAt, disk io.WriterAt, chance *rand.Rand) (lost, cached int64, err error) {
 	flushed := 0
-	for i, e := range entries[:min(cut, len(entries))] {
-		if e.flags&logFlush != 0 {
+	for i, e := range entries {
+		if e.arrived && e.flags&logFlush != 0 {
 			flushed = i
 		}
 	}
@@ -141,7 +164,7 @@ func replay(entries []logged, cut int, log io.ReaderAt, disk io.WriterAt, chance
 	odds := chance.Float64()
 	buffer := make([]byte, piece)
 	for i, e := range entries {
-		safe := i < flushed || i < cut && e.flags&logFUA != 0
+		safe := i < flushed || e.arrived && e.flags&logFUA != 0
 		for done := int64(0); done < e.length && e.flags&logDiscard == 0; done += piece {
 			b := buffer[:min(piece, e.length-done)]
 			if !safe {

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
 )
 
@@ -41,6 +40,18 @@ func writeLog(t *testing.T, entries ...logged) string {
 	return path
 }
 
+// offset is where the log of these entries ends.
+func offset(entries []logged) int64 {
+	at := int64(logSector)
+	for _, e := range entries {
+		at += logSector
+		if e.flags&logDiscard == 0 {
+			at += e.length
+		}
+	}
+	return at
+}
+
 // lose lets the power fail on a disk of 40 pages, when the log has so many entries, and returns the first byte of each
 // page that was left, and the disk's log after it.
 func lose(t *testing.T, seed uint64, cut int, entries ...logged) (pages []byte, d Disk, lost, cached int64) {
@@ -53,15 +64,19 @@ func lose(t *testing.T, seed uint64, cut int, entries ...logged) (pages []byte, 
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(d.cutFile(), []byte(strconv.Itoa(cut)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	lost, cached, err := d.LoseCache(t.Context(), before, rand.New(rand.NewPCG(seed, 0)))
+	content, err := os.ReadFile(d.WriteLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	content, err := os.ReadFile(d.Path)
+	// The head in it is an old one, as it may be.
+	if err := os.WriteFile(d.cutFile(), append(make([]byte, logSector), content[logSector:offset(entries[:cut])]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lost, cached, err = d.LoseCache(t.Context(), before, rand.New(rand.NewPCG(seed, 0)))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if content, err = os.ReadFile(d.Path); err != nil {
 		t.Fatal(err)
 	}
 	for at := 0; at < len(content); at += page {
