@@ -178,11 +178,11 @@ func (v *vnf) userData() []byte {
 	return data
 }
 
-// until looks again and again until nothing is wrong; after three minutes, which
+// until looks again and again until nothing is wrong; after six minutes, which
 // leaves room for a machine that has much else to do, it fails the test.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 6*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
