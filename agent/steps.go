@@ -7,6 +7,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/nfsclient"
+	"github.com/nodehitch/nodehitch/agent/persistentvolume"
 	"github.com/nodehitch/nodehitch/agent/registryclient"
 	"github.com/nodehitch/nodehitch/agent/registryserver"
 	"github.com/nodehitch/nodehitch/agent/storage"
@@ -21,6 +22,7 @@ func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store
 		nfsclient.New(machine),
 		registryserver.NewStep(registryserver.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 		registryclient.New(registryclient.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
+		persistentvolume.New(persistentvolume.Options{Host: machine}),
 	)
 	e := converge.New(steps...)
 	e.Log = log

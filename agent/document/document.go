@@ -59,6 +59,9 @@ func check(doc *api.NodeConfig) fault.List {
 		c.registry(doc.Registry, fault.Root.Key("registry"))
 	}
 	c.registries(doc.Registries, fault.Root.Key("registries"))
+	if doc.PersistentVolumes != nil {
+		c.persistentVolumes(doc.PersistentVolumes, fault.Root.Key("persistentVolumes"))
+	}
 	return c.faults
 }
 

@@ -38,6 +38,9 @@ func (c *NodeConfig) ConditionTypes() []string {
 	if c.Registries != nil {
 		types = append(types, ConditionRegistriesConnected)
 	}
+	if c.PersistentVolumes != nil {
+		types = append(types, ConditionPersistentVolumesRegistered)
+	}
 	return types
 }
 

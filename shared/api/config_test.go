@@ -12,11 +12,12 @@ import (
 
 // The conditions of each section. Whoever adds a section says here what proves it.
 var proofs = map[string][]string{
-	"Proxy":      nil, // its use shows in what is downloaded
-	"Storage":    {api.ConditionVolumesMounted, api.ConditionExportsServed},
-	"NFSClient":  {api.ConditionNFSClientInstalled},
-	"Registry":   {api.ConditionRegistryRunning},
-	"Registries": {api.ConditionRegistriesConnected},
+	"Proxy":             nil, // its use shows in what is downloaded
+	"Storage":           {api.ConditionVolumesMounted, api.ConditionExportsServed},
+	"NFSClient":         {api.ConditionNFSClientInstalled},
+	"Registry":          {api.ConditionRegistryRunning},
+	"Registries":        {api.ConditionRegistriesConnected},
+	"PersistentVolumes": {api.ConditionPersistentVolumesRegistered},
 }
 
 // A section that calls for no condition would be done by an agent that ignores it.

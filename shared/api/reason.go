@@ -4,12 +4,13 @@ package api
 // agent's own, True when every condition that the document's sections call for
 // is True for that document.
 const (
-	ConditionReady               = "Ready"
-	ConditionVolumesMounted      = "VolumesMounted"
-	ConditionExportsServed       = "ExportsServed"
-	ConditionNFSClientInstalled  = "NFSClientInstalled"
-	ConditionRegistryRunning     = "RegistryRunning"
-	ConditionRegistriesConnected = "RegistriesConnected"
+	ConditionReady                       = "Ready"
+	ConditionVolumesMounted              = "VolumesMounted"
+	ConditionExportsServed               = "ExportsServed"
+	ConditionNFSClientInstalled          = "NFSClientInstalled"
+	ConditionRegistryRunning             = "RegistryRunning"
+	ConditionRegistriesConnected         = "RegistriesConnected"
+	ConditionPersistentVolumesRegistered = "PersistentVolumesRegistered"
 )
 
 // The reasons of conditions. They are part of the API: programs may switch on
@@ -55,6 +56,15 @@ const (
 	ReasonCertificateRejected  Reason = "CertificateRejected"
 	ReasonLegacyRegistryConfig Reason = "LegacyRegistryConfig"
 	ReasonConnected            Reason = "Connected"
+
+	ReasonClusterNotInstalled     Reason = "ClusterNotInstalled"
+	ReasonForeignPersistentVolume Reason = "ForeignPersistentVolume"
+	ReasonSourceImmutable         Reason = "SourceImmutable"
+	ReasonManifestRejected        Reason = "ManifestRejected"
+	ReasonInUse                   Reason = "InUse"
+	ReasonStuckTerminating        Reason = "StuckTerminating"
+	ReasonRegistered              Reason = "Registered"
+	ReasonAbsent                  Reason = "Absent"
 
 	ReasonInvalidDocument Reason = "InvalidDocument"
 	ReasonConverging      Reason = "Converging"
@@ -117,6 +127,15 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonCertificateRejected:  {"a registry's certificate is not one that the given CA or the system vouches for", "give the CA's certificate as certificate_path, or mend the registry's"},
 	ReasonLegacyRegistryConfig: {"containerd is configured by registry.mirrors or registry.configs, beside which config_path would stop it", "move these settings to /etc/containerd/certs.d and remove them; the agent goes on by itself"},
 	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and takes the login", ""},
+
+	ReasonClusterNotInstalled:     {"the node has no kubeconfig that works, or no API server answers it", "install the cluster, or look at its API server; the agent goes on by itself"},
+	ReasonForeignPersistentVolume: {"a PersistentVolume of that name is there that nodehitch did not make", "rename or delete it, or give the manifest another name; the agent never touches it"},
+	ReasonSourceImmutable:         {"a PersistentVolume points to another server or path, which cannot be changed, and is not free to be made anew", "delete its claim and then the PersistentVolume; the agent goes on by itself"},
+	ReasonManifestRejected:        {"the API server does not accept a manifest", "read the message, mend the manifest, and give it again"},
+	ReasonInUse:                   {"a PersistentVolume of the storage server is bound to a claim, so that none is deleted", "delete the claim that the message names, and repeat the operation"},
+	ReasonStuckTerminating:        {"a PersistentVolume was deleted and is not gone, for something still protects it", "look at its claim and its finalizers: `kubectl get pv -o yaml`; the agent goes on by itself when it is gone"},
+	ReasonRegistered:              {"each PersistentVolume is in the cluster with the desired source", ""},
+	ReasonAbsent:                  {"no PersistentVolume of the storage server that nodehitch made is in the cluster", ""},
 
 	ReasonInvalidDocument: {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
 	ReasonConverging:      {"the agent is at work", ""},

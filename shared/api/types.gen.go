@@ -202,6 +202,24 @@ func (e PermitState) Valid() bool {
 	}
 }
 
+// Defines values for PersistentVolumesSectionState.
+const (
+	PersistentVolumesAbsent  PersistentVolumesSectionState = "absent"
+	PersistentVolumesPresent PersistentVolumesSectionState = "present"
+)
+
+// Valid indicates whether the value is a known member of the PersistentVolumesSectionState enum.
+func (e PersistentVolumesSectionState) Valid() bool {
+	switch e {
+	case PersistentVolumesAbsent:
+		return true
+	case PersistentVolumesPresent:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RegistryConnectionScheme.
 const (
 	RegistryHTTP  RegistryConnectionScheme = "http"
@@ -508,6 +526,9 @@ type JoinToken struct {
 	Token string `json:"token"`
 }
 
+// Manifest An object of Kubernetes as JSON; a PersistentVolume with spec.nfs.
+type Manifest = json.RawMessage
+
 // NFSClientSection The node mounts NFS exports (spec: storage_server, of which masters and workers are clients). There is nothing to
 // choose, so it has no members and no form that means remove: the package may serve others by now, and stays.
 type NFSClientSection = struct{}
@@ -562,8 +583,14 @@ type NodeConfig struct {
 	Epoch int64 `json:"epoch"`
 
 	// Generation Changes only when the content does
-	Generation int64             `json:"generation"`
-	NFSClient  *NFSClientSection `json:"nfsClient,omitempty"`
+	Generation int64 `json:"generation"`
+
+	// NFSClient Masters and workers of a cluster that has a storage server
+	NFSClient *NFSClientSection `json:"nfsClient,omitempty"`
+
+	// PersistentVolumes PersistentVolumes of the Kubernetes cluster that the node is a master of (spec: pv_registration_params). They change
+	// more than the node, and so only under a document that the controller confirms on the present connection.
+	PersistentVolumes *PersistentVolumesSection `json:"persistentVolumes,omitempty"`
 
 	// Proxy The proxy for package downloads (spec: additionalParams proxy). Opaque text; may hold credentials.
 	Proxy *ProxySection `json:"proxy,omitempty"`
@@ -713,6 +740,22 @@ type PackageFile struct {
 
 // PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node vanished in between; an operator has to decide. Adopted: an operator named an existing filesystem.
 type PermitState string
+
+// PersistentVolumesSection PersistentVolumes of the Kubernetes cluster that the node is a master of (spec: pv_registration_params). They change
+// more than the node, and so only under a document that the controller confirms on the present connection.
+type PersistentVolumesSection struct {
+	// Manifests Ordered by metadata.name
+	Manifests []Manifest `json:"manifests"`
+
+	// Server IP address of the storage server, which spec.nfs.server of each manifest is
+	Server string `json:"server"`
+
+	// State absent: those of the manifests, and all others of this server that nodehitch made, are deleted, unless one that this server serves is bound
+	State PersistentVolumesSectionState `json:"state"`
+}
+
+// PersistentVolumesSectionState absent: those of the manifests, and all others of this server that nodehitch made, are deleted, unless one that this server serves is bound
+type PersistentVolumesSectionState string
 
 // Problem An error, as RFC 9457 problem details.
 type Problem struct {

@@ -1,0 +1,70 @@
+package document
+
+import (
+	"encoding/json"
+	"net/netip"
+	"path"
+
+	kjson "sigs.k8s.io/json"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+)
+
+// manifest is what has to be right of one; the rest is the API server's to check.
+type manifest struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Metadata   struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		NFS struct {
+			Server string `json:"server"`
+			Path   string `json:"path"`
+		} `json:"nfs"`
+	} `json:"spec"`
+}
+
+func (c *checker) persistentVolumes(s *api.PersistentVolumesSection, at fault.At) {
+	if !s.State.Valid() {
+		c.say(at.Key("state"), "expected present or absent")
+	}
+	if _, err := netip.ParseAddr(s.Server); err != nil {
+		c.say(at.Key("server"), "expected the IP address of the storage server, such as 10.10.0.5")
+	}
+	names := map[string]bool{}
+	for i, raw := range s.Manifests {
+		name := c.manifest(raw, s.Server, at.Key("manifests").Index(i))
+		if names[name] {
+			c.say(at.Key("manifests").Index(i).Key("metadata").Key("name"), "is the name of another manifest already")
+		}
+		names[name] = name != ""
+	}
+}
+
+// manifest checks one and returns its name, "" where it has none that is right. Names
+// of fields are told apart by case, as the API server does.
+func (c *checker) manifest(raw json.RawMessage, server string, at fault.At) string {
+	var m manifest
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
+		c.say(at, "expected an object of Kubernetes: "+err.Error())
+		return ""
+	}
+	if m.APIVersion != "v1" || m.Kind != "PersistentVolume" {
+		c.say(at.Key("kind"), "expected a PersistentVolume of v1 and nothing else")
+	}
+	nfs := at.Key("spec").Key("nfs")
+	if m.Spec.NFS.Server != server {
+		c.say(nfs.Key("server"), "is not the storage server of the section")
+	}
+	if !path.IsAbs(m.Spec.NFS.Path) {
+		c.say(nfs.Key("path"), "expected an absolute path")
+	}
+	if _, err := grammar.ObjectName(m.Metadata.Name); err != nil {
+		c.must(at.Key("metadata").Key("name"), err)
+		return ""
+	}
+	return m.Metadata.Name
+}

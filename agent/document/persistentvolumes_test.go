@@ -1,0 +1,69 @@
+package document_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/agent/document"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+const pvDocument = `{
+  "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "master",
+  "persistentVolumes": {"state": "present", "server": "10.10.0.5", "manifests": [
+    {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv1", "labels": {"a": "b"}},
+     "spec": {"capacity": {"storage": "1Gi"}, "nfs": {"server": "10.10.0.5", "path": "/volume/nfs/pv1"}}},
+    {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv2"}, "spec": {"nfs": {"server": "10.10.0.5", "path": "/volume/nfs/pv2"}}}
+  ]}
+}`
+
+func TestManifestsAreTakenAsTheyAre(t *testing.T) {
+	doc, err := document.Decode([]byte(pvDocument))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(doc.PersistentVolumes.Manifests[0]); !strings.Contains(got, `"capacity"`) {
+		t.Errorf("the manifest is %s", got)
+	}
+}
+
+func TestFaultsOfPersistentVolumes(t *testing.T) {
+	const at = "/persistentVolumes/"
+	for name, c := range map[string]struct {
+		old, new string
+		pointers []string
+	}{
+		"no state":                     {`"state": "present", `, "", []string{at + "state"}},
+		"another state":                {`"present"`, `"gone"`, []string{at + "state"}},
+		"a host name for the server":   {`"server": "10.10.0.5"`, `"server": "storage"`, []string{at + "server", at + "manifests/0/spec/nfs/server", at + "manifests/1/spec/nfs/server"}},
+		"a manifest of another server": {`{"server": "10.10.0.5", "path": "/volume/nfs/pv2"}`, `{"server": "10.10.0.9", "path": "/volume/nfs/pv2"}`, []string{at + "manifests/1/spec/nfs/server"}},
+		"a relative path":              {`"/volume/nfs/pv2"`, `"volume"`, []string{at + "manifests/1/spec/nfs/path"}},
+		"another kind":                 {`"kind": "PersistentVolume", "metadata": {"name": "pv2"}`, `"kind": "Secret", "metadata": {"name": "pv2"}`, []string{at + "manifests/1/kind"}},
+		"a kind in other letters":      {`"kind": "PersistentVolume", "metadata": {"name": "pv2"}`, `"Kind": "PersistentVolume", "metadata": {"name": "pv2"}`, []string{at + "manifests/1/kind"}},
+		"a name that leads elsewhere":  {`"pv2"`, `"../nodes/a"`, []string{at + "manifests/1/metadata/name"}},
+		"one name twice":               {`"pv2"`, `"pv1"`, []string{at + "manifests/1/metadata/name"}},
+		"no object":                    {`{"name": "pv2"}`, `7`, []string{at + "manifests/1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(pvDocument, c.old, c.new, 1)
+			if text == pvDocument {
+				t.Fatal("the case changes nothing")
+			}
+			_, err := document.Decode([]byte(text))
+			var faults fault.List
+			if !errors.As(err, &faults) {
+				t.Fatalf("got %v", err)
+			}
+			var pointers []string
+			for _, f := range faults {
+				pointers = append(pointers, f.Pointer)
+			}
+			if diff := cmp.Diff(c.pointers, pointers); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package persistentvolume
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// What marks a volume as made by nodehitch.
+const (
+	ownerLabel = "app.kubernetes.io/managed-by"
+	owner      = "nodehitch"
+)
+
+// boundByController is the binder's note, which `kubectl get -o yaml` puts into
+// manifests.
+const boundByController = "pv.kubernetes.io/bound-by-controller"
+
+// The phases that matter.
+const (
+	phaseAvailable = "Available"
+	phaseBound     = "Bound"
+)
+
+// volume is a PersistentVolume, or what one is to be.
+type volume struct{ *unstructured.Unstructured }
+
+// source is spec.nfs, which cannot be changed.
+type source struct {
+	server, path string
+	readOnly     bool
+}
+
+func (s source) String() string {
+	if s == (source{}) {
+		return "no NFS export"
+	}
+	text := s.server + ":" + s.path
+	if s.readOnly {
+		text += " (read-only)"
+	}
+	return text
+}
+
+// wanted is a manifest as it is applied: name, labels, annotations and spec, marked
+// as ours. What others own of a volume, its claim and its status, is left out.
+func wanted(manifest json.RawMessage) (volume, error) {
+	given := &unstructured.Unstructured{}
+	if err := given.UnmarshalJSON(manifest); err != nil {
+		return volume{}, errors.New("is no object of Kubernetes")
+	}
+	u := &unstructured.Unstructured{Object: map[string]any{"spec": given.Object["spec"]}}
+	u.SetAPIVersion(given.GetAPIVersion())
+	u.SetKind(given.GetKind())
+	u.SetName(given.GetName())
+	labels := given.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[ownerLabel] = owner
+	u.SetLabels(labels)
+	annotations := given.GetAnnotations()
+	delete(annotations, boundByController)
+	if len(annotations) > 0 {
+		u.SetAnnotations(annotations)
+	}
+	unstructured.RemoveNestedField(u.Object, "spec", "claimRef")
+	v := volume{u}
+	if v.GetName() == "" || v.source() == (source{}) {
+		return volume{}, errors.New("has no metadata.name or no spec.nfs")
+	}
+	return v, nil
+}
+
+func (v volume) text(fields ...string) string {
+	text, _, _ := unstructured.NestedString(v.Object, fields...)
+	return text
+}
+
+func (v volume) source() source {
+	readOnly, _, _ := unstructured.NestedBool(v.Object, "spec", "nfs", "readOnly")
+	return source{server: v.text("spec", "nfs", "server"), path: v.text("spec", "nfs", "path"), readOnly: readOnly}
+}
+
+func (v volume) phase() string  { return v.text("status", "phase") }
+func (v volume) ours() bool     { return v.GetLabels()[ownerLabel] == owner }
+func (v volume) deleting() bool { return v.GetDeletionTimestamp() != nil }
+
+// claim is the claim that the volume is bound to or kept for, as namespace/name, ""
+// for none.
+func (v volume) claim() string {
+	name := v.text("spec", "claimRef", "name")
+	if name == "" {
+		return ""
+	}
+	return v.text("spec", "claimRef", "namespace") + "/" + name
+}
+
+// servedBy says whether the volume is on this server, however its address is written.
+func (v volume) servedBy(server string) bool {
+	have := v.source().server
+	a, errA := netip.ParseAddr(have)
+	b, errB := netip.ParseAddr(server)
+	if errA != nil || errB != nil {
+		return have != "" && have == server
+	}
+	return a.Unmap() == b.Unmap()
+}
+
+// use says what a volume is used for.
+func (v volume) use() string {
+	if claim := v.claim(); claim != "" {
+		return fmt.Sprintf("PersistentVolume %s is %s, by claim %s", v.GetName(), v.phase(), claim)
+	}
+	return fmt.Sprintf("PersistentVolume %s is %s", v.GetName(), v.phase())
+}
+
+// stuck is the error of a volume that was deleted and is still there. One that is
+// bound is gone when its claim is, and nobody can take the deletion back.
+func (v volume) stuck() error {
+	if v.phase() == phaseBound {
+		return converge.Fail(api.ReasonStuckTerminating,
+			"PersistentVolume %s was deleted and is still bound to claim %s; this cannot be undone: it goes when the claim does", v.GetName(), v.claim())
+	}
+	return converge.Wait(api.ReasonStuckTerminating, "PersistentVolume %s was deleted and is not gone; its finalizers are %v", v.GetName(), v.GetFinalizers())
+}

@@ -1,0 +1,120 @@
+package persistentvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// withdrawal has the volumes of a storage server be gone: all or none.
+type withdrawal struct {
+	*cluster
+	server string
+	named  []volume
+	limit  time.Duration
+}
+
+// standing is what the cluster has of the storage server.
+type standing struct {
+	// ours are to be deleted, leaving are deleted already, kept are not ours.
+	ours, leaving []volume
+	kept          []string
+}
+
+func (w *withdrawal) plan(ctx context.Context) (converge.Plan, error) {
+	now, err := w.look(ctx)
+	if err != nil {
+		return converge.Plan{}, err
+	}
+	plan := converge.Plan{Reason: api.ReasonAbsent, Message: "no PersistentVolume of " + w.server + " that nodehitch made is in the cluster"}
+	if len(now.kept) > 0 {
+		plan.Message += "; it did not make " + strings.Join(now.kept, ", ") + ", which stay"
+	}
+	if len(now.ours) > 0 {
+		plan.Actions = []converge.Action{{Summary: "delete PersistentVolumes " + strings.Join(names(now.ours), ", "), Group: "all", Do: w.withdraw}}
+	}
+	var stuck []error
+	for _, v := range now.leaving {
+		stuck = append(stuck, v.stuck())
+	}
+	return plan, errors.Join(stuck...)
+}
+
+// look is what there is of the server, or that one of it is in use: those that others
+// made count, because their data is on the server too.
+func (w *withdrawal) look(ctx context.Context) (standing, error) {
+	var now standing
+	all, err := w.list(ctx)
+	if err != nil {
+		return now, err
+	}
+	var used []string
+	var stuck []error
+	for _, v := range all {
+		ours := v.ours() && (v.servedBy(w.server) || w.names(v))
+		switch {
+		case !ours && !v.servedBy(w.server):
+		case ours && v.deleting():
+			now.leaving = append(now.leaving, v)
+			if v.phase() == phaseBound {
+				stuck = append(stuck, v.stuck())
+			}
+		case v.phase() == phaseBound:
+			used = append(used, v.use())
+		case ours:
+			now.ours = append(now.ours, v)
+		default:
+			now.kept = append(now.kept, v.GetName())
+		}
+	}
+	if len(used) > 0 {
+		stuck = append(stuck, converge.Fail(api.ReasonInUse, "none is deleted: %s", strings.Join(used, "; ")))
+	}
+	return now, errors.Join(stuck...)
+}
+
+func (w *withdrawal) names(v volume) bool {
+	return slices.ContainsFunc(w.named, func(n volume) bool { return n.GetName() == v.GetName() })
+}
+
+// withdraw looks once more at all of them and then deletes each as it was seen: one
+// that was changed since may have been bound, and counts as in use.
+func (w *withdrawal) withdraw(ctx context.Context) error {
+	now, err := w.look(ctx)
+	if err != nil {
+		return err
+	}
+	for i, v := range now.ours {
+		switch err := w.delete(ctx, v); {
+		case apierrors.IsConflict(err):
+			return converge.Wait(api.ReasonInUse, "PersistentVolume %s was changed while it was to be deleted, so it may be in use%s", v.GetName(), gone(now.ours[:i]))
+		case err != nil:
+			return explain(err)
+		}
+	}
+	return w.waitGone(ctx, w.limit, names(now.ours)...)
+}
+
+func gone(before []volume) string {
+	if len(before) == 0 {
+		return "; none was deleted"
+	}
+	return fmt.Sprintf("; deleted before that: %s", strings.Join(names(before), ", "))
+}
+
+func names(volumes []volume) []string {
+	var all []string
+	for _, v := range volumes {
+		all = append(all, v.GetName())
+	}
+	slices.Sort(all)
+	return all
+}
