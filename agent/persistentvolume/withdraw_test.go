@@ -76,7 +76,14 @@ func TestOneOfAnotherServerMayBeBound(t *testing.T) {
 }
 
 func TestAVolumeThatIsBoundInBetweenIsNotDeleted(t *testing.T) {
-	for when, rest := range map[string][]string{"get ": nil, "delete pv1": nil, "delete pv2": {"delete pv1"}} {
+	for when, c := range map[string]struct {
+		says string
+		did  []string
+	}{
+		"get ":       {"none is deleted", nil},
+		"delete pv1": {"may be in use; none was deleted", nil},
+		"delete pv2": {"may be in use; deleted before that: pv1", []string{"delete pv1"}},
+	} {
 		t.Run(when, func(t *testing.T) {
 			r := registered(t, "pv1", "pv2")
 			seen := 0
@@ -91,8 +98,8 @@ func TestAVolumeThatIsBoundInBetweenIsNotDeleted(t *testing.T) {
 					}
 				}
 			}
-			r.expect("False InUse", "default/data")
-			r.did(rest...)
+			r.expect("False InUse", "default/data", c.says)
+			r.did(c.did...)
 			if r.is("pv2") == nil || metadata(r.is("pv2"))["deletionTimestamp"] != nil {
 				t.Error("it was deleted")
 			}
