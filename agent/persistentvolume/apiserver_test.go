@@ -60,7 +60,8 @@ current-context: x
 const prefix = "/api/v1/persistentvolumes"
 
 func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name, request := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, prefix), "/"), ""
+	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, prefix), "/")
+	var request string
 	switch dry := r.URL.Query().Has("dryRun"); {
 	case r.Method == http.MethodPatch && !dry:
 		request = "apply " + name
