@@ -59,7 +59,8 @@ func (l *life) shortenBoots(ctx context.Context) error {
 mkdir -p multi-user.target.wants ../system-generators
 ln -sf ../lab-network.service multi-user.target.wants/
 for unit in $1; do ln -sf /dev/null "$unit"; done
-for generator in $2; do ln -sf /dev/null "../system-generators/$generator"; done`
+for generator in $2; do ln -sf /dev/null "../system-generators/$generator"; done
+sync # the first cut may come within seconds`
 	_, err := l.node.Exec(ctx, "sh", "-euc", mask, "sh", strings.Join(idleUnits, " "), strings.Join(idleGenerators, " "))
 	return err
 }

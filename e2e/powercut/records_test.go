@@ -110,6 +110,7 @@ func (l *life) lost(ctx context.Context, v *volume) (int64, error) {
 		at := n * recordBytes
 		if len(there) < at+recordBytes || !bytes.Equal(there[at:at+recordBytes], fmt.Appendf(nil, "%0*d\n", recordBytes-1, n)) {
 			lost += recordBytes
+			l.t.Logf("%s: of %d acknowledged records the one at %d is %.60q; the file has %d bytes", v.name, saved, at, there[min(at, len(there)):], len(there))
 		}
 	}
 	return lost, nil
