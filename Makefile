@@ -45,7 +45,7 @@ test-e2e: build ## Black-box cases in the lab, and their table (root)
 
 .PHONY: e2e
 e2e: export NODEHITCH_SUITE := full
-e2e: deps build ## The black-box cases with the long ones, and their table (root)
+e2e: deps build kube ## The black-box cases with the long ones, and their table (root)
 	$(call black-box,4h)
 
 .PHONY: fuzz
@@ -64,6 +64,10 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 .PHONY: images
 images: deps-lab ## Build the lab's machine images into the cache
 	go run ./e2e/lab/cmd/lab-image
+
+.PHONY: kube
+kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (minutes)
+	go run ./e2e/kube/cmd/kube-build
 
 .PHONY: build
 build: build-lab ## Binaries into bin/, the agent for every architecture

@@ -81,6 +81,26 @@ func (c *Cache) Get(ctx context.Context, name, key string, build func(ctx contex
 	return path, nil
 }
 
+// Find is Get for an image that is not to be built now: found says whether it is
+// there. It waits for nobody who may be building it.
+func (c *Cache) Find(name, key string) (path string, found bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	path = filepath.Join(c.dir, name+"-"+key)
+	if c.inUse[path] != nil {
+		return path, true, nil
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return "", false, fmt.Errorf("image %s: %w", name, err)
+	}
+	if !tryFlock(lock, syscall.LOCK_SH) || !there(path) {
+		return "", false, lock.Close()
+	}
+	c.inUse[path] = lock
+	return path, true, nil
+}
+
 // ensure leaves the image at path and a shared lock on lock. Whoever finds no
 // image tries for the exclusive lock, and lets go of its shared one if somebody
 // else has one too: that may be the builder, or just as much in need of it.

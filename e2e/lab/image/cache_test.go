@@ -56,6 +56,40 @@ func TestOneOfManyBuilds(t *testing.T) {
 	}
 }
 
+// What has been found is in use, as what Get returns; nothing is built.
+func TestFindBuildsNothing(t *testing.T) {
+	dir := t.TempDir()
+	finder, builder := openCache(t, dir), openCache(t, dir)
+	if path, found, err := finder.Find("root", "v1"); found || err != nil {
+		t.Errorf("an image that is not there: %s, %v, %v", path, found, err)
+	}
+	built, err := builder.Get(t.Context(), "root", "v1", fill)
+	if err != nil {
+		t.Fatal(err)
+	}
+	letGo(t, builder)
+	if path, found, err := finder.Find("root", "v1"); path != built || !found || err != nil {
+		t.Errorf("an image that is there: %s, %v, %v", path, found, err)
+	}
+	if _, err := builder.Get(t.Context(), "root", "v2", fill); err != nil || !there(built) {
+		t.Errorf("the image that was found is gone (%v)", err)
+	}
+}
+
+// Nobody waits for a build that he does not need.
+func TestFindDoesNotWaitForABuild(t *testing.T) {
+	dir := t.TempDir()
+	_, err := openCache(t, dir).Get(t.Context(), "root", "v1", func(ctx context.Context, scratch string) error {
+		if path, found, err := openCache(t, dir).Find("root", "v1"); found || err != nil {
+			t.Errorf("an image that is being built: %s, %v, %v", path, found, err)
+		}
+		return fill(ctx, scratch)
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 func TestAFailedBuildLeavesNothingAndIsTriedAgain(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, dir)

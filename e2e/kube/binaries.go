@@ -1,0 +1,65 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
+)
+
+// ErrNotBuilt says that the cache does not have the programs of this version.
+var ErrNotBuilt = errors.New("the programs of Kubernetes are not built: run `make kube`, which takes some minutes, once")
+
+// Binaries is the folder of the built programs, which no other process removes
+// until Close.
+type Binaries struct {
+	Dir   string
+	cache *image.Cache
+}
+
+// Find returns the programs that Build has left in a cache, or ErrNotBuilt.
+func Find(cache string) (*Binaries, error) {
+	open, err := image.OpenCache(cache, func(string, ...any) {})
+	if err != nil {
+		return nil, err
+	}
+	key, err := recipeKey()
+	if err != nil {
+		return nil, errors.Join(err, open.Close())
+	}
+	dir, found, err := open.Find(imageName, key)
+	if err == nil && !found {
+		err = ErrNotBuilt
+	}
+	if err != nil {
+		return nil, errors.Join(err, open.Close())
+	}
+	return &Binaries{Dir: dir, cache: open}, nil
+}
+
+// Close lets go of the programs.
+func (b *Binaries) Close() error { return b.cache.Close() }
+
+const imageName = "kube"
+
+// moduleDir is the folder whose go.mod names all versions.
+func moduleDir() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "binaries")
+}
+
+// recipeKey changes with everything that makes other programs, apart from the Go version.
+func recipeKey() (string, error) {
+	parts := []string{runtime.GOOS, runtime.GOARCH, fmt.Sprintf("%q", programs), fmt.Sprintf("%q", buildArguments)}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(moduleDir(), name))
+		if err != nil {
+			return "", err
+		}
+		parts = append(parts, string(content))
+	}
+	return image.Key(parts...), nil
+}

@@ -1,0 +1,155 @@
+package kube
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
+)
+
+// programs are what is built: those that the cluster consists of, and kubectl.
+var programs = []struct{ name, path string }{
+	{"etcd", "go.etcd.io/etcd/server/v3"},
+	{"kube-apiserver", kubernetes + "/cmd/kube-apiserver"},
+	{"kube-controller-manager", kubernetes + "/cmd/kube-controller-manager"},
+	{"kubectl", kubernetes + "/cmd/kubectl"},
+}
+
+const kubernetes = "k8s.io/kubernetes"
+
+// buildArguments say each package that is compiled, for progress; the rest
+// makes the programs small, and the same wherever they are built.
+var buildArguments = []string{"build", "-v", "-mod=readonly", "-trimpath", "-buildvcs=false"}
+
+// scratchBytes is the free space that a build needs: the compiled packages have
+// 3.5 GB, the programs a tenth of that.
+const scratchBytes = 5 << 30
+
+// Build builds the programs into a cache (empty means $NODEHITCH_CACHE or
+// image.DefaultCache) unless they are there: minutes of processor time. Log
+// receives progress, one line per call. A build that was cut off goes on where it was.
+func Build(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
+	key, err := recipeKey()
+	if err != nil {
+		return err
+	}
+	open, err := image.OpenCache(cache, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, open.Close()) }()
+	_, err = open.Get(ctx, imageName, key, func(ctx context.Context, dir string) error {
+		return build(ctx, dir, log)
+	})
+	return err
+}
+
+// build fills dir. What is compiled stays beside it until all is done, and not in
+// the user's own cache: nobody needs it twice.
+func build(ctx context.Context, dir string, log func(string, ...any)) error {
+	compiled := dir + ".compiled"
+	if err := os.MkdirAll(compiled, 0o755); err != nil {
+		return err
+	}
+	if err := hasSpace(compiled); err != nil {
+		return err
+	}
+	flags, err := linkerFlags(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range programs {
+		began := time.Now()
+		cmd := goCommand(ctx, append(slices.Clone(buildArguments), "-ldflags", flags, "-o", filepath.Join(dir, p.name), p.path)...)
+		cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOCACHE="+compiled)
+		if err := run(cmd, p.name, log); err != nil {
+			return fmt.Errorf("building %s: %w", p.name, err)
+		}
+		file, err := os.Stat(filepath.Join(dir, p.name))
+		if err != nil {
+			return err
+		}
+		log("image %s: %s, %d MB, built in %.0f s", imageName, p.name, file.Size()>>20, time.Since(began).Seconds())
+	}
+	return os.RemoveAll(compiled)
+}
+
+func goCommand(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = moduleDir()
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	return cmd
+}
+
+// linkerFlags put the version into the programs, which would not know it otherwise.
+func linkerFlags(ctx context.Context) (string, error) {
+	cmd := goCommand(ctx, "list", "-mod=readonly", "-m", "-f", "{{.Version}}", kubernetes)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("asking go.mod for the version of Kubernetes: %w", err)
+	}
+	version := strings.TrimSpace(string(out))
+	number := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(number) != 3 {
+		return "", fmt.Errorf("go.mod has version %q of Kubernetes: want v<major>.<minor>.<patch>", version)
+	}
+	flags := "-s -w"
+	for name, value := range map[string]string{"gitVersion": version, "gitMajor": number[0], "gitMinor": number[1]} {
+		flags += " -X k8s.io/component-base/version." + name + "=" + value
+	}
+	return flags, nil
+}
+
+// run runs go build and says how far it is. Its error ends in what go said last.
+func run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
+	output, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	said := follow(output, name, log)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("%w:\n%s", err, strings.Join(said, "\n"))
+	}
+	return nil
+}
+
+// follow counts the packages in the output of go build -v until it ends, and
+// returns its last lines.
+func follow(output io.Reader, name string, log func(string, ...any)) (last []string) {
+	const every, keep = 200, 20
+	lines := bufio.NewScanner(output)
+	for count := 1; lines.Scan(); count++ {
+		last = append(last, lines.Text())
+		last = last[max(0, len(last)-keep):]
+		if count%every == 0 {
+			log("image %s: %s, %d packages compiled", imageName, name, count)
+		}
+	}
+	return last
+}
+
+func hasSpace(dir string) error {
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return fmt.Errorf("looking for free space at %s: %w", dir, err)
+	}
+	if free := fs.Bavail * uint64(fs.Bsize); free < scratchBytes {
+		return fmt.Errorf("%s has %d MiB free: compiling Kubernetes takes %d MiB there for a while; make room, or name another cache by NODEHITCH_CACHE",
+			dir, free>>20, scratchBytes>>20)
+	}
+	return nil
+}

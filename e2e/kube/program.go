@@ -1,0 +1,162 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+const (
+	readyLimit = 3 * time.Minute // of a machine that has much else to do; 3 s are usual
+	stopLimit  = 30 * time.Second
+)
+
+// Program is one program of a cluster. Its methods are not to be called side by side.
+type Program struct {
+	// Name of the program, such as etcd.
+	Name string
+	// LogFile is its log, of all its lives.
+	LogFile string
+
+	argv    []string
+	cluster *Cluster
+	ready   func(context.Context) error // nil: it cannot be asked
+	running *process
+}
+
+// process is one life of a program.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
+	how   error         // what Wait returned; read it after ended
+}
+
+// Start starts it, also again after Stop or Kill, and returns when it is ready.
+// If it ends before, or is not ready in time, the error holds the end of its log.
+func (p *Program) Start(ctx context.Context) error {
+	if p.running != nil {
+		return fmt.Errorf("%s runs already", p.Name)
+	}
+	log, err := os.OpenFile(p.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := p.cluster.command(context.Background(), p.argv...) // it outlives ctx
+	cmd.Stdout, cmd.Stderr = log, log
+	if p.running, err = start(cmd); err != nil {
+		p.running = nil
+		return fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	if err := p.waitReady(ctx); err != nil {
+		p.Kill()
+		return fmt.Errorf("%s: %w; its log %s ends with:\n%s", p.Name, err, p.LogFile, p.logTail())
+	}
+	return nil
+}
+
+func (p *Program) waitReady(ctx context.Context) error {
+	if p.ready == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		notReady := p.ready(ctx)
+		if notReady == nil {
+			return nil
+		}
+		select {
+		case <-p.running.ended:
+			return fmt.Errorf("it ended before it was ready: %w", cmp.Or(p.running.how, errors.New("exit status 0")))
+		case <-ctx.Done():
+			return fmt.Errorf("it is not ready (%w): %w", notReady, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// Stop ends it in order, and by force when it does not heed. It need not run.
+func (p *Program) Stop() {
+	if p.running == nil {
+		return
+	}
+	_ = p.running.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.running.ended:
+		p.running = nil
+	case <-time.After(stopLimit):
+		p.Kill()
+	}
+}
+
+// Kill ends it between two instructions. It need not run.
+func (p *Program) Kill() {
+	if p.running == nil {
+		return
+	}
+	_ = p.running.cmd.Process.Kill()
+	<-p.running.ended
+	p.running = nil
+}
+
+// PID of the running program; 0 when it has been ended or has ended by itself.
+func (p *Program) PID() int {
+	if p.running == nil {
+		return 0
+	}
+	select {
+	case <-p.running.ended:
+		return 0
+	default:
+		return p.running.cmd.Process.Pid
+	}
+}
+
+// logTail is the end of the log.
+func (p *Program) logTail() []byte {
+	log, _ := os.ReadFile(p.LogFile)
+	return log[max(0, len(log)-4000):]
+}
+
+// start starts a command that does not outlive this process, also when a test's
+// time runs out and nothing is closed. The kernel kills it with the thread that
+// started it, so that thread stays until the end.
+func start(cmd *exec.Cmd) (*process, error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			p.how = cmd.Wait()
+		}
+		close(p.ended)
+	}()
+	return p, <-started
+}
+
+// command is a program of the cluster, or kubectl, where the cluster runs. It
+// knows nothing of the user's own clusters.
+func (c *Cluster) command(ctx context.Context, argv ...string) *exec.Cmd {
+	argv = append([]string{c.Binary(argv[0])}, argv[1:]...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	if c.o.Lab != nil {
+		cmd = c.o.Lab.Command(ctx, argv...)
+	}
+	cmd.Dir = c.o.Dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.o.Dir, "KUBECONFIG=" + filepath.Join(c.o.Dir, adminFile)}
+	return cmd
+}
