@@ -56,16 +56,6 @@ func newEngine() *EngineState {
 	}
 }
 
-// Archive says what images an archive with this content holds.
-func Archive(content string, images map[string]string) func(*EngineState) {
-	return func(e *EngineState) { e.Archives[content] = images }
-}
-
-// Public says what image can be pulled.
-func Public(reference, id string) func(*EngineState) {
-	return func(e *EngineState) { e.Public[reference] = id }
-}
-
 // Foreign is a container that somebody else runs.
 func Foreign(name string, ports ...int) func(*EngineState) {
 	return func(e *EngineState) {
