@@ -56,8 +56,9 @@ func newRig(t *testing.T, o loopback.Options, env ...string) *rig {
 }
 
 // step asks for something until it is acknowledged, as clients do: again after an
-// answer that did not come, or that says that time may mend it. The facts named in
-// over are what the step puts an end to; they may hold or not while it is under way.
+// answer that did not come, or that says that time may mend it; an internal error is
+// one where the disk may have lost its power. The facts named in over are what the
+// step puts an end to; they may hold or not while it is under way.
 func (r *rig) step(name string, over []string, do func() error, facts map[string]func() error) {
 	r.t.Helper()
 	r.stage = name
@@ -72,7 +73,8 @@ func (r *rig) step(name string, over []string, do func() error, facts map[string
 		if err == nil {
 			break
 		}
-		if status := client.Status(err); status != 0 && status != 503 || tries == 20 {
+		status := client.Status(err)
+		if passes := status == 0 || status == 503 || status == 500 && r.repair != nil; !passes || tries == 20 {
 			r.t.Fatalf("%s: %v", name, err)
 		}
 		r.wait(err)
