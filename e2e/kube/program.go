@@ -8,9 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/process"
 )
 
 const (
@@ -28,14 +29,7 @@ type Program struct {
 	argv    []string
 	cluster *Cluster
 	ready   func(context.Context) error // nil: it cannot be asked
-	running *process
-}
-
-// process is one life of a program.
-type process struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has
-	how   error         // what Wait returned; read it after ended
+	running *process.Process
 }
 
 // Start starts it, also again after Stop or Kill, and returns when it is ready.
@@ -51,7 +45,7 @@ func (p *Program) Start(ctx context.Context) error {
 	defer log.Close()
 	cmd := p.cluster.command(context.Background(), p.argv...) // it outlives ctx
 	cmd.Stdout, cmd.Stderr = log, log
-	if p.running, err = start(cmd); err != nil {
+	if p.running, err = process.Start(cmd); err != nil {
 		p.running = nil
 		return fmt.Errorf("starting %s: %w", p.Name, err)
 	}
@@ -76,8 +70,8 @@ func (p *Program) waitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-p.running.ended:
-			return fmt.Errorf("it ended before it was ready: %w", cmp.Or(p.running.how, errors.New("exit status 0")))
+		case <-p.running.Ended():
+			return fmt.Errorf("it ended before it was ready: %w", cmp.Or(p.running.How(), errors.New("exit status 0")))
 		case <-ctx.Done():
 			return fmt.Errorf("it is not ready (%w): %w", notReady, context.Cause(ctx))
 		case <-tick.C:
@@ -90,9 +84,9 @@ func (p *Program) Stop() {
 	if p.running == nil {
 		return
 	}
-	_ = p.running.cmd.Process.Signal(syscall.SIGTERM)
+	_ = p.running.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.running.ended:
+	case <-p.running.Ended():
 		p.running = nil
 	case <-time.After(stopLimit):
 		p.Kill()
@@ -104,8 +98,8 @@ func (p *Program) Kill() {
 	if p.running == nil {
 		return
 	}
-	_ = p.running.cmd.Process.Kill()
-	<-p.running.ended
+	_ = p.running.Process.Kill()
+	<-p.running.Ended()
 	p.running = nil
 }
 
@@ -115,10 +109,10 @@ func (p *Program) PID() int {
 		return 0
 	}
 	select {
-	case <-p.running.ended:
+	case <-p.running.Ended():
 		return 0
 	default:
-		return p.running.cmd.Process.Pid
+		return p.running.Process.Pid
 	}
 }
 
@@ -126,26 +120,6 @@ func (p *Program) PID() int {
 func (p *Program) logTail() []byte {
 	log, _ := os.ReadFile(p.LogFile)
 	return log[max(0, len(log)-4000):]
-}
-
-// start starts a command that does not outlive this process, also when a test's
-// time runs out and nothing is closed. The kernel kills it with the thread that
-// started it, so that thread stays until the end.
-func start(cmd *exec.Cmd) (*process, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p := &process{cmd: cmd, ended: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.how = cmd.Wait()
-		}
-		close(p.ended)
-	}()
-	return p, <-started
 }
 
 // command is a program of the cluster, or kubectl, where the cluster runs. It

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/config"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/e2e/process"
 )
 
 // AgentOptions of an agent. Config has at least what user_data has.
@@ -40,7 +41,7 @@ type Agent struct {
 
 	t       testing.TB
 	o       AgentOptions
-	process *process
+	process *process.Process
 }
 
 // onItsOwn makes /run and the changes to /etc the agent's own; $0 is its folder, the
@@ -122,7 +123,7 @@ func (a *Agent) Start() {
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), a.o.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if a.process, err = start(cmd); err != nil {
+	if a.process, err = process.Start(cmd); err != nil {
 		a.t.Fatal(err)
 	}
 }
@@ -140,9 +141,9 @@ func (a *Agent) End(signal syscall.Signal) error {
 // Wait waits until it has ended, and returns how.
 func (a *Agent) Wait() error {
 	p := a.process
-	<-p.ended
+	<-p.Ended()
 	a.process = nil
-	return p.how
+	return p.How()
 }
 
 // PID of the running process.
@@ -172,7 +173,7 @@ func (a *Agent) Ended() bool {
 		return true
 	}
 	select {
-	case <-a.process.ended:
+	case <-a.process.Ended():
 		return true
 	default:
 		return false

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/process"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -46,7 +47,7 @@ type Controller struct {
 
 	t       testing.TB
 	o       Options
-	process *process
+	process *process.Process
 }
 
 // Bin is the folder of the built binaries, which NODEHITCH_BIN may name.
@@ -142,7 +143,7 @@ func (c *Controller) TryStart(ctx context.Context) error {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), c.o.Env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	running, err := start(cmd)
+	running, err := process.Start(cmd)
 	if err != nil {
 		return err
 	}
@@ -153,9 +154,9 @@ func (c *Controller) TryStart(ctx context.Context) error {
 	defer tick.Stop()
 	for client.Done(c.API.GetReadyz(limit)) != nil {
 		select {
-		case <-running.ended:
+		case <-running.Ended():
 			c.process = nil
-			return fmt.Errorf("the controller ended before it was ready (%w):\n%s", errors.Join(running.how), c.Log()[before:])
+			return fmt.Errorf("the controller ended before it was ready (%w):\n%s", errors.Join(running.How()), c.Log()[before:])
 		case <-limit.Done():
 			return fmt.Errorf("the controller is not ready: %w", limit.Err())
 		case <-tick.C:
@@ -171,7 +172,7 @@ func (c *Controller) SetEnv(env ...string) { c.o.Env = env }
 func (c *Controller) PID() int { return c.process.Process.Pid }
 
 // Exited is closed when the process has ended.
-func (c *Controller) Exited() <-chan struct{} { return c.process.ended }
+func (c *Controller) Exited() <-chan struct{} { return c.process.Ended() }
 
 // End ends it with a signal and waits until it has gone; it need not run any more.
 func (c *Controller) End(signal syscall.Signal) {
@@ -179,7 +180,7 @@ func (c *Controller) End(signal syscall.Signal) {
 		return
 	}
 	_ = c.process.Process.Signal(signal)
-	<-c.process.ended // killed is as good as ended
+	<-c.process.Ended() // killed is as good as ended
 	c.process = nil
 }
 
