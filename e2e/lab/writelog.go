@@ -152,7 +152,9 @@ func (d Disk) LoseCache(ctx context.Context, before string, chance *rand.Rand) (
 }
 
 // replay writes what has survived. What came after the cut was on its way when it
-// came, and may have survived too; a flush had no effect any more.
+// came, and may have survived too; a flush had no effect any more. So nothing that
+// followed one can be there: the guest, which ran on for a moment, counted on that
+// flush, as a filesystem does that frees its journal after it has flushed the rest.
 func replay(entries []logged, log io.ReaderAt, disk io.WriterAt, chance *rand.Rand) (lost, cached int64, err error) {
 	flushed := 0
 	for i, e := range entries {
@@ -163,7 +165,12 @@ func replay(entries []logged, log io.ReaderAt, disk io.WriterAt, chance *rand.Ra
 	const piece = 4096
 	odds := chance.Float64()
 	buffer := make([]byte, piece)
+	over := false
 	for i, e := range entries {
+		over = over || !e.arrived && e.flags&logFlush != 0
+		if over && !e.arrived {
+			continue
+		}
 		safe := i < flushed || e.arrived && e.flags&logFUA != 0
 		for done := int64(0); done < e.length && e.flags&logDiscard == 0; done += piece {
 			b := buffer[:min(piece, e.length-done)]

@@ -96,6 +96,7 @@ func TestOnlyWhatWasNotFlushedIsLost(t *testing.T) {
 		// These are after the cut.
 		{at: 36 * page, length: logSector},
 		{flags: logFlush},
+		{at: 37 * page, length: page},
 	}
 	fates := map[byte]bool{}
 	for seed := range uint64(20) {
@@ -115,6 +116,9 @@ func TestOnlyWhatWasNotFlushedIsLost(t *testing.T) {
 		}
 		if pages[36] == 0 {
 			gone += logSector
+		}
+		if pages[37] != 0 {
+			t.Error("a write is there that came after a flush that had no effect")
 		}
 		if lost != gone {
 			t.Errorf("%d bytes are lost, it says %d", gone, lost)
