@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/netip"
 	"path"
+	"slices"
 
 	kjson "sigs.k8s.io/json"
 
@@ -31,12 +32,17 @@ func (c *checker) persistentVolumes(s *api.PersistentVolumesSection, at fault.At
 	if !s.State.Valid() {
 		c.say(at.Key("state"), "expected present or absent")
 	}
-	if _, err := netip.ParseAddr(s.Server); err != nil {
-		c.say(at.Key("server"), "expected the IP address of the storage server, such as 10.10.0.5")
+	if len(s.Servers) == 0 {
+		c.say(at.Key("servers"), "expected the IP addresses of the storage server")
+	}
+	for i, server := range s.Servers {
+		if _, err := netip.ParseAddr(server); err != nil {
+			c.say(at.Key("servers").Index(i), "expected an IP address of the storage server, such as 10.10.0.5")
+		}
 	}
 	names := map[string]bool{}
 	for i, raw := range s.Manifests {
-		name := c.manifest(raw, s.Server, at.Key("manifests").Index(i))
+		name := c.manifest(raw, s.Servers, at.Key("manifests").Index(i))
 		if names[name] {
 			c.say(at.Key("manifests").Index(i).Key("metadata").Key("name"), "is the name of another manifest already")
 		}
@@ -46,7 +52,7 @@ func (c *checker) persistentVolumes(s *api.PersistentVolumesSection, at fault.At
 
 // manifest checks one and returns its name, "" where it has none that is right. Names
 // of fields are told apart by case, as the API server does.
-func (c *checker) manifest(raw json.RawMessage, server string, at fault.At) string {
+func (c *checker) manifest(raw json.RawMessage, servers []string, at fault.At) string {
 	var m manifest
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &m); err != nil {
 		c.say(at, "expected an object of Kubernetes: "+err.Error())
@@ -56,8 +62,8 @@ func (c *checker) manifest(raw json.RawMessage, server string, at fault.At) stri
 		c.say(at.Key("kind"), "expected a PersistentVolume of v1 and nothing else")
 	}
 	nfs := at.Key("spec").Key("nfs")
-	if m.Spec.NFS.Server != server {
-		c.say(nfs.Key("server"), "is not the storage server of the section")
+	if !slices.Contains(servers, m.Spec.NFS.Server) {
+		c.say(nfs.Key("server"), "is none of the section's servers")
 	}
 	if !path.IsAbs(m.Spec.NFS.Path) {
 		c.say(nfs.Key("path"), "expected an absolute path")

@@ -13,7 +13,7 @@ import (
 
 const pvDocument = `{
   "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "master",
-  "persistentVolumes": {"state": "present", "server": "10.10.0.5", "manifests": [
+  "persistentVolumes": {"state": "present", "servers": ["10.10.0.5"], "manifests": [
     {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv1", "labels": {"a": "b"}},
      "spec": {"capacity": {"storage": "1Gi"}, "nfs": {"server": "10.10.0.5", "path": "/volume/nfs/pv1"}}},
     {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv2"}, "spec": {"nfs": {"server": "10.10.0.5", "path": "/volume/nfs/pv2"}}}
@@ -38,7 +38,8 @@ func TestFaultsOfPersistentVolumes(t *testing.T) {
 	}{
 		"no state":                     {`"state": "present", `, "", []string{at + "state"}},
 		"another state":                {`"present"`, `"gone"`, []string{at + "state"}},
-		"a host name for the server":   {`"server": "10.10.0.5"`, `"server": "storage"`, []string{at + "server", at + "manifests/0/spec/nfs/server", at + "manifests/1/spec/nfs/server"}},
+		"a host name for the server":   {`["10.10.0.5"]`, `["storage"]`, []string{at + "servers/0", at + "manifests/0/spec/nfs/server", at + "manifests/1/spec/nfs/server"}},
+		"no server":                    {`["10.10.0.5"]`, `[]`, []string{at + "servers", at + "manifests/0/spec/nfs/server", at + "manifests/1/spec/nfs/server"}},
 		"a manifest of another server": {`{"server": "10.10.0.5", "path": "/volume/nfs/pv2"}`, `{"server": "10.10.0.9", "path": "/volume/nfs/pv2"}`, []string{at + "manifests/1/spec/nfs/server"}},
 		"a relative path":              {`"/volume/nfs/pv2"`, `"volume"`, []string{at + "manifests/1/spec/nfs/path"}},
 		"another kind":                 {`"kind": "PersistentVolume", "metadata": {"name": "pv2"}`, `"kind": "Secret", "metadata": {"name": "pv2"}`, []string{at + "manifests/1/kind"}},

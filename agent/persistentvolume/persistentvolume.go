@@ -71,7 +71,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{}, err
 	}
 	if section.State == api.PersistentVolumesAbsent {
-		w := &withdrawal{cluster: c, server: section.Server, named: all, limit: s.GoneLimit}
+		w := &withdrawal{cluster: c, servers: section.Servers, named: all, limit: s.GoneLimit}
 		return w.plan(ctx)
 	}
 	r := &registration{cluster: c, limit: s.GoneLimit}

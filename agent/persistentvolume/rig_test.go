@@ -33,7 +33,7 @@ func master(t *testing.T, names ...string) *rig {
 		Host: r.m.Host(), RequestLimit: 5 * time.Second, GoneLimit: 300 * time.Millisecond,
 	}))
 	r.doc = &api.NodeConfig{APIVersion: api.NodeConfigV1, Generation: 1, Role: api.RoleMaster, PersistentVolumes: &api.PersistentVolumesSection{
-		State: api.PersistentVolumesPresent, Server: server, Manifests: []api.Manifest{},
+		State: api.PersistentVolumesPresent, Servers: []string{server}, Manifests: []api.Manifest{},
 	}}
 	for _, name := range names {
 		r.add(manifest(name, server))

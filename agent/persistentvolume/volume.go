@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -102,13 +103,18 @@ func (v volume) claim() string {
 	return v.text("spec", "claimRef", "namespace") + "/" + name
 }
 
-// servedBy says whether the volume is on this server, however its address is written.
-func (v volume) servedBy(server string) bool {
+// servedBy says whether the volume is on the server with these addresses, however they
+// are written.
+func (v volume) servedBy(servers []string) bool {
 	have := v.source().server
-	a, errA := netip.ParseAddr(have)
-	b, errB := netip.ParseAddr(server)
+	return have != "" && slices.ContainsFunc(servers, func(s string) bool { return sameAddress(have, s) })
+}
+
+func sameAddress(x, y string) bool {
+	a, errA := netip.ParseAddr(x)
+	b, errB := netip.ParseAddr(y)
 	if errA != nil || errB != nil {
-		return have != "" && have == server
+		return x == y
 	}
 	return a.Unmap() == b.Unmap()
 }

@@ -17,9 +17,10 @@ import (
 // withdrawal has the volumes of a storage server be gone: all or none.
 type withdrawal struct {
 	*cluster
-	server string
-	named  []volume
-	limit  time.Duration
+	// servers are the addresses of the storage server.
+	servers []string
+	named   []volume
+	limit   time.Duration
 }
 
 // standing is what the cluster has of the storage server.
@@ -34,7 +35,7 @@ func (w *withdrawal) plan(ctx context.Context) (converge.Plan, error) {
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	plan := converge.Plan{Reason: api.ReasonAbsent, Message: "no PersistentVolume of " + w.server + " that nodehitch made is in the cluster"}
+	plan := converge.Plan{Reason: api.ReasonAbsent, Message: "no PersistentVolume of " + strings.Join(w.servers, ", ") + " that nodehitch made is in the cluster"}
 	if len(now.kept) > 0 {
 		plan.Message += "; it did not make " + strings.Join(now.kept, ", ") + ", which stay"
 	}
@@ -59,9 +60,9 @@ func (w *withdrawal) look(ctx context.Context) (standing, error) {
 	var used []string
 	var stuck []error
 	for _, v := range all {
-		ours := v.ours() && (v.servedBy(w.server) || w.names(v))
+		ours := v.ours() && (v.servedBy(w.servers) || w.names(v))
 		switch {
-		case !ours && !v.servedBy(w.server):
+		case !ours && !v.servedBy(w.servers):
 		case ours && v.deleting():
 			now.leaving = append(now.leaving, v)
 			if v.phase() == phaseBound {

@@ -27,7 +27,7 @@ func TestAllOfAServerAreDeleted(t *testing.T) {
 // The storage server was replaced: what still points to the old one goes by its name.
 func TestOursAreDeletedByNameAsWell(t *testing.T) {
 	r := registered(t, "pv1")
-	r.doc.PersistentVolumes.Server = "10.10.0.6"
+	r.doc.PersistentVolumes.Servers = []string{"10.10.0.6"}
 	r.expect("True Absent")
 	r.did("delete pv1")
 }

@@ -75,7 +75,7 @@ func newMaster(t *testing.T) *master {
 	m.engine = converge.New(persistentvolume.New(persistentvolume.Options{
 		Host: host.Linux(slog.New(slog.DiscardHandler)), Kubeconfig: path,
 	}))
-	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Server: "10.10.0.5"}
+	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: []string{"10.10.0.5"}}
 	for _, name := range []string{"pv1", "pv2"} {
 		section.Manifests = append(section.Manifests, json.RawMessage(fmt.Sprintf(`{"apiVersion": "v1", "kind": "PersistentVolume",
 			"metadata": {"name": %q}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"],

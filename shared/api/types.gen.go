@@ -747,14 +747,18 @@ type PersistentVolumesSection struct {
 	// Manifests Ordered by metadata.name
 	Manifests []Manifest `json:"manifests"`
 
-	// Server IP address of the storage server, which spec.nfs.server of each manifest is
-	Server string `json:"server"`
+	// Servers IP addresses of the storage server, ordered; spec.nfs.server of each manifest is one of them
+	Servers []string `json:"servers"`
 
-	// State absent: those of the manifests, and all others of this server that nodehitch made, are deleted, unless one that this server serves is bound
+	// State present: each manifest is registered, and what nodehitch has registered of the servers' besides is deleted where no claim
+	// uses it. absent: those of the manifests, and all others of the servers' that nodehitch made, are deleted, unless one that
+	// the servers serve is bound.
 	State PersistentVolumesSectionState `json:"state"`
 }
 
-// PersistentVolumesSectionState absent: those of the manifests, and all others of this server that nodehitch made, are deleted, unless one that this server serves is bound
+// PersistentVolumesSectionState present: each manifest is registered, and what nodehitch has registered of the servers' besides is deleted where no claim
+// uses it. absent: those of the manifests, and all others of the servers' that nodehitch made, are deleted, unless one that
+// the servers serve is bound.
 type PersistentVolumesSectionState string
 
 // Problem An error, as RFC 9457 problem details.
