@@ -27,19 +27,21 @@ type apiServer struct {
 	mu      sync.Mutex
 	volumes map[string]object
 	made    int
-	// did has the requests that change something, such as "apply pv1".
-	did []string
+	// did has the requests that change something, such as "apply pv1"; asked has all.
+	did, asked []string
 	// before is called before each request, with its line: what else happens meanwhile.
 	before func(request string)
 	// answer is the status of every answer, where it is not 0.
 	answer int
+	// refusal answers a request in place of the server.
+	refusal map[string]func(w http.ResponseWriter)
 }
 
 const token = "opensesame"
 
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	s := &apiServer{volumes: map[string]object{}}
+	s := &apiServer{volumes: map[string]object{}, refusal: map[string]func(http.ResponseWriter){}}
 	s.Server = httptest.NewTLSServer(s)
 	t.Cleanup(s.Close)
 	return s
@@ -67,6 +69,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		request = "apply " + name
 	case r.Method == http.MethodPatch:
 		request = "try " + name
+	case name == "":
+		request = "list"
 	default:
 		request = strings.ToLower(r.Method) + " " + name
 	}
@@ -75,17 +79,16 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.asked = append(s.asked, request)
 	switch {
 	case s.answer != 0:
 		refuse(w, s.answer, "ServiceUnavailable", "not now")
+	case s.refusal[request] != nil:
+		s.refusal[request](w)
 	case r.Header.Get("Authorization") != "Bearer "+token:
 		refuse(w, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 	case name == "":
-		items := []object{}
-		for _, key := range slices.Sorted(maps.Keys(s.volumes)) {
-			items = append(items, s.volumes[key])
-		}
-		reply(w, object{"apiVersion": "v1", "kind": "PersistentVolumeList", "metadata": object{"resourceVersion": "1"}, "items": items})
+		s.list(w, r)
 	case r.Method == http.MethodPatch:
 		s.apply(w, r, name, request)
 	case s.volumes[name] == nil:
@@ -95,6 +98,25 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		reply(w, s.volumes[name])
 	}
+}
+
+// list answers in pages. What is in a list does not say what it is.
+func (s *apiServer) list(w http.ResponseWriter, r *http.Request) {
+	items, left := []object{}, ""
+	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
+	for _, key := range slices.Sorted(maps.Keys(s.volumes)) {
+		if len(items) == limit {
+			left = key
+			break
+		}
+		if key >= r.URL.Query().Get("continue") {
+			v := merged(s.volumes[key], nil)
+			delete(v, "apiVersion")
+			delete(v, "kind")
+			items = append(items, v)
+		}
+	}
+	reply(w, object{"apiVersion": "v1", "kind": "PersistentVolumeList", "metadata": object{"resourceVersion": "1", "continue": left}, "items": items})
 }
 
 func (s *apiServer) apply(w http.ResponseWriter, r *http.Request, name, request string) {

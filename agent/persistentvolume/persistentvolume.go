@@ -2,8 +2,8 @@
 // this master belongs to, and takes them away. It goes through the cluster's API with
 // the master's own kubeconfig, so that no credential leaves the node.
 //
-// Two rules hold: what nodehitch did not make is never changed, and nothing of a
-// storage server is deleted while a claim is bound to one of its volumes.
+// Two rules hold: what nodehitch did not make is never changed, and no volume is deleted
+// that a claim is bound to; none of a storage server that is withdrawn, while one is.
 package persistentvolume
 
 import (
@@ -21,8 +21,8 @@ const DefaultKubeconfig = "/etc/kubernetes/admin.conf"
 // Options are what the step needs. Host is required.
 type Options struct {
 	Host *host.Host
-	// Kubeconfig is the path of one that may do everything with PersistentVolumes; ""
-	// means DefaultKubeconfig.
+	// Kubeconfig is the path of one whose user may get, list, create, patch and delete
+	// PersistentVolumes; "" means DefaultKubeconfig. It is read at every pass.
 	Kubeconfig string
 	// RequestLimit is how long one request may take; 0 = 10 seconds.
 	RequestLimit time.Duration
@@ -74,8 +74,8 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		w := &withdrawal{cluster: c, servers: section.Servers, named: all, limit: s.GoneLimit}
 		return w.plan(ctx)
 	}
-	r := &registration{cluster: c, limit: s.GoneLimit}
-	return r.plan(ctx, all)
+	r := &registration{cluster: c, servers: section.Servers, wanted: all, limit: s.GoneLimit}
+	return r.plan(ctx)
 }
 
 // manifestsOf are the section's manifests as they are to be applied.

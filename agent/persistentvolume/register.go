@@ -4,29 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// registration has volumes be in the cluster.
+// registration has the volumes of the manifests be in the cluster, and no other that
+// nodehitch made for the storage server.
 type registration struct {
 	*cluster
+	servers []string // the addresses of the storage server
+	wanted  []volume
 	limit   time.Duration
 	actions []converge.Action
+	down    error // why the cluster did not answer the last action, nil where it did
 }
 
-func (r *registration) plan(ctx context.Context, all []volume) (converge.Plan, error) {
+// plan asks the API server once, where nothing has changed since it was last asked.
+func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
+	all, err := r.list(ctx, func(v volume) bool { return named(r.wanted, v.GetName()) || r.stray(v) })
+	if err != nil {
+		return converge.Plan{}, err
+	}
+	live := map[string]*volume{}
+	var strays []volume
+	for _, v := range all {
+		if live[v.GetName()] = &v; r.stray(v) {
+			strays = append(strays, v)
+		}
+	}
 	var found []string
 	var problems []error
-	for _, want := range all {
-		phase, err := r.look(ctx, want)
+	for _, want := range r.wanted {
+		phase, err := r.look(ctx, want, live[want.GetName()])
 		if noAnswer(err) { // and there is none for the others
 			return converge.Plan{}, err
 		}
@@ -35,6 +47,8 @@ func (r *registration) plan(ctx context.Context, all []volume) (converge.Plan, e
 		}
 		found = append(found, strings.TrimSpace(want.GetName()+" "+phase))
 	}
+	problems = append(problems, r.sweep(strays))
+	r.forget()
 	message := "there is no PersistentVolume to register"
 	if len(found) > 0 {
 		message = "registered: " + strings.Join(found, ", ")
@@ -44,32 +58,44 @@ func (r *registration) plan(ctx context.Context, all []volume) (converge.Plan, e
 
 // look plans for one volume. The cluster's own controllers change it right after it
 // was made, so that a look which they disturbed is taken again.
-func (r *registration) look(ctx context.Context, want volume) (phase string, err error) {
+func (r *registration) look(ctx context.Context, want volume, live *volume) (phase string, err error) {
 	for range 3 {
-		live, err := r.get(ctx, want.GetName())
-		if err != nil {
+		if err = r.compare(ctx, want, live); !errors.Is(err, errChanged) {
+			if live != nil {
+				phase = live.phase()
+			}
+			return phase, err
+		}
+		if live, err = r.get(ctx, want.GetName()); err != nil {
 			return "", err
 		}
-		if err = r.compare(ctx, want, live); errors.Is(err, errChanged) {
-			continue
-		}
-		if live != nil {
-			phase = live.phase()
-		}
-		return phase, err
 	}
 	return "", errChanged
 }
 
-func (r *registration) do(v volume, summary string, f func(context.Context) error) {
-	r.actions = append(r.actions, converge.Action{Summary: summary, Group: v.GetName(), Do: f})
+// do plans an action. After one that got no answer those that follow do not ask, for
+// each question may take its whole limit.
+func (r *registration) do(group, summary string, f func(context.Context) error) {
+	r.actions = append(r.actions, converge.Action{Summary: summary, Group: group, Do: func(ctx context.Context) error {
+		if r.down != nil {
+			return r.down
+		}
+		err := f(ctx)
+		if noAnswer(err) {
+			r.down = err
+		}
+		return err
+	}})
 }
 
 // compare plans what makes the volume what is wanted.
 func (r *registration) compare(ctx context.Context, want volume, live *volume) error {
+	if live != nil {
+		want = want.writtenAs(*live)
+	}
 	switch {
 	case live == nil:
-		r.do(want, "register PersistentVolume "+want.GetName(), func(ctx context.Context) error { return r.make(ctx, want) })
+		r.do(want.GetName(), "register PersistentVolume "+want.GetName(), func(ctx context.Context) error { return r.make(ctx, want) })
 		return nil
 	case !live.ours():
 		return foreign(want.GetName())
@@ -80,11 +106,11 @@ func (r *registration) compare(ctx context.Context, want volume, live *volume) e
 	case live.phase() == "" || live.phase() == "Pending":
 		return converge.Wait(api.ReasonSourceImmutable, "%s; %s is wanted, and it is made anew once the cluster says that it is free", live.points(), want.source())
 	case live.phase() != phaseAvailable || live.claim() != "":
-		return converge.Fail(api.ReasonSourceImmutable, "%s; %s is wanted", live.points(), want.source())
+		return converge.Fail(api.ReasonSourceImmutable, "%s; %s is wanted, so %s", live.points(), want.source(), live.remedy())
 	}
-	r.do(want, fmt.Sprintf("make PersistentVolume %s anew: from %s to %s", want.GetName(), live.source(), want.source()), func(ctx context.Context) error {
+	r.do(want.GetName(), fmt.Sprintf("make PersistentVolume %s anew: from %s to %s", want.GetName(), live.source(), want.source()), func(ctx context.Context) error {
 		if err := r.delete(ctx, *live); err != nil {
-			return explain(err)
+			return r.explain(err)
 		}
 		if err := r.waitGone(ctx, r.limit, want.GetName()); err != nil {
 			return err
@@ -94,50 +120,16 @@ func (r *registration) compare(ctx context.Context, want volume, live *volume) e
 	return nil
 }
 
-func (v volume) points() string { return v.use() + " and points to " + v.source().String() }
+func (v volume) points() string { return v.use() + ", and it points to " + v.source().String() }
+
+// remedy is what has to be done before a volume can be made anew.
+func (v volume) remedy() string {
+	if v.bound() {
+		return "delete its claim, and then it"
+	}
+	return "delete it (kubectl delete pv " + v.GetName() + ")"
+}
 
 func foreign(name string) error {
 	return converge.Fail(api.ReasonForeignPersistentVolume, "PersistentVolume %s is there, and nodehitch did not make it (it lacks the label %s=%s)", name, ownerLabel, owner)
-}
-
-// make makes a volume. It forces nothing, so that one which another made since it was
-// looked for is not taken over.
-func (r *registration) make(ctx context.Context, want volume) error {
-	_, err := r.volumes.Apply(ctx, want.GetName(), want.Unstructured, metav1.ApplyOptions{FieldManager: fieldManager})
-	switch {
-	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-		return foreign(want.GetName())
-	case err != nil:
-		return explain(err)
-	}
-	return nil
-}
-
-// fields plans that the fields of the manifest are as they should be: the API server
-// itself says, without doing it, what applying it would change.
-func (r *registration) fields(ctx context.Context, want, live volume) error {
-	locked := volume{want.DeepCopy()}
-	locked.SetResourceVersion(live.GetResourceVersion())
-	force := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
-	apply := func(ctx context.Context, o metav1.ApplyOptions) (*volume, error) {
-		u, err := r.volumes.Apply(ctx, want.GetName(), locked.Unstructured, o)
-		if err != nil {
-			return nil, explain(err)
-		}
-		return &volume{u}, nil
-	}
-	dry := force
-	dry.DryRun = []string{metav1.DryRunAll}
-	would, err := apply(ctx, dry)
-	if err != nil {
-		return err
-	}
-	if reflect.DeepEqual(would.Object, live.Object) {
-		return nil
-	}
-	r.do(want, "put PersistentVolume "+want.GetName()+" back to its manifest", func(ctx context.Context) error {
-		_, err := apply(ctx, force)
-		return err
-	})
-	return nil
 }

@@ -111,13 +111,14 @@ func TestAnotherSource(t *testing.T) {
 		did    []string
 	}{
 		"of a free one":  {func(*rig) {}, "True Registered", "pv1 Available", []string{"delete pv1", "apply pv1"}},
-		"of a bound one": {func(r *rig) { r.api.bind("pv1", "default", "data") }, "False SourceImmutable", "by claim default/data and points to 10.10.0.5:/volume/nfs/pv1", nil},
+		"of a bound one": {func(r *rig) { r.api.bind("pv1", "default", "data") }, "False SourceImmutable", "by claim default/data, and it points to 10.10.0.5:/volume/nfs/pv1; 10.10.0.6:/volume/nfs/pv1 is wanted, so delete its claim, and then it", nil},
 		"of a released one": {func(r *rig) {
+			r.api.bind("pv1", "default", "data")
 			r.api.change("pv1", func(v object) { v["status"] = object{"phase": "Released"} })
-		}, "False SourceImmutable", "pv1 is Released", nil},
+		}, "False SourceImmutable", "pv1 is Released, claim default/data is gone, and it points to 10.10.0.5:/volume/nfs/pv1; 10.10.0.6:/volume/nfs/pv1 is wanted, so delete it (kubectl delete pv pv1)", nil},
 		"of one kept for a claim": {func(r *rig) {
 			r.api.change("pv1", func(v object) { spec(v)["claimRef"] = object{"namespace": "a", "name": "b"} })
-		}, "False SourceImmutable", "by claim a/b", nil},
+		}, "False SourceImmutable", "kept for claim a/b", nil},
 		"of one that is new to the cluster": {func(r *rig) {
 			r.api.change("pv1", func(v object) { v["status"] = object{"phase": "Pending"} })
 		}, "False SourceImmutable", "made anew once", nil},
@@ -176,6 +177,7 @@ func TestALookThatIsDisturbedIsTakenAgain(t *testing.T) {
 	}
 	r.expect("True Registered")
 	r.did("apply pv1")
+	r.api.change("pv1", func(object) {})
 	r.api.before = func(request string) {
 		if request == "try pv1" {
 			r.api.change("pv1", func(object) {})
@@ -245,10 +247,10 @@ func TestTheClusterIsWaitedFor(t *testing.T) {
 		"credentials by a program": {func(r *rig) {
 			r.setKubeconfig(strings.Replace(r.api.kubeconfig(), "token: "+token, "exec: {apiVersion: client.authentication.k8s.io/v1, command: id, interactiveMode: Never}", 1))
 		}, "have it hold a client certificate"},
-		"a token that is not taken": {func(r *rig) { r.setKubeconfig(strings.Replace(r.api.kubeconfig(), token, "s3cr3t", 1)) }, "refuses the kubeconfig"},
+		"a token that is not taken": {func(r *rig) { r.setKubeconfig(strings.Replace(r.api.kubeconfig(), token, "s3cr3t", 1)) }, "does not take the credentials of /etc/kubernetes/admin.conf: "},
 		"a CA that is another": {func(r *rig) {
 			r.setKubeconfig(strings.Replace(r.api.kubeconfig(), "certificate-authority-data", "tls-server-name: x.invalid, certificate-authority-data", 1))
-		}, "does not answer"},
+		}, "is not the API server that /etc/kubernetes/admin.conf trusts"},
 		"the API server is not there": {func(r *rig) {
 			r.setKubeconfig(strings.Replace(r.api.kubeconfig(), r.api.URL, "https://127.0.0.1:1", 1))
 		}, "does not answer"},

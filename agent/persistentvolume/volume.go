@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -23,10 +24,12 @@ const (
 // manifests.
 const boundByController = "pv.kubernetes.io/bound-by-controller"
 
-// The phases that matter.
+// The phases that matter. Released and Failed are those of a volume whose claim is gone.
 const (
 	phaseAvailable = "Available"
 	phaseBound     = "Bound"
+	phaseReleased  = "Released"
+	phaseFailed    = "Failed"
 )
 
 // volume is a PersistentVolume, or what one is to be.
@@ -43,6 +46,9 @@ func (s source) String() string {
 		return "no NFS export"
 	}
 	text := s.server + ":" + s.path
+	if strings.Contains(s.server, ":") && !strings.HasPrefix(s.server, "[") {
+		text = "[" + s.server + "]:" + s.path
+	}
 	if s.readOnly {
 		text += " (read-only)"
 	}
@@ -93,8 +99,8 @@ func (v volume) phase() string  { return v.text("status", "phase") }
 func (v volume) ours() bool     { return v.GetLabels()[ownerLabel] == owner }
 func (v volume) deleting() bool { return v.GetDeletionTimestamp() != nil }
 
-// claim is the claim that the volume is bound to or kept for, as namespace/name, ""
-// for none.
+// claim is the claim that the volume is bound to, was bound to or is kept for, as
+// namespace/name, "" for none.
 func (v volume) claim() string {
 	name := v.text("spec", "claimRef", "name")
 	if name == "" {
@@ -103,28 +109,63 @@ func (v volume) claim() string {
 	return v.text("spec", "claimRef", "namespace") + "/" + name
 }
 
-// servedBy says whether the volume is on the server with these addresses, however they
-// are written.
+// freed says that the claim of the volume is gone.
+func (v volume) freed() bool { return v.phase() == phaseReleased || v.phase() == phaseFailed }
+
+// bound says that a claim has the volume. The cluster writes the claim's uid into the
+// volume first, and Bound a moment later.
+func (v volume) bound() bool {
+	return v.phase() == phaseBound || v.text("spec", "claimRef", "uid") != "" && !v.freed()
+}
+
+// servedBy says whether the volume is on the server with these addresses.
 func (v volume) servedBy(servers []string) bool {
 	have := v.source().server
 	return have != "" && slices.ContainsFunc(servers, func(s string) bool { return sameAddress(have, s) })
 }
 
+// sameAddress compares addresses however they are written: kubelet takes an IPv6 one
+// with brackets as well.
 func sameAddress(x, y string) bool {
-	a, errA := netip.ParseAddr(x)
-	b, errB := netip.ParseAddr(y)
+	a, errA := netip.ParseAddr(plain(x))
+	b, errB := netip.ParseAddr(plain(y))
 	if errA != nil || errB != nil {
 		return x == y
 	}
 	return a.Unmap() == b.Unmap()
 }
 
+func plain(address string) string {
+	if inner, ok := strings.CutPrefix(address, "["); ok {
+		return strings.TrimSuffix(inner, "]")
+	}
+	return address
+}
+
+// writtenAs is the volume with its server as the live one has it, where both mean the
+// same one: not even the way it is written can be changed.
+func (v volume) writtenAs(live volume) volume {
+	if !sameAddress(v.source().server, live.source().server) || v.source() == live.source() {
+		return v
+	}
+	same := volume{v.DeepCopy()}
+	_ = unstructured.SetNestedField(same.Object, live.source().server, "spec", "nfs", "server") // spec.nfs is an object, or there is no server
+	return same
+}
+
 // use says what a volume is used for.
 func (v volume) use() string {
-	if claim := v.claim(); claim != "" {
-		return fmt.Sprintf("PersistentVolume %s is %s, by claim %s", v.GetName(), v.phase(), claim)
+	text := fmt.Sprintf("PersistentVolume %s is %s", v.GetName(), v.phase())
+	switch claim := v.claim(); {
+	case claim == "":
+	case v.bound():
+		text += ", by claim " + claim
+	case v.freed():
+		text += ", claim " + claim + " is gone"
+	default:
+		text += ", kept for claim " + claim
 	}
-	return fmt.Sprintf("PersistentVolume %s is %s", v.GetName(), v.phase())
+	return text
 }
 
 // stuck is the error of a volume that was deleted and is still there. One that is

@@ -53,22 +53,21 @@ func (w *withdrawal) plan(ctx context.Context) (converge.Plan, error) {
 // made count, because their data is on the server too.
 func (w *withdrawal) look(ctx context.Context) (standing, error) {
 	var now standing
-	all, err := w.list(ctx)
+	all, err := w.list(ctx, func(v volume) bool { return v.servedBy(w.servers) || w.ours(v) })
 	if err != nil {
 		return now, err
 	}
 	var used []string
 	var stuck []error
 	for _, v := range all {
-		ours := v.ours() && (v.servedBy(w.servers) || w.names(v))
+		ours := w.ours(v)
 		switch {
-		case !ours && !v.servedBy(w.servers):
 		case ours && v.deleting():
 			now.leaving = append(now.leaving, v)
 			if v.phase() == phaseBound {
 				stuck = append(stuck, v.stuck())
 			}
-		case v.phase() == phaseBound:
+		case v.bound():
 			used = append(used, v.use())
 		case ours:
 			now.ours = append(now.ours, v)
@@ -82,8 +81,9 @@ func (w *withdrawal) look(ctx context.Context) (standing, error) {
 	return now, errors.Join(stuck...)
 }
 
-func (w *withdrawal) names(v volume) bool {
-	return slices.ContainsFunc(w.named, func(n volume) bool { return n.GetName() == v.GetName() })
+// ours are those that nodehitch made for this server, or for the one before it.
+func (w *withdrawal) ours(v volume) bool {
+	return v.ours() && (v.servedBy(w.servers) || named(w.named, v.GetName()))
 }
 
 // withdraw looks once more at all of them and then deletes each as it was seen: one
@@ -98,7 +98,7 @@ func (w *withdrawal) withdraw(ctx context.Context) error {
 		case apierrors.IsConflict(err):
 			return converge.Wait(api.ReasonInUse, "PersistentVolume %s was changed while it was to be deleted, so it may be in use%s", v.GetName(), gone(now.ours[:i]))
 		case err != nil:
-			return explain(err)
+			return w.explain(err)
 		}
 	}
 	return w.waitGone(ctx, w.limit, names(now.ours)...)
@@ -109,6 +109,10 @@ func gone(before []volume) string {
 		return "; none was deleted"
 	}
 	return fmt.Sprintf("; deleted before that: %s", strings.Join(names(before), ", "))
+}
+
+func named(volumes []volume, name string) bool {
+	return slices.ContainsFunc(volumes, func(v volume) bool { return v.GetName() == name })
 }
 
 func names(volumes []volume) []string {

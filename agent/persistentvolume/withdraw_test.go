@@ -80,7 +80,7 @@ func TestAVolumeThatIsBoundInBetweenIsNotDeleted(t *testing.T) {
 		says string
 		did  []string
 	}{
-		"get ":       {"none is deleted", nil},
+		"list":       {"none is deleted", nil},
 		"delete pv1": {"may be in use; none was deleted", nil},
 		"delete pv2": {"may be in use; deleted before that: pv1", []string{"delete pv1"}},
 	} {
@@ -89,7 +89,7 @@ func TestAVolumeThatIsBoundInBetweenIsNotDeleted(t *testing.T) {
 			seen := 0
 			r.api.before = func(request string) {
 				if request == when {
-					if seen++; when != "get " || seen == 2 { // the first look is before the decision
+					if seen++; when != "list" || seen == 2 { // the first look is before the decision
 						r.api.before = nil
 						r.api.bind("pv2", "default", "data")
 						if when == "delete pv1" {
