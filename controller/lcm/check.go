@@ -30,9 +30,11 @@ func (p *posting) check() error {
 		return conflict("VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.inst.ID, p.inst.State, p.r.Operation)
 	}
 	if p.needsFiles() {
-		return p.requireFiles(p.before)
+		if err := p.requireFiles(p.before); err != nil {
+			return err
+		}
 	}
-	return nil
+	return p.checkRoles()
 }
 
 func (p *posting) faults() (fault.List, error) {
@@ -54,6 +56,24 @@ func (p *posting) faults() (fault.List, error) {
 		faults = append(faults, k.checkAspect(c, p.r)...)
 	}
 	return append(faults, k.checkVNFCs(p.r)...), nil
+}
+
+// checkRoles wants a server for each role, unless the request says that some may be
+// missing: a cluster without workers would else be called complete.
+func (p *posting) checkRoles() error {
+	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || p.stackProblem() != nil {
+		return nil
+	}
+	missing := topology.Assign(p.before.params, p.next.Topology, fault.Root).Missing
+	if len(missing) == 0 {
+		return nil
+	}
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, `give these servers in the topology, or say "partial": true where they are to be missing`)
+	for _, role := range missing {
+		problem.InvalidParams = append(problem.InvalidParams, atTopology.Key("servers").Fault(fmt.Sprintf(
+			"no server is the %s; it would have %s", role, topology.Sign(p.before.params, role))))
+	}
+	return problem
 }
 
 // signs says what would give servers their roles.

@@ -20,6 +20,9 @@ func (u *unit) evaluate(e *effect) error {
 	if err != nil {
 		return err
 	}
+	if op.Phase == api.PhaseStart {
+		return u.evaluateWithdrawal(op)
+	}
 	old := op
 	ids := targetIDs(op.Targets)
 	if e != nil {
@@ -79,6 +82,7 @@ func (u *unit) finishOperation(op *store.Operation, state api.OperationState) er
 			u.inst.State, u.inst.UpdatedAt = api.Instantiated, u.now
 		case api.Terminate:
 			u.inst.State, u.inst.UpdatedAt = api.NotInstantiated, u.now
+			u.inst.Standing = store.Standing{} // of a cluster that is no more
 		}
 	}
 	u.report("operation ended", *op)
@@ -89,13 +93,28 @@ func (u *unit) finishOperation(op *store.Operation, state api.OperationState) er
 // what it was, unless somebody has changed it since.
 func (u *unit) interrupt(start store.Operation, why string) error {
 	u.inst.Awaiting = 0
-	kept := "a newer version of the desired state is in force and stays"
-	if u.inst.DesiredVersion == start.MadeVersion {
-		u.inst.DesiredVersion, u.inst.UpdatedAt = start.PreviousVersion, u.now
-		kept = "the desired state went back to what it was"
+	kept, err := u.goBack(start)
+	if err != nil {
+		return err
 	}
 	start.Error = api.NewProblem(api.ProblemInterrupted, fmt.Sprintf("%s; %s", why, kept))
 	return u.finishOperation(&start, api.Failed)
+}
+
+// goBack takes back what a START has put in force, and says what became of it. Where
+// somebody has changed the desired state since, that stays; but PersistentVolumes are
+// not withdrawn any more.
+func (u *unit) goBack(start store.Operation) (kept string, err error) {
+	if u.inst.DesiredVersion == start.MadeVersion {
+		u.inst.DesiredVersion, u.inst.UpdatedAt = start.PreviousVersion, u.now
+		return "the desired state went back to what it was", nil
+	}
+	now, _, err := u.tx.Desired().Get(store.DesiredKey(u.inst.ID, u.inst.DesiredVersion))
+	if err == nil && now.Withdraw {
+		now.Withdraw = false
+		_, err = u.force(now, start.ID)
+	}
+	return "a newer version of the desired state is in force and stays", err
 }
 
 // report logs an operation once the transaction is on disk.

@@ -20,10 +20,7 @@ func healed(replacement string) *api.Topology {
 
 func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 	w := instantiated(t)
-	start := w.post(heal(api.PhaseStart, nil, storageServer))
-	if !saysOne(start.Warnings, "/operation", "PersistentVolumes are not looked at yet") {
-		t.Errorf("warnings of HEAL START %v, want the one that says what was not checked", start.Warnings)
-	}
+	w.post(heal(api.PhaseStart, nil, storageServer))
 	replacement := uuid(1, 2)
 	op := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
 	if want := []string{replacement}; op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), want) {
@@ -113,7 +110,14 @@ func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	start := scale(api.ScaleIn, api.PhaseStart, nil)
 	start.VnfcInstanceIds = []string{"vnfc-" + workerServer}
 	w.post(start)
-	op := w.post(scale(api.ScaleIn, api.PhaseEnd, shrunk))
+	end := scale(api.ScaleIn, api.PhaseEnd, shrunk)
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, end)
+	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server is the worker", `aspect "worker_instance"`, `"partial": true`)
+	if n := w.node(workerServer); n.State != api.NodeEnrolled {
+		t.Errorf("after an END that was refused the worker is %s", n.State)
+	}
+	end.Partial = true
+	op := w.post(end)
 	if op.State != api.Completed || len(op.Targets) != 0 {
 		t.Errorf("SCALE_IN END is %+v, want COMPLETED", op)
 	}
@@ -160,7 +164,7 @@ func TestTerminateRevokesEverybody(t *testing.T) {
 	}
 	// The parameters are kept: a new stack instantiates again.
 	again := request(api.Instantiate, api.PhaseEnd)
-	again.Topology = stack(server(uuid(1, 2), "storage"))
+	again.Topology, again.Partial = stack(server(uuid(1, 2), "storage")), true
 	op := w.post(again)
 	w.converge(uuid(1, 2))
 	if got := w.operation(op.ID); got.State != api.Completed {

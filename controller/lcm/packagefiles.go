@@ -20,6 +20,7 @@ import (
 type verdict struct {
 	sha256           string
 	faults, warnings fault.List
+	manifests        []store.Manifest
 }
 
 // FileStored looks at a package file that has just been recorded: its content is
@@ -56,10 +57,11 @@ func (s *Service) FileStored(ctx context.Context, instanceID, path string) error
 	return nil
 }
 
-// judgedFor names the parameters of a desired state: their sealed text, which stays
-// the same for as long as they do.
+// judgedFor names the parameters of a desired state, by their sealed text, which stays
+// the same for as long as they do, and what is looked for: a controller that looks for
+// more looks again.
 func judgedFor(d store.Desired) string {
-	sum := sha256.Sum256(d.AdditionalParams)
+	sum := sha256.Sum256(append([]byte("manifests\n"), d.AdditionalParams...))
 	return hex.EncodeToString(sum[:16])
 }
 
@@ -111,6 +113,11 @@ func (s *Service) judge(p *params.Params, files []store.File) (map[string]verdic
 				return nil, err
 			}
 			v.faults, v.warnings = append(v.faults, report.Faults...), append(v.warnings, report.Warnings...)
+			if use.Use == params.UseManifest && len(report.Faults) == 0 && v.manifests == nil {
+				if v.manifests, err = s.manifests(f.SHA256); err != nil {
+					return nil, err
+				}
+			}
 		}
 		verdicts[f.Path] = v
 	}
@@ -137,7 +144,7 @@ func (u *unit) record(verdicts map[string]verdict, judged string) error {
 		if !found || f.SHA256 != v.sha256 || f.Judged == judged {
 			continue
 		}
-		f.Faults, f.Warnings, f.Judged, f.Before = v.faults, v.warnings, judged, nil
+		f.Faults, f.Warnings, f.Manifests, f.Judged, f.Before = v.faults, v.warnings, v.manifests, judged, nil
 		u.changed()
 		if err := u.tx.Files().Put(key, f); err != nil {
 			return err
@@ -164,11 +171,11 @@ func (u *unit) planned(d store.Desired) (map[string]plan.File, error) {
 	known := make(map[string]plan.File, len(files))
 	for path, f := range files {
 		if f.Judged != judgedFor(d) {
-			f.Judged, f.Faults = "", nil // what was found then says nothing of these parameters
+			f.Judged, f.Faults, f.Manifests = "", nil, nil // what was found then says nothing of these parameters
 		}
 		switch usable := f.Usable(); {
 		case usable != nil:
-			known[path] = plan.File{SHA256: usable.SHA256, SizeBytes: usable.SizeBytes}
+			known[path] = planFile(usable)
 		case len(f.Faults) > 0:
 			known[path] = plan.File{Problem: f.Faults[0].Message}
 		default:
@@ -176,6 +183,14 @@ func (u *unit) planned(d store.Desired) (map[string]plan.File, error) {
 		}
 	}
 	return known, nil
+}
+
+func planFile(c *store.Content) plan.File {
+	f := plan.File{SHA256: c.SHA256, SizeBytes: c.SizeBytes}
+	for _, m := range c.Manifests {
+		f.Manifests = append(f.Manifests, plan.Manifest(m))
+	}
+	return f
 }
 
 // missingFiles are the paths that the parameters name and that have not been
@@ -230,6 +245,23 @@ func (u *unit) requireFiles(d *desired) error {
 // atUse is the faults of a file that belong to one of its uses.
 func atUse(faults fault.List, use params.FileUse) fault.List {
 	return slices.DeleteFunc(slices.Clone(faults), func(f fault.Fault) bool { return f.Pointer != use.Pointer })
+}
+
+// manifests are the objects of a manifest in which no fault was found.
+func (s *Service) manifests(sha256 string) ([]store.Manifest, error) {
+	content, err := s.content(sha256)
+	if err != nil {
+		return nil, err
+	}
+	volumes, err := params.ReadManifest(content)
+	if err != nil {
+		return nil, fmt.Errorf("reading a manifest: %w", err)
+	}
+	list := make([]store.Manifest, len(volumes))
+	for i, v := range volumes {
+		list[i] = store.Manifest{Name: v.Name, Object: v.Object}
+	}
+	return list, nil
 }
 
 // content reads a manifest, which CheckFile has found to be small.

@@ -47,7 +47,7 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 }
 
 // start puts what a START brought in force until its END comes. What it checks is
-// checked, so it is over.
+// checked, so it is over, but where PersistentVolumes have to be gone first.
 func (p *posting) start(op store.Operation) (store.Operation, error) {
 	if previous := p.awaited(); previous != nil && previous.MadeVersion == p.inst.DesiredVersion {
 		op.MadeVersion, op.PreviousVersion = previous.MadeVersion, previous.PreviousVersion
@@ -65,14 +65,30 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 	}
 	op.Warnings = append(op.Warnings, p.warnings(e)...)
 	p.inst.Awaiting = 0
-	if op.MadeVersion != 0 && p.endFollows() {
-		p.inst.Awaiting = op.Sequence
+	if !p.next.Withdraw || p.inst.Standing.Owner == "" {
+		return op, p.started(&op)
 	}
-	return op, p.finishOperation(&op, api.Completed)
+	p.inst.Processing = op.Sequence
+	if err := p.saveOperation(op); err != nil {
+		return op, err
+	}
+	if err := p.evaluate(nil); err != nil {
+		return op, err
+	}
+	return p.operation(op.Sequence)
+}
+
+// started ends a START well. Where it has changed the desired state, its END is
+// waited for.
+func (u *unit) started(op *store.Operation) error {
+	if op.MadeVersion != 0 && endFollows(op.Request) {
+		u.inst.Awaiting = op.Sequence
+	}
+	return u.finishOperation(op, api.Completed)
 }
 
 // endFollows: Tacker calls no END after SCALE_IN, so nobody waits for one.
-func (p *posting) endFollows() bool { return p.r.Type != api.ScaleIn }
+func endFollows(r api.OperationRequest) bool { return r.Type != api.ScaleIn }
 
 // awaited is the START whose END has not come, nil for none.
 func (p *posting) awaited() *store.Operation {
@@ -114,7 +130,7 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 	if err != nil {
 		return op, err
 	}
-	op.Warnings = slices.Concat(op.Warnings, p.warnings(e), p.missingRoles(e), bystanders)
+	op.Warnings = slices.Concat(op.Warnings, p.warnings(e), bystanders)
 	p.inst.Processing = op.Sequence
 	if err := p.saveOperation(op); err != nil {
 		return op, err

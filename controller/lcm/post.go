@@ -111,8 +111,11 @@ func (p *posting) prepare() error {
 		p.next.StackID = firstText(p.r.StackID, stackOf(p.given), p.next.StackID)
 	}
 	p.base = p.baseVersion()
-	p.baseTopology, err = p.topologyAt(p.base)
-	return err
+	if p.baseTopology, err = p.topologyAt(p.base); err != nil {
+		return err
+	}
+	p.next.Withdraw = p.withdraws()
+	return nil
 }
 
 func stackOf(t *api.Topology) string {

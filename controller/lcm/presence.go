@@ -85,19 +85,32 @@ func (p *presence) silent(id string, enrolled, now time.Time, patience time.Dura
 	return now.Sub(since) > patience
 }
 
-// newlyLost says whether a node fell silent since the last call.
-func (p *presence) newlyLost(now time.Time, patience time.Duration) (news bool) {
+// expect has the silence of a node count that has not been heard of since the start.
+func (p *presence) expect(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.nodes[id]; !known {
+		p.nodes[id] = heard{}
+	}
+}
+
+// newlyLost is the nodes that fell silent since the last call.
+func (p *presence) newlyLost(now time.Time, patience time.Duration) (ids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin(now)
 	for id, h := range p.nodes {
-		if !h.lost && now.Sub(h.at) > patience {
+		last := h.at
+		if last.Before(p.started) {
+			last = p.started
+		}
+		if !h.lost && now.Sub(last) > patience {
 			h.lost, h.activity = true, nil
 			p.nodes[id] = h
-			news = true
+			ids = append(ids, id)
 		}
 	}
-	return news
+	return ids
 }
 
 // forget drops a node that has no record any more.

@@ -110,7 +110,7 @@ func (h *history) postEnd(t *rapid.T) {
 }
 
 func (h *history) send(t *rapid.T, r api.OperationRequest) {
-	r.Topology = drawStack(t)
+	r.Topology, r.Partial = drawStack(t), rapid.IntRange(0, 3).Draw(t, "complete") > 0
 	r.DeadlineSeconds = rapid.SampledFrom([]int{60, 3600}).Draw(t, "deadline")
 	r.IdempotencyKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
 	switch {

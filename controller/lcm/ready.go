@@ -36,6 +36,16 @@ func isTrue(s *api.NodeStatus, conditionType string) bool {
 	return c != nil && c.Status == api.ConditionTrue
 }
 
+// proven is a condition that the node reports of its present document, nil for none.
+// A report that came right after the document may still tell of the one before.
+func proven(n store.Node, epoch int64, conditionType string) *api.Condition {
+	c := reported(n, epoch).Condition(conditionType)
+	if c == nil || c.ObservedGeneration != n.Generation {
+		return nil
+	}
+	return c
+}
+
 // waitsFor is the target as it stands: ready, or what is missing.
 func waitsFor(n store.Node, epoch int64) api.OperationTarget {
 	t := api.OperationTarget{NodeID: n.ID, Name: n.Name}

@@ -34,6 +34,7 @@ func (u *unit) reconcile() (*effect, error) {
 	if len(out.Faults) > 0 {
 		return nil, &outdated{fmt.Errorf("planning instance %s: %w", u.inst.ID, out.Faults)}
 	}
+	u.inst.Standing = store.Standing(out.Standing)
 	e := &effect{plan: out}
 	expected := make([]string, len(out.Nodes))
 	for i, n := range out.Nodes {
@@ -50,44 +51,6 @@ func (u *unit) reconcile() (*effect, error) {
 		return nil, err
 	}
 	return e, u.putVolumes(out.Volumes)
-}
-
-// plan is what follows from a desired state and from what is known of its volumes
-// and files.
-func (u *unit) plan(d *desired) (plan.Output, error) {
-	in := plan.Input{Epoch: u.Store.Epoch(), Params: d.params, Topology: d.Topology, Volumes: map[string]plan.Volume{}}
-	if d.Topology == nil {
-		return plan.Make(in), nil
-	}
-	var err error
-	if in.Files, err = u.planned(d.Desired); err != nil {
-		return plan.Output{}, err
-	}
-	for _, v := range d.Topology.Volumes {
-		record, found, err := u.tx.Volumes().Get(v.ID)
-		if err != nil {
-			return plan.Output{}, err
-		}
-		if !found {
-			continue
-		}
-		known := plan.Volume{FilesystemUUID: record.FilesystemUUID}
-		if record.Reformat && record.Permit.Epoch == u.Store.Epoch() {
-			known.ReformatBy = record.Permit.NodeID
-		}
-		if record.Permit.State == api.PermitInterrupted {
-			known.InterruptedBy = record.Permit.NodeID
-		}
-		if u.heldByOther(record) {
-			known.HeldBy = fmt.Sprintf("node %s of VNF instance %s", record.NodeID, record.InstanceID)
-		}
-		in.Volumes[v.ID] = known
-	}
-	return plan.Make(in), nil
-}
-
-func (u *unit) heldByOther(v store.Volume) bool {
-	return v.InstanceID != u.inst.ID && v.NodeID != ""
 }
 
 // putNode writes a planned node and says whether its document changed.

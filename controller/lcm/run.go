@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // sweepEvery is how late a deadline can be noticed.
@@ -18,6 +19,9 @@ const sweepEvery = time.Second
 // deadline, takes back a START whose END did not come, and notices lost nodes.
 func (s *Service) Run(ctx context.Context) error {
 	s.presence.start(s.Now())
+	if err := s.expectNodes(); err != nil {
+		return err
+	}
 	if err := s.reconcileAll(ctx); err != nil {
 		return err
 	}
@@ -63,14 +67,15 @@ func (s *Service) instances() (all []store.Instance, err error) {
 
 // Sweep does once what Run does every second.
 func (s *Service) Sweep(ctx context.Context) error {
-	if s.presence.newlyLost(s.Now(), lostAfter*s.Cadence) {
+	var failed []error
+	if lost := s.presence.newlyLost(s.Now(), lostAfter*s.Cadence); len(lost) > 0 {
 		s.Hub.Changed(notify.Nodes)
+		failed = append(failed, s.mastersChanged(ctx, lost...))
 	}
 	all, err := s.instances()
 	if err != nil {
 		return err
 	}
-	var failed []error
 	for _, inst := range all {
 		if inst.Processing == 0 && inst.Awaiting == 0 {
 			continue
@@ -84,6 +89,41 @@ func (s *Service) Sweep(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// expectNodes has the silence of every node count from now on.
+func (s *Service) expectNodes() error {
+	return s.Store.View(func(tx *store.Tx) error {
+		nodes, err := tx.Nodes().All()
+		for _, n := range nodes {
+			if n.Identity.Live() {
+				s.presence.expect(n.ID)
+			}
+		}
+		return err
+	})
+}
+
+// mastersChanged plans again where a master fell silent or came back: another one may
+// have to speak for its cluster.
+func (s *Service) mastersChanged(ctx context.Context, ids ...string) error {
+	instances := map[string]bool{}
+	err := s.Store.View(func(tx *store.Tx) error {
+		for _, id := range ids {
+			n, found, err := tx.Nodes().Get(id)
+			if err != nil {
+				return err
+			}
+			if found && n.Role == api.RoleMaster {
+				instances[n.InstanceID] = true
+			}
+		}
+		return nil
+	})
+	for id := range instances {
+		err = errors.Join(err, s.Reconcile(ctx, id))
+	}
+	return err
 }
 
 // due says whether a deadline of the instance has passed.

@@ -12,8 +12,12 @@ import (
 
 // Seen notes that the node has called just now.
 func (s *Service) Seen(nodeID string) {
-	if s.presence.seen(nodeID, s.Now()) {
-		s.Hub.Changed(notify.Nodes)
+	if !s.presence.seen(nodeID, s.Now()) {
+		return
+	}
+	s.Hub.Changed(notify.Nodes)
+	if err := s.mastersChanged(context.Background(), nodeID); err != nil {
+		s.Log.Error("planning again for a master that came back", "node", nodeID, "error", err)
 	}
 }
 

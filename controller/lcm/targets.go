@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/plan"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -66,42 +65,12 @@ func targetIDs(targets []api.OperationTarget) []string {
 	return ids
 }
 
-// warnings are what the plan warns of, and what a START of this version does not do.
+// warnings are what the plan warns of.
 func (p *posting) warnings(e *effect) fault.List {
 	if p.r.Operation == api.Terminate {
 		return nil
 	}
-	list := slices.Clone(e.plan.Warnings)
-	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || !p.concernsStorage() {
-		return list
-	}
-	return append(list, fault.Root.Key("operation").Fault(
-		"PersistentVolumes are not looked at yet: whether claims use the storage server's volumes was not checked, and none was deleted; see to it by hand"))
-}
-
-// concernsStorage says whether the storage server is among those to heal.
-func (p *posting) concernsStorage() bool {
-	if p.before.params.Cluster == nil || p.before.params.Cluster.StorageServer == nil {
-		return false
-	}
-	k := p.known()
-	return len(p.r.VnfcInstanceIds) == 0 || slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool {
-		return slices.ContainsFunc(k.named(id), func(s api.Server) bool { return k.roles[s.ID] == api.RoleStorage })
-	})
-}
-
-// missingRoles warns of required roles without a server. It becomes a failure,
-// TopologyIncomplete, once every role has something to do.
-func (p *posting) missingRoles(e *effect) fault.List {
-	if p.r.Partial || p.r.Operation == api.Terminate {
-		return nil
-	}
-	var list fault.List
-	for _, role := range e.plan.Missing {
-		list = append(list, atTopology.Key("servers").Fault(fmt.Sprintf(
-			"no server is the %s; it would have %s", role, topology.Sign(p.before.params, role))))
-	}
-	return list
+	return slices.Clone(e.plan.Warnings)
 }
 
 // bystanders warns of nodes that are not well and that the operation does not wait for.

@@ -252,7 +252,7 @@ func (w *world) status(nodeID string) api.NodeStatus {
 		AppliedGeneration: config.Generation, AppliedDigest: digest,
 	}
 	for _, each := range append([]string{api.ConditionReady}, config.ConditionTypes()...) {
-		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, LastTransitionTime: w.clock.Now()})
+		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, ObservedGeneration: config.Generation, LastTransitionTime: w.clock.Now()})
 	}
 	return s
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -14,19 +15,38 @@ type File struct {
 	SizeBytes int64
 	// Problem says why no document may name the content, "" for none.
 	Problem string
+	// Manifests are the objects of a manifest, in its order.
+	Manifests []Manifest
+}
+
+// Manifest is a PersistentVolume of a package file.
+type Manifest struct {
+	// Name is metadata.name.
+	Name string
+	// Object is the whole object as JSON, spec.nfs.server as the file has it.
+	Object json.RawMessage
 }
 
 // file is the package file that a section names. Where it cannot be named the
 // section is withheld, and the result nil.
 func (n *Node) file(in Input, section, path string) *api.FileReference {
-	f, ok := in.Files[path]
-	switch {
-	case !ok:
-		n.withhold(section, api.ReasonFileMissing, fmt.Sprintf("the package file %s has not been uploaded", path))
-		return nil
-	case f.Problem != "":
-		n.withhold(section, api.ReasonFileMissing, "the package file "+f.Problem)
+	f, ok := n.usable(in, section, path)
+	if !ok {
 		return nil
 	}
 	return &api.FileReference{Sha256: f.SHA256, SizeBytes: f.SizeBytes}
+}
+
+// usable is the package file that a section is made of. Where there is none the
+// section is withheld.
+func (n *Node) usable(in Input, section, path string) (f File, ok bool) {
+	f, ok = in.Files[path]
+	switch {
+	case !ok:
+		n.withhold(section, api.ReasonFileMissing, fmt.Sprintf("the package file %s has not been uploaded", path))
+	case f.Problem != "":
+		n.withhold(section, api.ReasonFileMissing, "the package file "+f.Problem)
+		ok = false
+	}
+	return f, ok
 }

@@ -27,6 +27,13 @@ type Input struct {
 	Volumes map[string]Volume
 	// Files are the instance's package files by their path in the package.
 	Files map[string]File
+	// Nodes is what is known of the storage server and the masters, by id.
+	Nodes map[string]Observed
+	// Standing is what the plan before has decided.
+	Standing Standing
+	// Withdraw has the cluster's PersistentVolumes be absent: their storage server is
+	// about to go.
+	Withdraw bool
 }
 
 // Volume is what the controller knows of a volume apart from the topology.
@@ -54,6 +61,8 @@ type Output struct {
 	Volumes []VolumeUse
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role
+	// Standing is to be given to the next plan.
+	Standing Standing
 	// Faults say why the topology cannot be used; then there are no nodes.
 	// Pointers of both start at the root of the body of PUT.
 	Faults, Warnings fault.List
@@ -87,8 +96,9 @@ func Make(in Input) Output {
 	assigned := topology.Assign(in.Params, in.Topology, at)
 	out := Output{
 		Missing:  assigned.Missing,
+		Standing: in.Standing,
 		Faults:   assigned.Faults,
-		Warnings: append(notBuilt(in.Params), assigned.Warnings...),
+		Warnings: assigned.Warnings,
 	}
 	if len(out.Faults) > 0 || in.Topology == nil {
 		return out
@@ -108,14 +118,21 @@ func Make(in Input) Output {
 			n.addNFSClient(in)
 			n.addRegistries(in)
 		}
-		slices.SortFunc(n.Withheld, func(a, b api.Withheld) int {
-			return cmp.Or(cmp.Compare(a.Section, b.Section), cmp.Compare(a.Message, b.Message))
-		})
-		n.Withheld = slices.Compact(n.Withheld)
 		out.Nodes = append(out.Nodes, n)
 	}
 	slices.SortFunc(out.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
+	out.addPersistentVolumes(in)
+	for i := range out.Nodes {
+		out.Nodes[i].orderWithheld()
+	}
 	return out
+}
+
+func (n *Node) orderWithheld() {
+	slices.SortFunc(n.Withheld, func(a, b api.Withheld) int {
+		return cmp.Or(cmp.Compare(a.Section, b.Section), cmp.Compare(a.Message, b.Message))
+	})
+	n.Withheld = slices.Compact(n.Withheld)
 }
 
 func newNode(in Input, s api.Server, role api.Role) Node {

@@ -238,19 +238,3 @@ func TestAnAmbiguousTopologyGivesNoNodes(t *testing.T) {
 		t.Errorf("plan %+v, want one fault and no nodes", out)
 	}
 }
-
-func TestWhatIsNotBuiltYetIsSaid(t *testing.T) {
-	in := input()
-	in.Params.Cluster.PersistentVolumes = []params.PVRegistration{{}}
-	var got []string
-	for _, w := range Make(in).Warnings {
-		got = append(got, w.Pointer)
-	}
-	want := []string{"/additionalParams/k8s_cluster_installation_param/pv_registration_params"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("warnings (-want +got):\n%s", diff)
-	}
-	if registry := Make(Input{Params: &params.Params{Registry: &params.Registry{SSHCPName: "CP1"}}}); len(registry.Warnings) != 0 {
-		t.Errorf("warnings of a registry %v", registry.Warnings)
-	}
-}

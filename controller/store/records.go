@@ -1,6 +1,7 @@
 package store
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -26,6 +27,8 @@ type Instance struct {
 	// those that its topology no longer names.
 	NodeIDs   []string `json:"nodeIds,omitempty"`
 	VolumeIDs []string `json:"volumeIds,omitempty"`
+	// Standing is what the last plan has decided for the next one.
+	Standing Standing `json:"standing,omitzero"`
 
 	// Epoch is the life of the state in which an operator has confirmed the instance,
 	// or in which it was made. In any other its nodes are not let in.
@@ -37,6 +40,13 @@ type Instance struct {
 	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
+// Standing is plan.Standing: what must not change with each report of a node.
+type Standing struct {
+	Owner      string `json:"owner,omitempty"`
+	Served     string `json:"served,omitempty"`
+	Registered bool   `json:"registered,omitempty"`
+}
+
 // Desired is one version of an instance's desired state. It never changes.
 type Desired struct {
 	InstanceID        string        `json:"instanceId"`
@@ -45,6 +55,9 @@ type Desired struct {
 	AdditionalParams  Sealed        `json:"additionalParams"`
 	VIMConnectionInfo Sealed        `json:"vimConnectionInfo,omitempty"`
 	Topology          *api.Topology `json:"topology,omitempty"`
+	// Withdraw: the PersistentVolumes are to be absent, until the END of the operation
+	// that takes their storage server away.
+	Withdraw bool `json:"withdraw,omitempty"`
 	// Operation is the id of the operation that made this version, "" for a PUT.
 	Operation string    `json:"operation,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
@@ -160,6 +173,8 @@ type File struct {
 	// Judged names the parameters for which Faults and Warnings were found; empty
 	// for content that has not been looked at yet.
 	Judged string `json:"judged,omitempty"`
+	// Manifests are the PersistentVolumes of a manifest without faults.
+	Manifests []Manifest `json:"manifests,omitempty"`
 	// Before is the content that documents go on naming until this one has been
 	// looked at; nil for none.
 	Before *Content `json:"before,omitempty"`
@@ -167,8 +182,15 @@ type File struct {
 
 // Content is what a blob holds.
 type Content struct {
-	SHA256    string `json:"sha256"`
-	SizeBytes int64  `json:"sizeBytes"`
+	SHA256    string     `json:"sha256"`
+	SizeBytes int64      `json:"sizeBytes"`
+	Manifests []Manifest `json:"manifests,omitempty"`
+}
+
+// Manifest is a PersistentVolume of a package file, its metadata.name and the object.
+type Manifest struct {
+	Name   string          `json:"name"`
+	Object json.RawMessage `json:"object"`
 }
 
 // Usable is the content that documents may name: this one once it has been looked
@@ -180,7 +202,7 @@ func (f *File) Usable() *Content {
 	case len(f.Faults) > 0:
 		return nil
 	}
-	return &Content{SHA256: f.SHA256, SizeBytes: f.SizeBytes}
+	return &Content{SHA256: f.SHA256, SizeBytes: f.SizeBytes, Manifests: f.Manifests}
 }
 
 // Token is an API token of the northbound side, without its secret.

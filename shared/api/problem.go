@@ -33,6 +33,7 @@ const (
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
+	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
 )
 
@@ -61,6 +62,7 @@ var problemKinds = map[string]struct {
 	ProblemDeadline:            {504, "the deadline has passed"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
+	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server cannot be deleted"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
 }
 

@@ -79,6 +79,9 @@ const (
 	ReasonTopologyIncomplete Reason = "TopologyIncomplete"
 	ReasonVolumeUnresolved   Reason = "VolumeUnresolved"
 	ReasonFileMissing        Reason = "FileMissing"
+
+	ReasonWaitingForExports         Reason = "WaitingForExports"
+	ReasonConnectionPointUnresolved Reason = "ConnectionPointUnresolved"
 )
 
 // ReasonDoc says what a reason means and what the reader should do.
@@ -145,9 +148,11 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonRemoved:         {"an empty section: what the agent owned of it is removed", ""},
 	ReasonUnconfirmed:     {"the section changes more than this node, and the controller has not confirmed it since the agent has been connected", "look why the controller cannot be reached (`nodehitch-agent status`)"},
 
-	ReasonNotEnrolled:        {"the server is in the topology and its agent has not enrolled", "look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`"},
-	ReasonNotReported:        {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
-	ReasonTopologyIncomplete: {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
-	ReasonFileMissing:        {"a package file that the parameters name is not on the controller, or not valid", "upload it: `hitchctl apply --package`"},
-	ReasonVolumeUnresolved:   {"a volume_resource_id of the parameters is not in the topology, or not attached to the server that is to mount it", "give the volume's id in topology.volumes and its server's volumeIds"},
+	ReasonNotEnrolled:               {"the server is in the topology and its agent has not enrolled", "look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`"},
+	ReasonNotReported:               {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
+	ReasonTopologyIncomplete:        {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
+	ReasonFileMissing:               {"a package file that the parameters name is not on the controller, or not valid", "upload it: `hitchctl apply --package`"},
+	ReasonWaitingForExports:         {"PersistentVolumes are registered once the storage server serves the exports of its present configuration", "look at the storage server's conditions; the controller goes on by itself"},
+	ReasonConnectionPointUnresolved: {"nfs_server_cp of the parameters is no connection point of the storage server with an address", "give the connection point in the topology, or mend the parameter"},
+	ReasonVolumeUnresolved:          {"a volume_resource_id of the parameters is not in the topology, or not attached to the server that is to mount it", "give the volume's id in topology.volumes and its server's volumeIds"},
 }

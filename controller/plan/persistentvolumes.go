@@ -1,0 +1,151 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+const sectionPersistentVolumes = "persistentVolumes"
+
+// addPersistentVolumes has one master register the cluster's PersistentVolumes once
+// the storage server serves what they point to, or withdraw them.
+func (o *Output) addPersistentVolumes(in Input) {
+	c := in.Params.Cluster
+	if c == nil || c.StorageServer == nil || len(c.PersistentVolumes) == 0 && !in.Standing.Registered {
+		return // a cluster that never had any may have no API server for them
+	}
+	master, storage := o.owner(in), o.storage()
+	if master == nil {
+		return
+	}
+	o.Standing.Owner = master.ID
+	if storage == nil {
+		master.withhold(sectionPersistentVolumes, api.ReasonTopologyIncomplete, "there is no storage server that could serve them")
+		return
+	}
+	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: storage.Addresses, Manifests: []api.Manifest{}}
+	master.addManifests(in, storage, section)
+	if in.Withdraw {
+		section.State = api.PersistentVolumesAbsent
+	} else {
+		o.awaitExports(in, master, storage)
+	}
+	if master.withholds(sectionPersistentVolumes) {
+		return
+	}
+	master.Config.PersistentVolumes = section
+	o.Standing.Registered = true
+}
+
+// awaitExports withholds the PersistentVolumes until the storage server serves what
+// its present document says. Once it has, an export that fails does not take them
+// away: only another section, or another server, has to be waited for.
+func (o *Output) awaitExports(in Input, master, storage *Node) {
+	if storage.Config.Storage == nil {
+		master.withhold(sectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
+			"the storage server %s (%s) has no configuration yet: %s", storage.Name, storage.ID, storage.Withheld[0].Message))
+		return
+	}
+	served := storage.served()
+	if in.Standing.Served != served && in.Nodes[storage.ID].Serves != storage.Config.Digest() {
+		master.withhold(sectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
+			"the storage server %s (%s) does not serve %s yet", storage.Name, storage.ID, directories(storage.Config.Storage)))
+		return
+	}
+	o.Standing.Served = served
+}
+
+func directories(s *api.StorageSection) string {
+	var list []string
+	for _, e := range s.Exports {
+		list = append(list, e.Directory)
+	}
+	return strings.Join(slices.Compact(list), ", ")
+}
+
+// addManifests puts the objects of the manifest files into the section, each with the
+// address of its server.
+func (n *Node) addManifests(in Input, storage *Node, section *api.PersistentVolumesSection) {
+	var all []Manifest
+	for _, pv := range in.Params.Cluster.PersistentVolumes {
+		address := n.serverAddress(in, storage, pv, section)
+		file, ok := n.usable(in, sectionPersistentVolumes, pv.ManifestPath)
+		if !ok || address == "" {
+			continue
+		}
+		for _, m := range file.Manifests {
+			object, err := withServer(m.Object, address)
+			if err != nil {
+				n.withhold(sectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("the package file %s is damaged: %v; upload it again", pv.ManifestPath, err))
+				continue
+			}
+			all = append(all, Manifest{Name: m.Name, Object: object})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Manifest) int { return cmp.Compare(a.Name, b.Name) })
+	for i, m := range all {
+		if i > 0 && all[i-1].Name == m.Name {
+			n.withhold(sectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("two package files register PersistentVolume %q; give each a name of its own", m.Name))
+		}
+		section.Manifests = append(section.Manifests, m.Object)
+	}
+}
+
+// serverAddress is the first address of the connection point that the parameters name:
+// one of the storage server, or one of the stack itself, such as an address that moves.
+func (n *Node) serverAddress(in Input, storage *Node, pv params.PVRegistration, section *api.PersistentVolumesSection) string {
+	points := slices.Clone(in.Topology.ConnectionPoints)
+	for _, s := range in.Topology.Servers {
+		if s.ID == storage.ID {
+			points = append(slices.Clone(s.ConnectionPoints), points...)
+		}
+	}
+	i := slices.IndexFunc(points, func(p api.ConnectionPoint) bool { return p.Name == pv.NFSServerCP })
+	if i < 0 || len(points[i].Addresses) == 0 {
+		n.withhold(sectionPersistentVolumes, api.ReasonConnectionPointUnresolved, fmt.Sprintf(
+			"nfs_server_cp %q is no connection point of the storage server %s (%s) with an address; give it in its connectionPoints",
+			pv.NFSServerCP, storage.Name, storage.ID))
+		return ""
+	}
+	address := points[i].Addresses[0]
+	if at, found := slices.BinarySearch(section.Servers, address); !found {
+		section.Servers = slices.Insert(slices.Clone(section.Servers), at, address)
+	}
+	return address
+}
+
+// withServer is the object with another spec.nfs.server. All else stays as it was
+// written, numbers too.
+func withServer(object json.RawMessage, address string) (json.RawMessage, error) {
+	server, err := json.Marshal(address)
+	if err != nil {
+		return nil, err
+	}
+	return withMember(object, server, "spec", "nfs", "server")
+}
+
+func withMember(object, value json.RawMessage, path ...string) (json.RawMessage, error) {
+	if len(path) == 0 {
+		return value, nil
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(object, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("it has no object at %s", path[0])
+	}
+	inner, ok := members[path[0]]
+	if !ok && len(path) > 1 {
+		return nil, fmt.Errorf("it has no %s", path[0])
+	}
+	changed, err := withMember(inner, value, path[1:]...)
+	if err != nil {
+		return nil, err
+	}
+	members[path[0]] = changed
+	return json.Marshal(members)
+}
