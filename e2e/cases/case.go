@@ -132,6 +132,9 @@ type Expect struct {
 	Withheld []string `json:"withheld,omitempty"`
 	// Active are units of systemd that are.
 	Active []string `json:"active,omitempty"`
+	// Refused is text of the error with which the controller answers the agent, as the
+	// machine's own status has it.
+	Refused string `json:"refused,omitempty"`
 }
 
 // check completes a case and says what it cannot mean.

@@ -35,7 +35,7 @@ func (r *run) look(ctx context.Context, e Expect) error {
 	// Each look needs a little time of its own, also when the step's is nearly over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permitted, r.mounts, r.exports, r.files, r.unchanged, r.journals, r.withheld, r.active} {
+	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permitted, r.mounts, r.exports, r.files, r.unchanged, r.journals, r.withheld, r.active, r.refused} {
 		if err := look(ctx, e); err != nil {
 			return err
 		}

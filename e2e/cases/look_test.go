@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -26,14 +27,38 @@ func (r *run) seen(ctx context.Context) (node api.Node, err error) {
 	return node, nil
 }
 
-func (r *run) seenThere(ctx context.Context) (node api.Node, err error) {
+// there is what the machine says of itself.
+type there struct {
+	Node       api.NodeStatus
+	Controller struct{ LastError string }
+}
+
+func (r *run) ownStatus(ctx context.Context) (status there, err error) {
 	out, err := r.node.Exec(ctx, "nodehitch-agent", "status", "-o", "json")
 	if err != nil {
-		return node, err
+		return status, err
 	}
-	var status struct{ Node api.NodeStatus }
 	if err := json.Unmarshal(out, &status); err != nil {
-		return node, fmt.Errorf("reading the status of the machine: %w", err)
+		return status, fmt.Errorf("reading the status of the machine: %w", err)
+	}
+	return status, nil
+}
+
+func (r *run) refused(ctx context.Context, e Expect) error {
+	if e.Refused == "" {
+		return nil
+	}
+	status, err := r.ownStatus(ctx)
+	if err == nil && !strings.Contains(status.Controller.LastError, e.Refused) {
+		err = fmt.Errorf("the controller's answer is %q, expected one with %q", status.Controller.LastError, e.Refused)
+	}
+	return err
+}
+
+func (r *run) seenThere(ctx context.Context) (node api.Node, err error) {
+	status, err := r.ownStatus(ctx)
+	if err != nil {
+		return node, err
 	}
 	node.Status, node.Digest = &status.Node, status.Node.AppliedDigest
 	node.Generation = status.Node.ObservedGeneration
