@@ -168,3 +168,22 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 		t.Error("the one that came back has taken over from one that is well")
 	}
 }
+
+func TestVolumesOfAServerThatIsGoneDoNotComeBack(t *testing.T) {
+	w := registered(t)
+	start := w.post(heal(api.PhaseStart, nil, storageServer))
+	w.says(masterServer, api.ConditionTrue, api.ReasonAbsent, "")
+	for range 70 { // Heat takes longer than the START waits
+		w.clock.advance(30 * time.Second)
+		w.lcm.Seen(masterServer)
+		w.must(w.lcm.Sweep(w.ctx))
+	}
+	w.refused(w.operation(start.ID).Error, api.ProblemInterrupted)
+	if n := w.node(masterServer); w.section(masterServer) != nil || n.Withheld[0].Reason != api.ReasonWaitingForExports {
+		t.Fatalf("the storage server is silent, and the section is %+v", w.section(masterServer))
+	}
+	w.report(storageServer, w.status(storageServer))
+	if s := w.section(masterServer); s == nil || s.State != api.PersistentVolumesPresent {
+		t.Errorf("once it is back the section is %+v", s)
+	}
+}

@@ -70,7 +70,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	var failed []error
 	if lost := s.presence.newlyLost(s.Now(), lostAfter*s.Cadence); len(lost) > 0 {
 		s.Hub.Changed(notify.Nodes)
-		failed = append(failed, s.mastersChanged(ctx, lost...))
+		failed = append(failed, s.presenceChanged(ctx, lost...))
 	}
 	all, err := s.instances()
 	if err != nil {
@@ -104,9 +104,10 @@ func (s *Service) expectNodes() error {
 	})
 }
 
-// mastersChanged plans again where a master fell silent or came back: another one may
-// have to speak for its cluster.
-func (s *Service) mastersChanged(ctx context.Context, ids ...string) error {
+// presenceChanged plans again where a master fell silent or came back, for another one
+// may have to speak for its cluster, or a storage server, whose word counts only while
+// it is heard of.
+func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 	instances := map[string]bool{}
 	err := s.Store.View(func(tx *store.Tx) error {
 		for _, id := range ids {
@@ -114,7 +115,7 @@ func (s *Service) mastersChanged(ctx context.Context, ids ...string) error {
 			if err != nil {
 				return err
 			}
-			if found && n.Role == api.RoleMaster {
+			if found && (n.Role == api.RoleMaster || n.Role == api.RoleStorage) {
 				instances[n.InstanceID] = true
 			}
 		}

@@ -16,8 +16,8 @@ func (s *Service) Seen(nodeID string) {
 		return
 	}
 	s.Hub.Changed(notify.Nodes)
-	if err := s.mastersChanged(context.Background(), nodeID); err != nil {
-		s.Log.Error("planning again for a master that came back", "node", nodeID, "error", err)
+	if err := s.presenceChanged(context.Background(), nodeID); err != nil {
+		s.Log.Error("planning again for a node that came back", "node", nodeID, "error", err)
 	}
 }
 

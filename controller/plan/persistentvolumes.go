@@ -32,7 +32,8 @@ func (o *Output) addPersistentVolumes(in Input) {
 	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: storage.Addresses, Manifests: []api.Manifest{}}
 	master.addManifests(in, storage, section)
 	if in.Withdraw {
-		section.State = api.PersistentVolumesAbsent
+		// Whoever wants them back has to see them served: the server may be gone by then.
+		section.State, o.Standing.Served = api.PersistentVolumesAbsent, ""
 	} else {
 		o.awaitExports(in, master, storage)
 	}
@@ -52,8 +53,8 @@ func (o *Output) awaitExports(in Input, master, storage *Node) {
 			"the storage server %s (%s) has no configuration yet: %s", storage.Name, storage.ID, storage.Withheld[0].Message))
 		return
 	}
-	served := storage.served()
-	if in.Standing.Served != served && in.Nodes[storage.ID].Serves != storage.Config.Digest() {
+	served, now := storage.served(), in.Nodes[storage.ID]
+	if in.Standing.Served != served && (!now.Heard || now.Serves != storage.Config.Digest()) {
 		master.withhold(sectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
 			"the storage server %s (%s) does not serve %s yet", storage.Name, storage.ID, directories(storage.Config.Storage)))
 		return
