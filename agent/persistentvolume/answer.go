@@ -68,11 +68,12 @@ func (c *cluster) explainApply(name string, err error) error {
 	return c.explain(err)
 }
 
-// againstSchema says that the manifest has a field that the API server does not know,
-// or one of another type. Server-side apply is always strict about these, and answers
-// 500, as it does when its store is away.
+// againstSchema says that the manifest has a field that the API server does not know, or
+// a value that is not of the field's type. Server-side apply is always strict about
+// these, and answers 500, as it does when its store is away.
 func againstSchema(err error) bool {
-	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed to create typed patch object")
+	return apierrors.IsInternalError(err) &&
+		(strings.Contains(err.Error(), "failed to create typed patch object") || strings.Contains(err.Error(), "failed to convert new object"))
 }
 
 // noAnswer says that the error is of the cluster as a whole.

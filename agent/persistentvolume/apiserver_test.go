@@ -33,8 +33,8 @@ type apiServer struct {
 	before func(request string)
 	// answer is the status of every answer, where it is not 0.
 	answer int
-	// refusal answers a request in place of the server.
-	refusal map[string]func(w http.ResponseWriter)
+	// refusal answers a request in place of the server, afterwards once it has done it.
+	refusal, afterwards map[string]func(w http.ResponseWriter)
 }
 
 const token = "opensesame"
@@ -52,7 +52,7 @@ func (s *apiServer) kubeconfig() string {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	return fmt.Sprintf(`apiVersion: v1
 kind: Config
-clusters: [{name: c, cluster: {server: %s, certificate-authority-data: %s}}]
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}]
 users: [{name: u, user: {token: %s}}]
 contexts: [{name: x, context: {cluster: c, user: u}}]
 current-context: x
@@ -85,6 +85,16 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, s.answer, "ServiceUnavailable", "not now")
 	case s.refusal[request] != nil:
 		s.refusal[request](w)
+	case s.afterwards[request] != nil:
+		s.serve(httptest.NewRecorder(), r, name, request)
+		s.afterwards[request](w)
+	default:
+		s.serve(w, r, name, request)
+	}
+}
+
+func (s *apiServer) serve(w http.ResponseWriter, r *http.Request, name, request string) {
+	switch {
 	case r.Header.Get("Authorization") != "Bearer "+token:
 		refuse(w, http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 	case name == "":

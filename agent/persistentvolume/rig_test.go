@@ -16,6 +16,9 @@ import (
 
 const server = "10.10.0.5"
 
+// unconfirmed is how a pass is made under a stored document.
+var unconfirmed = converge.Options{}
+
 // rig is a master with its cluster, and what it is to be.
 type rig struct {
 	*testing.T
@@ -29,9 +32,7 @@ type rig struct {
 func master(t *testing.T, names ...string) *rig {
 	r := &rig{T: t, api: newAPIServer(t), m: hosttest.New()}
 	r.setKubeconfig(r.api.kubeconfig())
-	r.engine = converge.New(persistentvolume.New(persistentvolume.Options{
-		Host: r.m.Host(), RequestLimit: 5 * time.Second, GoneLimit: 300 * time.Millisecond,
-	}))
+	r.restart(5 * time.Second)
 	r.doc = &api.NodeConfig{APIVersion: api.NodeConfigV1, Generation: 1, Role: api.RoleMaster, PersistentVolumes: &api.PersistentVolumesSection{
 		State: api.PersistentVolumesPresent, Servers: []string{server}, Manifests: []api.Manifest{},
 	}}
@@ -41,12 +42,27 @@ func master(t *testing.T, names ...string) *rig {
 	return r
 }
 
+// restart has an agent of no memory go on, whose requests may take as long as said.
+func (r *rig) restart(limit time.Duration) {
+	r.engine = converge.New(persistentvolume.New(persistentvolume.Options{
+		Host: r.m.Host(), RequestLimit: limit, GoneLimit: 300 * time.Millisecond,
+	}))
+}
+
 func (r *rig) add(m string) {
 	r.doc.PersistentVolumes.Manifests = append(r.doc.PersistentVolumes.Manifests, json.RawMessage(m))
 }
 
 func (r *rig) setKubeconfig(content string) {
 	r.m.Files[persistentvolume.DefaultKubeconfig] = hosttest.FileState{Content: content, Mode: 0o600}
+}
+
+// manifests has the document have these and no others.
+func (r *rig) manifests(all ...string) {
+	r.doc.PersistentVolumes.Manifests = []api.Manifest{}
+	for _, m := range all {
+		r.add(m)
+	}
 }
 
 func (r *rig) absent() { r.doc.PersistentVolumes.State = api.PersistentVolumesAbsent }
@@ -101,6 +117,17 @@ func (r *rig) did(want ...string) {
 		r.Errorf("did %q, want %q", r.api.did, want)
 	}
 	r.api.did = nil
+}
+
+// asked compares all requests since the last time.
+func (r *rig) asked(want ...string) {
+	r.Helper()
+	r.api.mu.Lock()
+	defer r.api.mu.Unlock()
+	if !slices.Equal(r.api.asked, want) {
+		r.Errorf("asked %q, want %q", r.api.asked, want)
+	}
+	r.api.asked = nil
 }
 
 // is says whether the volume is in the cluster.
