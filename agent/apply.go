@@ -19,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/files"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/persistentvolume"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/storage"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -26,9 +27,9 @@ import (
 
 // applyOptions are the flags of apply.
 type applyOptions struct {
-	file, output, state, lock string
-	dryRun                    bool
-	permit                    []string
+	file, output, state, lock, kubeconfig string
+	dryRun                                bool
+	permit                                []string
 }
 
 func applyCommand() *cobra.Command {
@@ -51,6 +52,7 @@ func applyCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&o.permit, "permit-format", nil, "`volume id` that may be formatted; may be given again")
 	cmd.Flags().StringVar(&o.state, "state-directory", state.DefaultDirectory, "`directory` of the agent's state, with the journal of formats")
 	cmd.Flags().StringVar(&o.lock, "lock-file", state.LockFile, "`file` that the process which converges the machine holds")
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", persistentvolume.DefaultKubeconfig, "`file` by which PersistentVolumes are looked at")
 	return cmd
 }
 
@@ -68,7 +70,7 @@ func apply(cmd *cobra.Command, o applyOptions) error {
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	machine := host.Linux(log)
-	steps := engine(machine, log, storage.Operator{VolumeIDs: o.permit}, files.New(o.state, log), nodeID(cmd.Context(), o.state), o.state)
+	steps := engine(machine, log, storage.Operator{VolumeIDs: o.permit}, files.New(o.state, log), nodeID(cmd.Context(), o.state), o.state, o.kubeconfig)
 	report := steps.Converge(cmd.Context(), doc, converge.Options{
 		DryRun: o.dryRun, Observe: progress(cmd.ErrOrStderr()),
 	})

@@ -97,6 +97,20 @@ func TestApply(t *testing.T) {
 	}
 }
 
+func TestApplyLooksAtTheClusterOfTheGivenKubeconfig(t *testing.T) {
+	doc := write(t, `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"master",
+		"persistentVolumes":{"state":"present","servers":["10.10.0.5"],"manifests":[]}}`)
+	for kubeconfig, args := range map[string][]string{
+		"/nonexistent/admin.conf":    {"--kubeconfig", "/nonexistent/admin.conf"},
+		"/etc/kubernetes/admin.conf": nil,
+	} {
+		code, stdout, _ := runs(t, append([]string{"apply", "--dry-run", "--file", doc}, args...)...)
+		if code != exitFailed || !strings.Contains(stdout, "there is no "+kubeconfig) {
+			t.Errorf("exit %d, %q; want %s in it", code, stdout, kubeconfig)
+		}
+	}
+}
+
 func TestADryRunSaysOnceWhatWouldBeDone(t *testing.T) {
 	found := []api.Condition{
 		{Type: "A", Reason: api.ReasonConverging, Message: "left to do: mount"},

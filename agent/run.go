@@ -68,7 +68,7 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 			}
 		},
 		Engine: func(nodeID string) *converge.Engine {
-			return engine(host.Linux(log), log, permits, store, nodeID, cfg.StateDirectory)
+			return engine(host.Linux(log), log, permits, store, nodeID, cfg.StateDirectory, cfg.Kubeconfig)
 		},
 		Facts: facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Log: log,
 	})

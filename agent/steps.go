@@ -13,8 +13,9 @@ import (
 	"github.com/nodehitch/nodehitch/agent/storage"
 )
 
-// engine has every step that this agent knows, in the order in which they run.
-func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store *files.Store, nodeID, stateDirectory string) *converge.Engine {
+// engine has every step that this agent knows, in the order in which they run. An empty
+// kubeconfig is the default one.
+func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store *files.Store, nodeID, stateDirectory, kubeconfig string) *converge.Engine {
 	steps := storage.NewSteps(storage.Options{
 		Host: machine, Permits: permits, NodeID: nodeID, StateDirectory: stateDirectory, Log: log,
 	})
@@ -22,7 +23,7 @@ func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store
 		nfsclient.New(machine),
 		registryserver.NewStep(registryserver.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 		registryclient.New(registryclient.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
-		persistentvolume.New(persistentvolume.Options{Host: machine}),
+		persistentvolume.New(persistentvolume.Options{Host: machine, Kubeconfig: kubeconfig}),
 	)
 	e := converge.New(steps...)
 	e.Log = log

@@ -16,6 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
 	"github.com/nodehitch/nodehitch/shared/strict"
 )
 
@@ -34,6 +35,9 @@ type Config struct {
 	JoinToken string `json:"joinToken,omitempty"`
 	// StateDirectory is where the agent keeps its files; DefaultDirectory when absent.
 	StateDirectory string `json:"stateDirectory,omitempty"`
+	// Kubeconfig is the absolute path of the one by which a master registers
+	// PersistentVolumes; persistentvolume.DefaultKubeconfig when absent.
+	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// LogLevel is debug, info (when absent), warn or error.
 	LogLevel string `json:"logLevel,omitempty"`
 }
@@ -89,6 +93,11 @@ func (c *Config) check() fault.List {
 	}
 	if !filepath.IsAbs(c.StateDirectory) {
 		faults = append(faults, fault.Root.Key("stateDirectory").Fault("expected an absolute path"))
+	}
+	if c.Kubeconfig != "" {
+		if _, err := grammar.AbsolutePath(c.Kubeconfig); err != nil {
+			faults = append(faults, fault.Root.Key("kubeconfig").Fault(err.Error()))
+		}
 	}
 	if _, err := c.Level(); err != nil {
 		faults = append(faults, fault.Root.Key("logLevel").Fault("expected debug, info, warn or error"))

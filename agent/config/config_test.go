@@ -36,7 +36,7 @@ func good(t *testing.T) config.Config {
 	return config.Config{
 		ControllerURLs:  []string{"https://controller.example:8443", "https://[2001:db8::1]"},
 		RootCertificate: string(root.PEM()), Pin: client.Pin(root.Cert), JoinToken: token,
-		StateDirectory: "/var/lib/nodehitch/agent", LogLevel: "info",
+		StateDirectory: "/var/lib/nodehitch/agent", Kubeconfig: "/etc/rancher/k3s/k3s.yaml", LogLevel: "info",
 	}
 }
 
@@ -68,6 +68,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	c.Pin = "sha256:" + strings.Repeat("0", 64)
 	c.JoinToken = "hunter2"
 	c.StateDirectory = "agent"
+	c.Kubeconfig = "/etc/kubernetes/../admin.conf"
 	c.LogLevel = "loud"
 	_, err := config.Load(file(t, 0o600, text(t, c)))
 	var faults fault.List
@@ -78,7 +79,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	for _, f := range faults {
 		at = append(at, f.Pointer)
 	}
-	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/logLevel"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/logLevel"}, at); diff != "" {
 		t.Error(diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
