@@ -1,0 +1,107 @@
+package kube_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// reader may look at volumes; keeper has the rights that docs/agent.md asks for.
+const roles = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reader}
+rules: [{apiGroups: [""], resources: [persistentvolumes], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: keeper}
+rules: [{apiGroups: [""], resources: [persistentvolumes], verbs: [get, list, create, patch, delete]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: reader}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: keeper}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: keeper}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: keeper}]
+`
+
+// The kubeconfig changes under a step that goes on: another cluster's, a user who may do
+// nothing, one who may look, one who may do what is needed, and a new certificate.
+func TestTheKubeconfigThatCountsIsTheOneOfNow(t *testing.T) {
+	results.Begin(t, suite, "agent-kubeconfig", "a refusal is said with what is missing, and a kubeconfig that was replaced counts at the next pass")
+	kubetest.Require(t)
+	m := newMaster(t)
+	m.apply(roles)
+	m.login("stranger")
+	m.says(m.converge(api.ReasonClusterNotInstalled), m.kubeconfig+" is not allowed to get, list, create, patch and delete", `User "stranger" cannot list resource "persistentvolumes"`)
+	m.login("reader")
+	m.says(m.converge(api.ReasonClusterNotInstalled), `User "reader" cannot patch resource "persistentvolumes"`)
+	if names := m.names(); names != "" {
+		t.Errorf("a reader made %q", names)
+	}
+	m.login("keeper")
+	m.converge(api.ReasonRegistered)
+	m.waitPhase("pv/pv1", "Available")
+
+	other := cluster{kubetest.Open(t, kube.Options{}), t}
+	alien, err := other.Kubeconfig(kube.Admin, kube.Masters)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := m.Kubeconfig("keeper")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.write(strings.Replace(string(own), m.URL, other.URL, 1))
+	m.says(m.converge(api.ReasonClusterNotInstalled), "what answers is not the API server that "+m.kubeconfig+" trusts")
+	m.write(strings.Replace(string(alien), other.URL, m.URL, 1))
+	m.converge(api.ReasonClusterNotInstalled)
+	m.login("keeper")
+	if r := m.pass(); !r.Converged() || r.Changed {
+		t.Errorf("with a new certificate of the same user: %+v", r.Conditions)
+	}
+	m.doc.PersistentVolumes.State = api.PersistentVolumesAbsent
+	m.converge(api.ReasonAbsent)
+}
+
+// The API server is killed as the agent begins to register the second of three volumes.
+func TestAnAPIServerThatGoesInTheMiddleOfAPass(t *testing.T) {
+	results.Begin(t, suite, "agent-api-server-killed", "an API server that is killed in the middle of registering or withdrawing is waited for, and the rest is done")
+	kubetest.Require(t)
+	m := newMaster(t)
+	all := []string{manifest("pv1", storageServer), manifest("pv2", storageServer), manifest("pv3", storageServer)}
+	m.manifests(all...)
+	killedAt := func(action string) {
+		m.during = func(at string) {
+			if at == action {
+				m.during = nil
+				m.APIServer.Kill()
+			}
+		}
+	}
+	killedAt("register PersistentVolume pv2")
+	m.says(m.converge(api.ReasonClusterNotInstalled), "the API server does not answer")
+	m.start(m.APIServer)
+	if names := m.names(); names != "pv1" {
+		t.Errorf("before the kill were made %q", names)
+	}
+	m.converge(api.ReasonRegistered)
+	m.doc.PersistentVolumes.State = api.PersistentVolumesAbsent
+	killedAt("delete PersistentVolumes pv1, pv2, pv3")
+	m.says(m.converge(api.ReasonClusterNotInstalled), "the API server does not answer")
+	m.start(m.APIServer)
+	m.converge(api.ReasonAbsent)
+	if names := m.names(); names != "" {
+		t.Errorf("in the end there are %q", names)
+	}
+}
