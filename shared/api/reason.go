@@ -131,13 +131,13 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonLegacyRegistryConfig: {"containerd is configured by registry.mirrors or registry.configs, beside which config_path would stop it", "move these settings to /etc/containerd/certs.d and remove them; the agent goes on by itself"},
 	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and takes the login", ""},
 
-	ReasonClusterNotInstalled:     {"the node has no kubeconfig that works, or no API server answers it", "install the cluster, or look at its API server; the agent goes on by itself"},
+	ReasonClusterNotInstalled:     {"the node has no kubeconfig that works, or no API server answers it", "read the message: install the cluster, renew the kubeconfig's credentials, or look at the API server; the agent goes on by itself"},
 	ReasonForeignPersistentVolume: {"a PersistentVolume of that name is there that nodehitch did not make", "rename or delete it, or give the manifest another name; the agent never touches it"},
-	ReasonSourceImmutable:         {"a PersistentVolume points to another server or path, which cannot be changed, and is not free to be made anew", "delete its claim and then the PersistentVolume; the agent goes on by itself"},
-	ReasonManifestRejected:        {"the API server does not accept a manifest", "read the message, mend the manifest, and give it again"},
-	ReasonInUse:                   {"a PersistentVolume of the storage server is bound to a claim, so that none is deleted", "delete the claim that the message names, and repeat the operation"},
+	ReasonSourceImmutable:         {"a PersistentVolume points to another server or path, which cannot be changed, and is not free to be made anew", "delete its claim, if it still has one, and then the PersistentVolume; the agent goes on by itself"},
+	ReasonManifestRejected:        {"the API server does not accept a manifest; a field that it does not know is enough", "read the message, mend the manifest, and give it again"},
+	ReasonInUse:                   {"a PersistentVolume of the storage server is bound to a claim, so that it is not deleted; where all of the server are to go, none is", "delete the claim that the message names, and repeat the operation if it was one that failed"},
 	ReasonStuckTerminating:        {"a PersistentVolume was deleted and is not gone, for something still protects it", "look at its claim and its finalizers: `kubectl get pv -o yaml`; the agent goes on by itself when it is gone"},
-	ReasonRegistered:              {"each PersistentVolume is in the cluster with the desired source", ""},
+	ReasonRegistered:              {"each PersistentVolume is in the cluster with the desired source, and no other of the storage server that nodehitch made", ""},
 	ReasonAbsent:                  {"no PersistentVolume of the storage server that nodehitch made is in the cluster", ""},
 
 	ReasonInvalidDocument: {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
