@@ -40,6 +40,9 @@ func (c *checker) persistentVolumes(s *api.PersistentVolumesSection, at fault.At
 			c.say(at.Key("servers").Index(i), "expected an IP address of the storage server, such as 10.10.0.5")
 		}
 	}
+	if s.Manifests == nil { // an empty list has all of ours deleted: it has to be meant
+		c.say(at.Key("manifests"), "expected a list, [] for none")
+	}
 	names := map[string]bool{}
 	for i, raw := range s.Manifests {
 		name := c.manifest(raw, s.Servers, at.Key("manifests").Index(i))

@@ -68,3 +68,14 @@ func TestFaultsOfPersistentVolumes(t *testing.T) {
 		})
 	}
 }
+
+// No manifest means that all that were registered go: that has to be said.
+func TestAListOfManifestsIsNeverLeftOut(t *testing.T) {
+	for manifests, good := range map[string]bool{`, "manifests": []`: true, `, "manifests": null`: false, ``: false} {
+		_, err := document.Decode([]byte(`{"apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "master",
+			"persistentVolumes": {"state": "present", "servers": ["10.10.0.5"]` + manifests + `}}`))
+		if good != (err == nil) || err != nil && !strings.Contains(err.Error(), "/persistentVolumes/manifests: expected a list") {
+			t.Errorf("%q: %v", manifests, err)
+		}
+	}
+}

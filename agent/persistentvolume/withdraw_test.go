@@ -68,6 +68,20 @@ func TestNoneIsDeletedWhileOneIsBound(t *testing.T) {
 	}
 }
 
+// The cluster writes the claim into the volume a moment before it says Bound.
+func TestNoneIsDeletedWhileOneIsBeingBound(t *testing.T) {
+	r := registered(t, "pv1", "pv2")
+	claimed := func(ref object) {
+		r.api.change("pv2", func(v object) { spec(v)["claimRef"] = ref })
+	}
+	claimed(object{"namespace": "default", "name": "data", "uid": "7"})
+	r.expect("False InUse", "none is deleted", "default/data")
+	r.did()
+	claimed(object{"uid": nil}) // kept for a claim that nobody has made
+	r.expect("True Absent")
+	r.did("delete pv1", "delete pv2")
+}
+
 func TestOneOfAnotherServerMayBeBound(t *testing.T) {
 	r := registered(t, "pv1")
 	r.foreign("elsewhere", "10.10.0.50")
