@@ -1,0 +1,40 @@
+package cluster
+
+import (
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// saved is what the cases keep on the first volume's directory.
+const saved = "/volume/nfs/pv1/saved"
+
+// saves writes a file over NFS, as a pod would that has mounted the volume: the
+// storage server's own kernel is the client here, for this host's need not have one.
+func (c *cluster) saves(content string) {
+	c.t.Helper()
+	m := c.storage()
+	m.run("mkdir", "-p", "/mnt/pv1")
+	m.run("mount", "-t", "nfs4", m.Address().String()+":/volume/nfs/pv1", "/mnt/pv1")
+	m.run("sh", "-euc", `printf %s "$1" >/mnt/pv1/saved; sync /mnt/pv1/saved`, "sh", content)
+	m.run("umount", "/mnt/pv1")
+	m.run("sync")
+}
+
+// kept counts what is lost of it.
+func (c *cluster) kept(r *results.Case, content string) {
+	c.t.Helper()
+	got, err := c.storage().try("cat", saved)
+	if got == content {
+		r.Lost(0)
+		return
+	}
+	c.t.Logf("the file holds %q, %v", got, err)
+	r.Lost(int64(len(content)))
+}
+
+// blank asserts that the volume is served and holds none of it.
+func (c *cluster) blank() {
+	c.t.Helper()
+	if out, err := c.storage().try("cat", saved); err == nil {
+		c.t.Errorf("a new volume holds %q", out)
+	}
+}

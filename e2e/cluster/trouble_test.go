@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// trouble is what befalls a cluster while its operations are under way.
+type trouble struct {
+	// agents are killed: all when an operation is on record, and each at the begin and
+	// the end of every action that it takes.
+	agents bool
+	// controller is killed when an operation is on record, and whenever its nodes get on.
+	controller bool
+
+	mu      sync.Mutex // machines boot side by side
+	haunted []*machine
+	kills   int
+}
+
+// during runs hitchctl to its end, in trouble.
+func (t *trouble) during(c *cluster, args []string) said {
+	c.t.Helper()
+	if !t.agents && !t.controller {
+		return c.hitchctl(args...)
+	}
+	for _, m := range c.machines {
+		if err := t.haunt(m); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	var stdout, stderr bytes.Buffer
+	cmd := c.Command(c.t.Context(), args...)
+	cmd.Stderr = &stderr
+	lines, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	last, times := "", 0
+	for scan := bufio.NewScanner(lines); scan.Scan(); {
+		stdout.WriteString(scan.Text() + "\n")
+		if now := moment(scan.Text()); now != "" && now != last {
+			t.strike(c, times)
+			last = now
+			times++
+		}
+	}
+	return c.ended(said{args: args}, cmd.Wait(), &stdout, &stderr)
+}
+
+var gotOn = regexp.MustCompile(`^ *(\+\S+)  `)
+
+// moment says when hitchctl has said a line, where that is a moment for trouble: that
+// the operation is on record, or that a node gets on.
+func moment(line string) string {
+	if strings.HasPrefix(line, "operation ") {
+		return "on record"
+	}
+	if found := gotOn.FindStringSubmatch(line); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// most is how often the controller is killed in an operation, which has to end.
+const most = 5
+
+// strike is the trouble of an operation's moment; times is how many were before.
+func (t *trouble) strike(c *cluster, times int) {
+	c.t.Helper()
+	if t.controller && times < most {
+		if err := c.Kill(); err != nil {
+			c.t.Fatal(err)
+		}
+		if err := c.Start(c.t.Context()); err != nil {
+			c.t.Fatal(err)
+		}
+		t.kills++
+	}
+	if !t.agents || times > 0 {
+		return
+	}
+	for _, m := range c.machines {
+		// One that is not there yet, or waits to be started again, cannot be killed.
+		if _, err := m.try("systemctl", "kill", "--signal=KILL", "nodehitch-agent"); err == nil {
+			t.kills++
+		}
+	}
+}
+
+// killer kills the agent as soon as it says that it begins or ends an action that it
+// has not been killed in before; each moment once.
+//
+//go:embed testdata/killer.py
+var killer []byte
+
+const killedFile = "/run/lab-killed"
+
+// haunt starts the killer on a machine, whose agent is started again at once. It need
+// not be there yet.
+func (t *trouble) haunt(m *machine) error {
+	t.mu.Lock()
+	known := !t.agents || slices.Contains(t.haunted, m)
+	if !known {
+		t.haunted = append(t.haunted, m)
+	}
+	t.mu.Unlock()
+	if known {
+		return nil
+	}
+	for path, content := range map[string][]byte{
+		"/root/killer.py": killer,
+		"/etc/systemd/system/nodehitch-agent.service.d/lab.conf": []byte("[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=100ms\n"),
+	} {
+		if err := m.Push(m.w.t.Context(), path, 0o700, content); err != nil {
+			return err
+		}
+	}
+	_, err := m.try("sh", "-euc", "systemctl daemon-reload; rm -f "+killedFile+"; systemd-run --quiet --collect --unit=lab-killer /root/killer.py "+killedFile)
+	return err
+}
+
+// over ends the trouble of a case and says how much it was. A case in which nothing was
+// killed has shown nothing.
+func (t *trouble) over(c *cluster, r *results.Case) {
+	c.t.Helper()
+	if !t.agents && !t.controller {
+		return
+	}
+	for _, m := range t.haunted {
+		if _, err := m.try("systemctl", "stop", "lab-killer"); err != nil {
+			continue // the machine is gone, or has been restarted
+		}
+		if moments, err := m.Pull(c.t.Context(), killedFile); err == nil {
+			t.kills += strings.Count(string(moments), "\n")
+		}
+	}
+	r.Figure("killed", "%d times", t.kills)
+	if t.kills == 0 {
+		c.t.Error("nothing was killed")
+	}
+	t.haunted, t.kills = nil, 0
+}

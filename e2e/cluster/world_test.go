@@ -1,0 +1,147 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/site"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
+)
+
+const suite = "cluster"
+
+// The spec's request, and the folder of the VNF package that it speaks of.
+const (
+	body       = "../../shared/params/testdata/persistent-volumes.json"
+	packageDir = "testdata/package"
+)
+
+// world is a controller and a Kubernetes API in a lab.
+type world struct {
+	// t is the test that goes on now; the world lives as long as whole does.
+	t, whole *testing.T
+	*site.Site
+	kube *kube.Cluster
+	// lives counts the Kubernetes APIs.
+	lives int
+	last  netip.Addr // that was given to a server
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	kubetest.Require(t)
+	return &world{t: t, whole: t, Site: sitetest.Open(t, bin(), lab.KindNspawn, lab.KindVM), last: lab.Gateway}
+}
+
+// bin is the folder of the built binaries, which NODEHITCH_BIN may name.
+func bin() string {
+	if named := os.Getenv("NODEHITCH_BIN"); named != "" {
+		return named
+	}
+	return "../../bin"
+}
+
+// newKubernetes has an empty Kubernetes API take the place of the one before.
+func (w *world) newKubernetes() {
+	w.t.Helper()
+	if w.kube != nil {
+		if err := w.kube.Close(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.lives++
+	w.kube = kubetest.Open(w.whole, kube.Options{Lab: w.Lab, Dir: filepath.Join(w.Lab.Dir(), fmt.Sprintf("kube-%d", w.lives))})
+}
+
+// address is one that no server has had.
+func (w *world) address() netip.Addr {
+	w.last = w.last.Next()
+	return w.last
+}
+
+// said is what hitchctl answered.
+type said struct {
+	args           []string
+	stdout, stderr string
+	code           int
+}
+
+func (s said) String() string {
+	return fmt.Sprintf("hitchctl %q: exit code %d\n%s%s", s.args, s.code, s.stdout, s.stderr)
+}
+
+// hitchctl runs hitchctl to its end.
+func (w *world) hitchctl(args ...string) said {
+	w.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := w.Command(w.t.Context(), args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	return w.ended(said{args: args}, cmd.Run(), &stdout, &stderr)
+}
+
+func (w *world) ended(s said, err error, stdout, stderr *bytes.Buffer) said {
+	w.t.Helper()
+	exit := (*exec.ExitError)(nil)
+	if err != nil && !errors.As(err, &exit) {
+		w.t.Fatalf("hitchctl %q: %v", s.args, err)
+	}
+	if exit != nil {
+		s.code = exit.ExitCode()
+	}
+	s.stdout, s.stderr = stdout.String(), stderr.String()
+	return s
+}
+
+// must runs hitchctl, which has to succeed, and returns what it printed.
+func (w *world) must(args ...string) string {
+	w.t.Helper()
+	s := w.hitchctl(args...)
+	if s.code != 0 {
+		w.t.Fatal(s)
+	}
+	return s.stdout
+}
+
+// file writes an object into a file that hitchctl is to read.
+func (w *world) file(name string, v any) string {
+	w.t.Helper()
+	data, err := json.MarshalIndent(v, "", "  ")
+	path := filepath.Join(w.t.TempDir(), name)
+	if err := errors.Join(err, os.WriteFile(path, data, 0o600)); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// until looks again and again until nothing is wrong; after six minutes, which
+// leaves room for a machine that has much else to do, it fails the test.
+func (w *world) until(what string, wrong func() error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 6*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := wrong()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("it never came to: %s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
