@@ -28,11 +28,12 @@ type line struct {
 	link        *link.Link
 	// digest of the newest document, "" after trouble: then the next poll is
 	// answered at once, which confirms the document in force.
-	digest   string
-	patience patience
-	spread   time.Duration // over which agents come back that lost the controller
-	retry    retry
-	renewal  renewal
+	digest     string
+	generation int64 // of that document, 0 for one that could not be read
+	patience   patience
+	spread     time.Duration // over which agents come back that lost the controller
+	retry      retry
+	renewal    renewal
 }
 
 // contact keeps the line to the controller: it enrols where there is no
@@ -96,7 +97,7 @@ func (d *Daemon) connect(c *enrol.Credentials) (*link.Link, error) {
 // poll polls once and returns how long to wait for the next time.
 func (l *line) poll(ctx context.Context) time.Duration {
 	begun, parked := time.Now(), l.digest != ""
-	answer, err := pull.Poll(ctx, l.link, pull.Request{Digest: l.digest, Wait: l.patience.wait(), Limit: l.patience.limit(parked)})
+	answer, err := pull.Poll(ctx, l.link, pull.Request{Digest: l.digest, Generation: l.generation, Wait: l.patience.wait(), Limit: l.patience.limit(parked)})
 	if ctx.Err() != nil {
 		return 0
 	}
@@ -148,12 +149,15 @@ func (l *line) take(a pull.Answer) bool {
 	}
 	switch {
 	case a.Invalid != nil:
+		l.generation = a.Invalid.Generation
 		message := "the configuration is not understood, so the one before stays in force:\n" + a.Invalid.Faults.Error()
 		if another {
 			l.Log.Error("the controller's configuration is refused", "generation", a.Invalid.Generation, "faults", a.Invalid.Faults)
 		}
 		l.board.Invalid(a.Invalid.Generation, a.Invalid.Epoch, a.Digest, message)
 	case a.Document != nil:
+		another = another || a.Document.Generation != l.generation
+		l.generation = a.Document.Generation
 		l.board.Observed(a.Document, a.Digest)
 		l.desired.put(a.Document, a.Digest)
 		l.desired.confirm(true)

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,6 +41,20 @@ func TestFirstBoot(t *testing.T) {
 	if _, err := os.Stat(n.state().Path("key-new.pem")); err == nil {
 		t.Error("the key is there twice")
 	}
+}
+
+// A poll names the generation too: content may come back under another one.
+func TestAPollNamesTheGenerationThatTheNodeHas(t *testing.T) {
+	c := newController(t)
+	var asked sync.Map
+	c.refuse = func(r *http.Request, _ string) *api.Problem {
+		asked.Store(r.Header.Get("If-None-Match")+" of "+r.URL.Query().Get("generation"), true)
+		return nil
+	}
+	c.give(5, 1, "")
+	n := newNode(t, c)
+	n.start()
+	until(t, "a poll with the generation", func() bool { _, ok := asked.Load(`"digest-5" of 5`); return ok })
 }
 
 func TestAnotherConfiguration(t *testing.T) {

@@ -60,6 +60,8 @@ type Request struct {
 	// controller until there is another or its cadence is over; with "" it is
 	// answered at once.
 	Digest string
+	// Generation of that document; 0 for one that could not be read.
+	Generation int64
 	// Wait is how long it may be held at most; 0 leaves it to the controller.
 	Wait time.Duration
 	// Limit ends it, for each URL; it must be longer than it is held.
@@ -80,6 +82,10 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 		if r.Digest != "" {
 			tag := `"` + r.Digest + `"`
 			params.IfNoneMatch = &tag
+		}
+		if r.Digest != "" && r.Generation != 0 {
+			generation := strconv.FormatInt(r.Generation, 10)
+			params.Generation = &generation
 		}
 		if r.Wait > 0 {
 			wait := r.Wait.String()

@@ -200,3 +200,17 @@ func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
 		t.Errorf("%+v", nodes)
 	}
 }
+
+// What a node reports of a generation that is past counts no more, so it has to hear of
+// the present one, also where the content is what it was.
+func TestAPollIsAnsweredWhenTheSameContentHasAnotherGeneration(t *testing.T) {
+	w := newWorld(t, hasty, pollSeconds(1))
+	node, _ := w.enrol()
+	known := "If-None-Match: " + etag(t, w, node)
+	if a := w.call(node, "GET", "/v1/node/config?generation=7", "", known); a.status != http.StatusOK {
+		t.Errorf("with another generation: %d %s", a.status, a.body)
+	}
+	if a := w.call(node, "GET", "/v1/node/config?generation=1", "", known); a.status != http.StatusNotModified {
+		t.Errorf("with the present one: %d %s", a.status, a.body)
+	}
+}

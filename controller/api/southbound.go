@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/files"
@@ -56,7 +57,8 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 			return false, err
 		}
 		etag = `"` + digest + `"`
-		unchanged = r.Params.IfNoneMatch != nil && matches(*r.Params.IfNoneMatch, etag)
+		sameGeneration := r.Params.Generation == nil || *r.Params.Generation == strconv.FormatInt(found.Generation, 10)
+		unchanged = r.Params.IfNoneMatch != nil && matches(*r.Params.IfNoneMatch, etag) && sameGeneration
 		if !unchanged {
 			config = found // and is not kept while the poll is parked
 		}

@@ -10,11 +10,13 @@ import (
 )
 
 // reported is the node's status where it counts: from the machine that holds the
-// identity now, about the present document, in this epoch. Else nil.
+// identity now, about the present document, in this epoch. Else nil. Content that has
+// come back after another one is another document: between the two the machine was
+// made something else.
 func reported(n store.Node, epoch int64) *api.NodeStatus {
 	s := n.Status
 	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) ||
-		s.Epoch != epoch || s.ObservedDigest != n.Digest {
+		s.Epoch != epoch || s.ObservedGeneration != n.Generation || s.ObservedDigest != n.Digest {
 		return nil
 	}
 	return s

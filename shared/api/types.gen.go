@@ -1052,7 +1052,11 @@ type Wait = string
 type GetNodeConfigParams struct {
 	// Wait Hold it for at most so long (a Go duration), where that is less than the cadence. Agents ask for it
 	// where something on the way cuts off connections that have been silent for a while.
-	Wait        *string      `form:"wait,omitempty" json:"wait,omitempty"`
+	Wait *string `form:"wait,omitempty" json:"wait,omitempty"`
+
+	// Generation Of the configuration that If-None-Match names. Content that came back after another one has a new
+	// generation, which is answered as a change: what a node reports counts for the present generation only.
+	Generation  *string      `form:"generation,omitempty" json:"generation,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
