@@ -28,6 +28,9 @@ func (r *records) instance(i store.Instance) {
 		wrong(ok, "version %d of its desired state is missing", version+1)
 	}
 	wrong(i.Awaiting == 0 || i.Awaiting != i.Processing, "operation %d is at work and over", i.Awaiting)
+	start := r.operations[store.OperationKey(i.ID, max(i.Processing, i.Awaiting))]
+	wrong(!d.Withdraw || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is at work or awaits its END")
+	r.speakers(i)
 	last := int64(0)
 	for _, sequence := range r.sequences(i.ID) {
 		wrong(r.follows(sequence, last), "operation %d is missing", last+1)
@@ -36,6 +39,17 @@ func (r *records) instance(i store.Instance) {
 	}
 	wrong(last <= i.LastSequence, "there is an operation %d and the newest is %d", last, i.LastSequence)
 	wrong(r.follows(i.LastSequence+1, last), "operation %d is missing", i.LastSequence)
+}
+
+// speakers: one master at most speaks for the cluster.
+func (r *records) speakers(i store.Instance) {
+	var ids []string
+	for _, id := range i.NodeIDs {
+		if n := r.nodes[id]; n.InstanceID == i.ID && slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
+			ids = append(ids, id)
+		}
+	}
+	r.want(len(ids) <= 1, "instance %s: the documents of %v all have PersistentVolumes", i.ID, ids)
 }
 
 // sequences are the numbers of the operations of an instance, in order.
@@ -64,9 +78,10 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	wrong((o.State == api.Processing) == (i.Processing == o.Sequence), "it is %s and the operation at work is %d", o.State, i.Processing)
 	wrong((o.State == api.Processing) == (o.FinishedAt == nil), "it is %s and ended at %v", o.State, o.FinishedAt)
 	wrong((o.State == api.Failed) == (o.Error != nil), "it is %s with the error %v", o.State, o.Error)
-	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd, "a %s is at work", o.Phase)
+	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].Withdraw
+	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START at work and withdraws nothing")
 	if i.Awaiting == o.Sequence {
-		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && o.MadeVersion != 0, "its END is awaited, and it is a %s that is %s", o.Phase, o.State)
+		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && (o.MadeVersion != 0 || withdraws), "its END is awaited, and it is a %s that is %s", o.Phase, o.State)
 	}
 	for _, version := range []int64{o.MadeVersion, o.PreviousVersion, o.BaseVersion} {
 		wrong(version >= 0 && version <= i.LastVersion, "it refers to version %d of %d", version, i.LastVersion)

@@ -46,7 +46,7 @@ func (p *posting) faults() (fault.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	faults := slices.Concat(out.Faults, foreign, p.checkTopology())
+	faults := slices.Concat(out.Faults, foreign, p.checkTopology(), p.checkWithdrawal(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
 	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial {
 		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would come of it; "+p.signs()))

@@ -62,6 +62,12 @@ func (s *Service) read(record store.Desired) (*desired, error) {
 	return d, nil
 }
 
+// inForce is the record of the version in force.
+func (u *unit) inForce() (store.Desired, error) {
+	record, _, err := u.tx.Desired().Get(store.DesiredKey(u.inst.ID, u.inst.DesiredVersion))
+	return record, err
+}
+
 // topologyAt is the topology of a version, nil for none and for version 0.
 func (u *unit) topologyAt(version int64) (*api.Topology, error) {
 	if version == 0 {
@@ -75,7 +81,7 @@ func (u *unit) topologyAt(version int64) (*api.Topology, error) {
 // is the same. It returns the version made, 0 for none.
 func (u *unit) force(next store.Desired, operation string) (int64, error) {
 	if u.inst.DesiredVersion != 0 {
-		now, _, err := u.tx.Desired().Get(store.DesiredKey(u.inst.ID, u.inst.DesiredVersion))
+		now, err := u.inForce()
 		if err != nil {
 			return 0, err
 		}

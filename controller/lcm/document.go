@@ -25,14 +25,19 @@ func (s *Service) NodeConfig(_ context.Context, nodeID string) (config api.NodeC
 	if err != nil {
 		return config, "", err
 	}
-	text, err := s.Store.Unseal(node.Config)
+	config, err = s.openDocument(node)
+	return config, node.Digest, err
+}
+
+func (s *Service) openDocument(n store.Node) (config api.NodeConfig, err error) {
+	text, err := s.Store.Unseal(n.Config)
 	if err == nil {
 		err = json.Unmarshal(text, &config)
 	}
 	if err != nil {
-		return config, "", fmt.Errorf("reading the document of node %s: %w", nodeID, err)
+		return config, fmt.Errorf("reading the document of node %s: %w", n.ID, err)
 	}
-	return config, node.Digest, nil
+	return config, nil
 }
 
 // NodeReads says whether the present document of the node names the file with this

@@ -103,18 +103,19 @@ func (u *unit) interrupt(start store.Operation, why string) error {
 
 // goBack takes back what a START has put in force, and says what became of it. Where
 // somebody has changed the desired state since, that stays; but PersistentVolumes are
-// not withdrawn any more.
+// not withdrawn any more, whichever START has begun it.
 func (u *unit) goBack(start store.Operation) (kept string, err error) {
+	kept = "a newer version of the desired state is in force and stays"
 	if u.inst.DesiredVersion == start.MadeVersion {
 		u.inst.DesiredVersion, u.inst.UpdatedAt = start.PreviousVersion, u.now
-		return "the desired state went back to what it was", nil
+		kept = "the desired state went back to what it was"
 	}
-	now, _, err := u.tx.Desired().Get(store.DesiredKey(u.inst.ID, u.inst.DesiredVersion))
+	now, err := u.inForce()
 	if err == nil && now.Withdraw {
 		now.Withdraw = false
 		_, err = u.force(now, start.ID)
 	}
-	return "a newer version of the desired state is in force and stays", err
+	return kept, err
 }
 
 // report logs an operation once the transaction is on disk.

@@ -78,10 +78,14 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 	return p.operation(op.Sequence)
 }
 
-// started ends a START well. Where it has changed the desired state, its END is
-// waited for.
+// started ends a START well. Where it has changed the desired state, or goes on with
+// a withdrawal that another one began, its END is waited for.
 func (u *unit) started(op *store.Operation) error {
-	if op.MadeVersion != 0 && endFollows(op.Request) {
+	now, err := u.inForce()
+	if err != nil {
+		return err
+	}
+	if (op.MadeVersion != 0 || now.Withdraw) && endFollows(op.Request) {
 		u.inst.Awaiting = op.Sequence
 	}
 	return u.finishOperation(op, api.Completed)

@@ -85,6 +85,17 @@ func (p *presence) silent(id string, enrolled, now time.Time, patience time.Dura
 	return now.Sub(since) > patience
 }
 
+// enrolled notes the call by which a node got its identity, so that it is missed also
+// where it never calls again.
+func (p *presence) enrolled(id string, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.nodes[id]; p.nodes != nil && at.After(h.at) {
+		h.at, h.lost = at, false
+		p.nodes[id] = h
+	}
+}
+
 // expect has the silence of a node count that has not been heard of since the start.
 func (p *presence) expect(id string) {
 	p.mu.Lock()

@@ -113,7 +113,7 @@ func (p *putting) next(u *unit) (store.Desired, error) {
 	var next store.Desired
 	if u.inst.DesiredVersion != 0 {
 		var err error
-		if next, _, err = u.tx.Desired().Get(store.DesiredKey(u.inst.ID, u.inst.DesiredVersion)); err != nil {
+		if next, err = u.inForce(); err != nil {
 			return next, err
 		}
 	}

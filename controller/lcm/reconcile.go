@@ -120,12 +120,30 @@ func (u *unit) expectNoMore(expected []string) error {
 			continue
 		}
 		n.Expected, n.Withheld = false, nil
+		if err := u.silence(&n); err != nil {
+			return err
+		}
 		u.changed(id, notify.Nodes)
 		if err := u.tx.Nodes().Put(id, n); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// silence has a master that left register nothing any more: until its identity ends it
+// goes on with its last document, against the one that speaks for the cluster now.
+func (u *unit) silence(n *store.Node) error {
+	if !slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
+		return nil
+	}
+	config, err := u.openDocument(*n)
+	if err != nil {
+		return err
+	}
+	config.PersistentVolumes = nil
+	n.Conditions = config.ConditionTypes()
+	return u.putDocument(n, config, config.Digest())
 }
 
 // retire ends the life of nodes that the topology in force does not have: their

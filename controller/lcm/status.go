@@ -26,6 +26,9 @@ func (s *Service) NodeChanged(nodeID string) {
 	s.Hub.Changed(nodeID, notify.Nodes)
 	node, err := s.node(nodeID)
 	if err == nil {
+		if node.Identity.Live() {
+			s.presence.enrolled(nodeID, node.Identity.EnrolledAt)
+		}
 		err = s.Reconcile(context.Background(), node.InstanceID)
 	}
 	if err != nil {

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // withdraws says whether the request is the START of a HEAL that takes the storage
@@ -27,6 +29,30 @@ func (p *posting) withdraws() bool {
 		}
 	}
 	return storage && slices.ContainsFunc(k.all, func(id string) bool { return !named[id] })
+}
+
+// checkWithdrawal wants who is to be asked in the topology: the storage server, whose
+// addresses tell which PersistentVolumes are its own, and a master that has registered.
+func (p *posting) checkWithdrawal(out plan.Output) fault.List {
+	if !p.next.Withdraw || len(out.Faults) > 0 {
+		return nil
+	}
+	k := p.known()
+	here := map[api.Role]bool{}
+	for _, n := range out.Nodes {
+		named := slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool {
+			return slices.ContainsFunc(k.named(id), func(s api.Server) bool { return s.ID == n.ID })
+		})
+		here[n.Role] = here[n.Role] || named || n.Role == api.RoleMaster
+	}
+	switch at := fault.Root.Key("vnfcInstanceIds"); {
+	case !here[api.RoleStorage]:
+		return fault.List{at.Fault("names the storage server, and the topology has it no more, so that nobody can tell which PersistentVolumes are its own; " +
+			"post the START before the stack changes, or only the END")}
+	case !here[api.RoleMaster] && p.inst.Standing.Registered:
+		return fault.List{at.Fault("names the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
+	}
+	return nil
 }
 
 // evaluateWithdrawal looks whether the PersistentVolumes are gone, for which a START

@@ -22,6 +22,7 @@ func (o *Output) addPersistentVolumes(in Input) {
 	}
 	master, storage := o.owner(in), o.storage()
 	if master == nil {
+		o.Standing.Owner = ""
 		return
 	}
 	o.Standing.Owner = master.ID
