@@ -33,6 +33,37 @@ func (u *unit) plan(d *desired) (plan.Output, error) {
 	return plan.Make(in), nil
 }
 
+// planned is what the plan for a desired state has to know of the package files.
+func (u *unit) planned(d store.Desired) (map[string]plan.File, error) {
+	files, err := u.files()
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]plan.File, len(files))
+	for path, f := range files {
+		if f.Judged != judgedFor(d) {
+			f.Judged, f.Faults, f.Manifests = "", nil, nil // what was found then says nothing of these parameters
+		}
+		switch usable := f.Usable(); {
+		case usable != nil:
+			known[path] = planFile(usable)
+		case len(f.Faults) > 0:
+			known[path] = plan.File{Problem: f.Faults[0].Message}
+		default:
+			known[path] = plan.File{Problem: path + " is still being checked"}
+		}
+	}
+	return known, nil
+}
+
+func planFile(c *store.Content) plan.File {
+	f := plan.File{SHA256: c.SHA256, SizeBytes: c.SizeBytes}
+	for _, m := range c.Manifests {
+		f.Manifests = append(f.Manifests, plan.Manifest(m))
+	}
+	return f
+}
+
 func (u *unit) knownVolumes(t *api.Topology) (map[string]plan.Volume, error) {
 	all := map[string]plan.Volume{}
 	for _, v := range t.Volumes {
