@@ -37,6 +37,8 @@ type recipe struct {
 	scripts []string // that take part in the build
 	masked  []string // lists of units
 	enabled []string // units, relative to the target that wants them
+	// unsigned: kernel modules are without signatures.
+	unsigned bool
 }
 
 var base = []string{
@@ -59,7 +61,7 @@ var data embed.FS
 
 // key is the hash of everything that goes into the image.
 func (r recipe) key() string {
-	parts := []string{suite, fmt.Sprintf("%q %+q", sources, r)}
+	parts := []string{suite, fmt.Sprintf("%q %#v", sources, r)}
 	err := fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !r.uses(path) {
 			return err

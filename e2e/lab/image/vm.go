@@ -15,10 +15,11 @@ var vmRecipe = recipe{
 		// scripts alone take half a minute.
 		"nfs-kernel-server",
 	}, base...),
-	files:   []string{"common", "vm"},
-	scripts: []string{"offline-repo.sh", "initrd-init.sh"},
-	masked:  []string{"masked.txt", "masked-vm.txt"},
-	enabled: []string{"multi-user.target.wants/systemd-networkd.service"},
+	files:    []string{"common", "vm"},
+	scripts:  []string{"offline-repo.sh", "initrd-init.sh"},
+	masked:   []string{"masked.txt", "masked-vm.txt"},
+	enabled:  []string{"multi-user.target.wants/systemd-networkd.service"},
+	unsigned: true,
 }
 
 // VM is what a virtual machine boots from. All three are used read-only: the
@@ -33,6 +34,9 @@ func (c *Cache) VM(ctx context.Context) (VM, error) {
 	dir, err := c.Get(ctx, r.name, r.key(), func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
 		if err := r.buildRoot(ctx, root); err != nil {
+			return err
+		}
+		if err := unsign(root); err != nil {
 			return err
 		}
 		if err := writeBootFiles(ctx, root, vmIn(dir)); err != nil {
