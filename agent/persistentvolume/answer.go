@@ -26,7 +26,7 @@ func (c *cluster) explain(err error) error {
 	case errors.As(err, &untrusted):
 		return c.unusable("what answers is not the API server that %s trusts: %v", c.path, err)
 	case !errors.As(err, &status):
-		c.idle() // a connection to a server that is gone is not to be tried once more
+		c.lost = true
 		return c.unusable("the API server does not answer: %v", err)
 	case apierrors.IsUnauthorized(err):
 		return c.unusable("the API server does not take the credentials of %s%s: %v; renew them, as `kubeadm certs renew admin.conf` does", c.path, c.age(), err)

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -31,6 +32,8 @@ type apiServer struct {
 	did, asked []string
 	// before is called before each request, with its line: what else happens meanwhile.
 	before func(request string)
+	// closed is told of a connection that has ended.
+	closed chan struct{}
 	// answer is the status of every answer, where it is not 0.
 	answer int
 	// refusal answers a request in place of the server, afterwards once it has done it.
@@ -41,8 +44,18 @@ const token = "opensesame"
 
 func newAPIServer(t *testing.T) *apiServer {
 	t.Helper()
-	s := &apiServer{volumes: map[string]object{}, refusal: map[string]func(http.ResponseWriter){}}
-	s.Server = httptest.NewTLSServer(s)
+	s := &apiServer{volumes: map[string]object{}, closed: make(chan struct{}, 1), refusal: map[string]func(http.ResponseWriter){}}
+	s.Server = httptest.NewUnstartedServer(s)
+	s.EnableHTTP2 = true // as a real one
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			select {
+			case s.closed <- struct{}{}:
+			default:
+			}
+		}
+	}
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
 }

@@ -28,6 +28,9 @@ type cluster struct {
 	expires time.Time // when the kubeconfig's certificate does; zero where it has none
 	volumes dynamic.ResourceInterface
 	idle    func() // gives up the connections that nothing is under way on
+	// lost says that a request had no answer. Its connection, which others share, may
+	// lead to a machine that is gone, and would for the better part of a minute.
+	lost bool
 	// settled has, by name, what need not be asked about again.
 	settled map[string]settled
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -23,13 +24,14 @@ import (
 )
 
 // connect is the cluster of the kubeconfig as it is now, for certificates are renewed;
-// connections, and what is known of the cluster, are kept while it is the same.
+// connections, and what is known of the cluster, are kept while it is the same and the
+// API server answers.
 func (s *step) connect() (*cluster, error) {
 	config, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	if s.known != nil && reflect.DeepEqual(s.known.config, config) {
+	if s.known != nil && !s.known.lost && reflect.DeepEqual(s.known.config, config) {
 		return s.known, nil
 	}
 	c, err := s.dial(config)
@@ -134,7 +136,8 @@ func (s *step) dial(content *clientcmdapi.Config) (*cluster, error) {
 	}
 	return &cluster{
 		path: s.Kubeconfig, config: content, expires: expiry(config.CertData),
-		volumes: resources.Resource(persistentVolumes), idle: client.CloseIdleConnections, settled: map[string]settled{},
+		volumes: resources.Resource(persistentVolumes), settled: map[string]settled{},
+		idle: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, // the client's own does not look into what wraps it
 	}, nil
 }
 
