@@ -89,8 +89,8 @@ func (c *cable) world(pollSeconds string, settings ...string) *world {
 }
 
 // join starts the agent at the other end.
-func (c *cable) join(w *world, wrap ...string) *loopback.Agent {
-	return w.agent(0, append(in(c.agent), wrap...)...)
+func (c *cable) join(w *world) *loopback.Agent {
+	return w.agent(0, in(c.agent)...)
 }
 
 // Damages of a cable: rules at the agent's end.

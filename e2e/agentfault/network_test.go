@@ -147,7 +147,7 @@ func TestControllerMovesBehindItsName(t *testing.T) {
 		}
 	}
 	name(controllerEnd)
-	a := c.join(w, "unshare", "--mount", "--propagation", "private", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, hosts)
+	a := w.agentWith(0, loopback.AgentOptions{Wrap: in(c.agent), Hosts: hosts})
 	loopback.Until(t, "it is current", func() bool { return w.current(0) })
 	c.run("ip", "-n", c.controller, "addr", "add", anotherEnd+"/24", "dev", "wire")
 	c.run("ip", "-n", c.controller, "addr", "del", controllerEnd+"/24", "dev", "wire")

@@ -62,7 +62,13 @@ func (w *world) change() {
 // agent starts the agent of a server.
 func (w *world) agent(i int, wrap ...string) *loopback.Agent {
 	w.t.Helper()
-	return loopback.StartAgent(w.t, loopback.AgentOptions{ServerID: w.servers[i], Config: w.AgentConfig(w.instance), Wrap: wrap})
+	return w.agentWith(i, loopback.AgentOptions{Wrap: wrap})
+}
+
+func (w *world) agentWith(i int, o loopback.AgentOptions) *loopback.Agent {
+	w.t.Helper()
+	o.ServerID, o.Config = w.servers[i], w.AgentConfig(w.instance)
+	return loopback.StartAgent(w.t, o)
 }
 
 // current reports whether the node has applied its present document, and has said so.

@@ -29,6 +29,8 @@ type AgentOptions struct {
 	Env []string
 	// Wrap is put before its argv, such as [nsenter, --net=…].
 	Wrap []string
+	// Hosts is a file that is its /etc/hosts; empty for the host's own.
+	Hosts string
 }
 
 // Agent is the real agent as a process of its own, in a mount namespace whose /run
@@ -49,6 +51,7 @@ type Agent struct {
 // host: apt-get does nothing but fail.
 const onItsOwn = `mount -t tmpfs tmpfs /run && mkdir -p /run/cloud-init /run/own/etc /run/own/work &&
 mount -t overlay overlay -o lowerdir=/etc,upperdir=/run/own/etc,workdir=/run/own/work /etc &&
+if [ "$OWN_HOSTS" ]; then mount --bind "$OWN_HOSTS" /etc/hosts; fi &&
 { cat /var/lib/dpkg/status; printf '\nPackage: nfs-common\nStatus: install ok installed\nMaintainer: the test\nArchitecture: all\nVersion: 1\nDescription: said to be there\n'; } >/run/own/status &&
 mount --bind /run/own/status /var/lib/dpkg/status && mount --bind /bin/false "$(command -v apt-get)" &&
 cp "$0/instance-data.json" /run/cloud-init/ && exec "$@"`
@@ -121,7 +124,7 @@ func (a *Agent) Start() {
 	argv := append(append([]string{}, a.o.Wrap...), "unshare", "--mount", "--propagation", "private", "sh", "-c", onItsOwn, a.Dir,
 		a.o.Binary, "run", "--config", filepath.Join(a.Dir, "agent.yaml"), "--status-file", a.StatusFile(), "--lock-file", filepath.Join(a.Dir, "lock"))
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
-	cmd.Env = append(os.Environ(), a.o.Env...)
+	cmd.Env = append(append(os.Environ(), a.o.Env...), "OWN_HOSTS="+a.o.Hosts)
 	cmd.Stdout, cmd.Stderr = log, log
 	if a.process, err = process.Start(cmd); err != nil {
 		a.t.Fatal(err)
