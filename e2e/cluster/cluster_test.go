@@ -108,12 +108,20 @@ func (c *cluster) apply() {
 	c.must("apply", c.id, "-f", body, "--package", packageDir, "--topology", c.file("topology.json", c.topology))
 }
 
-// try runs an operation to its end with the stack as it is now, in trouble if there is.
+// begin runs an operation with the stack as it is now, in trouble if there is, and says
+// how it ended.
+func (c *cluster) begin(operation api.OperationType, flags ...string) <-chan said {
+	c.t.Helper()
+	args := append([]string{"operate", c.id, string(operation), "--wait", "--topology", c.file("topology.json", c.topology)}, flags...)
+	machines, ended := slices.Clone(c.machines), make(chan said, 1)
+	go func() { ended <- c.trouble.during(c, machines, args) }()
+	return ended
+}
+
+// try runs an operation to its end.
 func (c *cluster) try(operation api.OperationType, flags ...string) said {
 	c.t.Helper()
-	return c.trouble.during(c, append([]string{
-		"operate", c.id, string(operation), "--wait", "--topology", c.file("topology.json", c.topology),
-	}, flags...))
+	return <-c.begin(operation, flags...)
 }
 
 // operate is try for an operation that has to complete.

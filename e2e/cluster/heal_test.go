@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -38,22 +40,56 @@ func (c *cluster) healStorage(r *results.Case) {
 	c.kept(r, content)
 }
 
-// healStorageBlank replaces the volume, too.
+// healStorageBlank replaces the volume, too. Its END comes before the new machine: the
+// volumes wait for what they point to.
 func (c *cluster) healStorageBlank(*results.Case) {
 	c.saves("orders of a shop")
 	c.withdrawn()
+	old := c.storage()
+	c.destroy(old)
 	c.newVolume()
-	c.replace(c.storage())
+	s := c.redraw(old.server)
+	done := c.begin(api.Heal, vnfc(s))
+	c.until("the volumes are withheld", func() error {
+		n, err := c.master().node()
+		if err == nil && (len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonWaitingForExports || n.Status.ObservedDigest != n.Digest) {
+			err = fmt.Errorf("withheld is %v, the status %+v", n.Withheld, n.Status)
+		}
+		return err
+	})
+	c.none()
+	c.boot(s)
+	if s := <-done; s.code != 0 {
+		c.t.Fatal(s)
+	}
 	c.available(c.storage().Address())
 	c.inRole()
 	c.blank()
 }
 
-// withdrawn is the START of a heal of the storage server: no volume is left, and the
-// machine that is about to go still serves.
+// withdrawn is the START of a heal of the storage server: no volume is left. In trouble
+// somebody holds one of them back, so that the operation is in the middle for sure.
 func (c *cluster) withdrawn() {
 	c.t.Helper()
-	c.operate(api.Heal, start, vnfc(c.storage().server))
+	if c.trouble.none() {
+		c.operate(api.Heal, start, vnfc(c.storage().server))
+		c.none()
+		return
+	}
+	held := volumeNames[1]
+	c.kubectl("patch", "pv", held, "--type=json", `--patch=[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/held"}]`)
+	done := c.begin(api.Heal, start, vnfc(c.storage().server))
+	c.until(held+" is being deleted", func() error {
+		if c.kubectl("get", "pv", held, "-o", "jsonpath={.metadata.deletionTimestamp}") == "" {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	c.trouble.strike(c, c.machines)
+	c.kubectl("patch", "pv", held, "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
+	if s := <-done; s.code != 0 {
+		c.t.Fatal(s)
+	}
 	c.none()
 }
 
@@ -114,8 +150,7 @@ func (c *cluster) healMaster(*results.Case) {
 	c.destroy(first)
 	healed := c.redraw(first.server)
 	c.boot(healed)
-	done := make(chan said, 1)
-	go func() { done <- c.try(api.Heal, vnfc(healed)) }()
+	done := c.begin(api.Heal, vnfc(healed))
 	c.someSays(c.of(masterPoint), api.ConditionPersistentVolumesRegistered, api.ReasonClusterNotInstalled)
 	for _, m := range c.of(masterPoint) {
 		c.install(m)

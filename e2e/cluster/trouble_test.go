@@ -1,9 +1,8 @@
 package cluster
 
 import (
-	"bufio"
-	"bytes"
 	_ "embed"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,42 +19,37 @@ type trouble struct {
 	// controller is killed when an operation is on record, and whenever its nodes get on.
 	controller bool
 
-	mu      sync.Mutex // machines boot side by side
+	mu      sync.Mutex
 	haunted []*machine
 	kills   int
 }
 
-// during runs hitchctl to its end, in trouble.
-func (t *trouble) during(c *cluster, args []string) said {
-	c.t.Helper()
-	if !t.agents && !t.controller {
+func (t *trouble) none() bool { return !t.agents && !t.controller }
+
+// most is how often hitchctl's words lead to trouble in an operation, which has to end.
+const most = 5
+
+// during runs hitchctl to its end, in trouble; the machines are those that are up.
+func (t *trouble) during(c *cluster, machines []*machine, args []string) said {
+	if t.none() {
 		return c.hitchctl(args...)
 	}
-	for _, m := range c.machines {
+	for _, m := range machines {
 		if err := t.haunt(m); err != nil {
-			c.t.Fatal(err)
+			c.t.Error(err)
 		}
-	}
-	var stdout, stderr bytes.Buffer
-	cmd := c.Command(c.t.Context(), args...)
-	cmd.Stderr = &stderr
-	lines, err := cmd.StdoutPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
 	}
 	last, times := "", 0
-	for scan := bufio.NewScanner(lines); scan.Scan(); {
-		stdout.WriteString(scan.Text() + "\n")
-		if now := moment(scan.Text()); now != "" && now != last {
-			t.strike(c, times)
-			last = now
-			times++
+	return c.follow(args, func(line string) {
+		now := moment(line)
+		// The agents have their killers for the rest.
+		if now == "" || now == last || times == most || t.agents && times > 0 {
+			return
 		}
-	}
-	return c.ended(said{args: args}, cmd.Wait(), &stdout, &stderr)
+		t.strike(c, machines)
+		last = now
+		times++
+	})
 }
 
 var gotOn = regexp.MustCompile(`^ *(\+\S+)  `)
@@ -72,25 +66,18 @@ func moment(line string) string {
 	return ""
 }
 
-// most is how often the controller is killed in an operation, which has to end.
-const most = 5
-
-// strike is the trouble of an operation's moment; times is how many were before.
-func (t *trouble) strike(c *cluster, times int) {
-	c.t.Helper()
-	if t.controller && times < most {
-		if err := c.Kill(); err != nil {
-			c.t.Fatal(err)
-		}
-		if err := c.Start(c.t.Context()); err != nil {
-			c.t.Fatal(err)
+// strike kills what the trouble is about, now.
+func (t *trouble) strike(c *cluster, machines []*machine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.controller {
+		if err := errors.Join(c.Kill(), c.Start(c.t.Context())); err != nil {
+			c.t.Error(err)
 		}
 		t.kills++
-	}
-	if !t.agents || times > 0 {
 		return
 	}
-	for _, m := range c.machines {
+	for _, m := range machines {
 		// One that is not there yet, or waits to be started again, cannot be killed.
 		if _, err := m.try("systemctl", "kill", "--signal=KILL", "nodehitch-agent"); err == nil {
 			t.kills++
@@ -134,7 +121,7 @@ func (t *trouble) haunt(m *machine) error {
 // killed has shown nothing.
 func (t *trouble) over(c *cluster, r *results.Case) {
 	c.t.Helper()
-	if !t.agents && !t.controller {
+	if t.none() {
 		return
 	}
 	for _, m := range t.haunted {

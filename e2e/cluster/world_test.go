@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -8,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -83,24 +83,34 @@ func (s said) String() string {
 }
 
 // hitchctl runs hitchctl to its end.
-func (w *world) hitchctl(args ...string) said {
-	w.t.Helper()
-	var stdout, stderr bytes.Buffer
-	cmd := w.Command(w.t.Context(), args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	return w.ended(said{args: args}, cmd.Run(), &stdout, &stderr)
-}
+func (w *world) hitchctl(args ...string) said { return w.follow(args, func(string) {}) }
 
-func (w *world) ended(s said, err error, stdout, stderr *bytes.Buffer) said {
-	w.t.Helper()
-	exit := (*exec.ExitError)(nil)
-	if err != nil && !errors.As(err, &exit) {
-		w.t.Fatalf("hitchctl %q: %v", s.args, err)
+// follow runs hitchctl to its end and looks at each line as it comes. One that could not
+// be run has the exit code -1.
+func (w *world) follow(args []string, look func(line string)) said {
+	s := said{args: args}
+	var stderr bytes.Buffer
+	cmd := w.Command(w.t.Context(), args...)
+	cmd.Stderr = &stderr
+	lines, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
 	}
-	if exit != nil {
-		s.code = exit.ExitCode()
+	if err != nil {
+		s.code, s.stderr = -1, err.Error()
+		return s
 	}
-	s.stdout, s.stderr = stdout.String(), stderr.String()
+	in := bufio.NewReader(lines)
+	for {
+		line, err := in.ReadString('\n')
+		s.stdout += line
+		if err != nil {
+			break
+		}
+		look(line)
+	}
+	_ = cmd.Wait() // what is wrong is in the exit code
+	s.code, s.stderr = cmd.ProcessState.ExitCode(), stderr.String()
 	return s
 }
 
