@@ -14,9 +14,17 @@ const manifestFile = "Files/kubernetes/nfs-pv1.yaml"
 
 // withVolumes is the cluster with a PersistentVolume.
 func withVolumes(t *api.Topology) api.InstanceSpec {
-	params := strings.Replace(string(parameters("10.10.0.0/24")), `"script_path"`,
-		fmt.Sprintf(`"pv_registration_params": [{"pv_manifest_file_path": %q, "nfs_server_cp": "storage_server_CP"}], "script_path"`, manifestFile), 1)
-	return api.InstanceSpec{AdditionalParams: json.RawMessage(params), Topology: t}
+	return api.InstanceSpec{AdditionalParams: withManifest("10.10.0.0/24"), Topology: t}
+}
+
+func withManifest(exportTo string) json.RawMessage {
+	return json.RawMessage(strings.Replace(string(parameters(exportTo)), `"script_path"`,
+		fmt.Sprintf(`"pv_registration_params": [{"pv_manifest_file_path": %q, "nfs_server_cp": "storage_server_CP"}], "script_path"`, manifestFile), 1))
+}
+
+// manifestOf is a manifest of one PersistentVolume.
+func manifestOf(name string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 10.0.0.1, path: /volume/nfs/pv1}}\n", name)
 }
 
 // registered is a world whose cluster has registered its PersistentVolume.
@@ -25,7 +33,7 @@ func registered(t tester) *world {
 	w := newWorld(t)
 	w.put(withVolumes(full()))
 	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv1}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 10.0.0.1, path: /volume/nfs/pv1}}\n")
+	w.upload(manifestFile, manifestOf("pv1"))
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	w.converge(masterServer, workerServer, storageServer)
 	if got := w.operation(op.ID); got.State != api.Processing {
@@ -62,7 +70,7 @@ func TestVolumesAreRegisteredOnceTheyAreServed(t *testing.T) {
 	w := newWorld(t)
 	w.put(withVolumes(full()))
 	w.upload(script, "#!/bin/sh\n")
-	w.upload(manifestFile, "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: pv1}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 10.0.0.1, path: /volume/nfs/pv1}}\n")
+	w.upload(manifestFile, manifestOf("pv1"))
 	if n := w.node(masterServer); w.section(masterServer) != nil || n.Withheld[0].Reason != api.ReasonWaitingForExports ||
 		!strings.Contains(n.Withheld[0].Message, "does not serve /volume/nfs/pv1 yet") {
 		t.Fatalf("before the storage server serves: %+v", n)

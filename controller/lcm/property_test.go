@@ -33,37 +33,58 @@ type history struct {
 	// proven is the digest that the machine now enrolled as a server has last
 	// reported itself ready for, in which epoch.
 	proven map[string]proof
+	// The cluster and the agents, what each storage server has said that it serves, and
+	// the storage servers that a HEAL START takes away, by its operation.
+	cluster  kubernetes
+	machines map[string]*machine
+	served   map[string]bool
+	healed   map[string]api.Server
 }
 
 type proof struct {
-	digest string
-	epoch  int64
+	generation int64
+	digest     string
+	epoch      int64
 }
 
 // Whatever happens in whatever order: no operation is lost, at most one is at work,
 // an END completes only when each of its targets has proven its present document,
-// and what is over stays over.
+// and what is over stays over. No storage server is let go of while the cluster has volumes of
+// it, and none is registered that it does not serve.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
-		h := &history{world: newWorld(drawn{rt, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{}}
-		h.put(spec(nil))
+		h := &history{world: newWorld(drawn{rt, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{},
+			cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{}}
+		h.put(withVolumes(nil))
 		h.upload(script, "#!/bin/sh\n")
+		h.upload(manifestFile, manifestOf("pv1"))
+		if rapid.Bool().Draw(rt, "begins instantiated") {
+			h.instantiateAll(rt)
+		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enrol": h.enrolAny, "converge": h.convergeAny,
 			"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart() },
 			"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny, "": h.check,
+			"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
+			"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
 		})
 	})
 }
 
 // pool is every server that ever is; at most one storage server is in a stack.
 var pool = []api.Server{
-	server(uuid(1, 1), "storage"), server(uuid(1, 2), "storage"),
+	at(server(uuid(1, 1), "storage"), "10.10.0.5", "10.10.0.6"), at(server(uuid(1, 2), "storage"), "10.10.0.7", "10.10.0.8"),
 	server(uuid(2, 1), "master"), server(uuid(2, 2), "master"), server(uuid(3, 1), "worker"),
+}
+
+// at is the server at these two addresses.
+func at(s api.Server, first, second string) api.Server {
+	s.ConnectionPoints = []api.ConnectionPoint{{Name: s.ConnectionPoints[0].Name, Addresses: []string{first}}, {Name: "other_CP", Addresses: []string{second}}}
+	return s
 }
 
 func drawStack(t *rapid.T) *api.Topology {
@@ -88,8 +109,11 @@ func drawStack(t *rapid.T) *api.Topology {
 }
 
 func (h *history) putAny(t *rapid.T) {
-	spec := spec(drawStack(t))
-	spec.AdditionalParams = parameters(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
+	clients := rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")
+	spec := api.InstanceSpec{Topology: drawStack(t), AdditionalParams: parameters(clients)}
+	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
+		spec.AdditionalParams = withManifest(clients)
+	}
 	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
@@ -122,6 +146,10 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 	case r.Operation == api.Heal && rapid.Bool().Draw(t, "one server"):
 		r.VnfcInstanceIds = []string{"vnfc-" + rapid.SampledFrom(pool).Draw(t, "healed").ID}
 	}
+	h.posted(t, r)
+}
+
+func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	op, err := h.lcm.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || refused.Type == api.ProblemRestoreUnconfirmed) {
@@ -135,30 +163,37 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 		first := op
 		first.State = api.Processing
 		h.operations[op.ID] = first
+		h.remember(op, r)
 	}
 }
 
 func (h *history) enrolAny(t *rapid.T) {
 	id := rapid.SampledFrom(pool).Draw(t, "server").ID
-	if h.enrol(id) == nil {
-		delete(h.proven, id) // another machine, or a new key: it has yet to prove anything
+	h.join(id)
+}
+
+func (h *history) join(id string) {
+	if h.enrol(id) == nil { // another machine, or a new key: it has yet to prove anything
+		delete(h.proven, id)
+		delete(h.machines, id)
 	}
 }
 
-// known is the nodes that have a document.
+// nodes is those that have a document.
 func (h *history) nodes() []api.Node {
 	list, err := h.lcm.ListNodes(h.ctx, instanceID)
 	h.must(err)
 	return list
 }
 
-func (h *history) convergeAny(*rapid.T) {
+func (h *history) convergeAny(t *rapid.T) {
 	for _, n := range h.nodes() {
-		if n.State == api.NodeExpected && h.enrol(n.ID) == nil {
-			delete(h.proven, n.ID)
+		if n.State == api.NodeExpected {
+			h.join(n.ID)
 		}
-		if state := h.node(n.ID).State; state == api.NodeEnrolled || state == api.NodeLost {
-			h.tell(n.ID, h.status(n.ID))
+		if h.poll(t, n.ID) {
+			said := h.machines[n.ID].said
+			h.tell(n.ID, said[len(said)-1])
 		}
 	}
 }
@@ -188,11 +223,17 @@ func (h *history) reportAny(t *rapid.T) {
 
 // tell reports, and remembers what that proves.
 func (h *history) tell(id string, s api.NodeStatus) {
-	h.report(id, s)
+	now, live := h.status(id), h.node(id).State
 	delete(h.proven, id)
-	if len(s.Conditions) == len(h.status(id).Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
-		h.proven[id] = proof{s.AppliedDigest, s.Epoch}
+	if len(s.Conditions) == len(now.Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
+		h.proven[id] = proof{s.ObservedGeneration, s.AppliedDigest, s.Epoch}
 	}
+	c := s.Condition(api.ConditionExportsServed)
+	counts := s.ObservedDigest == now.ObservedDigest && s.ObservedGeneration == now.ObservedGeneration && s.Epoch == h.store.Epoch()
+	if c != nil && c.Status == api.ConditionTrue && counts && (live == api.NodeEnrolled || live == api.NodeLost) {
+		h.served[h.serves(id)] = true
+	}
+	h.report(id, s)
 }
 
 func (h *history) wait(t *rapid.T) {
@@ -287,6 +328,7 @@ func (h *history) check(t *rapid.T) {
 		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
 	}
 	h.checkNodes(t)
+	h.checkVolumes(t)
 	broken, err := invariant.Check(h.store, nil)
 	h.must(err)
 	if len(broken) > 0 {
@@ -307,12 +349,20 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 		t.Fatalf("operation %+v contradicts itself", after)
 	}
 	for _, id := range targetIDs(before.Targets) {
-		if !slices.Contains(targetIDs(after.Targets), id) {
+		// A START waits for whoever speaks for the cluster.
+		if !slices.Contains(targetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
 			t.Fatalf("operation %s has lost its target %s: %+v", before.ID, id, after)
 		}
 	}
-	if before.State != api.Processing || after.State != api.Completed || after.Phase != api.PhaseEnd {
+	if before.State != api.Processing || after.State != api.Completed {
 		return
+	}
+	if after.Phase == api.PhaseStart {
+		h.checkWithdrawn(t, after)
+		return
+	}
+	if after.Operation == api.Terminate { // the stack is deleted, and its cluster with it
+		clear(h.cluster)
 	}
 	if len(after.Withheld) > 0 {
 		t.Fatalf("operation %s completed with sections withheld: %+v", after.ID, after)
@@ -341,7 +391,7 @@ func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
 
 func (h *history) isProven(id string) bool {
 	n := h.node(id)
-	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.proven[id] == proof{n.Digest, h.store.Epoch()}
+	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.proven[id] == proof{n.Generation, n.Digest, h.store.Epoch()}
 }
 
 func (h *history) checkNodes(t *rapid.T) {

@@ -152,7 +152,8 @@ func (p *putting) check(u *unit, next store.Desired) error {
 }
 
 // keepsTargets refuses to take a server away that the operation at work waits for:
-// it would be done without it.
+// it would be done without it. A START is about the storage server as well: without it
+// nobody could tell which PersistentVolumes are its own.
 func (u *unit) keepsTargets(nodes []plan.Node) error {
 	if u.inst.Processing == 0 {
 		return nil
@@ -161,7 +162,15 @@ func (u *unit) keepsTargets(nodes []plan.Node) error {
 	if err != nil {
 		return err
 	}
-	for _, t := range op.Targets {
+	waitsFor := op.Targets
+	if op.Phase == api.PhaseStart {
+		storage, err := u.storageServers()
+		if err != nil {
+			return err
+		}
+		waitsFor = slices.Concat(waitsFor, storage)
+	}
+	for _, t := range waitsFor {
 		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ID == t.NodeID }) {
 			continue
 		}
@@ -170,6 +179,20 @@ func (u *unit) keepsTargets(nodes []plan.Node) error {
 			op.ID, describe(op.Request), u.inst.ID, t.Name, t.NodeID, stamp(op.Deadline)))
 	}
 	return nil
+}
+
+// storageServers is the storage server in force, as a target.
+func (u *unit) storageServers() (list []api.OperationTarget, err error) {
+	for _, id := range u.inst.NodeIDs {
+		n, found, err := u.tx.Nodes().Get(id)
+		if err != nil {
+			return nil, err
+		}
+		if found && n.InstanceID == u.inst.ID && n.Expected && n.Role == api.RoleStorage {
+			list = append(list, api.OperationTarget{NodeID: n.ID, Name: n.Name})
+		}
+	}
+	return list, nil
 }
 
 // foreignServers are the servers that another instance's topology has.

@@ -1,0 +1,226 @@
+package lcm
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// kubernetes is what a Kubernetes cluster has of PersistentVolumes, by name.
+type kubernetes map[string]*persistentVolume
+
+type persistentVolume struct {
+	server      string
+	ours, bound bool
+}
+
+// machine is an agent: the document that it has, and what it said of it, newest last.
+type machine struct {
+	doc    api.NodeConfig
+	digest string
+	said   []api.NodeStatus
+}
+
+// sorted is the names of the cluster's volumes, in order.
+func (c kubernetes) sorted() []string { return slices.Sorted(maps.Keys(c)) }
+
+// onServer is what of these servers, nodehitch's own or bound, is in the cluster.
+func (c kubernetes) onServer(addresses []string, which func(*persistentVolume) bool) (names []string) {
+	for _, name := range c.sorted() {
+		if v := c[name]; slices.Contains(addresses, v.server) && which(v) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func isOurs(v *persistentVolume) bool  { return v.ours }
+func isBound(v *persistentVolume) bool { return v.bound }
+
+// objects are the manifests of a section: the server of each by its name.
+func objects(s *api.PersistentVolumesSection) map[string]string {
+	all := map[string]string{}
+	for _, m := range s.Manifests {
+		var object struct {
+			Metadata struct{ Name string }
+			Spec     struct{ NFS struct{ Server string } }
+		}
+		if err := json.Unmarshal(m, &object); err != nil {
+			panic(err)
+		}
+		all[object.Metadata.Name] = object.Spec.NFS.Server
+	}
+	return all
+}
+
+// register does what agent/persistentvolume does of a present section.
+func (c kubernetes) register(s *api.PersistentVolumesSection) (status api.ConditionStatus, reason api.Reason) {
+	status, reason = api.ConditionTrue, api.ReasonRegistered
+	wanted := objects(s)
+	for name, server := range wanted {
+		switch v := c[name]; {
+		case v == nil:
+			c[name] = &persistentVolume{server: server, ours: true}
+		case !v.ours:
+			status, reason = api.ConditionFalse, api.ReasonForeignPersistentVolume
+		case v.server == server:
+		case v.bound:
+			status, reason = api.ConditionFalse, api.ReasonSourceImmutable
+		default:
+			v.server = server
+		}
+	}
+	for _, name := range c.onServer(s.Servers, isOurs) {
+		switch _, keep := wanted[name]; {
+		case keep:
+		case c[name].bound:
+			status, reason = api.ConditionFalse, api.ReasonInUse
+		default:
+			delete(c, name)
+		}
+	}
+	return status, reason
+}
+
+// withdraw does what it does of an absent one: all or none. It returns what it deleted.
+func (c kubernetes) withdraw(s *api.PersistentVolumesSection) (status api.ConditionStatus, reason api.Reason, deleted []string) {
+	wanted := objects(s)
+	ours := c.onServer(s.Servers, isOurs)
+	for _, name := range c.sorted() {
+		if _, named := wanted[name]; named && c[name].ours && !slices.Contains(ours, name) {
+			ours = append(ours, name)
+		}
+	}
+	used := c.onServer(s.Servers, isBound)
+	for _, name := range ours {
+		if c[name].bound {
+			used = append(used, name)
+		}
+	}
+	if len(used) > 0 {
+		return api.ConditionFalse, api.ReasonInUse, nil
+	}
+	for _, name := range ours {
+		delete(c, name)
+	}
+	return api.ConditionTrue, api.ReasonAbsent, ours
+}
+
+// poll has the machine of a node, where it is let in, take its document and make the
+// cluster what that says. It reports nothing yet.
+func (h *history) poll(t *rapid.T, id string) bool {
+	n := h.node(id)
+	if n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost {
+		return false
+	}
+	h.lcm.Seen(id)
+	config, digest, err := h.lcm.NodeConfig(h.ctx, id)
+	h.must(err)
+	m := h.machines[id]
+	if m == nil {
+		m = &machine{}
+		h.machines[id] = m
+	}
+	m.doc, m.digest = config, digest
+	status := h.status(id)
+	if s := config.PersistentVolumes; s != nil {
+		c := status.Condition(api.ConditionPersistentVolumesRegistered)
+		h.act(t, s, c)
+		if c.Status != api.ConditionTrue {
+			status.Condition(api.ConditionReady).Status = api.ConditionFalse
+			status.LastFailedGeneration, status.LastFailedCondition = config.Generation, c.Type
+			status.AppliedDigest = "old"
+		}
+	}
+	m.said = append(m.said, status)
+	return true
+}
+
+func (h *history) act(t *rapid.T, s *api.PersistentVolumesSection, c *api.Condition) {
+	if s.State == api.PersistentVolumesPresent {
+		c.Status, c.Reason = h.cluster.register(s)
+		return
+	}
+	used := h.cluster.onServer(h.storageAddresses(), isBound)
+	var deleted []string
+	if c.Status, c.Reason, deleted = h.cluster.withdraw(s); len(deleted) > 0 && len(used) > 0 {
+		t.Fatalf("PersistentVolumes %v were deleted by %+v, while %v of the same server are bound", deleted, s, used)
+	}
+}
+
+// storageAddresses are the addresses of the storage server in force.
+func (h *history) storageAddresses() (list []string) {
+	if top := h.instance().Topology; top != nil {
+		for _, s := range top.Servers {
+			if s.Name == "storage" {
+				list = append(list, addressesOf(s)...)
+			}
+		}
+	}
+	return list
+}
+
+func addressesOf(s api.Server) (list []string) {
+	for _, p := range s.ConnectionPoints {
+		list = append(list, p.Addresses...)
+	}
+	return list
+}
+
+// pollAny is a machine that polls and acts, and whose report is not there yet.
+func (h *history) pollAny(t *rapid.T) {
+	nodes := h.nodes()
+	if len(nodes) == 0 || !h.poll(t, rapid.SampledFrom(nodes).Draw(t, "node").ID) {
+		t.Skip("nobody who may")
+	}
+}
+
+// tellAny is a report that arrives, perhaps one that was under way for long.
+func (h *history) tellAny(t *rapid.T) {
+	nodes := slices.DeleteFunc(h.nodes(), func(n api.Node) bool {
+		m := h.machines[n.ID]
+		return m == nil || len(m.said) == 0 || n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost
+	})
+	if len(nodes) == 0 {
+		t.Skip("nobody has said anything")
+	}
+	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
+	said := h.machines[id].said
+	late := rapid.IntRange(0, min(2, len(said)-1)).Draw(t, "late")
+	h.tell(id, said[len(said)-1-late])
+}
+
+// claimAny is a claim that comes or goes, or a volume that somebody else made.
+func (h *history) claimAny(t *rapid.T) {
+	if names := h.cluster.sorted(); len(names) > 0 && rapid.IntRange(0, 3).Draw(t, "known") > 0 {
+		v := h.cluster[rapid.SampledFrom(names).Draw(t, "volume")]
+		v.bound = !v.bound && rapid.Bool().Draw(t, "bound")
+		return
+	}
+	name := "foreign-" + rapid.SampledFrom([]string{"1", "2"}).Draw(t, "name")
+	if h.cluster[name] != nil {
+		delete(h.cluster, name)
+		return
+	}
+	server := rapid.SampledFrom(pool[:2]).Draw(t, "server")
+	h.cluster[name] = &persistentVolume{server: rapid.SampledFrom(addressesOf(server)).Draw(t, "address"), bound: rapid.Bool().Draw(t, "used")}
+}
+
+// tick is a while in which some are heard of and others fall silent.
+func (h *history) tick(t *rapid.T) {
+	nodes := h.nodes()
+	for range rapid.IntRange(1, 4).Draw(t, "cadences") {
+		h.clock.advance(30 * time.Second)
+		for _, n := range nodes {
+			if n.State != api.NodeExpected && n.State != api.NodeRevoked && rapid.Bool().Draw(t, "heard of") {
+				h.lcm.Seen(n.ID)
+			}
+		}
+		h.must(h.lcm.Sweep(h.ctx))
+	}
+}
