@@ -84,9 +84,11 @@ func newAuthority() (*authority, error) {
 	return a, nil
 }
 
-// client is the identity of a user, as Kubernetes reads it from a certificate.
-func (a *authority) client(user string, groups ...string) (tls.Certificate, error) {
+// client is the identity of a user, as Kubernetes reads it from a certificate. A zero
+// notAfter is that of the others.
+func (a *authority) client(notAfter time.Time, user string, groups ...string) (tls.Certificate, error) {
 	return a.issue(&x509.Certificate{
+		NotAfter:    notAfter,
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
@@ -110,7 +112,9 @@ func (a *authority) issue(template *x509.Certificate, names ...string) (made tls
 		return made, err
 	}
 	template.NotBefore = time.Now().Add(-time.Hour)
-	template.NotAfter = time.Now().Add(validity)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().Add(validity)
+	}
 	template.KeyUsage |= x509.KeyUsageDigitalSignature
 	parent, signer := a.certificate, a.key
 	if parent == nil {

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -10,7 +11,13 @@ import (
 // with (Admin, Masters) it is what kubeadm writes to /etc/kubernetes/admin.conf. A
 // user of no group may do what RBAC objects say, which is nothing at first.
 func (c *Cluster) Kubeconfig(user string, groups ...string) ([]byte, error) {
-	identity, err := c.authority.client(user, groups...)
+	return c.KubeconfigUntil(time.Time{}, user, groups...)
+}
+
+// KubeconfigUntil is Kubeconfig with a certificate that ends, or has ended in the last
+// hour, at notAfter.
+func (c *Cluster) KubeconfigUntil(notAfter time.Time, user string, groups ...string) ([]byte, error) {
+	identity, err := c.authority.client(notAfter, user, groups...)
 	if err != nil {
 		return nil, fmt.Errorf("a kubeconfig for %s: %w", user, err)
 	}

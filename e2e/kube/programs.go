@@ -32,7 +32,7 @@ func (c *Cluster) describePrograms(ctx context.Context) error {
 	}
 	c.Etcd = c.program(append([]string{"etcd"}, c.etcdFlags("http://"+clients.String(), "http://"+peers.String())...),
 		c.asker(nil, "http://"+clients.String()+"/readyz"))
-	identity, err := c.authority.client(Admin, Masters)
+	identity, err := c.authority.client(time.Time{}, Admin, Masters)
 	if err != nil {
 		return err
 	}

@@ -69,7 +69,7 @@ func TestAVolumeOfTheSameManifestStaysWithWhoMadeIt(t *testing.T) {
 // A released volume has its old source for ever, and is only the owner's to delete.
 func TestAReleasedVolumeIsMadeAnewOnceItIsDeleted(t *testing.T) {
 	results.Begin(t, suite, "agent-released", "a released volume of another source is said and kept, and made anew when it was deleted")
-	kubetest.Require(t)
+	results.LongOnly(t)
 	m := newMaster(t)
 	m.converge(api.ReasonRegistered)
 	m.apply(strings.Replace(claim, "{accessModes", "{volumeName: pv1, accessModes", 1))
