@@ -61,7 +61,8 @@ func (p *posting) faults() (fault.List, error) {
 // checkRoles wants a server for each role, unless the request says that some may be
 // missing: a cluster without workers would else be called complete.
 func (p *posting) checkRoles() error {
-	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || p.stackProblem() != nil {
+	whole := p.stackProblem() == nil
+	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || !whole {
 		return nil
 	}
 	missing := topology.Assign(p.before.params, p.next.Topology, fault.Root).Missing
