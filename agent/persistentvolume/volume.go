@@ -4,9 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -35,52 +32,40 @@ const (
 // volume is a PersistentVolume, or what one is to be.
 type volume struct{ *unstructured.Unstructured }
 
-// source is spec.nfs, which cannot be changed.
-type source struct {
-	server, path string
-	readOnly     bool
+// notOurs are the members of metadata that are the cluster's to say, or another's.
+var notOurs = []string{
+	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
+	"managedFields", "selfLink", "finalizers", "ownerReferences", "generateName", "namespace",
 }
 
-func (s source) String() string {
-	if s == (source{}) {
-		return "no NFS export"
-	}
-	text := s.server + ":" + s.path
-	if strings.Contains(s.server, ":") && !strings.HasPrefix(s.server, "[") {
-		text = "[" + s.server + "]:" + s.path
-	}
-	if s.readOnly {
-		text += " (read-only)"
-	}
-	return text
-}
-
-// wanted is a manifest as it is applied: name, labels, annotations and spec, marked
-// as ours. What others own of a volume, its claim and its status, is left out.
+// wanted is a manifest as it is applied, marked as ours. What others own of a volume,
+// its claim and its status, is left out. All else stays, also what is wrong: the API
+// server says it better.
 func wanted(manifest json.RawMessage) (volume, error) {
-	given := &unstructured.Unstructured{}
-	if err := given.UnmarshalJSON(manifest); err != nil {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(manifest); err != nil {
 		return volume{}, errors.New("is no object of Kubernetes")
 	}
-	u := &unstructured.Unstructured{Object: map[string]any{"spec": given.Object["spec"]}}
-	u.SetAPIVersion(given.GetAPIVersion())
-	u.SetKind(given.GetKind())
-	u.SetName(given.GetName())
-	labels := given.GetLabels()
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[ownerLabel] = owner
-	u.SetLabels(labels)
-	annotations := given.GetAnnotations()
-	delete(annotations, boundByController)
-	if len(annotations) > 0 {
-		u.SetAnnotations(annotations)
-	}
-	unstructured.RemoveNestedField(u.Object, "spec", "claimRef")
 	v := volume{u}
 	if v.GetName() == "" || v.source() == (source{}) {
 		return volume{}, errors.New("has no metadata.name or no spec.nfs")
+	}
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "spec", "claimRef")
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	for _, name := range notOurs {
+		delete(metadata, name)
+	}
+	if annotations, ok := metadata["annotations"].(map[string]any); ok {
+		if delete(annotations, boundByController); len(annotations) == 0 {
+			delete(metadata, "annotations")
+		}
+	}
+	if metadata["labels"] == nil {
+		metadata["labels"] = map[string]any{}
+	}
+	if labels, ok := metadata["labels"].(map[string]any); ok {
+		labels[ownerLabel] = owner
 	}
 	return v, nil
 }
@@ -88,11 +73,6 @@ func wanted(manifest json.RawMessage) (volume, error) {
 func (v volume) text(fields ...string) string {
 	text, _, _ := unstructured.NestedString(v.Object, fields...)
 	return text
-}
-
-func (v volume) source() source {
-	readOnly, _, _ := unstructured.NestedBool(v.Object, "spec", "nfs", "readOnly")
-	return source{server: v.text("spec", "nfs", "server"), path: v.text("spec", "nfs", "path"), readOnly: readOnly}
 }
 
 func (v volume) phase() string  { return v.text("status", "phase") }
@@ -116,41 +96,6 @@ func (v volume) freed() bool { return v.phase() == phaseReleased || v.phase() ==
 // volume first, and Bound a moment later.
 func (v volume) bound() bool {
 	return v.phase() == phaseBound || v.text("spec", "claimRef", "uid") != "" && !v.freed()
-}
-
-// servedBy says whether the volume is on the server with these addresses.
-func (v volume) servedBy(servers []string) bool {
-	have := v.source().server
-	return have != "" && slices.ContainsFunc(servers, func(s string) bool { return sameAddress(have, s) })
-}
-
-// sameAddress compares addresses however they are written: kubelet takes an IPv6 one
-// with brackets as well.
-func sameAddress(x, y string) bool {
-	a, errA := netip.ParseAddr(plain(x))
-	b, errB := netip.ParseAddr(plain(y))
-	if errA != nil || errB != nil {
-		return x == y
-	}
-	return a.Unmap() == b.Unmap()
-}
-
-func plain(address string) string {
-	if inner, ok := strings.CutPrefix(address, "["); ok {
-		return strings.TrimSuffix(inner, "]")
-	}
-	return address
-}
-
-// writtenAs is the volume with its server as the live one has it, where both mean the
-// same one: not even the way it is written can be changed.
-func (v volume) writtenAs(live volume) volume {
-	if !sameAddress(v.source().server, live.source().server) || v.source() == live.source() {
-		return v
-	}
-	same := volume{v.DeepCopy()}
-	_ = unstructured.SetNestedField(same.Object, live.source().server, "spec", "nfs", "server") // spec.nfs is an object, or there is no server
-	return same
 }
 
 // use says what a volume is used for.

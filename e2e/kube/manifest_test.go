@@ -18,16 +18,20 @@ func TestManifestsThatTheAPIServerRefuses(t *testing.T) {
 	m := newMaster(t)
 	good, other := manifest("pv1", storageServer), manifest("pv2", storageServer)
 	for name, c := range map[string]struct{ old, new, says string }{
-		"an unknown field":       {`"capacity"`, `"capacitty": "x", "capacity"`, ".spec.capacitty: field not declared in schema"},
-		"an unknown field deep":  {`"path"`, `"pfad": "/x", "path"`, ".spec.nfs.pfad: field not declared in schema"},
-		"another type":           {`"nfs": {`, `"nfs": {"readOnly": "yes", `, ".spec.nfs.readOnly"},
-		"an object for a list":   {`["ReadWriteMany"]`, `{"a": 1}`, ".spec.accessModes"},
-		"no quantity":            {`"1Gi"`, `"1 GB"`, "quantities must match"},
-		"no capacity":            {`"capacity": {"storage": "1Gi"}, `, ``, "spec.capacity"},
-		"an unknown access mode": {`"ReadWriteMany"`, `"Many"`, "spec.accessModes"},
-		"an unknown policy":      {`"Retain"`, `"Burn"`, "spec.persistentVolumeReclaimPolicy"},
-		"two sources":            {`"nfs": {`, `"hostPath": {"path": "/x"}, "nfs": {`, "may not specify more than 1 volume type"},
-		"a label of two lines":   {`"metadata": {`, `"metadata": {"labels": {"a": "b\nc"}, `, "metadata.labels"},
+		"an unknown field":            {`"capacity"`, `"capacitty": "x", "capacity"`, ".spec.capacitty: field not declared in schema"},
+		"an unknown field deep":       {`"path"`, `"pfad": "/x", "path"`, ".spec.nfs.pfad: field not declared in schema"},
+		"another type":                {`"nfs": {`, `"nfs": {"readOnly": "yes", `, ".spec.nfs.readOnly"},
+		"an object for a list":        {`["ReadWriteMany"]`, `{"a": 1}`, ".spec.accessModes"},
+		"no quantity":                 {`"1Gi"`, `"1 GB"`, "quantities must match"},
+		"no capacity":                 {`"capacity": {"storage": "1Gi"}, `, ``, "spec.capacity"},
+		"an unknown access mode":      {`"ReadWriteMany"`, `"Many"`, "spec.accessModes"},
+		"an unknown policy":           {`"Retain"`, `"Burn"`, "spec.persistentVolumeReclaimPolicy"},
+		"two sources":                 {`"nfs": {`, `"hostPath": {"path": "/x"}, "nfs": {`, "may not specify more than 1 volume type"},
+		"an unknown one at the top":   {`"spec"`, `"sepc": {}, "spec"`, ".sepc: field not declared in schema"},
+		"an unknown one of metadata":  {`"metadata": {`, `"metadata": {"lables": {"a": "b"}, `, ".metadata.lables: field not declared in schema"},
+		"a label that is a number":    {`"metadata": {`, `"metadata": {"labels": {"a": 1}, `, ".metadata.labels.a"},
+		"annotations that are a list": {`"metadata": {`, `"metadata": {"annotations": ["a"], `, ".metadata.annotations"},
+		"a label of two lines":        {`"metadata": {`, `"metadata": {"labels": {"a": "b\nc"}, `, "metadata.labels"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m.t = t

@@ -1,0 +1,69 @@
+package persistentvolume
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// source is spec.nfs, which cannot be changed.
+type source struct {
+	server, path string
+	readOnly     bool
+}
+
+func (s source) String() string {
+	if s == (source{}) {
+		return "no NFS export"
+	}
+	text := s.server + ":" + s.path
+	if strings.Contains(s.server, ":") && !strings.HasPrefix(s.server, "[") {
+		text = "[" + s.server + "]:" + s.path
+	}
+	if s.readOnly {
+		text += " (read-only)"
+	}
+	return text
+}
+
+func (v volume) source() source {
+	readOnly, _, _ := unstructured.NestedBool(v.Object, "spec", "nfs", "readOnly")
+	return source{server: v.text("spec", "nfs", "server"), path: v.text("spec", "nfs", "path"), readOnly: readOnly}
+}
+
+// servedBy says whether the volume is on the server with these addresses.
+func (v volume) servedBy(servers []string) bool {
+	have := v.source().server
+	return have != "" && slices.ContainsFunc(servers, func(s string) bool { return sameAddress(have, s) })
+}
+
+// sameAddress compares addresses however they are written: kubelet takes an IPv6 one
+// with brackets as well.
+func sameAddress(x, y string) bool {
+	a, errA := netip.ParseAddr(plain(x))
+	b, errB := netip.ParseAddr(plain(y))
+	if errA != nil || errB != nil {
+		return x == y
+	}
+	return a.Unmap() == b.Unmap()
+}
+
+func plain(address string) string {
+	if inner, ok := strings.CutPrefix(address, "["); ok {
+		return strings.TrimSuffix(inner, "]")
+	}
+	return address
+}
+
+// writtenAs is the volume with its server as the live one has it, where both mean the
+// same one: not even the way it is written can be changed.
+func (v volume) writtenAs(live volume) volume {
+	if !sameAddress(v.source().server, live.source().server) || v.source() == live.source() {
+		return v
+	}
+	same := volume{v.DeepCopy()}
+	_ = unstructured.SetNestedField(same.Object, live.source().server, "spec", "nfs", "server") // spec.nfs is an object, or there is no server
+	return same
+}
