@@ -22,7 +22,7 @@ func newGate(t *testing.T, to string) *gate {
 		t.Fatal(err)
 	}
 	g := &gate{Listener: l, lost: make(chan struct{})}
-	t.Cleanup(func() { l.Close() })
+	t.Cleanup(func() { _ = l.Close() })
 	go func() {
 		for {
 			in, err := l.Accept()
