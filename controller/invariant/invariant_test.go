@@ -84,22 +84,33 @@ func (w *world) put(tx *store.Tx) error {
 func TestWhatContradictsIsNamed(t *testing.T) {
 	now := time.Now()
 	for says, change := range map[string]func(*world){
-		"":                                    func(*world) {},
-		"desired version 2 is missing":        func(w *world) { w.i.DesiredVersion = 2 },
-		"and the newest is 0":                 func(w *world) { w.i.LastVersion = 0 },
-		"version 2 of its desired state":      func(w *world) { w.i.LastVersion = 2 },
-		"damaged, or was sealed with another": func(w *world) { w.d.AdditionalParams = []byte{1, 2, 3} },
-		"join token is not whole":             func(w *world) { w.i.JoinTokenMAC = nil },
-		"are out of order":                    func(w *world) { w.i.NodeIDs = []string{server, other, server} },
-		"its volume " + other + " is missing": func(w *world) { w.i.VolumeIDs = []string{volume, other} },
-		"operation 3 is missing":              func(w *world) { w.i.LastSequence = 3 },
-		"there is an operation 2":             func(w *world) { w.i.LastSequence, w.i.Processing = 1, 0 },
-		"the operation at work is 0":          func(w *world) { w.i.Processing = 0 },
-		"it is COMPLETED and the operation":   func(w *world) { w.end.State, w.end.FinishedAt = api.Completed, &now },
-		"it is PROCESSING and ended":          func(w *world) { w.end.FinishedAt = &now },
-		"with the error <nil>":                func(w *world) { w.start.State = api.Failed },
-		"its END is awaited":                  func(w *world) { w.i.Awaiting = 1 },
-		"refers to version 7":                 func(w *world) { w.end.BaseVersion = 7 },
+		"":                                      func(*world) {},
+		"desired version 2 is missing":          func(w *world) { w.i.DesiredVersion = 2 },
+		"and the newest is 0":                   func(w *world) { w.i.LastVersion = 0 },
+		"version 2 of its desired state":        func(w *world) { w.i.LastVersion = 2 },
+		"damaged, or was sealed with another":   func(w *world) { w.d.AdditionalParams = []byte{1, 2, 3} },
+		"join token is not whole":               func(w *world) { w.i.JoinTokenMAC = nil },
+		"are out of order":                      func(w *world) { w.i.NodeIDs = []string{server, other, server} },
+		"its volume " + other + " is missing":   func(w *world) { w.i.VolumeIDs = []string{volume, other} },
+		"operation 3 is missing":                func(w *world) { w.i.LastSequence = 3 },
+		"there is an operation 2":               func(w *world) { w.i.LastSequence, w.i.Processing = 1, 0 },
+		"the operation at work is 0":            func(w *world) { w.i.Processing = 0 },
+		"it is COMPLETED and the operation":     func(w *world) { w.end.State, w.end.FinishedAt = api.Completed, &now },
+		"it is PROCESSING and ended":            func(w *world) { w.end.FinishedAt = &now },
+		"with the error <nil>":                  func(w *world) { w.start.State = api.Failed },
+		"its END is awaited":                    func(w *world) { w.i.Awaiting = 1 },
+		"no START is at work or awaits":         func(w *world) { w.d.Withdraw = true },
+		"a START at work and withdraws nothing": func(w *world) { w.end.Phase = api.PhaseStart },
+		"all have PersistentVolumes": func(w *world) {
+			w.i.NodeIDs = []string{server, other}
+			w.n.Conditions = []string{api.ConditionPersistentVolumesRegistered}
+			w.besides = func(tx *store.Tx) error {
+				second := w.n
+				second.ID = other
+				return tx.Nodes().Put(other, second)
+			}
+		},
+		"refers to version 7": func(w *world) { w.end.BaseVersion = 7 },
 		"its target x is not ready": func(w *world) {
 			w.i.Processing, w.end.State, w.end.FinishedAt, w.end.Targets = 0, api.Completed, &now, []api.OperationTarget{{NodeID: "x"}}
 		},

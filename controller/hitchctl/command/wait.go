@@ -142,7 +142,7 @@ func nodeCondition(text string) (func(api.Node) bool, error) {
 	}
 	return func(n api.Node) bool {
 		c := n.Status.Condition(name)
-		return c != nil && c.Status == want && n.Status.ObservedDigest == n.Digest
+		return c != nil && c.Status == want && n.Status.ObservedDigest == n.Digest && n.Status.ObservedGeneration == n.Generation
 	}, nil
 }
 
