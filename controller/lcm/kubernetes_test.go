@@ -153,8 +153,14 @@ func (h *history) act(t *rapid.T, s *api.PersistentVolumesSection, c *api.Condit
 	}
 }
 
-// storageAddresses are the addresses of the storage server in force.
+// storageAddresses are the addresses of the storage server in force, and of the one that
+// the START at work takes away.
 func (h *history) storageAddresses() (list []string) {
+	for _, op := range h.world.operations() {
+		if s, ok := h.healed[op.ID]; ok && op.State == api.Processing {
+			list = append(list, addressesOf(s)...)
+		}
+	}
 	if top := h.instance().Topology; top != nil {
 		for _, s := range top.Servers {
 			if s.Name == "storage" {

@@ -37,13 +37,14 @@ func (p *presence) begin(now time.Time) {
 	}
 }
 
-// seen notes a sign of life and says whether the node had been lost.
-func (p *presence) seen(id string, now time.Time) (back bool) {
+// seen notes a sign of life and says whether the node had been silent for longer than
+// so long, which a plan may have seen before newlyLost did.
+func (p *presence) seen(id string, now time.Time, patience time.Duration) (back bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin(now)
 	h := p.nodes[id]
-	back = h.lost
+	back = h.lost || now.Sub(p.since(h)) > patience
 	h.at, h.lost = now, false
 	p.nodes[id] = h
 	return back
@@ -111,17 +112,21 @@ func (p *presence) newlyLost(now time.Time, patience time.Duration) (ids []strin
 	defer p.mu.Unlock()
 	p.begin(now)
 	for id, h := range p.nodes {
-		last := h.at
-		if last.Before(p.started) {
-			last = p.started
-		}
-		if !h.lost && now.Sub(last) > patience {
+		if !h.lost && now.Sub(p.since(h)) > patience {
 			h.lost, h.activity = true, nil
 			p.nodes[id] = h
 			ids = append(ids, id)
 		}
 	}
 	return ids
+}
+
+// since is when a node's silence began.
+func (p *presence) since(h heard) time.Time {
+	if h.at.Before(p.started) {
+		return p.started
+	}
+	return h.at
 }
 
 // forget drops a node that has no record any more.

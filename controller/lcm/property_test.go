@@ -150,6 +150,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 }
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
+	before := h.instance().Topology
 	op, err := h.lcm.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || refused.Type == api.ProblemRestoreUnconfirmed) {
@@ -163,7 +164,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 		first := op
 		first.State = api.Processing
 		h.operations[op.ID] = first
-		h.remember(op, r)
+		h.remember(op, r, before)
 	}
 }
 

@@ -41,23 +41,26 @@ func (h *history) healStorage(t *rapid.T) {
 	}
 }
 
-// remember notes which storage server of the stack in force a START takes away.
-func (h *history) remember(op api.Operation, r api.OperationRequest) {
-	top := h.instance().Topology
-	if r.Operation != api.Heal || r.Phase != api.PhaseStart || top == nil {
+// remember notes which storage server, of the stack before the operation or after it, a
+// START takes away that leaves something of the stack in force.
+func (h *history) remember(op api.Operation, r api.OperationRequest, before *api.Topology) {
+	now := h.instance().Topology
+	if r.Operation != api.Heal || r.Phase != api.PhaseStart || now == nil {
 		return
 	}
-	var healed *api.Server
-	entire := true
-	for i, s := range top.Servers {
-		named := slices.Contains(r.VnfcInstanceIds, s.VnfcInstanceID)
-		entire = entire && named
-		if named && s.Name == "storage" {
-			healed = &top.Servers[i]
-		}
+	named := func(s api.Server) bool { return slices.Contains(r.VnfcInstanceIds, s.VnfcInstanceID) }
+	if !slices.ContainsFunc(now.Servers, func(s api.Server) bool { return !named(s) }) {
+		return
 	}
-	if healed != nil && !entire {
-		h.healed[op.ID] = *healed
+	for _, top := range []*api.Topology{before, now} {
+		if top == nil {
+			continue
+		}
+		for _, s := range top.Servers {
+			if s.Name == "storage" && named(s) {
+				h.healed[op.ID] = s
+			}
+		}
 	}
 }
 

@@ -407,3 +407,17 @@ func TestAHealWithoutAStartWaitsForTheMasterToo(t *testing.T) {
 	w.converge(masterServer)
 	w.wantState(end, api.Completed)
 }
+
+// A plan may find a node silent before anybody has noted that it is lost. Its next call
+// counts all the same, though it has nothing new to say.
+func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {
+	w := registered(t)
+	w.post(heal(api.PhaseStart, nil, storageServer))
+	w.absent()
+	w.clock.advance(2 * time.Minute)
+	w.lcm.Seen(masterServer)
+	w.post(request(api.Instantiate, api.PhaseEnd)) // takes the withdrawal back
+	w.wantSection(masterServer, "")
+	w.lcm.Seen(storageServer)
+	w.wantSection(masterServer, api.PersistentVolumesPresent)
+}

@@ -127,6 +127,8 @@ func (w *world) restart() {
 	w.Helper()
 	w.must(w.store.Close())
 	w.open()
+	w.lcm.presence.start(w.clock.Now())
+	w.must(w.lcm.expectNodes())
 	w.must(w.lcm.reconcileAll(w.ctx))
 }
 
