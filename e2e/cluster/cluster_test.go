@@ -134,6 +134,16 @@ func (c *cluster) operate(operation api.OperationType, flags ...string) said {
 	return s
 }
 
+// lastOperation is the operation that began last, as the controller has it.
+func (c *cluster) lastOperation() api.Operation {
+	c.t.Helper()
+	var list api.OperationList
+	c.until("the controller lists its operations", func() error { // it may be killed just now
+		return c.JSON(c.t.Context(), &list, "get", "operations", "--instance", c.id)
+	})
+	return slices.MaxFunc(list.Items, func(a, b api.Operation) int { return a.StartedAt.Compare(b.StartedAt) })
+}
+
 // start is the flag of a START; without it an operation is an END.
 const start = "--phase=" + string(api.PhaseStart)
 

@@ -67,15 +67,11 @@ func (c *cluster) healStorageBlank(*results.Case) {
 	c.blank()
 }
 
-// withdrawn is the START of a heal of the storage server: no volume is left. In trouble
-// somebody holds one of them back, so that the operation is in the middle for sure.
+// withdrawn is the START of a heal of the storage server: no volume is left when it is
+// over. Somebody holds one of them back for a while, so that this can be told, and any
+// trouble comes in the middle.
 func (c *cluster) withdrawn() {
 	c.t.Helper()
-	if c.trouble.none() {
-		c.operate(api.Heal, start, vnfc(c.storage().server))
-		c.none()
-		return
-	}
 	held := volumeNames[1]
 	c.kubectl("patch", "pv", held, "--type=json", `--patch=[{"op": "add", "path": "/metadata/finalizers/-", "value": "example.com/held"}]`)
 	done := c.begin(api.Heal, start, vnfc(c.storage().server))
@@ -85,6 +81,9 @@ func (c *cluster) withdrawn() {
 		}
 		return nil
 	})
+	if o := c.lastOperation(); o.State != api.Processing {
+		c.t.Errorf("while %s is there the START is %+v", held, o)
+	}
 	c.trouble.strike(c, c.machines)
 	c.kubectl("patch", "pv", held, "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
 	if s := <-done; s.code != 0 {
@@ -108,16 +107,7 @@ func (c *cluster) givenUp(*results.Case) {
 	c.none()
 	c.available(c.storage().Address())
 	c.inRole()
-	var i api.OperationList
-	if err := c.JSON(c.t.Context(), &i, "get", "operations", "--instance", c.id); err != nil {
-		c.t.Fatal(err)
-	}
-	last := i.Items[0]
-	for _, o := range i.Items {
-		if o.StartedAt.After(last.StartedAt) {
-			last = o
-		}
-	}
+	last := c.lastOperation()
 	if last.State != api.Failed || last.Error == nil || !strings.Contains(last.Error.Type, "interrupted") {
 		c.t.Errorf("the START is %+v", last)
 	}

@@ -68,6 +68,9 @@ func moment(line string) string {
 
 // strike kills what the trouble is about, now.
 func (t *trouble) strike(c *cluster, machines []*machine) {
+	if t.none() {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.controller {
