@@ -421,3 +421,20 @@ func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {
 	w.lcm.Seen(storageServer)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 }
+
+// A PUT brought the new storage server, so that the END itself changes nothing for the
+// master. What it is given during the END it has to do before that is over.
+func TestAnEndWaitsForWhatItHasReleased(t *testing.T) {
+	w := registered(t)
+	w.put(withVolumes(healed(uuid(1, 2))))
+	end := w.post(heal(api.PhaseEnd, nil, storageServer))
+	if ids := targetIDs(end.Targets); !slices.Equal(ids, []string{uuid(1, 2)}) {
+		t.Fatalf("targets %v, want the new storage server", ids)
+	}
+	w.converge(uuid(1, 2))
+	if got := w.wantState(end, api.Processing); !slices.Contains(targetIDs(got.Targets), masterServer) {
+		t.Errorf("targets %+v, want the master too", got.Targets)
+	}
+	w.converge(masterServer)
+	w.wantState(end, api.Completed)
+}
