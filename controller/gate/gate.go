@@ -144,8 +144,7 @@ func (g *Gate) giveWay(now time.Time, source netip.Prefix) bool {
 		if source.IsValid() && c.source != source {
 			continue
 		}
-		idle := now.Sub(time.Unix(0, c.moved.Load()))
-		if !c.ours.Load() && idle >= g.Patience || now.Sub(c.since) >= g.Longest {
+		if c.stalls(now) {
 			g.leave(c)
 			g.observe(EventStalled)
 			go abort(c.Conn)
@@ -153,6 +152,15 @@ func (g *Gate) giveWay(now time.Time, source netip.Prefix) bool {
 		}
 	}
 	return false
+}
+
+// stalls says whether the stranger has kept the controller waiting for too long.
+func (c *conn) stalls(now time.Time) bool {
+	moved, patience := time.Unix(0, c.moved.Load()), c.gate.Patience
+	if moved.Equal(c.since) {
+		patience = c.gate.Silence
+	}
+	return !c.ours.Load() && now.Sub(moved) >= patience || now.Sub(c.since) >= c.gate.Longest
 }
 
 // leave forgets a connection; g.mu is held.

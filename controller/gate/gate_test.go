@@ -52,7 +52,7 @@ func play(t *testing.T, f func(s *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{t: t, events: map[string]int{}}
 		s.Gate = &Gate{
-			Limits:  Limits{Connections: 8, Strangers: 6, PerSource: 4, Handshake: 10 * time.Second, Patience: time.Second, Longest: time.Minute},
+			Limits:  Limits{Connections: 8, Strangers: 6, PerSource: 4, Handshake: 10 * time.Second, Silence: 250 * time.Millisecond, Patience: time.Second, Longest: time.Minute},
 			Log:     slog.New(slog.NewTextHandler(&s.log, nil)),
 			Observe: func(event string) { s.events[event]++ },
 		}
@@ -115,6 +115,26 @@ func TestStrangersOfOneNetworkLeaveRoomForOthers(t *testing.T) {
 			t.Errorf("the oldest did not give way: %v", s.events)
 		}
 		s.counts(5, 0)
+	})
+}
+
+func TestWhoHasSaidNothingGivesWayFirst(t *testing.T) {
+	play(t, func(s *scene) {
+		var lines []*line
+		for i := range 6 {
+			c, l := s.comes(fmt.Sprintf("192.0.2.%d", i))
+			time.Sleep(time.Millisecond)
+			if i < 3 {
+				c.moved.Store(time.Now().UnixNano())
+			}
+			lines = append(lines, l)
+		}
+		s.turnedAway("192.0.2.7", EventCrowded)
+		time.Sleep(250 * time.Millisecond)
+		s.comes("192.0.2.7")
+		if !lines[3].closed() || lines[0].closed() {
+			t.Errorf("the first who said nothing is there: %v; who spoke before him: %v", !lines[3].closed(), !lines[0].closed())
+		}
 	})
 }
 
