@@ -317,21 +317,38 @@ func TestAMasterThatLeavesRegistersNothingAnyMore(t *testing.T) {
 }
 
 func TestAMasterThatEnrolsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
-	w := registered(t)
-	w.must(w.enrolment.Reenrol(w.ctx, masterServer))
+	w := newWorld(t)
 	second := uuid(2, 2)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(second, "master"))
 	w.put(withVolumes(grown))
+	w.upload(script, "#!/bin/sh\n")
+	w.upload(manifestFile, manifestOf("pv1"))
+	w.must(w.lcm.Sweep(w.ctx)) // the controller runs
 	w.must(w.enrol(masterServer))
-	w.must(w.enrol(second))
+	w.converge(second, storageServer)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 	for range 4 {
 		w.clock.advance(30 * time.Second)
 		w.lcm.Seen(second)
+		w.lcm.Seen(storageServer)
 		w.must(w.lcm.Sweep(w.ctx))
 	}
 	w.wantSection(second, api.PersistentVolumesPresent)
+}
+
+// The first report of a document may bring conditions that were found for the one before.
+func TestAConditionOfTheDocumentBeforeIsNoAnswer(t *testing.T) {
+	w := registered(t)
+	start := w.post(heal(api.PhaseStart, nil, storageServer))
+	s := w.status(masterServer)
+	c := s.Condition(api.ConditionPersistentVolumesRegistered)
+	c.Reason, c.ObservedGeneration = api.ReasonAbsent, s.ObservedGeneration-1
+	w.report(masterServer, s)
+	w.wantState(start, api.Processing)
+	c.ObservedGeneration++
+	w.report(masterServer, s)
+	w.wantState(start, api.Completed)
 }
 
 func TestOtherContentOfAManifestReachesTheMaster(t *testing.T) {
