@@ -9,7 +9,8 @@ import (
 
 // Normalize is a copy of a valid topology in which one thing is written one way:
 // ids in lower case, addresses in their shortest form. The order of its lists is
-// kept; nothing that is made of a topology depends on it.
+// kept. What is made of a topology depends on it in one place: of the addresses of
+// nfs_server_cp the first is the one that PersistentVolumes point to.
 func Normalize(t *api.Topology) *api.Topology {
 	if t == nil {
 		return nil
