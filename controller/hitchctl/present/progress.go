@@ -58,7 +58,9 @@ func steps(n api.Node) []step {
 }
 
 // current says that what the node reports is about its present document.
-func current(n api.Node) bool { return n.Status != nil && n.Status.ObservedDigest == n.Digest && n.Status.ObservedGeneration == n.Generation }
+func current(n api.Node) bool {
+	return n.Status != nil && n.Status.ObservedDigest == n.Digest && n.Status.ObservedGeneration == n.Generation
+}
 
 // Note takes in what the nodes are like now. What a node has done when it is seen
 // for the first time took no time of this wait.
