@@ -2,11 +2,14 @@ package registries
 
 import (
 	_ "embed"
+	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // killer kills the agent as soon as it says that it begins or ends an action that it
@@ -61,4 +64,26 @@ func (c *cluster) killed(r *results.Case) {
 		c.t.Errorf("the agent was hardly killed: %d, %q", came, went)
 	}
 	m.stays()
+}
+
+// controllerKiller kills the controller whenever an operation at work has got on.
+type controllerKiller struct {
+	last  string
+	times int
+}
+
+// most is how often it kills: operations have to end.
+const most = 8
+
+func (k *controllerKiller) look(v *vnf, op *api.Operation) error {
+	if k == nil {
+		return nil
+	}
+	now := fmt.Sprint(op.ID, op.Targets)
+	if now == k.last || k.times == most {
+		return nil
+	}
+	k.last = now
+	k.times++
+	return errors.Join(v.Site.Kill(), v.Site.Start(v.t.Context()))
 }

@@ -349,6 +349,31 @@ func (s *server) healed(r *results.Case) {
 	}
 }
 
+// TestControllerKilled takes a registry VNF through its operations while the controller
+// is killed again and again. TERMINATE is one transaction: there is no middle of it.
+func TestControllerKilled(t *testing.T) {
+	r := results.Begin(t, suite, "controller-killed", "instantiate and heal of a registry VNF, the controller killed whenever the node gets on")
+	results.LongOnly(t)
+	s := &server{vnf: newWorld(t).newVNF(registryBody)}
+	s.addServer("registry", "CP1", registryAddress)
+	for _, operation := range []struct {
+		name string
+		run  func()
+	}{
+		{"INSTANTIATE", func() { s.begin() }},
+		{"HEAL", func() { s.healed(r) }},
+	} {
+		s.controllerKiller = &controllerKiller{}
+		operation.run()
+		r.Figure("killed in "+operation.name, "%d times", s.controllerKiller.times)
+		if s.controllerKiller.times < 2 {
+			t.Errorf("in %s the controller was killed %d times", operation.name, s.controllerKiller.times)
+		}
+	}
+	s.stays()
+	s.terminated(r)
+}
+
 const volumeSize = 1 << 30
 
 // The registry's data on a Cinder volume outlives the VM.

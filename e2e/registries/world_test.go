@@ -82,6 +82,8 @@ type vnf struct {
 	id       string
 	params   map[string]any // additionalParams
 	topology api.Topology
+	// controllerKiller, where there is one, strikes while operations are at work.
+	controllerKiller *controllerKiller
 }
 
 // newVNF makes an instance of a request of the spec's; nothing of it is at the
@@ -159,7 +161,7 @@ func (v *vnf) operate(o api.OperationRequest) *api.Operation {
 			return err
 		}
 		if op.State == api.Processing {
-			return fmt.Errorf("it is %+v", op)
+			return errors.Join(fmt.Errorf("it is %+v", op), v.controllerKiller.look(v, op))
 		}
 		return nil
 	})
