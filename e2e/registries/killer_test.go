@@ -85,5 +85,5 @@ func (k *controllerKiller) look(v *vnf, op *api.Operation) error {
 	}
 	k.last = now
 	k.times++
-	return errors.Join(v.Site.Kill(), v.Site.Start(v.t.Context()))
+	return errors.Join(v.Kill(), v.Start(v.t.Context()))
 }
