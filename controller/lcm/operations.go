@@ -19,11 +19,11 @@ import (
 const defaultDeadline = 1800
 
 // PostOperation takes one phase of an operation. A START is over at once: what it
-// asks for is valid and its files are there; only PersistentVolumes that have to be gone
-// first are waited for. An END is over when every target has
-// proven its present document, which may be at once too. With an idempotency key it
-// joins the operation that is at work, returns the one that succeeded, and begins
-// anew after one that failed.
+// asks for is valid and its files are there; only PersistentVolumes that have to be
+// gone first are waited for. An END is over when every target has proven its present
+// document, which may be at once too. With an idempotency key it joins the operation
+// that is at work, returns the one that succeeded, and begins anew after one that
+// failed.
 func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.OperationRequest) (api.Operation, error) {
 	if r.Phase == "" {
 		r.Phase = api.PhaseEnd

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	_ "embed"
 	"errors"
 	"regexp"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site"
 )
 
 // trouble is what befalls a cluster while its operations are under way.
@@ -88,12 +88,7 @@ func (t *trouble) strike(c *cluster, machines []*machine) {
 	}
 }
 
-// killer kills the agent as soon as it says that it begins or ends an action that it
-// has not been killed in before; each moment once.
-//
-//go:embed testdata/killer.py
-var killer []byte
-
+// killedFile has the moments in which the agent was killed.
 const killedFile = "/run/lab-killed"
 
 // haunt starts the killer on a machine, whose agent is started again at once. It need
@@ -109,7 +104,7 @@ func (t *trouble) haunt(m *machine) error {
 		return nil
 	}
 	for path, content := range map[string][]byte{
-		"/root/killer.py": killer,
+		"/root/killer.py": site.AgentKiller,
 		"/etc/systemd/system/nodehitch-agent.service.d/lab.conf": []byte("[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=100ms\n"),
 	} {
 		if err := m.Push(m.w.t.Context(), path, 0o700, content); err != nil {

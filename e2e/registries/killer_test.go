@@ -1,7 +1,6 @@
 package registries
 
 import (
-	_ "embed"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,21 +8,17 @@ import (
 
 	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// killer kills the agent as soon as it says that it begins or ends an action that it
-// has not been killed in before; each moment once.
-//
-//go:embed testdata/killer.py
-var killer []byte
-
+// killedFile has the moments in which the agent was killed.
 const killedFile = "/run/lab-killed"
 
 // haunt starts the killer on a machine, whose agent is started again at once.
 func (m *machine) haunt() {
 	m.w.t.Helper()
-	if err := m.Push(m.w.t.Context(), "/root/killer.py", 0o700, killer); err != nil {
+	if err := m.Push(m.w.t.Context(), "/root/killer.py", 0o700, site.AgentKiller); err != nil {
 		m.w.t.Fatal(err)
 	}
 	m.write("/etc/systemd/system/nodehitch-agent.service.d/lab.conf", "[Service]\nRestartSec=100ms\n")
