@@ -11,6 +11,10 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/site"
 )
 
+// logShown is how many bytes of the controller's log a failure shows: more would bury
+// what failed where only the beginning of the output is kept.
+const logShown = 3000
+
 // Open starts the controller of the binaries in bin, in a lab whose images for
 // machines of these kinds are built. All of it goes when the test ends.
 func Open(t *testing.T, bin string, kinds ...lab.Kind) *site.Site {
@@ -26,7 +30,7 @@ func Open(t *testing.T, bin string, kinds ...lab.Kind) *site.Site {
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, err := os.ReadFile(s.LogFile())
-			t.Logf("the controller's log ends with (%v):\n%s", err, log[max(0, len(log)-20000):])
+			t.Logf("the controller's log ends with (%v):\n%s", err, log[max(0, len(log)-logShown):])
 		}
 		if err := s.Stop(); err != nil {
 			t.Error(err)
