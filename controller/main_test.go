@@ -323,7 +323,7 @@ func TestAWrongConfigurationIsToldAtOnce(t *testing.T) {
 	if err == nil {
 		t.Error("it starts")
 	}
-	for _, want := range []string{"/listen: is \"nowhere\"", "--poll-seconds: expected an integer", "nova is not built yet"} {
+	for _, want := range []string{"/listen: is \"nowhere\"", "--poll-seconds: expected an integer", "/attestation: is nova, but no cloud is configured"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("%q is missing in %s", want, out)
 		}

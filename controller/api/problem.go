@@ -21,6 +21,9 @@ var retryAfter = map[string]int{
 	wire.ProblemTooMany:           10,
 	wire.ProblemUnavailable:       5,
 	wire.ProblemServerNotExpected: 15,
+	wire.ProblemNonceRequired:     2,
+	wire.ProblemStackInProgress:   5,
+	wire.ProblemCloud:             10,
 	// A passing state of the controller: agents ask again at the pace of a poll.
 	wire.ProblemRestoreUnconfirmed: 30,
 }

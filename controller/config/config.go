@@ -16,8 +16,20 @@ const (
 	// AttestToken believes a server id that comes with the join token, for a
 	// server that the topology expects and that has no live identity.
 	AttestToken = "token"
-	// AttestNova asks Nova as well. It is not built yet.
+	// AttestNova asks Nova and Heat as well: the server exists, in the instance's
+	// stack, and the machine reads what its metadata service alone tells it.
 	AttestNova = "nova"
+)
+
+// The values of Config.AttestationNonce.
+const (
+	// NonceIfAllowed goes on without the nonce where the credential may not write a
+	// server's metadata, and says so.
+	NonceIfAllowed = "ifAllowed"
+	// NonceRequired refuses a server that no nonce can be given to.
+	NonceRequired = "required"
+	// NonceOff asks for none: for clouds whose servers have no metadata service.
+	NonceOff = "off"
 )
 
 // CredentialName is the systemd credential that holds the seal key where
@@ -64,10 +76,38 @@ type Config struct {
 	MaxFileBytes int64 `json:"maxFileBytes"`
 	// Log is how the controller logs, on standard error.
 	Log Log `json:"log"`
+	// OpenStack is where the controller finds stacks, servers and volumes by itself.
+	OpenStack OpenStack `json:"openstack"`
 	// Attestation is how much of a server's claim to be itself is proven at
-	// enrolment: "token" or "nova". Default "token". "nova" is not built yet.
+	// enrolment: "token" or "nova". Default: "nova" where OpenStack is configured,
+	// else "token".
 	Attestation string `json:"attestation"`
+	// AttestationNonce says whether a server has to read a nonce from its metadata
+	// service: "ifAllowed", "required" or "off". Default "ifAllowed".
+	AttestationNonce string `json:"attestationNonce"`
+	// AttestationSourceAddress has an enrolment come from an address that Nova knows of
+	// the server. Routers that translate addresses make that false for good servers.
+	// Default false.
+	AttestationSourceAddress bool `json:"attestationSourceAddress"`
 }
+
+// OpenStack is how the controller reaches clouds. The zero value reaches none.
+type OpenStack struct {
+	// CloudsFile is a clouds.yaml (its secrets may stand in a secure.yaml beside it).
+	// Default "/etc/nodehitch/clouds.yaml".
+	CloudsFile string `json:"cloudsFile"`
+	// Cloud is the entry of CloudsFile for instances that bring no credentials of their
+	// own; "" has none.
+	Cloud string `json:"cloud"`
+	// VIMConnectionInfo has the credentials in an instance's vimConnectionInfo used,
+	// before those of Cloud. Default false.
+	VIMConnectionInfo bool `json:"vimConnectionInfo"`
+	// TimeoutSeconds is how long one call may take, in seconds, from 1 to 300; default 30.
+	TimeoutSeconds int `json:"timeoutSeconds"`
+}
+
+// Configured says whether any instance can have a cloud.
+func (o OpenStack) Configured() bool { return o.Cloud != "" || o.VIMConnectionInfo }
 
 // Cadence is the fleet's rhythm.
 type Cadence struct {
@@ -100,7 +140,9 @@ func Default() Config {
 		Cadence:        Cadence{PollSeconds: 30, ConvergeSeconds: 300},
 		MaxFileBytes:   10 << 30,
 		Log:            Log{Format: "text", Level: "info"},
-		Attestation:    AttestToken,
+		OpenStack:      OpenStack{CloudsFile: "/etc/nodehitch/clouds.yaml", TimeoutSeconds: 30},
+
+		AttestationNonce: NonceIfAllowed,
 	}
 }
 
@@ -118,6 +160,12 @@ func (c *Config) complete(getenv func(string) string, hostname func() (string, e
 		for _, name := range c.Names {
 			u := url.URL{Scheme: "https", Host: net.JoinHostPort(name, port)}
 			c.AdvertiseURLs = append(c.AdvertiseURLs, u.String())
+		}
+	}
+	if c.Attestation == "" {
+		c.Attestation = AttestToken
+		if c.OpenStack.Configured() {
+			c.Attestation = AttestNova
 		}
 	}
 	if c.KeyFile == "" {

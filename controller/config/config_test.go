@@ -83,8 +83,24 @@ func TestFlagsWinOverEnvironmentOverFileOverDefault(t *testing.T) {
 	want.Names = []string{"a.example", "10.0.0.1"}
 	want.AdvertiseURLs = []string{"https://a.example:3", "https://10.0.0.1:3"}
 	want.KeyFile = "/var/lib/nodehitch/controller/seal.key"
+	want.Attestation = config.AttestToken
 	if diff := cmp.Diff(want, got.Config); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestAttestationFollowsTheCloud(t *testing.T) {
+	for file, want := range map[string]string{
+		"{}":                                   config.AttestToken,
+		"openstack: {cloud: lab}":              config.AttestNova,
+		"openstack: {vimConnectionInfo: true}": config.AttestNova,
+		"{openstack: {cloud: lab}, attestation: token}":      config.AttestToken,
+		"{openstack: {cloud: lab}, attestationNonce: 'off'}": config.AttestNova,
+	} {
+		got, err := config.Load(config.Source{File: write(t, file)})
+		if err != nil || got.Attestation != want {
+			t.Errorf("%s: attestation %q (%v), expected %s", file, got.Attestation, err, want)
+		}
 	}
 }
 
@@ -113,7 +129,7 @@ func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 		path + ":/Listen: is not known here; did you mean listen?",
 		path + ":/maxFileBytes: found a string",
 		"NODEHITCH_CONTROLLER_POLL_SECONDS: expected an integer",
-		"/attestation: nova is not built yet",
+		"/attestation: is nova, but no cloud is configured",
 		`/metricsListen: is "9090"; expected host:port`,
 		"/cadence/convergeSeconds: is 1; expected 10 to 86400",
 		`/log/level: is "loud"`,

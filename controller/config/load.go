@@ -11,7 +11,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/strict"
 )
 
-var errNotAnInteger = errors.New("expected an integer")
+var (
+	errNotAnInteger = errors.New("expected an integer")
+	errNotABoolean  = errors.New("expected true or false")
+)
 
 // Source is where a configuration comes from.
 type Source struct {

@@ -38,7 +38,13 @@ var Settings = []Setting{
 	{"max-file-bytes", "largest package file, in bytes", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},
-	{"attestation", "token (nova is not built yet)", text(func(c *Config) *string { return &c.Attestation })},
+	{"openstack-clouds-file", "clouds.yaml with the entry of --openstack-cloud", text(func(c *Config) *string { return &c.OpenStack.CloudsFile })},
+	{"openstack-cloud", "entry of the clouds file by which stacks and servers are looked up; empty: none", text(func(c *Config) *string { return &c.OpenStack.Cloud })},
+	{"openstack-vim-connection-info", "use the credentials in an instance's vimConnectionInfo (true or false)", boolean(func(c *Config) *bool { return &c.OpenStack.VIMConnectionInfo })},
+	{"openstack-timeout-seconds", "how long one call of a cloud may take, in seconds (1 to 300)", integer(func(c *Config, n int64) { c.OpenStack.TimeoutSeconds = int(n) })},
+	{"attestation", "nova or token; empty: nova where a cloud is configured", text(func(c *Config) *string { return &c.Attestation })},
+	{"attestation-nonce", "ifAllowed, required or off", text(func(c *Config) *string { return &c.AttestationNonce })},
+	{"attestation-source-address", "enrolments have to come from an address of the server (true or false)", boolean(func(c *Config) *bool { return &c.AttestationSourceAddress })},
 }
 
 func text(field func(*Config) *string) func(*Config, string) error {
@@ -67,6 +73,17 @@ func integer(put func(*Config, int64)) func(*Config, string) error {
 			return errNotAnInteger
 		}
 		put(c, n)
+		return nil
+	}
+}
+
+func boolean(field func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, value string) error {
+		b, err := strconv.ParseBool(value)
+		if err != nil {
+			return errNotABoolean
+		}
+		*field(c) = b
 		return nil
 	}
 }

@@ -37,10 +37,13 @@ func (c *Config) validate() fault.List {
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
 	v.oneOf(c.Log.Format, "/log/format", "text", "json")
 	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")
-	v.oneOf(c.Attestation, "/attestation", AttestToken, AttestNova)
-	if c.Attestation == AttestNova {
-		v.fault("/attestation", "nova is not built yet: the controller does not talk to OpenStack; set it to token, which believes "+
-			"the server id of whoever holds the join token, for servers that the topology expects")
+	v.path(c.OpenStack.CloudsFile, "/openstack/cloudsFile", false)
+	v.between(int64(c.OpenStack.TimeoutSeconds), 1, 300, "/openstack/timeoutSeconds")
+	v.oneOf(c.Attestation, "/attestation", AttestToken, AttestNova, "")
+	v.oneOf(c.AttestationNonce, "/attestationNonce", NonceIfAllowed, NonceRequired, NonceOff)
+	if c.Attestation == AttestNova && !c.OpenStack.Configured() {
+		v.fault("/attestation", "is nova, but no cloud is configured that could be asked; set openstack.cloud or openstack.vimConnectionInfo, "+
+			"or set it to token, which believes the server id of whoever holds the join token, for servers that the topology expects")
 	}
 	return v.faults
 }

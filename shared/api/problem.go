@@ -30,6 +30,11 @@ const (
 	ProblemFormatInterrupted   = ProblemPrefix + "format-interrupted"
 	ProblemMultiAttached       = ProblemPrefix + "multi-attached"
 	ProblemStackFailed         = ProblemPrefix + "stack-failed"
+	ProblemStackInProgress     = ProblemPrefix + "stack-in-progress"
+	ProblemStackGone           = ProblemPrefix + "stack-gone"
+	ProblemCloud               = ProblemPrefix + "cloud"
+	ProblemNonceRequired       = ProblemPrefix + "nonce-required"
+	ProblemNotAttested         = ProblemPrefix + "not-attested"
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
@@ -59,6 +64,11 @@ var problemKinds = map[string]struct {
 	ProblemFormatInterrupted:   {409, "a format of this volume was interrupted"},
 	ProblemMultiAttached:       {409, "the volume is attached to more than one server"},
 	ProblemStackFailed:         {409, "the Heat stack is not complete"},
+	ProblemStackInProgress:     {409, "Heat is still at work on the stack"},
+	ProblemStackGone:           {409, "there is no such Heat stack"},
+	ProblemCloud:               {502, "the cloud did not give what was asked for"},
+	ProblemNonceRequired:       {428, "the server has to read a nonce from its metadata service"},
+	ProblemNotAttested:         {403, "the machine is not proven to be this server"},
 	ProblemDeadline:            {504, "the deadline has passed"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},

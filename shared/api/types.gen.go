@@ -10,6 +10,27 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
+// Defines values for Attestation.
+const (
+	AttestedByNonce Attestation = "nova-nonce"
+	AttestedByNova  Attestation = "nova"
+	AttestedByToken Attestation = "token"
+)
+
+// Valid indicates whether the value is a known member of the Attestation enum.
+func (e Attestation) Valid() bool {
+	switch e {
+	case AttestedByNonce:
+		return true
+	case AttestedByNova:
+		return true
+	case AttestedByToken:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConditionStatus.
 const (
 	ConditionFalse   ConditionStatus = "False"
@@ -344,6 +365,10 @@ type AdoptRequest struct {
 	FilesystemUUID string `json:"filesystemUUID"`
 }
 
+// Attestation What proved at enrolment that the machine is the server: `token`, the join token alone; `nova`, the server as Nova and
+// Heat have it, but no nonce could be written into its metadata; `nova-nonce`, that and the nonce.
+type Attestation string
+
 // BlankProof What was read, without error and all zero, before a format was asked for.
 type BlankProof struct {
 	BytesRead int64 `json:"bytesRead"`
@@ -379,6 +404,9 @@ type ConditionStatus string
 type ConnectionPoint struct {
 	Addresses []string `json:"addresses,omitempty"`
 
+	// FloatingAddresses Floating IP addresses of the port, for people; no configuration is made of them.
+	FloatingAddresses []string `json:"floatingAddresses,omitempty"`
+
 	// Name The CP's name in the VNFD and base HOT
 	Name string `json:"name"`
 }
@@ -390,6 +418,10 @@ type EnrollRequest struct {
 
 	// Facts About the machine, for people.
 	Facts *Facts `json:"facts,omitempty"`
+
+	// Nonce What the machine read as meta.nodehitch_nonce from its own metadata service, which proves that it is the server that
+	// it claims to be. Sent after a nonce-required; ignored where the controller asks for none.
+	Nonce string `json:"nonce,omitempty"`
 
 	// ServerID A claim: the Nova server id that the machine believes it has
 	ServerID string `json:"serverId"`
@@ -502,7 +534,7 @@ type InstanceSpec struct {
 	// AdditionalParams As in the InstantiateVnfRequest of the two specs, unaltered
 	AdditionalParams json.RawMessage `json:"additionalParams"`
 
-	// StackID Heat stack id, once known
+	// StackID Heat stack id, or the name that the stack will have; once the stack is found its id is kept
 	StackID string `json:"stackId,omitempty"`
 
 	// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
@@ -542,9 +574,10 @@ type NewToken struct {
 
 // Node A VM of an instance as the controller sees it.
 type Node struct {
-	Addresses           []string   `json:"addresses"`
-	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
-	CertificateSerial   string     `json:"certificateSerial,omitempty"`
+	Addresses           []string    `json:"addresses"`
+	Attestation         Attestation `json:"attestation,omitempty"`
+	CertificateNotAfter *time.Time  `json:"certificateNotAfter,omitempty"`
+	CertificateSerial   string      `json:"certificateSerial,omitempty"`
 
 	// Digest Of its present document
 	Digest     string     `json:"digest"`
@@ -696,8 +729,10 @@ type OperationRequest struct {
 	Partial bool `json:"partial,omitempty"`
 
 	// Phase END when omitted
-	Phase   OperationPhase `json:"phase,omitempty"`
-	StackID string         `json:"stackId,omitempty"`
+	Phase OperationPhase `json:"phase,omitempty"`
+
+	// StackID Heat stack id or name; that of the instance when omitted
+	StackID string `json:"stackId,omitempty"`
 
 	// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
 	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
@@ -864,8 +899,14 @@ type Scope string
 // Server One VM of the stack (OS::Nova::Server).
 type Server struct {
 	// AspectID Scaling aspect (Heat group) that made it
-	AspectID         string            `json:"aspectId,omitempty"`
+	AspectID string `json:"aspectId,omitempty"`
+
+	// AvailabilityZone As Nova has it, for people
+	AvailabilityZone string            `json:"availabilityZone,omitempty"`
 	ConnectionPoints []ConnectionPoint `json:"connectionPoints,omitempty"`
+
+	// Hypervisor Host name of the hypervisor, where the credential may see it, for people
+	Hypervisor string `json:"hypervisor,omitempty"`
 
 	// ID Nova server id; the node's id
 	ID string `json:"id"`
