@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -24,14 +25,17 @@ type Site struct {
 	// URL is where agents and hitchctl reach the controller.
 	URL string
 
-	bin     string // folder of the built binaries
-	dir     string // state, socket, log of the controller
+	bin      string // folder of the built binaries
+	dir      string // state, socket, log of the controller
+	settings []string
 	process *exec.Cmd
 	exited  chan error
 }
 
 // Open starts the controller of the binaries in bin and returns when it is ready.
-func Open(ctx context.Context, l *lab.Lab, bin string) (*Site, error) {
+// settings are lines of its configuration besides; without any, machines are taken
+// at their word.
+func Open(ctx context.Context, l *lab.Lab, bin string, settings ...string) (*Site, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {
 		return nil, err
@@ -41,6 +45,11 @@ func Open(ctx context.Context, l *lab.Lab, bin string) (*Site, error) {
 		URL: "https://" + lab.Gateway.String() + ":8443",
 		bin: bin,
 		dir: filepath.Join(l.Dir(), "controller"),
+
+		settings: settings,
+	}
+	if len(settings) == 0 {
+		s.settings = []string{"attestation: token"}
 	}
 	for _, name := range []string{"nodehitch-controller", "hitchctl", "nodehitch-agent-amd64"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
@@ -67,8 +76,8 @@ socket: %[3]s/controller.sock
 metricsListen: 127.0.0.1:9090
 agentDirectory: %[4]s
 cadence: {pollSeconds: 10, convergeSeconds: 20}
-attestation: token
-`, lab.Gateway, s.URL, s.dir, s.bin)
+%[5]s
+`, lab.Gateway, s.URL, s.dir, s.bin, strings.Join(s.settings, "\n"))
 }
 
 // Start starts a controller that Stop or Kill has ended, on the same state.
