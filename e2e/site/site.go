@@ -28,8 +28,8 @@ type Site struct {
 	bin      string // folder of the built binaries
 	dir      string // state, socket, log of the controller
 	settings []string
-	process *exec.Cmd
-	exited  chan error
+	process  *exec.Cmd
+	exited   chan error
 }
 
 // Open starts the controller of the binaries in bin and returns when it is ready.
