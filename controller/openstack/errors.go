@@ -1,0 +1,60 @@
+package openstack
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+)
+
+// ErrNoCloud says that the configuration and the instance name no cloud.
+var ErrNoCloud = errors.New("no cloud is configured for this instance")
+
+// Error is a call that a cloud did not answer as it should. It holds nothing of the
+// answer's body and no URL, for those can hold secrets.
+type Error struct {
+	// Cloud names the cloud, as Cloud.Name does.
+	Cloud string
+	// Service is the service's type in the catalog, such as compute.
+	Service string
+	// Call is the method and the path with its variables in braces, as an access rule
+	// of an application credential would name it.
+	Call string
+	// Status is the answer's HTTP status, 0 where none came.
+	Status int
+	// Message is what went wrong, in words.
+	Message string
+	// RequestID is the id under which the service logged the call, if it gave one.
+	RequestID string
+
+	denied bool
+}
+
+// Error is the whole in one line.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s: %s (%s): %s", e.Cloud, e.Call, e.Service, e.Message)
+	if e.RequestID != "" {
+		text += ", request " + e.RequestID
+	}
+	return text
+}
+
+// IsNotFound says whether the cloud answered that there is no such thing, or none
+// that this credential may see.
+func IsNotFound(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == http.StatusNotFound
+}
+
+// IsForbidden says whether the credential is good and may not make this call, be it
+// for its roles or for its access rules, which services answer with 401.
+func IsForbidden(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.denied
+}
+
+// IsUnavailable says whether time can help: no connection, no answer in time, too many
+// requests, or an error of the service, after all attempts.
+func IsUnavailable(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError)
+}
