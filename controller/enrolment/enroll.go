@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"time"
@@ -29,11 +30,7 @@ func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollReque
 	}
 	// DMI and some clouds print a UUID in capitals.
 	nodeID := strings.ToLower(req.ServerID)
-	var node store.Node
-	err = s.Store.View(func(tx *store.Tx) error {
-		node, err = s.expectedNode(tx, instanceID, nodeID)
-		return err
-	})
+	node, err := s.lookFor(ctx, instanceID, nodeID)
 	if err != nil {
 		s.refusal(err, nodeID, remote)
 		return api.IssuedCertificate{}, err
@@ -46,13 +43,24 @@ func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollReque
 		s.refusal(err, nodeID, remote)
 		return api.IssuedCertificate{}, err
 	}
-	if s.Attestor != nil {
-		if err := s.Attestor.Attest(ctx, node, req, remote); err != nil {
-			s.refusal(err, nodeID, remote)
-			return api.IssuedCertificate{}, fmt.Errorf("attesting the server %s: %w", nodeID, err)
-		}
+	attestation, err := s.attest(ctx, node, keyHash, req, remote)
+	if err != nil {
+		s.refusal(err, nodeID, remote)
+		return api.IssuedCertificate{}, fmt.Errorf("attesting the server %s: %w", nodeID, err)
 	}
-	return s.issue(instanceID, nodeID, keyHash, req, remote)
+	return s.issue(instanceID, nodeID, keyHash, attestation, req, remote)
+}
+
+// attest asks the Attestor, if there is one. The machine of a lost answer is not
+// asked again: it has the key that was certified for what it proved then.
+func (s *Service) attest(ctx context.Context, node store.Node, keyHash string, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
+	switch {
+	case node.Identity.Live() && !node.MayReenrol && node.Identity.KeyHash == keyHash:
+		return node.Identity.Attestation, nil
+	case s.Attestor == nil:
+		return api.AttestedByToken, nil
+	}
+	return s.Attestor.Attest(ctx, node, req, remote)
 }
 
 // admit checks the token and the rate. A good token is never held up by the bad
@@ -123,12 +131,13 @@ func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 
 // issue signs first and then records, after a second look at what may have changed
 // in between: a certificate that no record names opens nothing.
-func (s *Service) issue(instanceID, nodeID, keyHash string, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
+func (s *Service) issue(instanceID, nodeID, keyHash string, attestation api.Attestation, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
 	chain, serial, notAfter, err := s.PKI.SignNode(nodeID, []byte(req.CertificateRequest))
 	if err != nil {
 		return api.IssuedCertificate{}, fmt.Errorf("signing the certificate of the server %s: %w", nodeID, err)
 	}
 	event := EventEnrolled
+	var enrolled store.Node
 	err = s.Store.Update(func(tx *store.Tx) error {
 		node, err := s.expectedNode(tx, instanceID, nodeID)
 		if err != nil {
@@ -137,7 +146,7 @@ func (s *Service) issue(instanceID, nodeID, keyHash string, req api.EnrollReques
 		if err := s.mayEnroll(node, keyHash); err != nil {
 			return err
 		}
-		identity := &store.Identity{Serial: serial, KeyHash: keyHash, NotAfter: notAfter, EnrolledAt: s.now()}
+		identity := &store.Identity{Serial: serial, KeyHash: keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: attestation}
 		if node.Identity.Live() && !node.MayReenrol {
 			// The first answer may have arrived after all.
 			event = EventReissued
@@ -145,21 +154,35 @@ func (s *Service) issue(instanceID, nodeID, keyHash string, req api.EnrollReques
 			identity.EnrolledAt = node.Identity.EnrolledAt
 		}
 		node.Identity, node.MayReenrol = identity, false
+		enrolled = node
 		s.afterCommit(tx, nodeID, event)
 		return tx.Nodes().Put(nodeID, node)
 	})
 	if err != nil {
 		return api.IssuedCertificate{}, err
 	}
-	s.log().Info("server enrolled", "node", nodeID, "instance", instanceID, "remote", remote, "serial", serial, "event", event)
+	if s.Attestor != nil {
+		s.Attestor.Enrolled(enrolled)
+	}
+	s.log().Info("server enrolled", "node", nodeID, "instance", instanceID, "remote", remote, "serial", serial, "event", event, "attestation", attestation)
 	return api.IssuedCertificate{Certificate: chain, NodeID: nodeID}, nil
 }
 
 // refusal counts and logs why a server with a good token was refused. Servers that
 // come before their topology are the normal case and not worth a line each; nor are
-// those that wait for an operator.
+// those that wait for an operator, or fetch their nonce.
 func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 	var problem *api.Problem
+	var refused *Refusal
+	if errors.As(err, &refused) {
+		s.observe(refused.Reason)
+		level := slog.LevelWarn
+		if refused.Passing {
+			level = slog.LevelDebug
+		}
+		s.log().Log(context.Background(), level, "enrolment refused", "node", nodeID, "remote", remote, "reason", refused.Reason, "error", err)
+		return
+	}
 	passing := map[string]string{api.ProblemServerNotExpected: EventNotExpected, api.ProblemRestoreUnconfirmed: EventUnconfirmed}
 	if errors.As(err, &problem) && passing[problem.Type] != "" {
 		s.observe(passing[problem.Type])

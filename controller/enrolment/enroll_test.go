@@ -133,9 +133,11 @@ func TestRequestsWithAKeyThatIsNotTaken(t *testing.T) {
 
 type attestor func(node store.Node) error
 
-func (a attestor) Attest(_ context.Context, node store.Node, _ api.EnrollRequest, _ netip.Addr) error {
-	return a(node)
+func (a attestor) Attest(_ context.Context, node store.Node, _ api.EnrollRequest, _ netip.Addr) (api.Attestation, error) {
+	return api.AttestedByNova, a(node)
 }
+
+func (attestor) Enrolled(store.Node) {}
 
 func TestAttestationRefuses(t *testing.T) {
 	w := newWorld(t)

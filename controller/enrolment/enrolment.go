@@ -30,6 +30,12 @@ type Service struct {
 	// Attestor proves that a machine is the server that it says it is; nil trusts
 	// the join token alone.
 	Attestor Attestor
+	// Knock has a look whether the cloud made a server that no topology names yet, and
+	// puts one that it finds into the topology in force. It is called outside of any
+	// transaction for a server that came with a good token; nil: there is none. A
+	// not-found says that the stack has no such server; any other error, that it could
+	// not be looked into.
+	Knock func(ctx context.Context, instanceID, serverID string) error
 	// Changed is called after an identity came, went or changed, once that is on
 	// disk, so that parked polls of the node are looked at again.
 	Changed func(nodeID string)
@@ -55,22 +61,55 @@ const (
 	EventRefused     = "refused"
 	EventUnconfirmed = "unconfirmed"
 	EventLimited     = "limited"
+	// EventKnockFailed: a server is not expected, and its stack could not be looked into.
+	EventKnockFailed = "knock-failed"
 )
 
 // Attestor decides whether the machine behind an enrolment is the server that it
-// claims to be. Its error, an *api.Problem or one that wraps one, refuses it.
+// claims to be.
 type Attestor interface {
-	Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) error
+	// Attest says what proves it. Its error refuses the machine: a *Refusal, or
+	// another that is or wraps an *api.Problem.
+	Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error)
+	// Enrolled is called after the certificate of a machine that Attest let in is on
+	// disk. It does not wait for anybody.
+	Enrolled(node store.Node)
 }
+
+// Refusal is why an Attestor refuses. Only its Problem reaches the machine, which
+// may be a stranger's.
+type Refusal struct {
+	Problem *api.Problem
+	// Reason is what Observe is told, of few values.
+	Reason string
+	// Found is for the log alone: what the stranger need not know; may be nil.
+	Found error
+	// Passing says that it is a step on the way, or that time helps: nothing to warn of.
+	Passing bool
+}
+
+// Error is the problem's, with what was found.
+func (r *Refusal) Error() string {
+	if r.Found == nil {
+		return r.Problem.Error()
+	}
+	return r.Problem.Error() + "; found: " + r.Found.Error()
+}
+
+// Unwrap is the problem.
+func (r *Refusal) Unwrap() error { return r.Problem }
 
 // TokenAttestor takes the join token as proof enough: whoever has read user_data
 // may be any server of the instance that is expected and has not enrolled yet.
 type TokenAttestor struct{}
 
 // Attest accepts.
-func (TokenAttestor) Attest(context.Context, store.Node, api.EnrollRequest, netip.Addr) error {
-	return nil
+func (TokenAttestor) Attest(context.Context, store.Node, api.EnrollRequest, netip.Addr) (api.Attestation, error) {
+	return api.AttestedByToken, nil
 }
+
+// Enrolled has nothing to do.
+func (TokenAttestor) Enrolled(store.Node) {}
 
 func (s *Service) now() time.Time {
 	if s.Now == nil {

@@ -50,7 +50,7 @@ func (s *Service) learn(node store.Node, serial string, cert *x509.Certificate) 
 		keyHash := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 		identity := &store.Identity{Serial: serial, KeyHash: hex.EncodeToString(keyHash[:]), NotAfter: cert.NotAfter, EnrolledAt: s.now()}
 		if node.Identity != nil {
-			identity.EnrolledAt = node.Identity.EnrolledAt
+			identity.EnrolledAt, identity.Attestation = node.Identity.EnrolledAt, node.Identity.Attestation
 		}
 		node.Identity = identity
 		tx.OnCommit(func() {

@@ -87,6 +87,7 @@ func (s *Service) show(n store.Node) api.Node {
 	}
 	if id := n.Identity; id != nil && id.Serial != "" {
 		out.CertificateSerial, out.CertificateNotAfter, out.EnrolledAt = id.Serial, &id.NotAfter, &id.EnrolledAt
+		out.Attestation = id.Attestation
 	}
 	return out
 }

@@ -108,6 +108,9 @@ type Identity struct {
 	// RevokedByHand: only an operator lets the server enrol again. One that was
 	// revoked because the topology lacked it may, when a topology expects it again.
 	RevokedByHand bool `json:"revokedByHand,omitempty"`
+	// Attestation is what proved that the machine is the server, when it enrolled;
+	// empty in records of before it was kept, and after a restore that knows less.
+	Attestation api.Attestation `json:"attestation,omitempty"`
 }
 
 // Live says that the identity exists and is not revoked.

@@ -24,6 +24,7 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 	p.field("Ready", yesNo(n.Ready).Text)
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
+	p.field("Attested", attestationDoc(n.Attestation))
 	p.field("Last seen", p.moment(n.LastSeen))
 	if n.CertificateSerial != "" {
 		p.field("Certificate", "serial "+n.CertificateSerial+", until "+p.moment(n.CertificateNotAfter))
@@ -44,6 +45,19 @@ func stateDoc(s api.NodeState) string {
 		api.NodeRevoked:  "its identity is void; `hitchctl node reenrol` lets it come again",
 	}
 	return string(s) + ", " + doc[s]
+}
+
+// attestationDoc is empty for a node that has not enrolled, or long ago.
+func attestationDoc(a api.Attestation) string {
+	doc := map[api.Attestation]string{
+		api.AttestedByToken: "by its join token alone",
+		api.AttestedByNova:  "Nova and Heat know the server; it was not asked for a nonce, or none could be written",
+		api.AttestedByNonce: "Nova and Heat know the server, and it read a nonce from its own metadata service",
+	}
+	if a == "" {
+		return ""
+	}
+	return string(a) + ", " + doc[a]
 }
 
 func (p *page) status(s api.NodeStatus) {
