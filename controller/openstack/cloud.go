@@ -2,50 +2,122 @@ package openstack
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
 // Cloud is one project of one cloud, by one credential. It logs in at the first call,
 // and again when its token has expired. Errors of its methods are *Error, or that of
 // the context. Its methods may be called at the same time.
-type Cloud struct{ name string }
+type Cloud struct {
+	name       string
+	credential credential
+	transport  *transport
+	// used is when it was asked for last, by the clock of Clouds.
+	used uint64
 
-// Name says which cloud it is, for messages: where its credential comes from.
-func (c *Cloud) Name() string { return c.name }
-
-var errTODO = errors.New("not there yet")
-
-// Stack is the stack of this id or name; IsNotFound where there is none, or none
-// any more. One call.
-func (c *Cloud) Stack(ctx context.Context, idOrName string) (Stack, error) { return Stack{}, errTODO }
-
-// Resources are those of the stack and of the stacks nested in it, five deep. One call.
-func (c *Cloud) Resources(ctx context.Context, s Stack) ([]Resource, error) { return nil, errTODO }
-
-// Owns says whether the stack, or one nested in it, five deep, has a resource with
-// this physical id. One call.
-func (c *Cloud) Owns(ctx context.Context, s Stack, physicalID string) (bool, error) {
-	return false, errTODO
+	// turn is taken by who logs in; what follows is set by then and stays.
+	turn      chan struct{}
+	loggedIn  bool
+	provider  *gophercloud.ProviderClient
+	projectID string
 }
 
-// Servers are those of the project, in Nova's order. One call for each page.
-func (c *Cloud) Servers(ctx context.Context) ([]Server, error) { return nil, errTODO }
+func newCloud(c credential, name string, o Options) (*Cloud, error) {
+	base, err := connections(c)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	cloud := &Cloud{name: name, credential: c, turn: make(chan struct{}, 1),
+		transport: &transport{base: base, timeout: o.Timeout, observe: o.Observe}}
+	if cloud.provider, err = openstack.NewClient(c.AuthURL); err != nil {
+		return nil, fmt.Errorf("%s: its URL is not valid", name)
+	}
+	cloud.provider.HTTPClient = http.Client{Transport: cloud.transport, CheckRedirect: sameHost}
+	cloud.provider.UserAgent.Prepend("nodehitch-controller")
+	return cloud, nil
+}
 
-// Server is one server; IsNotFound where there is none. One call.
-func (c *Cloud) Server(ctx context.Context, id string) (Server, error) { return Server{}, errTODO }
+// sameHost follows a redirect only to where the token was meant for.
+func sameHost(req *http.Request, via []*http.Request) error {
+	from := via[0].URL
+	if len(via) > 3 || req.URL.Scheme != from.Scheme || req.URL.Host != from.Host {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
 
-// SetMetadata writes one item of a server's metadata. One call.
-func (c *Cloud) SetMetadata(ctx context.Context, serverID, key, value string) error { return errTODO }
+// Name says which cloud it is, for messages: where its credential comes from, and the
+// host of its Keystone.
+func (c *Cloud) Name() string { return c.name }
 
-// DeleteMetadata removes one item of a server's metadata; one that is not there is
-// no error. One call.
-func (c *Cloud) DeleteMetadata(ctx context.Context, serverID, key string) error { return errTODO }
+// Project is the id of the project that the credential is for, as its token says: no
+// call where the cloud is logged in to.
+func (c *Cloud) Project(ctx context.Context) (string, error) {
+	if err := c.login(ctx); err != nil {
+		return "", err
+	}
+	return c.projectID, nil
+}
 
-// Ports are those of the project, in Neutron's order. One call for each page.
-func (c *Cloud) Ports(ctx context.Context) ([]Port, error) { return nil, errTODO }
+// login fetches the first token. Who comes while another one is at it waits for him.
+func (c *Cloud) login(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.loggedIn {
+		return nil
+	}
+	at := called{identity, loginCall}
+	ctx, cancel := c.alone(ctx)
+	defer cancel()
+	if err := openstack.AuthenticateV3(ctx, c.provider, c.credential.auth(), gophercloud.EndpointOpts{}); err != nil {
+		return c.wrap(at, err)
+	}
+	result, ok := c.provider.GetAuthResult().(tokens.CreateResult)
+	if !ok {
+		return c.wrap(at, said("the answer has no token"))
+	}
+	project, err := result.ExtractProject()
+	if err != nil || project == nil || project.ID == "" {
+		return c.wrap(at, said("the token is of no project; give the project that has the stacks"))
+	}
+	again := c.provider.ReauthFunc
+	c.provider.ReauthFunc = func(ctx context.Context) error {
+		ctx, cancel := c.alone(ctx)
+		defer cancel()
+		return again(ctx)
+	}
+	c.projectID, c.loggedIn = project.ID, true
+	return nil
+}
 
-// FloatingIPs are those of the project. One call for each page.
-func (c *Cloud) FloatingIPs(ctx context.Context) ([]FloatingIP, error) { return nil, errTODO }
+// alone is a context for a login, which does not end with the one call that began it:
+// others wait for it too.
+func (c *Cloud) alone(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 2*c.transport.timeout+time.Second)
+}
 
-// Volumes are those of the project. One call for each page.
-func (c *Cloud) Volumes(ctx context.Context) ([]Volume, error) { return nil, errTODO }
+func (c *Cloud) availability() gophercloud.Availability {
+	if c.credential.Interface == "" {
+		return gophercloud.AvailabilityPublic
+	}
+	return gophercloud.Availability(c.credential.Interface)
+}
+
+func (c *Cloud) noEndpoint(service string) string {
+	where := "the catalog"
+	if c.credential.Region != "" {
+		where += fmt.Sprintf(" for region %q", c.credential.Region)
+	}
+	return fmt.Sprintf("%s has no %s endpoint of this service; check the region and the interface of the credential, and that the cloud has the service",
+		where, c.availability())
+}

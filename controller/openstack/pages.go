@@ -1,0 +1,55 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+)
+
+// maxPages is how many pages of a list are read at most. Services have a thousand
+// things on one.
+const maxPages = 200
+
+// list is every element of a list, one call for each page. name is the member of the
+// answer that holds it. Of the link to the next page only the query is taken: the
+// address in it is that of a proxy often enough, and the token is not for others.
+func list[T any](ctx context.Context, c *Cloud, r request, name string) ([]T, error) {
+	var all []T
+	r.method, r.ok = http.MethodGet, []int{http.StatusOK}
+	for range maxPages {
+		var page map[string]json.RawMessage
+		r.into = &page
+		if err := c.do(ctx, r); err != nil {
+			return nil, err
+		}
+		var items []T
+		var links []link
+		if json.Unmarshal(page[name], &items) != nil || page[name+"_links"] != nil && json.Unmarshal(page[name+"_links"], &links) != nil {
+			return nil, c.wrap(c.calledAs(r), said("the answer is not what this service should answer; check the endpoint in the catalog"))
+		}
+		all = append(all, items...)
+		next, ok := following(links)
+		if !ok || len(items) == 0 {
+			return all, nil
+		}
+		r.query = next
+	}
+	return nil, c.wrap(c.calledAs(r), said("the list has no end"))
+}
+
+type link struct{ Href, Rel string }
+
+// following is the query of the next page.
+func following(links []link) (url.Values, bool) {
+	for _, l := range links {
+		if l.Rel == "next" {
+			u, err := url.Parse(l.Href)
+			if err != nil {
+				return nil, false
+			}
+			return u.Query(), true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,53 @@
+package openstack
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// pool is the system's roots and these PEM certificates, nil where there are none in
+// the text.
+func pool(certificates []byte) *x509.CertPool {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool() // a machine without any
+	}
+	if !roots.AppendCertsFromPEM(certificates) {
+		return nil
+	}
+	return roots
+}
+
+// connections is a pool of connections that are secured as the credential says.
+func connections(c credential) (*http.Transport, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.Unverified}
+	if c.CA != "" {
+		if config.RootCAs = pool([]byte(c.CA)); config.RootCAs == nil {
+			return nil, errors.New("cacert of the cloud holds no certificate; expected PEM")
+		}
+	}
+	if c.ClientCertificate != "" {
+		pair, err := tls.X509KeyPair([]byte(c.ClientCertificate), []byte(c.ClientKey))
+		if err != nil {
+			return nil, errors.New("cert and key of the cloud are no certificate and its private key; expected PEM")
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	return &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		MaxIdleConns: 16, MaxIdleConnsPerHost: 4, IdleConnTimeout: 90 * time.Second,
+	}, nil
+}
+
+// host is the host and port of a URL.
+func host(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "?"
+	}
+	return u.Host
+}
