@@ -40,6 +40,10 @@ func (s *Handler) answerError(err error, c echo.Context) {
 		seconds := int(math.Ceil(limited.RetryAfter.Seconds()))
 		header.Set("Retry-After", strconv.Itoa(max(seconds, 1)))
 	}
+	var refused *enrolment.Refusal
+	if errors.As(err, &refused) && refused.RetryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds()))))
+	}
 	if seconds, ok := retryAfter[p.Type]; ok && header.Get("Retry-After") == "" {
 		header.Set("Retry-After", strconv.Itoa(seconds))
 	}

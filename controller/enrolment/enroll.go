@@ -178,7 +178,7 @@ func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 		s.observe(refused.Reason)
 		level := slog.LevelWarn
 		if refused.Passing {
-			level = slog.LevelDebug
+			level = slog.LevelInfo
 		}
 		s.log().Log(context.Background(), level, "enrolment refused", "node", nodeID, "remote", remote, "reason", refused.Reason, "error", err)
 		return

@@ -84,8 +84,10 @@ type Refusal struct {
 	Reason string
 	// Found is for the log alone: what the stranger need not know; may be nil.
 	Found error
-	// Passing says that it is a step on the way, or that time helps: nothing to warn of.
+	// Passing says that it is a step on the way of good machines: nothing to warn of.
 	Passing bool
+	// RetryAfter is when another try is worth it; 0 leaves that to the problem's type.
+	RetryAfter time.Duration
 }
 
 // Error is the problem's, with what was found.

@@ -1,0 +1,65 @@
+package attestation
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/openstack"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// prove compares the nonce that the machine read, and asks it to read one where that
+// is not the one in force.
+func (n *Nova) prove(ctx context.Context, at place, serverID, given string) (api.Attestation, error) {
+	if n.nonces.matches(serverID, given) {
+		return api.AttestedByNonce, nil
+	}
+	err := n.nonces.ask(ctx, serverID, func(value string) error {
+		return write(ctx, at.cloud, serverID, value)
+	})
+	var answer *openstack.Error
+	switch {
+	case err == nil && given == "":
+		return "", nonceAsked(serverID)
+	case err == nil:
+		return "", nonceWrong(serverID)
+	case errors.Is(err, errFull):
+		return "", full(err)
+	case openstack.IsNotFound(err):
+		return "", unknownServer(serverID, err)
+	case openstack.IsForbidden(err) && n.Nonce == Required:
+		return "", nonceForbidden(serverID, err)
+	case openstack.IsForbidden(err):
+		n.without(at.cloud.Name(), err)
+		return api.AttestedByNova, nil
+	case errors.As(err, &answer) && answer.Status == http.StatusConflict:
+		return "", busy(serverID, err)
+	}
+	return "", cloudSilent("Nova", err)
+}
+
+// write goes on when the machine hangs up: others wait for what comes of it.
+func write(ctx context.Context, cloud Cloud, serverID, value string) error {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(patience)
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	return cloud.SetMetadata(ctx, serverID, NonceKey, value)
+}
+
+// without says, once for each cloud, that machines enrol without a nonce.
+func (n *Nova) without(cloud string, err error) {
+	if n.Observe != nil {
+		n.Observe(EventWithoutNonce)
+	}
+	if _, before := n.warned.LoadOrStore(cloud, true); before {
+		return
+	}
+	n.log().Warn("servers of this cloud are not asked for a nonce, for the credential may not write their metadata: whoever holds the join token can "+
+		"enrol as a server of the stack that has not enrolled; allow it PUT and DELETE of /v2.1/servers/{server_id}/metadata/{key}, "+
+		"or set attestationNonce to required or off", "cloud", cloud, "error", err)
+}
