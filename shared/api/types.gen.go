@@ -319,6 +319,24 @@ func (e Scope) Valid() bool {
 	}
 }
 
+// Defines values for StackSeenFrom.
+const (
+	SeenByHeat    StackSeenFrom = "heat"
+	SeenInRequest StackSeenFrom = "request"
+)
+
+// Valid indicates whether the value is a known member of the StackSeenFrom enum.
+func (e StackSeenFrom) Valid() bool {
+	switch e {
+	case SeenByHeat:
+		return true
+	case SeenInRequest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StorageVolumeFilesystem.
 const (
 	Ext4 StorageVolumeFilesystem = "ext4"
@@ -504,8 +522,14 @@ type Instance struct {
 	MissingFiles []string `json:"missingFiles"`
 
 	// Nodes Ids of the nodes in the topology, ordered.
-	Nodes   []string `json:"nodes"`
-	StackID string   `json:"stackId,omitempty"`
+	Nodes []string `json:"nodes"`
+
+	// Stack The instance's Heat stack as it was when a request, or a server that called, last had it looked at. It is never
+	// watched, and what was seen is forgotten when the controller restarts.
+	Stack *StackSeen `json:"stack,omitempty"`
+
+	// StackID Heat stack id; the name that it was given by while no stack of that name has been found
+	StackID string `json:"stackId,omitempty"`
 
 	// State NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
 	State InstanceState `json:"state"`
@@ -919,6 +943,26 @@ type Server struct {
 	// VolumeIds Cinder ids of the attached volumes.
 	VolumeIds []string `json:"volumeIds,omitempty"`
 }
+
+// StackSeen The instance's Heat stack as it was when a request, or a server that called, last had it looked at. It is never
+// watched, and what was seen is forgotten when the controller restarts.
+type StackSeen struct {
+	// From Who said so: Heat itself, or the topology of a request
+	From StackSeenFrom `json:"from,omitempty"`
+
+	// Name The name that it was given by, where that was not its id
+	Name   string     `json:"name,omitempty"`
+	SeenAt *time.Time `json:"seenAt,omitempty"`
+
+	// Status Heat's stack_status, for example CREATE_COMPLETE
+	Status string `json:"status,omitempty"`
+
+	// StatusReason Heat's own words
+	StatusReason string `json:"statusReason,omitempty"`
+}
+
+// StackSeenFrom Who said so: Heat itself, or the topology of a request
+type StackSeenFrom string
 
 // StorageExport A directory exported over NFS.
 type StorageExport struct {

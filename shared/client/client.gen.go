@@ -340,6 +340,8 @@ type ClientInterface interface {
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+	// to be posted again.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -350,6 +352,8 @@ type ClientInterface interface {
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+	// to be posted again.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -999,6 +1003,8 @@ func (c *Client) ListInstanceOperations(ctx context.Context, instanceID Instance
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+// to be posted again.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1019,6 +1025,8 @@ func (c *Client) PostOperationWithBody(ctx context.Context, instanceID InstanceI
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+// to be posted again.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2992,6 +3000,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+	// to be posted again.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3002,6 +3012,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+	// to be posted again.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5255,6 +5267,8 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+// to be posted again.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5271,6 +5285,8 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
+// to be posted again.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
