@@ -63,26 +63,42 @@ func Render(p Params) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rendering user_data: %w", err)
 	}
-	var b strings.Builder
-	b.WriteString(head + again + "write_files:\n")
-	writeFile(&b, "/etc/nodehitch/agent.yaml", "0600", string(text)+"\n")
-	writeFile(&b, "/var/lib/nodehitch/bootstrap.py", "0600", bootstrap)
-	writeFile(&b, "/etc/systemd/system/nodehitch-bootstrap.service", "0644", unit)
-	b.WriteString(run)
-	if b.Len() > maxSize {
-		return nil, fmt.Errorf("rendering user_data: %d bytes, but Nova takes %d; give fewer or shorter controller URLs", b.Len(), maxSize)
+	b := head + CloudConfig(literal(string(text)+"\n"))
+	if len(b) > maxSize {
+		return nil, fmt.Errorf("rendering user_data: %d bytes, but Nova takes %d; give fewer or shorter controller URLs", len(b), maxSize)
 	}
-	return []byte(b.String()), nil
+	return []byte(b), nil
 }
 
-// writeFile adds an entry of write_files. The content goes into a literal block,
-// where YAML gives no character a meaning, so it must not begin with white space.
+// CloudConfig is the cloud-config of every VM, without its first line. The content
+// of the agent's configuration is configuration: all that comes after `content:`, a
+// YAML value whose further lines are indented by four blanks. Render puts the text
+// there, a Heat template a function that makes it.
+func CloudConfig(configuration string) string {
+	var b strings.Builder
+	b.WriteString(again + "write_files:\n")
+	writeFile(&b, "/etc/nodehitch/agent.yaml", "0600", configuration)
+	writeFile(&b, "/var/lib/nodehitch/bootstrap.py", "0600", literal(bootstrap))
+	writeFile(&b, "/etc/systemd/system/nodehitch-bootstrap.service", "0644", literal(unit))
+	b.WriteString(run)
+	return b.String()
+}
+
+// writeFile adds an entry of write_files.
 func writeFile(b *strings.Builder, path, mode, content string) {
-	fmt.Fprintf(b, "- path: %s\n  owner: root:root\n  permissions: '%s'\n  content: |\n", path, mode)
+	fmt.Fprintf(b, "- path: %s\n  owner: root:root\n  permissions: '%s'\n  content:%s", path, mode, content)
+}
+
+// literal is the content as a literal block, where YAML gives no character a
+// meaning, so it must not begin with white space.
+func literal(content string) string {
+	var b strings.Builder
+	b.WriteString(" |\n")
 	for line := range strings.Lines(content) {
 		if line != "\n" {
 			b.WriteString("    ")
 		}
 		b.WriteString(line)
 	}
+	return b.String()
 }

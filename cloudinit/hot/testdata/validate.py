@@ -1,0 +1,26 @@
+"""Have Heat's own engine validate a template, with no service behind it.
+
+stdin: JSON {"template": text, "files": {name: text}, "parameters": {name: value}}
+"""
+import json
+import sys
+
+from oslo_config import cfg
+from heat.common import context, template_format
+from heat.engine import constraints, environment, resource, resources, stack, template
+import heat.engine.clients  # noqa: F401 (it registers options)
+
+cfg.CONF([], project="heat", default_config_files=[])
+resources.initialise()
+# What only a cloud can say: its services, and whether an image or a flavor is there.
+resource.Resource.is_service_available = classmethod(lambda *a, **k: (True, None))
+constraints.BaseCustomConstraint.validate = lambda *a, **k: True
+
+given = json.load(sys.stdin)
+ctx = context.RequestContext(project_id="p", user_id="u", username="u", is_admin=True,
+                             auth_url="http://127.0.0.1:1", roles=[])
+env = environment.Environment({"parameters": given["parameters"]})
+parsed = template.Template(template_format.parse(given["template"]), files=given["files"], env=env)
+made = stack.Stack(ctx, "validated", parsed, strict_validate=False)
+made.validate(validate_res_tmpl_only=True)
+print(json.dumps(sorted(made.resources)))
