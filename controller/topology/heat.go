@@ -2,17 +2,79 @@ package topology
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Heat is the Source that reads the topology of a stack from its cloud.
+// Heat is the Source that looks into the stack. What comes with a request says which
+// servers there are, and its values win; what it leaves out is filled in. A request
+// without a topology gets all of the stack.
+//
+// A look costs at most six calls, however large the stack is: two of Heat (the stack,
+// and its resources with those of nested stacks), one of Nova where the stack has
+// servers, two of Neutron where it has ports (they, and floating IPs where it has such),
+// one of Cinder where it has volumes. Nova, Neutron and Cinder are asked for all that the
+// project has, which is one call more for each further page, of a thousand by default.
+// The first look with a credential also logs in. Nothing is ever asked by itself.
 type Heat struct {
 	Clouds *openstack.Clouds
 }
 
-// Resolve looks into the stack.
+// Resolve looks into the stack that the request names. Where the request names none, or
+// its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
+// no such stack, and the request does not allow for that; cloud where the cloud does not
+// give what is asked for. A stack that is at work or has failed is no problem: its
+// status and reason are in the topology.
 func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
-	return Inline{}.Resolve(ctx, r)
+	cloud, err := h.Clouds.For(ctx, r.VIM)
+	if errors.Is(err, openstack.ErrNoCloud) {
+		return Inline{}.Resolve(ctx, r)
+	}
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	wanted := r.StackID
+	if r.Inline != nil && r.Inline.StackID != "" {
+		wanted = r.Inline.StackID
+	}
+	if wanted == "" {
+		return Inline{}.Resolve(ctx, r)
+	}
+	stack, err := cloud.Stack(ctx, wanted)
+	switch {
+	case openstack.IsNotFound(err) && r.MayBeMissing:
+		return Inline{}.Resolve(ctx, r)
+	case openstack.IsNotFound(err):
+		return nil, gone(wanted, cloud.Name())
+	case err != nil:
+		return nil, problemOf(err)
+	}
+	found, err := look(ctx, cloud, stack)
+	if err != nil {
+		return nil, problemOf(err)
+	}
+	return Normalize(merge(r.Inline, found.topology())), nil
+}
+
+func gone(stack, cloud string) error {
+	return api.NewProblem(api.ProblemStackGone, fmt.Sprintf(
+		"%s has no stack %q in the project of the credential; give the stackId of the stack that the instance has now, or the credential of the project that has it",
+		cloud, stack))
+}
+
+// problemOf is an error of a cloud as the client should see it. Errors of this package's
+// clouds hold nothing secret.
+func problemOf(err error) error {
+	var problem *api.Problem
+	var cloud *openstack.Error
+	switch {
+	case errors.As(err, &problem), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.As(err, &cloud) && openstack.IsUnavailable(err):
+		return api.NewProblem(api.ProblemCloud, cloud.Error()+"; ask again later")
+	}
+	return api.NewProblem(api.ProblemCloud, err.Error())
 }

@@ -1,0 +1,169 @@
+package topology
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/openstack"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// topology is what the state means, in an order that depends on nothing else: servers by
+// name and id, the rest by name. What Heat knows and the service does not have (any
+// more, or yet) is left out.
+func (s *stackState) topology() *api.Topology {
+	t := &api.Topology{
+		StackID: s.stack.ID, StackStatus: s.stack.Status, StackStatusReason: s.stack.StatusReason,
+		Servers: []api.Server{}, Volumes: s.volumeList(),
+	}
+	aspects := s.aspects()
+	points, loose := s.points()
+	t.ConnectionPoints = loose
+	for _, r := range s.resources {
+		known, ok := s.servers[r.PhysicalID]
+		if r.Type != typeServer || !ok {
+			continue
+		}
+		t.Servers = append(t.Servers, api.Server{
+			ID: known.ID, Name: known.Name, VduID: r.Name, AspectID: aspects[r.StackID],
+			ConnectionPoints: points[known.ID], VolumeIds: s.attached(known.ID, t.Volumes),
+			AvailabilityZone: known.AvailabilityZone, Hypervisor: known.Hypervisor,
+		})
+	}
+	slices.SortFunc(t.Servers, func(a, b api.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })
+	return t
+}
+
+// aspects is the name of the outermost group around each nested stack, "" for those in
+// none, by the stack's id.
+func (s *stackState) aspects() map[string]string {
+	// A nested stack is the physical resource of what contains it.
+	container := make(map[string]openstack.Resource, len(s.resources))
+	for _, r := range s.resources {
+		if r.PhysicalID != "" {
+			container[r.PhysicalID] = r
+		}
+	}
+	out := map[string]string{}
+	for _, r := range s.resources {
+		if _, done := out[r.StackID]; done {
+			continue
+		}
+		outermost, at := "", r.StackID
+		for range len(s.resources) { // a bound, should Heat's answer go round in a circle
+			around, ok := container[at]
+			if !ok || at == s.stack.ID {
+				break
+			}
+			if groups[around.Type] {
+				outermost = around.Name
+			}
+			at = around.StackID
+		}
+		out[r.StackID] = outermost
+	}
+	return out
+}
+
+// points are the connection points of each server by its id, and those of the stack:
+// ports of the top stack that no server of it has, such as a virtual IP. A port of a
+// nested stack that Nova has not given to its server yet is neither.
+func (s *stackState) points() (map[string][]api.ConnectionPoint, []api.ConnectionPoint) {
+	mine := map[string]bool{}
+	for _, r := range s.resources {
+		if r.Type == typeServer && r.PhysicalID != "" {
+			mine[r.PhysicalID] = true
+		}
+	}
+	of := map[string][]api.ConnectionPoint{}
+	var loose []api.ConnectionPoint
+	for _, r := range s.portResources() {
+		port := s.ports[r.PhysicalID]
+		point := api.ConnectionPoint{Name: r.Name, Addresses: texts(port.Addresses), FloatingAddresses: s.floatingOf(port.ID)}
+		switch {
+		case mine[port.DeviceID]:
+			of[port.DeviceID] = addPoint(of[port.DeviceID], point)
+		case r.StackID == s.stack.ID:
+			loose = addPoint(loose, point)
+		}
+	}
+	return of, loose
+}
+
+// portResources are those whose port exists, by name and id.
+func (s *stackState) portResources() []openstack.Resource {
+	var list []openstack.Resource
+	for _, r := range s.resources {
+		if _, ok := s.ports[r.PhysicalID]; ok && r.Type == typePort {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b openstack.Resource) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PhysicalID, b.PhysicalID))
+	})
+	return list
+}
+
+// addPoint adds a point. Two ports of one name on one server are one point with the
+// addresses of both: a name is there once.
+func addPoint(list []api.ConnectionPoint, p api.ConnectionPoint) []api.ConnectionPoint {
+	if n := len(list); n > 0 && list[n-1].Name == p.Name {
+		list[n-1].Addresses = append(list[n-1].Addresses, p.Addresses...)
+		list[n-1].FloatingAddresses = append(list[n-1].FloatingAddresses, p.FloatingAddresses...)
+		return list
+	}
+	return append(list, p)
+}
+
+func (s *stackState) floatingOf(portID string) []string {
+	var list []netip.Addr
+	for _, f := range s.floating {
+		if f.PortID == portID {
+			list = append(list, f.Address)
+		}
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	return texts(list)
+}
+
+func texts(addresses []netip.Addr) []string {
+	var list []string
+	for _, a := range addresses {
+		list = append(list, a.String())
+	}
+	return list
+}
+
+// volumeList is the volumes that a name means one of: those of the top stack, and those
+// of nested stacks whose name is there once.
+func (s *stackState) volumeList() []api.TopologyVolume {
+	named := map[string][]openstack.Resource{}
+	for _, r := range s.resources {
+		if _, ok := s.volumes[r.PhysicalID]; ok && r.Type == typeVolume {
+			named[r.Name] = append(named[r.Name], r)
+		}
+	}
+	var list []api.TopologyVolume
+	for name, all := range named {
+		one := slices.IndexFunc(all, func(r openstack.Resource) bool { return r.StackID == s.stack.ID })
+		if one < 0 && len(all) > 1 {
+			continue
+		}
+		v := s.volumes[all[max(one, 0)].PhysicalID]
+		list = append(list, api.TopologyVolume{ResourceID: name, ID: v.ID, SizeBytes: v.SizeGiB << 30})
+	}
+	slices.SortFunc(list, func(a, b api.TopologyVolume) int { return cmp.Compare(a.ResourceID, b.ResourceID) })
+	return list
+}
+
+// attached are the topology's volumes that Cinder says the server has.
+func (s *stackState) attached(serverID string, volumes []api.TopologyVolume) []string {
+	var ids []string
+	for _, v := range volumes {
+		if slices.Contains(s.volumes[v.ID].AttachedTo, serverID) {
+			ids = append(ids, v.ID)
+		}
+	}
+	return ids
+}

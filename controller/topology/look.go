@@ -1,0 +1,90 @@
+package topology
+
+import (
+	"context"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/openstack"
+)
+
+// The types of resources that a topology is made of.
+const (
+	typeServer = "OS::Nova::Server"
+	typePort   = "OS::Neutron::Port"
+	typeVolume = "OS::Cinder::Volume"
+)
+
+// groups are the types of resources that make several of one kind: scaling aspects.
+var groups = map[string]bool{
+	"OS::Heat::AutoScalingGroup":         true,
+	"OS::Heat::InstanceGroup":            true,
+	"OS::Heat::ResourceGroup":            true,
+	"AWS::AutoScaling::AutoScalingGroup": true,
+}
+
+// stackState is a stack as the services have it.
+type stackState struct {
+	stack     openstack.Stack
+	resources []openstack.Resource
+	// What follows is all that the project has, by id.
+	servers  map[string]openstack.Server
+	ports    map[string]openstack.Port
+	volumes  map[string]openstack.Volume
+	floating []openstack.FloatingIP
+}
+
+// look asks each service once, and only those that the stack has something of.
+func look(ctx context.Context, cloud *openstack.Cloud, stack openstack.Stack) (*stackState, error) {
+	s := &stackState{stack: stack}
+	var err error
+	if s.resources, err = cloud.Resources(ctx, stack); err != nil {
+		return nil, err
+	}
+	if s.has(typeServer) {
+		if s.servers, err = byID(ctx, cloud.Servers, func(v openstack.Server) string { return v.ID }); err != nil {
+			return nil, err
+		}
+	}
+	if s.has(typePort) {
+		if s.ports, err = byID(ctx, cloud.Ports, func(v openstack.Port) string { return v.ID }); err != nil {
+			return nil, err
+		}
+	}
+	if s.has(typePort) && s.hasFloating() {
+		if s.floating, err = cloud.FloatingIPs(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if s.has(typeVolume) {
+		s.volumes, err = byID(ctx, cloud.Volumes, func(v openstack.Volume) string { return v.ID })
+	}
+	return s, err
+}
+
+func byID[T any](ctx context.Context, list func(context.Context) ([]T, error), id func(T) string) (map[string]T, error) {
+	all, err := list(ctx)
+	out := make(map[string]T, len(all))
+	for _, v := range all {
+		out[id(v)] = v
+	}
+	return out, err
+}
+
+// has says whether the stack has made a resource of the type.
+func (s *stackState) has(kind string) bool {
+	for _, r := range s.resources {
+		if r.Type == kind && r.PhysicalID != "" {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stackState) hasFloating() bool {
+	for _, r := range s.resources {
+		if strings.HasPrefix(r.Type, "OS::Neutron::FloatingIP") && r.PhysicalID != "" {
+			return true
+		}
+	}
+	return false
+}
