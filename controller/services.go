@@ -18,11 +18,11 @@ import (
 	"github.com/nodehitch/nodehitch/controller/gate"
 	"github.com/nodehitch/nodehitch/controller/lcm"
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/permit"
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -41,6 +41,8 @@ type services struct {
 	backups   *backup.Service
 	handler   *api.Handler
 	gate      *gate.Gate
+	// clouds is nil where the configuration has none.
+	clouds *openstack.Clouds
 }
 
 // open opens what is on disk and ties the services together. Nothing runs yet;
@@ -74,6 +76,9 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 	if err != nil {
 		return err
 	}
+	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
+		return err
+	}
 	s.files = &files.Service{Store: s.store, Blobs: blobs, Now: now, Log: log}
 	s.backups = &backup.Service{Store: s.store, Blobs: blobs, Directory: c.DataDirectory, Version: version.Version, Keep: keptApart(c), Now: now, Log: log}
 	s.tokens = &access.Service{Store: s.store, Now: now, Log: log}
@@ -81,7 +86,7 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 	s.enrolment = &enrolment.Service{Store: s.store, PKI: s.authority, Now: now, Log: log,
 		Attestor: enrolment.TokenAttestor{}, Gone: s.permits.NodeGone, Observe: s.metrics.Enrolment}
 	s.lcm = &lcm.Service{Store: s.store, Files: blobs, Enrolment: s.enrolment, Permits: s.permits,
-		Source: topology.Inline{}, Hub: s.hub, Now: now, Log: log, Cadence: time.Duration(c.Cadence.PollSeconds) * time.Second}
+		Source: sourceOf(s.clouds), Hub: s.hub, Now: now, Log: log, Cadence: time.Duration(c.Cadence.PollSeconds) * time.Second}
 	s.enrolment.Changed = s.lcm.NodeChanged
 	s.permits.Changed = func(instanceID string) { s.planAgain(instanceID, log) }
 	s.metrics.Count(s.census, log)

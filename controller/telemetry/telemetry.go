@@ -23,6 +23,7 @@ type Metrics struct {
 	enrolments *prometheus.CounterVec
 	gate       *prometheus.CounterVec
 	store      *prometheus.HistogramVec
+	cloud      *prometheus.CounterVec
 }
 
 // New makes the metrics of this build.
@@ -55,6 +56,10 @@ func New(version string) *Metrics {
 			Help:    "Duration of store transactions; an update includes its fsync.",
 			Buckets: []float64{.0001, .001, .005, .02, .1, .5, 2},
 		}, []string{"kind"}),
+		cloud: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_cloud_requests_total",
+			Help: "Requests to clouds, each attempt one, by service, call and HTTP status (0: no answer).",
+		}, []string{"service", "call", "status"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "nodehitch_build_info",
@@ -62,7 +67,7 @@ func New(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrolments, m.gate, m.store, build,
+	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrolments, m.gate, m.store, m.cloud, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -89,6 +94,11 @@ func (m *Metrics) Transaction(write bool, took time.Duration) {
 		kind = "update"
 	}
 	m.store.WithLabelValues(kind).Observe(took.Seconds())
+}
+
+// Cloud counts a request to a cloud; status is 0 where no answer came.
+func (m *Metrics) Cloud(service, call string, status int) {
+	m.cloud.WithLabelValues(service, call, strconv.Itoa(status)).Inc()
 }
 
 // Handler answers GET /metrics.
