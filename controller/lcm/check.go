@@ -18,6 +18,9 @@ func (p *posting) check() error {
 	if err := p.checkRegistry(); err != nil {
 		return err
 	}
+	if err := p.awaitStack(); err != nil {
+		return err
+	}
 	faults, err := p.faults()
 	if err != nil {
 		return err
@@ -26,15 +29,21 @@ func (p *posting) check() error {
 	if err := invalid(faults); err != nil {
 		return err
 	}
+	if err := p.checkReadiness(); err != nil {
+		return err
+	}
+	return p.checkRoles()
+}
+
+// checkReadiness refuses what the instance is not ready for, whatever its stack is.
+func (p *posting) checkReadiness() error {
 	if (p.r.Operation == api.Heal || p.r.Operation == api.Scale) && p.inst.State != api.Instantiated {
 		return conflict("VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.inst.ID, p.inst.State, p.r.Operation)
 	}
-	if p.needsFiles() {
-		if err := p.requireFiles(p.before); err != nil {
-			return err
-		}
+	if !p.needsFiles() {
+		return nil
 	}
-	return p.checkRoles()
+	return p.requireFiles(p.before)
 }
 
 func (p *posting) faults() (fault.List, error) {
@@ -46,7 +55,11 @@ func (p *posting) faults() (fault.List, error) {
 	if err != nil {
 		return nil, err
 	}
-	faults := slices.Concat(out.Faults, foreign, p.checkTopology(), p.checkWithdrawal(out))
+	faults := append(out.Faults, foreign...)
+	if p.given != nil && p.r.Topology == nil {
+		faults = standAt(atStack, faults) // the request has no topology; Heat's is what is new
+	}
+	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
 	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial {
 		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would come of it; "+p.signs()))

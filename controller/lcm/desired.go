@@ -17,6 +17,9 @@ const atParams = fault.Root + "/additionalParams"
 // atTopology is where the topology stands in the bodies of PUT and of an operation.
 const atTopology = fault.Root + "/topology"
 
+// atStack is where both name the stack.
+const atStack = fault.Root + "/stackId"
+
 // desired is a version of the desired state, read.
 type desired struct {
 	store.Desired

@@ -58,6 +58,7 @@ func (u *unit) show() (api.Instance, error) {
 		CreatedAt: u.inst.CreatedAt, UpdatedAt: u.inst.UpdatedAt,
 		Unconfirmed: u.unconfirmed(u.inst),
 	}
+	u.showStack(d, &shown)
 	if err := u.showPlan(d, &shown); err != nil {
 		return api.Instance{}, err
 	}
@@ -118,6 +119,10 @@ func (s *Service) DeleteInstance(ctx context.Context, id string) error {
 	})
 	for _, n := range nodes {
 		s.presence.forget(n)
+	}
+	if err == nil {
+		s.looks.forget(id)
+		s.knocks.reset(id)
 	}
 	return err
 }

@@ -35,38 +35,55 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 	if err := invalid(faults); err != nil {
 		return api.Operation{}, err
 	}
-	found, err := s.topologyFor(ctx, instanceID, r)
-	if err != nil {
-		return api.Operation{}, err
-	}
 	var op store.Operation
-	err = s.update(ctx, instanceID, func(u *unit) error {
-		var err error
-		op, err = u.post(r, found)
-		return err
+	err := s.looking(instanceID, func() error {
+		l, known, err := s.lookForOperation(ctx, instanceID, r)
+		if err != nil || l == nil {
+			op = known
+			return err
+		}
+		return s.update(ctx, instanceID, func(u *unit) error {
+			if err := u.current(l); err != nil {
+				return err
+			}
+			op, err = u.post(r, l)
+			return err
+		})
 	})
+	if err == nil {
+		s.knocks.reset(instanceID)
+	}
 	return op.Operation, err
 }
 
-// topologyFor asks the source for the stack of an operation, with what the
-// instance knows of its cloud.
-func (s *Service) topologyFor(ctx context.Context, instanceID string, r api.OperationRequest) (*api.Topology, error) {
-	request := topology.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}
-	err := s.view(instanceID, func(u *unit) error {
-		d, err := u.desired()
+// lookForOperation looks into the stack of an operation, or returns the one that its
+// idempotency key means: that one has looked. Nobody is asked for a request that is
+// refused whatever the stack is, nor for TERMINATE, which has to be possible when the
+// stack, or the whole cloud, is no more.
+func (s *Service) lookForOperation(ctx context.Context, instanceID string, r api.OperationRequest) (l *look, known store.Operation, err error) {
+	l = &look{Request: topology.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}}
+	joins := false
+	err = s.view(instanceID, func(u *unit) error {
+		p, err := u.posting(r, l)
 		if err != nil {
 			return err
 		}
-		if request.StackID == "" {
-			request.StackID = d.StackID
+		if known, joins, err = p.admitted(); joins || err != nil {
+			return err
 		}
-		request.VIM, err = s.Store.Unseal(d.VIMConnectionInfo)
-		return err
+		return u.fill(l)
 	})
-	if err != nil {
-		return nil, err
+	if err != nil || joins {
+		return nil, known, err
 	}
-	return s.resolve(ctx, request)
+	source := s.Source
+	if r.Operation == api.Terminate {
+		source = topology.Inline{}
+	}
+	if err := s.ask(ctx, source, l); err != nil {
+		return nil, known, err
+	}
+	return l, known, l.whole()
 }
 
 // checkRequest is what is wrong with a request whatever the instance is.

@@ -3,7 +3,6 @@ package lcm
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -143,19 +142,4 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	return p.operation(op.Sequence)
-}
-
-// stackProblem is why an END cannot succeed: the stack is not what it should be.
-func (p *posting) stackProblem() *api.Problem {
-	if p.given == nil || p.given.StackStatus == "" {
-		return nil
-	}
-	status := p.given.StackStatus
-	gone := strings.HasPrefix(status, "DELETE_") && p.r.Operation != api.Terminate
-	if strings.HasSuffix(status, "_COMPLETE") && !gone {
-		return nil
-	}
-	reason := firstText(p.given.StackStatusReason, "Heat gave no reason")
-	return api.NewProblem(api.ProblemStackFailed, fmt.Sprintf(
-		"stack %s is %s: %s; mend the stack and post the END again", firstText(p.next.StackID, p.before.StackID, "of this instance"), status, reason))
 }

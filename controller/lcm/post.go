@@ -12,7 +12,9 @@ import (
 type posting struct {
 	*unit
 	r api.OperationRequest
-	// given is the topology that came with the request, nil for none.
+	// stack is what the request or Heat says of it, given what of that is to be in force,
+	// nil for nothing.
+	stack *look
 	given *api.Topology
 	// before is the desired state in force, next the one that the request asks for.
 	before *desired
@@ -24,21 +26,37 @@ type posting struct {
 	baseTopology *api.Topology
 }
 
-func (u *unit) post(r api.OperationRequest, given *api.Topology) (store.Operation, error) {
+func (u *unit) posting(r api.OperationRequest, l *look) (*posting, error) {
+	history, err := u.history()
+	return &posting{unit: u, r: r, stack: l, history: history}, err
+}
+
+// history is the operations of the instance, newest first.
+func (u *unit) history() ([]store.Operation, error) {
 	history, err := u.tx.Operations().Prefix(store.InstancePrefix(u.inst.ID))
+	slices.Reverse(history)
+	return history, err
+}
+
+// admitted is the operation that the request joins or asks for again, with true, or
+// why there can be none now.
+func (p *posting) admitted() (store.Operation, bool, error) {
+	if known, ok, err := p.byKey(); ok || err != nil {
+		return known, ok, err
+	}
+	if p.inst.Processing != 0 {
+		return store.Operation{}, false, p.inProgress()
+	}
+	return store.Operation{}, false, p.mayOperate(p.r)
+}
+
+func (u *unit) post(r api.OperationRequest, l *look) (store.Operation, error) {
+	p, err := u.posting(r, l)
 	if err != nil {
 		return store.Operation{}, err
 	}
-	slices.Reverse(history)
-	p := &posting{unit: u, r: r, given: given, history: history}
-	if known, ok, err := p.byKey(); ok || err != nil {
+	if known, ok, err := p.admitted(); ok || err != nil {
 		return known, err
-	}
-	if u.inst.Processing != 0 {
-		return store.Operation{}, u.inProgress()
-	}
-	if err := u.mayOperate(r); err != nil {
-		return store.Operation{}, err
 	}
 	if err := p.supersede(); err != nil {
 		return store.Operation{}, err
@@ -103,12 +121,13 @@ func (p *posting) prepare() error {
 	p.next = p.before.Desired
 	switch {
 	case p.r.Operation == api.Terminate && p.r.Phase == api.PhaseEnd:
-		p.next.Topology, p.next.StackID = nil, ""
+		p.given = p.stack.found
+		p.next.Topology, p.next.StackID, p.next.StackName = nil, "", ""
 	default:
-		if p.given != nil {
+		p.next.StackID, p.next.StackName = p.stack.stackID(p.next)
+		if p.given = p.stack.topology(); p.given != nil {
 			p.next.Topology = p.given
 		}
-		p.next.StackID = firstText(p.r.StackID, stackOf(p.given), p.next.StackID)
 	}
 	p.base = p.baseVersion()
 	if p.baseTopology, err = p.topologyAt(p.base); err != nil {

@@ -26,29 +26,44 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 	if err := invalid(faults); err != nil {
 		return api.Instance{}, false, err
 	}
-	found, err := s.resolve(ctx, topology.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo})
+	put := &putting{spec: spec, params: p}
+	err := s.looking(id, func() (err error) {
+		if put.look, err = s.lookForPut(ctx, id, spec); err != nil {
+			return err
+		}
+		if put.verdicts, err = s.judgeBefore(id, spec.AdditionalParams, p); err != nil {
+			return err
+		}
+		return s.transact(ctx, func(tx *store.Tx) (*unit, error) { return put.begin(s, tx, id) }, put.run)
+	})
 	if err != nil {
 		return api.Instance{}, false, err
 	}
-	verdicts, err := s.judgeBefore(id, spec.AdditionalParams, p)
-	if err != nil {
-		return api.Instance{}, false, err
-	}
-	put := &putting{spec: spec, params: p, topology: found, verdicts: verdicts}
-	if err := s.transact(ctx, func(tx *store.Tx) (*unit, error) { return put.begin(s, tx, id) }, put.run); err != nil {
-		return api.Instance{}, false, err
-	}
+	s.knocks.reset(id)
 	instance, err := s.GetInstance(ctx, id)
 	return instance, put.created, err
 }
 
-// resolve asks the source; nil for a topology that is not known.
-func (s *Service) resolve(ctx context.Context, r topology.Request) (*api.Topology, error) {
-	t, err := s.Source.Resolve(ctx, r)
-	if errors.Is(err, topology.ErrNotGiven) {
-		return nil, nil
+// lookForPut looks into the stack that a PUT names, or whose servers it describes. A
+// stack that is not there yet is as good as one: a PUT comes before the stack does. So
+// is a cloud that does not answer, for the parameters alone need none.
+func (s *Service) lookForPut(ctx context.Context, id string, spec api.InstanceSpec) (*look, error) {
+	l := &look{Request: topology.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}}
+	err := s.view(id, func(u *unit) error {
+		if spec.StackID == "" && spec.Topology == nil { // its stack stays as it is known
+			l.version = u.inst.DesiredVersion
+			return nil
+		}
+		return u.fill(l)
+	})
+	var problem *api.Problem
+	if err != nil && (!errors.As(err, &problem) || problem.Type != api.ProblemNotFound) {
+		return nil, err
 	}
-	return t, err
+	if err := s.ask(ctx, s.Source, l); err != nil {
+		return nil, err
+	}
+	return l, l.whole()
 }
 
 // judgeBefore checks the files that are there already for the parameters of a PUT,
@@ -68,7 +83,7 @@ func (s *Service) judgeBefore(id string, text json.RawMessage, p *params.Params)
 type putting struct {
 	spec     api.InstanceSpec
 	params   *params.Params
-	topology *api.Topology
+	look     *look
 	verdicts map[string]verdict
 	created  bool
 }
@@ -89,6 +104,9 @@ func (p *putting) begin(s *Service, tx *store.Tx, id string) (*unit, error) {
 }
 
 func (p *putting) run(u *unit) error {
+	if err := u.current(p.look); err != nil {
+		return err
+	}
 	if kind := kindOf(p.params); kind != u.inst.Kind {
 		return conflict("VNF instance %s is a %s and the parameters describe a %s; use another id for it", u.inst.ID, u.inst.Kind, kind)
 	}
@@ -117,10 +135,10 @@ func (p *putting) next(u *unit) (store.Desired, error) {
 			return next, err
 		}
 	}
-	if p.topology != nil {
-		next.Topology = p.topology
+	next.StackID, next.StackName = p.look.stackID(next)
+	if found := p.look.topology(); found != nil {
+		next.Topology = found
 	}
-	next.StackID = firstText(p.spec.StackID, stackOf(p.topology), next.StackID)
 	var err error
 	if next.AdditionalParams, err = u.reseal(next.AdditionalParams, p.spec.AdditionalParams); err != nil {
 		return next, err
@@ -135,20 +153,29 @@ func (p *putting) check(u *unit, next store.Desired) error {
 	if err != nil {
 		return err
 	}
-	faults := out.Faults
-	if p.topology == nil {
-		for i := range faults { // the request has no such place: its parameters are what is new
-			faults[i].Pointer = string(atParams)
-		}
-	}
 	foreign, err := u.foreignServers(next.Topology)
 	if err != nil {
 		return err
 	}
-	if err := invalid(append(faults, foreign...)); err != nil {
+	faults := append(out.Faults, foreign...)
+	switch { // the request has no such place
+	case p.look.topology() == nil:
+		faults = standAt(atParams, faults) // its parameters are what is new
+	case p.spec.Topology == nil:
+		faults = standAt(atStack, faults)
+	}
+	if err := invalid(faults); err != nil {
 		return err
 	}
 	return u.keepsTargets(out.Nodes)
+}
+
+// standAt has all faults stand at one place of the request.
+func standAt(where fault.At, faults fault.List) fault.List {
+	for i := range faults {
+		faults[i].Pointer = string(where)
+	}
+	return faults
 }
 
 // keepsTargets refuses to take a server away that the operation at work waits for:

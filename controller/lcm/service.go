@@ -44,6 +44,8 @@ type Service struct {
 
 	presence  presence
 	unplanned unplanned
+	looks     looks
+	knocks    knocks
 }
 
 // Blobs is the content of package files by SHA-256.

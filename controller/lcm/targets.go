@@ -70,7 +70,24 @@ func (p *posting) warnings(e *effect) fault.List {
 	if p.r.Operation == api.Terminate {
 		return nil
 	}
-	return slices.Clone(e.plan.Warnings)
+	list := slices.Clone(e.plan.Warnings)
+	if why := p.unseen(); why != "" {
+		list = append(list, atStack.Fault(why+"; the servers that were known before stay"))
+	}
+	return list
+}
+
+// unseen is why a START goes on without its stack: it takes it as it is.
+func (p *posting) unseen() string {
+	switch l := p.stack; {
+	case l.gone != nil:
+		return l.gone.Detail
+	case l.away != nil:
+		return firstText(l.away.Detail, l.away.Title)
+	case l.found != nil && p.given == nil:
+		return p.said()
+	}
+	return ""
 }
 
 // bystanders warns of nodes that are not well and that the operation does not wait for.

@@ -49,9 +49,12 @@ type Standing struct {
 
 // Desired is one version of an instance's desired state. It never changes.
 type Desired struct {
-	InstanceID        string        `json:"instanceId"`
-	Version           int64         `json:"version"`
+	InstanceID string `json:"instanceId"`
+	Version    int64  `json:"version"`
+	// StackID is the Heat stack, by the name that it was given while no such stack has
+	// been found. StackName is that name once it has.
 	StackID           string        `json:"stackId,omitempty"`
+	StackName         string        `json:"stackName,omitempty"`
 	AdditionalParams  Sealed        `json:"additionalParams"`
 	VIMConnectionInfo Sealed        `json:"vimConnectionInfo,omitempty"`
 	Topology          *api.Topology `json:"topology,omitempty"`

@@ -1,0 +1,239 @@
+package lcm
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// admission is which servers of a stack come into the topology in force, because one
+// of them called.
+type admission struct {
+	*unit
+	found  *api.Topology
+	before *desired
+	// now is the plan in force: what it gives to a node stays with it.
+	now plan.Output
+	// next is the topology in the making.
+	next  *api.Topology
+	added []string
+	// refused is why a server of the stack is not among them, by its id.
+	refused map[string]string
+}
+
+// admit adds the servers of the stack that have a role and that the topology in force
+// lacks, as a version of the desired state like a PUT's. To the operation that follows
+// they are new. What would change anything for a server that is there (a second storage
+// server, a volume that another one has) is refused: the END decides that, which knows
+// who is gone.
+func (u *unit) admit(l *look) (*admission, error) {
+	before, err := u.desired()
+	if err != nil {
+		return nil, err
+	}
+	if err := before.valid(); err != nil {
+		return nil, err
+	}
+	a := &admission{unit: u, found: l.found, before: before, next: before.Topology, refused: map[string]string{}}
+	if a.next == nil {
+		a.next = &api.Topology{StackID: l.found.StackID, StackStatus: l.found.StackStatus, StackStatusReason: l.found.StackStatusReason}
+	}
+	if a.now, err = u.plan(before); err != nil {
+		return nil, err
+	}
+	if len(a.now.Faults) > 0 {
+		return nil, fmt.Errorf("the topology in force: %w", a.now.Faults)
+	}
+	strangers, err := a.strangers()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.add(strangers); err != nil || len(a.added) == 0 {
+		return a, err
+	}
+	return a, a.enforce(l)
+}
+
+// enforce puts the topology in force.
+func (a *admission) enforce(l *look) error {
+	next := a.before.Desired
+	next.Topology = a.next
+	next.StackID, next.StackName = l.stackID(next)
+	if _, err := a.force(next, ""); err != nil {
+		return err
+	}
+	log, id := a.Log, a.inst.ID
+	a.tx.OnCommit(func() {
+		log.Info("servers of the stack called and are in the topology now", "instance", id, "servers", a.added, "refused", a.refused)
+	})
+	return a.settle()
+}
+
+// strangers are the servers of the stack that might be added.
+func (a *admission) strangers() (list []api.Server, err error) {
+	leaving, err := a.leaving()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range a.found.Servers {
+		if slices.ContainsFunc(a.next.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
+			continue
+		}
+		alone := &api.Topology{Servers: []api.Server{s}}
+		roles := topology.Assign(a.before.params, alone, fault.Root)
+		foreign, err := a.foreignServers(alone)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case len(roles.Faults) > 0:
+			a.refused[s.ID] = roles.Faults[0].Message
+		case len(roles.Roles) == 0:
+			a.refused[s.ID] = "by the parameters it has no role"
+		case len(foreign) > 0:
+			a.refused[s.ID] = foreign[0].Message
+		case leaving[s.ID]:
+			a.refused[s.ID] = "an operation has named it as leaving; the operation's END decides"
+		default:
+			list = append(list, a.unsettled(s))
+		}
+	}
+	return list, nil
+}
+
+// leaving are the servers that STARTs since the last END have named.
+func (a *admission) leaving() (map[string]bool, error) {
+	history, err := a.history()
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, o := range history {
+		if o.Phase == api.PhaseEnd && !stackFailed(o) {
+			break
+		}
+		if o.Phase != api.PhaseStart || o.State == api.Failed {
+			continue
+		}
+		before, err := a.topologyAt(o.PreviousVersion)
+		if err != nil {
+			return nil, err
+		}
+		k := &known{}
+		for _, t := range []*api.Topology{before, a.before.Topology, a.found} {
+			k.servers = append(k.servers, serversOf(t)...)
+		}
+		for _, name := range o.Request.VnfcInstanceIds {
+			for _, s := range k.named(name) {
+				ids[s.ID] = true
+			}
+		}
+	}
+	return ids, nil
+}
+
+// unsettled is a server while Heat may still be attaching volumes to it. One that
+// names some of its volumes has those alone, so until Heat is done it names none:
+// then it has what no other server claims.
+func (a *admission) unsettled(s api.Server) api.Server {
+	others := func(id string) bool {
+		return slices.ContainsFunc(a.found.Servers, func(o api.Server) bool { return o.ID != s.ID && slices.Contains(o.VolumeIds, id) })
+	}
+	if strings.HasSuffix(a.found.StackStatus, "_IN_PROGRESS") && !slices.ContainsFunc(s.VolumeIds, others) {
+		s.VolumeIds = nil
+	}
+	return s
+}
+
+// add tries all at once, and one by one where that may not be.
+func (a *admission) add(servers []api.Server) error {
+	if len(servers) == 0 {
+		return nil
+	}
+	why, err := a.try(servers)
+	if err != nil || why == "" {
+		return err
+	}
+	for _, s := range servers {
+		if why, err = a.try([]api.Server{s}); err != nil {
+			return err
+		}
+		if why != "" {
+			a.refused[s.ID] = why
+		}
+	}
+	return nil
+}
+
+// try adds servers, or says why that may not be.
+func (a *admission) try(servers []api.Server) (why string, err error) {
+	next := join(a.next, a.found, servers)
+	if faults := topology.Validate(next, atTopology); len(faults) > 0 {
+		return faults[0].Message, nil
+	}
+	d := a.before.Desired
+	d.Topology = next
+	out, err := a.plan(&desired{Desired: d, params: a.before.params})
+	if err != nil {
+		return "", err
+	}
+	if len(out.Faults) > 0 {
+		return "the parameters have no place for it beside the servers that are there; the END of the operation that makes it decides", nil
+	}
+	for _, n := range a.now.Nodes {
+		if !keeps(n, out.Nodes) {
+			return fmt.Sprintf("it would take something from the server %s; the END of the operation that makes it decides", n.Name), nil
+		}
+	}
+	a.next = next
+	for _, s := range servers {
+		a.added = append(a.added, s.ID)
+	}
+	return "", nil
+}
+
+// keeps says whether the node has in a plan what it had before. PersistentVolumes may
+// come to it: their storage server may be among those who called.
+func keeps(before plan.Node, nodes []plan.Node) bool {
+	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.ID == before.ID })
+	if i < 0 {
+		return false
+	}
+	after := nodes[i].Config
+	if before.Config.PersistentVolumes == nil {
+		after.PersistentVolumes = nil
+	}
+	return before.Config.Digest() == after.Digest()
+}
+
+// join is the topology with these servers, and with the volumes and connection points
+// of the stack that it has none of that name for.
+func join(t, found *api.Topology, servers []api.Server) *api.Topology {
+	next := *t
+	next.Servers = slices.Concat(t.Servers, servers)
+	next.Volumes = slices.Clone(t.Volumes)
+	for _, v := range found.Volumes {
+		if !slices.ContainsFunc(next.Volumes, func(o api.TopologyVolume) bool { return o.ID == v.ID || o.ResourceID == v.ResourceID }) {
+			next.Volumes = append(next.Volumes, v)
+		}
+	}
+	next.ConnectionPoints = slices.Clone(t.ConnectionPoints)
+	for _, c := range found.ConnectionPoints {
+		if !slices.ContainsFunc(next.ConnectionPoints, func(o api.ConnectionPoint) bool { return o.Name == c.Name }) {
+			next.ConnectionPoints = append(next.ConnectionPoints, c)
+		}
+	}
+	return &next
+}
+
+func serversOf(t *api.Topology) []api.Server {
+	if t == nil {
+		return nil
+	}
+	return t.Servers
+}

@@ -1,0 +1,123 @@
+package lcm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// look is what a source was asked, outside of any transaction, and what it said.
+type look struct {
+	topology.Request
+	// version of the desired state was in force when it was asked; 0 is no instance.
+	version int64
+	// number orders the looks into one stack by when they began.
+	number int64
+	// found is the topology, nil where there is none to be had.
+	found *api.Topology
+	// gone is that there is no such stack, away that the cloud did not say.
+	gone, away *api.Problem
+}
+
+// ask has the source look. A stack that does not exist, and a cloud that does not
+// answer, are no errors here: what they mean depends on who asks.
+func (s *Service) ask(ctx context.Context, source topology.Source, l *look) error {
+	l.number = s.looks.begin()
+	var err error
+	l.found, err = source.Resolve(ctx, l.Request)
+	var problem *api.Problem
+	switch {
+	case err == nil:
+	case errors.Is(err, topology.ErrNotGiven):
+		return nil
+	case errors.As(err, &problem) && problem.Type == api.ProblemStackGone:
+		l.gone = problem
+		// What a request says of servers itself stands without the stack.
+		if l.found, err = (topology.Inline{}).Resolve(ctx, l.Request); err != nil {
+			l.found = nil
+		}
+	case errors.As(err, &problem) && problem.Type == api.ProblemCloud:
+		l.found, l.away = nil, problem
+	default:
+		return fmt.Errorf("looking into the stack of VNF instance %s: %w", l.InstanceID, err)
+	}
+	s.looks.saw(l, s.Now().UTC())
+	return nil
+}
+
+// topology is what there is to put in force, nil where the one in force stays. What
+// is being deleted is not put in force, unless the request says itself what it has.
+func (l *look) topology() *api.Topology {
+	if l.Inline == nil && deleted(l.found) {
+		return nil
+	}
+	return l.found
+}
+
+// whole refuses a request that describes servers itself while nobody can say what it
+// leaves out: half of a topology would be in force. It is no fault of the request.
+func (l *look) whole() error {
+	if l.away != nil && l.Inline != nil {
+		return l.away
+	}
+	return nil
+}
+
+// stackID is the stack's id and the name that it was given by, "" for none, after the
+// look; now is what was in force before. An id that was found takes the place of the
+// name that it was found by.
+func (l *look) stackID(now store.Desired) (id, name string) {
+	asked, found := l.StackID, stackOf(l.topology())
+	switch {
+	case found == "" && (asked == "" || asked == now.StackName), firstText(found, asked) == now.StackID:
+		return now.StackID, now.StackName
+	case found == "" || found == asked:
+		return asked, ""
+	}
+	return found, asked
+}
+
+// looksTried is how often one request looks into its stack.
+const looksTried = 4
+
+// errOvertaken says that a look is out of date: something newer is in force, or was
+// seen.
+var errOvertaken = errors.New("the instance was changed while its stack was looked into")
+
+// looking has try look and act on what it saw, again where another request came in
+// between: what was asked for an older desired state does not overwrite a newer one.
+func (s *Service) looking(instanceID string, try func() error) error {
+	for range looksTried {
+		if err := try(); !errors.Is(err, errOvertaken) {
+			return err
+		}
+	}
+	return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf(
+		"VNF instance %s was changed each of the %d times that its stack was looked into; send the request again", instanceID, looksTried))
+}
+
+// current refuses a look that something newer has overtaken.
+func (u *unit) current(l *look) error {
+	if u.inst.DesiredVersion != l.version || !u.looks.take(u.inst.ID, l.number) {
+		return errOvertaken
+	}
+	return nil
+}
+
+// fill adds what the request leaves out and the instance knows of its cloud.
+func (u *unit) fill(l *look) error {
+	d, err := u.inForce()
+	if err != nil {
+		return err
+	}
+	l.version = u.inst.DesiredVersion
+	l.StackID = firstText(l.StackID, stackOf(l.Inline), d.StackID)
+	if l.VIM == nil {
+		l.VIM, err = u.Store.Unseal(d.VIMConnectionInfo)
+	}
+	return err
+}

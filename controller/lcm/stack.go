@@ -1,0 +1,65 @@
+package lcm
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// deleted says that the stack is about to go, or is gone.
+func deleted(t *api.Topology) bool { return t != nil && strings.HasPrefix(t.StackStatus, "DELETE_") }
+
+// awaitStack refuses an END that Heat does not let begin yet, or that has no stack to
+// be about. Nothing is recorded of it: it is to be posted again, or not at all. What
+// no end of the stack's would mend is said first, for who waits for it may wait long.
+func (p *posting) awaitStack() error {
+	if p.r.Phase != api.PhaseEnd {
+		return nil
+	}
+	stays := p.r.Operation == api.Terminate
+	switch t := p.stack.found; {
+	case stays && (p.stack.gone != nil || p.stack.away != nil):
+		return nil
+	case p.stack.gone != nil:
+		return p.stack.gone
+	case p.stack.away != nil:
+		return p.stack.away
+	case !stays && deleted(t):
+		return api.NewProblem(api.ProblemStackGone, fmt.Sprintf("%s; give the id of the stack that took its place, or post TERMINATE", p.said()))
+	case t != nil && strings.HasSuffix(t.StackStatus, "_IN_PROGRESS"):
+		if err := p.checkReadiness(); err != nil {
+			return err
+		}
+		return api.NewProblem(api.ProblemStackInProgress, p.said()+"; post the END again when it is done")
+	}
+	return nil
+}
+
+// stackProblem is why an END cannot succeed: the stack is not what it should be.
+func (p *posting) stackProblem() *api.Problem {
+	t := p.given
+	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") {
+		return nil
+	}
+	return api.NewProblem(api.ProblemStackFailed, p.said()+"; mend the stack and post the END again")
+}
+
+// said is what Heat says of the stack.
+func (p *posting) said() string {
+	t := p.stack.found
+	name := stackName(p.next)
+	if name == "" {
+		name = stackName(p.before.Desired)
+	}
+	return fmt.Sprintf("stack %s is %s: %s", firstText(name, "of this instance"), t.StackStatus, firstText(t.StackStatusReason, "Heat gave no reason"))
+}
+
+// stackName names the stack for people.
+func stackName(d store.Desired) string {
+	if d.StackName == "" {
+		return d.StackID
+	}
+	return fmt.Sprintf("%s (%s)", d.StackName, d.StackID)
+}
