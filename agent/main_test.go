@@ -159,7 +159,9 @@ func TestStatusForPeople(t *testing.T) {
 	expired := waiting
 	expired.Controller.CertificateNotAfter = at(26 * time.Hour)
 	expired.Node = api.NodeStatus{AppliedGeneration: 4, ObservedGeneration: 4}
-	for name, s := range map[string]status.Status{"waiting": waiting, "unenrolled": unenrolled, "expired": expired} {
+	proof := unenrolled
+	proof.Controller.Waiting = "the controller wants proof that this machine is the server 6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f, and the metadata service has to give it: …"
+	for name, s := range map[string]status.Status{"waiting": waiting, "proof": proof, "unenrolled": unenrolled, "expired": expired} {
 		var got bytes.Buffer
 		if err := showStatus(&got, &s, now); err != nil {
 			t.Fatal(err)

@@ -92,7 +92,10 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	default:
 		row("controller", "no good answer yet")
 	}
-	if c.LastError != "" {
+	switch { // while it waits, what was said before is history
+	case c.Waiting != "":
+		row("waiting", "%s", c.Waiting)
+	case c.LastError != "":
 		row("last error", "%s", c.LastError)
 	}
 	if c.NextAttempt != nil && c.NextAttempt.After(now) {

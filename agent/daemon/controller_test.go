@@ -39,6 +39,10 @@ type controller struct {
 	hold    time.Duration
 	// enroll and answer say no, where they are not nil.
 	enroll func() *api.Problem
+	// nonce is what an enrolment has to bring, where it is not empty.
+	nonce string
+	// claims are the enrolments that were asked for.
+	claims []api.EnrollRequest
 	refuse func(r *http.Request, serial string) *api.Problem
 	// cut closes the connection without an answer.
 	cut bool
@@ -111,6 +115,11 @@ func (c *controller) postEnroll(w http.ResponseWriter, r *http.Request) {
 	defer c.mu.Unlock()
 	if r.Header.Get("Authorization") != "Bearer "+token {
 		problem(w, api.NewProblem(api.ProblemUnauthorized, ""))
+		return
+	}
+	c.claims = append(c.claims, req)
+	if c.nonce != "" && req.Nonce != c.nonce {
+		problem(w, api.NewProblem(api.ProblemNonceRequired, "prove it"))
 		return
 	}
 	if c.enroll != nil {

@@ -21,16 +21,21 @@ import (
 	"github.com/nodehitch/nodehitch/agent/enrol"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/agent/metadata"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options are what a daemon is made of. All are required but OnLink, OnApplied and Dial.
+// Options are what a daemon is made of. All are required but Metadata, OnLink, OnApplied
+// and Dial.
 type Options struct {
 	Config  *config.Config
 	State   *state.Directory
 	Machine *identity.Machine
+	// Metadata is where the machine reads what proves which server it is; nil for its
+	// own service.
+	Metadata *metadata.Service
 	// Engine makes the engine once the node's id is known.
 	Engine func(nodeID string) *converge.Engine
 	Facts  api.Facts
@@ -71,6 +76,9 @@ type Daemon struct {
 
 // New prepares a daemon.
 func New(o Options) *Daemon {
+	if o.Metadata == nil {
+		o.Metadata = metadata.This()
+	}
 	return &Daemon{
 		Options: o, files: enrol.Files{Directory: o.State}, board: status.NewBoard(o.Facts, nil),
 		desired: newDesired(), resumed: make(chan struct{}, 1), asked: make(chan struct{}),

@@ -71,7 +71,7 @@ func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
 		return nil, err
 	}
 	defer l.Close()
-	credentials, err := enrol.Enrol(ctx, l, d.files, enrol.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
+	credentials, err := d.prove(ctx, l, enrol.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
 	if err != nil {
 		return nil, err
 	}

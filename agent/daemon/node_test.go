@@ -18,6 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/daemon"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/link"
+	"github.com/nodehitch/nodehitch/agent/metadata"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -39,6 +40,8 @@ type node struct {
 	// cluster, where set, is what a second step makes that changes more than the node.
 	cluster *work
 	logs    *strings.Builder
+	// metadata, where set, is the machine's metadata service.
+	metadata *metadata.Service
 
 	mu       sync.Mutex
 	notified []string
@@ -89,7 +92,7 @@ func (n *node) start() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	d := daemon.New(daemon.Options{
-		Config: &n.cfg, State: n.state(), Machine: identity.At(n.root, "http://127.0.0.1:9/"),
+		Config: &n.cfg, State: n.state(), Machine: identity.At(n.root, "http://127.0.0.1:9/"), Metadata: n.metadata,
 		Engine:     func(string) *converge.Engine { return converge.New(n.steps()...) },
 		StatusFile: n.statusFile(), LockFile: n.lockFile(), Notify: n.notify, OnLink: n.onLink,
 		OnApplied: func(doc *api.NodeConfig) {

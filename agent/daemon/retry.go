@@ -18,6 +18,7 @@ func enrolRetry() retry {
 	return retry{
 		link.Passing:    {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
 		link.Unexpected: {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
+		link.Unproven:   {Min: 5 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
 		link.Occupied:   {Min: 10 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
 		link.Refused:    {Min: time.Minute, Max: time.Hour, Factor: 2},
 	}
@@ -28,7 +29,7 @@ func enrolRetry() retry {
 func pollRetry() retry {
 	passing := &backoff.Backoff{Min: time.Second, Max: time.Minute, Factor: 1.5}
 	refused := &backoff.Backoff{Min: 5 * time.Second, Max: time.Hour, Factor: 2}
-	return retry{link.Passing: passing, link.Unexpected: passing, link.Occupied: refused, link.Refused: refused}
+	return retry{link.Passing: passing, link.Unexpected: passing, link.Unproven: refused, link.Occupied: refused, link.Refused: refused}
 }
 
 func (r retry) after(err error) time.Duration { return r[link.Judge(err)].Next() }

@@ -24,6 +24,8 @@ type Claim struct {
 	Token    string
 	ServerID string
 	Facts    api.Facts
+	// Nonce is what the metadata service shows, "" until the controller asks for it.
+	Nonce string
 }
 
 // Enrol redeems the join token, once. Errors are those of the link; it can be
@@ -39,7 +41,7 @@ func Enrol(ctx context.Context, l *link.Link, f Files, c Claim) (*Credentials, e
 	var issued *api.IssuedCertificate
 	err = l.Short(ctx, func(ctx context.Context, controller *client.Controller) (err error) {
 		issued, err = client.Read[api.IssuedCertificate](controller.Enroll(ctx, api.EnrollRequest{
-			CertificateRequest: request, ServerID: c.ServerID, Facts: &c.Facts,
+			CertificateRequest: request, ServerID: c.ServerID, Facts: &c.Facts, Nonce: c.Nonce,
 		}, client.Bearer(c.Token)))
 		return err
 	})
@@ -53,6 +55,13 @@ func Enrol(ctx context.Context, l *link.Link, f Files, c Claim) (*Credentials, e
 		return nil, err
 	}
 	return f.save(currentFile, key, issued.Certificate)
+}
+
+// NonceRequired says that an enrolment was refused until it comes with the nonce that
+// the metadata service shows.
+func NonceRequired(err error) bool {
+	var problem *api.Problem
+	return errors.As(err, &problem) && problem.Type == api.ProblemNonceRequired
 }
 
 // Renew asks for a certificate over a new key, by proof of the present one, which

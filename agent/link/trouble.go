@@ -21,6 +21,9 @@ const (
 	// Occupied: the server has a live identity already. A person has to allow
 	// another one.
 	Occupied
+	// Unproven: the cloud does not bear out that the machine is the server. That may
+	// pass with the cloud's next step, or need a person.
+	Unproven
 	// Refused: the identity or the token is not accepted. Seldom again.
 	Refused
 )
@@ -36,6 +39,10 @@ func Judge(err error) Trouble {
 		return Unexpected
 	case api.ProblemIdentityLive:
 		return Occupied
+	case api.ProblemNotAttested:
+		return Unproven
+	case api.ProblemNonceRequired:
+		return Passing
 	}
 	switch client.Status(err) {
 	case http.StatusUnauthorized, http.StatusForbidden:

@@ -52,6 +52,8 @@ type Controller struct {
 	// LastError and NextAttempt are set while not connected.
 	LastError   string     `json:"lastError,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
+	// Waiting is what an enrolment under way waits for on this machine; no secret.
+	Waiting string `json:"waiting,omitempty"`
 	// HoldSeconds is how long polls are held at most where the controller's cadence
 	// is more than the way to it bears; else 0.
 	HoldSeconds         int        `json:"holdSeconds,omitempty"`
@@ -71,6 +73,8 @@ func (s *Status) Summary() string {
 		return "stopped short: " + s.Problem
 	case s.Node.Activity != nil:
 		return s.Node.Activity.Condition + ": " + s.Node.Activity.Summary
+	case ready == nil && s.Controller.CertificateSerial == "" && s.Controller.Waiting != "":
+		return "not enrolled: " + s.Controller.Waiting
 	case ready == nil && s.Controller.CertificateSerial == "":
 		return orElse(s.Controller.LastError, "not enrolled, finding the controller", "not enrolled: ")
 	case ready == nil:
