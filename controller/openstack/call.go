@@ -19,7 +19,7 @@ const (
 	blockStorage  = "block-storage"
 )
 
-// called is a request to a service, as metrics and access rules name it.
+// called is a request to a service: its method, and its path with variables in braces.
 type called struct{ service, call string }
 
 type calledKey struct{}
@@ -64,7 +64,9 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 	u := *base
 	u.Path, u.RawPath = base.Path+target, ""
 	u.RawQuery = r.query.Encode()
-	_, err = c.provider.Request(context.WithValue(ctx, calledKey{}, at), r.method, u.String(), &gophercloud.RequestOpts{
+	// Metrics have the call without the endpoint's path, which is the cloud's to choose.
+	ctx = context.WithValue(ctx, calledKey{}, called{r.service, r.method + " " + r.path})
+	_, err = c.provider.Request(ctx, r.method, u.String(), &gophercloud.RequestOpts{
 		JSONBody: r.body, JSONResponse: r.into, OkCodes: r.ok,
 	})
 	if ctx.Err() != nil {
@@ -73,7 +75,7 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 	return c.wrap(at, err)
 }
 
-// calledAs names a request. The endpoint is known by then.
+// calledAs names a request with the whole path, as an access rule would.
 func (c *Cloud) calledAs(r request) called {
 	base, err := c.endpoint(r.service)
 	if err != nil {
@@ -116,7 +118,7 @@ func (c *Cloud) endpoint(service string) (*url.URL, error) {
 		}
 	}
 	if err != nil {
-		return nil, &Error{Cloud: c.name, Service: service, Call: at.call, Status: http.StatusNotFound, Message: c.noEndpoint(service)}
+		return nil, c.wrap(at, said(c.noEndpoint()))
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {

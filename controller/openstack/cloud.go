@@ -34,7 +34,7 @@ func newCloud(c credential, name string, o Options) (*Cloud, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	cloud := &Cloud{name: name, credential: c, turn: make(chan struct{}, 1),
-		transport: &transport{base: base, timeout: o.Timeout, observe: o.Observe}}
+		transport: &transport{base: base, timeout: o.Timeout, pause: firstPause, observe: o.Observe}}
 	if cloud.provider, err = openstack.NewClient(c.AuthURL); err != nil {
 		return nil, fmt.Errorf("%s: its URL is not valid", name)
 	}
@@ -113,7 +113,7 @@ func (c *Cloud) availability() gophercloud.Availability {
 	return gophercloud.Availability(c.credential.Interface)
 }
 
-func (c *Cloud) noEndpoint(service string) string {
+func (c *Cloud) noEndpoint() string {
 	where := "the catalog"
 	if c.credential.Region != "" {
 		where += fmt.Sprintf(" for region %q", c.credential.Region)

@@ -30,8 +30,8 @@ type Options struct {
 	// takes no more than twice as long.
 	Timeout time.Duration
 	Log     *slog.Logger
-	// Observe is called after each attempt at a call, nil for nobody. status is 0
-	// where no answer came.
+	// Observe is called after each attempt at a call, nil for nobody. call is one of a
+	// few, such as "GET /servers/detail"; status is 0 where no answer came.
 	Observe func(service, call string, status int)
 }
 

@@ -26,7 +26,9 @@ type Error struct {
 	// RequestID is the id under which the service logged the call, if it gave one.
 	RequestID string
 
-	denied bool
+	// denied is a credential that is good and not good enough; settled what time does
+	// not change.
+	denied, settled bool
 }
 
 // Error is the whole in one line.
@@ -42,7 +44,7 @@ func (e *Error) Error() string {
 // that this credential may see.
 func IsNotFound(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status == http.StatusNotFound
+	return errors.As(err, &e) && e.Status == http.StatusNotFound && e.Service != identity
 }
 
 // IsForbidden says whether the credential is good and may not make this call, be it
@@ -56,5 +58,5 @@ func IsForbidden(err error) bool {
 // requests, or an error of the service, after all attempts.
 func IsUnavailable(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && (e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError)
+	return errors.As(err, &e) && !e.settled && (e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError)
 }

@@ -26,7 +26,7 @@ func list[T any](ctx context.Context, c *Cloud, r request, name string) ([]T, er
 		var items []T
 		var links []link
 		if json.Unmarshal(page[name], &items) != nil || page[name+"_links"] != nil && json.Unmarshal(page[name+"_links"], &links) != nil {
-			return nil, c.wrap(c.calledAs(r), said("the answer is not what this service should answer; check the endpoint in the catalog"))
+			return nil, c.wrap(c.calledAs(r), said(notThisService))
 		}
 		all = append(all, items...)
 		next, ok := following(links)

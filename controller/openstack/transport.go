@@ -18,8 +18,8 @@ const (
 	maxAnswer = 32 << 20
 	// maxAttempts at one call.
 	maxAttempts = 4
-	// firstPause is about how long the second attempt waits; each further one waits
-	// twice as long.
+	// firstPause is about how long the second attempt at a call waits; each further one
+	// waits twice as long.
 	firstPause = 250 * time.Millisecond
 )
 
@@ -30,6 +30,8 @@ var errTooLong = said(fmt.Sprintf("the answer is longer than %d MiB", maxAnswer>
 type transport struct {
 	base    *http.Transport
 	timeout time.Duration
+	// pause is about how long the second attempt waits.
+	pause   time.Duration
 	observe func(service, call string, status int)
 }
 
@@ -42,7 +44,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for attempt := 1; ; attempt++ {
 		answer, err := t.once(ctx, req)
 		t.observe(called.service, called.call, status(answer))
-		pause, again := nextAttempt(answer, err, attempt)
+		pause, again := nextAttempt(answer, err, t.pause, attempt)
 		if !again || !wait(ctx, pause) {
 			return answer, err
 		}
@@ -83,8 +85,8 @@ func (t *transport) once(ctx context.Context, req *http.Request) (*http.Response
 }
 
 // nextAttempt says whether a further one can help, and how long to wait before it.
-func nextAttempt(answer *http.Response, err error, attempt int) (time.Duration, bool) {
-	pause := firstPause << (attempt - 1)
+func nextAttempt(answer *http.Response, err error, pause time.Duration, attempt int) (time.Duration, bool) {
+	pause <<= attempt - 1
 	pause = pause/2 + rand.N(pause) // controllers that lost a cloud at once come back one by one
 	switch {
 	case attempt == maxAttempts, errors.Is(err, errTooLong), untrusted(err) != "":

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -40,7 +41,7 @@ func (c *Cloud) wrap(at called, err error) error {
 		e.Message = meaning(e)
 		return e
 	}
-	e.Message = c.broken(err)
+	e.Message, e.settled = c.broken(err)
 	return e
 }
 
@@ -52,8 +53,7 @@ func meaning(e *Error) string {
 	case e.Service == identity && e.Status == http.StatusNotFound:
 		return "there is no Keystone at this URL (404); it often ends in /v3 or /identity/v3"
 	case e.denied:
-		return fmt.Sprintf("the credential may not make this call (%d); give its user the role, or its application credential the access rule {service: %s, method and path: %s}",
-			e.Status, e.Service, e.Call)
+		return fmt.Sprintf("the credential may not make this call (%d); give its user the role for it, or its application credential an access rule for it (a service without service_type in its [keystone_authtoken] follows no access rules and refuses all)", e.Status)
 	case e.Status == http.StatusNotFound:
 		return "there is no such thing, or not for this credential (404)"
 	case e.Status == http.StatusTooManyRequests:
@@ -78,8 +78,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// broken is why there is no answer that could be read.
-func (c *Cloud) broken(err error) string {
+// broken is why there is no answer that could be read, and whether that stays so.
+func (c *Cloud) broken(err error) (string, bool) {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	var name *net.DNSError
@@ -87,24 +87,26 @@ func (c *Cloud) broken(err error) string {
 	var own said
 	switch why := untrusted(err); {
 	case why != "":
-		return why
+		return why, true
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
-		return fmt.Sprintf("no answer within %s", c.transport.timeout)
+		return fmt.Sprintf("no answer within %s", c.transport.timeout), false
 	case errors.As(err, &name):
-		return fmt.Sprintf("the host name %q is not known", name.Name)
+		return fmt.Sprintf("the host name %q is not known", name.Name), false
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there (connection refused)"
+		return "nothing listens there (connection refused)", false
 	case errors.As(err, &own):
-		return string(own)
+		return string(own), true
 	case errors.As(err, &syntax), errors.As(err, &kind):
-		return "the answer is not what this service should answer; check the endpoint in the catalog"
+		return notThisService, true
 	case errors.As(err, &op) && op.Op == "dial":
-		return "cannot connect to the host"
-	case errors.As(err, &op):
-		return "the connection broke"
+		return "cannot connect to the host", false
+	case errors.As(err, &op), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the connection broke", false
 	}
-	return "the call did not succeed"
+	return "the call did not succeed", false
 }
+
+const notThisService = "the answer is not what this service should answer; check the endpoint in the catalog"
 
 func isTimeout(err error) bool {
 	var e net.Error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -22,6 +23,9 @@ import (
 type Heat struct {
 	Clouds *openstack.Clouds
 }
+
+// patience is how long a look may take with all its calls.
+const patience = 2 * time.Minute
 
 // Resolve looks into the stack that the request names. Where the request names none, or
 // its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
@@ -43,7 +47,7 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	if wanted == "" {
 		return Inline{}.Resolve(ctx, r)
 	}
-	stack, err := cloud.Stack(ctx, wanted)
+	found, err := h.look(ctx, cloud, wanted)
 	switch {
 	case openstack.IsNotFound(err) && r.MayBeMissing:
 		return Inline{}.Resolve(ctx, r)
@@ -52,11 +56,25 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	case err != nil:
 		return nil, problemOf(err)
 	}
-	found, err := look(ctx, cloud, stack)
-	if err != nil {
-		return nil, problemOf(err)
+	return Normalize(merge(r.Inline, found)), nil
+}
+
+// look is the stack in its cloud, whatever the request says.
+func (h Heat) look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*api.Topology, error) {
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	stack, err := cloud.Stack(within, wanted)
+	var state *stackState
+	if err == nil {
+		state, err = look(within, cloud, stack)
 	}
-	return Normalize(merge(r.Inline, found.topology())), nil
+	switch {
+	case within.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("%s did not answer all calls within %s; ask again later", cloud.Name(), patience)
+	case err != nil:
+		return nil, err
+	}
+	return state.topology(), nil
 }
 
 func gone(stack, cloud string) error {
