@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/daemon"
 	"github.com/nodehitch/nodehitch/agent/facts"
 	"github.com/nodehitch/nodehitch/agent/files"
+	"github.com/nodehitch/nodehitch/agent/heatsignal"
 	"github.com/nodehitch/nodehitch/agent/host"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/link"
@@ -60,6 +61,10 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 	}
 	log.Info("starting", "version", version.Version, "pid", os.Getpid())
 	permits, store := new(permit.Controller), files.New(cfg.StateDirectory, log)
+	var heat *heatsignal.Signaller
+	if cfg.HeatSignalURL != "" {
+		heat = heatsignal.New(cfg.HeatSignalURL, directory, log)
+	}
 	d := daemon.New(daemon.Options{
 		Config: cfg, State: directory, Machine: identity.This(), OnLink: func(l *link.Link) { permits.Use(l); store.Use(l) },
 		OnApplied: func(doc *api.NodeConfig) {
@@ -70,7 +75,7 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 		Engine: func(nodeID string) *converge.Engine {
 			return engine(host.Linux(log), log, permits, store, nodeID, cfg.StateDirectory, cfg.Kubeconfig)
 		},
-		Facts: facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Log: log,
+		Facts: facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Heat: heat, Log: log,
 	})
 	err = d.Run(cmd.Context())
 	log.Info("stopped")

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -38,6 +39,9 @@ type Config struct {
 	// Kubeconfig is the absolute path of the one by which a master registers
 	// PersistentVolumes; persistentvolume.DefaultKubeconfig when absent.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// HeatSignalURL is a pre-signed http(s) URL at which a wait condition of the stack
+	// waits for this machine, "" for none. Whoever knows it may signal, so it is a secret.
+	HeatSignalURL string `json:"heatSignalURL,omitempty"`
 	// LogLevel is debug, info (when absent), warn or error.
 	LogLevel string `json:"logLevel,omitempty"`
 }
@@ -99,6 +103,9 @@ func (c *Config) check() fault.List {
 			faults = append(faults, fault.Root.Key("kubeconfig").Fault(err.Error()))
 		}
 	}
+	if c.HeatSignalURL != "" && !signalURL(c.HeatSignalURL) {
+		faults = append(faults, fault.Root.Key("heatSignalURL").Fault("expected http(s)://host/path?query in visible ASCII, as a wait condition's handle of Heat gives it"))
+	}
 	if _, err := c.Level(); err != nil {
 		faults = append(faults, fault.Root.Key("logLevel").Fault("expected debug, info, warn or error"))
 	}
@@ -124,6 +131,16 @@ func (c *Config) Level() (slog.Level, error) {
 	var level slog.Level
 	err := level.UnmarshalText([]byte(c.LogLevel))
 	return level, err
+}
+
+// signalURL has a host, no user, and nothing that a header or a log line could end at.
+func signalURL(raw string) bool {
+	const longest = 4096
+	if len(raw) > longest || strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return false
+	}
+	u, err := url.Parse(raw)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
 }
 
 func controllerURL(raw string) bool {

@@ -37,6 +37,7 @@ func good(t *testing.T) config.Config {
 		ControllerURLs:  []string{"https://controller.example:8443", "https://[2001:db8::1]"},
 		RootCertificate: string(root.PEM()), Pin: client.Pin(root.Cert), JoinToken: token,
 		StateDirectory: "/var/lib/nodehitch/agent", Kubeconfig: "/etc/rancher/k3s/k3s.yaml", LogLevel: "info",
+		HeatSignalURL: "http://heat.example:8000/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs?SignatureMethod=HmacSHA256&Signature=a%2Fb%3D",
 	}
 }
 
@@ -69,6 +70,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	c.JoinToken = "hunter2"
 	c.StateDirectory = "agent"
 	c.Kubeconfig = "/etc/kubernetes/../admin.conf"
+	c.HeatSignalURL = "https://hunter2@heat.example/v1/waitcondition"
 	c.LogLevel = "loud"
 	_, err := config.Load(file(t, 0o600, text(t, c)))
 	var faults fault.List
@@ -79,11 +81,11 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	for _, f := range faults {
 		at = append(at, f.Pointer)
 	}
-	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/logLevel"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalURL", "/logLevel"}, at); diff != "" {
 		t.Error(diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the error repeats the join token: %v", err)
+		t.Errorf("the error repeats a secret: %v", err)
 	}
 }
 
@@ -108,4 +110,30 @@ func leaf(t *testing.T) config.Config {
 	c := good(t)
 	c.RootCertificate = string(testca.Encode(testca.Root(t, "root").Server(t, time.Now().Add(time.Hour), "c").Certificate[0]))
 	return c
+}
+
+func TestSignalURLs(t *testing.T) {
+	for url, ok := range map[string]bool{
+		"http://10.0.0.1:8000/v1/waitcondition/arn%3Aopenstack?Signature=a%3D": true,
+		"https://[2001:db8::1]/v1/waitcondition/x?Timestamp=2026-01-01":        true,
+		"ftp://heat.example/":                       false,
+		"/v1/waitcondition":                         false,
+		"http://":                                   false,
+		"http://u:p@heat.example/":                  false,
+		"http://heat.example/#here":                 false,
+		"http://heat.example/a b":                   false,
+		"http://heat.example/\nX-Header: 1":         false,
+		"http://heat.example/grün":                  false,
+		"__NODEHITCH_HEAT_SIGNAL_URL__":             false,
+		"http://h/" + strings.Repeat("a", 4<<10):    false,
+		"http://heat.example/%zz":                   false,
+		"http://heat.example:port/v1/waitcondition": false,
+	} {
+		c := good(t)
+		c.HeatSignalURL = url
+		_, err := config.Load(file(t, 0o600, text(t, c)))
+		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), url) {
+			t.Errorf("%q: got %v, want ok: %t, and the URL in no error", url, err, ok)
+		}
+	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/config"
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/enrol"
+	"github.com/nodehitch/nodehitch/agent/heatsignal"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/metadata"
@@ -52,6 +53,8 @@ type Options struct {
 	// OnApplied is given every document that the machine is converged to, after each
 	// pass; may be nil.
 	OnApplied func(*api.NodeConfig)
+	// Heat is told once what became of the machine; nil where no stack waits for it.
+	Heat *heatsignal.Signaller
 	// Dial makes the connections to the controller; nil for the ordinary way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *slog.Logger
@@ -93,7 +96,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { d.Notify("STOPPING=1") })
 	defer stop()
 	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range append(loops, d.saving, d.watching) {
+	for _, loop := range append(loops, d.saving, d.watching, d.signalling) {
 		group.Go(func() error { return loop(ctx) })
 	}
 	d.Notify("READY=1")
@@ -178,6 +181,14 @@ func (d *Daemon) saving(ctx context.Context) error {
 		case <-changed:
 		}
 	}
+}
+
+// signalling tells Heat, where Heat waits. It ends when Heat knows.
+func (d *Daemon) signalling(ctx context.Context) error {
+	if d.Heat == nil {
+		return nil
+	}
+	return d.Heat.Run(ctx, d.board.Subscribe(), d.board.Snapshot)
 }
 
 // oneLine is text as a STATUS= line may have it.

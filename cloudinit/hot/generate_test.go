@@ -24,7 +24,7 @@ type server struct{ VDU, CP, Agent, After string }
 
 // shape is what one template is made of.
 type shape struct {
-	Complex, Storage, Master bool
+	Complex, Storage, Shared bool
 	Node, CP, Group          string
 	Server                   server
 	Parameters               string
@@ -37,14 +37,15 @@ func generated(t *testing.T) map[string]string {
 	storage := server{"storage_server", "storage_server_CP", "storage_server_agent", "storage_server_attachment"}
 	registry := server{"PrivateRegistryVDU", "CP1", "registry_agent", "PrivateRegistryVDU"}
 	return map[string]string{
-		Agent:                   agent(t),
-		"nodehitch-master.yaml": render(t, "member", shape{Master: true, Node: "masterNode", CP: "masterNode_CP1", Group: "master_instance"}),
-		"nodehitch-worker.yaml": render(t, "member", shape{Node: "workerNode", CP: "workerNode_CP2", Group: "worker_instance"}),
-		"simple.yaml":           render(t, "cluster", shape{Parameters: parameters}),
-		"simple-storage.yaml":   render(t, "cluster", shape{Storage: true, Server: storage, Parameters: parameters}),
-		"complex.yaml":          render(t, "cluster", shape{Complex: true, Parameters: parameters}),
-		"complex-storage.yaml":  render(t, "cluster", shape{Complex: true, Storage: true, Server: storage, Parameters: parameters}),
-		"registry.yaml":         render(t, "registry", shape{Server: registry, Parameters: parameters}),
+		Agent:                       agent(t),
+		"nodehitch-master.yaml":     render(t, "member", shape{Node: "masterNode", CP: "masterNode_CP1", Group: "master_instance"}),
+		"nodehitch-master-vip.yaml": render(t, "member", shape{Shared: true, Node: "masterNode", CP: "masterNode_CP1", Group: "master_instance"}),
+		"nodehitch-worker.yaml":     render(t, "member", shape{Node: "workerNode", CP: "workerNode_CP2", Group: "worker_instance"}),
+		"simple.yaml":               render(t, "cluster", shape{Parameters: parameters}),
+		"simple-storage.yaml":       render(t, "cluster", shape{Storage: true, Server: storage, Parameters: parameters}),
+		"complex.yaml":              render(t, "cluster", shape{Complex: true, Parameters: parameters}),
+		"complex-storage.yaml":      render(t, "cluster", shape{Complex: true, Storage: true, Server: storage, Parameters: parameters}),
+		"registry.yaml":             render(t, "registry", shape{Server: registry, Parameters: parameters}),
 	}
 }
 
