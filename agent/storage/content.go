@@ -64,7 +64,7 @@ func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) co
 	if what := users(use); what != "" {
 		return content{kind: foreign, what: what, claimed: true}
 	}
-	c := lookAtOthers(ctx, disks, disk, uuid)
+	c := lookAtOthers(ctx, disks, d, uuid)
 	if c.adoptable != "" && !sb.Whole {
 		// blkid says so only since util-linux 2.39, and what is adopted has to be whole.
 		c.adoptable, c.repair = "", "e2fsck "+disk.Path
@@ -104,19 +104,29 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 	return content{kind: ours, what: "the assigned filesystem", used: sb.Used || len(use.Mounts) > 0}
 }
 
-// lookAtOthers proves that a disk is blank, or says why it is not. While it reads,
-// it has the disk for itself: nobody can mount it or make it part of another.
-func lookAtOthers(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) content {
-	d, err := disks.Open(disk, true)
+// lookAtOthers proves that a disk is blank, or says why it is not. Blank is only what
+// is so while it has the disk for itself: nobody can mount it then or make it part of
+// another. It takes no other disk for itself, not for a moment, or who repairs one
+// would be told that it is in use.
+func lookAtOthers(ctx context.Context, disks host.Disks, d host.Device, uuid string) content {
+	if c := examine(ctx, disks, d, uuid); c.kind != blank {
+		return c
+	}
+	claimed, err := disks.Open(d.Disk(), true)
 	if err != nil {
 		return unknownBecause(err)
 	}
-	defer d.Close()
+	defer claimed.Close()
+	return examine(ctx, disks, claimed, uuid)
+}
+
+// examine reads a disk that is not ours until there is something on it, or to the end.
+func examine(ctx context.Context, disks host.Disks, d host.Device, uuid string) content {
 	tags, err := disks.Identify(ctx, d)
 	var ambivalent *host.AmbivalentError
 	switch {
 	case errors.As(err, &ambivalent):
-		return content{kind: foreign, what: "the signatures of more than one kind of content (`wipefs " + disk.Path + "` lists them)", claimed: true}
+		return content{kind: foreign, what: "the signatures of more than one kind of content (`wipefs " + d.Disk().Path + "` lists them)", claimed: true}
 	case err != nil:
 		return unknownBecause(err)
 	case len(tags) > 0:

@@ -297,14 +297,21 @@ func TestLookWhileInUse(t *testing.T) {
 	})
 	t.Run("claimed", func(t *testing.T) {
 		l := newLoop(t, 100*mib)
-		fd, err := unix.Open(l.node, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = unix.Close(fd) })
+		claim(t, l)
 		h := attached(t, map[string]*loop{testVolume: l})
 		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID); got.kind != unknown {
 			t.Errorf("found %d, %q; want it to be unknown", got.kind, got.what)
+		}
+	})
+	// Whoever repairs a disk has it for himself meanwhile. A look would fail that wanted
+	// it too, and so would the repair in the moment of such a look.
+	t.Run("repaired", func(t *testing.T) {
+		l := newLoop(t, 100*mib)
+		l.write(t, 9*mib, []byte("data"))
+		claim(t, l)
+		h := attached(t, map[string]*loop{testVolume: l})
+		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID); got.kind != foreign {
+			t.Errorf("found %d, %q; want foreign data, without a claim to the disk", got.kind, got.what)
 		}
 	})
 	t.Run("partitions", func(t *testing.T) {
@@ -318,6 +325,16 @@ func TestLookWhileInUse(t *testing.T) {
 			t.Errorf("found %d, %q", got.kind, got.what)
 		}
 	})
+}
+
+// claim takes the disk exclusively, as mkfs, e2fsck and a mount do.
+func claim(t *testing.T, l *loop) {
+	t.Helper()
+	fd, err := unix.Open(l.node, unix.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
 }
 
 func mountLoop(t *testing.T, l *loop, dir string) {
