@@ -44,7 +44,11 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	}
 	s.greet(c.Config, sockets, log)
 	s.examine(log)
-	err = errors.Join(s.run(ctx, sockets, log), s.store.Close())
+	err = s.run(ctx, sockets, log)
+	if s.nova != nil {
+		s.nova.Close()
+	}
+	err = errors.Join(err, s.store.Close())
 	log.Info("stopped")
 	return err
 }
@@ -116,7 +120,7 @@ func (s *services) greet(c config.Config, l listeners, log *slog.Logger) {
 	log.Info("nodehitch-controller "+version.Version, "urls", c.AdvertiseURLs, "listen", l.HTTPS.Addr().String(), "socket", addressOf(l.API),
 		"metrics", addressOf(l.Metrics), "data", c.DataDirectory, "pin", s.authority.Pin(), "epoch", s.store.Epoch())
 	s.warnOfRestore(log)
-	log.Warn("attestation is token: whoever holds an instance's join token can enrol as any of its servers that is expected and has not enrolled")
+	sayAttestation(c, log)
 	if tokens, err := s.tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
 		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " token create admin")
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/access"
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/attestation"
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/enrolment"
@@ -43,6 +44,7 @@ type services struct {
 	gate      *gate.Gate
 	// clouds is nil where the configuration has none.
 	clouds *openstack.Clouds
+	nova   *attestation.Nova // nil where attestation is token
 }
 
 // open opens what is on disk and ties the services together. Nothing runs yet;
@@ -84,10 +86,13 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 	s.tokens = &access.Service{Store: s.store, Now: now, Log: log}
 	s.permits = &permit.Service{Store: s.store, Now: now, Log: log}
 	s.enrolment = &enrolment.Service{Store: s.store, PKI: s.authority, Now: now, Log: log,
-		Attestor: enrolment.TokenAttestor{}, Gone: s.permits.NodeGone, Observe: s.metrics.Enrolment}
+		Attestor: s.attestor(c, now, log), Gone: s.permits.NodeGone, Observe: s.metrics.Enrolment}
 	s.lcm = &lcm.Service{Store: s.store, Files: blobs, Enrolment: s.enrolment, Permits: s.permits,
 		Source: sourceOf(s.clouds), Hub: s.hub, Now: now, Log: log, Cadence: time.Duration(c.Cadence.PollSeconds) * time.Second}
 	s.enrolment.Changed = s.lcm.NodeChanged
+	if s.clouds != nil {
+		s.enrolment.Knock = s.lcm.Knock
+	}
 	s.permits.Changed = func(instanceID string) { s.planAgain(instanceID, log) }
 	s.metrics.Count(s.census, log)
 	s.handler, err = api.New(api.Options{

@@ -38,8 +38,12 @@ func (s *Service) knockedInVain(notExpected, knocked error, instanceID, nodeID s
 	var answer, problem *api.Problem
 	errors.As(notExpected, &answer)
 	errors.As(knocked, &problem)
-	outcome := "; its stack was looked into, too"
-	if knocked != nil && (problem == nil || problem.Type != api.ProblemNotFound) {
+	outcome := "; a look into its stack has not changed that"
+	switch {
+	case knocked == nil:
+	case problem != nil && problem.Type == api.ProblemNotFound:
+		s.log().Debug("a server that no topology names was not taken from its stack", "node", nodeID, "instance", instanceID, "error", knocked)
+	default:
 		s.observe(EventKnockFailed)
 		s.log().Warn("a server that no topology names could not be looked for in its stack", "node", nodeID, "instance", instanceID, "error", knocked)
 		why := "the controller's log says why"

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/attestation"
+	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/enrolment"
+)
+
+// attestor is what proves that a machine is the server that it says it is.
+func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) enrolment.Attestor {
+	if c.Attestation != config.AttestNova {
+		return enrolment.TokenAttestor{}
+	}
+	s.nova = &attestation.Nova{
+		Store: s.store, Nonce: attestation.Policy(c.AttestationNonce), SourceAddress: c.AttestationSourceAddress, Now: now, Log: log,
+		Observe: s.metrics.Enrolment,
+		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
+			cloud, err := s.clouds.For(ctx, vim)
+			if err != nil {
+				return nil, err
+			}
+			return cloud, nil
+		},
+	}
+	return s.nova
+}
+
+// sayAttestation logs what proves who enrols, and warns of what does not.
+func sayAttestation(c config.Config, log *slog.Logger) {
+	if c.Attestation != config.AttestNova {
+		log.Warn("attestation is token: whoever holds an instance's join token can enrol as any of its servers that is expected and has not enrolled")
+		return
+	}
+	if c.AttestationNonce == config.NonceOff {
+		log.Warn("attestation is nova without a nonce: a server has to be one of its instance's stack, but whoever holds the join token can enrol as any of these that has not enrolled")
+		return
+	}
+	log.Info("attestation is nova: a server has to be one of its instance's stack, and to read a nonce from its metadata service",
+		"nonce", c.AttestationNonce, "sourceAddress", c.AttestationSourceAddress)
+}
