@@ -307,7 +307,7 @@ func TestLookWhileInUse(t *testing.T) {
 	// it too, and so would the repair in the moment of such a look.
 	t.Run("repaired", func(t *testing.T) {
 		l := newLoop(t, 100*mib)
-		l.write(t, 9*mib, []byte("data"))
+		l.write(t, 1*mib, []byte("data"))
 		claim(t, l)
 		h := attached(t, map[string]*loop{testVolume: l})
 		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID); got.kind != foreign {
