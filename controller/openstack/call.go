@@ -66,9 +66,12 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 	u.RawQuery = r.query.Encode()
 	// Metrics have the call without the endpoint's path, which is the cloud's to choose.
 	ctx = context.WithValue(ctx, calledKey{}, called{r.service, r.method + " " + r.path})
-	_, err = c.provider.Request(ctx, r.method, u.String(), &gophercloud.RequestOpts{
+	answer, err := c.provider.Request(ctx, r.method, u.String(), &gophercloud.RequestOpts{
 		JSONBody: r.body, JSONResponse: r.into, OkCodes: r.ok,
 	})
+	if answer != nil {
+		answer.Body.Close()
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -2,6 +2,7 @@ package openstacktest
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"net/http"
@@ -86,7 +87,7 @@ func (c *Cloud) counted(call string, answer func(*http.Request) (reply, http.Hea
 				return
 			}
 			w.WriteHeader(f.Status)
-			io.WriteString(w, f.Body)
+			fmt.Fprint(w, f.Body)
 			return
 		}
 		out, header := answer(r)
@@ -119,7 +120,7 @@ func send(w http.ResponseWriter, r reply) {
 	w.Header().Set("X-Openstack-Request-Id", "req-0e213198-9d9f-4a0b-8cf5-a736baf1f57b")
 	w.WriteHeader(r.status)
 	if r.body != nil {
-		json.NewEncoder(w).Encode(r.body) // the client is gone if that fails
+		_ = json.NewEncoder(w).Encode(r.body) // the client is gone if that fails
 	}
 }
 
