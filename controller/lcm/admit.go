@@ -69,7 +69,7 @@ func (a *admission) enforce(l *look) error {
 	}
 	log, id := a.Log, a.inst.ID
 	a.tx.OnCommit(func() {
-		log.Info("servers of the stack called and are in the topology now", "instance", id, "servers", a.added, "refused", a.refused)
+		log.Info("servers of the stack are in the topology now, before an operation has named them", "instance", id, "servers", a.added)
 	})
 	return a.settle()
 }

@@ -46,7 +46,9 @@ func (s *Service) lookAroundOnce(ctx context.Context, instanceID string, l *knoc
 	var a *admission
 	err := errors.New("the look into the stack was cut off")
 	defer func() { s.knocks.end(instanceID, l, a, err, s.Now()) }()
-	a, err = s.lookAround(ctx, instanceID)
+	if a, err = s.lookAround(ctx, instanceID); a != nil && len(a.refused) > 0 {
+		s.Log.Info("servers of the stack that are not taken into the topology", "instance", instanceID, "refused", a.refused)
+	}
 }
 
 // lookAround looks into the stack and admits who is there.
@@ -66,7 +68,7 @@ func (s *Service) lookAround(ctx context.Context, instanceID string) (a *admissi
 		case l.away != nil:
 			return l.away
 		case l.gone != nil:
-			return notAdmitted("%s", l.gone.Detail)
+			return notAdmitted("there is no stack %s", l.StackID)
 		case deleted(l.found):
 			return notAdmitted("stack %s is %s", l.StackID, l.found.StackStatus)
 		case l.found == nil:

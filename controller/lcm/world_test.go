@@ -53,6 +53,8 @@ type world struct {
 	permits   *permit.Service
 	hub       *notify.Hub
 	lcm       *Service
+	// source is where topologies come from, the request alone where it is nil.
+	source topology.Source
 	// remote is the address of the next machine that enrols.
 	remote netip.Addr
 }
@@ -110,7 +112,10 @@ func (w *world) open() {
 	w.hub = &notify.Hub{}
 	w.lcm = &Service{Store: w.store, Files: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: topology.Inline{},
 		Hub: w.hub, Now: w.clock.Now, Log: log, Cadence: 30 * time.Second}
-	w.enrolment.Changed = w.lcm.NodeChanged
+	if w.source != nil {
+		w.lcm.Source = w.source
+	}
+	w.enrolment.Changed, w.enrolment.Knock = w.lcm.NodeChanged, w.lcm.Knock
 	w.permits.Changed = func(instanceID string) { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }
 }
 

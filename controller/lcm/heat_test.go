@@ -1,0 +1,338 @@
+package lcm
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// cloud is a Source with stacks that the test makes. It is asked as Heat is: what a
+// request gives is completed, which here means only that the stack has to be there.
+type cloud struct {
+	// stacks has each stack by its id, names the id of each by its name.
+	stacks map[string]*api.Topology
+	names  map[string]string
+	// away is why nothing is answered, nil where all is well.
+	away error
+	// asked is what was asked for, in order. meanwhile is done while it is.
+	asked     []topology.Request
+	meanwhile func()
+}
+
+func (c *cloud) Resolve(ctx context.Context, r topology.Request) (*api.Topology, error) {
+	if r.StackID == "" {
+		return topology.Inline{}.Resolve(ctx, r)
+	}
+	c.asked = append(c.asked, r)
+	id := r.StackID
+	if named, ok := c.names[id]; ok {
+		id = named
+	}
+	found := topology.Normalize(c.stacks[id])
+	if do := c.meanwhile; do != nil {
+		c.meanwhile = nil
+		do()
+	}
+	switch {
+	case c.away != nil:
+		return nil, c.away
+	case found == nil:
+		return nil, api.NewProblem(api.ProblemStackGone, "the cloud has no stack "+r.StackID)
+	case r.Inline != nil:
+		return topology.Inline{}.Resolve(ctx, r)
+	}
+	found.StackID = id
+	return found, nil
+}
+
+// asks is how often the cloud is asked while fn runs.
+func (c *cloud) asks(fn func()) int {
+	before := len(c.asked)
+	fn()
+	return len(c.asked) - before
+}
+
+// unreachable is what a source says of a cloud that does not answer.
+func unreachable() error { return api.NewProblem(api.ProblemCloud, "Heat does not answer") }
+
+// inCloud is a world whose controller has a cloud.
+func inCloud(t tester) (*world, *cloud) {
+	t.Helper()
+	w := newWorld(t)
+	c := &cloud{stacks: map[string]*api.Topology{}, names: map[string]string{}}
+	w.source = c
+	w.lcm.Source = c
+	return w, c
+}
+
+// stackSpec is the parameters with the stack that they are for.
+func stackSpec(stackID string) api.InstanceSpec {
+	s := spec(nil)
+	s.StackID = stackID
+	return s
+}
+
+// created is an instance of the stack, all of whose servers are ready; not even its
+// first request has a topology.
+func created(t tester) (*world, *cloud) {
+	t.Helper()
+	w, c := inCloud(t)
+	w.put(stackSpec("vnf-1"))
+	w.upload(script, "#!/bin/sh\n")
+	w.post(request(api.Instantiate, api.PhaseStart))
+	c.stacks["id-1"], c.names["vnf-1"] = full(), "id-1"
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	w.converge(storageServer, masterServer, workerServer)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		w.Fatalf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+	return w, c
+}
+
+// status has the stack be in this state.
+func (c *cloud) status(id, status, reason string) {
+	t := *c.stacks[id]
+	t.StackStatus, t.StackStatusReason = status, reason
+	c.stacks[id] = &t
+}
+
+func TestAPutComesBeforeItsStack(t *testing.T) {
+	w, c := inCloud(t)
+	i := w.put(stackSpec("vnf-1"))
+	if i.StackID != "vnf-1" || i.Topology != nil || !saysOne(i.Warnings, "/stackId", "the cloud has no stack vnf-1") {
+		t.Errorf("instance %+v, want the stack as it was named, and a warning that it is not there", i)
+	}
+	if w.writes(func() { w.put(stackSpec("vnf-1")) }) {
+		t.Error("the same PUT again was written")
+	}
+	w.upload(script, "#!/bin/sh\n")
+	start := w.post(request(api.Instantiate, api.PhaseStart))
+	if start.State != api.Completed || !saysOne(start.Warnings, "/stackId", "the cloud has no stack vnf-1") {
+		t.Errorf("INSTANTIATE START is %+v, want COMPLETED with a warning", start)
+	}
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	w.refused(err, api.ProblemStackGone, "vnf-1")
+	c.stacks["id-1"], c.names["vnf-1"] = full(), "id-1"
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	i = w.instance()
+	if op.StackID != "id-1" || i.StackID != "id-1" || len(i.Nodes) != 3 || len(i.Warnings) != 0 {
+		t.Errorf("operation of stack %q, instance %+v; want the stack's id and servers, and no warning any more", op.StackID, i)
+	}
+	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.From != api.SeenByHeat || !s.SeenAt.Equal(w.clock.Now()) {
+		t.Errorf("the stack is shown as %+v", i.Stack)
+	}
+	// A hook that goes on giving the name means the same stack.
+	if w.writes(func() { w.put(stackSpec("vnf-1")) }) || w.instance().StackID != "id-1" {
+		t.Errorf("the name again changed the instance: %+v", w.instance())
+	}
+}
+
+func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
+	w, c := created(t)
+	c.away = unreachable()
+	other := stackSpec("vnf-1")
+	other.AdditionalParams = parameters("10.20.0.0/24")
+	i := w.put(other)
+	if i.StackID != "id-1" || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
+		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
+	}
+	if config, _, err := w.lcm.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
+		t.Errorf("the parameters are not in force: %+v, %v", config, err)
+	}
+	// What it says of servers would be half a topology.
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(full()))
+	w.refused(err, api.ProblemCloud, "Heat does not answer")
+	c.away = nil
+	if i := w.put(other); len(i.Warnings) != 0 {
+		t.Errorf("warnings %v, want none any more", i.Warnings)
+	}
+}
+
+func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
+	w, c := created(t)
+	c.stacks["id-1"] = stack(server(masterServer, "master"))
+	if n := c.asks(func() { w.put(spec(nil)) }); n != 0 || len(w.instance().Nodes) != 3 {
+		t.Errorf("the cloud was asked %d times, nodes %v; want the three as before", n, w.instance().Nodes)
+	}
+	w.put(stackSpec("id-1"))
+	if nodes := w.instance().Nodes; !slices.Equal(nodes, []string{masterServer}) {
+		t.Errorf("nodes %v, want those that the stack has", nodes)
+	}
+}
+
+func TestFaultsOfWhatHeatSaysStandAtTheStack(t *testing.T) {
+	w, c := inCloud(t)
+	c.stacks["id-1"] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec("id-1"))
+	w.refused(err, api.ProblemInvalid, "/stackId: storage", "second storage server")
+	c.stacks["id-1"] = full()
+	w.put(stackSpec("id-1"))
+	w.upload(script, "#!/bin/sh\n")
+	c.stacks["id-1"] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	w.refused(err, api.ProblemInvalid, "/stackId: storage")
+}
+
+func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
+	w, c := created(t)
+	c.stacks["id-1"] = healed(uuid(1, 2))
+	c.status("id-1", "UPDATE_IN_PROGRESS", "Stack UPDATE started")
+	w.post(heal(api.PhaseStart, nil, workerServer))
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	if w.writes(func() { _, err = w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil)) }) {
+		t.Error("the END that was refused was written")
+	}
+	w.refused(err, api.ProblemStackInProgress, "vnf-1 (id-1)", "UPDATE_IN_PROGRESS", "Stack UPDATE started")
+	if i := w.instance(); i.Stack.Status != "UPDATE_IN_PROGRESS" || len(w.operations()) != 3 {
+		t.Errorf("stack %+v, %d operations; want it seen at work, and no operation for it", i.Stack, len(w.operations()))
+	}
+	c.status("id-1", "UPDATE_COMPLETE", "")
+	if op := w.post(heal(api.PhaseEnd, nil, workerServer)); op.State != api.Processing {
+		t.Errorf("HEAL END is %+v", op)
+	}
+}
+
+func TestWhoWaitsForHeatHasEverythingElseReady(t *testing.T) {
+	w, c := inCloud(t)
+	c.stacks["id-1"] = full()
+	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	w.put(stackSpec("id-1"))
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	w.refused(err, api.ProblemFilesMissing, script)
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+	w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED")
+	w.upload(script, "#!/bin/sh\n")
+	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	w.refused(err, api.ProblemStackInProgress, "stack id-1 is CREATE_IN_PROGRESS", "Heat gave no reason")
+}
+
+func TestAnEndOfAStackThatIsGone(t *testing.T) {
+	w, c := created(t)
+	for name, break_ := range map[string]func(){
+		"no such stack": func() { delete(c.stacks, "id-1") },
+		"deleted":       func() { c.stacks["id-1"] = full(); c.status("id-1", "DELETE_COMPLETE", "") },
+		"being deleted": func() { c.stacks["id-1"] = full(); c.status("id-1", "DELETE_IN_PROGRESS", "") },
+	} {
+		break_()
+		if w.writes(func() {
+			_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+			w.refused(err, api.ProblemStackGone, "id-1")
+		}) {
+			t.Errorf("%s: the END was written", name)
+		}
+		if op := w.post(heal(api.PhaseStart, nil, workerServer)); op.State != api.Completed || !saysOne(op.Warnings, "/stackId", "the servers that were known before stay") {
+			t.Errorf("%s: HEAL START is %+v, want COMPLETED with a warning", name, op)
+		}
+		if nodes := w.instance().Nodes; len(nodes) != 3 {
+			t.Errorf("%s: nodes %v, want all as before", name, nodes)
+		}
+	}
+	c.away = unreachable()
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+	w.refused(err, api.ProblemCloud, "Heat does not answer")
+}
+
+func TestTerminateAsksNobody(t *testing.T) {
+	w, c := created(t)
+	delete(c.stacks, "id-1")
+	c.away = unreachable()
+	asked := c.asks(func() {
+		w.post(request(api.Terminate, api.PhaseStart))
+		if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed || op.StackID != "id-1" {
+			t.Errorf("TERMINATE END is %+v", op)
+		}
+	})
+	if i := w.instance(); asked != 0 || i.StackID != "" || i.Stack != nil || len(i.Nodes) != 0 {
+		t.Errorf("the cloud was asked %d times, and the instance is %+v", asked, i)
+	}
+}
+
+func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
+	w, c := created(t)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
+	c.stacks["id-1"] = grown
+	end := scale(api.ScaleOut, api.PhaseEnd, nil)
+	end.IdempotencyKey = "occurrence-1"
+	var op api.Operation
+	if n := c.asks(func() { op = w.post(end) }); n != 1 || !slices.Equal(targetIDs(op.Targets), []string{uuid(3, 2)}) {
+		t.Fatalf("asked %d times, operation %+v", n, op)
+	}
+	c.away = unreachable()
+	asked := c.asks(func() {
+		if again := w.post(end); again.ID != op.ID || again.State != api.Processing {
+			t.Errorf("the key of the running operation gives %+v", again)
+		}
+		_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+		w.refused(err, api.ProblemOperationInProgress)
+		w.converge(uuid(3, 2))
+		if again := w.post(end); again.ID != op.ID || again.State != api.Completed {
+			t.Errorf("the key of the completed operation gives %+v", again)
+		}
+	})
+	if asked != 0 {
+		t.Errorf("the cloud was asked %d times", asked)
+	}
+}
+
+func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
+	w, c := created(t)
+	ids := []string{uuid(1, 2), uuid(2, 2), uuid(3, 2)}
+	w.post(heal(api.PhaseStart, nil))
+	c.status("id-1", "DELETE_COMPLETE", "")
+	c.stacks["id-2"] = stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
+	end := heal(api.PhaseEnd, nil)
+	end.StackID = "id-2"
+	op := w.post(end)
+	if !slices.Equal(targetIDs(op.Targets), ids) || op.StackID != "id-2" {
+		t.Errorf("HEAL END is %+v, want the three new servers of id-2", op)
+	}
+	w.converge(ids...)
+	if got := w.operation(op.ID); got.State != api.Completed || w.instance().StackID != "id-2" {
+		t.Errorf("HEAL END is %+v of stack %s", got, w.instance().StackID)
+	}
+}
+
+// What was asked for an older desired state does not come into force over a newer one.
+func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
+	w, c := created(t)
+	c.stacks["id-2"] = stack(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	c.meanwhile = func() { w.put(stackSpec("id-2")) }
+	op := w.post(heal(api.PhaseEnd, nil, workerServer))
+	if op.StackID != "id-2" || w.instance().StackID != "id-2" || !slices.Contains(w.instance().Nodes, uuid(1, 2)) {
+		t.Errorf("HEAL END of %s, instance %+v; want both of the newer stack", op.StackID, w.instance())
+	}
+	w.converge(uuid(1, 2), workerServer)
+
+	// A look that saw less than a newer one, by which nothing changed.
+	was := c.stacks["id-2"]
+	c.stacks["id-2"] = stack(was.Servers[1:]...)
+	c.meanwhile = func() {
+		c.stacks["id-2"] = was
+		w.put(stackSpec("id-2"))
+	}
+	w.put(stackSpec("id-2"))
+	if nodes := w.instance().Nodes; !slices.Contains(nodes, uuid(1, 2)) {
+		t.Errorf("nodes %v; an older look took the storage server away", nodes)
+	}
+
+	c.meanwhile = w.busy(c, 100)
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec("id-2"))
+	w.refused(err, api.ProblemUnavailable, "send the request again")
+}
+
+// busy changes the instance while the cloud is asked, so many times.
+func (w *world) busy(c *cloud, times int) func() {
+	return func() {
+		other := spec(nil)
+		other.AdditionalParams = parameters("10." + strings.Repeat("1", 1+times%2) + ".0.0/16")
+		w.put(other)
+		if times > 0 {
+			c.meanwhile = w.busy(c, times-1)
+		}
+	}
+}

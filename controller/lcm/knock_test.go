@@ -1,0 +1,284 @@
+package lcm
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// A WaitCondition in the stack waits for machines that converge while the stack is made.
+func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
+	w, c := inCloud(t)
+	w.put(stackSpec("vnf-1"))
+	w.upload(script, "#!/bin/sh\n")
+	w.post(request(api.Instantiate, api.PhaseStart))
+	w.refused(w.enrol(storageServer), api.ProblemServerNotExpected)
+
+	c.stacks["id-1"], c.names["vnf-1"] = stack(server(masterServer, "master")), "id-1"
+	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	w.clock.advance(knockPause)
+	w.must(w.enrol(masterServer))
+	if i := w.instance(); i.StackID != "id-1" || i.Stack.Name != "vnf-1" || !slices.Equal(i.Nodes, []string{masterServer}) {
+		t.Fatalf("instance %+v, want the master and the stack's id", i)
+	}
+	c.stacks["id-1"] = full()
+	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	w.clock.advance(knockPause)
+	asked := c.asks(func() {
+		w.must(w.enrol(storageServer))
+		w.must(w.enrol(workerServer)) // found by the storage server's look
+	})
+	if asked != 1 {
+		t.Errorf("the cloud was asked %d times for two servers, want once", asked)
+	}
+	w.converge(storageServer, masterServer, workerServer)
+	if n := w.node(storageServer); !n.Ready {
+		t.Errorf("the storage server is %+v", n)
+	}
+	version := w.instance().DesiredVersion
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	w.refused(err, api.ProblemStackInProgress)
+
+	c.status("id-1", "CREATE_COMPLETE", "")
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	if op.State != api.Completed || len(op.Targets) != 3 {
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED by what its three targets had proven", op)
+	}
+	if got := w.node(storageServer).Generation; got != 1 {
+		t.Errorf("the storage server has generation %d after the END, want 1 (version %d)", got, version)
+	}
+}
+
+func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
+	w, c := created(t)
+	second := uuid(3, 2)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(second, "worker"))
+	c.stacks["id-1"] = grown
+	c.status("id-1", "UPDATE_IN_PROGRESS", "")
+	w.must(w.enrol(second))
+	c.status("id-1", "UPDATE_COMPLETE", "")
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
+	if op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), []string{second}) {
+		t.Fatalf("SCALE_OUT END is %+v, want PROCESSING for the new worker", op)
+	}
+	w.converge(second)
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("SCALE_OUT END is %+v, want COMPLETED", got)
+	}
+}
+
+// What a stack may have that nobody takes from it because a server calls.
+func TestWhoIsNotTakenFromTheStack(t *testing.T) {
+	stranger := uuid(5, 1)
+	withVolume := func(s api.Server) api.Server {
+		s.VolumeIds = []string{volume}
+		return s
+	}
+	for name, c := range map[string]struct {
+		server  api.Server
+		prepare func(*world, *cloud)
+		status  string
+	}{
+		"a server that the stack has not":          {server: api.Server{ID: uuid(5, 2), Name: "other"}},
+		"a server without a role":                  {server: api.Server{ID: stranger, Name: "other"}},
+		"a second storage server":                  {server: server(stranger, "storage")},
+		"one that has the storage server's volume": {server: withVolume(server(stranger, "worker"))},
+		"one of another instance": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
+			other := spec(stack(server(stranger, "worker")))
+			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), other)
+			w.must(err)
+		}},
+		"one of a stack that is being deleted": {server: server(stranger, "worker"), status: "DELETE_IN_PROGRESS"},
+		"one of an instance that is being terminated": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
+			w.post(request(api.Terminate, api.PhaseStart))
+		}},
+		"one of an instance that was terminated": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
+			w.post(request(api.Terminate, api.PhaseEnd))
+		}},
+		"one that leaves": {server: server(stranger, "worker"), prepare: func(w *world, c *cloud) {
+			start := scale(api.ScaleIn, api.PhaseStart, nil)
+			start.VnfcInstanceIds = []string{"vnfc-" + stranger, stranger}
+			start.Topology = full()
+			start.Topology.Servers = append(start.Topology.Servers, server(stranger, "worker"))
+			w.post(start)
+			w.put(spec(full()))
+		}},
+		"one of an instance that nobody has confirmed": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) { w.restored() }},
+		"one while the cloud is away":                  {server: server(stranger, "worker"), prepare: func(_ *world, c *cloud) { c.away = unreachable() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, cloud := created(t)
+			grown := full()
+			if c.server.Name != "other" || c.server.ID == stranger {
+				grown.Servers = append(grown.Servers, c.server)
+			}
+			cloud.stacks["id-1"] = grown
+			cloud.status("id-1", firstText(c.status, "UPDATE_COMPLETE"), "")
+			if c.prepare != nil {
+				c.prepare(w, cloud)
+			}
+			before := w.instance()
+			if w.writes(func() { w.notLetIn(w.enrol(c.server.ID)) }) {
+				t.Errorf("the instance was %+v and is %+v", before, w.instance())
+			}
+		})
+	}
+}
+
+func (w *world) notLetIn(err error) {
+	w.Helper()
+	w.refused(err, api.ProblemServerNotExpected)
+}
+
+// One who may not come keeps nobody else out.
+func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
+	w, c := created(t)
+	replacement, second := uuid(1, 2), uuid(3, 2)
+	before := w.instance().Topology
+	grown := full()
+	grown.Servers = append(grown.Servers, server(replacement, "storage"), server(second, "worker"))
+	grown.Servers[2].Name = "by another name"
+	grown.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.9"}}}
+	c.stacks["id-1"] = grown
+	w.notLetIn(w.enrol(replacement))
+	w.must(w.enrol(second))
+	want := *before
+	want.Servers = append(slices.Clone(want.Servers), server(second, "worker"))
+	want.ConnectionPoints = grown.ConnectionPoints
+	if diff := cmp.Diff(&want, w.instance().Topology); diff != "" {
+		t.Errorf("the topology in force (-want +got):\n%s", diff)
+	}
+	// The END knows that the old one is gone.
+	c.stacks["id-1"] = stack(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
+	op := w.post(heal(api.PhaseEnd, nil, storageServer))
+	w.converge(targetIDs(op.Targets)...)
+	if got := w.operation(op.ID); got.State != api.Completed || w.node(storageServer).State != api.NodeRevoked {
+		t.Errorf("HEAL END is %+v", got)
+	}
+}
+
+// Volumes are attached one after the other once the server runs; nobody calls again
+// when the second one is.
+func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
+	w, c := inCloud(t)
+	two := stackSpec("id-1")
+	two.AdditionalParams = []byte(replaceOnce(string(two.AdditionalParams), `"mount_to": "/volume"}`, `"mount_to": "/volume"}, {"volume_resource_id": "second_volume", "mount_to": "/second"}`))
+	top := stack(server(storageServer, "storage"))
+	top.Volumes = append(top.Volumes, api.TopologyVolume{ResourceID: "second_volume", ID: uuid(9, 2), SizeBytes: 1 << 30})
+	c.stacks["id-1"] = stack()
+	w.put(two)
+	w.upload(script, "#!/bin/sh\n")
+	c.stacks["id-1"] = top
+	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	w.must(w.enrol(storageServer))
+	if n := w.node(storageServer); len(n.Withheld) > 0 {
+		t.Fatalf("withheld %+v, want the section with both volumes", n.Withheld)
+	}
+	c.stacks["id-1"].Servers[0].VolumeIds = []string{volume, uuid(9, 2)}
+	c.status("id-1", "CREATE_COMPLETE", "")
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.Partial = true
+	w.post(end)
+	if n := w.node(storageServer); n.Generation != 1 || len(n.Withheld) > 0 {
+		t.Errorf("node %+v, want the document that it had", n)
+	}
+}
+
+func TestLooksAreFew(t *testing.T) {
+	w, c := created(t)
+	stranger := uuid(5, 1)
+	calls := func(d time.Duration) (asked int) {
+		for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+			w.clock.advance(time.Second)
+			asked += c.asks(func() { w.refused(w.lcm.Knock(w.ctx, instanceID, stranger), api.ProblemNotFound) })
+		}
+		return asked
+	}
+	c.stacks["id-1"].Servers = append(c.stacks["id-1"].Servers, api.Server{ID: stranger, Name: "no role"})
+	if n := calls(9 * time.Second); n != 1 {
+		t.Errorf("%d looks in 9 seconds, want 1", n)
+	}
+	if n := calls(time.Hour); n < 14 || n > 17 {
+		t.Errorf("%d looks in an hour that found nothing, want them to be 5 minutes apart in the end", n)
+	}
+	w.put(spec(nil))
+	if n := calls(9 * time.Second); n != 1 {
+		t.Errorf("%d looks in the 9 seconds after a PUT, want 1", n)
+	}
+	// One who comes is worth as much.
+	calls(10 * time.Minute)
+	w.clock.advance(longestKnockPause)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: stranger, Name: "no role"})
+	c.stacks["id-1"] = grown
+	if n := c.asks(func() { w.must(w.enrol(uuid(3, 2))) }); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	if n := calls(11 * time.Second); n != 1 {
+		t.Errorf("%d looks in the 11 seconds after one that found a server, want 1", n)
+	}
+}
+
+func TestServersThatCallTogetherShareOneLook(t *testing.T) {
+	w, c := created(t)
+	grown := full()
+	for i := range 20 {
+		grown.Servers = append(grown.Servers, server(uuid(3, 2+i), "worker"))
+	}
+	c.stacks["id-1"] = grown
+	arrived := make(chan struct{})
+	var others sync.WaitGroup
+	c.meanwhile = func() {
+		for i := range 19 {
+			others.Go(func() {
+				arrived <- struct{}{}
+				if err := w.lcm.Knock(w.ctx, instanceID, uuid(3, 3+i)); err != nil {
+					t.Errorf("server %d: %v", i, err)
+				}
+			})
+			<-arrived
+		}
+	}
+	if n := c.asks(func() { w.must(w.lcm.Knock(w.ctx, instanceID, uuid(3, 2))) }); n != 1 {
+		t.Errorf("the cloud was asked %d times, want once", n)
+	}
+	others.Wait()
+	if n := len(w.instance().Nodes); n != 23 {
+		t.Errorf("%d nodes, want 23", n)
+	}
+}
+
+// An operation that comes while a server's look is under way is about another stack.
+func TestALookThatAnOperationOvertookIsMadeAgain(t *testing.T) {
+	w, c := created(t)
+	second := uuid(3, 2)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(second, "worker"))
+	c.stacks["id-1"] = grown
+	c.meanwhile = func() { // the worker is gone before anybody acts on what was seen
+		c.stacks["id-1"] = full()
+		w.post(heal(api.PhaseEnd, nil, workerServer))
+	}
+	w.notLetIn(w.enrol(second))
+	if nodes := w.instance().Nodes; len(nodes) != 3 {
+		t.Errorf("nodes %v; one was taken in that a newer look has not seen", nodes)
+	}
+	if n := c.asks(func() { w.notLetIn(w.enrol(second)) }); n != 1 {
+		t.Errorf("asked %d times after the operation, want once", n)
+	}
+}
+
+func replaceOnce(text, old, new string) string {
+	before, after, found := strings.Cut(text, old)
+	if !found {
+		panic("the text has no " + old)
+	}
+	return before + new + after
+}
