@@ -28,8 +28,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options are what a daemon is made of. All are required but Metadata, OnLink, OnApplied
-// and Dial.
+// Options are what a daemon is made of. All are required but Metadata, OnLink, OnApplied,
+// Heat and Dial.
 type Options struct {
 	Config  *config.Config
 	State   *state.Directory

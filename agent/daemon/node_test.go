@@ -16,6 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/config"
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/daemon"
+	"github.com/nodehitch/nodehitch/agent/heatsignal"
 	"github.com/nodehitch/nodehitch/agent/identity"
 	"github.com/nodehitch/nodehitch/agent/link"
 	"github.com/nodehitch/nodehitch/agent/metadata"
@@ -40,6 +41,8 @@ type node struct {
 	// cluster, where set, is what a second step makes that changes more than the node.
 	cluster *work
 	logs    *strings.Builder
+	// heatURL, where set, is where a stack waits for the machine.
+	heatURL string
 	// metadata, where set, is the machine's metadata service.
 	metadata *metadata.Service
 
@@ -102,6 +105,9 @@ func (n *node) start() (stop func() error) {
 		},
 		Log: slog.New(slog.NewTextHandler(&locked{n}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
+	if n.heatURL != "" {
+		d.Heat = heatsignal.New(n.heatURL, n.state(), d.Log)
+	}
 	go func() { done <- d.Run(ctx) }()
 	stopped := false
 	stop = func() error {
