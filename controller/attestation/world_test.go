@@ -1,0 +1,235 @@
+package attestation_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/attestation"
+	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/openstack"
+	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const (
+	instance = "11111111-0000-4000-8000-000000000001"
+	stack    = "22222222-0000-4000-8000-000000000001"
+	worker   = "3f0c1d52-aaaa-4000-8000-000000000001"
+	master   = "3f0c1d52-aaaa-4000-8000-000000000002"
+)
+
+var remote = netip.MustParseAddr("10.10.0.7")
+
+// world is a controller's enrolment before a cloud that has one stack: a worker in an
+// autoscaling group, and a master.
+type world struct {
+	t         testing.TB
+	cloud     *openstacktest.Cloud
+	store     *store.Store
+	enrolment *enrolment.Service
+	nova      *attestation.Nova
+	token     string
+
+	mu     sync.Mutex
+	now    time.Time
+	events map[string]int
+	log    bytes.Buffer
+}
+
+func newWorld(t testing.TB) *world {
+	w := &world{t: t, cloud: openstacktest.Start(t), now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), events: map[string]int{}}
+	dir := t.TempDir()
+	var err error
+	w.store, err = store.Open(store.Options{
+		Path: filepath.Join(dir, "state.db"), Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}, Now: w.clock,
+	})
+	wantOK(t, err)
+	authority, err := pki.Load(pki.Options{Dir: filepath.Join(dir, "pki"), Names: []string{"controller.example"}, Now: w.clock, Log: slog.New(slog.DiscardHandler)})
+	wantOK(t, err)
+	w.enrolment = &enrolment.Service{Store: w.store, PKI: authority, Now: w.clock, Log: w.logger(), Observe: w.observe}
+	w.restart(attestation.IfAllowed)
+	w.cloud.Put(openstacktest.Server{ID: worker, Addresses: map[string][]string{"lab": {remote.String()}}}, openstacktest.Server{ID: master},
+		openstacktest.Stack{ID: stack, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
+			{Name: "masters", Type: "OS::Heat::AutoScalingGroup", PhysicalID: "44444444-0000-4000-8000-000000000001", Nested: []openstacktest.Resource{
+				{Name: "abc", Type: "nodehitch-master.yaml", PhysicalID: "44444444-0000-4000-8000-000000000002", Nested: []openstacktest.Resource{
+					{Name: "server", Type: "OS::Nova::Server", PhysicalID: master},
+				}},
+			}},
+			{Name: "worker", Type: "OS::Nova::Server", PhysicalID: worker},
+		}})
+	w.update(func(tx *store.Tx) error {
+		if err := w.enrolment.NewJoinToken(tx, &store.Instance{ID: instance, DesiredVersion: 1, LastVersion: 1}); err != nil {
+			return err
+		}
+		return w.desire(tx, stack)
+	})
+	w.token, err = w.enrolment.JoinToken(t.Context(), instance)
+	wantOK(t, err)
+	w.expect(worker, master)
+	t.Cleanup(func() {
+		w.nova.Close()
+		wantOK(t, w.store.Close())
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if t.Failed() {
+			t.Log(w.log.String())
+		}
+	})
+	return w
+}
+
+// restart is what a restart of the controller does to attestation: it forgets.
+func (w *world) restart(policy attestation.Policy) {
+	w.t.Helper()
+	clouds, err := openstack.New(openstack.Options{CloudsFile: w.cloud.CloudsFile(w.t), Cloud: "fake", Timeout: 2 * time.Second, Log: w.logger()})
+	wantOK(w.t, err)
+	if w.nova != nil {
+		w.nova.Close()
+	}
+	w.nova = &attestation.Nova{Store: w.store, Nonce: policy, Now: w.clock, Log: w.logger(), Observe: w.observe,
+		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) { return clouds.For(ctx, vim) }}
+	w.enrolment.Attestor = w.nova
+}
+
+// desire puts a desired state with this stack in force.
+func (w *world) desire(tx *store.Tx, stackID string) error {
+	return tx.Desired().Put(store.DesiredKey(instance, 1), store.Desired{InstanceID: instance, Version: 1, StackID: stackID})
+}
+
+func (w *world) expect(ids ...string) {
+	w.t.Helper()
+	w.update(func(tx *store.Tx) error {
+		for _, id := range ids {
+			if err := tx.Nodes().Put(id, store.Node{ID: id, InstanceID: instance, Expected: true, Epoch: w.store.Epoch()}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) update(fn func(*store.Tx) error) {
+	w.t.Helper()
+	wantOK(w.t, w.store.Update(fn))
+}
+
+func (w *world) identity(id string) *store.Identity {
+	w.t.Helper()
+	var node store.Node
+	wantOK(w.t, w.store.View(func(tx *store.Tx) (err error) { node, _, err = tx.Nodes().Get(id); return err }))
+	return node.Identity
+}
+
+func (w *world) clock() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *world) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func (w *world) observe(event string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events[event]++
+}
+
+func (w *world) counted() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.events)
+}
+
+func (w *world) logger() *slog.Logger { return slog.New(slog.NewTextHandler(writer{w}, nil)) }
+
+type writer struct{ w *world }
+
+func (l writer) Write(p []byte) (int, error) {
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	return l.w.log.Write(p)
+}
+
+func (w *world) logged(text string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Count(w.log.String(), text)
+}
+
+// nonce is what the metadata service of the server shows.
+func (w *world) nonce(id string) string { return w.cloud.Metadata(id)[attestation.NonceKey] }
+
+// machine has a key of its own.
+type machine struct {
+	w   *world
+	id  string
+	key *ecdsa.PrivateKey
+}
+
+func (w *world) boot(id string) *machine {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	wantOK(w.t, err)
+	return &machine{w, id, key}
+}
+
+func (m *machine) enrolFrom(from netip.Addr, nonce string) error {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
+	if err != nil {
+		return err
+	}
+	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	_, err = m.w.enrolment.Enroll(context.Background(), m.w.token, api.EnrollRequest{CertificateRequest: csr, ServerID: m.id, Nonce: nonce}, from)
+	return err
+}
+
+func (m *machine) enrol(nonce string) error { return m.enrolFrom(remote, nonce) }
+
+func wantOK(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantRefusal checks the problem and the reason of a refusal, and is what the machine
+// is told.
+func wantRefusal(t testing.TB, err error, problemType, reason string) (detail string) {
+	t.Helper()
+	var refusal *enrolment.Refusal
+	if !errors.As(err, &refusal) || refusal.Problem.Type != problemType || refusal.Reason != reason {
+		t.Fatalf("%v, want a refusal %s for the reason %s", err, problemType, reason)
+	}
+	return refusal.Problem.Detail
+}
+
+// asked has the machine be asked for the nonce, and is what it then reads.
+func (m *machine) asked() string {
+	m.w.t.Helper()
+	wantRefusal(m.w.t, m.enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+	nonce := m.w.nonce(m.id)
+	if len(nonce) != 32 {
+		m.w.t.Fatalf("the metadata shows %q, want 128 bits in hexadecimal", nonce)
+	}
+	return nonce
+}
