@@ -131,25 +131,6 @@ func TestRequestsWithAKeyThatIsNotTaken(t *testing.T) {
 	}
 }
 
-type attestor func(node store.Node) error
-
-func (a attestor) Attest(_ context.Context, node store.Node, _ api.EnrollRequest, _ netip.Addr) (api.Attestation, error) {
-	return api.AttestedByNova, a(node)
-}
-
-func (attestor) Enrolled(store.Node) {}
-
-func TestAttestationRefuses(t *testing.T) {
-	w := newWorld(t)
-	w.Attestor = attestor(func(node store.Node) error {
-		return api.NewProblem(api.ProblemForbidden, node.ID+" is not ACTIVE")
-	})
-	wantProblem(t, w.boot(server).enroll(), api.ProblemForbidden)
-	if w.node(server).Identity != nil {
-		t.Error("a refused server has an identity")
-	}
-}
-
 // Attestation takes its time; what changed meanwhile counts.
 func TestWhatChangesDuringAttestation(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -165,7 +146,7 @@ func TestWhatChangesDuringAttestation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.Attestor = attestor(func(store.Node) error { c.meanwhile(w); return nil })
+			w.Attestor = &attestor{try: func(store.Node) error { c.meanwhile(w); return nil }}
 			wantProblem(t, w.boot(server).enroll(), c.problem)
 		})
 	}
