@@ -47,7 +47,7 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	if wanted == "" {
 		return Inline{}.Resolve(ctx, r)
 	}
-	found, err := h.look(ctx, cloud, wanted)
+	found, err := lookWithin(ctx, cloud, wanted)
 	switch {
 	case openstack.IsNotFound(err) && r.MayBeMissing:
 		return Inline{}.Resolve(ctx, r)
@@ -56,25 +56,17 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	case err != nil:
 		return nil, problemOf(err)
 	}
-	return Normalize(merge(r.Inline, found)), nil
+	return Normalize(found.filled(r.Inline)), nil
 }
 
-// look is the stack in its cloud, whatever the request says.
-func (h Heat) look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*api.Topology, error) {
+func lookWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackState, error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	stack, err := cloud.Stack(within, wanted)
-	var state *stackState
-	if err == nil {
-		state, err = look(within, cloud, stack)
-	}
-	switch {
-	case within.Err() != nil && ctx.Err() == nil:
+	state, err := look(within, cloud, wanted)
+	if within.Err() != nil && ctx.Err() == nil {
 		return nil, fmt.Errorf("%s did not answer all calls within %s; ask again later", cloud.Name(), patience)
-	case err != nil:
-		return nil, err
 	}
-	return state.topology(), nil
+	return state, err
 }
 
 func gone(stack, cloud string) error {

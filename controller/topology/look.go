@@ -33,11 +33,15 @@ type stackState struct {
 	floating []openstack.FloatingIP
 }
 
-// look asks each service once, and only those that the stack has something of.
-func look(ctx context.Context, cloud *openstack.Cloud, stack openstack.Stack) (*stackState, error) {
-	s := &stackState{stack: stack}
+// look asks each service once, and only those that the stack has something of. wanted is
+// the stack's id or name.
+func look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackState, error) {
+	s := &stackState{}
 	var err error
-	if s.resources, err = cloud.Resources(ctx, stack); err != nil {
+	if s.stack, err = cloud.Stack(ctx, wanted); err != nil {
+		return nil, err
+	}
+	if s.resources, err = cloud.Resources(ctx, s.stack); err != nil {
 		return nil, err
 	}
 	if s.has(typeServer) {

@@ -2,15 +2,15 @@ package topology
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// merge is what a request gives, with what it leaves out as the cloud has it. The
-// request says which servers there are; a list that it gives is that list. Without one
-// it is what the cloud has.
-func merge(given, cloud *api.Topology) *api.Topology {
+// filled is what a request gives, with what it leaves out as the cloud has it. The
+// request says which servers there are; a list that it gives is that list. Without a
+// topology in the request it is what the cloud has.
+func (s *stackState) filled(given *api.Topology) *api.Topology {
+	cloud := s.topology()
 	if given == nil {
 		return cloud
 	}
@@ -19,31 +19,27 @@ func merge(given, cloud *api.Topology) *api.Topology {
 	if t.StackStatus == "" {
 		t.StackStatus, t.StackStatusReason = cloud.StackStatus, cloud.StackStatusReason
 	}
-	t.Volumes = mergeVolumes(t.Volumes, cloud.Volumes)
+	t.Volumes = s.filledVolumes(t.Volumes, cloud.Volumes)
 	t.ConnectionPoints = mergePoints(t.ConnectionPoints, cloud.ConnectionPoints)
 	for i := range t.Servers {
-		at := slices.IndexFunc(cloud.Servers, func(s api.Server) bool { return strings.EqualFold(s.ID, t.Servers[i].ID) })
+		at := slices.IndexFunc(cloud.Servers, func(c api.Server) bool { return c.ID == t.Servers[i].ID })
 		if at >= 0 {
-			t.Servers[i] = mergeServer(t.Servers[i], cloud.Servers[at], t.Volumes)
+			t.Servers[i] = mergeServer(t.Servers[i], cloud.Servers[at])
+		}
+		if len(t.Servers[i].VolumeIds) == 0 {
+			t.Servers[i].VolumeIds = s.attached(t.Servers[i].ID, t.Volumes)
 		}
 	}
 	return t
 }
 
-func mergeServer(given, cloud api.Server, volumes []api.TopologyVolume) api.Server {
+func mergeServer(given, cloud api.Server) api.Server {
 	given.Name = either(given.Name, cloud.Name)
 	given.VduID = either(given.VduID, cloud.VduID)
 	given.AspectID = either(given.AspectID, cloud.AspectID)
 	given.AvailabilityZone = either(given.AvailabilityZone, cloud.AvailabilityZone)
 	given.Hypervisor = either(given.Hypervisor, cloud.Hypervisor)
 	given.ConnectionPoints = mergePoints(given.ConnectionPoints, cloud.ConnectionPoints)
-	if len(given.VolumeIds) == 0 {
-		for _, id := range cloud.VolumeIds {
-			if slices.ContainsFunc(volumes, func(v api.TopologyVolume) bool { return strings.EqualFold(v.ID, id) }) {
-				given.VolumeIds = append(given.VolumeIds, id)
-			}
-		}
-	}
 	return given
 }
 
@@ -66,14 +62,15 @@ func mergePoints(given, cloud []api.ConnectionPoint) []api.ConnectionPoint {
 	return given
 }
 
-func mergeVolumes(given, cloud []api.TopologyVolume) []api.TopologyVolume {
+// filledVolumes fills in sizes, also of volumes that the project has and the stack does
+// not name.
+func (s *stackState) filledVolumes(given, cloud []api.TopologyVolume) []api.TopologyVolume {
 	if len(given) == 0 {
 		return cloud
 	}
 	for i, v := range given {
-		at := slices.IndexFunc(cloud, func(c api.TopologyVolume) bool { return strings.EqualFold(c.ID, v.ID) })
-		if at >= 0 && v.SizeBytes == 0 {
-			given[i].SizeBytes = cloud[at].SizeBytes
+		if v.SizeBytes == 0 {
+			given[i].SizeBytes = s.volumes[v.ID].SizeGiB << 30
 		}
 	}
 	return given
