@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // Heat is the Source that looks into the stack. What comes with a request says which
@@ -56,7 +57,13 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	case err != nil:
 		return nil, problemOf(err)
 	}
-	return Normalize(found.filled(r.Inline)), nil
+	t := Normalize(found.filled(r.Inline))
+	if faults := Validate(t, fault.Root.Key("topology")); len(faults) > 0 {
+		problem := api.NewProblem(api.ProblemCloud, fmt.Sprintf("%s has something of stack %q that cannot be used", cloud.Name(), wanted))
+		problem.InvalidParams = faults
+		return nil, problem
+	}
+	return t, nil
 }
 
 func lookWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackState, error) {

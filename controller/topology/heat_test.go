@@ -252,6 +252,16 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 		_, err := resolve(Request{StackID: stackA})
 		problem(t, err, api.ProblemCloud, openstacktest.Servers, "500", "ask again later")
 	})
+	t.Run("an id that is none", func(t *testing.T) {
+		fake, resolve := setUp(t)
+		fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Resources: []openstacktest.Resource{{Name: "data", Type: "OS::Cinder::Volume", PhysicalID: "../etc"}}},
+			openstacktest.Volume{ID: "../etc", SizeGiB: 1})
+		_, err := resolve(Request{StackID: stackA})
+		problem(t, err, api.ProblemCloud, "cannot be used")
+		if !strings.Contains(err.Error(), "/topology/volumes/0/id") {
+			t.Errorf("err %v does not say where", err)
+		}
+	})
 	t.Run("the password is not good", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Login, openstacktest.Fault{Status: 401})

@@ -34,6 +34,7 @@ func Normalize(t *api.Topology) *api.Topology {
 func normalPoints(points []api.ConnectionPoint) []api.ConnectionPoint {
 	return mapped(points, func(p api.ConnectionPoint) api.ConnectionPoint {
 		p.Addresses = mapped(p.Addresses, normalAddress)
+		p.FloatingAddresses = mapped(p.FloatingAddresses, normalAddress)
 		return p
 	})
 }

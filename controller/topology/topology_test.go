@@ -90,7 +90,9 @@ func TestValidate(t *testing.T) {
 			map[string]string{"/topology/volumes/0/sizeBytes": "is -1"}},
 		"addresses": {func(tp *api.Topology) {
 			tp.Servers[0].ConnectionPoints[0].Addresses = []string{"10.10.0.5", "10.10.0.500", "fe80::1%eth0", "0.0.0.0", "fd00::5"}
+			tp.ConnectionPoints[0].FloatingAddresses = []string{"203.0.113.5", "cloud.example"}
 		}, map[string]string{
+			"/topology/connectionPoints/0/floatingAddresses/1":   "no IP address",
 			"/topology/servers/0/connectionPoints/0/addresses/1": "no IP address",
 			"/topology/servers/0/connectionPoints/0/addresses/2": "zone",
 			"/topology/servers/0/connectionPoints/0/addresses/3": "not the address of one machine",

@@ -123,6 +123,9 @@ func (v *validation) points(points []api.ConnectionPoint, at fault.At) {
 		for j, a := range p.Addresses {
 			v.address(a, here.Key("addresses").Index(j))
 		}
+		for j, a := range p.FloatingAddresses {
+			v.address(a, here.Key("floatingAddresses").Index(j))
+		}
 	}
 }
 
