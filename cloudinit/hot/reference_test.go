@@ -1,0 +1,190 @@
+package hot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// required are the properties that a resource of Heat's own cannot do without, here.
+var required = map[string][]string{
+	"AWS::CloudFormation::WaitCondition":       {"Handle", "Timeout"},
+	"AWS::CloudFormation::WaitConditionHandle": {},
+	"OS::Cinder::Volume":                       {"size"},
+	"OS::Cinder::VolumeAttachment":             {"instance_uuid", "volume_id"},
+	"OS::Heat::AutoScalingGroup":               {"min_size", "max_size", "desired_capacity", "resource"},
+	"OS::Heat::CloudConfig":                    {"cloud_config"},
+	"OS::Heat::MultipartMime":                  {"parts"},
+	"OS::Heat::ScalingPolicy":                  {"auto_scaling_group_id", "adjustment_type", "scaling_adjustment"},
+	"OS::Neutron::Port":                        {"network"},
+	"OS::Nova::Server":                         {"flavor", "image", "networks", "user_data", "user_data_format", "user_data_update_policy"},
+	"OS::Nova::ServerGroup":                    {"policies"},
+}
+
+// checker is one template and what is wrong with it.
+type checker struct {
+	*hotTemplate
+	all    map[string]*hotTemplate
+	used   map[string]bool // parameters
+	faults []string
+}
+
+func (c *checker) fault(format string, args ...any) {
+	c.faults = append(c.faults, fmt.Sprintf(format, args...))
+}
+
+// check finds every reference that leads nowhere.
+func check(text string, all map[string]*hotTemplate, t *testing.T) []string {
+	c := &checker{hotTemplate: parse(t, text), all: all, used: map[string]bool{}}
+	for _, name := range keys(c.Conditions) {
+		walk(map[string]any{"condition": c.Conditions[name]}, nil, c.function(name))
+	}
+	for _, name := range keys(c.Resources) {
+		r := c.Resources[name]
+		walk(r.Properties, []string{r.Condition}, c.function(name))
+		walk(r.DeletionPolicy, nil, c.function(name))
+		if _, ok := c.Conditions[r.Condition]; r.Condition != "" && !ok {
+			c.fault("%s: there is no condition %s", name, r.Condition)
+		}
+		if r.DependsOn != "" && c.Resources[r.DependsOn] == nil {
+			c.fault("%s: depends on %s, which is not there", name, r.DependsOn)
+		}
+		c.properties(name, r.Type, r.Properties)
+		if member, ok := r.Properties["resource"].(map[string]any); ok {
+			properties, _ := member["properties"].(map[string]any)
+			c.properties(name+".resource", fmt.Sprint(member["type"]), properties)
+		}
+	}
+	for _, name := range keys(c.Outputs) {
+		walk(c.Outputs[name], nil, c.function(name))
+	}
+	for _, name := range keys(c.Parameters) {
+		if !c.used[name] {
+			c.fault("parameter %s is not used", name)
+		}
+	}
+	return c.faults
+}
+
+// properties has the properties of a resource be those of its type.
+func (c *checker) properties(name, kind string, given map[string]any) {
+	need, known := required[kind]
+	if nested, ok := c.all[kind]; ok {
+		known = true
+		for _, p := range keys(nested.Parameters) {
+			if _, optional := nested.Parameters[p]["default"]; !optional {
+				need = append(need, p)
+			}
+		}
+		for p := range given {
+			if nested.Parameters[p] == nil {
+				c.fault("%s: %s has no parameter %s", name, kind, p)
+			}
+		}
+	}
+	if !known {
+		c.fault("%s: type %s is not known", name, kind)
+	}
+	for _, p := range need {
+		if _, ok := given[p]; !ok {
+			c.fault("%s: %s is missing", name, p)
+		}
+	}
+	if kind == "OS::Nova::Server" && (given["user_data_format"] != "RAW" || given["user_data_update_policy"] != "IGNORE") {
+		c.fault("%s: user_data is not raw, or a change of it would replace the server", name)
+	}
+}
+
+// function looks at each function of Heat below where.
+func (c *checker) function(where string) func(string, any, []string) {
+	return func(function string, argument any, holds []string) {
+		target := argument
+		path, _ := argument.([]any)
+		if len(path) > 0 {
+			target = path[0]
+		}
+		name, _ := target.(string)
+		switch function {
+		case "get_param":
+			c.used[name] = true
+			if c.Parameters[name] == nil {
+				c.fault("%s: there is no parameter %s", where, name)
+			}
+		case "get_resource", "get_attr":
+			c.reference(where, name, path, holds)
+		case "if":
+			if _, ok := c.Conditions[name]; !ok || len(path) != 3 {
+				c.fault("%s: if with condition %q and %d branches", where, name, len(path)-1)
+			}
+		case "get_file":
+			c.fault("%s: get_file, which Tacker does not resolve", where)
+		}
+	}
+}
+
+func (c *checker) reference(where, name string, path []any, holds []string) {
+	r := c.Resources[name]
+	if r == nil {
+		c.fault("%s: there is no resource %s", where, name)
+		return
+	}
+	if r.Condition != "" && !slices.Contains(holds, r.Condition) {
+		c.fault("%s: %s is not there unless %s", where, name, r.Condition)
+	}
+	if nested, ok := c.all[r.Type]; ok && len(path) > 1 && nested.Outputs[fmt.Sprint(path[1])] == nil {
+		c.fault("%s: %s has no output %v", where, r.Type, path[1])
+	}
+}
+
+func parsed(t *testing.T) map[string]*hotTemplate {
+	all := map[string]*hotTemplate{}
+	for name, text := range Files() {
+		if name != "example-environment.yaml" {
+			all[name] = parse(t, text)
+		}
+	}
+	return all
+}
+
+func TestEveryReferenceLeadsSomewhere(t *testing.T) {
+	all := parsed(t)
+	if len(all) != 9 {
+		t.Errorf("%d templates", len(all))
+	}
+	for name := range all {
+		if faults := check(Files()[name], all, t); len(faults) > 0 {
+			t.Errorf("%s:\n%s", name, strings.Join(faults, "\n"))
+		}
+	}
+}
+
+// The check above finds what it says it finds.
+func TestBrokenTemplatesAreFound(t *testing.T) {
+	all := parsed(t)
+	for name, test := range map[string]struct{ file, old, new, want string }{
+		"parameter":        {"simple.yaml", "{get_param: worker_min}", "{get_param: worker_mni}", "there is no parameter worker_mni"},
+		"unused":           {"simple.yaml", "{get_param: worker_min}", "2", "parameter worker_min is not used"},
+		"resource":         {"simple-storage.yaml", "{get_resource: storage_server_volume}", "{get_resource: volume}", "there is no resource volume"},
+		"output":           {"simple.yaml", "{get_attr: [worker_agent, user_data]}", "{get_attr: [worker_agent, text]}", "nodehitch-agent.yaml has no output text"},
+		"nested parameter": {"simple.yaml", "          user_data: {get_attr: [worker_agent", "          userdata: {get_attr: [worker_agent", "nodehitch-worker.yaml has no parameter userdata"},
+		"left out":         {"simple.yaml", "          user_data: {get_attr: [worker_agent", "          vip: {get_attr: [worker_agent", "worker_instance.resource: user_data is missing"},
+		"type":             {"simple.yaml", "type: nodehitch-worker.yaml", "type: worker.yaml", "type worker.yaml is not known"},
+		"condition":        {"registry.yaml", "        - wait\n", "        - waits\n", `condition "waits"`},
+		"disabled":         {"nodehitch-worker.yaml", "        - {get_param: user_data}\n", "        - {get_resource: signal}\n", "signal is not there unless wait"},
+		"depends":          {"nodehitch-worker.yaml", "depends_on: workerNode", "depends_on: worker", "depends on worker"},
+		"replaced":         {"nodehitch-worker.yaml", "IGNORE", "REPLACE", "would replace the server"},
+		"property":         {"complex-storage.yaml", "      size: {get_param: storage_server_volume_size}", "      sizes: {get_param: storage_server_volume_size}", "storage_server_volume: size is missing"},
+		"file":             {"nodehitch-worker.yaml", "        - {get_param: user_data}\n", "        - {get_file: user_data}\n", "get_file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := strings.Replace(Files()[test.file], test.old, test.new, 1)
+			if text == Files()[test.file] {
+				t.Fatalf("%q is not in %s", test.old, test.file)
+			}
+			if got := strings.Join(check(text, all, t), "\n"); !strings.Contains(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package hot
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// hotTemplate is a template as YAML reads it.
+type hotTemplate struct {
+	Version     string                    `json:"heat_template_version"`
+	Description string                    `json:"description"`
+	Parameters  map[string]map[string]any `json:"parameters"`
+	Conditions  map[string]any            `json:"conditions"`
+	Resources   map[string]*resource      `json:"resources"`
+	Outputs     map[string]map[string]any `json:"outputs"`
+}
+
+type resource struct {
+	Type           string         `json:"type"`
+	Condition      string         `json:"condition"`
+	DependsOn      string         `json:"depends_on"`
+	DeletionPolicy any            `json:"deletion_policy"`
+	Properties     map[string]any `json:"properties"`
+}
+
+func parse(t *testing.T, text string) *hotTemplate {
+	t.Helper()
+	var h hotTemplate
+	if err := yaml.UnmarshalStrict([]byte(text), &h); err != nil {
+		t.Fatal(err)
+	}
+	return &h
+}
+
+// walk visits a value and all in it, with the conditions that hold there.
+func walk(value any, holds []string, visit func(function string, argument any, holds []string)) {
+	switch v := value.(type) {
+	case []any:
+		for _, each := range v {
+			walk(each, holds, visit)
+		}
+	case map[string]any:
+		for _, key := range keys(v) {
+			if len(v) == 1 {
+				visit(key, v[key], holds)
+			}
+			branches, ok := v[key].([]any)
+			if key != "if" || !ok || len(branches) != 3 {
+				walk(v[key], holds, visit)
+				continue
+			}
+			condition, _ := branches[0].(string)
+			walk(branches[1], append(holds[:len(holds):len(holds)], condition), visit)
+			walk(branches[2], append(holds[:len(holds):len(holds)], "not "+condition), visit)
+		}
+	}
+}
+
+func keys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
