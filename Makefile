@@ -8,6 +8,7 @@ LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.Version=$(VERS
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...
+OPENSTACK := ./e2e/openstack/... ./e2e/stacks/...
 
 # Debian and Ubuntu packages: what machines of the lab, and so the demo, need …
 LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
@@ -48,6 +49,12 @@ e2e: export NODEHITCH_SUITE := full
 e2e: deps build kube ## The black-box cases with the long ones, and their table (root)
 	$(call black-box,4h)
 
+.PHONY: e2e-openstack
+e2e-openstack: export NODEHITCH_OPENSTACK := 1
+e2e-openstack: export NODEHITCH_LAB := required
+e2e-openstack: deps build openstack ## The black-box cases in a real OpenStack (root)
+	go test -count=1 -p 1 -timeout 60m -v $(OPENSTACK)
+
 .PHONY: fuzz
 fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each
 	@grep -rl --include='*_test.go' '^func Fuzz' agent controller shared cloudinit | while read -r file; do \
@@ -68,6 +75,10 @@ images: deps-lab ## Build the lab's machine images into the cache
 .PHONY: kube
 kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (minutes)
 	go run ./e2e/kube/cmd/kube-build
+
+.PHONY: openstack
+openstack: ## Build the images of OpenStack for tests into the cache, once (minutes, root)
+	go run ./e2e/openstack/cmd/openstack-build
 
 .PHONY: build
 build: build-lab ## Binaries into bin/, the agent for every architecture

@@ -25,6 +25,10 @@ type Spec struct {
 	// Also are addresses besides, each with the network that it is in, such as
 	// 192.168.0.10/24. See Lab.AddAddress.
 	Also []netip.Prefix
+	// Metadata gives the machine a route through the lab to 169.254.169.254, for
+	// where the lab has a metadata service: see package openstack. A VM has it only
+	// after a Cold boot.
+	Metadata bool
 	// UserData is handed to cloud-init as it is; nil means an empty cloud-config.
 	UserData []byte
 	// Disks are there when the machine boots, in this order.
@@ -180,7 +184,11 @@ func (s Spec) networkConfig(device string) []byte {
 	for _, also := range s.Also {
 		addresses = append(addresses, strconv.Quote(also.String()))
 	}
-	return fmt.Appendf(nil, "version: 2\nethernets:\n  %s:\n    addresses: [%s]\n", device, strings.Join(addresses, ", "))
+	config := fmt.Appendf(nil, "version: 2\nethernets:\n  %s:\n    addresses: [%s]\n", device, strings.Join(addresses, ", "))
+	if s.Metadata {
+		config = fmt.Appendf(config, "    routes: [{to: 169.254.169.254/32, via: %s}]\n", Gateway)
+	}
+	return config
 }
 
 func (s Spec) metaData() []byte {

@@ -1,0 +1,158 @@
+package openstack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Template is what a stack is made from.
+type Template struct {
+	// Name of the stack.
+	Name string
+	// Text of the template, YAML.
+	Text string
+	// Files are nested templates by the names that Text refers to them by.
+	Files map[string]string
+	// Parameters of the stack.
+	Parameters map[string]any
+	// Environment may hold resource_registry, parameter_defaults and so on.
+	Environment map[string]any
+	// TimeoutMinutes bounds each operation; 0 means 10.
+	TimeoutMinutes int
+}
+
+// Stack is what Heat says of one.
+type Stack struct {
+	ID     string `json:"id"`
+	Name   string `json:"stack_name"`
+	Status string `json:"stack_status"`
+	Reason string `json:"stack_status_reason"`
+
+	Outputs []struct {
+		Key   string `json:"output_key"`
+		Value any    `json:"output_value"`
+	} `json:"outputs"`
+}
+
+// Resource is what Heat says of a resource of a stack or of one nested in it.
+type Resource struct {
+	Name       string `json:"resource_name"`
+	Type       string `json:"resource_type"`
+	PhysicalID string `json:"physical_resource_id"`
+	Status     string `json:"resource_status"`
+	Reason     string `json:"resource_status_reason"`
+	// Parent is the name of the resource whose nested stack it is in; empty at the top.
+	Parent string `json:"parent_resource"`
+}
+
+func (t Template) request() map[string]any {
+	minutes := t.TimeoutMinutes
+	if minutes == 0 {
+		minutes = 10
+	}
+	body := map[string]any{"stack_name": t.Name, "template": t.Text, "timeout_mins": minutes}
+	if t.Files != nil {
+		body["files"] = t.Files
+	}
+	if t.Parameters != nil {
+		body["parameters"] = t.Parameters
+	}
+	if t.Environment != nil {
+		body["environment"] = t.Environment
+	}
+	return body
+}
+
+// CreateStack has Heat begin, and returns the id. See WaitStack.
+func (a *Account) CreateStack(ctx context.Context, t Template) (id string, err error) {
+	var made struct{ Stack struct{ ID string } }
+	err = a.Call(ctx, http.MethodPost, HeatURL+"/stacks", t.request(), &made)
+	return made.Stack.ID, err
+}
+
+// UpdateStack has Heat begin with an update to this template.
+func (a *Account) UpdateStack(ctx context.Context, id string, t Template) error {
+	return a.Call(ctx, http.MethodPut, HeatURL+"/stacks/"+t.Name+"/"+id, t.request(), nil)
+}
+
+// DeleteStack deletes a stack and waits until it is gone.
+func (a *Account) DeleteStack(ctx context.Context, id string) error {
+	s, err := a.Stack(ctx, id)
+	if err != nil {
+		return err
+	}
+	if err := a.Call(ctx, http.MethodDelete, s.url(), nil, nil); err != nil {
+		return err
+	}
+	s, err = a.WaitStack(ctx, id)
+	if status := (*StatusError)(nil); errors.As(err, &status) && status.Status == http.StatusNotFound {
+		return nil
+	}
+	if err == nil && s.Status != "DELETE_COMPLETE" {
+		err = fmt.Errorf("deleting stack %s: %s", s.Name, s.Status)
+	}
+	return err
+}
+
+func (s Stack) url() string { return HeatURL + "/stacks/" + s.Name + "/" + s.ID }
+
+// Stack asks for a stack by its id or name.
+func (a *Account) Stack(ctx context.Context, idOrName string) (Stack, error) {
+	var answer struct{ Stack Stack }
+	err := a.Call(ctx, http.MethodGet, HeatURL+"/stacks/"+idOrName, nil, &answer)
+	return answer.Stack, err
+}
+
+// WaitStack waits until Heat has finished with a stack. That it has failed is an error,
+// with Heat's reason.
+func (a *Account) WaitStack(ctx context.Context, id string) (Stack, error) {
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := a.Stack(ctx, id)
+		switch {
+		case err != nil:
+			return s, err
+		case strings.HasSuffix(s.Status, "_FAILED"):
+			return s, fmt.Errorf("stack %s: %s: %s", s.Name, s.Status, s.Reason)
+		case !strings.HasSuffix(s.Status, "_IN_PROGRESS"):
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, fmt.Errorf("stack %s: %s: %w", s.Name, s.Status, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// Resources are those of a stack and of the stacks nested in it.
+func (a *Account) Resources(ctx context.Context, id string) ([]Resource, error) {
+	s, err := a.Stack(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Resources []Resource }
+	err = a.Call(ctx, http.MethodGet, s.url()+"/resources?nested_depth=5", nil, &answer)
+	return answer.Resources, err
+}
+
+// MarkUnhealthy has the next update replace a resource of the stack itself.
+func (a *Account) MarkUnhealthy(ctx context.Context, id, resource string) error {
+	s, err := a.Stack(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.Call(ctx, http.MethodPatch, s.url()+"/resources/"+resource,
+		map[string]any{"mark_unhealthy": true, "resource_status_reason": "to be healed"}, nil)
+}
+
+// OpenStack runs the command line client as the admin, with its files being those of the
+// cloud's own root, and returns what it printed.
+func (c *Cloud) OpenStack(ctx context.Context, args ...string) ([]byte, error) {
+	return c.root.run(ctx, append([]string{"openstack"}, args...)...)
+}
