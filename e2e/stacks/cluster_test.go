@@ -1,0 +1,192 @@
+package stacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/kube"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The spec's request for a cluster with storage, and its VNF package.
+const (
+	clusterRequest = "../../shared/params/testdata/persistent-volumes.json"
+	clusterPackage = "../cluster/testdata/package"
+)
+
+// TestCluster takes the spec's cluster with storage through its life as Tacker does: the
+// stack is Heat's, made, scaled, healed and made anew from the project's own templates.
+func TestCluster(t *testing.T) {
+	kubetest.Require(t)
+	w := newWorld(t, nil)
+	c := &cluster{vnf: w.newVNF("simple-storage", clusterRequest, clusterPackage, map[string]any{"storage_server_volume_size": 1})}
+	for _, step := range []struct {
+		name, shows string
+		do          func(*results.Case)
+	}{
+		{"instantiate", "the spec's request and a stack from the project's templates: every server is found, attested by Nova, and in its role; three PersistentVolumes are Available", c.instantiate},
+		{"scale-out", "a worker that Heat adds becomes one", c.scaleOut},
+		{"scale-in", "a worker that Heat takes away is no node any more", c.scaleIn},
+		{"heal-storage", "the storage server is replaced, its volume and address are kept, and so is the data", c.healStorage},
+		{"heal-entire", "the whole VNF is made anew, in a stack of another id", c.healEntire},
+		{"terminate", "nothing is left of it", c.terminate},
+	} {
+		ok := t.Run(step.name, func(t *testing.T) {
+			r := results.Begin(t, suite, step.name, step.shows)
+			w.t = t
+			began := time.Now()
+			step.do(r)
+			r.Figure("in all", "%.1f s", time.Since(began).Seconds())
+		})
+		if !ok {
+			t.Fatalf("after %s there is nothing to go on with", step.name)
+		}
+	}
+}
+
+// cluster is a VNF whose master leads to a Kubernetes API.
+type cluster struct {
+	*vnf
+	kube *kube.Cluster
+	apis int
+}
+
+// newKubernetes has an empty Kubernetes API take the place of the one before; masters
+// find it as soon as they are up.
+func (c *cluster) newKubernetes() {
+	c.t.Helper()
+	if c.kube != nil {
+		if err := c.kube.Close(); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.apis++
+	c.kube = kubetest.Open(c.hyper.t, kube.Options{Lab: c.Lab, Dir: filepath.Join(c.Lab.Dir(), fmt.Sprintf("kube-%d", c.apis))})
+	admin, err := c.kube.Kubeconfig("kubernetes-admin", "system:masters")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.hyper.bring("masterNode", "/etc/kubernetes/admin.conf", admin)
+}
+
+var whole = map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 2}
+
+func (c *cluster) instantiate(r *results.Case) {
+	c.newKubernetes()
+	began := time.Now()
+	c.create()
+	r.Figure("stack CREATE_COMPLETE", "%.1f s", time.Since(began).Seconds())
+	c.operate(api.Instantiate)
+	c.available()
+	r.Figure("from the first call of Heat to three volumes Available", "%.1f s", time.Since(began).Seconds())
+	c.proven(whole)
+	c.run(c.one(api.RoleStorage), "sh", "-c", "echo precious > /volume/nfs/pv1/file && sync")
+}
+
+func (c *cluster) scaleOut(*results.Case) {
+	c.set(map[string]any{"worker_desired": 3})
+	c.update()
+	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect=worker_instance")
+	c.proven(map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3})
+}
+
+func (c *cluster) scaleIn(*results.Case) {
+	c.set(map[string]any{"worker_desired": 2})
+	c.update()
+	c.operate(api.Scale, "--type=SCALE_IN", "--aspect=worker_instance")
+	c.proven(whole)
+}
+
+func (c *cluster) healStorage(*results.Case) {
+	before := c.one(api.RoleStorage)
+	vnfc := "--vnfc=" + before.ID
+	c.operate(api.Heal, "--phase=START", vnfc)
+	if out := c.kubectl("get", "pv", "-o", "name"); out != "" {
+		c.t.Errorf("after heal_start there are %s", out)
+	}
+	c.unhealthy("storage_server")
+	c.update()
+	c.operate(api.Heal, vnfc)
+	after := c.one(api.RoleStorage)
+	if after.ID == before.ID || !slices.Equal(after.Addresses, before.Addresses) {
+		c.t.Errorf("the storage server was %s at %v, is %s at %v", before.ID, before.Addresses, after.ID, after.Addresses)
+	}
+	if got := c.run(after, "cat", "/volume/nfs/pv1/file"); got != "precious\n" {
+		c.t.Errorf("the file holds %q", got)
+	}
+	c.available()
+	c.proven(whole)
+}
+
+func (c *cluster) healEntire(*results.Case) {
+	before := c.stack
+	c.operate(api.Heal, "--phase=START")
+	c.remove()
+	c.newKubernetes()
+	c.create()
+	if c.stack == before {
+		c.t.Fatal("the stack has the id of the one before")
+	}
+	c.operate(api.Heal, "--stack-id", c.stack)
+	c.available()
+	c.proven(whole)
+}
+
+func (c *cluster) terminate(*results.Case) {
+	c.operate(api.Terminate, "--phase=START")
+	c.remove()
+	c.operate(api.Terminate)
+	for role := range whole {
+		if left := c.nodes(role); len(left) > 0 {
+			c.t.Errorf("%s: %+v", role, left)
+		}
+	}
+}
+
+func (c *cluster) kubectl(args ...string) string {
+	c.t.Helper()
+	out, err := c.kube.Kubectl(c.t.Context(), args...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return strings.TrimSpace(out)
+}
+
+// available waits until the three volumes of the package are Available, each at the
+// storage server's address in Neutron.
+func (c *cluster) available() {
+	c.t.Helper()
+	address := c.one(api.RoleStorage).Addresses[0]
+	c.until("three volumes are Available", func() error {
+		var list struct {
+			Items []struct {
+				Metadata struct{ Name string }
+				Spec     struct {
+					NFS struct{ Server, Path string }
+				}
+				Status struct{ Phase string }
+			}
+		}
+		if err := json.Unmarshal([]byte(c.kubectl("get", "pv", "-o", "json")), &list); err != nil {
+			return err
+		}
+		var got, want []string
+		for _, v := range list.Items {
+			got = append(got, fmt.Sprintf("%s %s %s:%s", v.Metadata.Name, v.Status.Phase, v.Spec.NFS.Server, v.Spec.NFS.Path))
+		}
+		for i := 1; i <= 3; i++ {
+			want = append(want, fmt.Sprintf("nfs-pv%d Available %s:/volume/nfs/pv%d", i, address, i))
+		}
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("there are %q, want %q", got, want)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,306 @@
+package stacks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+)
+
+// server is one as Nova has it.
+type server struct {
+	ID, Name, Status string
+	TenantID         string `json:"tenant_id"`
+	Addresses        map[string][]struct {
+		Addr string
+		Type string `json:"OS-EXT-IPS:type"`
+	}
+	Volumes []struct{ ID string } `json:"os-extended-volumes:volumes_attached"`
+}
+
+// hypervisor boots a lab machine for each server that Nova has, and ends those whose
+// server is gone. Nova's fake driver says that they are there; this makes it true.
+type hypervisor struct {
+	t     *testing.T
+	lab   *lab.Lab
+	cloud *openstack.Cloud
+
+	mutex    sync.Mutex
+	machines map[string]lab.Node // by server id
+	disks    map[string]lab.Disk // by volume id; they outlive servers
+	held     map[string]string   // by volume id: the server whose machine has it
+	off      map[string]bool     // by project id: its servers have no machines
+	brought  []brought
+}
+
+// brought is a file that machines whose server's name holds a text find when they are up.
+type brought struct {
+	name, path string
+	content    []byte
+}
+
+// newHypervisor keeps the machines in line with Nova until the test ends.
+func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor {
+	h := &hypervisor{t: t, lab: l, cloud: cloud, machines: map[string]lab.Node{}, disks: map[string]lab.Disk{},
+		held: map[string]string{}, off: map[string]bool{}}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		for _, m := range h.all() {
+			if t.Failed() {
+				explain(t, m)
+			}
+			if err := m.Destroy(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			if err := h.follow(ctx); err != nil && ctx.Err() == nil {
+				t.Errorf("the hypervisor: %v", err)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return h
+}
+
+// bring has machines whose server's name holds this text find a file when they are up.
+func (h *hypervisor) bring(name, path string, content []byte) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.brought = slices.DeleteFunc(h.brought, func(b brought) bool { return b.name == name && b.path == path })
+	h.brought = append(h.brought, brought{name, path, content})
+}
+
+// follow does once what run does again and again. Machines end before others begin, for
+// a volume is in one of them.
+func (h *hypervisor) follow(ctx context.Context) error {
+	list, err := h.servers(ctx)
+	if err != nil {
+		return err
+	}
+	if err := h.drop(list); err != nil {
+		return err
+	}
+	var powered sync.WaitGroup
+	errs := make([]error, len(list))
+	for i, s := range list {
+		if m := h.machine(s.ID); m != nil {
+			errs[i] = h.plug(ctx, m, s)
+		} else if s.Status == "ACTIVE" && h.wants(s) {
+			powered.Go(func() { errs[i] = h.power(ctx, s) })
+		}
+	}
+	powered.Wait()
+	return errors.Join(errs...)
+}
+
+// power boots the machine of a server: a storage server's in a VM, for a container has
+// no NFS server.
+func (h *hypervisor) power(ctx context.Context, s server) error {
+	userData, err := h.cloud.UserData(ctx, s.ID)
+	if err != nil {
+		return fmt.Errorf("the user_data of %s: %w", s.Name, err)
+	}
+	spec := lab.Spec{Name: hostName(s), ServerID: s.ID, UserData: userData}
+	if spec.Address, err = s.address(); err != nil {
+		return err
+	}
+	boot := h.lab.Nspawn
+	if strings.Contains(s.Name, "storage") {
+		boot, spec.Cold = h.lab.VM, true
+	}
+	began := time.Now()
+	node, err := boot(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("booting %s: %w", s.Name, err)
+	}
+	h.t.Logf("server %s (%s) is up at %v after %.1f s", s.Name, s.ID, spec.Address, time.Since(began).Seconds())
+	h.mutex.Lock()
+	h.machines[s.ID] = node
+	files := slices.Clone(h.brought)
+	h.mutex.Unlock()
+	for _, f := range files {
+		if strings.Contains(s.Name, f.name) {
+			if err := node.Push(ctx, f.path, 0o600, f.content); err != nil {
+				return err
+			}
+		}
+	}
+	return h.plug(ctx, node, s)
+}
+
+// plug gives a machine the disks of the volumes that Nova attaches to its server, and
+// takes those away that it does not. One that another machine still has is left to it.
+func (h *hypervisor) plug(ctx context.Context, m lab.Node, s server) error {
+	attached := map[string]bool{}
+	for _, v := range s.Volumes {
+		attached[v.ID] = true
+		if h.holder(v.ID) != "" {
+			continue
+		}
+		disk, err := h.disk(v.ID)
+		if err == nil {
+			err = m.Attach(ctx, disk)
+		}
+		if err != nil {
+			return fmt.Errorf("attaching volume %s to %s: %w", v.ID, s.Name, err)
+		}
+		h.hold(v.ID, s.ID)
+	}
+	for _, id := range h.heldBy(s.ID) {
+		if attached[id] {
+			continue
+		}
+		if err := m.Detach(ctx, id); err != nil {
+			return fmt.Errorf("detaching volume %s from %s: %w", id, s.Name, err)
+		}
+		h.hold(id, "")
+	}
+	return nil
+}
+
+// drop ends the machines whose servers are gone.
+func (h *hypervisor) drop(list []server) error {
+	var errs []error
+	for id, m := range h.all() {
+		if slices.ContainsFunc(list, func(s server) bool { return s.ID == id }) {
+			continue
+		}
+		h.t.Logf("server %s (%s) is gone", m.Name(), id)
+		errs = append(errs, m.Destroy())
+		for _, volume := range h.heldBy(id) {
+			h.hold(volume, "")
+		}
+		h.mutex.Lock()
+		delete(h.machines, id)
+		h.mutex.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// holder is the server whose machine has a volume's disk, "" for none.
+func (h *hypervisor) holder(volumeID string) string {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return h.held[volumeID]
+}
+
+func (h *hypervisor) hold(volumeID, serverID string) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.held[volumeID] = serverID
+}
+
+func (h *hypervisor) heldBy(serverID string) (volumes []string) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	for volume, server := range h.held {
+		if server == serverID {
+			volumes = append(volumes, volume)
+		}
+	}
+	return volumes
+}
+
+// servers are those of all projects.
+func (h *hypervisor) servers(ctx context.Context) ([]server, error) {
+	var answer struct{ Servers []server }
+	err := h.cloud.Admin.Call(ctx, http.MethodGet, openstack.NovaURL+"/servers/detail?all_tenants=1", nil, &answer)
+	return answer.Servers, err
+}
+
+// leaveOff has the servers of a project that are not machines yet stay so, or not.
+func (h *hypervisor) leaveOff(projectID string, off bool) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.off[projectID] = off
+}
+
+func (h *hypervisor) wants(s server) bool {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return !h.off[s.TenantID]
+}
+
+// machine is the one of a server, nil where it has not booted.
+func (h *hypervisor) machine(serverID string) lab.Node {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return h.machines[serverID]
+}
+
+func (h *hypervisor) all() map[string]lab.Node {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return maps.Clone(h.machines)
+}
+
+// disk is what a Cinder volume holds: one file for the volume's whole life.
+func (h *hypervisor) disk(volumeID string) (lab.Disk, error) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if d, ok := h.disks[volumeID]; ok {
+		return d, nil
+	}
+	d, err := h.lab.NewDisk(volumeID, 1<<30) // the size of every volume here
+	if err == nil {
+		h.disks[volumeID] = d
+	}
+	return d, err
+}
+
+func hostName(s server) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(s.Name))
+	return fmt.Sprintf("%.20s-%.8s", strings.Trim(name, "-"), s.ID)
+}
+
+// address is the server's in the lab's network.
+func (s server) address() (netip.Addr, error) {
+	for _, network := range s.Addresses {
+		for _, entry := range network {
+			if a, err := netip.ParseAddr(entry.Addr); err == nil && lab.Subnet.Contains(a) {
+				return a, nil
+			}
+		}
+	}
+	return netip.Addr{}, fmt.Errorf("server %s has no address in %v: %v", s.ID, lab.Subnet, s.Addresses)
+}
+
+// explain shows what a machine has to say when the test has failed.
+func explain(t *testing.T, m lab.Node) {
+	for _, look := range [][]string{
+		{"nodehitch-agent", "status"},
+		{"cloud-init", "status", "--long"},
+		{"journalctl", "-u", "nodehitch*", "--no-pager", "-n", "40", "-o", "cat"},
+	} {
+		out, err := m.Exec(context.WithoutCancel(t.Context()), look...)
+		t.Logf("%s: %v: %v\n%s", m.Name(), look, err, out)
+	}
+}

@@ -1,0 +1,187 @@
+package stacks
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodehitch/nodehitch/cloudinit/hot"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// vnf is a VNF instance and its Heat stack.
+type vnf struct {
+	*world
+	id      string
+	account *openstack.Account
+	// template is what the stack is made from; stack is its id, once it is there.
+	template openstack.Template
+	stack    string
+}
+
+// newVNF tells the controller of an instance, by a request of the specs as it stands and
+// the name that its stack will have, and makes the stack's template of the flavour with
+// what the controller says of the instance.
+func (w *world) newVNF(flavour, request, folder string, parameters map[string]any) *vnf {
+	w.t.Helper()
+	v := &vnf{world: w, id: uuid.NewString(), account: w.account}
+	name := "vnf-" + v.id
+	apply := []string{"apply", v.id, "-f", request, "--stack-id", name}
+	if folder != "" {
+		apply = append(apply, "--package", folder)
+	}
+	w.hitchctl(apply...)
+	environment := filepath.Join(w.t.TempDir(), "nodehitch.yaml")
+	w.hitchctl("render", "hot-parameters", v.id, "-o", environment)
+	v.template = openstack.Template{Name: name, Files: hot.Files(), TimeoutMinutes: 15}
+	v.template.Text = v.template.Files[flavour+".yaml"]
+	v.template.Parameters = map[string]any{"nfv": places}
+	text, err := os.ReadFile(environment)
+	if err == nil {
+		err = yaml.Unmarshal(text, &v.template.Environment)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v.set(parameters)
+	return v
+}
+
+// set changes parameters of the stack, for its creation or the next update.
+func (v *vnf) set(parameters map[string]any) {
+	for name, value := range parameters {
+		v.template.Parameters[name] = value
+	}
+}
+
+// places is where Tacker's `nfv` puts what the templates make.
+var places = map[string]any{
+	"VDU": map[string]any{
+		"masterNode": machineType, "workerNode": machineType, "storage_server": machineType, "PrivateRegistryVDU": machineType,
+	},
+	"CP": map[string]any{
+		"masterNode_CP1": network, "workerNode_CP2": network, "storage_server_CP": network, "CP1": network, "vip_CP": network,
+	},
+}
+
+var (
+	machineType = map[string]string{"flavor": openstack.Flavor, "image": openstack.Image}
+	network     = map[string]string{"network": openstack.Network}
+)
+
+// create has Heat make the stack, and waits until it has.
+func (v *vnf) create() {
+	v.t.Helper()
+	v.begin()
+	v.finished("CREATE_COMPLETE")
+}
+
+// begin has Heat begin with the stack.
+func (v *vnf) begin() {
+	v.t.Helper()
+	var err error
+	if v.stack, err = v.account.CreateStack(v.t.Context(), v.template); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// update has Heat update the stack, and waits until it has.
+func (v *vnf) update() {
+	v.t.Helper()
+	if err := v.account.UpdateStack(v.t.Context(), v.stack, v.template); err != nil {
+		v.t.Fatal(err)
+	}
+	v.finished("UPDATE_COMPLETE")
+}
+
+func (v *vnf) finished(status string) {
+	v.t.Helper()
+	s, err := v.account.WaitStack(v.t.Context(), v.stack)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	if s.Status != status {
+		v.t.Fatalf("the stack is %s; want %s", s.Status, status)
+	}
+}
+
+// remove deletes the stack.
+func (v *vnf) remove() {
+	v.t.Helper()
+	if err := v.account.DeleteStack(v.t.Context(), v.stack); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// unhealthy has the next update replace a resource.
+func (v *vnf) unhealthy(resource string) {
+	v.t.Helper()
+	if err := v.account.MarkUnhealthy(v.t.Context(), v.stack, resource); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// operate runs an operation to its good end, with no topology: the controller looks
+// into the stack itself.
+func (v *vnf) operate(operation api.OperationType, flags ...string) string {
+	v.t.Helper()
+	return v.hitchctl(append([]string{"operate", v.id, string(operation), "--wait"}, flags...)...)
+}
+
+// nodes are the instance's as the controller has them, ordered by name.
+func (v *vnf) nodes(role api.Role) []api.Node {
+	v.t.Helper()
+	var list api.NodeList
+	if err := json.Unmarshal([]byte(v.hitchctl("get", "nodes", "--instance", v.id, "-o", "json")), &list); err != nil {
+		v.t.Fatal(err)
+	}
+	return slices.DeleteFunc(list.Items, func(n api.Node) bool { return n.Role != role })
+}
+
+// one is the only node of a role.
+func (v *vnf) one(role api.Role) api.Node {
+	v.t.Helper()
+	list := v.nodes(role)
+	if len(list) != 1 {
+		v.t.Fatalf("%d nodes are %s: %+v", len(list), role, list)
+	}
+	return list[0]
+}
+
+// proven asserts that each node of the instance is Ready, and has proved to be its
+// server by the nonce.
+func (v *vnf) proven(count map[api.Role]int) {
+	v.t.Helper()
+	for role, want := range count {
+		list := v.nodes(role)
+		if len(list) != want {
+			v.t.Errorf("%d nodes are %s, want %d", len(list), role, want)
+		}
+		for _, n := range list {
+			if !n.Ready || n.Attestation != api.AttestedByNonce {
+				v.t.Errorf("%s: ready %v, attested by %q", n.Name, n.Ready, n.Attestation)
+			}
+		}
+	}
+}
+
+// run runs a program on a node's machine, which has to succeed.
+func (v *vnf) run(n api.Node, argv ...string) string {
+	v.t.Helper()
+	m := v.hyper.machine(n.ID)
+	if m == nil {
+		v.t.Fatalf("%s has no machine", n.Name)
+	}
+	out, err := m.Exec(v.t.Context(), argv...)
+	if err != nil {
+		v.t.Fatal(errors.Join(err, fmt.Errorf("%s", out)))
+	}
+	return string(out)
+}

@@ -1,0 +1,82 @@
+package stacks
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// TestHeatWaits has Heat wait for the machines, which have nobody else to tell the
+// controller of them: they knock, are found in the stack, and converge.
+func TestHeatWaits(t *testing.T) {
+	r := results.Begin(t, suite, "heat-waits", "with wait_for_nodes the stack is complete when its machines are; they enrol while Heat is still at work")
+	w := newWorld(t, nil)
+	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"wait_for_nodes": true})
+	began := time.Now()
+	v.begin()
+	_, err := w.Hitchctl(t.Context(), "operate", v.id, string(api.Instantiate))
+	if err == nil || !strings.Contains(err.Error(), "CREATE_IN_PROGRESS") {
+		t.Errorf("an END while Heat is at work: %v; want to be told that it is", err)
+	}
+	v.finished("CREATE_COMPLETE")
+	r.Figure("stack CREATE_COMPLETE with every machine converged", "%.1f s", time.Since(began).Seconds())
+	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
+	ended := time.Now()
+	v.operate(api.Instantiate)
+	r.Figure("the END after it", "%.1f s", time.Since(ended).Seconds())
+}
+
+// TestTwoHundredNodes looks into a stack of that size.
+func TestTwoHundredNodes(t *testing.T) {
+	r := results.Begin(t, suite, "200-nodes", "a stack of 200 servers is looked into with six calls")
+	w := newWorld(t, nil)
+	w.noQuota()
+	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"worker_min": 199, "worker_desired": 199, "worker_max": 199})
+	project, err := w.account.ProjectID(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.hyper.leaveOff(project, true)
+	v.template.TimeoutMinutes = 40
+	began := time.Now()
+	v.create()
+	r.Figure("Heat makes it in", "%.0f s", time.Since(began).Seconds())
+	calls := func() float64 {
+		return w.metricSum("nodehitch_cloud_requests_total", "") - w.metricSum("nodehitch_cloud_requests_total", `service="identity"`)
+	}
+	before := calls()
+	began = time.Now()
+	v.operate(api.Instantiate, "--phase=START")
+	took, made := time.Since(began), calls()-before
+	r.Figure("the controller reads it in", "%.2f s, %.0f calls", took.Seconds(), made)
+	if made > 6 {
+		t.Errorf("%.0f calls; want six at most", made)
+	}
+	if n := len(v.nodes(api.RoleMaster)) + len(v.nodes(api.RoleWorker)); n != 200 {
+		t.Errorf("it has %d nodes", n)
+	}
+}
+
+// noQuota lets the project have as many servers as it likes.
+func (w *world) noQuota() {
+	w.t.Helper()
+	project, err := w.account.ProjectID(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	none := map[string]any{"instances": -1, "cores": -1, "ram": -1, "server_groups": -1}
+	ports := map[string]any{"port": -1}
+	err = errors.Join(
+		w.cloud.Admin.Call(w.t.Context(), http.MethodPut, openstack.NovaURL+"/os-quota-sets/"+project, map[string]any{"quota_set": none}, nil),
+		w.cloud.Admin.Call(w.t.Context(), http.MethodPut, fmt.Sprintf("%s/quotas/%s", openstack.NeutronURL, project), map[string]any{"quota": ports}, nil))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}

@@ -1,0 +1,129 @@
+package stacks
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/e2e/site"
+)
+
+const suite = "openstack"
+
+// world is an OpenStack, a controller that may look into it with the rights that the
+// documentation names, and a lab that is its hypervisor.
+type world struct {
+	t *testing.T
+	*site.Site
+	cloud   *openstack.Cloud
+	account *openstack.Account
+	hyper   *hypervisor
+}
+
+// newWorld is for one test and goes with it. settings are added to the configuration of
+// OpenStack's services, see openstack.Options.
+func newWorld(t *testing.T, settings map[string]string) *world {
+	t.Helper()
+	openstacktest.Require(t)
+	l := labtest.Open(t, lab.KindNspawn, lab.KindVM)
+	if err := l.BuildImages(t.Context(), lab.KindNspawn, lab.KindVM); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, cloud: openstacktest.Open(t, l, openstack.Options{Settings: settings})}
+	var err error
+	if w.account, err = w.cloud.NewAccount(t.Context(), "tenant"); err != nil {
+		t.Fatal(err)
+	}
+	clouds := w.cloudsFile(l.Dir(), w.account)
+	w.Site, err = site.Open(t.Context(), l, bin(), fmt.Sprintf("openstack: {cloud: lab, cloudsFile: %s}", clouds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, err := os.ReadFile(w.LogFile())
+			t.Logf("the controller's log ends with (%v):\n%s", err, log[max(0, len(log)-20000):])
+		}
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.hyper = newHypervisor(t, l, w.cloud)
+	return w
+}
+
+// bin is the folder of the built binaries, which NODEHITCH_BIN may name.
+func bin() string {
+	if named := os.Getenv("NODEHITCH_BIN"); named != "" {
+		return named
+	}
+	return "../../bin"
+}
+
+// cloudsFile writes a clouds.yaml for the controller, with an application credential
+// that may do what docs/access-rules.json says.
+func (w *world) cloudsFile(dir string, account *openstack.Account) string {
+	w.t.Helper()
+	var rules []openstack.AccessRule
+	text, err := os.ReadFile("../../docs/access-rules.json")
+	if err == nil {
+		err = json.Unmarshal(text, &rules)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	id, secret, err := account.ApplicationCredential(w.t.Context(), "nodehitch", rules...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	path := filepath.Join(dir, "clouds.yaml")
+	content := fmt.Sprintf(`clouds:
+  lab:
+    auth_type: v3applicationcredential
+    region_name: RegionOne
+    auth: {auth_url: %q, application_credential_id: %q, application_credential_secret: %q}
+`, openstack.AuthURL, id, secret)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	return path
+}
+
+// hitchctl runs hitchctl, which has to succeed, and returns what it printed.
+func (w *world) hitchctl(args ...string) string {
+	w.t.Helper()
+	out, err := w.Hitchctl(w.t.Context(), args...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(out)
+}
+
+// until looks again and again until nothing is wrong; after five minutes it fails
+// the test.
+func (w *world) until(what string, wrong func() error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
+	defer cancel()
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := wrong()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("it never came to: %s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
