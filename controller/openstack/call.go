@@ -52,7 +52,7 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 	if err := c.login(ctx); err != nil {
 		return err
 	}
-	base, err := c.endpoint(r.service)
+	base, _, err := c.endpoint(r.service)
 	if err != nil {
 		return err
 	}
@@ -80,11 +80,11 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 
 // calledAs names a request with the whole path, as an access rule would.
 func (c *Cloud) calledAs(r request) called {
-	base, err := c.endpoint(r.service)
+	base, known, err := c.endpoint(r.service)
 	if err != nil {
 		return called{r.service, r.method + " " + r.path}
 	}
-	return called{r.service, r.method + " " + strings.ReplaceAll(base.Path, c.projectID, "{project_id}") + r.path}
+	return called{known, r.method + " " + strings.ReplaceAll(base.Path, c.projectID, "{project_id}") + r.path}
 }
 
 // fill puts values in the place of the variables of a path. One that could lead to
@@ -108,28 +108,29 @@ func fill(template string, values []string) (string, bool) {
 	return out.String(), true
 }
 
-// endpoint is the URL of a service's API without a slash at its end. Catalogs have it
-// with and without the version, and with and without the project.
-func (c *Cloud) endpoint(service string) (*url.URL, error) {
+// endpoint is the URL of a service's API without a slash at its end, and the type that
+// the catalog has it under. Catalogs have URLs with and without the version, and with and
+// without the project.
+func (c *Cloud) endpoint(service string) (*url.URL, string, error) {
 	at := called{service, "(finding its endpoint)"}
-	var text string
+	var text, known string
 	var err error
-	for _, known := range serviceTypes[service] {
+	for _, known = range serviceTypes[service] {
 		text, err = c.provider.EndpointLocator(gophercloud.EndpointOpts{Type: known, Region: c.credential.Region, Availability: c.availability()})
 		if err == nil {
 			break
 		}
 	}
 	if err != nil {
-		return nil, c.wrap(at, said(c.noEndpoint()))
+		return nil, "", c.wrap(at, said(c.noEndpoint()))
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
-		return nil, c.wrap(at, said("its URL in the catalog is not valid"))
+		return nil, "", c.wrap(at, said("its URL in the catalog is not valid"))
 	}
 	u.RawQuery, u.Fragment = "", ""
 	u.Path = versioned(service, strings.TrimSuffix(u.Path, "/"), c.projectID)
-	return u, nil
+	return u, known, nil
 }
 
 // serviceTypes are the names that a service has in catalogs, the one that says the most

@@ -105,6 +105,23 @@ func check[T any](t *testing.T, got T, err error, want T) {
 	}
 }
 
+// Nova forbids to see a server of another project, which is not a right that is missing.
+func TestAServerOfAnotherProjectIsNotThere(t *testing.T) {
+	fake := openstacktest.Start(t)
+	fake.Put(openstacktest.Server{ID: serverID, Project: "of others"})
+	cloud := connect(t, fake)
+	if _, err := cloud.Server(t.Context(), serverID); !IsNotFound(err) || IsForbidden(err) || !strings.Contains(err.Error(), "another project") {
+		t.Errorf("err %v", err)
+	}
+	if err := cloud.SetMetadata(t.Context(), serverID, "ours", "1"); !IsNotFound(err) {
+		t.Errorf("writing its metadata: %v", err)
+	}
+	fake.Deny(openstacktest.ServerByID)
+	if _, err := cloud.Server(t.Context(), serverID); !IsForbidden(err) || IsNotFound(err) {
+		t.Errorf("without an access rule: %v", err)
+	}
+}
+
 func TestAnItemOfMetadataIsWrittenAndRemoved(t *testing.T) {
 	fake := openstacktest.Start(t)
 	fake.Put(openstacktest.Server{ID: serverID, Metadata: map[string]string{"theirs": "stays"}})

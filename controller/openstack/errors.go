@@ -14,7 +14,7 @@ var ErrNoCloud = errors.New("no cloud is configured for this instance")
 type Error struct {
 	// Cloud names the cloud, as Cloud.Name does.
 	Cloud string
-	// Service is the service's type in the catalog, such as compute.
+	// Service is the service's type as the catalog has it, such as compute.
 	Service string
 	// Call is the method and the path with its variables in braces, as an access rule
 	// of an application credential would name it.
@@ -27,8 +27,8 @@ type Error struct {
 	RequestID string
 
 	// denied is a credential that is good and not good enough; settled what time does
-	// not change.
-	denied, settled bool
+	// not change; missing a thing that is not there, whatever the status.
+	denied, settled, missing bool
 }
 
 // Error is the whole in one line.
@@ -44,7 +44,7 @@ func (e *Error) Error() string {
 // that this credential may see.
 func IsNotFound(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Status == http.StatusNotFound && e.Service != identity
+	return errors.As(err, &e) && (e.missing || e.Status == http.StatusNotFound && e.Service != identity)
 }
 
 // IsForbidden says whether the credential is good and may not make this call, be it

@@ -2,6 +2,7 @@ package openstack
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -49,13 +50,19 @@ func (c *Cloud) Servers(ctx context.Context) ([]Server, error) {
 	return out, err
 }
 
-// Server is one server; IsNotFound where there is none. One call.
+// Server is one server; IsNotFound where the project has none of this id. One call.
 func (c *Cloud) Server(ctx context.Context, id string) (Server, error) {
 	var answer struct {
 		Server novaServer `json:"server"`
 	}
 	err := c.do(ctx, request{service: compute, method: http.MethodGet, path: "/servers/{server_id}", values: []string{id},
 		ok: []int{http.StatusOK}, into: &answer})
+	var e *Error
+	if errors.As(err, &e) && e.Status == http.StatusForbidden {
+		// So Nova answers for a server of another project.
+		e.missing, e.denied = true, false
+		e.Message = "it is of another project, or the credential has no role that may see servers (403)"
+	}
 	return answer.Server.server(), err
 }
 

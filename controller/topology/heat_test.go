@@ -238,7 +238,7 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 		problem(t, err, api.ProblemStackGone, stackA)
 	})
 	for call, service := range map[string]string{openstacktest.Stacks: "orchestration", openstacktest.Resources: "orchestration", openstacktest.Servers: "compute",
-		openstacktest.Ports: "network", openstacktest.FloatingIPs: "network", openstacktest.Volumes: "block-storage"} {
+		openstacktest.Ports: "network", openstacktest.FloatingIPs: "network", openstacktest.Volumes: "(volumev3)"} {
 		t.Run("denied: "+call, func(t *testing.T) {
 			fake, resolve := setUp(t)
 			fake.Deny(call)

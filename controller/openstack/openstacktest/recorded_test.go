@@ -34,6 +34,7 @@ func small(t *testing.T) *Cloud {
 		Server{ID: theWorker, Name: "worker", Addresses: map[string][]string{"lab": {"10.10.0.154"}}},
 		Server{ID: theServer, Name: "storage_server", Addresses: map[string][]string{"lab": {"10.10.0.167"}}},
 		Server{ID: theStack, Name: "a third"},
+		Server{ID: "0a0650f8-de7e-4218-9398-3df84c6ad05f", Project: "of others"},
 		Port{ID: theStack, Name: "cp", DeviceID: theServer, Addresses: []string{"10.10.0.167"}},
 		Port{ID: theServer, Name: "cp"}, Port{ID: theWorker, Name: "cp"},
 		FloatingIP{ID: theStack, Address: "203.0.113.161", PortID: theStack, Fixed: "10.10.0.167"},

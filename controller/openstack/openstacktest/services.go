@@ -85,8 +85,11 @@ func (c *Cloud) listServers(r *http.Request) reply {
 
 func (c *Cloud) showServer(r *http.Request) reply {
 	s := c.state.server(r.PathValue("server_id"))
-	if s == nil || s.Project != "" && s.Project != ProjectID {
+	switch {
+	case s == nil:
 		return noInstance(r)
+	case s.Project != "" && s.Project != ProjectID:
+		return reply{http.StatusForbidden, object{"forbidden": object{"code": 403, "message": "Policy doesn't allow os_compute_api:servers:show to be performed."}}}
 	}
 	return ok(object{"server": c.serverObject(*s)})
 }
@@ -101,7 +104,7 @@ func notFound(message string) reply {
 
 func (c *Cloud) setMetadata(r *http.Request) reply {
 	s := c.state.server(r.PathValue("server_id"))
-	if s == nil {
+	if s == nil || s.Project != "" && s.Project != ProjectID {
 		return noInstance(r)
 	}
 	var body struct{ Meta map[string]string }
@@ -118,7 +121,7 @@ func (c *Cloud) setMetadata(r *http.Request) reply {
 
 func (c *Cloud) deleteMetadata(r *http.Request) reply {
 	s := c.state.server(r.PathValue("server_id"))
-	if s == nil {
+	if s == nil || s.Project != "" && s.Project != ProjectID {
 		return noInstance(r)
 	}
 	if _, there := s.Metadata[r.PathValue("key")]; !there {
