@@ -211,3 +211,10 @@ func physicalID(t *testing.T, a *openstack.Account, stack, resource string) stri
 	t.Fatalf("stack %s has no resource %s: %+v", stack, resource, resources)
 	return ""
 }
+
+// TestWhere: the files below rootfs name the lab's address, which none of them can ask for.
+func TestWhere(t *testing.T) {
+	if want := "http://" + lab.Gateway.String() + ":5000/v3"; openstack.AuthURL != want {
+		t.Errorf("Keystone is said to be at %s, but the lab is at %s", openstack.AuthURL, want)
+	}
+}
