@@ -32,7 +32,7 @@ func (p *posting) awaitStack() error {
 		if err := p.checkReadiness(); err != nil {
 			return err
 		}
-		return api.NewProblem(api.ProblemStackInProgress, p.said()+"; post the END again when it is done")
+		return api.NewProblem(api.ProblemStackInProgress, p.said())
 	}
 	return nil
 }

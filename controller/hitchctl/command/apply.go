@@ -24,6 +24,10 @@ controller does not have yet, or has with other content. The same again changes
 nothing; another password, or other content of a file, reaches the nodes at once. An
 upload that was cut goes on where it ended when the command is run again.
 
+With --stack-id the controller looks into the Heat stack. That may be a name, and of a
+stack that is made only later: then its servers are found when they call, or with the
+next operation.
+
 Without --package the files that are missing are listed; an operation does not
 start before they are there.`
 
@@ -36,7 +40,8 @@ func (a *app) apply() *cobra.Command {
 		Short: "Create or replace the parameters of an instance, upload its package files",
 		Long:  applyHelp,
 		Example: `  hitchctl apply 0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e -f request.json --package my-vnf/
-  hitchctl apply 0b1a5c2e -f request.json --topology topology.json --stack-id 9c1f…`,
+  hitchctl apply 0b1a5c2e -f request.json --stack-id vnf-0b1a5c2e
+  hitchctl apply 0b1a5c2e -f request.json --topology topology.json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -59,7 +64,7 @@ func (a *app) apply() *cobra.Command {
 		}),
 	}
 	i.flags(cmd)
-	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, once it is known")
+	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, or the name that it has or will have")
 	outputFlag(cmd, &o, asTable, asJSON, asYAML)
 	return cmd
 }

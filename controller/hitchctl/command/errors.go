@@ -37,6 +37,14 @@ func (a *app) printError(err error) {
 }
 
 func hintFor(err error) string {
+	switch problemType(err) {
+	case api.ProblemStackInProgress:
+		return "--wait waits for Heat and goes on by itself"
+	case api.ProblemStackGone:
+		return "--stack-id names the stack that there is now; TERMINATE needs none"
+	case api.ProblemCloud:
+		return "nothing was changed; try again when the cloud answers. `nodehitch-controller`'s log has what it said"
+	}
 	if client.Status(err) == http.StatusUnauthorized {
 		return "give a token: --token-file, NODEHITCH_TOKEN, or token in ~/.config/nodehitch/hitchctl.yaml"
 	}

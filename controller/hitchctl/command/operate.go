@@ -28,9 +28,13 @@ phase is END where none is given.
     HEAL         --vnfc to heal, none is the entire VNF
     TERMINATE    identities are revoked, the instance is NOT_INSTANTIATED
 
+Where the controller has a cloud, it reads the servers, addresses and volumes from
+Heat, and no --topology is needed. It takes no END while Heat is at work on the stack;
+with --wait that is waited for, and Heat's own words are shown.
+
 --timeout is the deadline of the operation: when it has passed, the controller fails
 the operation, whoever waits for it. "hitchctl wait operation --timeout" only ends
-that wait. The nodes go on converging in both cases.`
+that wait. The nodes go on converging in both cases. What Heat takes counts, too.`
 
 type operateFlags struct {
 	operation              api.OperationRequest
@@ -45,7 +49,8 @@ func (a *app) operate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operate INSTANCE_ID INSTANTIATE|HEAL|SCALE|TERMINATE",
 		Short: "Start an LCM operation, and wait for it", Long: operateHelp,
-		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --topology topology.json --wait
+		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --stack-id vnf-0b1a5c2e --wait
+  hitchctl operate 0b1a5c2e INSTANTIATE --topology topology.json --wait
   hitchctl operate 0b1a5c2e SCALE --type SCALE_IN --phase START --vnfc 5c41… --vnfc 77ab…
   hitchctl operate 0b1a5c2e TERMINATE --wait --timeout 5m`,
 		Args: cobra.ExactArgs(2),
@@ -65,8 +70,8 @@ func (a *app) operate() *cobra.Command {
 	}
 	flags, o := cmd.Flags(), &f.operation
 	flags.StringVar(&f.phase, "phase", "", "START or END (default END)")
-	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now; - is standard input")
-	flags.StringVar(&o.StackID, "stack-id", "", "id of the Heat stack, where it has changed")
+	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now, where Heat does not tell; - is standard input")
+	flags.StringVar(&o.StackID, "stack-id", "", "id or name of the Heat stack, where it has changed")
 	flags.StringVar(&f.scale, "type", "", "SCALE: SCALE_OUT or SCALE_IN")
 	flags.StringVar(&o.AspectID, "aspect", "", "SCALE: the scaling aspect")
 	flags.IntVar(&o.NumberOfSteps, "steps", 0, "SCALE: number of steps")
@@ -120,7 +125,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 	if err != nil {
 		return err
 	}
-	o, err := client.Read[api.Operation](c.PostOperation(ctx, id, body))
+	o, err := a.post(ctx, c, id, body, f)
 	if err != nil {
 		return err
 	}

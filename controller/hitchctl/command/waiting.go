@@ -18,7 +18,9 @@ type scene struct {
 	nodes     []api.Node
 	instances []api.Instance
 	operation *api.Operation
-	known     struct{ nodes, instances bool }
+	// heat is what Heat is at, "" where nobody waits for it.
+	heat  string
+	known struct{ nodes, instances bool }
 	// trouble is why there is no news just now, nil where there is.
 	trouble error
 }
@@ -147,6 +149,9 @@ func (w *waiting) over(ctx context.Context, s scene) error {
 			text += "\n  " + n.Name + ": " + present.Why(n)
 		}
 	}
+	if s.heat != "" {
+		text += "\n  " + s.heat
+	}
 	if s.trouble != nil {
 		text += "\n  " + s.trouble.Error()
 	}
@@ -161,6 +166,7 @@ type view struct {
 	ticks    <-chan time.Time
 	ticker   *time.Ticker
 	trouble  string
+	heat     string
 }
 
 func (w *waiting) newView() *view {
@@ -192,6 +198,10 @@ func (v *view) note(s scene) {
 	for _, line := range v.progress.Transitions(nodes, v.app.now()) {
 		fmt.Fprintln(v.display, line)
 	}
+	if s.heat != v.heat {
+		fmt.Fprintln(v.display, "        "+screen.Clean(s.heat))
+	}
+	v.heat = s.heat
 	trouble := ""
 	if s.trouble != nil {
 		trouble = s.trouble.Error()
@@ -212,6 +222,9 @@ func (v *view) draw(s scene) {
 		right = v.right(s, now)
 	}
 	lines := v.progress.Lines(v.display, v.shown(s), right, now)
+	if s.heat != "" {
+		lines = append(lines, "", v.display.Paint(screen.Waiting, v.display.Truncate(screen.Clean(s.heat), v.display.Width())))
+	}
 	if s.trouble != nil {
 		text := v.display.Truncate(screen.Clean(s.trouble.Error()+" (trying again)"), v.display.Width())
 		lines = append(lines, "", v.display.Paint(screen.Waiting, text))

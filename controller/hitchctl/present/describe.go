@@ -103,7 +103,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	if i.Unconfirmed != nil {
 		p.field("Unconfirmed", p.restoration(i.Unconfirmed)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
 	}
-	p.field("Stack", i.StackID)
+	p.stack(i)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))
 	p.field("Created", p.moment(&i.CreatedAt))
 	p.field("Changed", p.moment(&i.UpdatedAt))
@@ -127,6 +127,28 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	}
 	p.faults("Warnings", i.Warnings)
 	return p.lines
+}
+
+// stack says what is known of the instance's Heat stack, and by whom.
+func (p *page) stack(i api.Instance) {
+	s := i.Stack
+	if s == nil || s.Name == "" {
+		p.field("Stack", i.StackID)
+	} else {
+		p.field("Stack", s.Name+", "+i.StackID)
+	}
+	if s == nil || s.Status == "" {
+		return
+	}
+	from := "as Heat said"
+	if s.From == api.SeenInRequest {
+		from = "as a request said"
+	}
+	text := s.Status + ", " + from + " at " + p.moment(s.SeenAt)
+	if s.StatusReason != "" {
+		text += ": " + s.StatusReason
+	}
+	p.field("Stack status", text)
 }
 
 // Operation describes an operation with its targets.

@@ -46,7 +46,7 @@ func (v View) Instances(list []api.Instance) screen.Table {
 	t := screen.Table{Columns: v.columns(
 		screen.Column{Title: "ID"}, screen.Column{Title: "KIND", Spare: 2}, screen.Column{Title: "STATE"},
 		screen.Column{Title: "NODES", Spare: 1}, screen.Column{Title: "MISSING FILES", Spare: 1}, screen.Column{Title: "CHANGED", Spare: 3},
-		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+WARNINGS"})}
+		screen.Column{Title: "+VERSION"}, screen.Column{Title: "+STACK"}, screen.Column{Title: "+STACK STATUS"}, screen.Column{Title: "+WARNINGS"})}
 	for _, i := range list {
 		state := screen.Waiting
 		if i.State == api.Instantiated {
@@ -63,9 +63,16 @@ func (v View) Instances(list []api.Instance) screen.Table {
 		t.Add(v.cells([]screen.Cell{
 			screen.Text(i.ID), screen.Text(string(i.Kind)), {Text: text, Style: state},
 			screen.Text(strconv.Itoa(len(i.Nodes))), missing, screen.Text(since(v.Now, &i.UpdatedAt)),
-		}, strconv.FormatInt(i.DesiredVersion, 10), orNone(i.StackID), strconv.Itoa(len(i.Warnings)))...)
+		}, strconv.FormatInt(i.DesiredVersion, 10), orNone(i.StackID), orNone(stackStatus(i)), strconv.Itoa(len(i.Warnings)))...)
 	}
 	return t
+}
+
+func stackStatus(i api.Instance) string {
+	if i.Stack == nil {
+		return ""
+	}
+	return i.Stack.Status
 }
 
 // Nodes is the table of nodes.
