@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -28,7 +29,7 @@ func TestWithController(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script/controller", RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			env.Values[worldKey{}] = &world{binary: binary, machines: map[string]*machine{}}
+			env.Values[worldKey{}] = &world{t: t, binary: binary, machines: map[string]*machine{}}
 			// The path of a unix socket may have 107 bytes; a work directory has more.
 			dir, err := os.MkdirTemp("", "hitchctl")
 			if err != nil {
@@ -40,6 +41,7 @@ func TestWithController(t *testing.T) {
 			env.Setenv("CONTROLLER", binary)
 			env.Setenv("ID", "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e")
 			env.Setenv("SERVER", "4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1")
+			env.Setenv("STACK", "9c1f0f3e-50a4-43c7-8e8e-6a4d6b9d1a11")
 			env.Setenv("VOLUME", "9a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1")
 			if err := os.CopyFS(env.WorkDir, os.DirFS("testdata/topology")); err != nil {
 				return err
@@ -48,6 +50,7 @@ func TestWithController(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"controller": cmdController, "agent": cmdAgent, "terminal": cmdTerminal, "until": cmdUntil, "proxy": cmdProxy,
+			"cloud": cmdCloud,
 		},
 	})
 }
@@ -56,9 +59,11 @@ type worldKey struct{}
 
 // world is what a script's commands share.
 type world struct {
+	t          *testing.T
 	binary     string
 	controller *exec.Cmd
 	machines   map[string]*machine
+	cloud      *openstacktest.Cloud // nil for none
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }
@@ -96,6 +101,7 @@ func cmdController(ts *testscript.TestScript, _ bool, args []string) {
 	text := strings.Replace(fmt.Sprintf(controllerConfig, dir), "127.0.0.1:0", "127.0.0.1:"+strconv.Itoa(port), 1)
 	if _, err := os.Stat(config); err != nil {
 		ts.Check(os.WriteFile(config, []byte(text), 0o600))
+		ts.Check(w.withCloud(config))
 		ts.Check(os.MkdirAll(filepath.Join(dir, "agents"), 0o755))
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))

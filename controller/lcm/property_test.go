@@ -39,6 +39,11 @@ type history struct {
 	machines map[string]*machine
 	served   map[string]bool
 	healed   map[string]api.Server
+	// Heat, the VNFC instances that each operation has named, and when a server that
+	// called had the stack looked into last.
+	heat   *heat
+	named  map[string][]string
+	looked time.Time
 }
 
 type proof struct {
@@ -58,7 +63,9 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			rt.Fatal(err)
 		}
 		h := &history{world: newWorld(drawn{rt, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{},
-			cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{}}
+			cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
+			heat: &heat{}, named: map[string][]string{}}
+		h.source, h.lcm.Source = h.heat, h.heat
 		h.put(withVolumes(nil))
 		h.upload(script, "#!/bin/sh\n")
 		h.upload(manifestFile, manifestOf("pv1"))
@@ -67,10 +74,11 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enrol": h.enrolAny, "converge": h.convergeAny,
-			"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart() },
+			"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.looked = time.Time{} },
 			"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny, "": h.check,
 			"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 			"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
+			"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "knock": h.knockAny, "knock again": h.knockAny, "overtaken": h.overtaken,
 		})
 	})
 }
@@ -120,6 +128,7 @@ func (h *history) putAny(t *rapid.T) {
 		return // it would take a target from the operation at work
 	}
 	h.must(err)
+	h.looked = time.Time{}
 }
 
 func (h *history) postAny(t *rapid.T) {
@@ -153,10 +162,11 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	before := h.instance().Topology
 	op, err := h.lcm.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
-	if errors.As(err, &refused) && (refused.Status < 500 || refused.Type == api.ProblemRestoreUnconfirmed) {
+	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
 		return
 	}
 	h.must(err)
+	h.looked = time.Time{}
 	if known, ok := h.operations[op.ID]; ok && known.IdempotencyKey != r.IdempotencyKey {
 		t.Fatalf("operation %s was returned for another key: %+v", op.ID, op)
 	}
@@ -165,6 +175,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 		first.State = api.Processing
 		h.operations[op.ID] = first
 		h.remember(op, r, before)
+		h.named[op.ID] = r.VnfcInstanceIds
 	}
 }
 
@@ -174,7 +185,12 @@ func (h *history) enrolAny(t *rapid.T) {
 }
 
 func (h *history) join(id string) {
-	if h.enrol(id) == nil { // another machine, or a new key: it has yet to prove anything
+	asked := h.heat.asked
+	err := h.enrol(id)
+	if h.heat.asked > asked { // it was none that a topology names
+		h.looked = h.clock.Now()
+	}
+	if err == nil { // another machine, or a new key: it has yet to prove anything
 		delete(h.proven, id)
 		delete(h.machines, id)
 	}
@@ -248,6 +264,7 @@ func (h *history) restore(t *rapid.T) {
 	}
 	h.clock.advance(time.Second)
 	h.restored()
+	h.looked = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
 		_, err := h.lcm.ConfirmInstance(h.ctx, instanceID)
 		h.must(err)
@@ -299,9 +316,14 @@ func (h *history) decideAny(t *rapid.T) {
 // unless wants no error but the answer that this may not be.
 func (h *history) unless(err error) {
 	var refused *api.Problem
-	if !errors.As(err, &refused) || refused.Status >= 500 && refused.Type != api.ProblemRestoreUnconfirmed {
+	if !errors.As(err, &refused) || refused.Status >= 500 && !passes(refused) {
 		h.must(err)
 	}
+}
+
+// passes: nothing is wrong with the controller.
+func passes(p *api.Problem) bool {
+	return slices.Contains([]string{api.ProblemRestoreUnconfirmed, api.ProblemCloud}, p.Type)
 }
 
 // check holds everything that can be seen against what must be true at any time.

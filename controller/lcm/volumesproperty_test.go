@@ -49,7 +49,7 @@ func (h *history) remember(op api.Operation, r api.OperationRequest, before *api
 		return
 	}
 	named := func(s api.Server) bool { return slices.Contains(r.VnfcInstanceIds, s.VnfcInstanceID) }
-	if !slices.ContainsFunc(now.Servers, func(s api.Server) bool { return !named(s) }) {
+	if !slices.ContainsFunc(now.Servers, func(s api.Server) bool { return !named(s) && s.Name != noRole }) {
 		return
 	}
 	for _, top := range []*api.Topology{before, now} {

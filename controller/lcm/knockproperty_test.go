@@ -1,0 +1,221 @@
+package lcm
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// noRole is the name of a server of a stack that is nothing to the parameters.
+const noRole = "other"
+
+// heat is the cloud of a history: one stack, as it is now.
+type heat struct {
+	now *api.Topology
+	// away is why nothing is answered, nil where all is well.
+	away error
+	// meanwhile is done while it is asked, once.
+	meanwhile func()
+	asked     int
+}
+
+// Resolve takes what a request gives for the truth, so that histories without a stack
+// are what they would be without a cloud.
+func (c *heat) Resolve(ctx context.Context, r topology.Request) (*api.Topology, error) {
+	if r.Inline != nil || r.StackID == "" {
+		return topology.Inline{}.Resolve(ctx, r)
+	}
+	c.asked++
+	found := topology.Normalize(c.now)
+	if do := c.meanwhile; do != nil {
+		c.meanwhile = nil
+		do()
+	}
+	switch {
+	case c.away != nil:
+		return nil, c.away
+	case found == nil:
+		return nil, api.NewProblem(api.ProblemStackGone, "there is no stack")
+	}
+	found.StackID = "stack-1"
+	return found, nil
+}
+
+// heatChanges: servers come and go, also two storage servers at a time and a worker that
+// has the volume, and Heat is at work on it, or not to be reached.
+func (h *history) heatChanges(t *rapid.T) {
+	h.heat.away = nil
+	switch rapid.IntRange(0, 9).Draw(t, "heat") {
+	case 0:
+		h.heat.now = nil
+		return
+	case 1:
+		h.heat.away = unreachable()
+		return
+	}
+	s := stack()
+	for _, server := range pool {
+		if rapid.IntRange(0, 2).Draw(t, server.ID) == 0 {
+			continue
+		}
+		server.VolumeIds = nil
+		if chance := map[bool]int{true: 1, false: 5}[server.Name == "storage"]; rapid.IntRange(0, chance).Draw(t, "attached") == 0 {
+			server.VolumeIds = []string{volume}
+		}
+		s.Servers = append(s.Servers, server)
+	}
+	if rapid.Bool().Draw(t, "one without a role") {
+		s.Servers = append(s.Servers, api.Server{ID: uuid(5, 1), Name: noRole})
+	}
+	s.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{rapid.SampledFrom([]string{"10.10.0.9", "10.10.0.10"}).Draw(t, "vip")}}}
+	s.StackStatus = rapid.SampledFrom([]string{"CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "UPDATE_FAILED", "DELETE_IN_PROGRESS"}).Draw(t, "status")
+	h.heat.now = s
+}
+
+// putStack is a PUT that names the stack and leaves its servers to Heat.
+func (h *history) putStack(t *rapid.T) {
+	s := stackSpec("stack-1")
+	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
+	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, s)
+	if err == nil {
+		h.looked = time.Time{}
+	}
+	h.unless(err)
+}
+
+// overtaken is a request whose stack is looked into while another one comes.
+func (h *history) overtaken(t *rapid.T) {
+	h.heat.meanwhile = func() {
+		rapid.SampledFrom([]func(*rapid.T){h.putAny, h.putStack, h.postAny, h.heatChanges}).Draw(t, "meanwhile")(t)
+	}
+	rapid.SampledFrom([]func(*rapid.T){h.putStack, h.postEnd, h.enrolAny}).Draw(t, "overtaken")(t)
+	h.heat.meanwhile, h.looked = nil, time.Time{}
+}
+
+// knockAny is a server that calls and that no topology may name.
+func (h *history) knockAny(t *rapid.T) {
+	h.clock.advance(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)
+	h.must(h.lcm.Sweep(h.ctx))
+	before, documents, version := h.instance(), h.documents(), h.desiredNow()
+	asked := h.heat.asked
+	err := h.lcm.Knock(h.ctx, instanceID, rapid.SampledFrom(pool).Draw(t, "server").ID)
+	h.unless(err)
+	if n := h.heat.asked - asked; n > 1 || n == 1 && h.clock.Now().Sub(h.looked) < knockPause {
+		t.Fatalf("%d looks, and one was %v ago", n, h.clock.Now().Sub(h.looked))
+	} else if n == 1 {
+		h.looked = h.clock.Now()
+	}
+	after := h.instance()
+	added := h.checkKept(t, before.Topology, after.Topology)
+	if len(added) == 0 {
+		if cmp.Diff(version, h.desiredNow()) != "" {
+			t.Fatalf("nobody was added, and version %d became %d", version.Version, h.desiredNow().Version)
+		}
+		return
+	}
+	for _, s := range added {
+		h.checkAdded(t, s)
+	}
+	if now := h.desiredNow(); now.Withdraw != version.Withdraw || !slices.Equal(now.AdditionalParams, version.AdditionalParams) || now.StackID != version.StackID {
+		t.Fatalf("%+v became %+v", version, now)
+	}
+	if saysOne(after.Warnings, notPlanned.Pointer, notPlanned.Message) {
+		t.Fatalf("the topology in force cannot be planned: %+v", after.Warnings)
+	}
+	for id, config := range h.documents() {
+		was, ok := documents[id]
+		if ok && was.PersistentVolumes == nil {
+			config.PersistentVolumes = nil
+		}
+		if ok && was.Digest() != config.Digest() {
+			t.Fatalf("the document of %s was %+v and is %+v", id, was, config)
+		}
+	}
+}
+
+// documents are those of the nodes in force.
+func (h *history) documents() map[string]api.NodeConfig {
+	all := map[string]api.NodeConfig{}
+	for _, id := range h.instance().Nodes {
+		config, _, err := h.lcm.NodeConfig(h.ctx, id)
+		h.must(err)
+		all[id] = config
+	}
+	return all
+}
+
+func (h *history) desiredNow() (d store.Desired) {
+	h.must(h.store.View(func(tx *store.Tx) error {
+		inst, _, err := tx.Instances().Get(instanceID)
+		h.must(err)
+		d, _, err = tx.Desired().Get(store.DesiredKey(instanceID, inst.DesiredVersion))
+		return err
+	}))
+	return d
+}
+
+// checkKept wants everything before to be as it was, and returns who came.
+func (h *history) checkKept(t *rapid.T, before, after *api.Topology) []api.Server {
+	if before == nil {
+		return serversOf(after)
+	}
+	if after == nil || len(after.Servers) < len(before.Servers) || len(after.Volumes) < len(before.Volumes) || len(after.ConnectionPoints) < len(before.ConnectionPoints) {
+		t.Fatalf("a server that called took something from %+v: %+v", before, after)
+	}
+	kept := *after
+	kept.Servers = after.Servers[:len(before.Servers)]
+	kept.Volumes = after.Volumes[:len(before.Volumes)]
+	kept.ConnectionPoints = after.ConnectionPoints[:len(before.ConnectionPoints)]
+	kept.StackStatus, kept.StackStatusReason = before.StackStatus, before.StackStatusReason
+	if same(before, &kept) {
+		return after.Servers[len(before.Servers):]
+	}
+	t.Fatalf("what was there is another (-before +after):\n%s", cmp.Diff(before, &kept))
+	return nil
+}
+
+// checkAdded wants a server that the stack has, with a role, and that is not to go.
+func (h *history) checkAdded(t *rapid.T, s api.Server) {
+	i := h.instance()
+	d, err := h.read()
+	h.must(err)
+	switch {
+	case h.heat.now == nil || h.heat.away != nil || strings.HasPrefix(h.heat.now.StackStatus, "DELETE_"):
+		t.Fatalf("%s was added of the stack %+v", s.ID, h.heat.now)
+	case !slices.ContainsFunc(h.heat.now.Servers, func(o api.Server) bool { return o.ID == s.ID }):
+		t.Fatalf("%s was added, and the stack has %+v", s.ID, h.heat.now.Servers)
+	case len(topology.Assign(d.params, &api.Topology{Servers: []api.Server{s}}, fault.Root).Roles) != 1:
+		t.Fatalf("%s was added without a role", s.ID)
+	case i.Unconfirmed != nil:
+		t.Fatalf("%s was added to an instance that nobody has confirmed", s.ID)
+	}
+	for _, op := range h.world.operations() {
+		switch {
+		case op.Operation == api.Terminate && op.Phase == api.PhaseStart && op.State == api.Completed && h.clock.Now().Before(op.Deadline) && op.ID == h.world.operations()[0].ID:
+			t.Fatalf("%s was added while operation %s is in force", s.ID, op.ID)
+		case op.Phase == api.PhaseEnd && (op.Error == nil || op.Error.Type != api.ProblemStackFailed):
+			return
+		case op.Phase == api.PhaseStart && op.State != api.Failed && slices.Contains(h.named[op.ID], s.VnfcInstanceID):
+			t.Fatalf("%s was added, and operation %s has named it as leaving", s.ID, op.ID)
+		}
+	}
+}
+
+// read is the desired state in force.
+func (h *history) read() (d *desired, err error) {
+	err = h.lcm.view(instanceID, func(u *unit) error {
+		d, err = u.desired()
+		return err
+	})
+	return d, errors.Join(err)
+}
