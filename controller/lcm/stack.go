@@ -18,15 +18,12 @@ func (p *posting) awaitStack() error {
 	if p.r.Phase != api.PhaseEnd {
 		return nil
 	}
-	stays := p.r.Operation == api.Terminate
 	switch t := p.stack.found; {
-	case stays && (p.stack.gone != nil || p.stack.away != nil):
-		return nil
 	case p.stack.gone != nil:
 		return p.stack.gone
 	case p.stack.away != nil:
 		return p.stack.away
-	case !stays && deleted(t):
+	case deleted(t) && p.r.Operation != api.Terminate:
 		return api.NewProblem(api.ProblemStackGone, fmt.Sprintf("%s; give the id of the stack that took its place, or post TERMINATE", p.said()))
 	case t != nil && strings.HasSuffix(t.StackStatus, "_IN_PROGRESS"):
 		if err := p.checkReadiness(); err != nil {
