@@ -105,6 +105,22 @@ func check[T any](t *testing.T, got T, err error, want T) {
 	}
 }
 
+// An administrator is shown everybody's stacks, and has those of one project.
+func TestAStackOfAnotherProjectIsNotThere(t *testing.T) {
+	fake := openstacktest.Start(t)
+	fake.Put(openstacktest.Stack{ID: serverID, Name: "one", Project: "6259c3c90ea2412284b0a5c540fd8749"})
+	cloud := connect(t, fake)
+	for _, name := range []string{"one", serverID} {
+		if _, err := cloud.Stack(t.Context(), name); !IsNotFound(err) {
+			t.Errorf("%s: err %v", name, err)
+		}
+	}
+	fake.Put(openstacktest.Stack{ID: stackID, Name: "one"})
+	if s, err := cloud.Stack(t.Context(), "one"); err != nil || s.ID != stackID {
+		t.Errorf("%v, err %v", s, err)
+	}
+}
+
 // Nova forbids to see a server of another project, which is not a right that is missing.
 func TestAServerOfAnotherProjectIsNotThere(t *testing.T) {
 	fake := openstacktest.Start(t)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -17,7 +18,8 @@ const depth = 5
 // or none any more. One call.
 //
 // It asks for a list, for Heat answers the question for a single stack with a redirect
-// and the values of all outputs, which it has to compute.
+// and the values of all outputs, which it has to compute. To an administrator the list
+// shows the stacks of all projects; only links tell whose they are.
 func (c *Cloud) Stack(ctx context.Context, idOrName string) (Stack, error) {
 	query := url.Values{"name": {idOrName}}
 	if uuid.Validate(idOrName) == nil {
@@ -29,17 +31,28 @@ func (c *Cloud) Stack(ctx context.Context, idOrName string) (Stack, error) {
 		Name   string `json:"stack_name"`
 		Status string `json:"stack_status"`
 		Reason string `json:"stack_status_reason"`
+		Links  []link `json:"links"`
 	}](ctx, c, r, "stacks")
 	if err != nil {
 		return Stack{}, err
 	}
 	for _, s := range found {
-		if s.ID == idOrName || s.Name == idOrName {
+		if (s.ID == idOrName || s.Name == idOrName) && c.ownLink(s.Links) {
 			return Stack{ID: s.ID, Name: s.Name, Status: s.Status, StatusReason: s.Reason}, nil
 		}
 	}
 	at := c.calledAs(r)
 	return Stack{}, &Error{Cloud: c.name, Service: at.service, Call: at.call, Status: http.StatusNotFound, Message: "the project has no such stack"}
+}
+
+// ownLink says whether a stack's own link leads into the credential's project.
+func (c *Cloud) ownLink(links []link) bool {
+	for _, l := range links {
+		if u, err := url.Parse(l.Href); l.Rel == "self" && err == nil {
+			return strings.Contains(u.Path, "/"+c.projectID+"/stacks/")
+		}
+	}
+	return false
 }
 
 // Resources are those of the stack and of the stacks nested in it, five deep, without

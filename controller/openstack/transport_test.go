@@ -142,7 +142,7 @@ func TestATokenGoesToNoOtherHost(t *testing.T) {
 			http.Redirect(w, r, r.URL.Path+"/?"+r.URL.RawQuery, http.StatusFound)
 			return
 		}
-		fmt.Fprintf(w, `{"stacks":[{"id":"i","stack_name":%q}]}`, r.FormValue("name"))
+		fmt.Fprintf(w, `{"stacks":[{"id":"i","stack_name":%q,"links":[{"rel":"self","href":"/v1/p/stacks/one/i"}]}]}`, r.FormValue("name"))
 	})
 	if s, err := cloud.Stack(t.Context(), "one"); err != nil || s.ID != "i" {
 		t.Errorf("the same host: %v, err %v", s, err)

@@ -21,7 +21,7 @@ func (c *Cloud) listStacks(r *http.Request) reply {
 		}
 		list = append(list, object{
 			"id": s.ID, "stack_name": s.Name, "stack_status": s.Status, "stack_status_reason": s.Reason,
-			"links":       []object{{"href": c.stackURL(s.Name, s.ID), "rel": "self"}},
+			"links":       []object{{"href": strings.Replace(c.stackURL(s.Name, s.ID), ProjectID, cmp.Or(s.Project, ProjectID), 1), "rel": "self"}},
 			"description": "", "creation_time": stamp, "updated_time": nil, "deletion_time": nil, "stack_owner": User,
 			"parent": nil, "stack_user_project_id": "e8105c15077c4b1b800b6afa28bc4abc", "tags": nil,
 		})

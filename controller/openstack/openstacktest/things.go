@@ -11,6 +11,9 @@ type Stack struct {
 	// Status is such as CREATE_COMPLETE.
 	Status, Reason string
 	Resources      []Resource
+	// Project is the project's id, the only one's where it is empty. Stacks of others
+	// are listed, as for an administrator.
+	Project string
 }
 
 // Resource is one resource of a stack. One that has Nested is itself a stack, whose id
