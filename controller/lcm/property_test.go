@@ -66,7 +66,11 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
 			heat: &heat{}, named: map[string][]string{}}
 		h.source, h.lcm.Source = h.heat, h.heat
-		h.put(withVolumes(nil))
+		first := withVolumes(nil)
+		if rapid.Bool().Draw(rt, "names a stack that is to come") {
+			first.StackID = "stack-1"
+		}
+		h.put(first)
 		h.upload(script, "#!/bin/sh\n")
 		h.upload(manifestFile, manifestOf("pv1"))
 		if rapid.Bool().Draw(rt, "begins instantiated") {
