@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -55,6 +56,15 @@ func sameHost(req *http.Request, via []*http.Request) error {
 // Name says which cloud it is, for messages: where its credential comes from, and the
 // host of its Keystone.
 func (c *Cloud) Name() string { return c.name }
+
+// String is Name, and so is what any verb and any log makes of a Cloud: it holds secrets.
+func (c *Cloud) String() string { return c.name }
+
+// GoString is Name.
+func (c *Cloud) GoString() string { return c.name }
+
+// LogValue is Name.
+func (c *Cloud) LogValue() slog.Value { return slog.StringValue(c.name) }
 
 // Project is the id of the project that the credential is for, as its token says: no
 // call where the cloud is logged in to.

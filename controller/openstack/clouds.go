@@ -73,11 +73,11 @@ func New(o Options) (*Clouds, error) {
 // any other error is of the clouds file, which is read each time.
 func (c *Clouds) For(_ context.Context, vim json.RawMessage) (*Cloud, error) {
 	if c.options.UseVIM {
-		found, at, err := fromVIM(vim, fault.Root.Key("vimConnectionInfo"))
+		found, err := fromVIM(vim, fault.Root.Key("vimConnectionInfo"))
 		var faults fault.List
 		switch {
 		case err == nil:
-			return c.of(found, "the cloud of "+at+" at "+host(found.AuthURL))
+			return c.of(found, "the cloud at "+host(found.AuthURL)+" (vimConnectionInfo)")
 		case errors.As(err, &faults):
 			return nil, api.NewInvalid(faults)
 		}

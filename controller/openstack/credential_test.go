@@ -200,7 +200,7 @@ func TestACredentialInVimConnectionInfo(t *testing.T) {
 			faults: []string{"/vim: names several clouds (/vim/0, /vim/1)"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _, err := fromVIM(json.RawMessage(c.text), fault.Root.Key("vim"))
+			got, err := fromVIM(json.RawMessage(c.text), fault.Root.Key("vim"))
 			switch {
 			case c.none:
 				if !errors.Is(err, errNoVIM) {
@@ -220,9 +220,9 @@ func FuzzVIM(f *testing.F) {
 	f.Add([]byte(`{"vim1":{"vimType":"openstack","accessInfo":{"auth_url":"http://k","applicationCredentialId":"i","applicationCredentialSecret":"s"}}}`))
 	f.Add([]byte(`[{"vimType":"openstack","interfaceInfo":{"trustedCertificates":["aGFsbG8="]},"accessInfo":{"username":7}}]`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		c, at, err := fromVIM(text, fault.Root)
-		again, atAgain, errAgain := fromVIM(text, fault.Root)
-		if c != again || at != atAgain || fmt.Sprint(err) != fmt.Sprint(errAgain) {
+		c, err := fromVIM(text, fault.Root)
+		again, errAgain := fromVIM(text, fault.Root)
+		if c != again || fmt.Sprint(err) != fmt.Sprint(errAgain) {
 			t.Errorf("two readings differ: %v and %v, %v and %v", c, again, err, errAgain)
 		}
 		if err != nil {
@@ -301,6 +301,23 @@ func TestTheLeastUsedCredentialIsDropped(t *testing.T) {
 	}
 	if made(1) != kept || made(0) == oldest {
 		t.Error("another one was dropped than the one that nobody used")
+	}
+}
+
+// Whoever prints a Cloud by accident prints no secret.
+func TestACloudPrintsAsItsName(t *testing.T) {
+	cloud, err := newCloud(credential{AuthURL: "https://k", User: "u", Password: secret}, "the cloud", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("json", "cloud", cloud)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("text", "cloud", cloud)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		fmt.Fprintf(&log, verb, cloud)
+	}
+	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, "the cloud") != 7 {
+		t.Errorf("printed:\n%s", text)
 	}
 }
 

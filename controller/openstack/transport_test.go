@@ -195,6 +195,30 @@ func TestWhyThereIsNoConnection(t *testing.T) {
 	}
 }
 
+func TestAServiceThatTheCatalogLacks(t *testing.T) {
+	fake := openstacktest.Start(t)
+	cloud := connect(t, fake)
+	cloud.credential.Region = "RegionTwo"
+	_, err := cloud.Servers(t.Context())
+	if err == nil || IsNotFound(err) || IsUnavailable(err) || IsForbidden(err) || !strings.Contains(err.Error(), `for region "RegionTwo" has no public endpoint`) {
+		t.Errorf("err %v", err)
+	}
+	wantCalls(t, fake, map[string]int{openstacktest.Login: 1})
+}
+
+func TestWhatACatalogLeavesOutOfAnEndpoint(t *testing.T) {
+	for _, c := range [][3]string{
+		{orchestration, "", "/v1/p"}, {orchestration, "/v1", "/v1/p"}, {orchestration, "/v1/p", "/v1/p"}, {orchestration, "/heat-api/v1/AUTH_p", "/heat-api/v1/AUTH_p"},
+		{compute, "", "/v2.1"}, {compute, "/compute/v2.1", "/compute/v2.1"}, {compute, "/v2/p", "/v2/p"}, {compute, "/compute", "/compute/v2.1"},
+		{network, "", "/v2.0"}, {network, "/networking", "/networking/v2.0"}, {network, "/v2.0", "/v2.0"},
+		{blockStorage, "", "/v3/p"}, {blockStorage, "/volume/v3", "/volume/v3/p"}, {blockStorage, "/v3/p", "/v3/p"},
+	} {
+		if got := versioned(c[0], c[1], "p"); got != c[2] {
+			t.Errorf("%s at %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{

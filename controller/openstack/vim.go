@@ -28,16 +28,15 @@ type connection struct {
 }
 
 // fromVIM is the credential of an instance's vimConnectionInfo, a list as in version 1
-// of SOL003 or an object with one member for each VIM, and the place where it is; at
-// is the place of the whole.
+// of SOL003 or an object with one member for each VIM; at is its place.
 //
 // skipCertificateHostnameCheck and skipCertificateVerification are read and not
 // followed: Tacker sets both without being asked, and whoever could make an instance
 // could take its certificates' worth away. trustedCertificates is followed.
-func fromVIM(text json.RawMessage, at fault.At) (credential, string, error) {
+func fromVIM(text json.RawMessage, at fault.At) (credential, error) {
 	connections, faults := readConnections(text, at)
 	if len(faults) > 0 {
-		return credential{}, "", faults
+		return credential{}, faults
 	}
 	var found []credential
 	var names []string
@@ -50,14 +49,14 @@ func fromVIM(text json.RawMessage, at fault.At) (credential, string, error) {
 	}
 	switch {
 	case len(faults) > 0:
-		return credential{}, "", faults
+		return credential{}, faults
 	case len(found) == 0:
-		return credential{}, "", errNoVIM
+		return credential{}, errNoVIM
 	case slices.ContainsFunc(found, func(c credential) bool { return c != found[0] }):
-		return credential{}, "", fault.List{at.Fault("names several clouds (" + strings.Join(names, ", ") +
+		return credential{}, fault.List{at.Fault("names several clouds (" + strings.Join(names, ", ") +
 			"), and an instance's stack is in one; give that one only")}
 	}
-	return found[0], names[0], nil
+	return found[0], nil
 }
 
 // readConnections is the entries in a fixed order.
