@@ -37,11 +37,8 @@ func newMemory[V any](now func() time.Time, counts func(V) time.Duration) *memor
 // get is the answer that counts still, else that of ask, which goes on for the others
 // when the caller's ctx ends first.
 func (m *memory[V]) get(ctx context.Context, key string, ask func(context.Context) (V, error)) (V, error) {
-	if a, ok := m.recall(key); ok {
-		return a.value, a.err
-	}
 	flight := m.flights.DoChan(key, func() (any, error) {
-		if a, ok := m.recall(key); ok { // of a flight that ended just now
+		if a, ok := m.recall(key); ok {
 			return a, nil
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 )
@@ -113,10 +114,8 @@ func (s *nonces) of(serverID string) (*nonce, error) {
 	if n := s.servers[serverID]; n != nil {
 		return n, nil
 	}
-	for id, n := range s.servers {
-		if len(n.turn) == 0 && s.now().After(n.expires) {
-			delete(s.servers, id)
-		}
+	if len(s.servers) >= mostNonces {
+		maps.DeleteFunc(s.servers, func(_ string, n *nonce) bool { return len(n.turn) == 0 && s.now().After(n.expires) })
 	}
 	if len(s.servers) >= mostNonces {
 		return nil, errFull

@@ -163,12 +163,25 @@ func TestWhatIsWrongPasses(t *testing.T) {
 	}
 }
 
+// Instances are often given the name of their stack: another of that name counts, once
+// the first is gone.
+func TestAStackThatTookTheNameOfAnother(t *testing.T) {
+	w := newWorld(t)
+	w.update(func(tx *store.Tx) error { return w.desire(tx, "vnf-1") })
+	wantRefusal(t, w.boot(master).enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+	w.cloud.Remove(stack)
+	w.cloud.Put(openstacktest.Stack{ID: strange, Name: "vnf-1", Resources: []openstacktest.Resource{{Name: "worker", Type: "OS::Nova::Server", PhysicalID: worker}}})
+	m := w.boot(worker)
+	wantRefusal(t, m.enrol(""), api.ProblemNotAttested, attestation.EventStackGone)
+	wantOK(t, m.enrol(m.asked()))
+}
+
 func TestSourceAddresses(t *testing.T) {
 	w := newWorld(t)
 	w.nova.SourceAddress = true
 	w.cloud.Put(openstacktest.Server{ID: worker, Addresses: map[string][]string{"lab": {"10.10.0.7", "203.0.113.9"}, "v6": {"2001:db8::7"}}})
 	for _, from := range []string{"10.10.0.7", "203.0.113.9", "2001:db8::7", "::ffff:10.10.0.7"} {
-		wantRefusal(t, w.boot(worker).enrolFrom(netip.MustParseAddr(from), ""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+		wantRefusal(t, w.boot(worker).enrolAs(t.Context(), netip.MustParseAddr(from), ""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	}
-	wantRefusal(t, w.boot(worker).enrolFrom(netip.MustParseAddr("10.10.0.77"), ""), api.ProblemNotAttested, attestation.EventSourceAddress)
+	wantRefusal(t, w.boot(worker).enrolAs(t.Context(), netip.MustParseAddr("10.10.0.77"), ""), api.ProblemNotAttested, attestation.EventSourceAddress)
 }

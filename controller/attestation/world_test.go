@@ -46,6 +46,7 @@ type world struct {
 	enrolment *enrolment.Service
 	nova      *attestation.Nova
 	token     string
+	timeout   time.Duration // of a call of the cloud
 
 	mu     sync.Mutex
 	now    time.Time
@@ -54,7 +55,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, cloud: openstacktest.Start(t), now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), events: map[string]int{}}
+	w := &world{t: t, cloud: openstacktest.Start(t), now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), events: map[string]int{}, timeout: 10 * time.Second}
 	dir := t.TempDir()
 	var err error
 	w.store, err = store.Open(store.Options{
@@ -98,7 +99,7 @@ func newWorld(t testing.TB) *world {
 // restart is what a restart of the controller does to attestation: it forgets.
 func (w *world) restart(policy attestation.Policy) {
 	w.t.Helper()
-	clouds, err := openstack.New(openstack.Options{CloudsFile: w.cloud.CloudsFile(w.t), Cloud: "fake", Timeout: 2 * time.Second, Log: w.logger()})
+	clouds, err := openstack.New(openstack.Options{CloudsFile: w.cloud.CloudsFile(w.t), Cloud: "fake", Timeout: w.timeout, Log: w.logger()})
 	wantOK(w.t, err)
 	if w.nova != nil {
 		w.nova.Close()
@@ -193,17 +194,17 @@ func (w *world) boot(id string) *machine {
 	return &machine{w, id, key}
 }
 
-func (m *machine) enrolFrom(from netip.Addr, nonce string) error {
+func (m *machine) enrolAs(ctx context.Context, from netip.Addr, nonce string) error {
 	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
 	if err != nil {
 		return err
 	}
 	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	_, err = m.w.enrolment.Enroll(context.Background(), m.w.token, api.EnrollRequest{CertificateRequest: csr, ServerID: m.id, Nonce: nonce}, from)
+	_, err = m.w.enrolment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: csr, ServerID: m.id, Nonce: nonce}, from)
 	return err
 }
 
-func (m *machine) enrol(nonce string) error { return m.enrolFrom(remote, nonce) }
+func (m *machine) enrol(nonce string) error { return m.enrolAs(context.Background(), remote, nonce) }
 
 func wantOK(t testing.TB, err error) {
 	t.Helper()
