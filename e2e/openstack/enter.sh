@@ -14,7 +14,6 @@ mkdir -p "$root/run/lock" "$root/run/mysqld"
 chmod 1777 "$root/tmp"
 printf '127.0.0.1 localhost cloud\n' >"$root/etc/hosts"
 hostname cloud
-echo ready
-# Processes whose parents have ended are this one's. Ignoring their ends reaps them.
-trap '' CHLD
-exec chroot "$root" sleep infinity
+# Processes whose parents have ended are this one's; ignoring their ends reaps them. It is
+# ready no sooner than its root is the new one: others enter by that.
+exec chroot "$root" sh -c 'trap "" CHLD; echo ready; exec sleep infinity'

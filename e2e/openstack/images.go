@@ -76,7 +76,7 @@ func rootKey() string {
 
 // readyKey changes with the configuration, and with what is put into the databases.
 func readyKey() string {
-	return image.Key(append(content(rootfs), rootKey(), string(enterScript))...)
+	return image.Key(append(content(rootfs), rootKey())...)
 }
 
 // content is the paths and the content of embedded files.
