@@ -120,7 +120,9 @@ type ClientInterface interface {
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity.
+	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -132,7 +134,9 @@ type ClientInterface interface {
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity.
+	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -473,7 +477,9 @@ func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 // topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 // confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity.
+// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -495,7 +501,9 @@ func (c *Client) EnrollWithBody(ctx context.Context, contentType string, body io
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 // topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 // confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity.
+// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2744,7 +2752,9 @@ type ClientWithResponsesInterface interface {
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity.
+	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2756,7 +2766,9 @@ type ClientWithResponsesInterface interface {
 	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity.
+	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4825,7 +4837,9 @@ func (c *ClientWithResponses) GetBackupWithResponse(ctx context.Context, reqEdit
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 // topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 // confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity.
+// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4843,7 +4857,9 @@ func (c *ClientWithResponses) EnrollWithBodyWithResponse(ctx context.Context, co
 // 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
 // topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
 // confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity.
+// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
+// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
+// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
