@@ -102,13 +102,33 @@ func (h *history) overtaken(t *rapid.T) {
 	h.heat.meanwhile, h.looked = nil, time.Time{}
 }
 
+// knocksLate is a server that calls when it is to go, or all of it is.
+func (h *history) knocksLate(t *rapid.T) {
+	worker := pool[4]
+	r := scale(api.ScaleIn, api.PhaseStart, stack(pool[0], pool[2]))
+	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
+	if rapid.Bool().Draw(t, "terminated") {
+		r = request(api.Terminate, api.PhaseStart)
+		_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec(stack(pool[0], pool[2])))
+		h.unless(err)
+	}
+	h.posted(t, r)
+	h.heat.now, h.heat.away = stack(pool[0], pool[2], worker), nil
+	h.clock.advance(time.Minute)
+	h.knock(t, worker.ID)
+}
+
 // knockAny is a server that calls and that no topology may name.
 func (h *history) knockAny(t *rapid.T) {
 	h.clock.advance(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)
+	h.knock(t, rapid.SampledFrom(pool).Draw(t, "server").ID)
+}
+
+func (h *history) knock(t *rapid.T, id string) {
 	h.must(h.lcm.Sweep(h.ctx))
 	before, documents, version := h.instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
-	err := h.lcm.Knock(h.ctx, instanceID, rapid.SampledFrom(pool).Draw(t, "server").ID)
+	err := h.lcm.Knock(h.ctx, instanceID, id)
 	h.unless(err)
 	if n := h.heat.asked - asked; n > 1 || n == 1 && h.clock.Now().Sub(h.looked) < knockPause {
 		t.Fatalf("%d looks, and one was %v ago", n, h.clock.Now().Sub(h.looked))
@@ -205,7 +225,7 @@ func (h *history) checkAdded(t *rapid.T, s api.Server) {
 			t.Fatalf("%s was added while operation %s is in force", s.ID, op.ID)
 		case op.Phase == api.PhaseEnd && (op.Error == nil || op.Error.Type != api.ProblemStackFailed):
 			return
-		case op.Phase == api.PhaseStart && op.State != api.Failed && slices.Contains(h.named[op.ID], s.VnfcInstanceID):
+		case op.Phase == api.PhaseStart && op.State != api.Failed && (slices.Contains(h.named[op.ID], s.VnfcInstanceID) || slices.Contains(h.named[op.ID], s.ID)):
 			t.Fatalf("%s was added, and operation %s has named it as leaving", s.ID, op.ID)
 		}
 	}
