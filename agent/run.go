@@ -63,7 +63,7 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 	permits, store := new(permit.Controller), files.New(cfg.StateDirectory, log)
 	var heat *heatsignal.Signaller
 	if cfg.HeatSignalURL != "" {
-		heat = heatsignal.New(cfg.HeatSignalURL, directory, log)
+		heat = heatsignal.New(heatsignal.Where{URL: cfg.HeatSignalURL, Token: cfg.HeatSignalToken}, directory, log)
 	}
 	d := daemon.New(daemon.Options{
 		Config: cfg, State: directory, Machine: identity.This(), OnLink: func(l *link.Link) { permits.Use(l); store.Use(l) },

@@ -39,9 +39,12 @@ type Config struct {
 	// Kubeconfig is the absolute path of the one by which a master registers
 	// PersistentVolumes; persistentvolume.DefaultKubeconfig when absent.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
-	// HeatSignalURL is a pre-signed http(s) URL at which a wait condition of the stack
-	// waits for this machine, "" for none. Whoever knows it may signal, so it is a secret.
+	// HeatSignalURL is the http(s) URL at which a wait condition of the stack waits for
+	// this machine, "" for none. One that is signed by itself lets whoever knows it
+	// signal, so it is a secret.
 	HeatSignalURL string `json:"heatSignalURL,omitempty"`
+	// HeatSignalToken is Keystone's for that URL, "" where the URL is a signed one.
+	HeatSignalToken string `json:"heatSignalToken,omitempty"`
 	// LogLevel is debug, info (when absent), warn or error.
 	LogLevel string `json:"logLevel,omitempty"`
 }
@@ -104,7 +107,10 @@ func (c *Config) check() fault.List {
 		}
 	}
 	if c.HeatSignalURL != "" && !signalURL(c.HeatSignalURL) {
-		faults = append(faults, fault.Root.Key("heatSignalURL").Fault("expected http(s)://host/path?query in visible ASCII, as a wait condition's handle of Heat gives it"))
+		faults = append(faults, fault.Root.Key("heatSignalURL").Fault("expected http(s)://host/path in visible ASCII, as a wait condition's handle of Heat gives it"))
+	}
+	if c.HeatSignalToken != "" && (c.HeatSignalURL == "" || !visible(c.HeatSignalToken)) {
+		faults = append(faults, fault.Root.Key("heatSignalToken").Fault("expected a token in visible ASCII, beside heatSignalURL"))
 	}
 	if _, err := c.Level(); err != nil {
 		faults = append(faults, fault.Root.Key("logLevel").Fault("expected debug, info, warn or error"))
@@ -135,12 +141,17 @@ func (c *Config) Level() (slog.Level, error) {
 
 // signalURL has a host, no user, and nothing that a header or a log line could end at.
 func signalURL(raw string) bool {
-	const longest = 4096
-	if len(raw) > longest || strings.ContainsFunc(raw, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !visible(raw) {
 		return false
 	}
 	u, err := url.Parse(raw)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.User == nil && u.Fragment == ""
+}
+
+// visible is what fits into a header and needs no quoting there.
+func visible(text string) bool {
+	const longest = 8192
+	return len(text) <= longest && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
 func controllerURL(raw string) bool {

@@ -37,7 +37,8 @@ func good(t *testing.T) config.Config {
 		ControllerURLs:  []string{"https://controller.example:8443", "https://[2001:db8::1]"},
 		RootCertificate: string(root.PEM()), Pin: client.Pin(root.Cert), JoinToken: token,
 		StateDirectory: "/var/lib/nodehitch/agent", Kubeconfig: "/etc/rancher/k3s/k3s.yaml", LogLevel: "info",
-		HeatSignalURL: "http://heat.example:8000/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs?SignatureMethod=HmacSHA256&Signature=a%2Fb%3D",
+		HeatSignalURL:   "http://heat.example:8000/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs?SignatureMethod=HmacSHA256&Signature=a%2Fb%3D",
+		HeatSignalToken: "gAAAAABrApFlS_9LIQkrZT8Ln3DyqFnQ5JtfDZtXsHg7Gkj-MDgeE=",
 	}
 }
 
@@ -71,6 +72,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	c.StateDirectory = "agent"
 	c.Kubeconfig = "/etc/kubernetes/../admin.conf"
 	c.HeatSignalURL = "https://hunter2@heat.example/v1/waitcondition"
+	c.HeatSignalToken = "hunter2\n"
 	c.LogLevel = "loud"
 	_, err := config.Load(file(t, 0o600, text(t, c)))
 	var faults fault.List
@@ -81,7 +83,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	for _, f := range faults {
 		at = append(at, f.Pointer)
 	}
-	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalURL", "/logLevel"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/controllerURLs/0", "/controllerURLs/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalURL", "/heatSignalToken", "/logLevel"}, at); diff != "" {
 		t.Error(diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {
@@ -91,7 +93,10 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	all := text(t, good(t))
+	alone := good(t)
+	alone.HeatSignalURL = ""
 	for name, c := range map[string]struct{ path, want string }{
+		"a token for no URL":  {file(t, 0o600, text(t, alone)), "/heatSignalToken"},
 		"readable to others":  {file(t, 0o640, all), "chmod 0600"},
 		"absent":              {filepath.Join(t.TempDir(), "agent.yaml"), "no such file"},
 		"empty":               {file(t, 0o600, ""), "/rootCertificate"},
@@ -125,12 +130,12 @@ func TestSignalURLs(t *testing.T) {
 		"http://heat.example/\nX-Header: 1":         false,
 		"http://heat.example/grün":                  false,
 		"__NODEHITCH_HEAT_SIGNAL_URL__":             false,
-		"http://h/" + strings.Repeat("a", 4<<10):    false,
+		"http://h/" + strings.Repeat("a", 8<<10):    false,
 		"http://heat.example/%zz":                   false,
 		"http://heat.example:port/v1/waitcondition": false,
 	} {
 		c := good(t)
-		c.HeatSignalURL = url
+		c.HeatSignalURL, c.HeatSignalToken = url, ""
 		_, err := config.Load(file(t, 0o600, text(t, c)))
 		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), url) {
 			t.Errorf("%q: got %v, want ok: %t, and the URL in no error", url, err, ok)

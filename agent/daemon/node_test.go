@@ -106,7 +106,7 @@ func (n *node) start() (stop func() error) {
 		Log: slog.New(slog.NewTextHandler(&locked{n}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if n.heatURL != "" {
-		d.Heat = heatsignal.New(n.heatURL, n.state(), d.Log)
+		d.Heat = heatsignal.New(heatsignal.Where{URL: n.heatURL, Token: "hunter2"}, n.state(), d.Log)
 	}
 	go func() { done <- d.Run(ctx) }()
 	stopped := false

@@ -20,7 +20,7 @@ func stack(t *testing.T) (url string, signals func() []heatsignal.Signal) {
 		mu.Lock()
 		defer mu.Unlock()
 		var signal heatsignal.Signal
-		if err := json.NewDecoder(r.Body).Decode(&signal); err != nil || r.Method != http.MethodPut {
+		if err := json.NewDecoder(r.Body).Decode(&signal); err != nil || r.Method != http.MethodPost || r.Header.Get("X-Auth-Token") != "hunter2" {
 			w.WriteHeader(http.StatusBadRequest)
 			return
 		}
@@ -28,7 +28,7 @@ func stack(t *testing.T) (url string, signals func() []heatsignal.Signal) {
 		got = append(got, signal)
 	}))
 	t.Cleanup(s.Close)
-	return s.URL + "/v1/waitcondition/x?Signature=y", func() []heatsignal.Signal {
+	return s.URL + "/v1/p/stacks/s/id/resources/signal/signal", func() []heatsignal.Signal {
 		mu.Lock()
 		defer mu.Unlock()
 		return got
@@ -50,7 +50,7 @@ func TestHeatIsToldThatTheMachineHasConverged(t *testing.T) {
 	n.work.change(func() { n.work.wait = false })
 	c.give(2, 1, "")
 	until(t, "Ready", n.ready(c, 2))
-	want := []heatsignal.Signal{{Status: "SUCCESS", Reason: "converged to generation 2", UniqueID: server}}
+	want := []heatsignal.Signal{{Status: "SUCCESS", Reason: "converged to generation 2", ID: server}}
 	until(t, "Heat knows", func() bool { _, err := n.state().Read("heat-signal.json"); return err == nil })
 	if diff := cmp.Diff(want, signals()); diff != "" {
 		t.Error(diff)
@@ -75,7 +75,7 @@ func TestHeatIsToldWhatFailed(t *testing.T) {
 	n.work.fail = 1
 	n.start()
 	until(t, "Heat knows", func() bool { return len(signals()) > 0 })
-	want := []heatsignal.Signal{{Status: "FAILURE", Reason: "VolumesMounted: ForeignData: the other disk is not blank", UniqueID: server}}
+	want := []heatsignal.Signal{{Status: "FAILURE", Reason: "VolumesMounted: ForeignData: the other disk is not blank", ID: server}}
 	if diff := cmp.Diff(want, signals()); diff != "" {
 		t.Error(diff)
 	}

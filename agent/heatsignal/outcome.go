@@ -14,13 +14,21 @@ import (
 // longestReason is how much of a message Heat keeps as the stack's reason.
 const longestReason = 1000
 
-// Signal is what heat-api-cfn takes for a wait condition's handle: these four, no more
-// and no fewer.
+// Signal is what a wait condition's handle takes.
 type Signal struct {
-	Status   string // success or failure
-	Reason   string
-	UniqueID string `json:"UniqueId"` // a second signal with the same replaces the first
-	Data     string
+	Status string `json:"status"` // success or failure
+	Reason string `json:"reason"`
+	// ID is the server's; a second signal with the same replaces the first.
+	ID   string `json:"id"`
+	Data string `json:"data"`
+}
+
+// signed is a Signal in the words of heat-api-cfn, which takes these four, no more and
+// no fewer.
+type signed struct {
+	Status, Reason string
+	ID             string `json:"UniqueId"`
+	Data           string
 }
 
 const (
@@ -36,7 +44,7 @@ func Of(s *status.Status) (Signal, bool) {
 	if s.NodeID == "" || s.Origin != status.FromController || n.ObservedGeneration == 0 {
 		return Signal{}, false
 	}
-	signal := Signal{UniqueID: s.NodeID, Data: "nodehitch-agent " + s.AgentVersion}
+	signal := Signal{ID: s.NodeID, Data: "nodehitch-agent " + s.AgentVersion}
 	ready := n.Condition(api.ConditionReady)
 	switch {
 	case ready != nil && ready.Status == api.ConditionTrue && n.AppliedGeneration == n.ObservedGeneration:

@@ -58,8 +58,8 @@ func TestWhatIsTold(t *testing.T) {
 			if got != test.want || ok != (test.want != "") {
 				t.Errorf("got %q, %t; want %q", got, ok, test.want)
 			}
-			if ok && signal.UniqueID != server {
-				t.Errorf("UniqueId is %q", signal.UniqueID)
+			if ok && signal.ID != server {
+				t.Errorf("id is %q", signal.ID)
 			}
 		})
 	}

@@ -30,9 +30,18 @@ const (
 	longestWait = 12 * time.Hour
 )
 
+// Where is where a stack waits.
+type Where struct {
+	// URL of a wait condition's handle at heat-api; where there is no token a pre-signed
+	// one at heat-api-cfn.
+	URL string
+	// Token is Keystone's, of the user that Heat makes for the handle alone.
+	Token string
+}
+
 // Signaller sends the signal of one machine.
 type Signaller struct {
-	url     string
+	where   Where
 	state   *state.Directory
 	log     *slog.Logger
 	client  *http.Client
@@ -40,15 +49,15 @@ type Signaller struct {
 	backoff backoff.Backoff
 }
 
-// New is for a machine whose configuration has the URL, which is pre-signed: whoever
-// knows it may signal, so it is in no log, no error and no status. TLS is by the
-// system's roots, for Heat is not the controller; no proxy is used.
-func New(url string, directory *state.Directory, log *slog.Logger) *Signaller {
+// New is for a machine whose stack waits. Whoever knows the token or a signed URL may
+// signal, so they are in no log, no error and no status. TLS is by the system's
+// roots, for Heat is not the controller; no proxy is used.
+func New(where Where, directory *state.Directory, log *slog.Logger) *Signaller {
 	return &Signaller{
-		url: url, state: directory, log: log, now: time.Now,
+		where: where, state: directory, log: log, now: time.Now,
 		client: &http.Client{
 			Timeout: oneCall, Transport: &http.Transport{DisableKeepAlives: true},
-			// The signature is for this host and path.
+			// The token and the signature are for this host.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		backoff: backoff.Backoff{Min: time.Second, Max: 5 * time.Minute, Factor: 1.5},
@@ -99,20 +108,35 @@ func (s *Signaller) Run(ctx context.Context, changed <-chan struct{}, read func(
 	}
 }
 
+// request is the signal for heat-api, or for heat-api-cfn.
+func (s *Signaller) request(ctx context.Context, signal Signal) (*http.Request, error) {
+	method, content := http.MethodPost, any(signal)
+	if s.where.Token == "" {
+		method, content = http.MethodPut, signed(signal) // the signature is for PUT
+	}
+	body, err := json.Marshal(content)
+	if err != nil {
+		return nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, s.where.URL, bytes.NewReader(body))
+	if err != nil {
+		return nil, errors.New("the URL in heatSignalURL cannot be used")
+	}
+	// heat-api-cfn would take a form's fields for signed ones.
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "nodehitch-agent")
+	if s.where.Token != "" {
+		r.Header.Set("X-Auth-Token", s.where.Token)
+	}
+	return r, nil
+}
+
 // send tries once. The error names no URL.
 func (s *Signaller) send(ctx context.Context, signal Signal) error {
-	body, err := json.Marshal(signal)
+	r, err := s.request(ctx, signal)
 	if err != nil {
 		return err
 	}
-	// PUT and this type: the signature is for the one, and heat-api-cfn would take a
-	// form's fields for signed ones.
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, s.url, bytes.NewReader(body))
-	if err != nil {
-		return errors.New("the URL in heatSignalURL cannot be used")
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "nodehitch-agent")
 	answer, err := s.client.Do(r)
 	if err != nil {
 		var wrapped *url.Error // repeats the URL
@@ -122,12 +146,12 @@ func (s *Signaller) send(ctx context.Context, signal Signal) error {
 		return fmt.Errorf("signalling Heat: %w", err)
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // its words may repeat the signature
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // its words may repeat a secret
 	switch {
 	case answer.StatusCode/100 == 2:
 		return nil
 	case answer.StatusCode/100 == 4:
-		return fmt.Errorf("signalling Heat: it answered %d: the stack waits no more, or the signed URL has expired (Keystone takes it for 15 minutes, its [credential] auth_ttl)", answer.StatusCode)
+		return fmt.Errorf("signalling Heat: it answered %d: the stack waits no more, or the time is over for which Keystone lets it be signalled (an hour by default, 15 minutes with a signed URL)", answer.StatusCode)
 	}
 	return fmt.Errorf("signalling Heat: it answered %d, expected 200", answer.StatusCode)
 }
@@ -140,11 +164,11 @@ type record struct {
 }
 
 func (s *Signaller) digest() string {
-	sum := sha256.Sum256([]byte(s.url))
+	sum := sha256.Sum256([]byte(s.where.URL))
 	return hex.EncodeToString(sum[:])
 }
 
-// told says that this URL needs no signal any more. What cannot be read was not
+// told says that this handle needs no signal any more. What cannot be read was not
 // told: to tell Heat the same twice does no harm.
 func (s *Signaller) told() bool {
 	text, err := s.state.Read(stateFile)

@@ -20,7 +20,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-const signed = "/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs%2Fid%2Fresources%2Fh?SignatureVersion=2&Signature=hunter2%2F%3D"
+const signedURL = "/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs%2Fid%2Fresources%2Fh?SignatureVersion=2&Signature=hunter2%2F%3D"
 
 // heat answers as heat-api-cfn does, which is told what to answer.
 type heat struct {
@@ -36,7 +36,7 @@ func (h *heat) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
 	}
-	h.got = append(h.got, r.Method+" "+r.URL.String()+" "+r.Header.Get("Content-Type"))
+	h.got = append(h.got, r.Method+" "+r.URL.String()+" "+r.Header.Get("Content-Type")+" token="+r.Header.Get("X-Auth-Token"))
 	var body map[string]string
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 		return nil, err
@@ -63,6 +63,7 @@ type machine struct {
 	t       *testing.T
 	state   *state.Directory
 	heat    *heat
+	token   string
 	log     strings.Builder
 	mu      sync.Mutex
 	status  status.Status
@@ -95,7 +96,7 @@ func (m *machine) is(s status.Status) {
 
 // run runs the signaller of one process until it returns or ctx is done.
 func (m *machine) run(ctx context.Context, url string) error {
-	s := New(url, m.state, slog.New(slog.NewTextHandler(&m.log, nil)))
+	s := New(Where{URL: url, Token: m.token}, m.state, slog.New(slog.NewTextHandler(&m.log, nil)))
 	s.client.Transport = m.heat
 	return s.Run(ctx, m.changed, func() status.Status {
 		m.mu.Lock()
@@ -110,7 +111,7 @@ func TestToldOnceInHeatsWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t)
 		done := make(chan error)
-		go func() { done <- m.run(t.Context(), "https://heat.example:8000"+signed) }()
+		go func() { done <- m.run(t.Context(), "https://heat.example:8000"+signedURL) }()
 		m.is(at(3, 0, 0, ready(api.ConditionFalse)))
 		synctest.Wait()
 		if m.heat.count() != 0 {
@@ -120,7 +121,7 @@ func TestToldOnceInHeatsWords(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"PUT https://heat.example:8000" + signed + " application/json"}, m.heat.got); diff != "" {
+		if diff := cmp.Diff([]string{"PUT https://heat.example:8000" + signedURL + " application/json token="}, m.heat.got); diff != "" {
 			t.Error(diff)
 		}
 		want := map[string]string{"Status": "SUCCESS", "Reason": "converged to generation 3", "UniqueId": server, "Data": "nodehitch-agent v1"}
@@ -129,12 +130,12 @@ func TestToldOnceInHeatsWords(t *testing.T) {
 		}
 		// A restart, and a machine whose condition fails after it had converged.
 		m.is(at(4, 3, 4, ready(api.ConditionFalse), foreign("xfs")))
-		if err := m.run(t.Context(), "https://heat.example:8000"+signed); err != nil || m.heat.count() != 1 {
+		if err := m.run(t.Context(), "https://heat.example:8000"+signedURL); err != nil || m.heat.count() != 1 {
 			t.Errorf("%v, told %d times; want once", err, m.heat.count())
 		}
 		// A copy of the disk is another server, with a URL of its own.
 		m.is(converged())
-		if err := m.run(t.Context(), "https://heat.example:8000"+signed+"2"); err != nil || m.heat.count() != 2 {
+		if err := m.run(t.Context(), "https://heat.example:8000"+signedURL+"2"); err != nil || m.heat.count() != 2 {
 			t.Errorf("%v, told %d times; want the second URL too", err, m.heat.count())
 		}
 	})
@@ -145,7 +146,7 @@ func TestItIsTriedUntilHeatTakesIt(t *testing.T) {
 		m := newMachine(t, 0, 503, 403, 301)
 		m.is(converged())
 		begun := time.Now()
-		if err := m.run(t.Context(), "http://heat.example"+signed); err != nil {
+		if err := m.run(t.Context(), "http://heat.example"+signedURL); err != nil {
 			t.Fatal(err)
 		}
 		if n := m.heat.count(); n != 5 {
@@ -162,13 +163,31 @@ func TestItIsTriedUntilHeatTakesIt(t *testing.T) {
 	})
 }
 
+// heat-api, with the token of the handle's user, has other words for the same.
+func TestATokenOfTheHandle(t *testing.T) {
+	m := newMachine(t)
+	m.token = "hunter2"
+	m.is(converged())
+	const url = "https://heat.example:8004/v1/p/stacks/s/id/resources/waitcondition/signal"
+	if err := m.run(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"POST " + url + " application/json token=hunter2"}, m.heat.got); diff != "" {
+		t.Error(diff)
+	}
+	want := map[string]string{"status": "SUCCESS", "reason": "converged to generation 3", "id": server, "data": "nodehitch-agent v1"}
+	if diff := cmp.Diff(want, m.heat.bodies[0]); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What failed at the first attempt may be mended by the next.
 func TestWhatIsToldIsWhatIsSoThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t, 503)
 		m.is(at(3, 0, 3, ready(api.ConditionFalse), foreign("xfs")))
 		done := make(chan error)
-		go func() { done <- m.run(t.Context(), "http://heat.example"+signed) }()
+		go func() { done <- m.run(t.Context(), "http://heat.example"+signedURL) }()
 		synctest.Wait()
 		m.is(converged())
 		if err := <-done; err != nil || m.heat.bodies[0]["Status"] != "FAILURE" || m.heat.bodies[1]["Status"] != "SUCCESS" {
@@ -185,14 +204,14 @@ func TestNobodyWaitsForEver(t *testing.T) {
 		}
 		m.is(converged())
 		begun := time.Now()
-		if err := m.run(t.Context(), "http://heat.example"+signed); err != nil {
+		if err := m.run(t.Context(), "http://heat.example"+signedURL); err != nil {
 			t.Fatal(err)
 		}
 		took, tried := time.Since(begun), m.heat.count()
 		if took < longestWait || took > longestWait+10*time.Minute || tried > 200 {
 			t.Errorf("gave up after %v and %d attempts", took, tried)
 		}
-		if err := m.run(t.Context(), "http://heat.example"+signed); err != nil || m.heat.count() != tried {
+		if err := m.run(t.Context(), "http://heat.example"+signedURL); err != nil || m.heat.count() != tried {
 			t.Errorf("%v, %d attempts after a restart", err, m.heat.count()-tried)
 		}
 		if n := strings.Count(m.log.String(), "not told yet"); n != 1 {
@@ -209,7 +228,7 @@ func TestAStopEndsIt(t *testing.T) {
 				m.is(s)
 				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 				defer cancel()
-				if err := m.run(ctx, "http://heat.example"+signed); err != context.DeadlineExceeded { //nolint:errorlint // ctx's own
+				if err := m.run(ctx, "http://heat.example"+signedURL); err != context.DeadlineExceeded { //nolint:errorlint // ctx's own
 					t.Errorf("got %v", err)
 				}
 			})
@@ -227,7 +246,7 @@ func TestWhomItTrusts(t *testing.T) {
 	defer redirect.Close()
 	for url, want := range map[string]string{heat.URL: "certificate", redirect.URL: "it answered 307"} {
 		d, _ := state.Open(t.TempDir() + "/agent")
-		err := New(url+signed, d, slog.New(slog.DiscardHandler)).send(t.Context(), Signal{Status: success})
+		err := New(Where{URL: url + signedURL}, d, slog.New(slog.DiscardHandler)).send(t.Context(), Signal{Status: success})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("got %v, want %q", err, want)
 		}

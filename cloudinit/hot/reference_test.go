@@ -9,17 +9,17 @@ import (
 
 // required are the properties that a resource of Heat's own cannot do without, here.
 var required = map[string][]string{
-	"AWS::CloudFormation::WaitCondition":       {"Handle", "Timeout"},
-	"AWS::CloudFormation::WaitConditionHandle": {},
-	"OS::Cinder::Volume":                       {"size"},
-	"OS::Cinder::VolumeAttachment":             {"instance_uuid", "volume_id"},
-	"OS::Heat::AutoScalingGroup":               {"min_size", "max_size", "desired_capacity", "resource"},
-	"OS::Heat::CloudConfig":                    {"cloud_config"},
-	"OS::Heat::MultipartMime":                  {"parts"},
-	"OS::Heat::ScalingPolicy":                  {"auto_scaling_group_id", "adjustment_type", "scaling_adjustment"},
-	"OS::Neutron::Port":                        {"network"},
-	"OS::Nova::Server":                         {"flavor", "image", "networks", "user_data", "user_data_format", "user_data_update_policy"},
-	"OS::Nova::ServerGroup":                    {"policies"},
+	"OS::Cinder::Volume":            {"size"},
+	"OS::Cinder::VolumeAttachment":  {"instance_uuid", "volume_id"},
+	"OS::Heat::AutoScalingGroup":    {"min_size", "max_size", "desired_capacity", "resource"},
+	"OS::Heat::CloudConfig":         {"cloud_config"},
+	"OS::Heat::MultipartMime":       {"parts"},
+	"OS::Heat::WaitCondition":       {"handle", "timeout"},
+	"OS::Heat::WaitConditionHandle": {},
+	"OS::Heat::ScalingPolicy":       {"auto_scaling_group_id", "adjustment_type", "scaling_adjustment"},
+	"OS::Neutron::Port":             {"network"},
+	"OS::Nova::Server":              {"flavor", "image", "networks", "user_data", "user_data_format", "user_data_update_policy"},
+	"OS::Nova::ServerGroup":         {"policies"},
 }
 
 // checker is one template and what is wrong with it.
@@ -171,7 +171,7 @@ func TestBrokenTemplatesAreFound(t *testing.T) {
 		"left out":         {"simple.yaml", "          user_data: {get_attr: [worker_agent", "          vip: {get_attr: [worker_agent", "worker_instance.resource: user_data is missing"},
 		"type":             {"simple.yaml", "type: nodehitch-worker.yaml", "type: worker.yaml", "type worker.yaml is not known"},
 		"condition":        {"registry.yaml", "        - wait\n", "        - waits\n", `condition "waits"`},
-		"disabled":         {"nodehitch-worker.yaml", "        - {get_param: user_data}\n", "        - {get_resource: signal}\n", "signal is not there unless wait"},
+		"disabled":         {"nodehitch-worker.yaml", "        - {get_param: user_data}\n", "        - {get_attr: [signal, token]}\n", "signal is not there unless wait"},
 		"depends":          {"nodehitch-worker.yaml", "depends_on: workerNode", "depends_on: worker", "depends on worker"},
 		"replaced":         {"nodehitch-worker.yaml", "IGNORE", "REPLACE", "would replace the server"},
 		"property":         {"complex-storage.yaml", "      size: {get_param: storage_server_volume_size}", "      sizes: {get_param: storage_server_volume_size}", "storage_server_volume: size is missing"},

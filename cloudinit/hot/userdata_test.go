@@ -203,22 +203,23 @@ func TestARootThatTackerHasKept(t *testing.T) {
 	}
 }
 
-func TestTheURLThatHeatWaitsAtHasItsPlace(t *testing.T) {
+func TestWhereHeatWaitsHasItsPlace(t *testing.T) {
 	p := parameters(t, "")
 	p["wait_for_nodes"] = true
 	header, text := userData(t, p)
-	if n := strings.Count(text, "__NODEHITCH_HEAT_SIGNAL_URL__"); n != 1 {
-		t.Errorf("the place is there %d times", n)
+	const url, secret = "http://10.10.0.1:8004/v1/p/stacks/s%20/id/resources/signal/signal?a=b&c=d%3D", "gAAAAABr_9LIQkr-MDgeE=="
+	for place, value := range map[string]string{"__NODEHITCH_HEAT_SIGNAL_URL__": url, "__NODEHITCH_HEAT_SIGNAL_TOKEN__": secret} {
+		if n := strings.Count(text, place); n != 1 {
+			t.Errorf("%s is there %d times", place, n)
+		}
+		text = strings.Replace(text, place, value, 1)
 	}
-	const url = "http://10.10.0.1:8000/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs?Timestamp=2026-11-22T06%3A00%3A00Z&SignatureMethod=HmacSHA256&Signature=a%2Fb%2Bc%3D"
-	got := agentYAML(t, consume(t, header+strings.Replace(text, "__NODEHITCH_HEAT_SIGNAL_URL__", url, 1)).file("/etc/nodehitch/agent.yaml"))
-	if got["heatSignalURL"] != url {
-		t.Errorf("heatSignalURL: %v", got["heatSignalURL"])
+	got := agentYAML(t, consume(t, header+text).file("/etc/nodehitch/agent.yaml"))
+	if got["heatSignalURL"] != url || got["heatSignalToken"] != secret {
+		t.Errorf("%v, %v", got["heatSignalURL"], got["heatSignalToken"])
 	}
-	p = parameters(t, "")
-	header, text = userData(t, p)
-	if got := agentYAML(t, consume(t, header+text).file("/etc/nodehitch/agent.yaml")); got["heatSignalURL"] != nil {
-		t.Error("a URL where nobody waits")
+	if text := ours(t, parameters(t, "")); strings.Contains(text, "heatSignal") {
+		t.Error("a place to signal where nobody waits")
 	}
 }
 

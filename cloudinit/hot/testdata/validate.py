@@ -23,4 +23,7 @@ env = environment.Environment({"parameters": given["parameters"]})
 parsed = template.Template(template_format.parse(given["template"]), files=given["files"], env=env)
 made = stack.Stack(ctx, "validated", parsed, strict_validate=False)
 made.validate(validate_res_tmpl_only=True)
+made.strict_validate = True
+for each in made.resources.values():
+    each.validate_template()  # properties, of which some are not known yet
 print(json.dumps(sorted(made.resources)))
