@@ -82,14 +82,31 @@ func prepare(ctx context.Context, cache, root, dir string, log func(string, ...a
 	if err := c.fill(ctx, root); err != nil {
 		return err
 	}
-	// In order, so that the next start has nothing to repair.
-	if err := c.Service("mariadb").stopInOrder(ctx); err != nil {
-		return err
-	}
-	if err := c.root.end(); err != nil {
+	if err := c.settle(ctx); err != nil {
 		return err
 	}
 	return copyInto(ctx, upper, dir)
+}
+
+// settle ends all of it, the database in order, so that the next start has nothing to
+// repair and takes no service for one that is up.
+func (c *Cloud) settle(ctx context.Context) error {
+	database := c.Service("mariadb")
+	for _, s := range c.services {
+		if s == database {
+			continue
+		}
+		if err := s.Kill(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := c.root.run(ctx, "/usr/local/lib/lab/forget.sh"); err != nil {
+		return err
+	}
+	if err := database.stopInOrder(ctx); err != nil {
+		return err
+	}
+	return c.root.end()
 }
 
 // fill takes the services through their first start.
