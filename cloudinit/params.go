@@ -42,6 +42,16 @@ type agentConfig struct {
 	JoinToken       string   `json:"joinToken"`
 }
 
+// Checked is the same with every value in one form. The error says everything that is
+// wrong, without the token.
+func (p Params) Checked() (Params, error) {
+	c, err := p.check()
+	if err != nil {
+		return Params{}, err
+	}
+	return Params{ControllerURLs: c.ControllerURLs, RootPEM: []byte(c.RootCertificate), Pin: c.Pin, JoinToken: c.JoinToken}, nil
+}
+
 // check brings every value to one form, or says all that is wrong with them.
 func (p Params) check() (agentConfig, error) {
 	c := agentConfig{Pin: p.Pin, JoinToken: p.JoinToken}

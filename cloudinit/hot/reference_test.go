@@ -34,8 +34,8 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Sprintf(format, args...))
 }
 
-// check finds every reference that leads nowhere.
-func check(text string, all map[string]*hotTemplate, t *testing.T) []string {
+// faultsOf finds every reference that leads nowhere.
+func faultsOf(text string, all map[string]*hotTemplate, t *testing.T) []string {
 	c := &checker{hotTemplate: parse(t, text), all: all, used: map[string]bool{}}
 	for _, name := range keys(c.Conditions) {
 		walk(map[string]any{"condition": c.Conditions[name]}, nil, c.function(name))
@@ -153,7 +153,7 @@ func TestEveryReferenceLeadsSomewhere(t *testing.T) {
 		t.Errorf("%d templates", len(all))
 	}
 	for name := range all {
-		if faults := check(Files()[name], all, t); len(faults) > 0 {
+		if faults := faultsOf(Files()[name], all, t); len(faults) > 0 {
 			t.Errorf("%s:\n%s", name, strings.Join(faults, "\n"))
 		}
 	}
@@ -182,7 +182,7 @@ func TestBrokenTemplatesAreFound(t *testing.T) {
 			if text == Files()[test.file] {
 				t.Fatalf("%q is not in %s", test.old, test.file)
 			}
-			if got := strings.Join(check(text, all, t), "\n"); !strings.Contains(got, test.want) {
+			if got := strings.Join(faultsOf(text, all, t), "\n"); !strings.Contains(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})

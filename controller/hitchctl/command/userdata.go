@@ -50,10 +50,14 @@ for servers that the topology expects and that have no live identity, for nobody
 func (a *app) render() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "render", Short: "Render what VMs are started with", Args: cobra.NoArgs,
-		Example: "  hitchctl render user-data 0b1a5c2e -o user-data.yaml",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to render: user-data INSTANCE_ID") },
+		Example: `  hitchctl render user-data 0b1a5c2e -o user-data.yaml
+  hitchctl render hot ./templates
+  hitchctl render hot-parameters 0b1a5c2e -o nodehitch.yaml`,
+		RunE: func(*cobra.Command, []string) error {
+			return usagef("say what to render: user-data INSTANCE_ID, hot DIRECTORY or hot-parameters INSTANCE_ID")
+		},
 	}
-	cmd.AddCommand(a.userData())
+	cmd.AddCommand(a.userData(), a.hot(), a.hotParameters())
 	return cmd
 }
 
@@ -74,19 +78,15 @@ small downloader for the agent. The same for all VMs, now and a year later.`,
 			if err != nil {
 				return err
 			}
-			text, err := userDataOf(ctx, c, id, urls)
+			p, err := nodeParams(ctx, c, id, urls)
 			if err != nil {
 				return err
 			}
-			if file == "" || file == "-" {
-				_, err = a.out.Write(text)
+			text, err := cloudinit.Render(p)
+			if err != nil {
 				return err
 			}
-			if err := writePrivate(file, text); err != nil {
-				return err
-			}
-			fmt.Fprintf(a.err, "%s: %d bytes of user_data\n", file, len(text))
-			return nil
+			return a.secretFile(file, text, "user_data")
 		}),
 	}
 	cmd.Flags().StringArrayVar(&urls, "controller-url", nil, "URL by which the VMs reach the controller, may be repeated (default those that the controller names)")
@@ -94,21 +94,37 @@ small downloader for the agent. The same for all VMs, now and a year later.`,
 	return cmd
 }
 
-func userDataOf(ctx context.Context, c *client.Controller, id string, urls []string) ([]byte, error) {
+// nodeParams are what makes a VM a node of the instance. Without urls they are those
+// that the controller names.
+func nodeParams(ctx context.Context, c *client.Controller, id string, urls []string) (cloudinit.Params, error) {
 	trust, err := client.Read[api.Trust](c.GetTrust(ctx))
 	if err != nil {
-		return nil, err
+		return cloudinit.Params{}, err
 	}
 	token, err := client.Read[api.JoinToken](c.GetJoinToken(ctx, id))
 	if err != nil {
-		return nil, err
+		return cloudinit.Params{}, err
 	}
 	if len(urls) == 0 {
 		urls = trust.Urls
 	}
-	return cloudinit.Render(cloudinit.Params{
+	return cloudinit.Params{
 		ControllerURLs: urls, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, JoinToken: token.Token,
-	})
+	}, nil
+}
+
+// secretFile writes what was rendered to the file, or to standard output where there
+// is none.
+func (a *app) secretFile(path string, text []byte, what string) error {
+	if path == "" || path == "-" {
+		_, err := a.out.Write(text)
+		return err
+	}
+	if err := writePrivate(path, text); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.err, "%s: %d bytes of %s\n", path, len(text), what)
+	return nil
 }
 
 // writePrivate writes a file that holds a secret: for its owner alone, whole or

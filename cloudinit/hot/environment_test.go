@@ -1,0 +1,128 @@
+package hot
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
+
+	"github.com/nodehitch/nodehitch/cloudinit"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func params(t *testing.T) cloudinit.Params {
+	t.Helper()
+	root, err := client.ParseRoot([]byte(rootPEM(t)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cloudinit.Params{ControllerURLs: []string{"https://Controller.example:8443/", urls[1]}, RootPEM: []byte(rootPEM(t)), Pin: client.Pin(root), JoinToken: token}
+}
+
+func TestEnvironment(t *testing.T) {
+	p := params(t)
+	want := map[string]any{"nodehitch_controller_urls": []any{urls[0], urls[1]}, "nodehitch_root_certificate": rootPEM(t),
+		"nodehitch_pin": p.Pin, "nodehitch_join_token": token}
+	text, err := Environment(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var environment struct{ Parameters map[string]any }
+	if err := yaml.UnmarshalStrict(text, &environment); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, environment.Parameters); diff != "" {
+		t.Error(diff)
+	}
+	if text, err = AdditionalParams(p); err != nil {
+		t.Fatal(err)
+	}
+	var additional map[string]any
+	if err := json.Unmarshal(text, &additional); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, additional); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Heat refuses a parameter that a template does not have, and Tacker passes it over.
+func TestEveryFlavourTakesTheEnvironment(t *testing.T) {
+	text, _ := AdditionalParams(params(t))
+	var given map[string]any
+	if err := json.Unmarshal(text, &given); err != nil {
+		t.Fatal(err)
+	}
+	given["nfv"] = true
+	for _, flavour := range Flavours {
+		template := parse(t, Files()[flavour+".yaml"])
+		for name := range given {
+			if template.Parameters[name] == nil {
+				t.Errorf("%s has no parameter %s", flavour, name)
+			}
+		}
+		for name, p := range template.Parameters {
+			if _, optional := p["default"]; !optional && given[name] == nil {
+				t.Errorf("%s needs %s, which nobody gives", flavour, name)
+			}
+		}
+		if template.Parameters["nodehitch_join_token"]["hidden"] != true {
+			t.Errorf("%s shows the join token", flavour)
+		}
+	}
+}
+
+func TestWrongParametersAndNoSecret(t *testing.T) {
+	p := params(t)
+	p.JoinToken, p.ControllerURLs = "hunter2", []string{"http://a"}
+	for _, render := range []func(cloudinit.Params) ([]byte, error){Environment, AdditionalParams} {
+		_, err := render(p)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "join token") || !strings.Contains(err.Error(), "http://a") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestTheExampleFitsTheTemplates(t *testing.T) {
+	var environment struct {
+		Parameters struct {
+			NFV struct{ VDU, CP map[string]any }
+		}
+	}
+	if err := yaml.UnmarshalStrict([]byte(example), &environment); err != nil {
+		t.Fatal(err)
+	}
+	vdus, cps := map[string]bool{}, map[string]bool{}
+	for _, flavour := range Flavours {
+		v, c := tackerFinds(parse(t, Files()[flavour+".yaml"]))
+		for _, name := range v {
+			vdus[name] = true
+		}
+		for _, name := range c {
+			cps[name] = true
+		}
+	}
+	if diff := cmp.Diff(keys(vdus), keys(environment.Parameters.NFV.VDU)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(keys(cps), keys(environment.Parameters.NFV.CP)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	for range 2 { // over what is there
+		if err := Write(dir, TackerFiles()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "BaseHOT/simple/nested/nodehitch-agent.yaml"))
+	if err != nil || string(text) != Files()[Agent] {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,82 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/cloudinit/hot"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+func (a *app) hot() *cobra.Command {
+	var tacker bool
+	cmd := &cobra.Command{
+		Use: "hot DIRECTORY", Short: "Write the Heat templates of the VNFs into a directory",
+		Long: `Write the Heat templates whose servers become nodes: simple, simple-storage,
+complex, complex-storage and registry, with what they nest and an example of an
+environment file. They are yours to change; nodehitch-agent.yaml is what makes a
+server a node, and is best left alone.`,
+		Example: `  hitchctl render hot ./templates
+  openstack stack create -t templates/simple.yaml -e environment.yaml -e nodehitch.yaml my-cluster
+  hitchctl render hot ./my-vnf-package --tacker`,
+		Args: cobra.ExactArgs(1),
+		RunE: a.run(func(_ context.Context, args []string) error {
+			files := hot.Files()
+			if tacker {
+				files = hot.TackerFiles()
+			}
+			if err := hot.Write(args[0], files); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.err, "%s: %d files\n", args[0], len(files))
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&tacker, "tacker", false, "as a VNF package of Tacker has them: BaseHOT/<flavour> and nested")
+	return cmd
+}
+
+func (a *app) hotParameters() *cobra.Command {
+	var urls []string
+	var file string
+	var additional bool
+	cmd := &cobra.Command{
+		Use: "hot-parameters INSTANCE_ID", Short: "Render the Heat parameters that make servers nodes of the instance",
+		Long: `Render an environment file for Heat with the parameters that make servers nodes of
+the instance: the controller's names, its root certificate and pin, and the
+instance's join token, which is a secret. The same for the life of the stack.
+
+With --tacker the same as JSON, for the additionalParams of an instantiate request,
+from which Tacker's UserData takes a base HOT's parameters.`,
+		Example: `  hitchctl render hot-parameters 0b1a5c2e -o nodehitch.yaml
+  openstack stack create -t simple-storage.yaml -e environment.yaml -e nodehitch.yaml my-cluster
+  hitchctl render hot-parameters 0b1a5c2e --tacker -o additional-params.json`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: a.complete("instance", true),
+		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
+			id, err := resolveInstance(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			p, err := nodeParams(ctx, c, id, urls)
+			if err != nil {
+				return err
+			}
+			render := hot.Environment
+			if additional {
+				render = hot.AdditionalParams
+			}
+			text, err := render(p)
+			if err != nil {
+				return err
+			}
+			return a.secretFile(file, text, "parameters for Heat")
+		}),
+	}
+	cmd.Flags().StringArrayVar(&urls, "controller-url", nil, "URL by which the VMs reach the controller, may be repeated (default those that the controller names)")
+	cmd.Flags().BoolVar(&additional, "tacker", false, "JSON for additionalParams")
+	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, mode 0600 (default standard output)")
+	return cmd
+}
