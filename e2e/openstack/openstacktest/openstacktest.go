@@ -14,7 +14,7 @@ import (
 // Env is the environment variable that asks for OpenStack, with the value "1".
 const Env = "NODEHITCH_OPENSTACK"
 
-// Require skips the test where OpenStack is not asked for: it takes two gigabytes of
+// Require skips the test where OpenStack is not asked for: it takes three gigabytes of
 // memory, and half a minute of two processors at its start.
 func Require(t testing.TB) {
 	t.Helper()
