@@ -95,3 +95,22 @@ func TestAttestationIsKept(t *testing.T) {
 	wantOK(t, w.boot(server).enroll())
 	attested("by the token", 2, api.AttestedByToken)
 }
+
+// The identity is ended for re-enrolment between the two looks at it: the key of before
+// is no proof any more.
+func TestAKnownKeyThatIsGivenUpAtThisMoment(t *testing.T) {
+	w := newWorld(t)
+	m := w.boot(server)
+	wantOK(t, m.enroll())
+	looks := 0
+	w.Now = func() time.Time {
+		if looks++; looks == 2 { // by now the record was read
+			wantOK(t, w.Reenrol(context.Background(), server))
+		}
+		return w.now
+	}
+	wantProblem(t, m.enroll(), api.ProblemUnavailable)
+	if looks < 2 || w.node(server).Identity.Live() {
+		t.Errorf("after %d looks at the clock: %+v", looks, w.node(server).Identity)
+	}
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strings"
 	"time"
@@ -43,24 +42,26 @@ func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollReque
 		s.refusal(err, nodeID, remote)
 		return api.IssuedCertificate{}, err
 	}
-	attestation, err := s.attest(ctx, node, keyHash, req, remote)
-	if err != nil {
+	c := claim{instanceID: instanceID, nodeID: nodeID, keyHash: keyHash, remote: remote}
+	if err := s.attest(ctx, &c, node, req); err != nil {
 		s.refusal(err, nodeID, remote)
 		return api.IssuedCertificate{}, fmt.Errorf("attesting the server %s: %w", nodeID, err)
 	}
-	return s.issue(instanceID, nodeID, keyHash, attestation, req, remote)
+	return s.issue(c, req)
 }
 
-// attest asks the Attestor, if there is one. The machine of a lost answer is not
-// asked again: it has the key that was certified for what it proved then.
-func (s *Service) attest(ctx context.Context, node store.Node, keyHash string, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
-	switch {
-	case node.Identity.Live() && !node.MayReenrol && node.Identity.KeyHash == keyHash:
-		return node.Identity.Attestation, nil
-	case s.Attestor == nil:
-		return api.AttestedByToken, nil
-	}
-	return s.Attestor.Attest(ctx, node, req, remote)
+// claim is that of a machine to be a server.
+type claim struct {
+	instanceID, nodeID, keyHash string
+	remote                      netip.Addr
+	attestation                 api.Attestation
+	// known: it is the machine that enrolled, by its key.
+	known bool
+}
+
+// has says whether the server has a live identity over this key.
+func has(node store.Node, keyHash string) bool {
+	return node.Identity.Live() && !node.MayReenrol && node.Identity.KeyHash == keyHash
 }
 
 // admit checks the token and the rate. A good token is never held up by the bad
@@ -131,22 +132,25 @@ func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 
 // issue signs first and then records, after a second look at what may have changed
 // in between: a certificate that no record names opens nothing.
-func (s *Service) issue(instanceID, nodeID, keyHash string, attestation api.Attestation, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
-	chain, serial, notAfter, err := s.PKI.SignNode(nodeID, []byte(req.CertificateRequest))
+func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, error) {
+	chain, serial, notAfter, err := s.PKI.SignNode(c.nodeID, []byte(req.CertificateRequest))
 	if err != nil {
-		return api.IssuedCertificate{}, fmt.Errorf("signing the certificate of the server %s: %w", nodeID, err)
+		return api.IssuedCertificate{}, fmt.Errorf("signing the certificate of the server %s: %w", c.nodeID, err)
 	}
 	event := EventEnrolled
 	var enrolled store.Node
 	err = s.Store.Update(func(tx *store.Tx) error {
-		node, err := s.expectedNode(tx, instanceID, nodeID)
+		node, err := s.expectedNode(tx, c.instanceID, c.nodeID)
 		if err != nil {
 			return err
 		}
-		if err := s.mayEnroll(node, keyHash); err != nil {
+		if err := s.mayEnroll(node, c.keyHash); err != nil {
 			return err
 		}
-		identity := &store.Identity{Serial: serial, KeyHash: keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: attestation}
+		if c.known && !has(node, c.keyHash) {
+			return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("the identity of the server %s was ended at this moment: try again", c.nodeID))
+		}
+		identity := &store.Identity{Serial: serial, KeyHash: c.keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: c.attestation}
 		if node.Identity.Live() && !node.MayReenrol {
 			// The first answer may have arrived after all.
 			event = EventReissued
@@ -155,8 +159,8 @@ func (s *Service) issue(instanceID, nodeID, keyHash string, attestation api.Atte
 		}
 		node.Identity, node.MayReenrol = identity, false
 		enrolled = node
-		s.afterCommit(tx, nodeID, event)
-		return tx.Nodes().Put(nodeID, node)
+		s.afterCommit(tx, c.nodeID, event)
+		return tx.Nodes().Put(c.nodeID, node)
 	})
 	if err != nil {
 		return api.IssuedCertificate{}, err
@@ -164,33 +168,8 @@ func (s *Service) issue(instanceID, nodeID, keyHash string, attestation api.Atte
 	if s.Attestor != nil {
 		s.Attestor.Enrolled(enrolled)
 	}
-	s.log().Info("server enrolled", "node", nodeID, "instance", instanceID, "remote", remote, "serial", serial, "event", event, "attestation", attestation)
-	return api.IssuedCertificate{Certificate: chain, NodeID: nodeID}, nil
-}
-
-// refusal counts and logs why a server with a good token was refused. Servers that
-// come before their topology are the normal case and not worth a line each; nor are
-// those that wait for an operator, or fetch their nonce.
-func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
-	var problem *api.Problem
-	var refused *Refusal
-	if errors.As(err, &refused) {
-		s.observe(refused.Reason)
-		level := slog.LevelWarn
-		if refused.Passing {
-			level = slog.LevelInfo
-		}
-		s.log().Log(context.Background(), level, "enrolment refused", "node", nodeID, "remote", remote, "reason", refused.Reason, "error", err)
-		return
-	}
-	passing := map[string]string{api.ProblemServerNotExpected: EventNotExpected, api.ProblemRestoreUnconfirmed: EventUnconfirmed}
-	if errors.As(err, &problem) && passing[problem.Type] != "" {
-		s.observe(passing[problem.Type])
-		s.log().Debug("enrolment refused", "node", nodeID, "remote", remote, "error", err)
-		return
-	}
-	s.observe(EventRefused)
-	s.log().Warn("enrolment refused", "node", nodeID, "remote", remote, "error", err)
+	s.log().Info("server enrolled", "node", c.nodeID, "instance", c.instanceID, "remote", c.remote, "serial", serial, "event", event, "attestation", c.attestation)
+	return api.IssuedCertificate{Certificate: chain, NodeID: c.nodeID}, nil
 }
 
 func requestKeyHash(csrPEM string) (string, error) {

@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -64,54 +63,6 @@ const (
 	// EventKnockFailed: a server is not expected, and its stack could not be looked into.
 	EventKnockFailed = "knock-failed"
 )
-
-// Attestor decides whether the machine behind an enrolment is the server that it
-// claims to be.
-type Attestor interface {
-	// Attest says what proves it. Its error refuses the machine: a *Refusal, or
-	// another that is or wraps an *api.Problem.
-	Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error)
-	// Enrolled is called after the certificate of a machine that Attest let in is on
-	// disk. It does not wait for anybody.
-	Enrolled(node store.Node)
-}
-
-// Refusal is why an Attestor refuses. Only its Problem reaches the machine, which
-// may be a stranger's.
-type Refusal struct {
-	Problem *api.Problem
-	// Reason is what Observe is told, of few values.
-	Reason string
-	// Found is for the log alone: what the stranger need not know; may be nil.
-	Found error
-	// Passing says that it is a step on the way of good machines: nothing to warn of.
-	Passing bool
-	// RetryAfter is when another try is worth it; 0 leaves that to the problem's type.
-	RetryAfter time.Duration
-}
-
-// Error is the problem's, with what was found.
-func (r *Refusal) Error() string {
-	if r.Found == nil {
-		return r.Problem.Error()
-	}
-	return r.Problem.Error() + "; found: " + r.Found.Error()
-}
-
-// Unwrap is the problem.
-func (r *Refusal) Unwrap() error { return r.Problem }
-
-// TokenAttestor takes the join token as proof enough: whoever has read user_data
-// may be any server of the instance that is expected and has not enrolled yet.
-type TokenAttestor struct{}
-
-// Attest accepts.
-func (TokenAttestor) Attest(context.Context, store.Node, api.EnrollRequest, netip.Addr) (api.Attestation, error) {
-	return api.AttestedByToken, nil
-}
-
-// Enrolled has nothing to do.
-func (TokenAttestor) Enrolled(store.Node) {}
 
 func (s *Service) now() time.Time {
 	if s.Now == nil {

@@ -144,7 +144,7 @@ func TestAnOldReportIsNotDone(t *testing.T) {
 
 func TestDescribeNode(t *testing.T) {
 	n := node("storage", "ExportsServed False NotMounted", "VolumesMounted False ForeignData found xfs on virtio-9a0d", "Custom Unknown Strange")
-	n.VnfInstanceID, n.Addresses = "i", []string{"10.0.0.5"}
+	n.VnfInstanceID, n.Addresses, n.Attestation = "i", []string{"10.0.0.5"}, api.AttestedByToken
 	n.Withheld = []api.Withheld{{Section: "persistentVolumes", Reason: api.ReasonNotMounted, Message: "storage does not serve /volume yet"}}
 	n.Status.Facts = api.Facts{OperatingSystem: "Debian GNU/Linux 12", Architecture: "amd64", AgentVersion: "v1\x1b[2J"}
 	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 60), n, at(30)), "\n")
@@ -156,6 +156,7 @@ Role:         storage
 State:        Enrolled, it has a live identity
 Ready:        False
 Addresses:    10.0.0.5
+Attested:     token, by its join token alone
 Generation:   2
 Reported:     2 seen, 2 applied
 System:       Debian GNU/Linux 12, amd64
@@ -197,6 +198,13 @@ func TestTables(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	n.Attestation = api.AttestedByNonce
+	v.Wide = true
+	got = strings.Join(screen.Plain(&bytes.Buffer{}, 0).Lines(v.Nodes([]api.Node{n, expected("worker")})), "\n")
+	if !strings.Contains(got, "  ATTESTED    MESSAGE\n") || !strings.Contains(got, "  nova-nonce  ForeignData") || !strings.Contains(got, "  -           its agent") {
+		t.Errorf("wide:\n%s", got)
+	}
+	v.Wide = false
 	finished := at(42)
 	operations := v.Operations([]api.Operation{
 		{ID: "2", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),

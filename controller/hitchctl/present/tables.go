@@ -81,7 +81,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		screen.Column{Title: "NAME"}, screen.Column{Title: "ROLE", Spare: 1}, screen.Column{Title: "STATE"}, screen.Column{Title: "READY"},
 		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3},
 		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
-		screen.Column{Title: "MESSAGE", Flexible: true})}
+		screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, n := range list {
 		id, agent, applied := Short(n.ID), none, int64(0)
 		if v.Wide {
@@ -97,7 +97,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
 			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id),
-		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent), screen.Text(Why(n)))...)
+		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent, orNone(string(n.Attestation))), screen.Text(Why(n)))...)
 	}
 	return t
 }
