@@ -48,7 +48,7 @@ func TestAnEntryOfACloudsFile(t *testing.T) {
 		faults        []string
 	}{
 		"user and password":           {entry: `{auth: {` + base + `}}`, want: &user},
-		"the password in secure.yaml": {entry: `{auth: {auth_url: "https://k:5000/v3", username: u, project_name: p}}`, secure: `{auth: {password: ` + secret + `}}`, want: &user},
+		"the password in secure.yaml": {entry: `{auth: {auth_url: "https://k:5000/v3", username: u, project_name: p, password: of yore}}`, secure: `{auth: {password: ` + secret + `}}`, want: &user},
 		"region, interface, domains": {entry: `{auth: {` + base + `, user_domain_name: U, project_domain_id: P, project_domain_name: Q}, region_name: R, interface: internal}`,
 			want: with(func(c *credential) {
 				c.UserDomainID, c.UserDomain, c.ProjectDomainID, c.Region, c.Interface = "", "U", "P", "R", "internal"
@@ -291,15 +291,15 @@ func TestTheLeastUsedCredentialIsDropped(t *testing.T) {
 		}
 		return c
 	}
-	oldest, kept := made(0), made(1)
+	kept, unused := made(0), made(1)
 	for i := 2; i <= mostKept; i++ {
-		made(1)
+		made(0)
 		made(i)
 	}
 	if len(clouds.kept) != mostKept {
 		t.Errorf("%d are kept, want %d", len(clouds.kept), mostKept)
 	}
-	if made(1) != kept || made(0) == oldest {
+	if made(0) != kept || made(1) == unused {
 		t.Error("another one was dropped than the one that nobody used")
 	}
 }

@@ -32,6 +32,7 @@ func TestFaultsThatPassAreMetWithFurtherAttempts(t *testing.T) {
 		"an error of the service":         {openstacktest.Fault{Status: 500}, 1, "answered 500"},
 		"not this service":                {openstacktest.Fault{Status: 200, Body: "<html>"}, 1, "check the endpoint"},
 		"another kind of answer":          {openstacktest.Fault{Status: 200, Body: `{"servers":{"id":7}}`}, 1, "check the endpoint"},
+		"an empty page with a next one":   {openstacktest.Fault{Status: 200, Body: `{"servers":[],"servers_links":[{"rel":"next","href":"?marker=x"}]}`}, 1, ""},
 		"a list whose links are none":     {openstacktest.Fault{Status: 200, Body: `{"servers":[],"servers_links":7}`}, 1, "check the endpoint"},
 		"400 with a secret in its answer": {openstacktest.Fault{Status: 400, Body: `{"badRequest":{"message":"` + openstacktest.Password + `"}}`}, 1, "refused the call with 400"},
 	} {
@@ -65,16 +66,32 @@ func TestFaultsThatPassAreMetWithFurtherAttempts(t *testing.T) {
 	}
 }
 
+// A further attempt sends what the first one sent.
+func TestWhatIsSentIsSentAgain(t *testing.T) {
+	fake := openstacktest.Start(t)
+	fake.Put(openstacktest.Server{ID: serverID})
+	fake.Fail(openstacktest.Login, openstacktest.Fault{Status: 503, Times: 1})
+	fake.Fail(openstacktest.SetMetadata, openstacktest.Fault{Status: 503, Times: 2})
+	if err := connect(t, fake).SetMetadata(t.Context(), serverID, "ours", "1"); err != nil || fake.Metadata(serverID)["ours"] != "1" {
+		t.Errorf("metadata %v, err %v", fake.Metadata(serverID), err)
+	}
+	wantCalls(t, fake, map[string]int{openstacktest.Login: 2, openstacktest.SetMetadata: 3})
+}
+
 func TestACallHasItsTime(t *testing.T) {
 	fake := openstacktest.Start(t)
-	cloud := connect(t, fake, func(o *Options) { o.Timeout = 100 * time.Millisecond })
+	cloud := connect(t, fake)
+	if _, err := cloud.Servers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cloud.transport.timeout = 500 * time.Millisecond
 	fake.Fail(openstacktest.Servers, openstacktest.Fault{Delay: time.Hour, Times: 1})
 	if _, err := cloud.Servers(t.Context()); err != nil {
 		t.Errorf("slow once: %v", err)
 	}
 	fake.Fail(openstacktest.Servers, openstacktest.Fault{Delay: time.Hour})
 	_, err := cloud.Servers(t.Context())
-	if !IsUnavailable(err) || !strings.Contains(err.Error(), "no answer within 100ms") {
+	if !IsUnavailable(err) || !strings.Contains(err.Error(), "no answer within 500ms") {
 		t.Errorf("slow for ever: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -133,11 +150,16 @@ func TestATokenGoesToNoOtherHost(t *testing.T) {
 	var stolen atomic.Bool
 	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen.Store(true) }))
 	defer thief.Close()
-	cloud := endpoint(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, thief.URL, http.StatusFound) })
-	if _, err := cloud.Stack(t.Context(), "one"); err == nil || !strings.Contains(err.Error(), "points to another host") || stolen.Load() {
-		t.Errorf("err %v, followed %v", err, stolen.Load())
+	for name, to := range map[string]func(*http.Request) string{
+		"another host":   func(*http.Request) string { return thief.URL },
+		"another scheme": func(r *http.Request) string { return "https://" + r.Host },
+	} {
+		cloud := endpoint(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to(r), http.StatusFound) })
+		if _, err := cloud.Stack(t.Context(), "one"); err == nil || !strings.Contains(err.Error(), "points to another host") || stolen.Load() {
+			t.Errorf("%s: err %v, followed %v", name, err, stolen.Load())
+		}
 	}
-	cloud = endpoint(t, func(w http.ResponseWriter, r *http.Request) {
+	cloud := endpoint(t, func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/") {
 			http.Redirect(w, r, r.URL.Path+"/?"+r.URL.RawQuery, http.StatusFound)
 			return

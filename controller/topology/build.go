@@ -53,7 +53,7 @@ func (s *stackState) aspects() map[string]string {
 		outermost, at := "", r.StackID
 		for range len(s.resources) { // a bound, should Heat's answer go round in a circle
 			around, ok := container[at]
-			if !ok || at == s.stack.ID {
+			if !ok {
 				break
 			}
 			if groups[around.Type] {

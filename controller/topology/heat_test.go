@@ -42,7 +42,7 @@ func clusterOf(workers int) []any {
 		var things []any
 		for i := 1; i <= size; i++ {
 			server, port, address := id(kind+1, i), id(kind+2, i), fmt.Sprintf("10.%d.%d.%d", kind, i/250, i%250+1)
-			things = append(things, openstacktest.Server{ID: server, Name: fmt.Sprintf("%s-%d", name, i)},
+			things = append(things, openstacktest.Server{ID: server, Name: name}, // of one name, as Heat can be told to
 				openstacktest.Port{ID: port, DeviceID: server, Addresses: []string{address}})
 			r.Nested = append(r.Nested, openstacktest.Resource{Name: fmt.Sprint(i), Type: "node.yaml", PhysicalID: id(kind+3, i), Nested: []openstacktest.Resource{
 				{Name: "Node", Type: "OS::Nova::Server", PhysicalID: server}, {Name: "Node_CP1", Type: "OS::Neutron::Port", PhysicalID: port}}})
@@ -75,7 +75,7 @@ func TestTheTopologyOfAStack(t *testing.T) {
 	fake := openstacktest.Start(t)
 	fake.Put(clusterOf(1)...)
 	node := func(group string, kind int) api.Server {
-		return api.Server{ID: id(kind+1, 1), Name: group + "-1", VduID: "Node", AspectID: group, AvailabilityZone: "nova",
+		return api.Server{ID: id(kind+1, 1), Name: group, VduID: "Node", AspectID: group, AvailabilityZone: "nova",
 			ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{fmt.Sprintf("10.%d.0.2", kind)}}}}
 	}
 	want := &api.Topology{StackID: stackA, StackStatus: "CREATE_COMPLETE", StackStatusReason: "done",
@@ -181,6 +181,9 @@ func TestWhatALookCosts(t *testing.T) {
 	look("with a token that has expired", with(map[string]int{openstacktest.Login: 1, openstacktest.Stacks: 2}))
 	fake.PageSize = 100
 	look("in pages of a hundred", with(map[string]int{openstacktest.Servers: 3, openstacktest.Ports: 3}))
+	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_COMPLETE", Resources: []openstacktest.Resource{
+		{Name: "storage_server", Type: "OS::Nova::Server", PhysicalID: serverA}, {Name: "storage_server_CP", Type: "OS::Neutron::Port", PhysicalID: id(1, 2)}}})
+	look("without volumes and floating IPs", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 3, openstacktest.Ports: 3})
 	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
 		{Name: "group", Type: "OS::Heat::AutoScalingGroup", Status: "CREATE_IN_PROGRESS"}, {Name: "vm", Type: "OS::Nova::Server", Status: "INIT_COMPLETE"}}})
 	look("where nothing is made yet", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1})

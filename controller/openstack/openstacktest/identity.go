@@ -48,7 +48,7 @@ func (c *Cloud) token(methods []string) object {
 	const layout = "2006-01-02T15:04:05.000000Z"
 	var catalog []object
 	for _, s := range [][3]string{
-		{"network", "neutron", "/network"}, {"volumev3", "cinder", "/volume/v3/" + ProjectID}, {"identity", "keystone", "/identity"},
+		{"network", "neutron", "/network"}, {"volumev2", "cinderv2", "/volume/v2/" + ProjectID}, {"volumev3", "cinder", "/volume/v3/" + ProjectID}, {"identity", "keystone", "/identity"},
 		{"orchestration", "heat", "/orchestration/v1/" + ProjectID}, {"compute", "nova", "/compute/v2.1"},
 	} {
 		var endpoints []object
