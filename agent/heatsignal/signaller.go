@@ -147,10 +147,10 @@ func (s *Signaller) send(ctx context.Context, signal Signal) error {
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // its words may repeat a secret
-	switch {
-	case answer.StatusCode/100 == 2:
+	switch answer.StatusCode / 100 {
+	case 2:
 		return nil
-	case answer.StatusCode/100 == 4:
+	case 4:
 		return fmt.Errorf("signalling Heat: it answered %d: the stack waits no more, or the time is over for which Keystone lets it be signalled (an hour by default, 15 minutes with a signed URL)", answer.StatusCode)
 	}
 	return fmt.Errorf("signalling Heat: it answered %d, expected 200", answer.StatusCode)
