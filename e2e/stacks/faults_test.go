@@ -97,7 +97,7 @@ func anotherID(w *world, r *results.Case) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	stranger, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "stranger", ServerID: victim.ID, UserData: userData})
+	stranger, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "stranger", ServerID: victim.ID, UserData: userData, Metadata: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -40,6 +40,8 @@ type hypervisor struct {
 	disks    map[string]lab.Disk // by volume id; they outlive servers
 	held     map[string]string   // by volume id: the server whose machine has it
 	off      map[string]bool     // by project id: its servers have no machines
+	begun    map[string]bool     // by server id: its machine has been told to boot
+	booting  sync.WaitGroup
 	brought  []brought
 }
 
@@ -52,12 +54,13 @@ type brought struct {
 // newHypervisor keeps the machines in line with Nova until the test ends.
 func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor {
 	h := &hypervisor{t: t, lab: l, cloud: cloud, machines: map[string]lab.Node{}, disks: map[string]lab.Disk{},
-		held: map[string]string{}, off: map[string]bool{}}
+		held: map[string]string{}, off: map[string]bool{}, begun: map[string]bool{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	t.Cleanup(func() {
 		cancel()
 		<-ended
+		h.booting.Wait()
 		for _, m := range h.all() {
 			if t.Failed() {
 				explain(t, m)
@@ -103,17 +106,30 @@ func (h *hypervisor) follow(ctx context.Context) error {
 	if err := h.drop(list); err != nil {
 		return err
 	}
-	var powered sync.WaitGroup
-	errs := make([]error, len(list))
-	for i, s := range list {
+	var errs []error
+	for _, s := range list {
 		if m := h.machine(s.ID); m != nil {
-			errs[i] = h.plug(ctx, m, s)
-		} else if s.Status == "ACTIVE" && h.wants(s) {
-			powered.Go(func() { errs[i] = h.power(ctx, s) })
+			errs = append(errs, h.plug(ctx, m, s))
+		} else if s.Status == "ACTIVE" && h.claim(s) {
+			h.booting.Go(func() {
+				if err := h.power(ctx, s); err != nil && ctx.Err() == nil {
+					h.t.Errorf("the hypervisor: %v", err)
+				}
+			})
 		}
 	}
-	powered.Wait()
 	return errors.Join(errs...)
+}
+
+// claim says whether a server is to boot that does not yet.
+func (h *hypervisor) claim(s server) bool {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.off[s.TenantID] || h.begun[s.ID] {
+		return false
+	}
+	h.begun[s.ID] = true
+	return true
 }
 
 // power boots the machine of a server: a storage server's in a VM, for a container has
@@ -123,7 +139,7 @@ func (h *hypervisor) power(ctx context.Context, s server) error {
 	if err != nil {
 		return fmt.Errorf("the user_data of %s: %w", s.Name, err)
 	}
-	spec := lab.Spec{Name: hostName(s), ServerID: s.ID, UserData: userData}
+	spec := lab.Spec{Name: hostName(s), ServerID: s.ID, UserData: userData, Metadata: true}
 	if spec.Address, err = s.address(); err != nil {
 		return err
 	}
@@ -148,7 +164,7 @@ func (h *hypervisor) power(ctx context.Context, s server) error {
 			}
 		}
 	}
-	return h.plug(ctx, node, s)
+	return nil
 }
 
 // plug gives a machine the disks of the volumes that Nova attaches to its server, and
@@ -236,12 +252,6 @@ func (h *hypervisor) leaveOff(projectID string, off bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.off[projectID] = off
-}
-
-func (h *hypervisor) wants(s server) bool {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return !h.off[s.TenantID]
 }
 
 // machine is the one of a server, nil where it has not booted.

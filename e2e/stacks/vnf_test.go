@@ -135,14 +135,14 @@ func (v *vnf) operate(operation api.OperationType, flags ...string) string {
 	return v.hitchctl(append([]string{"operate", v.id, string(operation), "--wait"}, flags...)...)
 }
 
-// nodes are the instance's as the controller has them, ordered by name.
+// nodes are those of the instance that have not left it, as the controller has them.
 func (v *vnf) nodes(role api.Role) []api.Node {
 	v.t.Helper()
 	var list api.NodeList
 	if err := json.Unmarshal([]byte(v.hitchctl("get", "nodes", "--instance", v.id, "-o", "json")), &list); err != nil {
 		v.t.Fatal(err)
 	}
-	return slices.DeleteFunc(list.Items, func(n api.Node) bool { return n.Role != role })
+	return slices.DeleteFunc(list.Items, func(n api.Node) bool { return n.Role != role || n.State == api.NodeRevoked })
 }
 
 // one is the only node of a role.
