@@ -120,11 +120,14 @@ func TestTheSameStackGivesTheSameBytes(t *testing.T) {
 	things := clusterOf(7)
 	var first string
 	for range 5 {
-		rand.Shuffle(len(things), func(i, j int) { things[i], things[j] = things[j], things[i] })
+		shuffle(things)
 		fake := openstacktest.Start(t)
 		for i, thing := range things {
 			if s, ok := thing.(openstacktest.Stack); ok {
-				rand.Shuffle(len(s.Resources), func(i, j int) { s.Resources[i], s.Resources[j] = s.Resources[j], s.Resources[i] })
+				shuffle(s.Resources)
+				for _, r := range s.Resources {
+					shuffle(r.Nested)
+				}
 				things[i] = s
 			}
 		}
@@ -144,6 +147,10 @@ func TestTheSameStackGivesTheSameBytes(t *testing.T) {
 			t.Errorf("another time:\n%s\n%s", first, text)
 		}
 	}
+}
+
+func shuffle[T any](list []T) {
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 }
 
 // The cost that Heat's comment states.
