@@ -32,28 +32,29 @@ test: deps build test-unit test-e2e ## Everything that tests it, with real compo
 test-unit: ## Tests of the packages, with the race detector
 	go test -race -timeout 10m $(UNIT)
 
-# The black-box suites one after the other, then the table of their cases.
+# Black-box suites one after the other, then the table of their cases: how long they may
+# take, and which.
 RESULTS := $(CURDIR)/dist/results
 define black-box
 rm -rf $(RESULTS)
-status=0; NODEHITCH_RESULTS=$(RESULTS) go test -count=1 -p 1 -timeout $(1) ./e2e/... || status=$$?; \
+status=0; NODEHITCH_RESULTS=$(RESULTS) go test -count=1 -p 1 -timeout $(1) $(2) || status=$$?; \
 go run ./e2e/results/cmd/results-table $(RESULTS) | tee dist/results.md || status=$$?; exit $$status
 endef
 
 .PHONY: test-e2e
 test-e2e: build ## Black-box cases in the lab, and their table (root)
-	$(call black-box,20m)
+	$(call black-box,20m,./e2e/...)
 
 .PHONY: e2e
 e2e: export NODEHITCH_SUITE := full
 e2e: deps build kube ## The black-box cases with the long ones, and their table (root)
-	$(call black-box,4h)
+	$(call black-box,4h,./e2e/...)
 
 .PHONY: e2e-openstack
 e2e-openstack: export NODEHITCH_OPENSTACK := 1
 e2e-openstack: export NODEHITCH_LAB := required
-e2e-openstack: deps build openstack ## The black-box cases in a real OpenStack (root)
-	go test -count=1 -p 1 -timeout 60m -v $(OPENSTACK)
+e2e-openstack: deps build kube openstack ## The black-box cases in a real OpenStack (root)
+	$(call black-box,60m,-v $(OPENSTACK))
 
 .PHONY: fuzz
 fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each

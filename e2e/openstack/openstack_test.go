@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
 	"github.com/nodehitch/nodehitch/e2e/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 const storageStack = `
@@ -45,15 +46,18 @@ resources:
 // address of its server finds that server's user_data and metadata where every machine of
 // OpenStack finds its own.
 func TestStackAndMachine(t *testing.T) {
+	record := results.Begin(t, "openstack", "cloud", "a stack of real Heat; its machine finds its own metadata; a replaced server keeps volume and address")
 	openstacktest.Require(t)
 	l := labtest.Open(t, lab.KindNspawn)
+	began := time.Now()
 	cloud := openstacktest.Open(t, l, openstack.Options{})
+	record.Figure("OpenStack up after", "%.1f s", time.Since(began).Seconds())
 	tenant, err := cloud.NewAccount(t.Context(), "tenant")
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	began := time.Now()
+	began = time.Now()
 	id, err := tenant.CreateStack(t.Context(), openstack.Template{
 		Name: "storage", Text: storageStack, Parameters: map[string]any{"greeting": "hello"},
 	})
@@ -64,7 +68,7 @@ func TestStackAndMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("stack %s: %s after %.1f s", stack.Name, stack.Status, time.Since(began).Seconds())
+	record.Figure("stack "+stack.Status+" after", "%.1f s", time.Since(began).Seconds())
 	server := physicalID(t, tenant, id, "storage_server")
 
 	userData, err := cloud.UserData(t.Context(), server)
