@@ -1,6 +1,6 @@
-"""Have Heat's own engine validate a template, with no service behind it.
+"""Have Heat's own engine validate templates, with no service behind it.
 
-stdin: JSON {"template": text, "files": {name: text}, "parameters": {name: value}}
+stdin: JSON [{"template": text, "files": {name: text}, "parameters": {name: value}}]
 """
 import json
 import sys
@@ -16,14 +16,20 @@ resources.initialise()
 resource.Resource.is_service_available = classmethod(lambda *a, **k: (True, None))
 constraints.BaseCustomConstraint.validate = lambda *a, **k: True
 
-given = json.load(sys.stdin)
-ctx = context.RequestContext(project_id="p", user_id="u", username="u", is_admin=True,
-                             auth_url="http://127.0.0.1:1", roles=[])
-env = environment.Environment({"parameters": given["parameters"]})
-parsed = template.Template(template_format.parse(given["template"]), files=given["files"], env=env)
-made = stack.Stack(ctx, "validated", parsed, strict_validate=False)
-made.validate(validate_res_tmpl_only=True)
-made.strict_validate = True
-for each in made.resources.values():
-    each.validate_template()  # properties, of which some are not known yet
-print(json.dumps(sorted(made.resources)))
+
+
+def validate(given):
+    ctx = context.RequestContext(project_id="p", user_id="u", username="u", is_admin=True,
+                                 auth_url="http://127.0.0.1:1", roles=[])
+    env = environment.Environment({"parameters": given["parameters"]})
+    parsed = template.Template(template_format.parse(given["template"]), files=given["files"], env=env)
+    made = stack.Stack(ctx, "validated", parsed, strict_validate=False)
+    made.validate(validate_res_tmpl_only=True)
+    made.strict_validate = True
+    for each in made.resources.values():
+        each.validate_template()  # properties, of which some are not known yet
+    print(sorted(made.resources))
+
+
+for each in json.load(sys.stdin):
+    validate(each)

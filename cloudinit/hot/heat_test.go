@@ -1,0 +1,56 @@
+package hot
+
+import (
+	"bytes"
+	"encoding/json"
+	"os/exec"
+	"testing"
+)
+
+// Heat's own engine, without a cloud behind it, where it is installed. What needs a
+// cloud (make a stack, see what the servers get) is in e2e/openstack.
+func TestHeatsEngineAcceptsThem(t *testing.T) {
+	const python = "/usr/bin/python3"
+	if err := exec.CommandContext(t.Context(), python, "-c", "import heat.engine").Run(); err != nil {
+		t.Skip("Heat is not installed (apt-get install python3-heat, in Debian)")
+	}
+	additional, err := AdditionalParams(params(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []map[string]any
+	for _, flavour := range Flavours {
+		for _, wait := range []bool{false, true} {
+			parameters := map[string]any{"nfv": nfv(t, flavour), "wait_for_nodes": wait}
+			if err := json.Unmarshal(additional, &parameters); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, map[string]any{"template": Files()[flavour+".yaml"], "files": Files(), "parameters": parameters})
+		}
+	}
+	given, err := json.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), python, "testdata/validate.py")
+	cmd.Stdin = bytes.NewReader(given)
+	var failure bytes.Buffer
+	cmd.Stderr = &failure
+	out, err := cmd.Output()
+	if lines := bytes.Count(out, []byte("\n")); err != nil || lines != len(all) {
+		t.Errorf("%v after %d of %d: %s", err, lines, len(all), failure.String())
+	}
+}
+
+// nfv is what Tacker's UserData fills in for a flavour.
+func nfv(t *testing.T, flavour string) map[string]any {
+	vdus, cps := tackerFinds(parse(t, Files()[flavour+".yaml"]))
+	vdu, cp := map[string]any{}, map[string]any{}
+	for _, name := range vdus {
+		vdu[name] = map[string]any{"flavor": "m1.small", "image": "ubuntu"}
+	}
+	for _, name := range cps {
+		cp[name] = map[string]any{"network": "net0"}
+	}
+	return map[string]any{"VDU": vdu, "CP": cp}
+}
