@@ -121,11 +121,14 @@ func (h *hypervisor) follow(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// claim says whether a server is to boot that does not yet.
+// claim says whether a server is to boot that does not yet. A replacement has the port,
+// and so the address, of a server that is about to go.
 func (h *hypervisor) claim(s server) bool {
+	address, err := s.address()
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.off[s.TenantID] || h.begun[s.ID] {
+	taken := slices.ContainsFunc(slices.Collect(maps.Values(h.machines)), func(m lab.Node) bool { return m.Address() == address })
+	if err != nil || taken || h.off[s.TenantID] || h.begun[s.ID] {
 		return false
 	}
 	h.begun[s.ID] = true
