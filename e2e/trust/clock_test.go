@@ -25,6 +25,7 @@ func TestClocks(t *testing.T) {
 		{"clock: agent an hour ahead", "it enrols, polls and renews", (*clocks).ahead},
 		{"clock: three days without a controller", "the certificate has expired meanwhile: the agent renews it by proof of its key, and does not enrol anew", (*clocks).threeDays},
 		{"clock: 31 days after the certificate's end", "renewal and everything else is refused, the node keeps what it has; after reenrol it comes back by itself", (*clocks).tooLate},
+		{"clock: a year later", "every certificate of the controller but the root is another one: a machine that is made anew enrols with the user_data of the year before, which is still the same to the byte", (*clocks).aYearLater},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
 			c.try(w, &attempt{T: t, c: results.Begin(t, "trust", c.name, c.shows+" (two VMs whose clocks are set)")})
@@ -93,4 +94,41 @@ func (w *clocks) tooLate(a *attempt) {
 		a.Fatal(err)
 	}
 	w.until(a, "it has enrolled anew", func(n api.Node) bool { return enrolledAndReady(n) && n.CertificateSerial != before.CertificateSerial })
+}
+
+// aYearLater is a server that a scale-out makes: nothing of it is from before but its
+// user_data, which all members of a group share.
+func (w *clocks) aYearLater(a *attempt) {
+	before, userData, server, all := w.now(), w.userData(), w.sum("server.pem"), w.pki()
+	w.exec(w.node, "systemctl", "stop", "nodehitch-agent")
+	w.exec(w.node, "rm", "-r", "/var/lib/nodehitch/agent")
+	w.outage(time.Now().Add(w.there + 366*day))
+	if w.sum("server.pem") == server || w.pki() == all {
+		a.Errorf("a year later the certificates are the same: %s", w.pki())
+	}
+	if _, err := client.Read[api.Node](w.api.API.ReenrolNode(a.Context(), w.node.ServerID())); err != nil {
+		a.Fatal(err)
+	}
+	w.exec(w.node, "systemctl", "start", "nodehitch-agent")
+	after := w.until(a, "it has enrolled anew", func(n api.Node) bool { return enrolledAndReady(n) && n.CertificateSerial != before.CertificateSerial })
+	if again := w.userData(); again != userData {
+		a.Errorf("Heat would replace every server: user_data was\n%s\nand is\n%s", userData, again)
+	}
+	a.c.Figure("enrolled after", "%.0f days", after.EnrolledAt.Sub(*before.EnrolledAt).Hours()/24)
+}
+
+// userData is what hitchctl renders for Heat.
+func (w *clocks) userData() string {
+	w.t.Helper()
+	return w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "render", "user-data", w.stack.instance)
+}
+
+const pkiDirectory = "/var/lib/nodehitch/controller/pki"
+
+// pki is the names of the controller's certificates: each intermediate has its own.
+func (w *clocks) pki() string { w.t.Helper(); return w.exec(w.controller, "ls", pkiDirectory) }
+
+func (w *clocks) sum(file string) string {
+	w.t.Helper()
+	return w.exec(w.controller, "sha256sum", pkiDirectory+"/"+file)
 }
