@@ -21,6 +21,10 @@ type Times struct {
 
 var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second}
 
+// cloudWait is how long a cloud may be asked in the course of a request: what a look into
+// a stack takes at most, and some.
+const cloudWait = 150 * time.Second
+
 // limits bounds how long the connection may be used. The server itself sets no
 // timeouts beyond the header's, which a long poll or a large file would not
 // survive.
@@ -32,6 +36,8 @@ func (s *Handler) limits(operation string) check {
 		hold = time.Duration(s.PollSeconds) * time.Second * 11 / 10
 	case "listInstances", "listOperations", "listNodes", "getOperation":
 		hold = maxWait
+	case "putInstance", "postOperation", "enroll":
+		hold = cloudWait
 	case "putFile", "getFile", "getNodeFile", "getAgent", "getBackup":
 		stream = true
 	}

@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // hasty is a controller whose patience ends after a moment.
@@ -128,5 +131,26 @@ func TestStrangersAndNodesSendLittle(t *testing.T) {
 	}
 	if a := w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, body); a.status != http.StatusBadRequest {
 		t.Errorf("%d %.200s", a.status, a.body)
+	}
+}
+
+// slowly is a cloud that takes its time, and gives up with who asked.
+type slowly time.Duration
+
+func (s slowly) Resolve(ctx context.Context, r topology.Request) (*wire.Topology, error) {
+	select {
+	case <-time.After(time.Duration(s)):
+		return topology.Inline{}.Resolve(ctx, r)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A request that a cloud is asked for may take longer than others.
+func TestARequestWaitsForTheCloud(t *testing.T) {
+	w := newWorld(t, hasty)
+	w.lcm.Source = slowly(time.Second)
+	if a := w.call(w.client, http.MethodPut, "/v1/vnf_instances/"+instanceID, spec, "Authorization: Bearer "+w.operator); a.status != http.StatusCreated {
+		t.Errorf("PUT is answered %d: %s", a.status, a.body)
 	}
 }

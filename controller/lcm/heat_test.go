@@ -2,9 +2,11 @@ package lcm
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -334,5 +336,25 @@ func (w *world) busy(c *cloud, times int) func() {
 		if times > 0 {
 			c.meanwhile = w.busy(c, times-1)
 		}
+	}
+}
+
+// hanging is a cloud that takes a request and never answers it.
+type hanging struct{}
+
+func (hanging) Resolve(ctx context.Context, _ topology.Request) (*api.Topology, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestACloudThatHangs(t *testing.T) {
+	w := newWorld(t)
+	l := &look{Request: topology.Request{InstanceID: instanceID, StackID: "vnf-1"}}
+	w.must(w.lcm.ask(w.ctx, hanging{}, l, 10*time.Millisecond))
+	w.refused(l.away, api.ProblemCloud, "has not answered within 10ms")
+	gone, cancel := context.WithCancel(w.ctx)
+	cancel()
+	if err := w.lcm.ask(gone, hanging{}, l, time.Minute); !errors.Is(err, context.Canceled) {
+		t.Errorf("err %v for who has gone, want that nobody asks any more", err)
 	}
 }

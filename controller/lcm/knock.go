@@ -10,9 +10,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// lookWithin bounds a look on behalf of a server: who asked for it may be gone.
-const lookWithin = 2 * time.Minute
-
 // Knock looks into the instance's stack for a server that came with a good join token
 // and that no topology names, and puts what it finds there into the topology in force:
 // so machines converge while Heat is still at work. Nothing leaves that topology here,
@@ -41,8 +38,7 @@ func (s *Service) Knock(ctx context.Context, instanceID, serverID string) error 
 // lookAroundOnce makes the look, for all who wait for it: it does not end with the one
 // who asked first.
 func (s *Service) lookAroundOnce(ctx context.Context, instanceID string, l *knock) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookWithin)
-	defer cancel()
+	ctx = context.WithoutCancel(ctx)
 	var a *admission
 	err := errors.New("the look into the stack was cut off")
 	defer func() { s.knocks.end(instanceID, l, a, err, s.Now()) }()
@@ -61,7 +57,7 @@ func (s *Service) lookAround(ctx context.Context, instanceID string) (a *admissi
 		if l.StackID == "" {
 			return notAdmitted("no stack is known of VNF instance %s", instanceID)
 		}
-		if err := s.ask(ctx, s.Source, l); err != nil {
+		if err := s.ask(ctx, s.Source, l, lookWithin); err != nil {
 			return err
 		}
 		switch {

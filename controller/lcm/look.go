@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -23,15 +24,25 @@ type look struct {
 	gone, away *api.Problem
 }
 
+// How long a look may take: for who cannot do without it, and for who can.
+const (
+	lookWithin  = 2 * time.Minute
+	lookBriefly = 30 * time.Second
+)
+
 // ask has the source look. A stack that does not exist, and a cloud that does not
 // answer, are no errors here: what they mean depends on who asks.
-func (s *Service) ask(ctx context.Context, source topology.Source, l *look) error {
+func (s *Service) ask(ctx context.Context, source topology.Source, l *look, within time.Duration) error {
 	l.number = s.looks.begin()
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
 	var err error
-	l.found, err = source.Resolve(ctx, l.Request)
+	l.found, err = source.Resolve(limited, l.Request)
 	var problem *api.Problem
 	switch {
 	case err == nil:
+	case limited.Err() != nil && ctx.Err() == nil:
+		l.found, l.away = nil, api.NewProblem(api.ProblemCloud, fmt.Sprintf("the cloud has not answered within %s", within))
 	case errors.Is(err, topology.ErrNotGiven):
 		return nil
 	case errors.As(err, &problem) && problem.Type == api.ProblemStackGone:

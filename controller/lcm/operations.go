@@ -76,11 +76,14 @@ func (s *Service) lookForOperation(ctx context.Context, instanceID string, r api
 	if err != nil || joins {
 		return nil, known, err
 	}
-	source := s.Source
+	source, within := s.Source, lookWithin
+	if r.Phase == api.PhaseStart {
+		within = lookBriefly
+	}
 	if r.Operation == api.Terminate {
 		source = topology.Inline{}
 	}
-	if err := s.ask(ctx, source, l); err != nil {
+	if err := s.ask(ctx, source, l, within); err != nil {
 		return nil, known, err
 	}
 	return l, known, l.whole()

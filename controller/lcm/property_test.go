@@ -82,7 +82,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny, "": h.check,
 			"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 			"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
-			"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "knock": h.knockAny, "knock again": h.knockAny, "knock late": h.knocksLate, "overtaken": h.overtaken,
+			"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "knock": h.knockAny, "knock again": h.knockAny, "knock late": h.knocksLate, "knock meanwhile": h.knocksMeanwhile, "overtaken": h.overtaken,
 		})
 	})
 }

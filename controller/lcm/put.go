@@ -60,7 +60,7 @@ func (s *Service) lookForPut(ctx context.Context, id string, spec api.InstanceSp
 	if err != nil && (!errors.As(err, &problem) || problem.Type != api.ProblemNotFound) {
 		return nil, err
 	}
-	if err := s.ask(ctx, s.Source, l); err != nil {
+	if err := s.ask(ctx, s.Source, l, lookBriefly); err != nil {
 		return nil, err
 	}
 	return l, l.whole()
