@@ -30,8 +30,9 @@ type Account struct {
 	password string
 	cloud    *Cloud
 
-	mu                sync.Mutex
-	token             string
+	mu    sync.Mutex
+	token string
+	// Written with the first token; later ones are of the same.
 	projectID, userID string
 }
 
@@ -52,27 +53,25 @@ func (a *Account) Password() string { return a.password }
 // ProjectID is the id of its project.
 func (a *Account) ProjectID(ctx context.Context) (string, error) {
 	_, err := a.authenticated(ctx)
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	return a.projectID, err
 }
 
 // Call sends a request, with body as JSON if it is not nil, and reads the answer's JSON
-// into answer if that is not nil. An answer other than 2xx is a *StatusError.
+// into answer if that is not nil. A token that is not taken any more is renewed, once. An
+// answer other than 2xx is a *StatusError.
 func (a *Account) Call(ctx context.Context, method, url string, body, answer any) error {
-	token, err := a.authenticated(ctx)
-	if err != nil {
-		return err
+	for renewed := false; ; renewed = true {
+		token, err := a.authenticated(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = a.cloud.send(ctx, method, strings.Replace(url, "{project}", a.projectID, 1), token, body, answer)
+		status := (*StatusError)(nil)
+		if renewed || !errors.As(err, &status) || status.Status != http.StatusUnauthorized {
+			return err
+		}
+		a.forget(token)
 	}
-	project, err := a.ProjectID(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = a.cloud.send(ctx, method, strings.Replace(url, "{project}", project, 1), token, body, answer)
-	if status := (*StatusError)(nil); errors.As(err, &status) && status.Status == http.StatusUnauthorized {
-		a.forget(token) // it has expired, or Keystone was told to forget it
-	}
-	return err
 }
 
 // authenticated returns a token, and asks for one where there is none.
@@ -96,7 +95,10 @@ func (a *Account) authenticated(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	a.token, a.projectID, a.userID = header.Get("X-Subject-Token"), answer.Token.Project.ID, answer.Token.User.ID
+	if a.projectID == "" {
+		a.projectID, a.userID = answer.Token.Project.ID, answer.Token.User.ID
+	}
+	a.token = header.Get("X-Subject-Token")
 	return a.token, nil
 }
 
