@@ -282,3 +282,19 @@ func replaceOnce(text, old, new string) string {
 	}
 	return before + new + after
 }
+
+// The END puts another volume in the place of one, for it knows which is which.
+func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
+	w, c := created(t)
+	w.put(spec(stack(server(masterServer, "master"))))
+	before := w.instance().Topology
+	replacement, other := server(uuid(1, 2), "storage"), uuid(9, 2)
+	replacement.VolumeIds = []string{other}
+	grown := stack(server(masterServer, "master"), replacement)
+	grown.Volumes[0].ID = other
+	c.stacks["id-1"] = grown
+	w.notLetIn(w.enrol(replacement.ID))
+	if diff := cmp.Diff(before, w.instance().Topology); diff != "" {
+		t.Errorf("the topology in force (-before +after):\n%s", diff)
+	}
+}
