@@ -21,13 +21,9 @@ import (
 // plainRequest is a cluster without storage, whose machines are containers.
 const plainRequest = "testdata/cluster.json"
 
-// tokenLife is how long Keystone's tokens are good here, in seconds: short enough to
-// end in the middle of everything.
-const tokenLife = 20
-
 // TestFaults has the cloud fail in the ways that clouds do, and strangers call.
 func TestFaults(t *testing.T) {
-	w := newWorld(t, map[string]string{"keystone": fmt.Sprintf("[token]\nexpiration = %d", tokenLife)})
+	w := newWorld(t, nil)
 	for _, c := range []struct {
 		name, shows string
 		do          func(*world, *results.Case)
@@ -35,7 +31,6 @@ func TestFaults(t *testing.T) {
 		{"another-id", "a machine that claims another server's id gets nothing; the server itself enrols", anotherID},
 		{"nova-silent", "while Nova does not answer nobody enrols; when it does the machine enrols by itself", novaSilent},
 		{"heat-down", "while Heat is down an operation is refused and says so; nothing has changed", heatDown},
-		{"token-expires", "tokens that expire in the middle are renewed", tokenExpires},
 		{"another-project", "a stack of another project is none", anotherProject},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -174,28 +169,6 @@ func heatDown(w *world, _ *results.Case) {
 	v.powerOn()
 	v.operate(api.Instantiate)
 	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
-}
-
-// tokenExpires lets a token end between two looks.
-func tokenExpires(w *world, r *results.Case) {
-	v := w.newPlain(1)
-	logins := func() float64 { return w.metricSum("nodehitch_cloud_requests_total", `service="identity"`) }
-	v.operate(api.Instantiate, "--phase=START")
-	before := logins()
-	ended := time.Now().Add(tokenLife * time.Second)
-	w.until("the token has expired", func() error {
-		if left := time.Until(ended); left > 0 {
-			return fmt.Errorf("in %v", left)
-		}
-		return nil
-	})
-	v.powerOn()
-	v.operate(api.Instantiate)
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
-	if logins() == before {
-		w.t.Error("the controller did not log in again")
-	}
-	r.Figure("logins", "%.0f, then %.0f", before, logins())
 }
 
 func anotherProject(w *world, _ *results.Case) {
