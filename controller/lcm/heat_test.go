@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -184,11 +185,17 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	c.stacks["id-1"] = healed(uuid(1, 2))
 	c.status("id-1", "UPDATE_IN_PROGRESS", "Stack UPDATE started")
 	w.post(heal(api.PhaseStart, nil, workerServer))
+	changed, stop := w.hub.Watch(notify.Instances)
+	defer stop()
+	c.status("id-1", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	if !woken(changed) {
+		t.Error("who watches the instances was not told of what Heat is at")
+	}
 	if w.writes(func() { _, err = w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil)) }) {
 		t.Error("the END that was refused was written")
 	}
-	w.refused(err, api.ProblemStackInProgress, "vnf-1 (id-1)", "UPDATE_IN_PROGRESS", "Stack UPDATE started")
+	w.refused(err, api.ProblemStackInProgress, "vnf-1 (id-1)", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
 	if i := w.instance(); i.Stack.Status != "UPDATE_IN_PROGRESS" || len(w.operations()) != 3 {
 		t.Errorf("stack %+v, %d operations; want it seen at work, and no operation for it", i.Stack, len(w.operations()))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -56,7 +57,9 @@ func (s *Service) ask(ctx context.Context, source topology.Source, l *look, with
 	default:
 		return fmt.Errorf("looking into the stack of VNF instance %s: %w", l.InstanceID, err)
 	}
-	s.looks.saw(l, s.Now().UTC())
+	if s.looks.saw(l, s.Now().UTC()) {
+		s.Hub.Changed(l.InstanceID, notify.Instances)
+	}
 	return nil
 }
 

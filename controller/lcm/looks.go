@@ -53,13 +53,13 @@ func (l *looks) take(instanceID string, number int64) bool {
 	return true
 }
 
-// saw keeps what a look has seen, for people.
-func (l *looks) saw(k *look, at time.Time) {
+// saw keeps what a look has seen, for people, and says whether it is news to them.
+func (l *looks) saw(k *look, at time.Time) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.seen[k.InstanceID]
 	if k.number < before.number || k.StackID == "" {
-		return
+		return false
 	}
 	now := seen{number: k.number, asked: k.StackID, stackID: k.StackID}
 	switch {
@@ -82,6 +82,7 @@ func (l *looks) saw(k *look, at time.Time) {
 		l.seen = make(map[string]seen)
 	}
 	l.seen[k.InstanceID] = now
+	return now.status != before.status || now.reason != before.reason || now.trouble != before.trouble || now.stackID != before.stackID
 }
 
 // of is what was seen of the instance's stack, false where that was another one, or
