@@ -105,10 +105,12 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 		"one that leaves": {server: server(stranger, "worker"), prepare: func(w *world, c *cloud) {
 			start := scale(api.ScaleIn, api.PhaseStart, nil)
 			start.VnfcInstanceIds = []string{"vnfc-" + stranger, stranger}
-			start.Topology = full()
-			start.Topology.Servers = append(start.Topology.Servers, server(stranger, "worker"))
+			before, after := full(), full()
+			before.StackID, after.StackID = "id-1", "id-1"
+			before.Servers = append(before.Servers, server(stranger, "worker"))
+			start.Topology = before
 			w.post(start)
-			w.put(spec(full()))
+			w.put(spec(after))
 		}},
 		"one of an instance that nobody has confirmed": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) { w.restored() }},
 		"one while the cloud is away":                  {server: server(stranger, "worker"), prepare: func(_ *world, c *cloud) { c.away = unreachable() }},
@@ -286,7 +288,9 @@ func replaceOnce(text, old, new string) string {
 // The END puts another volume in the place of one, for it knows which is which.
 func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	w, c := created(t)
-	w.put(spec(stack(server(masterServer, "master"))))
+	lone := stack(server(masterServer, "master"))
+	lone.StackID = "id-1"
+	w.put(spec(lone))
 	before := w.instance().Topology
 	replacement, other := server(uuid(1, 2), "storage"), uuid(9, 2)
 	replacement.VolumeIds = []string{other}
@@ -296,5 +300,22 @@ func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	w.notLetIn(w.enrol(replacement.ID))
 	if diff := cmp.Diff(before, w.instance().Topology); diff != "" {
 		t.Errorf("the topology in force (-before +after):\n%s", diff)
+	}
+}
+
+// A connection point of the stack stays what it was until somebody says otherwise.
+func TestAConnectionPointThatIsAnotherOneNow(t *testing.T) {
+	w, c := created(t)
+	before := full()
+	before.StackID = "id-1"
+	before.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.9"}}}
+	w.put(spec(before))
+	grown := full()
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
+	grown.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.10"}}}
+	c.stacks["id-1"] = grown
+	w.must(w.enrol(uuid(3, 2)))
+	if diff := cmp.Diff(before.ConnectionPoints, w.instance().Topology.ConnectionPoints); diff != "" {
+		t.Errorf("connection points (-before +after):\n%s", diff)
 	}
 }
