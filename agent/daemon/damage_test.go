@@ -94,9 +94,11 @@ func TestDamagedFileMendsItself(t *testing.T) {
 			if got := ctl.count("POST /v1/enroll") - enrolled; got != 0 != c.enrols {
 				t.Errorf("%d enrolments", got)
 			}
-			if s := n.status(); s.Problem != "" || s.Controller.Damaged != "" || s.NodeID != server {
-				t.Errorf("status %+v", s)
-			}
+			// The status on disk follows a moment after what the controller is told.
+			until(t, "its status is that of a whole node", func() bool {
+				s := n.status()
+				return s.Problem == "" && s.Controller.Damaged == "" && s.NodeID == server
+			})
 		})
 	}
 }
