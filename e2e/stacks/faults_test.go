@@ -156,15 +156,16 @@ func heatDown(w *world, _ *results.Case) {
 	if err := heat.Stop(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	_, err := w.Hitchctl(w.t.Context(), "operate", v.id, string(api.Instantiate), "--wait")
+	_, err := w.Hitchctl(w.t.Context(), "operate", v.id, string(api.Instantiate))
 	if err == nil || !strings.Contains(err.Error(), "orchestration") {
 		w.t.Errorf("without Heat: %v; want to be told that it does not answer", err)
 	}
-	if list := w.hitchctl("get", "operations", "--instance", v.id, "-o", "name"); strings.TrimSpace(list) != "" {
-		w.t.Errorf("there are operations: %s", list)
-	}
 	if err := heat.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
+	}
+	var list api.OperationList
+	if err := w.JSON(w.t.Context(), &list, "get", "operations", "--instance", v.id); err != nil || len(list.Items) > 0 {
+		w.t.Errorf("there are operations: %+v, %v", list.Items, err)
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)
