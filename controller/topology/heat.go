@@ -30,9 +30,8 @@ const patience = 2 * time.Minute
 
 // Resolve looks into the stack that the request names. Where the request names none, or
 // its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
-// no such stack, and the request does not allow for that; cloud where the cloud does not
-// give what is asked for. A stack that is at work or has failed is no problem: its
-// status and reason are in the topology.
+// no such stack; cloud where the cloud does not give what is asked for. A stack that is
+// at work or has failed is no problem: its status and reason are in the topology.
 func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	cloud, err := h.Clouds.For(ctx, r.VIM)
 	if errors.Is(err, openstack.ErrNoCloud) {
@@ -50,8 +49,6 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	}
 	found, err := lookWithin(ctx, cloud, wanted)
 	switch {
-	case openstack.IsNotFound(err) && r.MayBeMissing:
-		return Inline{}.Resolve(ctx, r)
 	case openstack.IsNotFound(err):
 		return nil, gone(wanted, cloud.Name())
 	case err != nil:

@@ -233,13 +233,6 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 		fake.Remove(stackA)
 		_, err := resolve(Request{StackID: stackA})
 		problem(t, err, api.ProblemStackGone, stackA, "give the stackId")
-		if _, err := resolve(Request{StackID: stackA, MayBeMissing: true}); !errors.Is(err, ErrNotGiven) {
-			t.Errorf("allowed to be missing: %v", err)
-		}
-		inline := storageTopology()
-		if got, err := resolve(Request{StackID: "vnf-1", MayBeMissing: true, Inline: inline}); err != nil || len(got.Servers) != 1 || got.StackID != "vnf-1" {
-			t.Errorf("with a topology: %+v, err %v", got, err)
-		}
 	})
 	t.Run("gone in the middle of the look", func(t *testing.T) {
 		fake, resolve := setUp(t)
@@ -281,7 +274,7 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 	t.Run("a Keystone that is not there is no stack that is gone", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Login, openstacktest.Fault{Status: 404})
-		_, err := resolve(Request{StackID: stackA, MayBeMissing: true})
+		_, err := resolve(Request{StackID: stackA})
 		problem(t, err, api.ProblemCloud, "no Keystone at this URL")
 	})
 }

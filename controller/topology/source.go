@@ -17,9 +17,6 @@ type Request struct {
 	InstanceID string
 	// StackID is the Heat stack's id or name, empty while it is not known.
 	StackID string
-	// MayBeMissing has a stack that does not exist be no error: it is not made yet, or
-	// is gone already. What came with the request is then all there is.
-	MayBeMissing bool
 	// Inline is the topology that came with the request, nil when none did. It has
 	// passed Validate.
 	Inline *api.Topology

@@ -11,7 +11,7 @@ import (
 
 // tokenLife is how long Keystone's tokens are good in this test, in seconds. With less
 // OpenStack's own services, which renew theirs half a minute before the end, do not work.
-const tokenLife = 90
+const tokenLife = 180
 
 // TestTokenExpires lets the controller's token end between two looks.
 func TestTokenExpires(t *testing.T) {
