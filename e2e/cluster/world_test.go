@@ -3,7 +3,6 @@ package cluster
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
@@ -135,23 +133,8 @@ func (w *world) file(name string, v any) string {
 	return path
 }
 
-// until looks again and again until nothing is wrong; after six minutes, which
-// leaves room for a machine that has much else to do, it fails the test.
+// until looks again and again until nothing is wrong, and fails the test in the end.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 6*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := wrong()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("it never came to: %s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	sitetest.Until(w.t, what, wrong)
 }

@@ -1,7 +1,6 @@
 package registries
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -180,25 +179,10 @@ func (v *vnf) userData() []byte {
 	return data
 }
 
-// until looks again and again until nothing is wrong; after six minutes, which
-// leaves room for a machine that has much else to do, it fails the test.
+// until looks again and again until nothing is wrong, and fails the test in the end.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 6*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := wrong()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("it never came to: %s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	sitetest.Until(w.t, what, wrong)
 }
 
 // folder writes files into a folder of the test's, which is a VNF package.

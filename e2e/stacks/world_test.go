@@ -1,19 +1,18 @@
 package stacks
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
 	"github.com/nodehitch/nodehitch/e2e/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/e2e/site"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
 
 const suite = "openstack"
@@ -107,23 +106,8 @@ func (w *world) hitchctl(args ...string) string {
 	return string(out)
 }
 
-// until looks again and again until nothing is wrong; after five minutes it fails
-// the test.
+// until looks again and again until nothing is wrong, and fails the test in the end.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Minute)
-	defer cancel()
-	tick := time.NewTicker(300 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := wrong()
-		if err == nil {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("it never came to: %s: %v", what, err)
-		case <-tick.C:
-		}
-	}
+	sitetest.Until(w.t, what, wrong)
 }
