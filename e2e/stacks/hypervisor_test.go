@@ -55,7 +55,8 @@ type brought struct {
 func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor {
 	h := &hypervisor{t: t, lab: l, cloud: cloud, machines: map[string]lab.Node{}, disks: map[string]lab.Disk{},
 		held: map[string]string{}, off: map[string]bool{}, begun: map[string]bool{}}
-	ctx, cancel := context.WithCancel(t.Context())
+	// Stacks are deleted in cleanups, when the test's own context has ended.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan struct{})
 	t.Cleanup(func() {
 		cancel()

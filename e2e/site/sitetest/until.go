@@ -7,10 +7,11 @@ import (
 )
 
 // Until looks again and again until nothing is wrong; after six minutes, which leaves
-// room for a machine that has much else to do, it fails the test.
+// room for a machine that has much else to do, it fails the test. It may be called in a
+// cleanup, when the test's context has ended.
 func Until(t *testing.T, what string, wrong func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
