@@ -21,8 +21,10 @@ import (
 func (s *Service) Knock(ctx context.Context, instanceID, serverID string) error {
 	now := s.Now()
 	l, first, wait := s.knocks.begin(instanceID, now)
-	if _, known := l.refused[serverID]; wait > 0 && !known {
-		return notAdmitted("its stack was looked into %v ago, and will not be again within %v", l.age(now), wait.Round(time.Second))
+	if wait > 0 { // the look is over, so what came of it can be read
+		if _, known := l.refused[serverID]; !known {
+			return notAdmitted("its stack was looked into %v ago, and will not be again within %v", l.age(now), wait.Round(time.Second))
+		}
 	}
 	if first {
 		s.lookAroundOnce(ctx, instanceID, l)
