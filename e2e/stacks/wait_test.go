@@ -38,7 +38,7 @@ func TestTwoHundredNodes(t *testing.T) {
 	r := results.Begin(t, suite, "200-nodes", "a stack of 200 servers is looked into with six calls")
 	// By default Heat's engine has 64 threads, and members of a group that wait for theirs
 	// hold one each.
-	w := newWorld(t, map[string]string{"heat": "[DEFAULT]\nexecutor_thread_pool_size = 512\nrpc_conn_pool_size = 512"})
+	w := newWorld(t, map[string]string{"heat": "[DEFAULT]\nexecutor_thread_pool_size = 512\nrpc_conn_pool_size = 512\nrpc_response_timeout = 600"})
 	w.noQuota()
 	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"worker_min": 199, "worker_desired": 199, "worker_max": 199})
 	project, err := w.account.ProjectID(t.Context())
