@@ -8,7 +8,7 @@ import (
 )
 
 // Heat's own engine, without a cloud behind it, where it is installed. What needs a
-// cloud (make a stack, see what the servers get) is in e2e/openstack.
+// cloud (make a stack, see what the servers get) is in e2e/stacks.
 func TestHeatsEngineAcceptsThem(t *testing.T) {
 	const python = "/usr/bin/python3"
 	if err := exec.CommandContext(t.Context(), python, "-c", "import heat.engine").Run(); err != nil {
