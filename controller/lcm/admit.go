@@ -1,6 +1,7 @@
 package lcm
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,7 +31,8 @@ type admission struct {
 // lacks, as a version of the desired state like a PUT's. To the operation that follows
 // they are new. What would change anything for a server that is there (a second storage
 // server, a volume that another one has) is refused: the END decides that, which knows
-// who is gone.
+// who is gone. Of a stack that is gone nothing is left to have: then the servers of its
+// successor are all that the topology has.
 func (u *unit) admit(l *look) (*admission, error) {
 	before, err := u.desired()
 	if err != nil {
@@ -40,14 +42,10 @@ func (u *unit) admit(l *look) (*admission, error) {
 		return nil, err
 	}
 	a := &admission{unit: u, found: l.found, before: before, next: before.Topology, refused: map[string]string{}}
-	if a.next == nil {
+	if a.next == nil || l.succeeds {
 		a.next = &api.Topology{StackID: l.found.StackID, StackStatus: l.found.StackStatus, StackStatusReason: l.found.StackStatusReason}
-	}
-	if a.now, err = u.plan(before); err != nil {
+	} else if err := a.planInForce(); err != nil {
 		return nil, err
-	}
-	if len(a.now.Faults) > 0 {
-		return nil, fmt.Errorf("the topology in force: %w", a.now.Faults)
 	}
 	strangers, err := a.strangers()
 	if err != nil {
@@ -57,6 +55,14 @@ func (u *unit) admit(l *look) (*admission, error) {
 		return a, err
 	}
 	return a, a.enforce(l)
+}
+
+// planInForce plans what is in force, which nobody in it may lose.
+func (a *admission) planInForce() (err error) {
+	if a.now, err = a.plan(a.before); err == nil && len(a.now.Faults) > 0 {
+		err = fmt.Errorf("the topology in force: %w", a.now.Faults)
+	}
+	return err
 }
 
 // enforce puts the topology in force.
@@ -184,6 +190,12 @@ func (a *admission) try(servers []api.Server) (why string, err error) {
 	}
 	if len(out.Faults) > 0 {
 		return "the parameters have no place for it beside the servers that are there; the END of the operation that makes it decides", nil
+	}
+	var problem *api.Problem
+	if err := a.keepsTargets(out.Nodes); errors.As(err, &problem) {
+		return problem.Detail, nil
+	} else if err != nil {
+		return "", err
 	}
 	for _, n := range a.now.Nodes {
 		if !keeps(n, out.Nodes) {

@@ -15,6 +15,10 @@ import (
 // look is what a source was asked, outside of any transaction, and what it said.
 type look struct {
 	topology.Request
+	// name is what the stack was found by before, "" where the request names one itself.
+	name string
+	// succeeds: the stack is gone, and the one of its name is another.
+	succeeds bool
 	// version of the desired state was in force when it was asked; 0 is no instance.
 	version int64
 	// number orders the looks into one stack by when they began.
@@ -38,7 +42,9 @@ func (s *Service) ask(ctx context.Context, source topology.Source, l *look, with
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var err error
-	l.found, err = source.Resolve(limited, l.Request)
+	if l.found, err = source.Resolve(limited, l.Request); isGone(err) && l.name != "" {
+		err = l.successor(limited, source, err)
+	}
 	var problem *api.Problem
 	switch {
 	case err == nil:
@@ -46,8 +52,8 @@ func (s *Service) ask(ctx context.Context, source topology.Source, l *look, with
 		l.found, l.away = nil, api.NewProblem(api.ProblemCloud, fmt.Sprintf("the cloud has not answered within %s", within))
 	case errors.Is(err, topology.ErrNotGiven):
 		return nil
-	case errors.As(err, &problem) && problem.Type == api.ProblemStackGone:
-		l.gone = problem
+	case isGone(err):
+		errors.As(err, &l.gone)
 		// What a request says of servers itself stands without the stack.
 		if l.found, err = (topology.Inline{}).Resolve(ctx, l.Request); err != nil {
 			l.found = nil
@@ -61,6 +67,26 @@ func (s *Service) ask(ctx context.Context, source topology.Source, l *look, with
 		s.Hub.Changed(l.InstanceID, notify.Instances)
 	}
 	return nil
+}
+
+func isGone(err error) bool {
+	var problem *api.Problem
+	return errors.As(err, &problem) && problem.Type == api.ProblemStackGone
+}
+
+// successor looks for the stack that took the place of the one that is gone: whoever
+// heals an entire VNF makes one of the same name. gone is the error where there is none.
+func (l *look) successor(ctx context.Context, source topology.Source, gone error) error {
+	byName := l.Request
+	byName.StackID = l.name
+	found, err := source.Resolve(ctx, byName)
+	switch {
+	case isGone(err):
+		return gone
+	case err == nil:
+		l.Request, l.found, l.succeeds = byName, found, true
+	}
+	return err
 }
 
 // topology is what there is to put in force, nil where the one in force stays. What
@@ -129,7 +155,9 @@ func (u *unit) fill(l *look) error {
 		return err
 	}
 	l.version = u.inst.DesiredVersion
-	l.StackID = firstText(l.StackID, stackOf(l.Inline), d.StackID)
+	if l.StackID = firstText(l.StackID, stackOf(l.Inline)); l.StackID == "" {
+		l.StackID, l.name = d.StackID, d.StackName
+	}
 	if l.VIM == nil {
 		l.VIM, err = u.Store.Unseal(d.VIMConnectionInfo)
 	}

@@ -1,0 +1,113 @@
+package lcm
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The servers of the stack that takes the place of the one that is gone.
+var (
+	newStorage, newMaster, newWorker = uuid(1, 2), uuid(2, 2), uuid(3, 2)
+	newVolume                        = uuid(9, 2)
+)
+
+// madeAnew has the stack deleted and another one made of the same name, with nothing of
+// the old one, as a heal of the entire VNF does.
+func (c *cloud) madeAnew() {
+	anew := stack(server(newStorage, "storage"), server(newMaster, "master"), server(newWorker, "worker"))
+	anew.Volumes[0].ID, anew.Servers[0].VolumeIds = newVolume, []string{newVolume}
+	delete(c.stacks, "id-1")
+	c.stacks["id-2"], c.names["vnf-1"] = anew, "id-2"
+}
+
+// A WaitCondition in the new stack waits for machines that the old one never had.
+func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
+	w, c := created(t)
+	w.post(request(api.Heal, api.PhaseStart))
+	delete(c.stacks, "id-1")
+	delete(c.names, "vnf-1")
+	if w.writes(func() { w.notLetIn(w.enrol(newStorage)) }) {
+		t.Error("while there is no stack something was written")
+	}
+	c.madeAnew()
+	c.status("id-2", "CREATE_IN_PROGRESS", "")
+	w.clock.advance(longestKnockPause)
+	if n := c.asks(func() { w.must(w.enrol(newStorage)) }); n != 2 {
+		t.Errorf("the cloud was asked %d times, want twice: for the id, and for the name", n)
+	}
+	w.must(w.enrol(newMaster))
+	w.must(w.enrol(newWorker))
+	i := w.instance()
+	if i.StackID != "id-2" || i.Stack.Name != "vnf-1" || len(i.Topology.Servers) != 3 || i.Topology.Volumes[0].ID != newVolume {
+		t.Errorf("instance %+v with %+v, want the new stack and nothing of the old one", i, i.Topology)
+	}
+	w.converge(newStorage, newMaster, newWorker)
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Heal, api.PhaseEnd))
+	w.refused(err, api.ProblemStackInProgress)
+
+	c.status("id-2", "CREATE_COMPLETE", "")
+	op := w.post(request(api.Heal, api.PhaseEnd))
+	if got := targetIDs(op.Targets); op.State != api.Completed || len(got) != 3 || !slices.Contains(got, newMaster) {
+		t.Errorf("HEAL END is %+v, want COMPLETED by what its three targets had proven", op)
+	}
+	for _, id := range []string{storageServer, masterServer, workerServer} {
+		if n := w.node(id); n.State != api.NodeRevoked {
+			t.Errorf("node %+v of the old stack, want it revoked", n)
+		}
+	}
+}
+
+// Whoever made the stack anew need not say so.
+func TestAnEndFindsTheStackThatWasMadeAnew(t *testing.T) {
+	w, c := created(t)
+	w.post(request(api.Heal, api.PhaseStart))
+	c.madeAnew()
+	op := w.post(request(api.Heal, api.PhaseEnd))
+	if w.instance().StackID != "id-2" || op.State != api.Processing || len(op.Targets) != 3 {
+		t.Errorf("HEAL END is %+v of stack %s, want it to wait for the three servers of id-2", op, w.instance().StackID)
+	}
+}
+
+// Nobody takes a stack for the instance's because it has a name.
+func TestAStackThatIsNoSuccessor(t *testing.T) {
+	for name, prepare := range map[string]func(*world, *cloud){
+		"the instance's stack is still there": func(_ *world, c *cloud) {
+			before := c.stacks["id-1"]
+			c.madeAnew()
+			c.stacks["id-1"] = before
+		},
+		"its deletion is under way": func(_ *world, c *cloud) {
+			before := c.stacks["id-1"]
+			c.madeAnew()
+			c.stacks["id-1"] = before
+			c.status("id-1", "DELETE_IN_PROGRESS", "")
+		},
+		"the request has named the stack by its id": func(w *world, c *cloud) {
+			w.put(stackSpec("id-3")) // of which nothing is known
+			c.madeAnew()
+		},
+		"it is being deleted as well": func(_ *world, c *cloud) {
+			c.madeAnew()
+			c.status("id-2", "DELETE_IN_PROGRESS", "")
+		},
+		"an operation waits for servers of the one before": func(w *world, c *cloud) {
+			c.stacks["id-1"] = stack(append(full().Servers, server(uuid(3, 9), "worker"))...)
+			w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
+			c.madeAnew()
+		},
+		"the cloud is away when it is asked for the name": func(_ *world, c *cloud) {
+			c.madeAnew()
+			c.meanwhile = func() { c.away = unreachable() }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := created(t)
+			prepare(w, c)
+			if w.writes(func() { w.notLetIn(w.enrol(newWorker)) }) {
+				t.Errorf("the instance is %+v", w.instance())
+			}
+		})
+	}
+}
