@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -21,6 +22,8 @@ type Cloud struct {
 	transport  *transport
 	// used is when it was asked for last, by the clock of Clouds.
 	used uint64
+	// wrote says that Nova has let the credential write metadata.
+	wrote atomic.Bool
 
 	// turn is taken by who logs in; what follows is set by then and stays.
 	turn      chan struct{}

@@ -279,3 +279,21 @@ func TestARefusedLoginIsOfKeystone(t *testing.T) {
 		t.Errorf("calls %v", fake.Calls())
 	}
 }
+
+// A full quota is a 403 too. Who took it for a credential without the right would let
+// machines in unproven.
+func TestARightThatWasThereIsNotMissing(t *testing.T) {
+	for name, fail := range map[string]openstacktest.Fault{"quota": {Status: 403}, "a node without the key of the token": {Status: 401}} {
+		fake := openstacktest.Start(t)
+		fake.Put(openstacktest.Server{ID: serverID, Name: "a"})
+		cloud := connect(t, fake)
+		if err := cloud.SetMetadata(t.Context(), serverID, "ours", "1"); err != nil {
+			t.Fatal(err)
+		}
+		fake.Fail(openstacktest.SetMetadata, fail)
+		err := cloud.SetMetadata(t.Context(), serverID, "ours", "2")
+		if err == nil || IsForbidden(err) || !strings.Contains(err.Error(), "before ("+fmt.Sprint(fail.Status)+")") {
+			t.Errorf("%s: %v; want to be told that it was allowed before", name, err)
+		}
+	}
+}

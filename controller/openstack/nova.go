@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -66,10 +67,20 @@ func (c *Cloud) Server(ctx context.Context, id string) (Server, error) {
 	return answer.Server.server(), err
 }
 
-// SetMetadata writes one item of a server's metadata. One call.
+// SetMetadata writes one item of a server's metadata. One call. IsForbidden only where
+// this credential has never written any: Nova answers 403 as well when a quota is full.
 func (c *Cloud) SetMetadata(ctx context.Context, serverID, key, value string) error {
-	return c.do(ctx, request{service: compute, method: http.MethodPut, path: "/servers/{server_id}/metadata/{key}", values: []string{serverID, key},
+	err := c.do(ctx, request{service: compute, method: http.MethodPut, path: "/servers/{server_id}/metadata/{key}", values: []string{serverID, key},
 		body: map[string]any{"meta": map[string]string{key: value}}, ok: []int{http.StatusOK}})
+	var e *Error
+	switch {
+	case err == nil:
+		c.wrote.Store(true)
+	case errors.As(err, &e) && e.denied && c.wrote.Load():
+		e.denied = false
+		e.Message = fmt.Sprintf("Nova refuses what it has let this credential do before (%d); is the quota of metadata items full, or the right taken away?", e.Status)
+	}
+	return err
 }
 
 // DeleteMetadata removes one item of a server's metadata; one that is not there is

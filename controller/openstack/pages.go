@@ -29,8 +29,11 @@ func list[T any](ctx context.Context, c *Cloud, r request, name string) ([]T, er
 			return nil, c.wrap(c.calledAs(r), said(notThisService))
 		}
 		all = append(all, items...)
-		next, ok := following(links)
-		if !ok || len(items) == 0 {
+		next, err := following(links)
+		if err != nil {
+			return nil, c.wrap(c.calledAs(r), said(notThisService))
+		}
+		if next == nil || len(items) == 0 {
 			return all, nil
 		}
 		r.query = next
@@ -40,16 +43,16 @@ func list[T any](ctx context.Context, c *Cloud, r request, name string) ([]T, er
 
 type link struct{ Href, Rel string }
 
-// following is the query of the next page.
-func following(links []link) (url.Values, bool) {
+// following is the query of the next page, nil where there is none.
+func following(links []link) (url.Values, error) {
 	for _, l := range links {
 		if l.Rel == "next" {
 			u, err := url.Parse(l.Href)
 			if err != nil {
-				return nil, false
+				return nil, err
 			}
-			return u.Query(), true
+			return u.Query(), nil
 		}
 	}
-	return nil, false
+	return nil, nil
 }

@@ -33,6 +33,7 @@ func TestFaultsThatPassAreMetWithFurtherAttempts(t *testing.T) {
 		"not this service":                {openstacktest.Fault{Status: 200, Body: "<html>"}, 1, "check the endpoint"},
 		"another kind of answer":          {openstacktest.Fault{Status: 200, Body: `{"servers":{"id":7}}`}, 1, "check the endpoint"},
 		"an empty page with a next one":   {openstacktest.Fault{Status: 200, Body: `{"servers":[],"servers_links":[{"rel":"next","href":"?marker=x"}]}`}, 1, ""},
+		"a next page of no address":       {openstacktest.Fault{Status: 200, Body: `{"servers":[{"id":"x"}],"servers_links":[{"rel":"next","href":"%zz"}]}`}, 1, "check the endpoint"},
 		"a list whose links are none":     {openstacktest.Fault{Status: 200, Body: `{"servers":[],"servers_links":7}`}, 1, "check the endpoint"},
 		"400 with a secret in its answer": {openstacktest.Fault{Status: 400, Body: `{"badRequest":{"message":"` + openstacktest.Password + `"}}`}, 1, "refused the call with 400"},
 	} {

@@ -19,7 +19,8 @@ import (
 // and its resources with those of nested stacks), one of Nova where the stack has
 // servers, two of Neutron where it has ports (they, and floating IPs where it has such),
 // one of Cinder where it has volumes. Nova, Neutron and Cinder are asked for all that the
-// project has, which is one call more for each further page, of a thousand by default.
+// project has, which is one call more for each further page, of a thousand by default,
+// and Nova once more for each server of the stack that its list lacks.
 // The first look with a credential also logs in. Nothing is ever asked by itself.
 type Heat struct {
 	Clouds *openstack.Clouds
@@ -49,7 +50,7 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	}
 	found, err := lookWithin(ctx, cloud, wanted)
 	switch {
-	case openstack.IsNotFound(err):
+	case errors.Is(err, errNoStack):
 		return nil, gone(wanted, cloud.Name())
 	case err != nil:
 		return nil, problemOf(err)

@@ -116,6 +116,60 @@ func TestTheTopologyOfARecordedStack(t *testing.T) {
 	}
 }
 
+// Nova's list leaves out what is in a cell that is away. Who believes it takes the
+// identities of live nodes away.
+func TestServersThatNovasListLacks(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*openstacktest.Cloud)
+		servers int
+		trouble string
+	}{
+		"it is there": {func(f *openstacktest.Cloud) {
+			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Unlisted: true})
+		}, 3, ""},
+		"it is gone": {func(f *openstacktest.Cloud) { f.Remove(id(21, 1)) }, 2, ""},
+		"Nova cannot say": {func(f *openstacktest.Cloud) {
+			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Unlisted: true})
+			f.Fail(openstacktest.ServerByID, openstacktest.Fault{Status: 500})
+		}, 0, openstacktest.ServerByID},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := openstacktest.Start(t)
+			fake.Put(clusterOf(1)...)
+			c.prepare(fake)
+			got, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
+			switch {
+			case c.trouble != "":
+				wantProblem(t, err, api.ProblemCloud, c.trouble)
+			case err != nil || len(got.Servers) != c.servers:
+				t.Errorf("%+v, %v; want %d servers", got, err, c.servers)
+			}
+			if n := fake.Calls()[openstacktest.ServerByID]; n != 1 {
+				t.Errorf("Nova was asked %d times for a server, want once", n)
+			}
+		})
+	}
+}
+
+// Only Heat knows whether there is a stack.
+func TestA404OfAnotherServiceIsNoStackThatIsGone(t *testing.T) {
+	for _, call := range []string{openstacktest.Servers, openstacktest.Ports, openstacktest.FloatingIPs, openstacktest.Volumes} {
+		fake := openstacktest.Start(t)
+		fake.Put(clusterOf(1)...)
+		fake.Fail(call, openstacktest.Fault{Status: 404})
+		_, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
+		wantProblem(t, err, api.ProblemCloud, call)
+	}
+}
+
+func wantProblem(t *testing.T, err error, kind, says string) {
+	t.Helper()
+	var problem *api.Problem
+	if !errors.As(err, &problem) || problem.Type != kind || !strings.Contains(problem.Detail, says) {
+		t.Errorf("%v; want the problem %s that says %s", err, kind, says)
+	}
+}
+
 func TestTheSameStackGivesTheSameBytes(t *testing.T) {
 	things := clusterOf(7)
 	var first string

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/openstack"
@@ -33,19 +34,28 @@ type stackState struct {
 	floating []openstack.FloatingIP
 }
 
+// errNoStack is that Heat has no such stack. A 404 of another service is none of that.
+var errNoStack = errors.New("there is no such stack")
+
 // look asks each service once, and only those that the stack has something of. wanted is
 // the stack's id or name.
 func look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackState, error) {
 	s := &stackState{}
 	var err error
-	if s.stack, err = cloud.Stack(ctx, wanted); err != nil {
-		return nil, err
+	if s.stack, err = cloud.Stack(ctx, wanted); err == nil {
+		s.resources, err = cloud.Resources(ctx, s.stack)
 	}
-	if s.resources, err = cloud.Resources(ctx, s.stack); err != nil {
+	if openstack.IsNotFound(err) {
+		err = errNoStack
+	}
+	if err != nil {
 		return nil, err
 	}
 	if s.has(typeServer) {
 		if s.servers, err = byID(ctx, cloud.Servers, func(v openstack.Server) string { return v.ID }); err != nil {
+			return nil, err
+		}
+		if err := s.missing(ctx, cloud); err != nil {
 			return nil, err
 		}
 	}
@@ -63,6 +73,26 @@ func look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackSta
 		s.volumes, err = byID(ctx, cloud.Volumes, func(v openstack.Volume) string { return v.ID })
 	}
 	return s, err
+}
+
+// missing asks for each server that Heat has and Nova's list has not: from its list Nova
+// leaves out, without a word, what is in a cell that it does not reach. Only one that it
+// says is not there is gone.
+func (s *stackState) missing(ctx context.Context, cloud *openstack.Cloud) error {
+	for _, r := range s.resources {
+		_, listed := s.servers[r.PhysicalID]
+		if listed || r.Type != typeServer || r.PhysicalID == "" || strings.HasPrefix(r.Status, "DELETE_") {
+			continue
+		}
+		found, err := cloud.Server(ctx, r.PhysicalID)
+		switch {
+		case err == nil:
+			s.servers[r.PhysicalID] = found
+		case !openstack.IsNotFound(err):
+			return err
+		}
+	}
+	return nil
 }
 
 func byID[T any](ctx context.Context, list func(context.Context) ([]T, error), id func(T) string) (map[string]T, error) {

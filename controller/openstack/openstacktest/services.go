@@ -76,7 +76,7 @@ func (c *Cloud) resources(name, id, parent string, resources []Resource, depth i
 func (c *Cloud) listServers(r *http.Request) reply {
 	list := []object{}
 	for _, s := range c.state.servers {
-		if s.Project == "" || s.Project == ProjectID {
+		if !s.Unlisted && (s.Project == "" || s.Project == ProjectID) {
 			list = append(list, c.serverObject(s))
 		}
 	}

@@ -35,6 +35,8 @@ type Server struct {
 	Metadata map[string]string
 	// Addresses by network.
 	Addresses map[string][]string
+	// Unlisted is one in a cell that Nova does not reach: its list lacks it.
+	Unlisted bool
 }
 
 // Port is a Neutron port.
