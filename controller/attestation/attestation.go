@@ -81,11 +81,19 @@ type Nova struct {
 
 // Attest says what proves that the machine is the server, or why it is not proven: an
 // *enrolment.Refusal with one of the Event constants as its reason. Any other error is
-// one of the store.
+// one of the store, or that of ctx.
 func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	n.once.Do(n.begin)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	proof, err := n.attest(within, node, req, remote)
+	if err != nil && ctx.Err() != nil {
+		return "", ctx.Err() // the machine has hung up, which says nothing of the cloud
+	}
+	return proof, err
+}
+
+func (n *Nova) attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	place, err := n.placeOf(ctx, node.InstanceID)
 	if err != nil {
 		return "", err

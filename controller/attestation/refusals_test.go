@@ -3,6 +3,7 @@ package attestation_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -118,6 +119,20 @@ func TestNobodyEnrolsWho(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nobody can have the controller say that the cloud is silent by hanging up.
+func TestAMachineThatHangsUpIsNoSilentCloud(t *testing.T) {
+	w := newWorld(t)
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	if err := w.boot(worker).enrolAs(ctx, remote, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, want the end of the machine's own request", err)
+	}
+	if n := w.counted(); len(n) > 0 {
+		t.Errorf("events %v, want none", n)
+	}
+	w.boot(worker).asked()
 }
 
 // elsewhere gives the controller an administrator's credential for another project.

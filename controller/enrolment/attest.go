@@ -95,6 +95,10 @@ func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 		s.log().Debug("enrolment refused", "node", nodeID, "remote", remote, "error", err)
 		return
 	}
+	if errors.Is(err, context.Canceled) {
+		s.log().Debug("an enrolment was given up by the machine", "node", nodeID, "remote", remote)
+		return
+	}
 	s.observe(EventRefused)
 	s.log().Warn("enrolment refused", "node", nodeID, "remote", remote, "error", err)
 }
