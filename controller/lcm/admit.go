@@ -31,8 +31,8 @@ type admission struct {
 // lacks, as a version of the desired state like a PUT's. To the operation that follows
 // they are new. What would change anything for a server that is there (a second storage
 // server, a volume that another one has) is refused: the END decides that, which knows
-// who is gone. Of a stack that is gone nothing is left to have: then the servers of its
-// successor are all that the topology has.
+// who is gone. Of a stack that is the instance's no more nothing is left to have: then the
+// servers of the one in its place are all that the topology has.
 func (u *unit) admit(l *look) (*admission, error) {
 	before, err := u.desired()
 	if err != nil {
@@ -42,7 +42,7 @@ func (u *unit) admit(l *look) (*admission, error) {
 		return nil, err
 	}
 	a := &admission{unit: u, found: l.found, before: before, next: before.Topology, refused: map[string]string{}}
-	if a.next == nil || l.succeeds {
+	if a.next == nil || a.moved(l) {
 		a.next = &api.Topology{StackID: l.found.StackID, StackStatus: l.found.StackStatus, StackStatusReason: l.found.StackStatusReason}
 	} else if err := a.planInForce(); err != nil {
 		return nil, err
@@ -55,6 +55,13 @@ func (u *unit) admit(l *look) (*admission, error) {
 		return a, err
 	}
 	return a, a.enforce(l)
+}
+
+// moved says that the topology in force is of another stack than the instance's: of one
+// that is gone, or that a request has put another in the place of.
+func (a *admission) moved(l *look) bool {
+	of := stackOf(a.before.Topology)
+	return l.succeeds || of != "" && of != l.found.StackID && of != a.before.StackID
 }
 
 // planInForce plans what is in force, which nobody in it may lose.
@@ -197,6 +204,11 @@ func (a *admission) try(servers []api.Server) (why string, err error) {
 	} else if err != nil {
 		return "", err
 	}
+	for _, n := range out.Nodes {
+		if slices.ContainsFunc(servers, func(s api.Server) bool { return s.ID == n.ID }) && a.unresolved(n) {
+			return "Heat is still at work, and has not given it its volume yet", nil
+		}
+	}
 	for _, n := range a.now.Nodes {
 		if !keeps(n, out.Nodes) {
 			return fmt.Sprintf("it would take something from the server %s; the END of the operation that makes it decides", n.Name), nil
@@ -209,8 +221,14 @@ func (a *admission) try(servers []api.Server) (why string, err error) {
 	return "", nil
 }
 
-// keeps says whether the node has in a plan what it had before. PersistentVolumes may
-// come to it: their storage server may be among those who called.
+// unresolved says that the node would be Ready without a volume that it is about to get.
+func (a *admission) unresolved(n plan.Node) bool {
+	return strings.HasSuffix(a.found.StackStatus, "_IN_PROGRESS") &&
+		slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeUnresolved })
+}
+
+// keeps says whether the node has in a plan what it had before. What was withheld may
+// come to it: of PersistentVolumes, the storage server may be among those who called.
 func keeps(before plan.Node, nodes []plan.Node) bool {
 	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.ID == before.ID })
 	if i < 0 {
@@ -219,6 +237,12 @@ func keeps(before plan.Node, nodes []plan.Node) bool {
 	after := nodes[i].Config
 	if before.Config.PersistentVolumes == nil {
 		after.PersistentVolumes = nil
+	}
+	if before.Config.Storage == nil {
+		after.Storage = nil
+	}
+	if before.Config.Registry == nil {
+		after.Registry = nil
 	}
 	return before.Config.Digest() == after.Digest()
 }

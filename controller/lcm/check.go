@@ -56,12 +56,17 @@ func (p *posting) faults() (fault.List, error) {
 		return nil, err
 	}
 	faults := append(out.Faults, foreign...)
-	if p.given != nil && p.r.Topology == nil {
+	failed := p.r.Phase == api.PhaseEnd && p.stackProblem() != nil
+	switch {
+	case p.given == nil || p.r.Topology != nil:
+	case failed:
+		faults = nil // of what Heat left half made; its own reason is what there is to say
+	default:
 		faults = standAt(atStack, faults) // the request has no topology; Heat's is what is new
 	}
 	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
-	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial {
+	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial && !failed {
 		faults = append(faults, atTopology.Key("servers").Fault("holds no server with a role, so nothing would come of it; "+p.signs()))
 	}
 	k := p.known()

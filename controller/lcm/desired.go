@@ -103,7 +103,7 @@ func (u *unit) force(next store.Desired, operation string) (int64, error) {
 // sameDesired compares what is desired. Whoever makes a version keeps the sealed
 // text of what does not change. Heat's status is an observation, not a desire.
 func sameDesired(a, b store.Desired) bool {
-	return a.StackID == b.StackID && a.Withdraw == b.Withdraw && same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
+	return a.StackID == b.StackID && a.StackName == b.StackName && a.Withdraw == b.Withdraw && same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
 		bytes.Equal(a.AdditionalParams, b.AdditionalParams) &&
 		bytes.Equal(a.VIMConnectionInfo, b.VIMConnectionInfo)
 }

@@ -193,6 +193,43 @@ func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
 	}
 }
 
+// Its document would ask nothing of a storage server whose volume Heat has not made yet:
+// it would be Ready, and tell Heat so.
+func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
+	w, c := inCloud(t)
+	w.put(stackSpec("id-1"))
+	w.upload(script, "#!/bin/sh\n")
+	early := stack(server(masterServer, "master"), server(storageServer, "storage"))
+	early.Volumes, early.Servers[1].VolumeIds = nil, nil
+	c.stacks["id-1"] = early
+	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	w.clock.advance(knockPause)
+	w.must(w.enrol(masterServer))
+	w.notLetIn(w.enrol(storageServer))
+	c.stacks["id-1"] = full()
+	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	w.clock.advance(longestKnockPause)
+	w.must(w.enrol(storageServer))
+	if n := w.node(storageServer); len(n.Withheld) > 0 {
+		t.Errorf("withheld %+v", n.Withheld)
+	}
+}
+
+// What a node lacks may come to it by who calls.
+func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
+	w, c := created(t)
+	early := stack(server(masterServer, "master"), server(storageServer, "storage"))
+	early.StackID, early.Volumes, early.Servers[1].VolumeIds = "id-1", nil, nil
+	w.put(spec(early))
+	grown := full()
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
+	c.stacks["id-1"] = grown
+	w.must(w.enrol(uuid(3, 2)))
+	if n := w.node(storageServer); len(n.Withheld) > 0 {
+		t.Errorf("withheld %+v", n.Withheld)
+	}
+}
+
 func TestLooksAreFew(t *testing.T) {
 	w, c := created(t)
 	stranger := uuid(5, 1)

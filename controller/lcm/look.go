@@ -83,6 +83,8 @@ func (l *look) successor(ctx context.Context, source topology.Source, gone error
 	switch {
 	case isGone(err):
 		return gone
+	case err == nil && found.StackID == l.StackID:
+		l.found = found // it is there after all
 	case err == nil:
 		l.Request, l.found, l.succeeds = byName, found, true
 	}
@@ -113,7 +115,7 @@ func (l *look) whole() error {
 func (l *look) stackID(now store.Desired) (id, name string) {
 	asked, found := l.StackID, stackOf(l.topology())
 	switch {
-	case found == "" && (asked == "" || asked == now.StackName), firstText(found, asked) == now.StackID:
+	case found == "" && (asked == "" || asked == now.StackName), asked == now.StackID && firstText(found, asked) == asked:
 		return now.StackID, now.StackName
 	case found == "" || found == asked:
 		return asked, ""

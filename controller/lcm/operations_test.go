@@ -241,6 +241,37 @@ func TestAFailedStackFailsTheEndWithHeatsReason(t *testing.T) {
 	}
 }
 
+// Heat has put back what was there before: nothing of what the END is about.
+func TestAStackThatWasRolledBackFailsTheEnd(t *testing.T) {
+	w, c := created(t)
+	c.status("id-1", "ROLLBACK_COMPLETE", "Stack rollback completed successfully")
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
+	w.refused(op.Error, api.ProblemStackFailed, "ROLLBACK_COMPLETE")
+	c.status("id-1", "ROLLBACK_IN_PROGRESS", "")
+	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	w.refused(err, api.ProblemStackInProgress)
+}
+
+// A quota, or a port that Neutron refuses, ends a stack before it has any server.
+func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
+	for name, made := range map[string]*api.Topology{"without servers": stack(), "with another stack's server": stack(server(uuid(5, 1), "master"))} {
+		t.Run(name, func(t *testing.T) {
+			w, c := inCloud(t)
+			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), spec(stack(server(uuid(5, 1), "master"))))
+			w.must(err)
+			w.put(stackSpec("id-1"))
+			w.upload(script, "#!/bin/sh\n")
+			c.stacks["id-1"] = made
+			c.status("id-1", "CREATE_FAILED", "Quota exceeded for resources: ['port']")
+			op := w.post(request(api.Instantiate, api.PhaseEnd))
+			w.refused(op.Error, api.ProblemStackFailed, "Quota exceeded")
+			if i := w.instance(); op.State != api.Failed || i.Topology != nil {
+				t.Errorf("the operation is %+v, the topology %+v", op, i.Topology)
+			}
+		})
+	}
+}
+
 func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))

@@ -37,7 +37,8 @@ func (p *posting) awaitStack() error {
 // stackProblem is why an END cannot succeed: the stack is not what it should be.
 func (p *posting) stackProblem() *api.Problem {
 	t := p.given
-	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") {
+	rolledBack := t != nil && strings.HasPrefix(t.StackStatus, "ROLLBACK_") // so its update has failed
+	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
 		return nil
 	}
 	return api.NewProblem(api.ProblemStackFailed, p.said()+"; mend the stack and post the END again")

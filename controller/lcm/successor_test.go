@@ -111,3 +111,50 @@ func TestAStackThatIsNoSuccessor(t *testing.T) {
 		})
 	}
 }
+
+// One answer of Heat's that was wrong is no reason to begin anew.
+func TestAStackThatIsThereAfterAll(t *testing.T) {
+	w, c := created(t)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(newStorage, "storage"), server(newWorker, "worker"))
+	c.stacks["id-1"] = grown
+	c.away = api.NewProblem(api.ProblemStackGone, "there is none")
+	c.meanwhile = func() { c.meanwhile = func() { c.away = nil } } // from the second question on
+	w.must(w.enrol(newWorker))
+	if servers := w.instance().Topology.Servers; len(servers) != 4 || slices.ContainsFunc(servers, func(s api.Server) bool { return s.ID == newStorage }) {
+		t.Errorf("the topology has %+v, want what was there and the worker", servers)
+	}
+}
+
+// A PUT may name the stack that is to take the place of the present one, before it is
+// made.
+func TestMachinesOfAStackThatAPutHasNamed(t *testing.T) {
+	w, c := created(t)
+	w.put(stackSpec("vnf-2"))
+	if i := w.instance(); i.StackID != "vnf-2" || len(i.Nodes) != 3 {
+		t.Fatalf("instance %+v, want the old nodes until the stack is there", i)
+	}
+	c.madeAnew()
+	c.names["vnf-2"] = "id-2"
+	c.status("id-2", "CREATE_IN_PROGRESS", "")
+	for _, id := range []string{newStorage, newMaster, newWorker} {
+		w.must(w.enrol(id))
+	}
+	if i := w.instance(); i.StackID != "id-2" || i.Stack.Name != "vnf-2" || len(i.Topology.Servers) != 3 {
+		t.Errorf("instance %+v with %+v, want nothing of the old stack", i, i.Topology)
+	}
+}
+
+func TestANameThatIsGivenLaterIsKept(t *testing.T) {
+	w, c := inCloud(t)
+	c.stacks["id-1"], c.names["vnf-1"] = full(), "id-1"
+	w.put(stackSpec("id-1"))
+	w.put(stackSpec("vnf-1"))
+	if i := w.instance(); i.StackID != "id-1" || i.Stack.Name != "vnf-1" {
+		t.Errorf("instance %+v, stack %+v; want its id and its name", i, i.Stack)
+	}
+	w.put(stackSpec("id-1"))
+	if i := w.instance(); i.Stack.Name != "vnf-1" {
+		t.Errorf("stack %+v; the id is that of the name", i.Stack)
+	}
+}
