@@ -40,7 +40,7 @@ func (a *app) apply() *cobra.Command {
 		Short: "Create or replace the parameters of an instance, upload its package files",
 		Long:  applyHelp,
 		Example: `  hitchctl apply 0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e -f request.json --package my-vnf/
-  hitchctl apply 0b1a5c2e -f request.json --stack-id vnf-0b1a5c2e
+  hitchctl apply 0b1a5c2e -f request.json --stack-id vnflcm_0b1a5c2e
   hitchctl apply 0b1a5c2e -f request.json --topology topology.json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),

@@ -49,7 +49,7 @@ func (a *app) operate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "operate INSTANCE_ID INSTANTIATE|HEAL|SCALE|TERMINATE",
 		Short: "Start an LCM operation, and wait for it", Long: operateHelp,
-		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --stack-id vnf-0b1a5c2e --wait
+		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --stack-id vnflcm_0b1a5c2e --wait
   hitchctl operate 0b1a5c2e INSTANTIATE --topology topology.json --wait
   hitchctl operate 0b1a5c2e SCALE --type SCALE_IN --phase START --vnfc 5c41… --vnfc 77ab…
   hitchctl operate 0b1a5c2e TERMINATE --wait --timeout 5m`,
