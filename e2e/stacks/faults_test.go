@@ -1,20 +1,13 @@
 package stacks
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -24,7 +17,8 @@ const plainRequest = "testdata/cluster.json"
 
 // TestFaults has the cloud fail in the ways that clouds do, and strangers call.
 func TestFaults(t *testing.T) {
-	w := newWorld(t, nil)
+	// Heat asks Keystone about each token that it is shown.
+	w := newWorld(t, map[string]string{"heat": "[keystone_authtoken]\ntoken_cache_time = -1"})
 	for _, c := range []struct {
 		name, shows string
 		do          func(*world, *results.Case)
@@ -32,7 +26,8 @@ func TestFaults(t *testing.T) {
 		{"another-id", "a machine that claims another server's id gets nothing; the server itself enrols", anotherID},
 		{"nova-silent", "while Nova does not answer nobody enrols; when it does the machine enrols by itself", novaSilent},
 		{"heat-down", "while Heat is down an operation is refused and says so; nothing has changed", heatDown},
-		{"another-project", "a stack of another project is none", anotherProject},
+		{"heat-503", "while Heat answers 503 an operation is refused after several attempts, and says so; nothing has changed", heat503},
+		{"another-project", "a stack of another project is none, until a request brings a credential of that project", anotherProject},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
@@ -80,40 +75,6 @@ func (v *vnf) powerOn() {
 	v.hyper.leaveOff(project, false)
 }
 
-// anotherID boots a machine of nobody's with the user_data, which anything on a server
-// can read, and the id of a server that has not booted yet.
-func anotherID(w *world, r *results.Case) {
-	v := w.newPlain(1)
-	servers, err := w.hyper.servers(w.t.Context())
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	victim := servers[0]
-	userData, err := w.cloud.UserData(w.t.Context(), victim.ID)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	stranger, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "stranger", ServerID: victim.ID, UserData: userData, Metadata: true})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	// It has been told to read the nonce, and has not got it.
-	w.until("the stranger is asked for the nonce", func() error {
-		out, err := stranger.Exec(w.t.Context(), "nodehitch-agent", "status")
-		if err == nil && !strings.Contains(string(out), "metadata") {
-			err = fmt.Errorf("its status is %s", out)
-		}
-		return err
-	})
-	r.Unauthorised(int64(w.metric(`nodehitch_enrolment_events_total{event="enrolled"}`)))
-	if err := stranger.Destroy(); err != nil {
-		w.t.Fatal(err)
-	}
-	v.powerOn()
-	v.operate(api.Instantiate)
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
-}
-
 // novaSilent has Nova take requests and answer none while the machines call.
 func novaSilent(w *world, r *results.Case) {
 	v := w.newPlain(1)
@@ -151,77 +112,43 @@ func novaSilent(w *world, r *results.Case) {
 }
 
 func heatDown(w *world, _ *results.Case) {
+	w.newPlain(1).outlives("heat-api", "connection refused")
+}
+
+// heat503 has no Keystone for Heat to ask, which it owns up to. The controller's own
+// token is good.
+func heat503(w *world, r *results.Case) {
 	v := w.newPlain(1)
-	heat := w.cloud.Service("heat-api")
-	if err := heat.Stop(w.t.Context()); err != nil {
+	v.operate(api.Instantiate, "--phase=START")
+	attempts := func() float64 {
+		return w.metricSum("nodehitch_cloud_requests_total", `service="orchestration",status="503"`)
+	}
+	before := attempts()
+	v.outlives("keystone", "503")
+	r.Figure("attempts at the call", "%.0f", attempts()-before)
+}
+
+// outlives ends a service, which an operation has to name Heat's trouble with, and starts
+// it again.
+func (v *vnf) outlives(name, trouble string) {
+	w := v.world
+	w.t.Helper()
+	var before, after api.OperationList
+	service := w.cloud.Service(name)
+	if err := errors.Join(w.JSON(w.t.Context(), &before, "get", "operations", "--instance", v.id), service.Stop(w.t.Context())); err != nil {
 		w.t.Fatal(err)
 	}
 	_, err := w.Hitchctl(w.t.Context(), "operate", v.id, string(api.Instantiate))
-	if err == nil || !strings.Contains(err.Error(), "orchestration") {
-		w.t.Errorf("without Heat: %v; want to be told that it does not answer", err)
+	if err == nil || !strings.Contains(err.Error(), "orchestration") || !strings.Contains(err.Error(), trouble) {
+		w.t.Errorf("without %s: %v; want to be told of Heat: %s", name, err, trouble)
 	}
-	if err := heat.Start(w.t.Context()); err != nil {
+	if err := service.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
-	var list api.OperationList
-	if err := w.JSON(w.t.Context(), &list, "get", "operations", "--instance", v.id); err != nil || len(list.Items) > 0 {
-		w.t.Errorf("there are operations: %+v, %v", list.Items, err)
+	if err := w.JSON(w.t.Context(), &after, "get", "operations", "--instance", v.id); err != nil || len(after.Items) != len(before.Items) {
+		w.t.Errorf("there are operations: %+v, %v; before there were %d", after.Items, err, len(before.Items))
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)
 	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
-}
-
-func anotherProject(w *world, _ *results.Case) {
-	mine := w.account
-	other, err := w.cloud.NewAccount(w.t.Context(), "other")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.account = other
-	theirs := w.newPlain(1)
-	w.account = mine
-	id := uuid.NewString()
-	w.hitchctl("apply", id, "-f", plainRequest, "--package", clusterPackage)
-	_, err = w.Hitchctl(w.t.Context(), "operate", id, string(api.Instantiate), "--wait", "--stack-id", theirs.stack)
-	if err == nil || !strings.Contains(err.Error(), theirs.stack) {
-		w.t.Errorf("a stack of another project: %v; want to be told that there is none", err)
-	}
-}
-
-// metric is the value of one line of the controller's metrics, 0 where there is none.
-func (w *world) metric(line string) float64 {
-	w.t.Helper()
-	return w.metricSum(line, "")
-}
-
-// metricSum is the sum of the lines that begin with name and hold the text.
-func (w *world) metricSum(name, text string) (sum float64) {
-	w.t.Helper()
-	client := &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			return w.Lab.Dial(ctx, network, address)
-		},
-		DisableKeepAlives: true,
-	}}
-	request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://127.0.0.1:9090/metrics", nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
-		line := lines.Text()
-		if i := strings.LastIndexByte(line, ' '); strings.HasPrefix(line, name) && strings.Contains(line, text) && i > 0 {
-			value, err := strconv.ParseFloat(line[i+1:], 64)
-			if err != nil {
-				w.t.Fatalf("%q: %v", line, err)
-			}
-			sum += value
-		}
-	}
-	return sum
 }

@@ -43,6 +43,7 @@ type hypervisor struct {
 	begun    map[string]bool     // by server id: its machine has been told to boot
 	booting  sync.WaitGroup
 	brought  []brought
+	engine   lab.Engine // of machines that boot from now on
 }
 
 // brought is a file that machines whose server's name holds a text find when they are up.
@@ -95,6 +96,19 @@ func (h *hypervisor) bring(name, path string, content []byte) {
 	defer h.mutex.Unlock()
 	h.brought = slices.DeleteFunc(h.brought, func(b brought) bool { return b.name == name && b.path == path })
 	h.brought = append(h.brought, brought{name, path, content})
+}
+
+// equip has containers booted from now on have a container engine.
+func (h *hypervisor) equip(e lab.Engine) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	h.engine = e
+}
+
+func (h *hypervisor) equipment() lab.Engine {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	return h.engine
 }
 
 // follow brings the machines in line with Nova once. Machines end before others begin,
@@ -150,6 +164,7 @@ func (h *hypervisor) power(ctx context.Context, s server) error {
 		return err
 	}
 	boot := h.lab.Nspawn
+	spec.Engine = h.equipment()
 	if strings.Contains(s.Name, "storage") {
 		boot, spec.Cold = h.lab.VM, true
 	}

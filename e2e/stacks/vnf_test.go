@@ -135,6 +135,15 @@ func (v *vnf) operate(operation api.OperationType, flags ...string) string {
 	return v.hitchctl(append([]string{"operate", v.id, string(operation), "--wait"}, flags...)...)
 }
 
+// instance is what the controller says of it.
+func (v *vnf) instance() (i api.Instance) {
+	v.t.Helper()
+	if err := v.JSON(v.t.Context(), &i, "get", "instance", v.id); err != nil {
+		v.t.Fatal(err)
+	}
+	return i
+}
+
 // nodes are those of the instance that have not left it, as the controller has them.
 func (v *vnf) nodes(role api.Role) []api.Node {
 	v.t.Helper()

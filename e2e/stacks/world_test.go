@@ -42,7 +42,7 @@ func newWorld(t *testing.T, settings map[string]string) *world {
 		t.Fatal(err)
 	}
 	clouds := w.cloudsFile(l.Dir(), w.account)
-	w.Site, err = site.Open(t.Context(), l, bin(), fmt.Sprintf("openstack: {cloud: lab, cloudsFile: %s}", clouds))
+	w.Site, err = site.Open(t.Context(), l, bin(), fmt.Sprintf("openstack: {cloud: lab, cloudsFile: %s, vimConnectionInfo: true}", clouds))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,4 +110,29 @@ func (w *world) hitchctl(args ...string) string {
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
 	sitetest.Until(w.t, what, wrong)
+}
+
+func (w *world) readJSON(path string, into any) {
+	w.t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// writeJSON writes a file that goes with the test.
+func (w *world) writeJSON(value any) (path string) {
+	w.t.Helper()
+	path = filepath.Join(w.t.TempDir(), "request.json")
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return path
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,26 +11,6 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-// TestHeatWaits has Heat wait for the machines, which have nobody else to tell the
-// controller of them: they knock, are found in the stack, and converge.
-func TestHeatWaits(t *testing.T) {
-	r := results.Begin(t, suite, "heat-waits", "with wait_for_nodes the stack is complete when its machines are; they enrol while Heat is still at work")
-	w := newWorld(t, nil)
-	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"wait_for_nodes": true})
-	began := time.Now()
-	v.begin()
-	_, err := w.Hitchctl(t.Context(), "operate", v.id, string(api.Instantiate))
-	if err == nil || !strings.Contains(err.Error(), "CREATE_IN_PROGRESS") {
-		t.Errorf("an END while Heat is at work: %v; want to be told that it is", err)
-	}
-	v.finished("CREATE_COMPLETE")
-	r.Figure("stack CREATE_COMPLETE with every machine converged", "%.1f s", time.Since(began).Seconds())
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
-	ended := time.Now()
-	v.operate(api.Instantiate)
-	r.Figure("the END after it", "%.1f s", time.Since(ended).Seconds())
-}
 
 // TestTwoHundredNodes looks into a stack of that size.
 func TestTwoHundredNodes(t *testing.T) {

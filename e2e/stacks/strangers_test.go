@@ -1,0 +1,89 @@
+package stacks
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// anotherID boots a machine of nobody's with the user_data, which anything on a server
+// can read, and the id of a server that has not booted yet.
+func anotherID(w *world, r *results.Case) {
+	v := w.newPlain(1)
+	servers, err := w.hyper.servers(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	victim := servers[0]
+	userData, err := w.cloud.UserData(w.t.Context(), victim.ID)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	stranger, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "stranger", ServerID: victim.ID, UserData: userData, Metadata: true})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	// It has been told to read the nonce, and has not got it.
+	w.until("the stranger is asked for the nonce", func() error {
+		out, err := stranger.Exec(w.t.Context(), "nodehitch-agent", "status")
+		if err == nil && !strings.Contains(string(out), "metadata") {
+			err = fmt.Errorf("its status is %s", out)
+		}
+		return err
+	})
+	r.Unauthorised(int64(w.metric(`nodehitch_enrolment_events_total{event="enrolled"}`)))
+	if err := stranger.Destroy(); err != nil {
+		w.t.Fatal(err)
+	}
+	v.powerOn()
+	v.operate(api.Instantiate)
+	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
+}
+
+func anotherProject(w *world, _ *results.Case) {
+	mine := w.account
+	other, err := w.cloud.NewAccount(w.t.Context(), "other")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.account = other
+	theirs := w.newPlain(1)
+	w.account = mine
+	id := uuid.NewString()
+	w.hitchctl("apply", id, "-f", plainRequest, "--package", clusterPackage)
+	_, err = w.Hitchctl(w.t.Context(), "operate", id, string(api.Instantiate), "--wait", "--stack-id", theirs.stack)
+	if err == nil || !strings.Contains(err.Error(), theirs.stack) {
+		w.t.Errorf("a stack of another project: %v; want to be told that there is none", err)
+	}
+	w.hitchctl("apply", id, "-f", w.requestWith(other), "--package", clusterPackage)
+	w.hitchctl("operate", id, string(api.Instantiate), "--phase=START", "--stack-id", theirs.stack)
+	found := &vnf{world: w, id: id}
+	if n := len(found.nodes(api.RoleMaster)) + len(found.nodes(api.RoleWorker)); n != 2 {
+		w.t.Errorf("with a credential of its project it has %d nodes, want 2", n)
+	}
+	if shown := w.hitchctl("get", "instance", id, "-o", "json"); strings.Contains(shown, "accessInfo") {
+		w.t.Error("the instance shows the credential")
+	}
+}
+
+// requestWith is the request with the credential of an account in it, as Tacker's have.
+func (w *world) requestWith(a *openstack.Account) (path string) {
+	w.t.Helper()
+	var request map[string]any
+	w.readJSON(plainRequest, &request)
+	request["vimConnectionInfo"] = []any{map[string]any{
+		"id": uuid.NewString(), "vimId": uuid.NewString(), "vimType": "ETSINFV.OPENSTACK_KEYSTONE.V_3",
+		"interfaceInfo": map[string]any{"endpoint": openstack.AuthURL},
+		"accessInfo": map[string]any{
+			"username": a.Name, "password": a.Password(), "userDomain": "Default",
+			"project": a.Project, "projectDomain": "Default", "region": "RegionOne",
+		},
+	}}
+	return w.writeJSON(request)
+}
