@@ -54,7 +54,7 @@ e2e: deps build kube ## The black-box cases with the long ones, and their table 
 e2e-openstack: export NODEHITCH_OPENSTACK := 1
 e2e-openstack: export NODEHITCH_LAB := required
 e2e-openstack: deps build kube openstack ## The black-box cases in a real OpenStack (root)
-	$(call black-box,60m,-v $(OPENSTACK))
+	$(call black-box,90m,-v $(OPENSTACK))
 
 .PHONY: fuzz
 fuzz: ## Each parser of outside input under the fuzzer, FUZZTIME (60s) each

@@ -31,6 +31,14 @@ type world struct {
 // OpenStack's services, see openstack.Options.
 func newWorld(t *testing.T, settings map[string]string) *world {
 	t.Helper()
+	w := newEmptyWorld(t, settings)
+	w.hyper = newHypervisor(t, w.Lab, w.cloud)
+	return w
+}
+
+// newEmptyWorld is one in which no server becomes a machine.
+func newEmptyWorld(t *testing.T, settings map[string]string) *world {
+	t.Helper()
 	openstacktest.Require(t)
 	l := labtest.Open(t, lab.KindNspawn, lab.KindVM)
 	if err := l.BuildImages(t.Context(), lab.KindNspawn, lab.KindVM); err != nil {
@@ -55,7 +63,6 @@ func newWorld(t *testing.T, settings map[string]string) *world {
 			t.Error(err)
 		}
 	})
-	w.hyper = newHypervisor(t, l, w.cloud)
 	return w
 }
 
