@@ -48,7 +48,7 @@ func (c *Cloud) serveMetadata(ctx context.Context) error {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
-		p, err := c.portOf(r.Context(), "network_id="+c.network+"&fixed_ips=ip_address%3D"+from)
+		p, err := c.portOf(r.Context(), "fixed_ips=ip_address%3D"+from)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusNotFound)
 			return
@@ -124,7 +124,7 @@ func (c *Cloud) UserData(ctx context.Context, server string) ([]byte, error) {
 
 // Address is a server's first fixed address in the lab's network.
 func (c *Cloud) Address(ctx context.Context, server string) (netip.Addr, error) {
-	p, err := c.portOf(ctx, "network_id="+c.network+"&device_id="+url.QueryEscape(server))
+	p, err := c.portOf(ctx, "device_id="+url.QueryEscape(server))
 	if err != nil {
 		return netip.Addr{}, err
 	}
@@ -133,17 +133,4 @@ func (c *Cloud) Address(ctx context.Context, server string) (netip.Addr, error) 
 		err = fmt.Errorf("server %s: address %s is not of the lab", server, address)
 	}
 	return address, err
-}
-
-// findNetwork learns the id of Network.
-func (c *Cloud) findNetwork(ctx context.Context) error {
-	var list struct{ Networks []struct{ ID string } }
-	if err := c.Admin.Call(ctx, http.MethodGet, NeutronURL+"/networks?name="+Network, nil, &list); err != nil {
-		return err
-	}
-	if len(list.Networks) != 1 {
-		return fmt.Errorf("network %s: Neutron knows %d of them", Network, len(list.Networks))
-	}
-	c.network = list.Networks[0].ID
-	return nil
 }

@@ -72,7 +72,6 @@ type Cloud struct {
 	services []*Service
 	client   *http.Client
 	proxy    *http.Server
-	network  string // the id of Network
 }
 
 // Start starts a cloud in the network of a lab, which takes one of them, and returns
@@ -113,9 +112,6 @@ func (c *Cloud) start(ctx context.Context) error {
 		return err
 	}
 	if err := c.startServices(ctx); err != nil {
-		return err
-	}
-	if err := c.findNetwork(ctx); err != nil {
 		return err
 	}
 	if err := c.serveMetadata(ctx); err != nil {

@@ -80,7 +80,7 @@ func (a *Account) UpdateStack(ctx context.Context, id string, t Template) error 
 	return a.Call(ctx, http.MethodPut, HeatURL+"/stacks/"+t.Name+"/"+id, t.request(), nil)
 }
 
-// DeleteStack deletes a stack and waits until it is gone.
+// DeleteStack deletes a stack and waits until it is gone, and its name is free.
 func (a *Account) DeleteStack(ctx context.Context, id string) error {
 	s, err := a.Stack(ctx, id)
 	if err != nil {
@@ -89,14 +89,38 @@ func (a *Account) DeleteStack(ctx context.Context, id string) error {
 	if err := a.Call(ctx, http.MethodDelete, s.url(), nil, nil); err != nil {
 		return err
 	}
-	s, err = a.WaitStack(ctx, id)
-	if status := (*StatusError)(nil); errors.As(err, &status) && status.Status == http.StatusNotFound {
-		return nil
+	if _, err := a.WaitStack(ctx, id); err != nil && !isNotFound(err) {
+		return err
 	}
-	if err == nil && s.Status != "DELETE_COMPLETE" {
-		err = fmt.Errorf("deleting stack %s: %s", s.Name, s.Status)
+	return a.gone(ctx, s.Name)
+}
+
+// gone waits until there is no stack of the name: Heat has that of one that is deleted
+// for a moment more.
+func (a *Account) gone(ctx context.Context, name string) error {
+	tick := time.NewTicker(300 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		s, err := a.Stack(ctx, name)
+		switch {
+		case isNotFound(err):
+			return nil
+		case err != nil:
+			return err
+		case s.Status != "DELETE_COMPLETE":
+			return fmt.Errorf("deleting stack %s: it is %s: %s", name, s.Status, s.Reason)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("deleting stack %s: %w", name, context.Cause(ctx))
+		case <-tick.C:
+		}
 	}
-	return err
+}
+
+func isNotFound(err error) bool {
+	var status *StatusError
+	return errors.As(err, &status) && status.Status == http.StatusNotFound
 }
 
 func (s Stack) url() string { return HeatURL + "/stacks/" + s.Name + "/" + s.ID }

@@ -30,6 +30,11 @@ func TestRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.hyper.equip(lab.EngineInstalled)
+	// vip_CP needs a network of the project's own.
+	if err := w.account.OwnNetwork(t.Context(), "own"); err != nil {
+		t.Fatal(err)
+	}
+	w.network = "own"
 
 	began := time.Now()
 	server := w.newVNF("registry", registryRequest, w.registryPackage(), nil)

@@ -42,7 +42,7 @@ func (w *world) newVNF(flavour, request, folder string, parameters map[string]an
 	w.hitchctl("render", "hot-parameters", v.id, "-o", environment)
 	v.template = openstack.Template{Name: name, Files: hot.Files(), TimeoutMinutes: 15}
 	v.template.Text = v.template.Files[flavour+".yaml"]
-	v.template.Parameters = map[string]any{"nfv": places}
+	v.template.Parameters = map[string]any{"nfv": w.places()}
 	text, err := os.ReadFile(environment)
 	if err == nil {
 		err = yaml.Unmarshal(text, &v.template.Environment)
@@ -62,19 +62,16 @@ func (v *vnf) set(parameters map[string]any) {
 }
 
 // places is where Tacker's `nfv` puts what the templates make.
-var places = map[string]any{
-	"VDU": map[string]any{
-		"masterNode": machineType, "workerNode": machineType, "storage_server": machineType, "PrivateRegistryVDU": machineType,
-	},
-	"CP": map[string]any{
-		"masterNode_CP1": network, "workerNode_CP2": network, "storage_server_CP": network, "CP1": network, "vip_CP": network,
-	},
+func (w *world) places() map[string]any {
+	machine := map[string]string{"flavor": openstack.Flavor, "image": openstack.Image}
+	network := map[string]string{"network": w.network}
+	return map[string]any{
+		"VDU": map[string]any{"masterNode": machine, "workerNode": machine, "storage_server": machine, "PrivateRegistryVDU": machine},
+		"CP": map[string]any{
+			"masterNode_CP1": network, "workerNode_CP2": network, "storage_server_CP": network, "CP1": network, "vip_CP": network,
+		},
+	}
 }
-
-var (
-	machineType = map[string]string{"flavor": openstack.Flavor, "image": openstack.Image}
-	network     = map[string]string{"network": openstack.Network}
-)
 
 // create has Heat make the stack, and waits until it has.
 func (v *vnf) create() {

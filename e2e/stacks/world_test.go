@@ -24,6 +24,7 @@ type world struct {
 	*site.Site
 	cloud   *openstack.Cloud
 	account *openstack.Account
+	network string // of the machines
 	hyper   *hypervisor
 }
 
@@ -44,7 +45,7 @@ func newEmptyWorld(t *testing.T, settings map[string]string) *world {
 	if err := l.BuildImages(t.Context(), lab.KindNspawn, lab.KindVM); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, cloud: openstacktest.Open(t, l, openstack.Options{Settings: settings})}
+	w := &world{t: t, network: openstack.Network, cloud: openstacktest.Open(t, l, openstack.Options{Settings: settings})}
 	var err error
 	if w.account, err = w.cloud.NewAccount(t.Context(), "tenant"); err != nil {
 		t.Fatal(err)
