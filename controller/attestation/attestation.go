@@ -6,12 +6,14 @@ package attestation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/enrolment"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -87,7 +89,8 @@ func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollReques
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	proof, err := n.attest(within, node, req, remote)
-	if err != nil && ctx.Err() != nil {
+	var refused *enrolment.Refusal
+	if err != nil && ctx.Err() != nil && (!errors.As(err, &refused) || refused.Reason == EventCloud) {
 		return "", ctx.Err() // the machine has hung up, which says nothing of the cloud
 	}
 	return proof, err

@@ -40,7 +40,7 @@ func (s *Service) knockedInVain(notExpected, knocked error, instanceID, nodeID s
 	errors.As(knocked, &problem)
 	outcome := "; a look into its stack has not changed that"
 	switch {
-	case knocked == nil:
+	case knocked == nil, errors.Is(knocked, context.Canceled): // the machine has hung up
 	case problem != nil && problem.Type == api.ProblemNotFound:
 		s.log().Debug("a server that no topology names was not taken from its stack", "node", nodeID, "instance", instanceID, "error", knocked)
 	default:

@@ -40,7 +40,7 @@ func registrySpec() api.InstanceSpec {
 // stack is a topology of these servers, each made by server.
 func stack(servers ...api.Server) *api.Topology {
 	return &api.Topology{
-		StackID: "stack-1", StackStatus: "CREATE_COMPLETE", Servers: servers,
+		StackID: stackOne, StackStatus: "CREATE_COMPLETE", Servers: servers,
 		Volumes: []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: volume, SizeBytes: 1 << 30}},
 	}
 }

@@ -89,7 +89,7 @@ func (u *unit) force(next store.Desired, operation string) (int64, error) {
 			return 0, err
 		}
 		if sameDesired(now, next) {
-			return 0, nil
+			return 0, u.rename(now, next.StackName)
 		}
 	}
 	u.inst.LastVersion++
@@ -100,10 +100,21 @@ func (u *unit) force(next store.Desired, operation string) (int64, error) {
 	return next.Version, u.tx.Desired().Put(store.DesiredKey(u.inst.ID, next.Version), next)
 }
 
+// rename keeps the name that the stack has been given. It is no desire: that makes no
+// version.
+func (u *unit) rename(now store.Desired, name string) error {
+	if now.StackName == name {
+		return nil
+	}
+	now.StackName = name
+	u.changed()
+	return u.tx.Desired().Put(store.DesiredKey(u.inst.ID, now.Version), now)
+}
+
 // sameDesired compares what is desired. Whoever makes a version keeps the sealed
 // text of what does not change. Heat's status is an observation, not a desire.
 func sameDesired(a, b store.Desired) bool {
-	return a.StackID == b.StackID && a.StackName == b.StackName && a.Withdraw == b.Withdraw && same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
+	return a.StackID == b.StackID && a.Withdraw == b.Withdraw && same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
 		bytes.Equal(a.AdditionalParams, b.AdditionalParams) &&
 		bytes.Equal(a.VIMConnectionInfo, b.VIMConnectionInfo)
 }

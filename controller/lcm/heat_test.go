@@ -13,6 +13,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
+// The ids of stacks.
+const (
+	stackOne   = "35dc4b0e-9e42-4d9f-a14d-c80f63540001"
+	stackTwo   = "35dc4b0e-9e42-4d9f-a14d-c80f63540002"
+	stackThree = "35dc4b0e-9e42-4d9f-a14d-c80f63540003"
+)
+
 // cloud is a Source with stacks that the test makes. It is asked as Heat is: what a
 // request gives is completed, which here means only that the stack has to be there.
 type cloud struct {
@@ -87,7 +94,7 @@ func created(t tester) (*world, *cloud) {
 	w.put(stackSpec("vnf-1"))
 	w.upload(script, "#!/bin/sh\n")
 	w.post(request(api.Instantiate, api.PhaseStart))
-	c.stacks["id-1"], c.names["vnf-1"] = full(), "id-1"
+	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	w.converge(storageServer, masterServer, workerServer)
 	if got := w.operation(op.ID); got.State != api.Completed {
@@ -119,17 +126,17 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	}
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackGone, "vnf-1")
-	c.stacks["id-1"], c.names["vnf-1"] = full(), "id-1"
+	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	i = w.instance()
-	if op.StackID != "id-1" || i.StackID != "id-1" || len(i.Nodes) != 3 || len(i.Warnings) != 0 {
+	if op.StackID != stackOne || i.StackID != stackOne || len(i.Nodes) != 3 || len(i.Warnings) != 0 {
 		t.Errorf("operation of stack %q, instance %+v; want the stack's id and servers, and no warning any more", op.StackID, i)
 	}
 	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.From != api.SeenByHeat || !s.SeenAt.Equal(w.clock.Now()) {
 		t.Errorf("the stack is shown as %+v", i.Stack)
 	}
 	// A hook that goes on giving the name means the same stack.
-	if w.writes(func() { w.put(stackSpec("vnf-1")) }) || w.instance().StackID != "id-1" {
+	if w.writes(func() { w.put(stackSpec("vnf-1")) }) || w.instance().StackID != stackOne {
 		t.Errorf("the name again changed the instance: %+v", w.instance())
 	}
 }
@@ -140,7 +147,7 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	other := stackSpec("vnf-1")
 	other.AdditionalParams = parameters("10.20.0.0/24")
 	i := w.put(other)
-	if i.StackID != "id-1" || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
+	if i.StackID != stackOne || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
 		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
 	}
 	if config, _, err := w.lcm.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
@@ -157,11 +164,11 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 
 func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 	w, c := created(t)
-	c.stacks["id-1"] = stack(server(masterServer, "master"))
+	c.stacks[stackOne] = stack(server(masterServer, "master"))
 	if n := c.asks(func() { w.put(spec(nil)) }); n != 0 || len(w.instance().Nodes) != 3 {
 		t.Errorf("the cloud was asked %d times, nodes %v; want the three as before", n, w.instance().Nodes)
 	}
-	w.put(stackSpec("id-1"))
+	w.put(stackSpec(stackOne))
 	if nodes := w.instance().Nodes; !slices.Equal(nodes, []string{masterServer}) {
 		t.Errorf("nodes %v, want those that the stack has", nodes)
 	}
@@ -169,25 +176,25 @@ func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 
 func TestFaultsOfWhatHeatSaysStandAtTheStack(t *testing.T) {
 	w, c := inCloud(t)
-	c.stacks["id-1"] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec("id-1"))
+	c.stacks[stackOne] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec(stackOne))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage", "second storage server")
-	c.stacks["id-1"] = full()
-	w.put(stackSpec("id-1"))
+	c.stacks[stackOne] = full()
+	w.put(stackSpec(stackOne))
 	w.upload(script, "#!/bin/sh\n")
-	c.stacks["id-1"] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	c.stacks[stackOne] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage")
 }
 
 func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	w, c := created(t)
-	c.stacks["id-1"] = healed(uuid(1, 2))
-	c.status("id-1", "UPDATE_IN_PROGRESS", "Stack UPDATE started")
+	c.stacks[stackOne] = healed(uuid(1, 2))
+	c.status(stackOne, "UPDATE_IN_PROGRESS", "Stack UPDATE started")
 	w.post(heal(api.PhaseStart, nil, workerServer))
 	changed, stop := w.hub.Watch(notify.Instances)
 	defer stop()
-	c.status("id-1", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
+	c.status(stackOne, "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
 	if !woken(changed) {
 		t.Error("who watches the instances was not told of what Heat is at")
@@ -195,11 +202,11 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	if w.writes(func() { _, err = w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil)) }) {
 		t.Error("the END that was refused was written")
 	}
-	w.refused(err, api.ProblemStackInProgress, "vnf-1 (id-1)", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
+	w.refused(err, api.ProblemStackInProgress, "vnf-1 ("+stackOne+")", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
 	if i := w.instance(); i.Stack.Status != "UPDATE_IN_PROGRESS" || len(w.operations()) != 3 {
 		t.Errorf("stack %+v, %d operations; want it seen at work, and no operation for it", i.Stack, len(w.operations()))
 	}
-	c.status("id-1", "UPDATE_COMPLETE", "")
+	c.status(stackOne, "UPDATE_COMPLETE", "")
 	if op := w.post(heal(api.PhaseEnd, nil, workerServer)); op.State != api.Processing {
 		t.Errorf("HEAL END is %+v", op)
 	}
@@ -207,29 +214,29 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 
 func TestWhoWaitsForHeatHasEverythingElseReady(t *testing.T) {
 	w, c := inCloud(t)
-	c.stacks["id-1"] = full()
-	c.status("id-1", "CREATE_IN_PROGRESS", "")
-	w.put(stackSpec("id-1"))
+	c.stacks[stackOne] = full()
+	c.status(stackOne, "CREATE_IN_PROGRESS", "")
+	w.put(stackSpec(stackOne))
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemFilesMissing, script)
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 	w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED")
 	w.upload(script, "#!/bin/sh\n")
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
-	w.refused(err, api.ProblemStackInProgress, "stack id-1 is CREATE_IN_PROGRESS", "Heat gave no reason")
+	w.refused(err, api.ProblemStackInProgress, "stack "+stackOne+" is CREATE_IN_PROGRESS", "Heat gave no reason")
 }
 
 func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	w, c := created(t)
 	for name, break_ := range map[string]func(){
-		"no such stack": func() { delete(c.stacks, "id-1") },
-		"deleted":       func() { c.stacks["id-1"] = full(); c.status("id-1", "DELETE_COMPLETE", "") },
-		"being deleted": func() { c.stacks["id-1"] = full(); c.status("id-1", "DELETE_IN_PROGRESS", "") },
+		"no such stack": func() { delete(c.stacks, stackOne) },
+		"deleted":       func() { c.stacks[stackOne] = full(); c.status(stackOne, "DELETE_COMPLETE", "") },
+		"being deleted": func() { c.stacks[stackOne] = full(); c.status(stackOne, "DELETE_IN_PROGRESS", "") },
 	} {
 		break_()
 		if w.writes(func() {
 			_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
-			w.refused(err, api.ProblemStackGone, "id-1")
+			w.refused(err, api.ProblemStackGone, stackOne)
 		}) {
 			t.Errorf("%s: the END was written", name)
 		}
@@ -247,11 +254,11 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 
 func TestTerminateAsksNobody(t *testing.T) {
 	w, c := created(t)
-	delete(c.stacks, "id-1")
+	delete(c.stacks, stackOne)
 	c.away = unreachable()
 	asked := c.asks(func() {
 		w.post(request(api.Terminate, api.PhaseStart))
-		if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed || op.StackID != "id-1" {
+		if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed || op.StackID != stackOne {
 			t.Errorf("TERMINATE END is %+v", op)
 		}
 	})
@@ -264,7 +271,7 @@ func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
 	w, c := created(t)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	end := scale(api.ScaleOut, api.PhaseEnd, nil)
 	end.IdempotencyKey = "occurrence-1"
 	var op api.Operation
@@ -292,16 +299,16 @@ func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
 	w, c := created(t)
 	ids := []string{uuid(1, 2), uuid(2, 2), uuid(3, 2)}
 	w.post(heal(api.PhaseStart, nil))
-	c.status("id-1", "DELETE_COMPLETE", "")
-	c.stacks["id-2"] = stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
+	c.status(stackOne, "DELETE_COMPLETE", "")
+	c.stacks[stackTwo] = stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
 	end := heal(api.PhaseEnd, nil)
-	end.StackID = "id-2"
+	end.StackID = stackTwo
 	op := w.post(end)
-	if !slices.Equal(targetIDs(op.Targets), ids) || op.StackID != "id-2" {
-		t.Errorf("HEAL END is %+v, want the three new servers of id-2", op)
+	if !slices.Equal(targetIDs(op.Targets), ids) || op.StackID != stackTwo {
+		t.Errorf("HEAL END is %+v, want the three new servers of the second stack", op)
 	}
 	w.converge(ids...)
-	if got := w.operation(op.ID); got.State != api.Completed || w.instance().StackID != "id-2" {
+	if got := w.operation(op.ID); got.State != api.Completed || w.instance().StackID != stackTwo {
 		t.Errorf("HEAL END is %+v of stack %s", got, w.instance().StackID)
 	}
 }
@@ -309,28 +316,28 @@ func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
 // What was asked for an older desired state does not come into force over a newer one.
 func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	w, c := created(t)
-	c.stacks["id-2"] = stack(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker"))
-	c.meanwhile = func() { w.put(stackSpec("id-2")) }
+	c.stacks[stackTwo] = stack(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	c.meanwhile = func() { w.put(stackSpec(stackTwo)) }
 	op := w.post(heal(api.PhaseEnd, nil, workerServer))
-	if op.StackID != "id-2" || w.instance().StackID != "id-2" || !slices.Contains(w.instance().Nodes, uuid(1, 2)) {
+	if op.StackID != stackTwo || w.instance().StackID != stackTwo || !slices.Contains(w.instance().Nodes, uuid(1, 2)) {
 		t.Errorf("HEAL END of %s, instance %+v; want both of the newer stack", op.StackID, w.instance())
 	}
 	w.converge(uuid(1, 2), workerServer)
 
 	// A look that saw less than a newer one, by which nothing changed.
-	was := c.stacks["id-2"]
-	c.stacks["id-2"] = stack(was.Servers[1:]...)
+	was := c.stacks[stackTwo]
+	c.stacks[stackTwo] = stack(was.Servers[1:]...)
 	c.meanwhile = func() {
-		c.stacks["id-2"] = was
-		w.put(stackSpec("id-2"))
+		c.stacks[stackTwo] = was
+		w.put(stackSpec(stackTwo))
 	}
-	w.put(stackSpec("id-2"))
+	w.put(stackSpec(stackTwo))
 	if nodes := w.instance().Nodes; !slices.Contains(nodes, uuid(1, 2)) {
 		t.Errorf("nodes %v; an older look took the storage server away", nodes)
 	}
 
 	c.meanwhile = w.busy(c, 100)
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec("id-2"))
+	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec(stackTwo))
 	w.refused(err, api.ProblemUnavailable, "send the request again")
 }
 

@@ -90,7 +90,7 @@ func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 	bad := spec(full())
 	bad.AdditionalParams = json.RawMessage(`{"k8s_cluster_installation_param": {}}`)
 	bad.Topology.Servers[0].ID = "storage"
-	bad.VimConnectionInfo, bad.StackID = json.RawMessage(`{}`), "stack-2"
+	bad.VimConnectionInfo, bad.StackID = json.RawMessage(`{}`), stackTwo
 	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, bad)
 	w.refused(err, api.ProblemInvalid, `"master_node", which is required`,
 		"/topology/servers/0/id", "/vimConnectionInfo", "/topology/stackId")

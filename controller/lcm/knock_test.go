@@ -20,15 +20,15 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 	w.post(request(api.Instantiate, api.PhaseStart))
 	w.refused(w.enrol(storageServer), api.ProblemServerNotExpected)
 
-	c.stacks["id-1"], c.names["vnf-1"] = stack(server(masterServer, "master")), "id-1"
-	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	c.stacks[stackOne], c.names["vnf-1"] = stack(server(masterServer, "master")), stackOne
+	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.clock.advance(knockPause)
 	w.must(w.enrol(masterServer))
-	if i := w.instance(); i.StackID != "id-1" || i.Stack.Name != "vnf-1" || !slices.Equal(i.Nodes, []string{masterServer}) {
+	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" || !slices.Equal(i.Nodes, []string{masterServer}) {
 		t.Fatalf("instance %+v, want the master and the stack's id", i)
 	}
-	c.stacks["id-1"] = full()
-	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	c.stacks[stackOne] = full()
+	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.clock.advance(knockPause)
 	asked := c.asks(func() {
 		w.must(w.enrol(storageServer))
@@ -45,7 +45,7 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress)
 
-	c.status("id-1", "CREATE_COMPLETE", "")
+	c.status(stackOne, "CREATE_COMPLETE", "")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	if op.State != api.Completed || len(op.Targets) != 3 {
 		t.Errorf("INSTANTIATE END is %+v, want COMPLETED by what its three targets had proven", op)
@@ -60,10 +60,10 @@ func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
 	second := uuid(3, 2)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(second, "worker"))
-	c.stacks["id-1"] = grown
-	c.status("id-1", "UPDATE_IN_PROGRESS", "")
+	c.stacks[stackOne] = grown
+	c.status(stackOne, "UPDATE_IN_PROGRESS", "")
 	w.must(w.enrol(second))
-	c.status("id-1", "UPDATE_COMPLETE", "")
+	c.status(stackOne, "UPDATE_COMPLETE", "")
 	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
 	if op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), []string{second}) {
 		t.Fatalf("SCALE_OUT END is %+v, want PROCESSING for the new worker", op)
@@ -106,7 +106,7 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 			start := scale(api.ScaleIn, api.PhaseStart, nil)
 			start.VnfcInstanceIds = []string{"vnfc-" + stranger, stranger}
 			before, after := full(), full()
-			before.StackID, after.StackID = "id-1", "id-1"
+			before.StackID, after.StackID = stackOne, stackOne
 			before.Servers = append(before.Servers, server(stranger, "worker"))
 			start.Topology = before
 			w.post(start)
@@ -121,8 +121,8 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 			if c.server.Name != "other" || c.server.ID == stranger {
 				grown.Servers = append(grown.Servers, c.server)
 			}
-			cloud.stacks["id-1"] = grown
-			cloud.status("id-1", firstText(c.status, "UPDATE_COMPLETE"), "")
+			cloud.stacks[stackOne] = grown
+			cloud.status(stackOne, firstText(c.status, "UPDATE_COMPLETE"), "")
 			if c.prepare != nil {
 				c.prepare(w, cloud)
 			}
@@ -148,7 +148,7 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 	grown.Servers = append(grown.Servers, server(replacement, "storage"), server(second, "worker"))
 	grown.Servers[2].Name = "by another name"
 	grown.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.9"}}}
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	w.notLetIn(w.enrol(replacement))
 	w.must(w.enrol(second))
 	want := *before
@@ -158,7 +158,7 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 		t.Errorf("the topology in force (-want +got):\n%s", diff)
 	}
 	// The END knows that the old one is gone.
-	c.stacks["id-1"] = stack(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
+	c.stacks[stackOne] = stack(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
 	op := w.post(heal(api.PhaseEnd, nil, storageServer))
 	w.converge(targetIDs(op.Targets)...)
 	if got := w.operation(op.ID); got.State != api.Completed || w.node(storageServer).State != api.NodeRevoked {
@@ -170,21 +170,21 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 // when the second one is.
 func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
 	w, c := inCloud(t)
-	two := stackSpec("id-1")
+	two := stackSpec(stackOne)
 	two.AdditionalParams = []byte(replaceOnce(string(two.AdditionalParams), `"mount_to": "/volume"}`, `"mount_to": "/volume"}, {"volume_resource_id": "second_volume", "mount_to": "/second"}`))
 	top := stack(server(storageServer, "storage"))
 	top.Volumes = append(top.Volumes, api.TopologyVolume{ResourceID: "second_volume", ID: uuid(9, 2), SizeBytes: 1 << 30})
-	c.stacks["id-1"] = stack()
+	c.stacks[stackOne] = stack()
 	w.put(two)
 	w.upload(script, "#!/bin/sh\n")
-	c.stacks["id-1"] = top
-	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	c.stacks[stackOne] = top
+	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.must(w.enrol(storageServer))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Fatalf("withheld %+v, want the section with both volumes", n.Withheld)
 	}
-	c.stacks["id-1"].Servers[0].VolumeIds = []string{volume, uuid(9, 2)}
-	c.status("id-1", "CREATE_COMPLETE", "")
+	c.stacks[stackOne].Servers[0].VolumeIds = []string{volume, uuid(9, 2)}
+	c.status(stackOne, "CREATE_COMPLETE", "")
 	end := request(api.Instantiate, api.PhaseEnd)
 	end.Partial = true
 	w.post(end)
@@ -197,17 +197,17 @@ func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
 // it would be Ready, and tell Heat so.
 func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 	w, c := inCloud(t)
-	w.put(stackSpec("id-1"))
+	w.put(stackSpec(stackOne))
 	w.upload(script, "#!/bin/sh\n")
 	early := stack(server(masterServer, "master"), server(storageServer, "storage"))
 	early.Volumes, early.Servers[1].VolumeIds = nil, nil
-	c.stacks["id-1"] = early
-	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	c.stacks[stackOne] = early
+	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.clock.advance(knockPause)
 	w.must(w.enrol(masterServer))
 	w.notLetIn(w.enrol(storageServer))
-	c.stacks["id-1"] = full()
-	c.status("id-1", "CREATE_IN_PROGRESS", "")
+	c.stacks[stackOne] = full()
+	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.clock.advance(longestKnockPause)
 	w.must(w.enrol(storageServer))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
@@ -219,11 +219,11 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
 	w, c := created(t)
 	early := stack(server(masterServer, "master"), server(storageServer, "storage"))
-	early.StackID, early.Volumes, early.Servers[1].VolumeIds = "id-1", nil, nil
+	early.StackID, early.Volumes, early.Servers[1].VolumeIds = stackOne, nil, nil
 	w.put(spec(early))
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	w.must(w.enrol(uuid(3, 2)))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Errorf("withheld %+v", n.Withheld)
@@ -240,7 +240,7 @@ func TestLooksAreFew(t *testing.T) {
 		}
 		return asked
 	}
-	c.stacks["id-1"].Servers = append(c.stacks["id-1"].Servers, api.Server{ID: stranger, Name: "no role"})
+	c.stacks[stackOne].Servers = append(c.stacks[stackOne].Servers, api.Server{ID: stranger, Name: "no role"})
 	if n := calls(9 * time.Second); n != 1 {
 		t.Errorf("%d looks in 9 seconds, want 1", n)
 	}
@@ -256,7 +256,7 @@ func TestLooksAreFew(t *testing.T) {
 	w.clock.advance(longestKnockPause)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: stranger, Name: "no role"})
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	if n := c.asks(func() { w.must(w.enrol(uuid(3, 2))) }); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
@@ -271,7 +271,7 @@ func TestServersThatCallTogetherShareOneLook(t *testing.T) {
 	for i := range 20 {
 		grown.Servers = append(grown.Servers, server(uuid(3, 2+i), "worker"))
 	}
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	arrived := make(chan struct{})
 	var others sync.WaitGroup
 	c.meanwhile = func() {
@@ -300,9 +300,9 @@ func TestALookThatAnOperationOvertookIsMadeAgain(t *testing.T) {
 	second := uuid(3, 2)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(second, "worker"))
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	c.meanwhile = func() { // the worker is gone before anybody acts on what was seen
-		c.stacks["id-1"] = full()
+		c.stacks[stackOne] = full()
 		w.post(heal(api.PhaseEnd, nil, workerServer))
 	}
 	w.notLetIn(w.enrol(second))
@@ -326,14 +326,14 @@ func replaceOnce(text, old, new string) string {
 func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	w, c := created(t)
 	lone := stack(server(masterServer, "master"))
-	lone.StackID = "id-1"
+	lone.StackID = stackOne
 	w.put(spec(lone))
 	before := w.instance().Topology
 	replacement, other := server(uuid(1, 2), "storage"), uuid(9, 2)
 	replacement.VolumeIds = []string{other}
 	grown := stack(server(masterServer, "master"), replacement)
 	grown.Volumes[0].ID = other
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	w.notLetIn(w.enrol(replacement.ID))
 	if diff := cmp.Diff(before, w.instance().Topology); diff != "" {
 		t.Errorf("the topology in force (-before +after):\n%s", diff)
@@ -344,13 +344,13 @@ func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 func TestAConnectionPointThatIsAnotherOneNow(t *testing.T) {
 	w, c := created(t)
 	before := full()
-	before.StackID = "id-1"
+	before.StackID = stackOne
 	before.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.9"}}}
 	w.put(spec(before))
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
 	grown.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.10"}}}
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	w.must(w.enrol(uuid(3, 2)))
 	if diff := cmp.Diff(before.ConnectionPoints, w.instance().Topology.ConnectionPoints); diff != "" {
 		t.Errorf("connection points (-before +after):\n%s", diff)

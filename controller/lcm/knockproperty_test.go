@@ -47,7 +47,7 @@ func (c *heat) Resolve(ctx context.Context, r topology.Request) (*api.Topology, 
 	case found == nil:
 		return nil, api.NewProblem(api.ProblemStackGone, "there is no stack")
 	}
-	found.StackID = "stack-1"
+	found.StackID = stackOne
 	return found, nil
 }
 
@@ -84,7 +84,7 @@ func (h *history) heatChanges(t *rapid.T) {
 
 // putStack is a PUT that names the stack and leaves its servers to Heat.
 func (h *history) putStack(t *rapid.T) {
-	s := stackSpec("stack-1")
+	s := stackSpec(stackOne)
 	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
 	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, s)
 	if err == nil {

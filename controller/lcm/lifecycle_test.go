@@ -87,7 +87,7 @@ func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
 	w := instantiated(t)
 	ids := []string{uuid(1, 2), uuid(2, 2), uuid(3, 2)}
 	fresh := stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
-	fresh.StackID = "stack-2"
+	fresh.StackID = stackTwo
 	w.post(heal(api.PhaseStart, nil))
 	op := w.post(heal(api.PhaseEnd, fresh))
 	if !slices.Equal(targetIDs(op.Targets), ids) {
@@ -99,7 +99,7 @@ func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
 		}
 	}
 	w.converge(ids...)
-	if got := w.operation(op.ID); got.State != api.Completed || w.instance().StackID != "stack-2" {
+	if got := w.operation(op.ID); got.State != api.Completed || w.instance().StackID != stackTwo {
 		t.Errorf("HEAL END is %+v of stack %s", got, w.instance().StackID)
 	}
 }
@@ -148,7 +148,7 @@ func TestTerminateRevokesEverybody(t *testing.T) {
 	if n := w.node(workerServer); n.State != api.NodeEnrolled {
 		t.Errorf("the worker is %s after TERMINATE START; its VM is still there", n.State)
 	}
-	if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed || op.StackID != "stack-1" {
+	if op := w.post(request(api.Terminate, api.PhaseEnd)); op.State != api.Completed || op.StackID != stackOne {
 		t.Fatalf("TERMINATE END is %+v", op)
 	}
 	i := w.instance()

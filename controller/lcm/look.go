@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	uuids "github.com/google/uuid"
+
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -17,6 +19,8 @@ type look struct {
 	topology.Request
 	// name is what the stack was found by before, "" where the request names one itself.
 	name string
+	// strict: no other stack of that name will do.
+	strict bool
 	// succeeds: the stack is gone, and the one of its name is another.
 	succeeds bool
 	// version of the desired state was in force when it was asked; 0 is no instance.
@@ -42,7 +46,7 @@ func (s *Service) ask(ctx context.Context, source topology.Source, l *look, with
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var err error
-	if l.found, err = source.Resolve(limited, l.Request); isGone(err) && l.name != "" {
+	if l.found, err = source.Resolve(limited, l.Request); isGone(err) && l.name != "" && !l.strict {
 		err = l.successor(limited, source, err)
 	}
 	var problem *api.Problem
@@ -109,16 +113,24 @@ func (l *look) whole() error {
 	return nil
 }
 
-// stackID is the stack's id and the name that it was given by, "" for none, after the
-// look; now is what was in force before. An id that was found takes the place of the
-// name that it was found by.
+// stackID is the stack's id, or the name of one that was not found yet, and the name
+// that it was given by, "" for none, after the look; now is what was in force before. A
+// name stays until another is given: the stack of an id may be made anew under it.
 func (l *look) stackID(now store.Desired) (id, name string) {
+	given := now.StackName
+	if given == "" && uuids.Validate(now.StackID) != nil {
+		given = now.StackID // it has not been found yet
+	}
 	asked, found := l.StackID, stackOf(l.topology())
 	switch {
-	case found == "" && (asked == "" || asked == now.StackName), asked == now.StackID && firstText(found, asked) == asked:
+	case found == "" && (asked == "" || asked == given || asked == now.StackID):
 		return now.StackID, now.StackName
-	case found == "" || found == asked:
+	case found == "" && uuids.Validate(asked) != nil:
 		return asked, ""
+	case found == "":
+		return asked, given
+	case asked == "" || asked == found:
+		return found, given
 	}
 	return found, asked
 }

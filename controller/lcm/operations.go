@@ -56,6 +56,11 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 	return op.Operation, err
 }
 
+// remakes says whether another stack of the same name is what the operation may be about.
+func remakes(r api.OperationRequest) bool {
+	return r.Operation == api.Instantiate || r.Operation == api.Heal && len(r.VnfcInstanceIds) == 0
+}
+
 // lookForOperation looks into the stack of an operation, or returns the one that its
 // idempotency key means: that one has looked. Nobody is asked for a request that is
 // refused whatever the stack is, nor for TERMINATE, which has to be possible when the
@@ -71,6 +76,7 @@ func (s *Service) lookForOperation(ctx context.Context, instanceID string, r api
 		if known, joins, err = p.admitted(); joins || err != nil {
 			return err
 		}
+		l.strict = !remakes(r)
 		return u.fill(l)
 	})
 	if err != nil || joins {

@@ -19,7 +19,7 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	if start.State != api.Completed || start.Phase != api.PhaseStart {
 		t.Errorf("INSTANTIATE START is %+v, want COMPLETED", start)
 	}
-	end := api.OperationRequest{Operation: api.Instantiate, Topology: full(), StackID: "stack-1"}
+	end := api.OperationRequest{Operation: api.Instantiate, Topology: full(), StackID: stackOne}
 	op := w.post(end)
 	if op.State != api.Processing || op.Phase != api.PhaseEnd || len(op.Targets) != 3 || op.Targets[0].Reason != api.ReasonNotEnrolled {
 		t.Fatalf("INSTANTIATE END is %+v, want PROCESSING with three targets that have not enrolled", op)
@@ -59,7 +59,7 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	if !woken(changed) {
 		t.Error("who waits for the operation was not woken")
 	}
-	if got := w.instance(); got.State != api.Instantiated || got.StackID != "stack-1" {
+	if got := w.instance(); got.State != api.Instantiated || got.StackID != stackOne {
 		t.Errorf("the instance is %s of stack %q, want INSTANTIATED of stack-1", got.State, got.StackID)
 	}
 }
@@ -244,10 +244,10 @@ func TestAFailedStackFailsTheEndWithHeatsReason(t *testing.T) {
 // Heat has put back what was there before: nothing of what the END is about.
 func TestAStackThatWasRolledBackFailsTheEnd(t *testing.T) {
 	w, c := created(t)
-	c.status("id-1", "ROLLBACK_COMPLETE", "Stack rollback completed successfully")
+	c.status(stackOne, "ROLLBACK_COMPLETE", "Stack rollback completed successfully")
 	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
 	w.refused(op.Error, api.ProblemStackFailed, "ROLLBACK_COMPLETE")
-	c.status("id-1", "ROLLBACK_IN_PROGRESS", "")
+	c.status(stackOne, "ROLLBACK_IN_PROGRESS", "")
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
 	w.refused(err, api.ProblemStackInProgress)
 }
@@ -259,10 +259,10 @@ func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
 			w, c := inCloud(t)
 			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), spec(stack(server(uuid(5, 1), "master"))))
 			w.must(err)
-			w.put(stackSpec("id-1"))
+			w.put(stackSpec(stackOne))
 			w.upload(script, "#!/bin/sh\n")
-			c.stacks["id-1"] = made
-			c.status("id-1", "CREATE_FAILED", "Quota exceeded for resources: ['port']")
+			c.stacks[stackOne] = made
+			c.status(stackOne, "CREATE_FAILED", "Quota exceeded for resources: ['port']")
 			op := w.post(request(api.Instantiate, api.PhaseEnd))
 			w.refused(op.Error, api.ProblemStackFailed, "Quota exceeded")
 			if i := w.instance(); op.State != api.Failed || i.Topology != nil {

@@ -68,7 +68,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		h.source, h.lcm.Source = h.heat, h.heat
 		first := withVolumes(nil)
 		if rapid.Bool().Draw(rt, "names a stack that is to come") {
-			first.StackID = "stack-1"
+			first.StackID = stackOne
 		}
 		h.put(first)
 		h.upload(script, "#!/bin/sh\n")

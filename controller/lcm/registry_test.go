@@ -52,7 +52,7 @@ func (w *world) savedImage(note string) string {
 
 // registryStack has one registry server, of these volumes.
 func registryStack(id string, volumes ...string) *api.Topology {
-	t := &api.Topology{StackID: "stack-1", StackStatus: "CREATE_COMPLETE", Servers: []api.Server{{
+	t := &api.Topology{StackID: stackOne, StackStatus: "CREATE_COMPLETE", Servers: []api.Server{{
 		ID: id, Name: "registry", VnfcInstanceID: "vnfc-" + id, VolumeIds: volumes,
 		ConnectionPoints: []api.ConnectionPoint{{Name: "CP1", Addresses: []string{"192.168.0.10"}}},
 	}}}

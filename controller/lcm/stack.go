@@ -41,7 +41,11 @@ func (p *posting) stackProblem() *api.Problem {
 	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
 		return nil
 	}
-	return api.NewProblem(api.ProblemStackFailed, p.said()+"; mend the stack and post the END again")
+	what := "mend the stack"
+	if rolledBack {
+		what = "update it again, or have it checked (openstack stack check) where it is to stay as it is,"
+	}
+	return api.NewProblem(api.ProblemStackFailed, p.said()+"; "+what+" and post the END again")
 }
 
 // said is what Heat says of the stack.

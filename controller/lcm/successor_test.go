@@ -18,21 +18,21 @@ var (
 func (c *cloud) madeAnew() {
 	anew := stack(server(newStorage, "storage"), server(newMaster, "master"), server(newWorker, "worker"))
 	anew.Volumes[0].ID, anew.Servers[0].VolumeIds = newVolume, []string{newVolume}
-	delete(c.stacks, "id-1")
-	c.stacks["id-2"], c.names["vnf-1"] = anew, "id-2"
+	delete(c.stacks, stackOne)
+	c.stacks[stackTwo], c.names["vnf-1"] = anew, stackTwo
 }
 
 // A WaitCondition in the new stack waits for machines that the old one never had.
 func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 	w, c := created(t)
 	w.post(request(api.Heal, api.PhaseStart))
-	delete(c.stacks, "id-1")
+	delete(c.stacks, stackOne)
 	delete(c.names, "vnf-1")
 	if w.writes(func() { w.notLetIn(w.enrol(newStorage)) }) {
 		t.Error("while there is no stack something was written")
 	}
 	c.madeAnew()
-	c.status("id-2", "CREATE_IN_PROGRESS", "")
+	c.status(stackTwo, "CREATE_IN_PROGRESS", "")
 	w.clock.advance(longestKnockPause)
 	if n := c.asks(func() { w.must(w.enrol(newStorage)) }); n != 2 {
 		t.Errorf("the cloud was asked %d times, want twice: for the id, and for the name", n)
@@ -40,14 +40,14 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 	w.must(w.enrol(newMaster))
 	w.must(w.enrol(newWorker))
 	i := w.instance()
-	if i.StackID != "id-2" || i.Stack.Name != "vnf-1" || len(i.Topology.Servers) != 3 || i.Topology.Volumes[0].ID != newVolume {
+	if i.StackID != stackTwo || i.Stack.Name != "vnf-1" || len(i.Topology.Servers) != 3 || i.Topology.Volumes[0].ID != newVolume {
 		t.Errorf("instance %+v with %+v, want the new stack and nothing of the old one", i, i.Topology)
 	}
 	w.converge(newStorage, newMaster, newWorker)
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Heal, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress)
 
-	c.status("id-2", "CREATE_COMPLETE", "")
+	c.status(stackTwo, "CREATE_COMPLETE", "")
 	op := w.post(request(api.Heal, api.PhaseEnd))
 	if got := targetIDs(op.Targets); op.State != api.Completed || len(got) != 3 || !slices.Contains(got, newMaster) {
 		t.Errorf("HEAL END is %+v, want COMPLETED by what its three targets had proven", op)
@@ -65,8 +65,8 @@ func TestAnEndFindsTheStackThatWasMadeAnew(t *testing.T) {
 	w.post(request(api.Heal, api.PhaseStart))
 	c.madeAnew()
 	op := w.post(request(api.Heal, api.PhaseEnd))
-	if w.instance().StackID != "id-2" || op.State != api.Processing || len(op.Targets) != 3 {
-		t.Errorf("HEAL END is %+v of stack %s, want it to wait for the three servers of id-2", op, w.instance().StackID)
+	if w.instance().StackID != stackTwo || op.State != api.Processing || len(op.Targets) != 3 {
+		t.Errorf("HEAL END is %+v of stack %s, want it to wait for the three servers of the second", op, w.instance().StackID)
 	}
 }
 
@@ -74,26 +74,22 @@ func TestAnEndFindsTheStackThatWasMadeAnew(t *testing.T) {
 func TestAStackThatIsNoSuccessor(t *testing.T) {
 	for name, prepare := range map[string]func(*world, *cloud){
 		"the instance's stack is still there": func(_ *world, c *cloud) {
-			before := c.stacks["id-1"]
+			before := c.stacks[stackOne]
 			c.madeAnew()
-			c.stacks["id-1"] = before
+			c.stacks[stackOne] = before
 		},
 		"its deletion is under way": func(_ *world, c *cloud) {
-			before := c.stacks["id-1"]
+			before := c.stacks[stackOne]
 			c.madeAnew()
-			c.stacks["id-1"] = before
-			c.status("id-1", "DELETE_IN_PROGRESS", "")
-		},
-		"the request has named the stack by its id": func(w *world, c *cloud) {
-			w.put(stackSpec("id-3")) // of which nothing is known
-			c.madeAnew()
+			c.stacks[stackOne] = before
+			c.status(stackOne, "DELETE_IN_PROGRESS", "")
 		},
 		"it is being deleted as well": func(_ *world, c *cloud) {
 			c.madeAnew()
-			c.status("id-2", "DELETE_IN_PROGRESS", "")
+			c.status(stackTwo, "DELETE_IN_PROGRESS", "")
 		},
 		"an operation waits for servers of the one before": func(w *world, c *cloud) {
-			c.stacks["id-1"] = stack(append(full().Servers, server(uuid(3, 9), "worker"))...)
+			c.stacks[stackOne] = stack(append(full().Servers, server(uuid(3, 9), "worker"))...)
 			w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
 			c.madeAnew()
 		},
@@ -112,12 +108,71 @@ func TestAStackThatIsNoSuccessor(t *testing.T) {
 	}
 }
 
+func TestAStackThatIsKnownByItsIDAlone(t *testing.T) {
+	w, c := inCloud(t)
+	c.stacks[stackOne] = full()
+	w.put(stackSpec(stackOne))
+	c.madeAnew()
+	if w.writes(func() { w.notLetIn(w.enrol(newWorker)) }) {
+		t.Errorf("the instance is %+v", w.instance())
+	}
+}
+
+// An END that says less than "all of it is new" may not find that all of it is another's.
+func TestWhoDoesNotFollowTheName(t *testing.T) {
+	for _, r := range []api.OperationRequest{scale(api.ScaleOut, api.PhaseEnd, nil), heal(api.PhaseEnd, nil, workerServer)} {
+		w, c := created(t)
+		c.madeAnew()
+		_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+		w.refused(err, api.ProblemStackGone)
+		if n := w.node(masterServer); n.State != api.NodeEnrolled {
+			t.Errorf("after %s the master is %+v", describe(r), n)
+		}
+	}
+}
+
+// A hook names the stack by its id, which the request before it named by its name.
+func TestTheNameStaysWhenTheIDIsGiven(t *testing.T) {
+	w, c := inCloud(t)
+	w.put(stackSpec("vnf-1"))
+	w.upload(script, "#!/bin/sh\n")
+	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
+	end := request(api.Instantiate, api.PhaseEnd)
+	end.StackID = stackOne
+	w.post(end)
+	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" {
+		t.Errorf("instance %+v, stack %+v", i, i.Stack)
+	}
+}
+
+// A topology that was given where no cloud was asked has what the request called the
+// stack.
+func TestATopologyThatKnowsItsStackByName(t *testing.T) {
+	w, c := inCloud(t)
+	given := full()
+	given.StackID = ""
+	s := spec(given)
+	s.StackID = "vnf-1"
+	w.put(s)
+	grown := full()
+	grown.Servers[0].VnfcInstanceID = ""
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), server(uuid(3, 3), "worker"))
+	c.stacks[stackOne], c.names["vnf-1"] = stack(grown.Servers[:4]...), stackOne
+	w.must(w.enrol(uuid(3, 2)))
+	c.stacks[stackOne] = grown
+	w.clock.advance(knockPause)
+	w.must(w.enrol(uuid(3, 3)))
+	if servers := w.instance().Topology.Servers; len(servers) != 5 || servers[0].VnfcInstanceID == "" {
+		t.Errorf("the topology has %+v, want what the request gave, and two workers", servers)
+	}
+}
+
 // One answer of Heat's that was wrong is no reason to begin anew.
 func TestAStackThatIsThereAfterAll(t *testing.T) {
 	w, c := created(t)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(newStorage, "storage"), server(newWorker, "worker"))
-	c.stacks["id-1"] = grown
+	c.stacks[stackOne] = grown
 	c.away = api.NewProblem(api.ProblemStackGone, "there is none")
 	c.meanwhile = func() { c.meanwhile = func() { c.away = nil } } // from the second question on
 	w.must(w.enrol(newWorker))
@@ -135,25 +190,25 @@ func TestMachinesOfAStackThatAPutHasNamed(t *testing.T) {
 		t.Fatalf("instance %+v, want the old nodes until the stack is there", i)
 	}
 	c.madeAnew()
-	c.names["vnf-2"] = "id-2"
-	c.status("id-2", "CREATE_IN_PROGRESS", "")
+	c.names["vnf-2"] = stackTwo
+	c.status(stackTwo, "CREATE_IN_PROGRESS", "")
 	for _, id := range []string{newStorage, newMaster, newWorker} {
 		w.must(w.enrol(id))
 	}
-	if i := w.instance(); i.StackID != "id-2" || i.Stack.Name != "vnf-2" || len(i.Topology.Servers) != 3 {
+	if i := w.instance(); i.StackID != stackTwo || i.Stack.Name != "vnf-2" || len(i.Topology.Servers) != 3 {
 		t.Errorf("instance %+v with %+v, want nothing of the old stack", i, i.Topology)
 	}
 }
 
 func TestANameThatIsGivenLaterIsKept(t *testing.T) {
 	w, c := inCloud(t)
-	c.stacks["id-1"], c.names["vnf-1"] = full(), "id-1"
-	w.put(stackSpec("id-1"))
+	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
+	w.put(stackSpec(stackOne))
 	w.put(stackSpec("vnf-1"))
-	if i := w.instance(); i.StackID != "id-1" || i.Stack.Name != "vnf-1" {
+	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" {
 		t.Errorf("instance %+v, stack %+v; want its id and its name", i, i.Stack)
 	}
-	w.put(stackSpec("id-1"))
+	w.put(stackSpec(stackOne))
 	if i := w.instance(); i.Stack.Name != "vnf-1" {
 		t.Errorf("stack %+v; the id is that of the name", i.Stack)
 	}

@@ -31,7 +31,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 			r.Topology = full()
 			r.Topology.Servers[1].ID = "master"
 		}, "/topology/servers/1/id", "Nova server id"},
-		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = "stack-2", full() }, "/topology/stackId", "stack-2"},
+		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = stackTwo, full() }, "/topology/stackId", stackTwo},
 		"an END that learns nothing": {func(r *api.OperationRequest) { r.Phase = api.PhaseEnd },
 			"/topology", "nothing has changed since"},
 		"a server that nobody knows": {func(r *api.OperationRequest) { r.VnfcInstanceIds = []string{"vnfc-" + workerServer, "vnfc-x"} },

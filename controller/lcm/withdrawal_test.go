@@ -177,7 +177,7 @@ func TestWhoIsHealedDecidesWhatIsWithdrawn(t *testing.T) {
 func TestAnEntireHealWithAnotherStackWithdrawsNothing(t *testing.T) {
 	w := registered(t)
 	fresh := stack(server(uuid(1, 2), "storage"), server(uuid(2, 2), "master"), server(uuid(3, 2), "worker"))
-	fresh.StackID = "stack-2"
+	fresh.StackID = stackTwo
 	w.wantState(w.post(heal(api.PhaseStart, nil)), api.Completed)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 	end := w.post(heal(api.PhaseEnd, fresh))

@@ -86,6 +86,7 @@ func (s *stackState) missing(ctx context.Context, cloud *openstack.Cloud) error 
 		}
 		found, err := cloud.Server(ctx, r.PhysicalID)
 		switch {
+		case err == nil && strings.HasSuffix(found.Status, "DELETED"): // or SOFT_DELETED
 		case err == nil:
 			s.servers[r.PhysicalID] = found
 		case !openstack.IsNotFound(err):
