@@ -176,16 +176,6 @@ func (a *Account) MarkUnhealthy(ctx context.Context, id, resource string) error 
 		map[string]any{"mark_unhealthy": true, "resource_status_reason": "to be healed"}, nil)
 }
 
-// Signal has a resource of the stack itself do what it is for, as a scaling policy does.
-// Heat does not say when that is over.
-func (a *Account) Signal(ctx context.Context, id, resource string) error {
-	s, err := a.Stack(ctx, id)
-	if err != nil {
-		return err
-	}
-	return a.Call(ctx, http.MethodPost, s.url()+"/resources/"+resource+"/signal", nil, nil)
-}
-
 // WriteFile writes a file into the cloud's own root, for OpenStack.
 func (c *Cloud) WriteFile(ctx context.Context, path string, content []byte) error {
 	cmd := c.root.command(ctx, "install", "-D", "-m", "0600", "/dev/stdin", path)

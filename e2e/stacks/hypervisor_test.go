@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -16,17 +14,6 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
 )
-
-// server is one as Nova has it.
-type server struct {
-	ID, Name, Status string
-	TenantID         string `json:"tenant_id"`
-	Addresses        map[string][]struct {
-		Addr string
-		Type string `json:"OS-EXT-IPS:type"`
-	}
-	Volumes []struct{ ID string } `json:"os-extended-volumes:volumes_attached"`
-}
 
 // hypervisor boots a lab machine for each server that Nova has, and ends those whose
 // server is gone. Nova's fake driver says that they are there; this makes it true.
@@ -44,12 +31,6 @@ type hypervisor struct {
 	booting  sync.WaitGroup
 	brought  []brought
 	engine   lab.Engine // of machines that boot from now on
-}
-
-// brought is a file that machines whose server's name holds a text find when they are up.
-type brought struct {
-	name, path string
-	content    []byte
 }
 
 // newHypervisor keeps the machines in line with Nova until the test ends.
@@ -88,27 +69,6 @@ func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor
 		}
 	}()
 	return h
-}
-
-// bring has machines whose server's name holds this text find a file when they are up.
-func (h *hypervisor) bring(name, path string, content []byte) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	h.brought = slices.DeleteFunc(h.brought, func(b brought) bool { return b.name == name && b.path == path })
-	h.brought = append(h.brought, brought{name, path, content})
-}
-
-// equip has containers booted from now on have a container engine.
-func (h *hypervisor) equip(e lab.Engine) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	h.engine = e
-}
-
-func (h *hypervisor) equipment() lab.Engine {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return h.engine
 }
 
 // follow brings the machines in line with Nova once. Machines end before others begin,
@@ -205,65 +165,4 @@ func (h *hypervisor) drop(list []server) error {
 		h.mutex.Unlock()
 	}
 	return errors.Join(errs...)
-}
-
-// servers are those of all projects.
-func (h *hypervisor) servers(ctx context.Context) ([]server, error) {
-	var answer struct{ Servers []server }
-	err := h.cloud.Admin.Call(ctx, http.MethodGet, openstack.NovaURL+"/servers/detail?all_tenants=1", nil, &answer)
-	return answer.Servers, err
-}
-
-// leaveOff has the servers of a project that are not machines yet stay so, or not.
-func (h *hypervisor) leaveOff(projectID string, off bool) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	h.off[projectID] = off
-}
-
-// machine is the one of a server, nil where it has not booted.
-func (h *hypervisor) machine(serverID string) lab.Node {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return h.machines[serverID]
-}
-
-func (h *hypervisor) all() map[string]lab.Node {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return maps.Clone(h.machines)
-}
-
-func hostName(s server) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(s.Name))
-	return fmt.Sprintf("%.20s-%.8s", strings.Trim(name, "-"), s.ID)
-}
-
-// address is the server's in the lab's network.
-func (s server) address() (netip.Addr, error) {
-	for _, network := range s.Addresses {
-		for _, entry := range network {
-			if a, err := netip.ParseAddr(entry.Addr); err == nil && lab.Subnet.Contains(a) {
-				return a, nil
-			}
-		}
-	}
-	return netip.Addr{}, fmt.Errorf("server %s has no address in %v: %v", s.ID, lab.Subnet, s.Addresses)
-}
-
-// explain shows what a machine has to say when the test has failed.
-func explain(t *testing.T, m lab.Node) {
-	for _, look := range [][]string{
-		{"nodehitch-agent", "status"},
-		{"cloud-init", "status", "--long"},
-		{"journalctl", "-u", "nodehitch*", "--no-pager", "-n", "40", "-o", "cat"},
-	} {
-		out, err := m.Exec(context.WithoutCancel(t.Context()), look...)
-		t.Logf("%s: %v: %v\n%s", m.Name(), look, err, out)
-	}
 }
