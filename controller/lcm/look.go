@@ -117,22 +117,23 @@ func (l *look) whole() error {
 // that it was given by, "" for none, after the look; now is what was in force before. A
 // name stays until another is given: the stack of an id may be made anew under it.
 func (l *look) stackID(now store.Desired) (id, name string) {
+	asked, found := l.StackID, stackOf(l.topology())
 	given := now.StackName
 	if given == "" && uuids.Validate(now.StackID) != nil {
 		given = now.StackID // it has not been found yet
 	}
-	asked, found := l.StackID, stackOf(l.topology())
 	switch {
 	case found == "" && (asked == "" || asked == given || asked == now.StackID):
 		return now.StackID, now.StackName
-	case found == "" && uuids.Validate(asked) != nil:
-		return asked, ""
 	case found == "":
-		return asked, given
-	case asked == "" || asked == found:
-		return found, given
+		found = asked
+	case asked != "" && asked != found:
+		given = asked
 	}
-	return found, asked
+	if uuids.Validate(found) != nil { // nobody has looked for it, so it may be a name itself
+		given = ""
+	}
+	return found, given
 }
 
 // looksTried is how often one request looks into its stack.

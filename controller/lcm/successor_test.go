@@ -167,6 +167,17 @@ func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 	}
 }
 
+// Where no cloud is asked a stack may be called by its name for good.
+func TestTheSamePutOfATopologyWithANameIsNotWritten(t *testing.T) {
+	w := newWorld(t)
+	given := full()
+	given.StackID = "vnf-1"
+	w.put(spec(given))
+	if w.writes(func() { w.put(spec(given)) }) {
+		t.Errorf("it was: the stack is %+v", w.instance().Stack)
+	}
+}
+
 // One answer of Heat's that was wrong is no reason to begin anew.
 func TestAStackThatIsThereAfterAll(t *testing.T) {
 	w, c := created(t)
