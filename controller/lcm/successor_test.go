@@ -131,6 +131,16 @@ func TestWhoDoesNotFollowTheName(t *testing.T) {
 	}
 }
 
+func TestAPutDoesNotFollowTheName(t *testing.T) {
+	w, c := created(t)
+	c.madeAnew()
+	given := full()
+	given.StackID = ""
+	if i := w.put(spec(given)); i.StackID != stackOne || !saysOne(i.Warnings, "/stackId", "no stack "+stackOne) {
+		t.Errorf("instance %+v, want its stack as it was and a warning that it is gone", i)
+	}
+}
+
 // A hook names the stack by its id, which the request before it named by its name.
 func TestTheNameStaysWhenTheIDIsGiven(t *testing.T) {
 	w, c := inCloud(t)
@@ -148,22 +158,34 @@ func TestTheNameStaysWhenTheIDIsGiven(t *testing.T) {
 // A topology that was given where no cloud was asked has what the request called the
 // stack.
 func TestATopologyThatKnowsItsStackByName(t *testing.T) {
-	w, c := inCloud(t)
-	given := full()
-	given.StackID = ""
-	s := spec(given)
-	s.StackID = "vnf-1"
-	w.put(s)
-	grown := full()
-	grown.Servers[0].VnfcInstanceID = ""
-	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), server(uuid(3, 3), "worker"))
-	c.stacks[stackOne], c.names["vnf-1"] = stack(grown.Servers[:4]...), stackOne
-	w.must(w.enrol(uuid(3, 2)))
-	c.stacks[stackOne] = grown
-	w.clock.advance(knockPause)
-	w.must(w.enrol(uuid(3, 3)))
-	if servers := w.instance().Topology.Servers; len(servers) != 5 || servers[0].VnfcInstanceID == "" {
-		t.Errorf("the topology has %+v, want what the request gave, and two workers", servers)
+	for name, then := range map[string]func(*world, *cloud){
+		"and by nothing else": func(*world, *cloud) {},
+		"and then by its id, which nobody could look for": func(w *world, c *cloud) {
+			c.away = unreachable()
+			w.put(stackSpec(stackOne))
+			c.away = nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, c := inCloud(t)
+			given := full()
+			given.StackID = ""
+			s := spec(given)
+			s.StackID = "vnf-1"
+			w.put(s)
+			then(w, c)
+			grown := full()
+			grown.Servers[0].VnfcInstanceID = ""
+			grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), server(uuid(3, 3), "worker"))
+			c.stacks[stackOne], c.names["vnf-1"] = stack(grown.Servers[:4]...), stackOne
+			w.must(w.enrol(uuid(3, 2)))
+			c.stacks[stackOne] = grown
+			w.clock.advance(knockPause)
+			w.must(w.enrol(uuid(3, 3)))
+			if servers := w.instance().Topology.Servers; len(servers) != 5 || servers[0].VnfcInstanceID == "" {
+				t.Errorf("the topology has %+v, want what the request gave, and two workers", servers)
+			}
+		})
 	}
 }
 
@@ -181,14 +203,12 @@ func TestTheSamePutOfATopologyWithANameIsNotWritten(t *testing.T) {
 // One answer of Heat's that was wrong is no reason to begin anew.
 func TestAStackThatIsThereAfterAll(t *testing.T) {
 	w, c := created(t)
-	grown := full()
-	grown.Servers = append(grown.Servers, server(newStorage, "storage"), server(newWorker, "worker"))
-	c.stacks[stackOne] = grown
+	c.stacks[stackOne] = stack(server(storageServer, "storage"), server(masterServer, "master"), server(newWorker, "worker"))
 	c.away = api.NewProblem(api.ProblemStackGone, "there is none")
 	c.meanwhile = func() { c.meanwhile = func() { c.away = nil } } // from the second question on
 	w.must(w.enrol(newWorker))
-	if servers := w.instance().Topology.Servers; len(servers) != 4 || slices.ContainsFunc(servers, func(s api.Server) bool { return s.ID == newStorage }) {
-		t.Errorf("the topology has %+v, want what was there and the worker", servers)
+	if servers := w.instance().Topology.Servers; len(servers) != 4 || !slices.ContainsFunc(servers, func(s api.Server) bool { return s.ID == workerServer }) {
+		t.Errorf("the topology has %+v, want what was there and the new worker", servers)
 	}
 }
 

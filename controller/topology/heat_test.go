@@ -128,6 +128,9 @@ func TestServersThatNovasListLacks(t *testing.T) {
 			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Unlisted: true})
 		}, 3, ""},
 		"it is gone": {func(f *openstacktest.Cloud) { f.Remove(id(21, 1)) }, 2, ""},
+		"it is put aside, to be deleted later": {func(f *openstacktest.Cloud) {
+			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Status: "SOFT_DELETED", Unlisted: true})
+		}, 2, ""},
 		"Nova cannot say": {func(f *openstacktest.Cloud) {
 			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Unlisted: true})
 			f.Fail(openstacktest.ServerByID, openstacktest.Fault{Status: 500})
