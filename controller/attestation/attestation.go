@@ -96,6 +96,7 @@ func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollReques
 	return proof, err
 }
 
+// attest is every check, within the time that there is.
 func (n *Nova) attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	place, err := n.placeOf(ctx, node.InstanceID)
 	if err != nil {
