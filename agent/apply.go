@@ -14,14 +14,14 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/agent/connection/files"
+	"github.com/nodehitch/nodehitch/agent/connection/identity"
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/document"
-	"github.com/nodehitch/nodehitch/agent/files"
-	"github.com/nodehitch/nodehitch/agent/host"
-	"github.com/nodehitch/nodehitch/agent/identity"
-	"github.com/nodehitch/nodehitch/agent/persistentvolume"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/role/persistentvolume"
+	"github.com/nodehitch/nodehitch/agent/role/storage"
 	"github.com/nodehitch/nodehitch/agent/state"
-	"github.com/nodehitch/nodehitch/agent/storage"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

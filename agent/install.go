@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/agent/install"
+	"github.com/nodehitch/nodehitch/agent/machine/install"
 )
 
 func installCommand() *cobra.Command {

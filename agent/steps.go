@@ -3,14 +3,14 @@ package main
 import (
 	"log/slog"
 
+	"github.com/nodehitch/nodehitch/agent/connection/files"
 	"github.com/nodehitch/nodehitch/agent/converge"
-	"github.com/nodehitch/nodehitch/agent/files"
-	"github.com/nodehitch/nodehitch/agent/host"
-	"github.com/nodehitch/nodehitch/agent/nfsclient"
-	"github.com/nodehitch/nodehitch/agent/persistentvolume"
-	"github.com/nodehitch/nodehitch/agent/registryclient"
-	"github.com/nodehitch/nodehitch/agent/registryserver"
-	"github.com/nodehitch/nodehitch/agent/storage"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/role/nfsclient"
+	"github.com/nodehitch/nodehitch/agent/role/persistentvolume"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient"
+	"github.com/nodehitch/nodehitch/agent/role/registryserver"
+	"github.com/nodehitch/nodehitch/agent/role/storage"
 )
 
 // engine has every step that this agent knows, in the order in which they run. An empty

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
-	"github.com/nodehitch/nodehitch/agent/enrol"
-	"github.com/nodehitch/nodehitch/agent/link"
-	"github.com/nodehitch/nodehitch/agent/pull"
+	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/link"
+	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/client"
 )

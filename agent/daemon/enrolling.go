@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
-	"github.com/nodehitch/nodehitch/agent/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/enrol"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 )

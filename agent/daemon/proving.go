@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nodehitch/nodehitch/agent/enrol"
-	"github.com/nodehitch/nodehitch/agent/link"
-	"github.com/nodehitch/nodehitch/agent/metadata"
+	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/link"
+	"github.com/nodehitch/nodehitch/agent/connection/metadata"
 	"github.com/nodehitch/nodehitch/agent/status"
 )
 

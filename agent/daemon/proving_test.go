@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/agent/metadata"
+	"github.com/nodehitch/nodehitch/agent/connection/metadata"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
-	"github.com/nodehitch/nodehitch/agent/link"
-	"github.com/nodehitch/nodehitch/agent/pull"
+	"github.com/nodehitch/nodehitch/agent/connection/link"
+	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 

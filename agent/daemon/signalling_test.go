@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/nodehitch/nodehitch/agent/heatsignal"
+	"github.com/nodehitch/nodehitch/agent/connection/heatsignal"
 )
 
 // stack is one whose wait condition waits for the machine.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/nodehitch/nodehitch/agent/identity"
+	"github.com/nodehitch/nodehitch/agent/connection/identity"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 )

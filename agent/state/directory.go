@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nodehitch/nodehitch/agent/atomicfile"
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
@@ -87,7 +86,7 @@ func (d *Directory) Write(name string, content []byte) error {
 	if old, err := d.Read(name); err == nil && bytes.Equal(old, content) {
 		return nil
 	}
-	return atomicfile.Write(d.Path(name), content, 0o600)
+	return durable.Write(d.Path(name), content, 0o600)
 }
 
 // Remove removes a file; that it is not there is no error.

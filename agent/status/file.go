@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/nodehitch/nodehitch/agent/atomicfile"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // Save replaces the status file.
@@ -21,7 +21,7 @@ func Save(path string, s Status) error {
 	if err != nil {
 		return fmt.Errorf("writing the status file: %w", err)
 	}
-	return atomicfile.Write(path, append(content, '\n'), 0o600)
+	return durable.Write(path, append(content, '\n'), 0o600)
 }
 
 // Load reads the status file; fs.ErrNotExist where no daemon has run since the

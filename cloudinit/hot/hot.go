@@ -17,7 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 // Agent is the template that makes the user_data of a role.
@@ -75,7 +75,7 @@ func Write(directory string, files map[string]string) error {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // no secret in templates
 			return fmt.Errorf("writing the templates: %w", err)
 		}
-		if err := renameio.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // as above
+		if err := durable.Write(file, []byte(text), 0o644); err != nil {
 			return fmt.Errorf("writing the templates: %w", err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/renameio/v2"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 const (
@@ -57,15 +57,7 @@ func (p *pair) write(path string) error {
 			content = append(content, pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: cert.Raw})...)
 		}
 	}
-	if err := renameio.WriteFile(path, content, 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return durable.Write(path, content, 0o600)
 }
 
 // readPair returns an error that is fs.ErrNotExist when there is no such file.

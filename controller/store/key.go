@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
@@ -99,10 +97,10 @@ func createKey(path string) ([]byte, error) {
 	}
 	secret := make([]byte, KeySize)
 	rand.Read(secret)
-	if err := renameio.WriteFile(path, secret, 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
-		return nil, fmt.Errorf("making the key file %s: %w", path, err)
+	if err := durable.Write(path, secret, 0o600); err != nil {
+		return nil, fmt.Errorf("making the key file: %w", err)
 	}
-	return secret, durable.Directory(dir)
+	return secret, nil
 }
 
 // keys are derived from the one secret (HKDF-SHA256, RFC 5869), one for each use,

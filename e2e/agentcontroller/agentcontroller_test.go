@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
-	"github.com/nodehitch/nodehitch/agent/storage"
+	"github.com/nodehitch/nodehitch/agent/role/storage"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 )

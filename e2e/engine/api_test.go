@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/agent/host"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/e2e/engine"
 	"github.com/nodehitch/nodehitch/e2e/registry"
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -65,7 +65,7 @@ func (d dockerd) is(name, status string) host.Container {
 	return *c
 }
 
-// What the twin in agent/host/hosttest pretends, a real engine does.
+// What the twin in agent/machine/host/hosttest pretends, a real engine does.
 func TestLifeOfAContainer(t *testing.T) {
 	results.Begin(t, "engine", "life of a container", "what the agent asks of a container engine, a real one does")
 	e := engine.Open(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/agent/host"
-	"github.com/nodehitch/nodehitch/agent/registryclient/dockerconf"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
 )
 
 // What the agent takes for the running engine's list of insecure registries is that:

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
-	"github.com/nodehitch/nodehitch/agent/host"
-	"github.com/nodehitch/nodehitch/agent/persistentvolume"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/role/persistentvolume"
 	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/shared/api"

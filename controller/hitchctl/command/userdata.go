@@ -6,12 +6,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/cloudinit"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
 func (a *app) joinToken() *cobra.Command {
@@ -133,8 +133,5 @@ func writePrivate(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
-	if err := renameio.WriteFile(path, text, 0o600, renameio.IgnoreUmask()); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
+	return durable.Write(path, text, 0o600)
 }

@@ -1,0 +1,106 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
+)
+
+type files struct{ changes *Changes }
+
+// largestFile bounds what is read as a configuration file.
+const largestFile = 4 << 20
+
+func (f *files) Read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("reading %s: is not a file; move it away", path)
+	case info.Size() > largestFile:
+		return nil, fmt.Errorf("reading %s: has %d bytes, expected at most %d; move it away", path, info.Size(), largestFile)
+	}
+	return os.ReadFile(path)
+}
+
+func (f *files) Same(path string, content []byte, mode fs.FileMode) (bool, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !info.Mode().IsRegular() || info.Mode().Perm() != mode || !ok || owner.Uid != 0 || owner.Gid != 0 || info.Size() != int64(len(content)) {
+		return false, nil
+	}
+	old, err := os.ReadFile(path)
+	return err == nil && bytes.Equal(old, content), err
+}
+
+func (f *files) Write(path string, content []byte, mode fs.FileMode) error {
+	if same, err := f.Same(path, content, mode); same || err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	f.changes.File()
+	return durable.Write(path, content, mode)
+}
+
+func (f *files) Remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s: %w", path, err)
+	}
+	f.changes.File()
+	dir := filepath.Dir(path)
+	if strings.HasSuffix(dir, ".d") && !strings.HasSuffix(dir, "exports.d") {
+		// A drop-in directory that others use is not empty, and stays.
+		if os.Remove(dir) == nil {
+			dir = filepath.Dir(dir)
+		}
+	}
+	return durable.Directory(dir)
+}
+
+func (f *files) Mode(path string) (fs.FileMode, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	return info.Mode().Perm(), nil
+}
+
+func (f *files) RemoveEmpty(directory string) error {
+	err := syscall.Rmdir(directory)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
+		return nil
+	case err != nil:
+		return fmt.Errorf("removing the empty directory %s: %w", directory, err)
+	}
+	f.changes.Directory()
+	return durable.Directory(filepath.Dir(directory))
+}
+
+func (f *files) Match(pattern string) ([]string, error) {
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("looking for %s: %w", pattern, err)
+	}
+	return found, nil
+}

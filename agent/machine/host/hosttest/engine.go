@@ -1,0 +1,206 @@
+package hosttest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+)
+
+// dockerService is the unit of the engine.
+const dockerService = "docker.service"
+
+// EngineState is a container engine: what it holds survives a reboot, as on disk.
+type EngineState struct {
+	// Running says that it answers, whatever systemd knows of it.
+	Running    bool
+	Containers map[string]*ContainerState
+	// Images are ids by name:tag, or by id where an image has no name.
+	Images map[string]string
+	// Archives are the images, name:tag to id, in what an archive holds; Public what
+	// can be pulled.
+	Archives map[string]map[string]string
+	Public   map[string]string
+	// Insecure is what it took over of insecure-registries.
+	Insecure []string
+	made     int
+}
+
+// ContainerState is a container.
+type ContainerState struct {
+	host.Container
+	Spec host.ContainerSpec
+	// Mounts is what its first process sees.
+	Mounts []host.Mount
+}
+
+// Engine is a container engine that runs, as a service that is enabled.
+func Engine(how ...func(*EngineState)) Part {
+	return func(m *Machine) {
+		m.Units[dockerService] = &UnitState{Enabled: true, Active: true}
+		m.Containers = newEngine()
+		m.Containers.Running = true
+		for _, h := range how {
+			h(m.Containers)
+		}
+	}
+}
+
+func newEngine() *EngineState {
+	return &EngineState{
+		Containers: map[string]*ContainerState{}, Images: map[string]string{},
+		Archives: map[string]map[string]string{}, Public: map[string]string{},
+	}
+}
+
+// Foreign is a container that somebody else runs.
+func Foreign(name string, ports ...int) func(*EngineState) {
+	return func(e *EngineState) {
+		e.made++
+		e.Containers[name] = &ContainerState{Container: host.Container{
+			ID: fmt.Sprintf("foreign-%d", e.made), Name: name, Image: "sha256:foreign", Status: "running", PID: 9000 + e.made, Ports: ports,
+		}}
+	}
+}
+
+type engine struct{ *Machine }
+
+// up is the engine, where one answers. The caller holds mu.
+func (m *Machine) up() (*EngineState, error) {
+	if m.Containers == nil || !m.Containers.Running {
+		return nil, &host.EngineDownError{Detail: "dial unix /run/docker.sock: no such file or directory"}
+	}
+	return m.Containers, nil
+}
+
+func (h engine) Version(context.Context) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, err := h.up(); err != nil {
+		return "", err
+	}
+	return "20.10.24", h.Fail["docker version"]
+}
+
+func (h engine) Container(_ context.Context, name string) (*host.Container, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.up()
+	if err != nil || e.Containers[name] == nil {
+		return nil, err
+	}
+	c := e.Containers[name].Container
+	c.Labels, c.Ports = maps.Clone(c.Labels), slices.Clone(c.Ports)
+	return &c, nil
+}
+
+func (h engine) Running(context.Context) ([]string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.up()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(e.Containers)) {
+		if e.Containers[name].PID != 0 {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+func (h engine) Image(_ context.Context, reference string) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.up()
+	if err != nil {
+		return "", err
+	}
+	return e.image(reference), nil
+}
+
+func (e *EngineState) image(reference string) string {
+	for name, id := range e.Images {
+		if name == reference || id == reference {
+			return id
+		}
+	}
+	return ""
+}
+
+func (h engine) Load(_ context.Context, archive io.Reader) ([]string, error) {
+	content, err := io.ReadAll(archive)
+	if err != nil {
+		return nil, err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.asked("docker load", "")
+	if err != nil {
+		return nil, err
+	}
+	images, ok := e.Archives[string(content)]
+	if !ok {
+		return nil, &host.EngineError{Doing: "loading an image file", Words: "invalid tar header"}
+	}
+	maps.Copy(e.Images, images)
+	return slices.Sorted(maps.Keys(images)), nil
+}
+
+func (h engine) Pull(_ context.Context, reference string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.asked("docker pull", reference)
+	if err != nil {
+		return err
+	}
+	if e.Public[reference] == "" {
+		return &host.EngineError{Doing: "pulling the image " + reference, Words: "manifest unknown"}
+	}
+	e.Images[reference] = e.Public[reference]
+	return nil
+}
+
+// asked is the engine, which was asked for a change. The caller holds mu.
+func (h engine) asked(operation, detail string) (*EngineState, error) {
+	e, err := h.up()
+	if err != nil {
+		return nil, err
+	}
+	h.changes.Engine()
+	if err := h.change(operation, detail); err != nil {
+		return nil, &host.EngineError{Doing: operation, Words: err.Error()}
+	}
+	return e, nil
+}
+
+// boot starts the containers that the engine starts by itself.
+func (m *Machine) bootEngine() {
+	if m.Containers == nil {
+		m.Containers = newEngine()
+	}
+	m.Containers.Running = true
+	m.Containers.Insecure, _ = m.insecureRegistries()
+	for _, c := range m.Containers.Containers {
+		if c.Restart == "always" && c.Status != "created" && m.exists(c.Spec.Source) {
+			m.run(m.Containers, c)
+		}
+	}
+}
+
+// stopEngine ends the engine and all its containers.
+func (m *Machine) stopEngine() {
+	if m.Containers == nil {
+		return
+	}
+	m.Containers.Running = false
+	for _, c := range m.Containers.Containers {
+		if c.PID != 0 {
+			c.Status, c.PID = "exited", 0
+		}
+	}
+}

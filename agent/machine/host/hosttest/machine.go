@@ -1,0 +1,210 @@
+// Package hosttest is a machine in memory, for tests of steps: a test describes a
+// situation, lets a step plan and act, and looks at what became of it.
+//
+//	m := hosttest.New(
+//		hosttest.Disk("4a0d…", 1<<30, hosttest.Ext4(uuid), hosttest.File("kept")),
+//		hosttest.Directory("/volume", hosttest.Holding("photo.jpg")),
+//	)
+//
+// It behaves as Linux, systemd and exportfs do where the steps can tell the
+// difference; what these really do is tested on real ones.
+package hosttest
+
+import (
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+)
+
+// Machine is what a Host sees. Its fields may be changed between passes.
+type Machine struct {
+	mu sync.Mutex
+	// Disks are what is attached, in the order in which the kernel found them.
+	Disks []*DiskState
+	// Files by path, below /etc and in the state directory.
+	Files map[string]FileState
+	// Directories on the root disk, by path.
+	Directories map[string]*DirectoryState
+	MountTable  []host.Mount
+	Units       map[string]*UnitState
+	// Installed software, and what the package manager cannot install, with its error.
+	Installed   map[host.Software]bool
+	Unavailable error
+	// Containerd is the version of the containerd that is installed, "" for none.
+	Containerd string
+	// InvalidDaemonJSON is what dockerd --validate says of every daemon.json, nil where it takes all.
+	InvalidDaemonJSON error
+	// Containers is the container engine, nil where none is installed. Taken are the ports
+	// that others listen on, Answers what is answered there instead of what a registry does.
+	Containers *EngineState
+	Taken      map[int][]host.Listener
+	Answers    map[int]host.Answer
+	// Table is the NFS server's.
+	Table []host.Export
+	// Fail makes an operation fail; operations are named as in Trace, without details.
+	Fail map[string]error
+	// Before is called before each change, with its line of the trace.
+	Before func(change string)
+	// Told is called when a unit was reloaded or restarted, so that a test can let its
+	// service do what it does then. It is called with the machine locked.
+	Told func(verb, unit string)
+	// Trace has a line for each change, such as "mkfs virtio-4a0d…".
+	Trace []string
+	// CrashAt lets the machine stop before the n-th change from now on: it panics
+	// with Crash. 0 = never.
+	CrashAt int
+	// Proxy is what the last installation got.
+	Proxy host.Proxy
+
+	changes host.Changes
+	numbers uint32
+}
+
+// Crash is the panic of a machine that stops.
+type Crash struct{ Before string }
+
+// FileState is a file.
+type FileState struct {
+	Content string
+	Mode    fs.FileMode
+}
+
+// UnitState is what systemd knows of a unit.
+type UnitState struct {
+	Enabled, Active bool
+	// Loaded is the text that systemd has read.
+	Loaded string
+	// Argv is the command line of its main process.
+	Argv []string
+	// shown is what systemd remembers of Enabled until it is reloaded.
+	shown *bool
+}
+
+// DirectoryState is a directory on the root disk.
+type DirectoryState struct {
+	// Not says what it is instead of a directory; Real where it leads to.
+	Not, Real string
+	Entry     string
+	Mode      fs.FileMode
+	Immutable bool
+}
+
+// Part is a part of a situation.
+type Part func(*Machine)
+
+// New is a machine with these parts. The programs for ext4 are installed, the NFS
+// server is not.
+func New(parts ...Part) *Machine {
+	m := &Machine{
+		Files: map[string]FileState{}, Directories: map[string]*DirectoryState{}, Units: map[string]*UnitState{},
+		Installed: map[host.Software]bool{host.Ext4Tools: true}, Fail: map[string]error{},
+		Taken: map[int][]host.Listener{}, Answers: map[int]host.Answer{},
+	}
+	for _, part := range parts {
+		part(m)
+	}
+	return m
+}
+
+// Host is the machine for steps.
+func (m *Machine) Host() *host.Host {
+	return &host.Host{
+		Files: files{m}, Directories: directories{m}, Disks: disks{m}, Mounts: mounts{m},
+		Units: units{m}, Packages: packages{m}, NFS: nfs{m}, Programs: programs{m},
+		Engine: engine{m}, Ports: ports{m}, Changes: &m.changes,
+	}
+}
+
+// Changes counts what was changed.
+func (m *Machine) Changes() host.Count { return m.changes.Count() }
+
+// change records one change of the machine, unless the machine stops before it or
+// it fails. The caller holds mu.
+func (m *Machine) change(operation, detail string) error {
+	line := strings.TrimSpace(operation + " " + detail)
+	if m.Before != nil {
+		m.mu.Unlock()
+		m.Before(line)
+		m.mu.Lock()
+	}
+	if m.CrashAt > 0 {
+		if m.CrashAt--; m.CrashAt == 0 {
+			panic(Crash{line})
+		}
+	}
+	if err := m.Fail[operation]; err != nil {
+		m.Trace = append(m.Trace, line+": failed")
+		return fmt.Errorf("%s: %w", line, err)
+	}
+	m.Trace = append(m.Trace, line)
+	return nil
+}
+
+// Reboot forgets what only memory holds, and does what systemd does at boot.
+func (m *Machine) Reboot() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.MountTable, m.Table, m.CrashAt = nil, nil, 0
+	m.stopEngine()
+	for name, u := range m.Units {
+		u.Active, u.shown = false, nil
+		u.Loaded = m.text(name)
+	}
+	for name, u := range m.Units {
+		if u.Enabled {
+			u.Active = m.boot(name) == nil
+		}
+	}
+}
+
+// Server says that the NFS server is installed, enabled and runs.
+func Server(m *Machine) {
+	m.Installed[host.NFSServer] = true
+	m.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true}
+}
+
+// Directory is a directory of the root disk.
+func Directory(path string, how ...func(*DirectoryState)) Part {
+	return func(m *Machine) {
+		d := &DirectoryState{Mode: 0o755}
+		for _, h := range how {
+			h(d)
+		}
+		m.Directories[path] = d
+	}
+}
+
+// Holding says what is in a directory.
+func Holding(entry string) func(*DirectoryState) {
+	return func(d *DirectoryState) { d.Entry = entry }
+}
+
+// Not says that the path is something else, such as "a file".
+func Not(what string) func(*DirectoryState) { return func(d *DirectoryState) { d.Not = what } }
+
+// LeadingTo says that the path is reached through a symbolic link.
+func LeadingTo(real string) func(*DirectoryState) {
+	return func(d *DirectoryState) { d.Real = real }
+}
+
+// Mounted puts something that is not ours at a path.
+func Mounted(path, fstype, source string) Part {
+	return func(m *Machine) {
+		m.numbers++
+		m.MountTable = append(m.MountTable, host.Mount{
+			Point: path, Root: "/", FSType: fstype, Source: source,
+			Device: host.Number{Major: 0, Minor: 40 + m.numbers}, Options: []string{"rw"}, SuperOptions: []string{"rw"},
+		})
+	}
+}
+
+// WithFile is a file of the root disk.
+func WithFile(path, content string, mode fs.FileMode) Part {
+	return func(m *Machine) { m.Files[path] = FileState{content, mode} }
+}
+
+// Missing says that a package cannot be had.
+func Missing(err error) Part { return func(m *Machine) { m.Unavailable = err } }

@@ -1,0 +1,315 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+)
+
+type files struct{ *Machine }
+
+func (h files) Read(path string) ([]byte, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, ok := h.Files[path]
+	if !ok {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return []byte(f.Content), nil
+}
+
+func (h files) Same(path string, content []byte, mode fs.FileMode) (bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, ok := h.Files[path]
+	return ok && f.Content == string(content) && f.Mode == mode, nil
+}
+
+func (h files) Write(path string, content []byte, mode fs.FileMode) error {
+	if same, _ := h.Same(path, content, mode); same {
+		return nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("write", path); err != nil {
+		return err
+	}
+	h.changes.File()
+	h.Files[path] = FileState{string(content), mode}
+	return nil
+}
+
+func (h files) Remove(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, ok := h.Files[path]; !ok {
+		return nil
+	}
+	if err := h.change("remove", path); err != nil {
+		return err
+	}
+	h.changes.File()
+	delete(h.Files, path)
+	return nil
+}
+
+type mounts struct{ *Machine }
+
+func (h mounts) List() ([]host.Mount, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.MountTable), nil
+}
+
+func (h mounts) OfProcess(pid int) ([]host.Mount, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.Containers != nil {
+		for _, c := range h.Containers.Containers {
+			if c.PID == pid && pid != 0 {
+				return slices.Clone(c.Mounts), nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("reading the mount table of process %d: %w", pid, fs.ErrNotExist)
+}
+
+func (h mounts) Detach(point string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("detach", point); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	h.unmount(point)
+	return nil
+}
+
+func (m *Machine) unmount(point string) {
+	for i := range slices.Backward(m.MountTable) {
+		if m.MountTable[i].Point == point {
+			m.MountTable = slices.Delete(m.MountTable, i, i+1)
+			return
+		}
+	}
+}
+
+func (m *Machine) mountedAt(point string) *host.Mount {
+	for i := range slices.Backward(m.MountTable) {
+		if m.MountTable[i].Point == point {
+			return &m.MountTable[i]
+		}
+	}
+	return nil
+}
+
+type directories struct{ *Machine }
+
+func (h directories) Look(path string) (host.Directory, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d := h.Directories[path]
+	if d == nil {
+		return host.Directory{Real: path}, nil
+	}
+	found := host.Directory{Exists: true, NotDirectory: d.Not, Real: path, Entry: d.Entry, Mode: d.Mode}
+	if d.Real != "" {
+		found.Real = d.Real
+	}
+	found.Guarded = d.Mode == 0 && d.Immutable
+	return found, nil
+}
+
+func (h directories) Guard(path string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.change("guard", path); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	h.Directories[path] = &DirectoryState{Immutable: true}
+	return nil
+}
+
+func (h directories) Unguard(path string, mode fs.FileMode, remove bool) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.Directories[path] == nil {
+		return nil
+	}
+	if err := h.change("unguard", path); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	h.Directories[path] = &DirectoryState{Mode: mode}
+	if remove {
+		delete(h.Directories, path)
+	}
+	return nil
+}
+
+func (h directories) Make(path string, mode fs.FileMode) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if d := h.Directories[path]; d != nil && d.Not == "" {
+		return nil
+	}
+	if err := h.change("make", path); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	h.Directories[path] = &DirectoryState{Mode: mode}
+	return nil
+}
+
+func (h directories) inside(root string, device host.Number) (*DiskState, error) {
+	m := h.mountedAt(root)
+	if m == nil || m.Device != device || h.byNumber(device) == nil {
+		return nil, fmt.Errorf("entering %s: the filesystem there is not that of %s", root, device)
+	}
+	return h.byNumber(device), nil
+}
+
+func (h directories) LookInside(root string, device host.Number, rel string) (host.Shared, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, err := h.inside(root, device)
+	if err != nil {
+		return host.Shared{}, err
+	}
+	found := d.Inside[rel]
+	switch {
+	case found == nil:
+		return host.Shared{}, nil
+	case found.Problem != "":
+		return host.Shared{}, &host.PathError{Path: root + "/" + rel, Problem: found.Problem}
+	}
+	return found.Shared, nil
+}
+
+func (h directories) MakeInside(root string, device host.Number, rel string, want host.Shared) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	d, err := h.inside(root, device)
+	if err != nil {
+		return err
+	}
+	if err := h.change("make", root+"/"+rel); err != nil {
+		return err
+	}
+	h.changes.Directory()
+	if old := d.Inside[rel]; old != nil {
+		want.Mode |= old.Mode
+	}
+	d.Inside[rel] = &Inside{Shared: want}
+	return nil
+}
+
+type packages struct{ *Machine }
+
+func (h packages) Name(need host.Software) string { return string(need) }
+
+func (h packages) Missing(_ context.Context, needs ...host.Software) ([]host.Software, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(needs), func(n host.Software) bool { return h.Installed[n] }), nil
+}
+
+func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Software) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Command()
+	h.Proxy = proxy
+	if h.Unavailable != nil {
+		return h.Unavailable
+	}
+	if err := h.change("install", fmt.Sprint(needs)); err != nil {
+		return err
+	}
+	for _, n := range needs {
+		h.Installed[n] = true
+		if n == host.NFSServer {
+			h.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true, Loaded: h.text("nfs-server.service")}
+		}
+		if n == host.ContainerEngine {
+			h.Units[dockerService] = &UnitState{Loaded: h.text(dockerService)} // where services may not be started by packages
+			if h.Containers == nil {
+				h.Containers = newEngine()
+			}
+		}
+	}
+	return nil
+}
+
+type nfs struct{ *Machine }
+
+var errNoServer = errors.New("exportfs: no such program is installed")
+
+func (h nfs) Exported(context.Context) ([]host.Export, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Read()
+	if !h.Installed[host.NFSServer] {
+		return nil, errNoServer
+	}
+	return slices.Clone(h.Table), nil
+}
+
+// Reexport keeps, as nfs-utils 2.6 does, an entry whose mountpoint= is not mounted.
+func (h nfs) Reexport(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Command()
+	if !h.Installed[host.NFSServer] {
+		return errNoServer
+	}
+	if err := h.change("exportfs -ra", ""); err != nil {
+		return err
+	}
+	h.readExports()
+	return nil
+}
+
+func (m *Machine) readExports() {
+	m.Table = nil
+	for path, f := range m.Files {
+		if path != "/etc/exports" && !strings.HasPrefix(path, "/etc/exports.d/") {
+			continue
+		}
+		for line := range strings.Lines(f.Content) {
+			if !strings.HasPrefix(line, "#") {
+				m.Table = append(m.Table, host.ParseExports(line)...)
+			}
+		}
+	}
+}
+
+func (h nfs) Withdraw(_ context.Context, directory, client string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Command()
+	if err := h.change("exportfs -u", client+":"+directory); err != nil {
+		return err
+	}
+	h.Table = slices.DeleteFunc(h.Table, func(e host.Export) bool { return e.Directory == directory && e.Client == client })
+	return nil
+}
+
+func (h nfs) Flush(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.Installed[host.NFSServer] {
+		return nil
+	}
+	h.changes.Command()
+	return h.change("exportfs -f", "")
+}
+
+func (h nfs) SameHost(_ context.Context, a, b string) bool {
+	return strings.EqualFold(a, b) || strings.HasPrefix(b, a+".")
+}

@@ -1,0 +1,86 @@
+// Package install makes the agent's binary a service of this machine: its
+// systemd unit, enabled and started. The binary is already in place, put there
+// by the bootstrap of user_data or by a person.
+package install
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/durable"
+)
+
+// Unit is the name of the service.
+const Unit = "nodehitch-agent.service"
+
+// Binary is where the unit expects the agent.
+const Binary = "/usr/local/bin/nodehitch-agent"
+
+// unitFile is the unit; it says itself what is hardened, what is not, and why.
+//
+//go:embed nodehitch-agent.service
+var unitFile []byte
+
+// Installer says where to install and how to speak to systemd.
+type Installer struct {
+	// UnitDirectory is /etc/systemd/system.
+	UnitDirectory string
+	// Binary has to exist there.
+	Binary string
+	// Systemctl runs systemctl with arguments.
+	Systemctl func(ctx context.Context, args ...string) error
+	// Out gets one line for each thing done.
+	Out io.Writer
+}
+
+// Host installs on this machine.
+func Host(out io.Writer) Installer {
+	return Installer{UnitDirectory: "/etc/systemd/system", Binary: Binary, Systemctl: systemctl, Out: out}
+}
+
+// Install may be run at any time: it writes the unit only where it is absent or
+// another, enables it, and (re)starts the agent, so that the binary in place is
+// the one that runs. That it is enabled says that the machine is installed (see
+// the bootstrap's unit): it comes after everything that a crash could undo.
+func (i Installer) Install(ctx context.Context) error {
+	if info, err := os.Stat(i.Binary); err != nil || info.Mode()&0o111 == 0 {
+		return fmt.Errorf("%s is not there or not executable; put the agent's binary there first, for the unit starts it from there", i.Binary)
+	}
+	path := filepath.Join(i.UnitDirectory, Unit)
+	old, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !bytes.Equal(old, unitFile) {
+		if err := durable.Write(path, unitFile, 0o644); err != nil {
+			return err
+		}
+		fmt.Fprintln(i.Out, "written:", path)
+	}
+	// Enabling makes systemd read the unit as well.
+	if err := i.Systemctl(ctx, "enable", Unit); err != nil {
+		return err
+	}
+	if err := i.Systemctl(ctx, "restart", Unit); err != nil {
+		return fmt.Errorf("%w; see `journalctl -u %s`", err, Unit)
+	}
+	fmt.Fprintln(i.Out, "enabled and started:", Unit)
+	return nil
+}
+
+func systemctl(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("systemctl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out))
+	}
+	return nil
+}

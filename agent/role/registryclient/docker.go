@@ -1,0 +1,158 @@
+package registryclient
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+)
+
+// running says whether a unit's engine is one of this machine's, and whether it runs.
+// What is installed and neither enabled nor active serves nobody.
+func (p *plan) running(ctx context.Context, name string) (has, runs bool) {
+	u, err := p.Host.Units.Unit(ctx, name)
+	if err != nil {
+		p.problem(err)
+		return false, false
+	}
+	if u.Loaded != "loaded" || u.Active == "inactive" && u.File != "enabled" {
+		return false, false
+	}
+	p.engine = true
+	if u.Active == "active" || u.Active == "reloading" {
+		return true, true
+	}
+	if len(p.connections) > 0 {
+		p.problem(converge.Wait(api.ReasonEngineNotRunning, "%s is %s (%s); see `journalctl -u %s`", name, u.Active, u.Sub, name))
+	}
+	return true, false
+}
+
+// daemon is Docker's daemon.json, with what the running daemon makes of it.
+type daemon struct {
+	path string
+	// inFile are the entries of the file, effective those of the engine, which does not
+	// run where up is false. Flags are those that it was started with.
+	inFile, effective, flags []string
+	up                       bool
+	// add and remove are what is to be changed of the file.
+	add, remove []string
+}
+
+// docker plans insecure-registries. The daemon is reloaded, never restarted: running
+// containers stay.
+func (p *plan) docker(ctx context.Context) {
+	if len(p.connections)+len(p.have.Insecure) == 0 {
+		return // a machine that is to have nothing need not have systemd either
+	}
+	has, runs := p.running(ctx, dockerUnit)
+	if !has && len(p.have.Insecure) == 0 {
+		return
+	}
+	d, err := p.daemon(ctx, runs)
+	if err != nil {
+		p.problem(err)
+		return
+	}
+	if runs && !d.up {
+		return // said; what is to go waits with the rest, for the engine has to be told
+	}
+	if d.up {
+		for _, c := range p.connections {
+			if c.Scheme == api.RegistryHTTP {
+				p.wanted(d, c)
+			}
+		}
+	}
+	for _, server := range p.gone() {
+		if _, is := dockerconf.Covered(d.inFile, server, nil); is {
+			d.remove = append(d.remove, server)
+		}
+	}
+	p.writeDaemon(d)
+}
+
+func (p *plan) daemon(ctx context.Context, runs bool) (*daemon, error) {
+	d := &daemon{path: daemonJSONPath}
+	if runs {
+		argv, err := p.Host.Units.CommandLine(ctx, dockerUnit)
+		if err != nil {
+			return nil, err
+		}
+		if files := flagValues(argv, "--config-file"); len(files) > 0 {
+			d.path = files[len(files)-1]
+		}
+		d.flags = flagValues(argv, "--insecure-registry")
+		if d.effective, err = p.Host.Engine.InsecureRegistries(ctx); err != nil {
+			p.problem(converge.Wait(api.ReasonEngineNotRunning, "%v", err))
+			runs = false
+		}
+	}
+	d.up = runs
+	content, err := p.read(d.path)
+	if err != nil {
+		return nil, err
+	}
+	if d.inFile, err = dockerconf.Insecure(content); err != nil {
+		return nil, invalid(d.path, err)
+	}
+	return d, nil
+}
+
+// flagValues are those of a flag, given as --flag=value or --flag value.
+func flagValues(argv []string, flag string) []string {
+	var values []string
+	for i, arg := range argv {
+		if value, ok := strings.CutPrefix(arg, flag+"="); ok {
+			values = append(values, value)
+		} else if arg == flag && i+1 < len(argv) {
+			values = append(values, argv[i+1])
+		}
+	}
+	return values
+}
+
+// wanted plans the entry for a server, unless one of the owner's covers it.
+func (p *plan) wanted(d *daemon, c *connection) {
+	addresses := c.addresses()
+	if _, inFile := dockerconf.Covered(d.inFile, c.Server, addresses); inFile {
+		return
+	}
+	_, effective := dockerconf.Covered(d.effective, c.Server, addresses)
+	switch {
+	case len(d.flags) > 0 && !effective:
+		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
+			"%s runs with --insecure-registry (%s), beside which insecure-registries in %s would keep it from starting again; add --insecure-registry %s there, or move the flags to the file",
+			dockerUnit, strings.Join(d.flags, ", "), d.path, c.Server))
+	case len(d.flags) == 0:
+		d.add = append(d.add, c.Server)
+	}
+}
+
+// addresses are those of the server as far as they are known without a name server.
+func (c *connection) addresses() []netip.Addr {
+	server, err := grammar.RegistryServer(c.Server)
+	if err != nil {
+		return nil
+	}
+	if a, ok := c.target.Hosts[strings.ToLower(server.Host)]; ok {
+		return []netip.Addr{a}
+	}
+	if a, err := netip.ParseAddr(server.Host); err == nil {
+		return []netip.Addr{a}
+	}
+	return nil
+}
+
+// gone are our entries that are no longer desired.
+func (p *plan) gone() []string {
+	desired := func(server string) bool {
+		return slices.ContainsFunc(p.connections, func(c *connection) bool { return c.Server == server && c.Scheme == api.RegistryHTTP })
+	}
+	return slices.DeleteFunc(slices.Clone(p.have.Insecure), desired)
+}

@@ -1,0 +1,96 @@
+package registryclient
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
+)
+
+// logins plans the logins in Docker's and in kubelet's file: those that the registries
+// take, and no other.
+func (p *plan) logins() {
+	for _, path := range loginFiles {
+		for _, c := range p.connections {
+			if c.Username != "" {
+				p.login(path, c)
+			}
+		}
+	}
+	for _, old := range p.have.Logins {
+		given := func(c *connection) bool { return c.Server == old.Server && c.Username != "" }
+		if !slices.ContainsFunc(p.connections, given) {
+			p.do("login "+old.Path+" "+old.Server, "take the login for "+old.Server+" out of "+old.Path,
+				func(context.Context) error { return p.removeLogin(old) })
+		}
+	}
+}
+
+func loginEdit(path, server string, login dockerconf.Login) edit {
+	return edit{path: path, mode: secretMode, secret: true, empty: "{}\n", change: func(content []byte) ([]byte, error) {
+		return dockerconf.SetLogin(content, server, login)
+	}}
+}
+
+func (p *plan) login(path string, c *connection) {
+	e := loginEdit(path, c.Server, dockerconf.Login{Username: c.Username, Password: c.Password})
+	pending, err := p.pending(e)
+	if err != nil {
+		p.problem(err)
+		return
+	}
+	p.helper(path, c.Server)
+	if !pending || c.err != nil {
+		return
+	}
+	p.do(c.group(), fmt.Sprintf("write the login for %s to %s", c.Server, path), func(ctx context.Context) error {
+		if err := p.taken(ctx, c); err != nil {
+			return err
+		}
+		return p.apply(e, nil, func(o *owned) { o.Logins = add(o.Logins, ownedPart{path, c.Server}) })
+	})
+}
+
+// taken asks the registry about the login where that had to wait for the CA.
+func (p *plan) taken(ctx context.Context, c *connection) error {
+	if !c.asked {
+		if ref := c.ca(); ref != nil {
+			ca, err := p.fetch(ctx, c.Server, *ref)
+			if err != nil {
+				return err
+			}
+			c.target.CA = ca
+		}
+		p.ask(ctx, c)
+	}
+	return c.err
+}
+
+// helper says where Docker's command line would not look for the login that is
+// written. Kubelet knows no helpers.
+func (p *plan) helper(path, server string) {
+	if path != dockerLogins {
+		return
+	}
+	content, err := p.read(path)
+	if err != nil {
+		return // said already
+	}
+	if store, err := dockerconf.Store(content, server); err == nil && store != "" {
+		p.notes = append(p.notes, fmt.Sprintf("docker's command line asks the credential helper %q for %s (%s), not the login that is written there", store, server, path))
+	}
+}
+
+func (p *plan) removeLogin(old ownedPart) error {
+	e := loginEdit(old.Path, old.Server, dockerconf.Login{})
+	e.change = func(content []byte) ([]byte, error) { return dockerconf.RemoveLogin(content, old.Server) }
+	pending, err := p.pending(e)
+	if err == nil && pending {
+		err = p.apply(e, nil, nil)
+	}
+	if err != nil {
+		return err
+	}
+	return p.own(func(o *owned) { o.Logins = without(o.Logins, old) })
+}

@@ -1,0 +1,169 @@
+package registryclient
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/role/registryclient/probe"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// connection is a registry of the document, and what is found out about it.
+type connection struct {
+	api.RegistryConnection
+	target probe.Target
+	// asked says that answer and err are the registry's; it is not asked as long as its
+	// CA is not on this machine.
+	asked  bool
+	answer probe.Answer
+	err    error
+}
+
+func connectionsOf(desired *api.NodeConfig) []*connection {
+	hosts := map[string]netip.Addr{}
+	var all []*connection
+	for _, r := range desired.Registries {
+		if h := r.HostsEntry; h != nil {
+			for _, name := range h.Names {
+				address, err := netip.ParseAddr(h.Address)
+				if _, given := hosts[strings.ToLower(name)]; err == nil && !given { // hosts(5): the first counts
+					hosts[strings.ToLower(name)] = address
+				}
+			}
+		}
+		all = append(all, &connection{RegistryConnection: r, target: probe.Target{
+			Server: r.Server, Scheme: r.Scheme, Username: r.Username, Password: r.Password, Hosts: hosts, Proxy: desired.Proxy,
+		}})
+	}
+	return all
+}
+
+// ca is the CA that the connection needs, nil for none.
+func (c *connection) ca() *api.FileReference {
+	if c.Scheme != api.RegistryHTTPS {
+		return nil
+	}
+	return c.CACertificate
+}
+
+// atOnce is how many registries are asked at a time.
+const atOnce = 8
+
+// probe asks all registries whose CA is on this machine.
+func (s *step) probe(ctx context.Context, connections []*connection) {
+	s.refusals.keep(connections)
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, c := range connections {
+		if ref := c.ca(); ref != nil {
+			if c.target.CA = s.certificate(c.Server, *ref); c.target.CA == nil {
+				continue
+			}
+		}
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			s.ask(ctx, c)
+		})
+	}
+	wait.Wait()
+}
+
+// ask asks one registry, unless it has refused this login a moment ago.
+func (s *step) ask(ctx context.Context, c *connection) {
+	c.asked = true
+	if c.err = s.refusals.of(c, s.Now()); c.err != nil {
+		return
+	}
+	c.target.Limit = s.ProbeLimit
+	c.answer, c.err = probe.Check(ctx, c.target)
+	s.refusals.note(c, s.Now())
+}
+
+// lockOut is how long a login that was refused is not sent again: registries and the
+// directories behind them lock accounts out after a few.
+const lockOut = 10 * time.Minute
+
+// refusals are the logins that were refused. They are forgotten when the agent ends,
+// or when the document has them no more: who gives one again wants it to be tried.
+type refusals struct {
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]refusal
+}
+
+type refusal struct {
+	err   error
+	until time.Time
+}
+
+// key names a login without holding it.
+func (c *connection) key() [sha256.Size]byte {
+	return sha256.Sum256([]byte(strings.Join([]string{string(c.Scheme), c.Server, c.Username, c.Password}, "\x00")))
+}
+
+func (r *refusals) of(c *connection, now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known, ok := r.known[c.key()]; ok && now.Before(known.until) {
+		return known.err
+	}
+	return nil
+}
+
+// keep forgets the refusals of logins that are not among the connections.
+func (r *refusals) keep(connections []*connection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.known, func(key [sha256.Size]byte, _ refusal) bool {
+		return !slices.ContainsFunc(connections, func(c *connection) bool { return c.key() == key })
+	})
+}
+
+func (r *refusals) note(c *connection, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, known := range r.known {
+		if !now.Before(known.until) {
+			delete(r.known, key)
+		}
+	}
+	var terminal *converge.Terminal
+	if !errors.As(c.err, &terminal) || terminal.Reason != api.ReasonUnauthorized {
+		return
+	}
+	if r.known == nil {
+		r.known = map[[sha256.Size]byte]refusal{}
+	}
+	r.known[c.key()] = refusal{c.err, now.Add(lockOut)}
+}
+
+// severity orders reasons: what a person has to see to comes first.
+var severity = []api.Reason{
+	api.ReasonUnauthorized, api.ReasonCertificateRejected, api.ReasonEngineConfigInvalid, api.ReasonLegacyRegistryConfig,
+	api.ReasonEngineNotRunning, api.ReasonFileUnavailable, api.ReasonUnreachable,
+}
+
+func bySeverity(problems []error) []error {
+	rank := func(err error) int {
+		var terminal *converge.Terminal
+		var waiting *converge.Waiting
+		switch {
+		case errors.As(err, &terminal):
+			return slices.Index(severity, terminal.Reason) - len(severity)
+		case errors.As(err, &waiting):
+			return slices.Index(severity, waiting.Reason)
+		}
+		return len(severity)
+	}
+	problems = slices.Clone(problems)
+	slices.SortStableFunc(problems, func(a, b error) int { return rank(a) - rank(b) })
+	return problems
+}

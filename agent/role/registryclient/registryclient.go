@@ -1,0 +1,155 @@
+// Package registryclient connects a master or worker to its private registries: what
+// Docker, containerd and kubelet have to know of them in their files, each checked
+// against the registry itself. It serves whichever engine the machine has, or both.
+//
+// The files are the owner's: only what the inventory says that the agent put there is
+// ever taken out again. What is written where is on one page, paths.go; the texts are
+// edited by dockerconf, containerdconf and hostsfile; registries are asked by probe.
+package registryclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/inventory"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Store holds the files that the configuration names; files.Store is one.
+type Store interface {
+	// Fetch makes the file be there, whole and proven.
+	Fetch(ctx context.Context, ref api.FileReference) error
+	// Open opens it; fs.ErrNotExist where it is not there.
+	Open(ref api.FileReference) (*os.File, error)
+}
+
+// Options are what the step needs. Host, Files and StateDirectory are required.
+type Options struct {
+	Host  *host.Host
+	Files Store
+	// StateDirectory is where inventory.json is.
+	StateDirectory string
+	// ProbeLimit is how long one registry may take to answer; 0 = 10 seconds.
+	ProbeLimit time.Duration
+	// ReloadLimit is how long Docker may take to do as it was told; 0 = 30 seconds.
+	ReloadLimit time.Duration
+	// Now is the clock by which a refused login is not sent again at once.
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// step owns RegistriesConnected.
+type step struct {
+	Options
+	inventory inventory.File
+	refusals  refusals
+}
+
+// New is the step that owns RegistriesConnected.
+func New(o Options) converge.Step {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.ReloadLimit == 0 {
+		o.ReloadLimit = 30 * time.Second
+	}
+	return &step{Options: o, inventory: inventory.File{Files: o.Host.Files, Path: filepath.Join(o.StateDirectory, "inventory.json")}}
+}
+
+func (s *step) Condition() string { return api.ConditionRegistriesConnected }
+
+func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	if desired.Registries == nil {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	have, err := s.owned()
+	if err != nil {
+		return converge.Plan{}, err
+	}
+	p := &plan{step: s, have: have, connections: connectionsOf(desired), keep: map[string]bool{}}
+	s.probe(ctx, p.connections)
+	if err := ctx.Err(); err != nil {
+		return converge.Plan{}, err
+	}
+	p.hosts()
+	p.certificates()
+	p.docker(ctx)
+	p.containerd(ctx)
+	p.engines()
+	p.logins()
+	p.leave()
+	return p.outcome()
+}
+
+// plan is one plan in the making.
+type plan struct {
+	*step
+	have        owned
+	connections []*connection
+	actions     []converge.Action
+	problems    []error
+	// notes are what is odd and stands in no one's way.
+	notes []string
+	// keep are our files that are still needed. Where uncertain is set, containerd could
+	// not be looked at, and what it may need is kept as well.
+	keep      map[string]bool
+	uncertain bool
+	// engine says that the machine has one.
+	engine bool
+}
+
+func (p *plan) do(group, summary string, f func(context.Context) error) {
+	p.actions = append(p.actions, converge.Action{Summary: summary, Group: group, Do: f})
+}
+
+func (p *plan) problem(err error) { p.problems = append(p.problems, err) }
+
+// engines says where there is none. All else is made all the same: it serves the
+// engine as soon as it comes.
+func (p *plan) engines() {
+	if !p.engine && len(p.connections) > 0 {
+		p.problem(converge.Wait(api.ReasonEngineNotRunning,
+			"this machine has no container engine: neither docker.service nor containerd.service with its CRI plugin is enabled or runs; install one"))
+	}
+}
+
+// outcome: what is not well of any registry is said, the worst first.
+func (p *plan) outcome() (converge.Plan, error) {
+	asking := 0
+	for _, c := range p.connections {
+		if c.err != nil {
+			p.problem(c.err)
+		}
+		p.notes = append(p.notes, c.answer.Notes...)
+		if c.answer.AsksLogin {
+			asking++
+		}
+	}
+	if asking > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("%d of them ask for a login, and none is given", asking))
+	}
+	out := converge.Plan{Actions: p.actions, Reason: api.ReasonConnected, Message: plural(len(p.connections), "registry", "registries") + " connected"}
+	if len(p.connections) == 0 {
+		out.Reason, out.Message = api.ReasonRemoved, "no registries are to be connected, and nothing of ours is left"
+	}
+	out.Message = strings.Join(append([]string{out.Message}, p.notes...), "; ")
+	return out, errors.Join(bySeverity(p.problems)...)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,179 @@
+package registryserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// The container, as in the spec. Its successor is made beside it: the one that runs
+// goes only when the engine has taken the other.
+const (
+	containerName = "private_registry"
+	successorName = "private_registry_next"
+	portInside    = 5000
+	dataInside    = "/var/lib/registry"
+	always        = "always"
+)
+
+// The labels by which a container is known as ours. A container's labels, image, port
+// and directory stay what they were when it was made, so that the labels say them all.
+const (
+	labelManaged = "io.nodehitch.managed"
+	labelSpec    = "io.nodehitch.spec"
+	labelSource  = "io.nodehitch.source"
+	managed      = "registry"
+)
+
+// ours says whether the agent made a container; false for none.
+func ours(c *host.Container) bool { return c != nil && c.Labels[labelManaged] == managed }
+
+// specDigest names what the container is made of. Version changes when this agent
+// makes it otherwise.
+func (p *plan) specDigest(i *image) string {
+	b, err := json.Marshal(struct {
+		Version         int
+		Image           string
+		Port            int
+		Directory, Name string
+	}{1, i.ID, p.section.Port, p.section.DataDirectory, containerName})
+	if err != nil {
+		panic("registryserver: strings and numbers always have a JSON form: " + err.Error())
+	}
+	return digest(string(b))
+}
+
+// move is one change on the way to the desired container.
+type move struct {
+	summary string
+	do      func(context.Context) error
+}
+
+func (p *plan) move(do func(context.Context, string) error, name, verb string) *move {
+	return &move{verb + " the container " + name, func(ctx context.Context) error { return do(ctx, name) }}
+}
+
+// next is the next move, nil where the container is and runs as desired. It looks at
+// the machine anew, so that it is right after a crash at any point.
+func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
+	current, err := p.lookup(ctx, containerName)
+	if err != nil {
+		return nil, err
+	}
+	successor, err := p.lookup(ctx, successorName)
+	if err != nil {
+		return nil, err
+	}
+	fits := func(c *host.Container) bool { return c != nil && c.Labels[labelSpec] == p.specDigest(i) }
+	e := p.Host.Engine
+	switch {
+	case successor != nil && (fits(current) || !fits(successor)):
+		return p.move(e.Remove, successorName, "remove"), nil
+	case current == nil && successor != nil:
+		return &move{"run the container made anew as " + containerName, func(ctx context.Context) error { return e.Rename(ctx, successorName, containerName) }}, nil
+	case current == nil:
+		return p.making(i, containerName), p.free(nil)
+	case fits(current):
+		return p.running(current, at)
+	case successor == nil:
+		return p.making(i, successorName), p.free(current)
+	case current.PID != 0 && current.Status != "paused":
+		return p.move(e.Stop, containerName, "stop"), nil
+	}
+	return p.move(e.Remove, containerName, "remove"), nil
+}
+
+// lookup is a container of ours, nil for none. Another's is never touched.
+func (p *plan) lookup(ctx context.Context, name string) (*host.Container, error) {
+	c, err := p.Host.Engine.Container(ctx, name)
+	if err != nil {
+		return nil, engineProblem(err)
+	}
+	if c != nil && !ours(c) {
+		return nil, converge.Fail(api.ReasonNameTaken,
+			"a container %s is there that the agent did not make (id %.12s, %s); it is not touched: rename or remove it (`docker rename %s …`)", name, c.ID, c.Status, name)
+	}
+	return c, nil
+}
+
+// running is what a container that is the right one lacks.
+func (p *plan) running(c *host.Container, at place) (*move, error) {
+	e := p.Host.Engine
+	switch c.Status {
+	case "dead", "removing":
+		return p.move(e.Remove, containerName, "remove"), nil
+	case "paused":
+		return p.move(e.Unpause, containerName, "unpause"), nil
+	}
+	if c.Restart != always {
+		return &move{"have the container " + containerName + " restarted always", func(ctx context.Context) error {
+			return e.SetRestart(ctx, containerName, always)
+		}}, nil
+	}
+	switch {
+	case c.Status == "running" && !p.sees(c, at):
+		return &move{"restart the container " + containerName + ", which does not see its data directory", func(ctx context.Context) error {
+			return e.Stop(ctx, containerName)
+		}}, nil
+	case c.Status == "running", c.Status == "restarting":
+		return nil, nil // whether it answers is another question
+	}
+	return p.move(e.Start, containerName, "start"), p.free(c)
+}
+
+// making makes the container of the image, by its name while that still leads to it,
+// for people to read.
+func (p *plan) making(i *image, name string) *move {
+	spec := host.ContainerSpec{
+		Name: name, Image: i.ID, Restart: always,
+		Labels: map[string]string{labelManaged: managed, labelSpec: p.specDigest(i), labelSource: i.Source},
+		Port:   p.section.Port, Inside: portInside, Source: p.section.DataDirectory, Target: dataInside,
+	}
+	return &move{fmt.Sprintf("make the container %s of %s on port %d", containerName, i.Name, p.section.Port), func(ctx context.Context) error {
+		if id, err := p.Host.Engine.Image(ctx, i.Name); err == nil && id == i.ID {
+			spec.Image = i.Name
+		}
+		return p.Host.Engine.Create(ctx, spec)
+	}}
+}
+
+// free fails while somebody else listens on the port. What is there by the container
+// of ours that runs now goes with it.
+func (p *plan) free(current *host.Container) error {
+	port := p.section.Port
+	if current != nil && current.PID != 0 && slices.Contains(current.Ports, port) {
+		return nil
+	}
+	listeners, err := p.Host.Ports.Listeners(port)
+	if err != nil || len(listeners) == 0 {
+		return err
+	}
+	var names []string
+	for _, l := range listeners {
+		name := l.String()
+		if l.Program == "docker-proxy" {
+			name += fmt.Sprintf(", which is another container (`docker ps --filter publish=%d`)", port)
+		}
+		names = append(names, name)
+	}
+	return converge.Wait(api.ReasonPortInUse, "on port %d listens %s, which is not touched: stop it, or choose another port_no", port, strings.Join(names, " and "))
+}
+
+// refused says in words of conditions why the engine made no move.
+func (p *plan) refused(err error) error {
+	var refusal *host.EngineError
+	switch {
+	case !errors.As(err, &refusal) || noSpace(refusal):
+		return engineProblem(err)
+	case strings.Contains(refusal.Words, "port is already allocated"), strings.Contains(refusal.Words, "address already in use"):
+		return converge.Wait(api.ReasonPortInUse, "port %d is taken: %v; stop what listens there, or choose another port_no", p.section.Port, err)
+	}
+	return converge.Wait(api.ReasonNotAnswering, "the container %s does not run: %v", containerName, err)
+}

@@ -1,0 +1,93 @@
+package registryserver
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/software"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// dockerService is the unit of every engine that is installed as a package: docker.io,
+// moby-engine, docker-ce.
+const dockerService = "docker.service"
+
+// engine plans that a container engine runs, and says whether one does. One that is
+// there already, whosever it is, is used; a package is installed only where there is
+// none.
+func (p *plan) engine(ctx context.Context) (up bool, err error) {
+	_, down := p.Host.Engine.Version(ctx)
+	unit, err := p.Host.Units.Unit(ctx, dockerService)
+	switch {
+	case err != nil && down == nil:
+		return true, nil // it answers; who started it is not our concern
+	case err != nil:
+		return false, err
+	case down == nil && unit.Loaded == "loaded" && unit.Active == "active" && unit.File == "disabled":
+		p.do("enable "+dockerService, p.startEngine)
+		return true, nil
+	case down == nil:
+		return true, nil
+	case unit.Loaded == "masked":
+		return false, converge.Wait(api.ReasonEngineNotRunning, "%s is masked, so the engine cannot be started: `systemctl unmask docker`", dockerService)
+	case unit.Loaded == "loaded" && unit.Active == "active":
+		return false, converge.Wait(api.ReasonEngineNotRunning, "%s is active, and %v: look at `journalctl -u docker`", dockerService, down)
+	case unit.Loaded != "loaded":
+		p.do("install "+p.Host.Packages.Name(host.ContainerEngine), p.install)
+	}
+	p.do("enable and start "+dockerService, p.startEngine)
+	return false, nil
+}
+
+// install installs the distribution's engine. Not every one has its own.
+func (p *plan) install(ctx context.Context) error {
+	err := p.Host.Packages.Install(ctx, p.proxy, host.ContainerEngine)
+	var unavailable *host.UnavailableError
+	if errors.As(err, &unavailable) {
+		return converge.Wait(api.ReasonPackageUnavailable, "%v; where there is no such package, install a container engine from another source (docker-ce): the agent uses it", err)
+	}
+	return software.Problem(err)
+}
+
+func (p *plan) startEngine(ctx context.Context) error {
+	unit, err := p.Host.Units.Unit(ctx, dockerService)
+	if err != nil {
+		return err
+	}
+	if unit.File != "enabled" {
+		if err := errors.Join(p.Host.Units.Enable(ctx, dockerService), p.Host.Units.Reload(ctx)); err != nil {
+			return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
+		}
+	}
+	if unit.Active != "active" {
+		if err := p.Host.Units.Start(ctx, dockerService); err != nil {
+			return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
+		}
+	}
+	_, err = p.Host.Engine.Version(ctx)
+	return engineProblem(err)
+}
+
+// engineProblem says in words of conditions what an engine said, or that it says
+// nothing.
+func engineProblem(err error) error {
+	var down *host.EngineDownError
+	var refusal *host.EngineError
+	switch {
+	case errors.As(err, &down):
+		return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
+	case errors.As(err, &refusal) && noSpace(refusal):
+		return converge.Wait(api.ReasonNoSpace, "%v; make room where the engine keeps its images (`docker info` says where, /var/lib/docker if nobody moved it)", err)
+	case errors.As(err, &refusal):
+		return converge.Wait(api.ReasonEngineNotRunning, "the engine cannot do what it has to: %v", err)
+	}
+	return err
+}
+
+// noSpace: the engine has the kernel's words, not its number.
+func noSpace(e *host.EngineError) bool {
+	return strings.Contains(e.Words, "no space left on device") || strings.Contains(e.Words, "disk quota exceeded")
+}

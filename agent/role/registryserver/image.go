@@ -1,0 +1,145 @@
+package registryserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// image is what the container is to be made of, nil where it has to be loaded or
+// pulled first, which is planned then. A tag may be moved by anybody, so that what
+// counts is the id that was found once.
+func (p *plan) image(ctx context.Context, up bool, have *owned) (*image, error) {
+	source := sourceOf(p.section.Image)
+	if have.Refused != nil && have.Refused.Source == source {
+		return nil, converge.Fail(api.ReasonImageNotFound, "%s", have.Refused.Why)
+	}
+	if up {
+		found, err := p.known(ctx, source, have)
+		if found != nil || err != nil {
+			return found, err
+		}
+	}
+	if f := p.section.Image.File; f != nil {
+		p.do(fmt.Sprintf("fetch the image file %.12s (%d bytes)", f.Sha256, f.SizeBytes), func(ctx context.Context) error {
+			return p.Files.Fetch(ctx, *f)
+		})
+		p.do("load the image file into the engine", p.load)
+		return nil, nil
+	}
+	if p.proxy.HTTP != "" || p.proxy.HTTPS != "" {
+		p.do("have the engine use the proxy, where it runs nothing else", p.useProxy)
+	}
+	p.do("pull "+p.section.Image.Reference, p.pull)
+	return nil, nil
+}
+
+// known is the image from this source that is in the engine: by the inventory, by
+// the container that was made of it, or by the name that is to be pulled.
+func (p *plan) known(ctx context.Context, source string, have *owned) (*image, error) {
+	candidates := []*image{have.Image}
+	c, err := p.Host.Engine.Container(ctx, containerName)
+	if err != nil {
+		return nil, engineProblem(err)
+	}
+	if ours(c) {
+		candidates = append(candidates, &image{Source: c.Labels[labelSource], ID: c.Image, Name: c.Image})
+	}
+	for _, i := range candidates {
+		if i == nil || i.Source != source {
+			continue
+		}
+		if id, err := p.Host.Engine.Image(ctx, i.ID); id != "" || err != nil {
+			return i, engineProblem(err)
+		}
+	}
+	if p.section.Image.File != nil {
+		return nil, nil
+	}
+	id, err := p.Host.Engine.Image(ctx, source)
+	if id == "" || err != nil {
+		return nil, engineProblem(err)
+	}
+	return &image{Source: source, ID: id, Name: source}, nil
+}
+
+// load streams the file into the engine. What is in the engine need not lie beside it
+// as a file: that is removed as soon as the image is known to be there.
+func (p *plan) load(ctx context.Context) error {
+	ref := *p.section.Image.File
+	archive, err := p.Files.Open(ref)
+	if err != nil {
+		return err
+	}
+	defer archive.Close()
+	names, err := p.Host.Engine.Load(ctx, archive)
+	var refusal *host.EngineError
+	if errors.As(err, &refusal) && !noSpace(refusal) {
+		return converge.Fail(api.ReasonImageNotFound,
+			"the engine does not load the image file %.12s: %s; give one that `docker save registry:latest` of this or an older version of the engine wrote", ref.Sha256, refusal.Words)
+	}
+	if err != nil {
+		return engineProblem(err)
+	}
+	source := sourceOf(p.section.Image)
+	name := choose(names)
+	if name == "" {
+		why := fmt.Sprintf("the image file %.12s holds %s; expected a tag of the repository registry: give one that `docker save registry:latest` wrote", ref.Sha256, listed(names))
+		err := p.own(func(o *owned) { o.Refused = &refused{Source: source, Why: why} })
+		return errors.Join(converge.Fail(api.ReasonImageNotFound, "%s", why), err, p.Files.Remove(ref))
+	}
+	return errors.Join(p.remember(ctx, source, name), p.Files.Remove(ref))
+}
+
+// choose is the name of the registry among those that an archive holds, "" for none.
+func choose(names []string) string {
+	if slices.Contains(names, "registry:latest") {
+		return "registry:latest"
+	}
+	i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "registry:") })
+	if i < 0 {
+		return ""
+	}
+	return names[i]
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "no image"
+	}
+	return strings.Join(names, ", ")
+}
+
+// pull has the engine fetch the image from the registry that its name says.
+func (p *plan) pull(ctx context.Context) error {
+	reference := p.section.Image.Reference
+	err := p.Host.Engine.Pull(ctx, reference)
+	var refusal *host.EngineError
+	if errors.As(err, &refusal) && !noSpace(refusal) {
+		return converge.Wait(api.ReasonImageNotFound, "the image %s cannot be pulled: %s%s; or give an image file (image_path)",
+			reference, p.withoutSecrets(refusal.Words), p.proxyHint(ctx))
+	}
+	if err != nil {
+		return engineProblem(err)
+	}
+	return p.remember(ctx, reference, reference)
+}
+
+// remember writes down which image it is, by its id.
+func (p *plan) remember(ctx context.Context, source, name string) error {
+	id, err := p.Host.Engine.Image(ctx, name)
+	if err != nil {
+		return engineProblem(err)
+	}
+	if id == "" {
+		return converge.Wait(api.ReasonImageNotFound, "the engine has no image %s any more, which it has just taken; it is tried again", name)
+	}
+	p.Log.Info("the image is in the engine", "name", name, "id", id)
+	return p.own(func(o *owned) { o.Image, o.Refused = &image{Source: source, ID: id, Name: name}, nil })
+}

@@ -1,0 +1,126 @@
+// Package registryserver brings a VM to the role of a private registry: a container
+// private_registry that serves the Distribution API on a port of the machine.
+//
+// The container is what the spec's command makes, docker run -d -p <port>:5000
+// -v <directory>:/var/lib/registry --restart=always, and it is desired state: what
+// differs is made anew, and the data, which is not in the container, stays.
+package registryserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/inventory"
+	"github.com/nodehitch/nodehitch/agent/machine/software"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Files are the files that the configuration names; files.Store has them.
+type Files interface {
+	// Fetch brings the file here, whole and proven.
+	Fetch(ctx context.Context, ref api.FileReference) error
+	// Open opens it; fs.ErrNotExist if it is not here.
+	Open(ref api.FileReference) (*os.File, error)
+	// Remove removes it and any part of it. A file that is not here is no error.
+	Remove(ref api.FileReference) error
+}
+
+// Options are what the step needs. All are required but Log.
+type Options struct {
+	Host  *host.Host
+	Files Files
+	// StateDirectory is where inventory.json is.
+	StateDirectory string
+	Log            *slog.Logger
+}
+
+// step owns RegistryRunning.
+type step struct {
+	Options
+	inventory inventory.File
+}
+
+// NewStep is the step of the registry role, RegistryRunning.
+func NewStep(o Options) converge.Step {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &step{Options: o, inventory: inventory.File{Files: o.Host.Files, Path: filepath.Join(o.StateDirectory, "inventory.json")}}
+}
+
+func (s *step) Condition() string { return api.ConditionRegistryRunning }
+
+// Plan compares the machine with the section. The section cannot be empty, and a
+// machine is never asked to stop being a registry: without a section the agent
+// keeps its hands off, and what it made goes on.
+func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	if desired.Registry == nil {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	p := &plan{step: s, section: desired.Registry, desired: desired, proxy: software.ProxyOf(desired)}
+	err := p.plan(ctx)
+	return converge.Plan{
+		Actions: p.actions, Reason: api.ReasonRunning,
+		Message: fmt.Sprintf("%s answers on port %d, its data is in %s", containerName, p.section.Port, p.section.DataDirectory),
+	}, err
+}
+
+// group is of all actions: each needs those before it.
+const group = "registry"
+
+// plan is one look at the machine.
+type plan struct {
+	*step
+	section *api.RegistrySection
+	desired *api.NodeConfig
+	proxy   host.Proxy
+	actions []converge.Action
+}
+
+func (p *plan) do(summary string, f func(context.Context) error) {
+	p.actions = append(p.actions, converge.Action{Summary: summary, Group: group, Do: f})
+}
+
+// plan goes as far as can be seen: what an action makes possible is decided when it
+// has been done.
+func (p *plan) plan(ctx context.Context) error {
+	have, err := p.owned()
+	if err != nil {
+		return err
+	}
+	up, err := p.engine(ctx)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(p.keepProxy(&have), p.order(&have)); err != nil {
+		return err
+	}
+	place, err := p.place()
+	if err != nil {
+		return p.withoutData(ctx, up, err)
+	}
+	found, err := p.image(ctx, up, &have)
+	if err != nil {
+		return err
+	}
+	p.directory(place)
+	if !up || found == nil || !place.exists {
+		p.do("run the container "+containerName, p.run)
+		return nil
+	}
+	next, err := p.next(ctx, found, place)
+	switch {
+	case err != nil:
+		return err
+	case next != nil:
+		p.do(next.summary, p.run)
+		return nil
+	}
+	return p.answers(ctx)
+}

@@ -1,0 +1,191 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/software"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// exports is the step that owns ExportsServed.
+type exports struct{ *steps }
+
+func (s *exports) Condition() string { return api.ConditionExportsServed }
+
+func (s *exports) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	if desired.Storage == nil {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	entries, err := entriesOf(desired.Storage)
+	if err != nil {
+		return converge.Plan{}, converge.Fail(api.ReasonInvalidDocument, "%v", err)
+	}
+	if len(entries) == 0 {
+		return s.planRemoval(ctx)
+	}
+	p := &exportPlan{steps: s.steps, section: desired.Storage}
+	if err := p.plan(ctx, entries, software.ProxyOf(desired)); err != nil {
+		return converge.Plan{}, err
+	}
+	return converge.Plan{
+		Actions: p.actions, Reason: api.ReasonServed,
+		Message: fmt.Sprintf("%d exports served", len(entries)),
+	}, errors.Join(p.problems...)
+}
+
+// exportGroup is of all actions but those for one directory.
+const exportGroup = "exports"
+
+// exportPlan plans what is exported.
+type exportPlan struct {
+	*steps
+	section  *api.StorageSection
+	actions  []converge.Action
+	problems []error
+}
+
+func (p *exportPlan) do(summary string, f func(context.Context) error) {
+	p.actions = append(p.actions, converge.Action{Summary: summary, Group: exportGroup, Do: f})
+}
+
+// plan: only what is on a volume that is mounted is in the file. The mountpoint=
+// of each entry guards the time until this is planned again.
+func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy) error {
+	installing, err := software.Install(ctx, p.Host, proxy, exportGroup, host.NFSServer)
+	if err != nil {
+		return err
+	}
+	p.actions = installing
+	mounted := p.mounted()
+	entries := slices.DeleteFunc(slices.Clone(wanted), func(e entry) bool {
+		m, ok := mounted[e.mountPath]
+		return !ok || !p.directory(e, m)
+	})
+	if err := p.file(entries); err != nil {
+		return err
+	}
+	// A server that does not start, or a drop-in, says nothing about the table.
+	changed := len(p.actions) > 0
+	if err := p.server(ctx, len(installing) > 0); err != nil {
+		return err
+	}
+	if len(installing) > 0 {
+		p.reexport(exportGroup, entries)
+		return nil
+	}
+	exported, err := p.Host.NFS.Exported(ctx)
+	if err != nil {
+		return err
+	}
+	unserved := slices.ContainsFunc(entries, func(e entry) bool { return !p.served(ctx, e, exported) })
+	if changed || unserved || slices.ContainsFunc(exported, p.unwanted(ctx, entries)) {
+		p.reexport(exportGroup+" table", entries)
+	}
+	return nil
+}
+
+// mounted are the desired volumes that are where they belong, by mount path. What
+// is not is a problem, and so is what cannot be looked at.
+func (p *exportPlan) mounted() map[string]host.Mount {
+	found := map[string]host.Mount{}
+	mounts, err := p.Host.Mounts.List()
+	if err != nil {
+		p.problems = append(p.problems, converge.Wait(api.ReasonNotMounted, "the mount table cannot be read: %v", err))
+		return found
+	}
+	for i := range p.section.Volumes {
+		v := &p.section.Volumes[i]
+		exported := func(e api.StorageExport) bool { return strings.HasPrefix(e.Directory+"/", v.MountPath+"/") }
+		if !slices.ContainsFunc(p.section.Exports, exported) {
+			continue
+		}
+		m := (&view{mounts: mounts}).at(v.MountPath)
+		if why := p.notOurs(v, m); why != "" {
+			p.problems = append(p.problems, converge.Wait(api.ReasonNotMounted,
+				"volume %s: %s, so nothing on it is exported; see VolumesMounted", v.VolumeID, why))
+			continue
+		}
+		found[v.MountPath] = *m
+	}
+	return found
+}
+
+// Mounted is the mount of a volume, for those who keep something on it; the error
+// says why it is not where it belongs. It reads only.
+func Mounted(h *host.Host, v *api.StorageVolume) (host.Mount, error) {
+	mounts, err := h.Mounts.List()
+	if err != nil {
+		return host.Mount{}, err
+	}
+	m := (&view{mounts: mounts}).at(v.MountPath)
+	if why := (&steps{Options: Options{Host: h}}).notOurs(v, m); why != "" {
+		return host.Mount{}, fmt.Errorf("volume %s: %s", v.VolumeID, why)
+	}
+	return *m, nil
+}
+
+// notOurs says why a mount is not that of the volume, "" where it is.
+func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
+	if m == nil {
+		return "nothing is mounted at " + v.MountPath
+	}
+	disk, err := p.diskOf(m)
+	switch {
+	case err != nil:
+		return "the disk at " + v.MountPath + " cannot be looked at: " + err.Error()
+	case disk == nil && m.FSType == "ext4":
+		return "the disk that is mounted at " + v.MountPath + " is gone"
+	case disk == nil || m.FSType != "ext4" || m.Root != "/":
+		return "at " + v.MountPath + " something else is mounted"
+	}
+	if err := p.confirm(v, *disk); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// nobody is the user and group to whom all clients are mapped (all_squash), on
+// every distribution. Being the owner suffices to write; nobody else has to.
+var nobody = host.Shared{Exists: true, UID: 65534, GID: 65534, Mode: 0o755}
+
+// directory plans the exported directory, and says whether it may be exported.
+func (p *exportPlan) directory(e entry, m host.Mount) bool {
+	rel, err := filepath.Rel(e.mountPath, e.directory)
+	if err != nil {
+		p.problems = append(p.problems, converge.Fail(api.ReasonExportRefused, "export of %s: %v", e.directory, err))
+		return false
+	}
+	found, err := p.Host.Directories.LookInside(e.mountPath, m.Device, rel)
+	var refused *host.PathError
+	switch {
+	case errors.As(err, &refused):
+		p.problems = append(p.problems, converge.Fail(api.ReasonExportRefused, "not exported: %v", err))
+		return false
+	case err != nil:
+		p.problems = append(p.problems, converge.Wait(api.ReasonNotMounted, "not exported: %v", err))
+		return false
+	}
+	right := found.Exists && found.UID == nobody.UID && found.GID == nobody.GID && found.Mode&0o700 == 0o700
+	again := slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == e.directory })
+	if right || again {
+		return true
+	}
+	want := nobody
+	if found.Exists {
+		want.Mode = 0o700 // and what others may do stays as somebody chose it
+	}
+	p.actions = append(p.actions, converge.Action{
+		Summary: "make " + e.directory + " a directory of nobody", Group: e.directory,
+		Do: func(context.Context) error {
+			return p.Host.Directories.MakeInside(e.mountPath, m.Device, rel, want)
+		},
+	})
+	return true
+}

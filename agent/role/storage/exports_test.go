@@ -1,0 +1,132 @@
+package storage_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func TestExportsFileIsTheSameForTheSameDocument(t *testing.T) {
+	r := serving(t)
+	r.doc.Storage.Exports = []api.StorageExport{
+		{Directory: "/volume/nfs/pv2", Clients: "host1.example.org", Options: []string{"rw"}},
+		{Directory: "/volume/nfs/pv1", Clients: "10.10.1.7/24", Options: []string{"rw", "sync"}},
+		{Directory: "/volume/nfs/pv1", Clients: "10.10.0.5", Options: []string{"ro"}},
+		{Directory: "/volume", Clients: "fd00::/64", Options: []string{}},
+	}
+	r.expect(mounted, served)
+	want := "# Written by nodehitch-agent, which repairs it: changes made here are lost.\n" +
+		"/volume fd00::/64(mountpoint=/volume)\n" +
+		"/volume/nfs/pv1 10.10.0.5(ro,mountpoint=/volume)\n" +
+		"/volume/nfs/pv1 10.10.1.0/24(rw,sync,mountpoint=/volume)\n" +
+		"/volume/nfs/pv2 host1.example.org(rw,mountpoint=/volume)\n"
+	if diff := cmp.Diff(want, r.file("/etc/exports.d/nodehitch.exports")); diff != "" {
+		t.Error(diff)
+	}
+	slices.Reverse(r.doc.Storage.Exports)
+	r.idle()
+}
+
+func TestExportsThatAreNotTaken(t *testing.T) {
+	cases := map[string]api.StorageExport{
+		"on the root disk":   {Directory: "/srv", Clients: "10.0.0.0/8"},
+		"beside the volume":  {Directory: "/volume2", Clients: "10.0.0.0/8"},
+		"above it":           {Directory: "/volume/../etc", Clients: "10.0.0.0/8"},
+		"options in clients": {Directory: "/volume/a", Clients: "10.0.0.0/8(no_root_squash)"},
+		"everybody":          {Directory: "/volume/a", Clients: "*"},
+		"blank in the path":  {Directory: "/volume/a b", Clients: "10.0.0.0/8"},
+		"quote in the path":  {Directory: `/volume/a"b`, Clients: "10.0.0.0/8"},
+	}
+	for name, e := range cases {
+		t.Run(name, func(t *testing.T) {
+			r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server)
+			r.doc.Storage.Exports = []api.StorageExport{e}
+			r.expect(mounted, "False InvalidDocument")
+			if r.file("/etc/exports.d/nodehitch.exports") != "" {
+				t.Error("an exports file was written")
+			}
+		})
+	}
+}
+
+func TestDirectoryThatLeadsElsewhereIsNotExported(t *testing.T) {
+	r := serving(t)
+	r.m.On(volume).Inside["nfs/pv1"] = &hosttest.Inside{Problem: "leads through a symbolic link, which is not followed: remove the link"}
+	report := r.expect(mounted, "False ExportRefused")
+	r.says(report, api.ConditionExportsServed, "/volume/nfs/pv1", "symbolic link")
+	if len(r.m.Table) != 0 {
+		t.Errorf("exported: %+v", r.m.Table)
+	}
+}
+
+func TestServerThatDoesNotRun(t *testing.T) {
+	r := serving(t)
+	r.m.Units["nfs-server.service"].Active = false
+	r.m.Fail["start"] = errors.New("dependency")
+	report := r.expect(mounted, "False ServerNotRunning")
+	r.says(report, api.ConditionExportsServed, "nfs-server.service", "dependency")
+	delete(r.m.Fail, "start")
+	r.expect(mounted, served)
+	r.idle()
+}
+
+func TestExportfsThatRefuses(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server)
+	r.m.Fail["exportfs -ra"] = errors.New(`unknown keyword "foo"`)
+	report := r.expect(mounted, "False ExportRefused")
+	r.says(report, api.ConditionExportsServed, "/volume/nfs/pv1", "10.10.0.0/24", "unknown keyword")
+}
+
+// Another file exports the same directory to the same clients with other options.
+func TestContradictingLine(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server)
+	r.expect(mounted, served)
+	r.m.Files["/etc/exports"] = hosttest.FileState{Content: "/volume/nfs/pv1 10.10.0.0/24(ro)\n", Mode: 0o644}
+	delete(r.m.Files, "/etc/exports.d/nodehitch.exports")
+	r.m.Table = []host.Export{{Directory: "/volume/nfs/pv1", Client: "10.10.0.0/24", Options: []string{"ro"}}}
+	r.expect(mounted, served)
+	if !strings.Contains(r.file("/etc/exports"), "(ro)") {
+		t.Error("the operator's file was changed")
+	}
+}
+
+func TestWhatOthersExportIsTheirs(t *testing.T) {
+	r := serving(t, hosttest.WithFile("/etc/exports", "/volume/mine 192.0.2.1(ro)\n", 0o644))
+	r.m.Table = nil
+	r.expect(mounted, served)
+	if got := r.exported(); !slices.Equal(got, []string{"/volume/mine 192.0.2.1", "/volume/nfs/pv1 10.10.0.0/24"}) {
+		t.Errorf("exported: %q", got)
+	}
+	r.idle()
+}
+
+func TestExportThatLeavesTheDocumentIsWithdrawn(t *testing.T) {
+	r := serving(t)
+	r.doc.Storage.Exports[0].Clients = "10.20.0.0/24"
+	r.expect(mounted, served)
+	if got := r.exported(); !slices.Equal(got, []string{"/volume/nfs/pv1 10.20.0.0/24"}) {
+		t.Errorf("exported: %q", got)
+	}
+	r.doc.Storage.Exports = []api.StorageExport{}
+	r.expect(mounted, "True Removed")
+	if got := r.exported(); len(got) != 0 {
+		t.Errorf("exported: %q", got)
+	}
+	r.idle()
+}
+
+// exportfs reports a short name as the canonical one.
+func TestHostNameIsRecognised(t *testing.T) {
+	r := serving(t)
+	r.doc.Storage.Exports[0].Clients = "client1"
+	r.expect(mounted, served)
+	r.m.Table[0].Client = "client1.example.org"
+	r.idle()
+}

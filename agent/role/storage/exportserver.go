@@ -1,0 +1,187 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// file plans the exports file.
+func (p *exportPlan) file(entries []entry) error {
+	content := []byte(exportsFile(entries))
+	same, err := p.Host.Files.Same(exportsPath, content, 0o644)
+	if err == nil && !same {
+		p.do("write "+exportsPath, func(context.Context) error { return p.Host.Files.Write(exportsPath, content, 0o644) })
+	}
+	return err
+}
+
+// server plans that the NFS server is enabled and runs. A package that is about to
+// be installed brings it, enabled or not.
+func (p *exportPlan) server(ctx context.Context, installing bool) error {
+	state, err := p.Host.Units.Unit(ctx, nfsServer)
+	if err != nil {
+		return err
+	}
+	if state.File != "enabled" || state.Active != "active" || installing {
+		p.do("enable and start "+nfsServer, p.startServer)
+	}
+	return nil
+}
+
+func (p *exportPlan) startServer(ctx context.Context) error {
+	state, err := p.Host.Units.Unit(ctx, nfsServer)
+	if err != nil {
+		return err
+	}
+	if err := p.own(func(o *owned) { o.Server = true }); err != nil {
+		return err
+	}
+	if state.File != "enabled" {
+		if err := errors.Join(p.Host.Units.Enable(ctx, nfsServer), p.Host.Units.Reload(ctx)); err != nil {
+			return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+		}
+	}
+	if state.Active == "active" {
+		return nil
+	}
+	if err := p.Host.Units.Start(ctx, nfsServer); err != nil {
+		return converge.Wait(api.ReasonServerNotRunning, "%v", err)
+	}
+	return nil
+}
+
+// unwanted says of what exportfs reports that it must go: what carries our
+// mountpoint= and is not desired. What others export of the same directories is
+// theirs.
+func (p *exportPlan) unwanted(ctx context.Context, entries []entry) func(host.Export) bool {
+	return func(e host.Export) bool {
+		ours := slices.ContainsFunc(p.section.Volumes, func(v api.StorageVolume) bool { return guardedBy(e, v.MountPath) })
+		desired := func(wanted entry) bool {
+			return e.Directory == wanted.directory && p.sameClient(ctx, wanted.client, e.Client)
+		}
+		return ours && !slices.ContainsFunc(entries, desired)
+	}
+}
+
+// reexport plans to make the server's table what our file says.
+func (p *exportPlan) reexport(group string, entries []entry) {
+	p.actions = append(p.actions, converge.Action{Summary: "export what the file says", Group: group, Do: func(ctx context.Context) error {
+		said := p.Host.NFS.Reexport(ctx)
+		if err := p.withdrawWhere(ctx, p.unwanted(ctx, entries)); err != nil {
+			return err
+		}
+		if err := p.Host.NFS.Flush(ctx); err != nil {
+			p.Log.Warn("the NFS server's look-ups are not flushed", "error", err)
+		}
+		return p.verify(ctx, entries, said)
+	}})
+}
+
+// verify: exportfs complains about other people's lines too, so that only the
+// table tells whether ours were taken.
+func (p *exportPlan) verify(ctx context.Context, entries []entry, said error) error {
+	exported, err := p.Host.NFS.Exported(ctx)
+	if err != nil {
+		return err
+	}
+	var refused []string
+	for _, e := range entries {
+		if !p.served(ctx, e, exported) {
+			refused = append(refused, fmt.Sprintf("%s to %s (%s)", e.directory, e.client, strings.Join(e.options, ",")))
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	message := "exportfs does not report " + strings.Join(refused, ", ") + " as desired; look for another line for the same in /etc/exports and /etc/exports.d"
+	if said != nil {
+		message += "; it says: " + said.Error()
+	}
+	return converge.Wait(api.ReasonExportRefused, "%s", message)
+}
+
+// planRemoval takes back what was exported, and the server where the agent started
+// it and nobody else exports anything.
+func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
+	plan := converge.Plan{Reason: api.ReasonRemoved, Message: "nothing is to be exported, and nothing of ours is"}
+	have, err := s.owned()
+	if err != nil {
+		return plan, err
+	}
+	_, err = s.Host.Files.Read(exportsPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return plan, err
+	}
+	if err == nil || have.Server {
+		plan.Actions = []converge.Action{
+			{Summary: "remove " + exportsPath, Group: exportGroup, Do: s.removeExports},
+			{Summary: "leave " + nfsServer, Group: exportGroup, Do: s.leaveServer},
+		}
+	}
+	return plan, nil
+}
+
+func (s *exports) removeExports(ctx context.Context) error {
+	content, err := s.Host.Files.Read(exportsPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.Host.Files.Remove(exportsPath); err != nil {
+		return err
+	}
+	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
+		return err
+	}
+	if err := s.Host.NFS.Reexport(ctx); err != nil {
+		s.Log.Warn("exportfs complains", "error", err)
+	}
+	ours := map[string]bool{}
+	for line := range strings.Lines(string(content)) {
+		directory, _, _ := strings.Cut(line, " ")
+		ours[directory] = strings.HasPrefix(directory, "/")
+	}
+	exported, err := s.Host.NFS.Exported(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range exported {
+		if ours[e.Directory] {
+			s.Log.Info("still exported, by another file", "directory", e.Directory, "client", e.Client)
+		}
+	}
+	return s.Host.NFS.Flush(ctx)
+}
+
+func (s *exports) leaveServer(ctx context.Context) error {
+	have, err := s.owned()
+	if err != nil || !have.Server {
+		return err
+	}
+	missing, err := s.Host.Packages.Missing(ctx, host.NFSServer)
+	if err != nil {
+		return err
+	}
+	if len(missing) == 0 {
+		exported, err := s.Host.NFS.Exported(ctx)
+		if err != nil {
+			return err
+		}
+		if len(exported) == 0 {
+			if err := s.Host.Units.Stop(ctx, nfsServer); err != nil {
+				return err
+			}
+			if err := errors.Join(s.Host.Units.Disable(ctx, nfsServer), s.Host.Units.Reload(ctx)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.own(func(o *owned) { o.Server = false })
+}

@@ -1,0 +1,114 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+)
+
+// exportsPath is ours alone; /etc/exports is the operator's.
+const exportsPath = "/etc/exports.d/nodehitch.exports"
+
+// entry is one line of the exports file.
+type entry struct {
+	directory, mountPath, client string
+	options                      []string
+}
+
+// entriesOf are the desired entries in the order of the file. An export that is on
+// none of the volumes, or that exports(5) could misread, is an error: the sender has
+// checked it, and it is checked where it is used.
+func entriesOf(section *api.StorageSection) ([]entry, error) {
+	var entries []entry
+	for _, e := range section.Exports {
+		client, err := grammar.ExportClient(e.Clients)
+		if err != nil {
+			return nil, fmt.Errorf("export of %s: its client %w", e.Directory, err)
+		}
+		if _, err := grammar.AbsolutePath(e.Directory); err != nil {
+			return nil, fmt.Errorf("export of %w", err)
+		}
+		i := slices.IndexFunc(section.Volumes, func(v api.StorageVolume) bool { return grammar.Under(e.Directory, v.MountPath) })
+		if i < 0 {
+			return nil, fmt.Errorf("export of %s: it is on none of the volumes, and the root disk is never exported", e.Directory)
+		}
+		mountPath := section.Volumes[i].MountPath
+		// mountpoint= with the volume's path: bare, it would demand that the exported
+		// directory itself be a mount.
+		options := append(slices.Clone(e.Options), "mountpoint="+mountPath)
+		entries = append(entries, entry{e.Directory, mountPath, client.String(), options})
+	}
+	slices.SortFunc(entries, func(a, b entry) int {
+		if c := compare(a.directory, b.directory); c != 0 {
+			return c
+		}
+		return compare(a.client, b.client)
+	})
+	return slices.CompactFunc(entries, func(a, b entry) bool { return a.directory == b.directory && a.client == b.client }), nil
+}
+
+// exportsFile is the content of the file for these entries.
+func exportsFile(entries []entry) string {
+	var b strings.Builder
+	b.WriteString(header)
+	for _, e := range entries {
+		fmt.Fprintf(&b, "%s %s(%s)\n", e.directory, e.client, strings.Join(e.options, ","))
+	}
+	return b.String()
+}
+
+// guardedBy says that an entry is one of ours on the volume at this mount point.
+func guardedBy(e host.Export, mountPath string) bool {
+	return slices.Contains(e.Options, "mountpoint="+mountPath)
+}
+
+// withdraw takes what we export of a volume out of our file and out of the server's
+// table, so that the volume can be unmounted.
+func (s *steps) withdraw(ctx context.Context, mountPath string) error {
+	content, err := s.Host.Files.Read(exportsPath)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var kept strings.Builder
+	for line := range strings.Lines(string(content)) {
+		directory, _, _ := strings.Cut(line, " ")
+		if !grammar.Under(directory, mountPath) {
+			kept.WriteString(line)
+		}
+	}
+	if kept.String() != string(content) {
+		if err := s.Host.Files.Write(exportsPath, []byte(kept.String()), 0o644); err != nil {
+			return err
+		}
+	}
+	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
+		return err // no server, nothing is exported
+	}
+	return s.withdrawWhere(ctx, func(e host.Export) bool { return guardedBy(e, mountPath) })
+}
+
+// withdrawWhere takes entries out of the server's table. exportfs -ra alone keeps an
+// entry whose mountpoint= is not mounted (nfs-utils 2.6).
+func (s *steps) withdrawWhere(ctx context.Context, unwanted func(host.Export) bool) error {
+	exported, err := s.Host.NFS.Exported(ctx)
+	if err != nil {
+		return err
+	}
+	var failures []error
+	for _, e := range exported {
+		if unwanted(e) {
+			failures = append(failures, s.Host.NFS.Withdraw(ctx, e.Directory, e.Client))
+		}
+	}
+	if len(failures) > 0 {
+		failures = append(failures, s.Host.NFS.Flush(ctx))
+	}
+	return errors.Join(failures...)
+}

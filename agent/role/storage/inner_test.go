@@ -1,0 +1,172 @@
+package storage
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// What exportfs prints was taken from nfs-utils 2.6.2 with a kernel that has nfsd,
+// and without.
+func TestSameOptions(t *testing.T) {
+	ours := []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash", "mountpoint=/volume"}
+	reported := func(text string) []string { return host.ParseExports("/x c(" + text + ")\n")[0].Options }
+	cases := map[string]struct {
+		wanted   []string
+		reported string
+		same     bool
+	}{
+		"as it is":             {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,root_squash,all_squash", true},
+		"without nfsd":         {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,root_squash,all_squash", true},
+		"secure":               {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,secure,root_squash,all_squash", false},
+		"ro":                   {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,ro,insecure,root_squash,all_squash", false},
+		"async":                {ours, "async,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,root_squash,all_squash", false},
+		"no mountpoint":        {ours, "sync,wdelay,hide,no_subtree_check,sec=sys,rw,insecure,root_squash,all_squash", false},
+		"another mountpoint":   {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/,sec=sys,rw,insecure,root_squash,all_squash", false},
+		"no_all_squash":        {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,root_squash,no_all_squash", false},
+		"no_root_squash":       {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,no_root_squash,all_squash", false},
+		"another user":         {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,anonuid=0,sec=sys,rw,insecure,root_squash,all_squash", false},
+		"crossmnt":             {ours, "sync,wdelay,hide,crossmnt,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,root_squash,all_squash", false},
+		"subtree_check":        {[]string{"subtree_check"}, "sync,wdelay,hide,sec=sys,ro,secure,root_squash,no_all_squash", false},
+		"nothing but defaults": {nil, "sync,wdelay,hide,no_subtree_check,sec=sys,ro,secure,root_squash,no_all_squash", true},
+	}
+	for name, c := range cases {
+		if got := sameOptions(c.wanted, reported(c.reported)); got != c.same {
+			t.Errorf("%s: got %v, want %v", name, got, c.same)
+		}
+	}
+}
+
+func TestRegionsHaveEveryCopyOfASuperblock(t *testing.T) {
+	for _, size := range []int64{1 << 20, 64 << 20, 64<<20 + 512, 1 << 30, 20<<30 + 512*7, 1 << 40, 16 << 40, 64 << 40} {
+		list := regions(size)
+		var last, sum int64 = -1, 0
+		for _, r := range list {
+			if r.from <= last || r.to <= r.from || r.to > size || r.from%page != 0 || r.to%page != 0 && r.to != size {
+				t.Fatalf("%d bytes: region %+v after %d", size, r, last)
+			}
+			last, sum = r.to, sum+r.to-r.from
+		}
+		covered := func(at int64) bool {
+			return slices.ContainsFunc(list, func(r region) bool { return r.from <= at && at < r.to })
+		}
+		for _, at := range slices.Concat(backups(size), []int64{0, superblockOffset, 64 << 10, 64 << 20, 256 << 30, size / 2, size / 4, size - 1, size - 512}) {
+			if at < size && !covered(at) {
+				t.Errorf("%d bytes: byte %d is not read", size, at)
+			}
+		}
+		if size > whole && sum > 64<<20 {
+			t.Errorf("%d bytes: %d are read", size, sum)
+		}
+		t.Logf("%d bytes: %d regions, %d bytes read", size, len(list), sum)
+	}
+}
+
+// dumpe2fs of a 20 GiB filesystem lists these.
+func TestBackupsAreWhereMkfsPutsThem(t *testing.T) {
+	offsets := backups(20 << 30)
+	for _, group := range []int64{1, 3, 5, 7, 9, 25, 27, 49, 81, 125} {
+		if at := group * 32768 * 4096; !slices.Contains(offsets, at) {
+			t.Errorf("the copy in group %d at %d is missing", group, at)
+		}
+	}
+	for _, at := range []int64{8193 * 1024, 24577 * 1024, 16384 * 2048} {
+		if !slices.Contains(offsets, at) {
+			t.Errorf("the copy at %d is missing", at)
+		}
+	}
+}
+
+// Every combination of what can be found and what the journal can say: nothing but
+// blank, or a format of this very disk that was begun, ever leads to mkfs.
+func TestDecideWritesNothingByDefault(t *testing.T) {
+	v := &api.StorageVolume{VolumeID: "v", FilesystemUUID: "u"}
+	disk := host.Disk{Size: 100}
+	fits := record{VolumeID: "v", FilesystemUUID: "u", SizeBytes: 100, NodeID: "n", Permit: "p"}
+	var records []*record
+	records = append(records, nil, &record{damaged: "x"})
+	for _, p := range []phase{permitted, started, formatted, reported, "?"} {
+		for _, overwrite := range []bool{false, true} {
+			for _, change := range []func(*record){func(*record) {}, func(r *record) { r.NodeID = "m" }, func(r *record) { r.SizeBytes = 99 }, func(r *record) { r.FilesystemUUID = "w" }} {
+				r := fits
+				r.Phase, r.Overwrite = p, overwrite
+				change(&r)
+				records = append(records, &r)
+			}
+		}
+	}
+	for _, r := range records {
+		for k := unknown; k <= foreign+1; k++ {
+			for i := range 4 {
+				c := content{kind: k, used: i&1 != 0, claimed: i&2 != 0}
+				got, why := decide(c, r, v, disk, "n")
+				begun := r != nil && r.Phase == started && r.misfit(v, disk, "n") == ""
+				if got == format && (k != blank || r.unfinished()) {
+					t.Errorf("%+v, %+v: format", c, r)
+				}
+				if got == resume && !begun {
+					t.Errorf("%+v, %+v: resume", c, r)
+				}
+				if got == resume && (k == ours && c.used || k == foreign && c.claimed && !r.Overwrite) {
+					t.Errorf("%+v, %+v: resume over what somebody uses", c, r)
+				}
+				if (k == unknown || k > foreign) && got != wait {
+					t.Errorf("%+v, %+v: %d", c, r, got)
+				}
+				if got == keep && k != ours {
+					t.Errorf("%+v, %+v: keep", c, r)
+				}
+				_ = why
+			}
+		}
+	}
+}
+
+func FuzzParseSuperblock(f *testing.F) {
+	f.Add(make([]byte, superblockSize))
+	whole := make([]byte, superblockSize)
+	whole[0x38], whole[0x39] = 0x53, 0xEF
+	f.Add(whole)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if sb, ok := parseSuperblock(b); ok && len(sb.UUID) != 36 {
+			t.Errorf("%+v", sb)
+		}
+	})
+}
+
+// The words of these files are a contract with systemd; what they do is shown by the
+// cases on real machines.
+func TestUnitFiles(t *testing.T) {
+	v := &api.StorageVolume{VolumeID: "4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6", MountPath: "/srv/my-data"}
+	got := append(mountFiles(v, "/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8"), serverFile([]api.StorageVolume{{MountPath: "/volume"}, {MountPath: "/srv/my-data"}}))
+	want := []file{
+		{`/etc/systemd/system/srv-my\x2ddata.mount`, header + `[Unit]
+Description=Cinder volume 4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6 (nodehitch)
+
+[Mount]
+What=/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8
+Where=/srv/my-data
+Type=ext4
+Options=nofail,nodev,nosuid,errors=remount-ro
+DirectoryMode=0000
+TimeoutSec=600
+
+[Install]
+WantedBy=multi-user.target
+`},
+		{`/etc/systemd/system/dev-disk-by\x2did-virtio\x2d4a0d9f3e\x2d1b2c\x2d4d5e\x2d8.device.d/nodehitch.conf`, header + "[Unit]\nJobRunningTimeoutSec=30s\n"},
+		{"/etc/systemd/system/nfs-server.service.d/nodehitch.conf", header + `[Unit]
+After=srv-my\x2ddata.mount volume.mount
+`},
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("got %s:\n%s\nwant %s:\n%s", got[i].path, got[i].content, want[i].path, want[i].content)
+		}
+	}
+	if got := specifiers("/a%b"); got != "/a%%b" {
+		t.Errorf("systemd would expand %s", got)
+	}
+}

@@ -1,0 +1,129 @@
+package storage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// away: the disk is not there, or it cannot be said which it is. What is mounted
+// from a disk that is gone is taken away; an empty mount point is guarded, so that
+// nothing is written under it meanwhile.
+func (p *volumePlan) away(present *host.Mount) error {
+	if present == nil {
+		return p.guard()
+	}
+	stale, err := p.stale(present)
+	if stale {
+		p.unmountStale(present)
+	}
+	return err
+}
+
+// stale says that a mount at our place is ours, and that its disk is gone.
+func (p *volumePlan) stale(m *host.Mount) (bool, error) {
+	if m.FSType != "ext4" || p.view.owned.at(m.Point) == nil {
+		return false, nil
+	}
+	all, err := p.Host.Disks.All()
+	if err != nil {
+		return false, converge.Wait(api.ReasonUnreadable, "volume %s: %v", p.v.VolumeID, err)
+	}
+	return !slices.ContainsFunc(all, func(d host.Disk) bool { return d.Number == m.Device }), nil
+}
+
+func (p *volumePlan) unmountStale(m *host.Mount) {
+	gone := *m
+	p.do(fmt.Sprintf("take away the mount at %s, whose disk (%s) is gone", m.Point, m.Device), func(ctx context.Context) error {
+		return p.takeAway(ctx, &gone, true)
+	})
+}
+
+func (p *volumePlan) busy(m *host.Mount) error {
+	return converge.Fail(api.ReasonMountPointBusy,
+		"volume %s: at %s a %s from %s is mounted; expected the volume or nothing: unmount it, or choose another mount_to",
+		p.v.VolumeID, m.Point, m.FSType, m.Source)
+}
+
+// guard looks at the mount point on which nothing is mounted, and plans its guard.
+func (p *volumePlan) guard() error {
+	path := p.v.MountPath
+	found, err := p.Host.Directories.Look(path)
+	if err != nil {
+		return err
+	}
+	busy := func(what string) error {
+		return converge.Fail(api.ReasonMountPointBusy, "volume %s: the mount point %s %s", p.v.VolumeID, path, what)
+	}
+	switch {
+	case found.Exists && found.NotDirectory != "":
+		return busy("is " + found.NotDirectory + "; expected an empty directory: move it away")
+	case found.Real != path:
+		return busy("leads through a symbolic link: give " + found.Real + " as mount_to, or remove the link")
+	case found.Entry != "":
+		return busy(fmt.Sprintf("is not empty, it holds %q; expected an empty directory: move that away", found.Entry))
+	case found.Guarded && p.view.owned.at(path) != nil:
+		return nil
+	}
+	p.guarding = true
+	p.do("guard the empty mount point "+path, func(context.Context) error {
+		entry := p.entry()
+		entry.Made, entry.Mode = !found.Exists, uint32(found.Mode)
+		if old := p.view.owned.at(path); old != nil {
+			entry.Made, entry.Mode = old.Made, old.Mode
+		}
+		if err := p.own(func(o *owned) { o.put(entry) }); err != nil {
+			return err
+		}
+		return p.Host.Directories.Guard(path)
+	})
+	return nil
+}
+
+// mount looks once more, mounts through systemd, and looks what became of it.
+func (p *volumePlan) mount(ctx context.Context) error {
+	disk, err := p.find(p.v)
+	if err != nil {
+		return err
+	}
+	if err := p.confirm(p.v, disk); err != nil {
+		return converge.Wait(api.ReasonMountFailed, "%v; not mounted", err)
+	}
+	name := mountUnit(p.v.MountPath)
+	if err := p.Host.Units.Start(ctx, name); err != nil {
+		return converge.Wait(api.ReasonMountFailed, "volume %s: mounting %s at %s: %v; where the filesystem is damaged, repair it on the server with `e2fsck %s`",
+			p.v.VolumeID, disk.Path, p.v.MountPath, err, disk.Path)
+	}
+	if err := p.verify(disk); err != nil {
+		// It is not known what is mounted there, so it must not stay.
+		if stop := p.Host.Units.Stop(ctx, name); stop != nil {
+			p.Log.Error("a wrong mount cannot be stopped", "path", p.v.MountPath, "error", stop)
+		}
+		return converge.Wait(api.ReasonMountFailed, "volume %s: %v", p.v.VolumeID, err)
+	}
+	p.Log.Info("mounted", "volume", p.v.VolumeID, "device", disk.Path, "path", p.v.MountPath)
+	// The kernel may remember that nothing was to be had at this path.
+	if err := p.Host.NFS.Flush(ctx); err != nil {
+		p.Log.Warn("the NFS server's look-ups are not flushed", "error", err)
+	}
+	return nil
+}
+
+func (p *volumePlan) verify(disk host.Disk) error {
+	mounts, err := p.Host.Mounts.List()
+	if err != nil {
+		return err
+	}
+	m := (&view{mounts: mounts}).at(p.v.MountPath)
+	switch {
+	case m == nil:
+		return fmt.Errorf("systemd says that %s is mounted, the kernel says that it is not", p.v.MountPath)
+	case m.Device != disk.Number || m.FSType != "ext4" || m.Root != "/":
+		return fmt.Errorf("at %s a %s of the device %s is mounted, expected the ext4 of %s (%s)", p.v.MountPath, m.FSType, m.Device, disk.Path, disk.Number)
+	}
+	return p.confirm(p.v, disk)
+}
