@@ -7,7 +7,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/openstack"
-	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/stack"
 )
 
 // openClouds is the clouds of the configuration, nil where it has none.
@@ -26,9 +26,9 @@ func openClouds(c config.OpenStack, observe func(service, call string, status in
 }
 
 // sourceOf is where topologies come from.
-func sourceOf(clouds *openstack.Clouds) topology.Source {
+func sourceOf(clouds *openstack.Clouds) stack.Source {
 	if clouds == nil {
-		return topology.Inline{}
+		return stack.Inline{}
 	}
-	return topology.Heat{Clouds: clouds}
+	return stack.Heat{Clouds: clouds}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/stack"
 )
 
 func TestWhereTopologiesComeFrom(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWhereTopologiesComeFrom(t *testing.T) {
 				}
 				return
 			}
-			_, heat := sourceOf(clouds).(topology.Heat)
+			_, heat := sourceOf(clouds).(stack.Heat)
 			if err != nil || heat != c.heat {
 				t.Errorf("from Heat %v, err %v", heat, err)
 			}

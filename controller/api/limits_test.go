@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/api"
-	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -137,10 +137,10 @@ func TestStrangersAndNodesSendLittle(t *testing.T) {
 // slowly is a cloud that takes its time, and gives up with who asked.
 type slowly time.Duration
 
-func (s slowly) Resolve(ctx context.Context, r topology.Request) (*wire.Topology, error) {
+func (s slowly) Resolve(ctx context.Context, r stack.Request) (*wire.Topology, error) {
 	select {
 	case <-time.After(time.Duration(s)):
-		return topology.Inline{}.Resolve(ctx, r)
+		return stack.Inline{}.Resolve(ctx, r)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -31,9 +31,9 @@ import (
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/permit"
 	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -121,7 +121,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	w.must(err)
 	permits := &permit.Service{Store: w.store, Log: log}
 	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Log: log, Gone: permits.NodeGone, Observe: w.metrics.Enrolment}
-	w.lcm = &lcm.Service{Store: w.store, Files: blobs, Enrolment: w.enrolment, Permits: permits, Source: topology.Inline{},
+	w.lcm = &lcm.Service{Store: w.store, Files: blobs, Enrolment: w.enrolment, Permits: permits, Source: stack.Inline{},
 		Hub: w.hub, Now: w.now, Log: log, Cadence: 30 * time.Second}
 	w.enrolment.Changed = w.lcm.NodeChanged
 	tokens := &access.Service{Store: w.store, Now: time.Now, Log: log}

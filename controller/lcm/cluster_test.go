@@ -38,7 +38,7 @@ func registrySpec() api.InstanceSpec {
 }
 
 // stack is a topology of these servers, each made by server.
-func stack(servers ...api.Server) *api.Topology {
+func topologyOf(servers ...api.Server) *api.Topology {
 	return &api.Topology{
 		StackID: stackOne, StackStatus: "CREATE_COMPLETE", Servers: servers,
 		Volumes: []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: volume, SizeBytes: 1 << 30}},
@@ -46,7 +46,7 @@ func stack(servers ...api.Server) *api.Topology {
 }
 
 func full() *api.Topology {
-	return stack(server(storageServer, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	return topologyOf(server(storageServer, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
 }
 
 // server is a server of a role. Its VNFC instance is "vnfc-" and its id.

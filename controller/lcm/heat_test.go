@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -29,13 +30,13 @@ type cloud struct {
 	// away is why nothing is answered, nil where all is well.
 	away error
 	// asked is what was asked for, in order. meanwhile is done while it is.
-	asked     []topology.Request
+	asked     []stack.Request
 	meanwhile func()
 }
 
-func (c *cloud) Resolve(ctx context.Context, r topology.Request) (*api.Topology, error) {
+func (c *cloud) Resolve(ctx context.Context, r stack.Request) (*api.Topology, error) {
 	if r.StackID == "" {
-		return topology.Inline{}.Resolve(ctx, r)
+		return stack.Inline{}.Resolve(ctx, r)
 	}
 	c.asked = append(c.asked, r)
 	id := r.StackID
@@ -53,7 +54,7 @@ func (c *cloud) Resolve(ctx context.Context, r topology.Request) (*api.Topology,
 	case found == nil:
 		return nil, api.NewProblem(api.ProblemStackGone, "the cloud has no stack "+r.StackID)
 	case r.Inline != nil:
-		return topology.Inline{}.Resolve(ctx, r)
+		return stack.Inline{}.Resolve(ctx, r)
 	}
 	found.StackID = id
 	return found, nil
@@ -164,7 +165,7 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 
 func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 	w, c := created(t)
-	c.stacks[stackOne] = stack(server(masterServer, "master"))
+	c.stacks[stackOne] = topologyOf(server(masterServer, "master"))
 	if n := c.asks(func() { w.put(spec(nil)) }); n != 0 || len(w.instance().Nodes) != 3 {
 		t.Errorf("the cloud was asked %d times, nodes %v; want the three as before", n, w.instance().Nodes)
 	}
@@ -176,13 +177,13 @@ func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 
 func TestFaultsOfWhatHeatSaysStandAtTheStack(t *testing.T) {
 	w, c := inCloud(t)
-	c.stacks[stackOne] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
 	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec(stackOne))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage", "second storage server")
 	c.stacks[stackOne] = full()
 	w.put(stackSpec(stackOne))
 	w.upload(script, "#!/bin/sh\n")
-	c.stacks[stackOne] = stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage")
 }
@@ -300,7 +301,7 @@ func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
 	ids := []string{uuid(1, 2), uuid(2, 2), uuid(3, 2)}
 	w.post(heal(api.PhaseStart, nil))
 	c.status(stackOne, "DELETE_COMPLETE", "")
-	c.stacks[stackTwo] = stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
+	c.stacks[stackTwo] = topologyOf(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
 	end := heal(api.PhaseEnd, nil)
 	end.StackID = stackTwo
 	op := w.post(end)
@@ -316,7 +317,7 @@ func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
 // What was asked for an older desired state does not come into force over a newer one.
 func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	w, c := created(t)
-	c.stacks[stackTwo] = stack(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	c.stacks[stackTwo] = topologyOf(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker"))
 	c.meanwhile = func() { w.put(stackSpec(stackTwo)) }
 	op := w.post(heal(api.PhaseEnd, nil, workerServer))
 	if op.StackID != stackTwo || w.instance().StackID != stackTwo || !slices.Contains(w.instance().Nodes, uuid(1, 2)) {
@@ -326,7 +327,7 @@ func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 
 	// A look that saw less than a newer one, by which nothing changed.
 	was := c.stacks[stackTwo]
-	c.stacks[stackTwo] = stack(was.Servers[1:]...)
+	c.stacks[stackTwo] = topologyOf(was.Servers[1:]...)
 	c.meanwhile = func() {
 		c.stacks[stackTwo] = was
 		w.put(stackSpec(stackTwo))
@@ -356,14 +357,14 @@ func (w *world) busy(c *cloud, times int) func() {
 // hanging is a cloud that takes a request and never answers it.
 type hanging struct{}
 
-func (hanging) Resolve(ctx context.Context, _ topology.Request) (*api.Topology, error) {
+func (hanging) Resolve(ctx context.Context, _ stack.Request) (*api.Topology, error) {
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
 func TestACloudThatHangs(t *testing.T) {
 	w := newWorld(t)
-	l := &look{Request: topology.Request{InstanceID: instanceID, StackID: "vnf-1"}}
+	l := &look{Request: stack.Request{InstanceID: instanceID, StackID: "vnf-1"}}
 	w.must(w.lcm.ask(w.ctx, hanging{}, l, 10*time.Millisecond))
 	w.refused(l.away, api.ProblemCloud, "has not answered within 10ms")
 	gone, cancel := context.WithCancel(w.ctx)

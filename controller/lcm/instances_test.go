@@ -100,7 +100,7 @@ func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 
 func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {
 	w := newWorld(t)
-	twice := stack(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
+	twice := topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
 	twice.Servers[1].VolumeIds = nil
 	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(twice))
 	w.refused(err, api.ProblemInvalid, "/topology/servers/1", "second storage server")
@@ -126,7 +126,7 @@ func TestAVolumeIsInOneDocumentAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	second, theirs := uuid(7, 7), uuid(1, 2)
-	_, _, err := w.lcm.PutInstance(w.ctx, second, spec(stack(server(theirs, "storage"))))
+	_, _, err := w.lcm.PutInstance(w.ctx, second, spec(topologyOf(server(theirs, "storage"))))
 	w.must(err)
 	n := w.node(theirs)
 	if len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonMultiAttached || !strings.Contains(n.Withheld[0].Message, instanceID) {

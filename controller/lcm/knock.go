@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -52,7 +52,7 @@ func (s *Service) lookAroundOnce(ctx context.Context, instanceID string, l *knoc
 // lookAround looks into the stack and admits who is there.
 func (s *Service) lookAround(ctx context.Context, instanceID string) (a *admission, err error) {
 	err = s.looking(instanceID, func() error {
-		l := &look{Request: topology.Request{InstanceID: instanceID}}
+		l := &look{Request: stack.Request{InstanceID: instanceID}}
 		if err := s.view(instanceID, func(u *unit) error { return first(u.mayAdmit(), u.fill(l)) }); err != nil {
 			return err
 		}

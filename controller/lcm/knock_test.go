@@ -20,7 +20,7 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 	w.post(request(api.Instantiate, api.PhaseStart))
 	w.refused(w.enrol(storageServer), api.ProblemServerNotExpected)
 
-	c.stacks[stackOne], c.names["vnf-1"] = stack(server(masterServer, "master")), stackOne
+	c.stacks[stackOne], c.names["vnf-1"] = topologyOf(server(masterServer, "master")), stackOne
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.clock.advance(knockPause)
 	w.must(w.enrol(masterServer))
@@ -91,7 +91,7 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 		"a second storage server":                  {server: server(stranger, "storage")},
 		"one that has the storage server's volume": {server: withVolume(server(stranger, "worker"))},
 		"one of another instance": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
-			other := spec(stack(server(stranger, "worker")))
+			other := spec(topologyOf(server(stranger, "worker")))
 			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), other)
 			w.must(err)
 		}},
@@ -158,7 +158,7 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 		t.Errorf("the topology in force (-want +got):\n%s", diff)
 	}
 	// The END knows that the old one is gone.
-	c.stacks[stackOne] = stack(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
+	c.stacks[stackOne] = topologyOf(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
 	op := w.post(heal(api.PhaseEnd, nil, storageServer))
 	w.converge(targetIDs(op.Targets)...)
 	if got := w.operation(op.ID); got.State != api.Completed || w.node(storageServer).State != api.NodeRevoked {
@@ -172,9 +172,9 @@ func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
 	w, c := inCloud(t)
 	two := stackSpec(stackOne)
 	two.AdditionalParams = []byte(replaceOnce(string(two.AdditionalParams), `"mount_to": "/volume"}`, `"mount_to": "/volume"}, {"volume_resource_id": "second_volume", "mount_to": "/second"}`))
-	top := stack(server(storageServer, "storage"))
+	top := topologyOf(server(storageServer, "storage"))
 	top.Volumes = append(top.Volumes, api.TopologyVolume{ResourceID: "second_volume", ID: uuid(9, 2), SizeBytes: 1 << 30})
-	c.stacks[stackOne] = stack()
+	c.stacks[stackOne] = topologyOf()
 	w.put(two)
 	w.upload(script, "#!/bin/sh\n")
 	c.stacks[stackOne] = top
@@ -199,7 +199,7 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 	w, c := inCloud(t)
 	w.put(stackSpec(stackOne))
 	w.upload(script, "#!/bin/sh\n")
-	early := stack(server(masterServer, "master"), server(storageServer, "storage"))
+	early := topologyOf(server(masterServer, "master"), server(storageServer, "storage"))
 	early.Volumes, early.Servers[1].VolumeIds = nil, nil
 	c.stacks[stackOne] = early
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
@@ -218,7 +218,7 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 // What a node lacks may come to it by who calls.
 func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
 	w, c := created(t)
-	early := stack(server(masterServer, "master"), server(storageServer, "storage"))
+	early := topologyOf(server(masterServer, "master"), server(storageServer, "storage"))
 	early.StackID, early.Volumes, early.Servers[1].VolumeIds = stackOne, nil, nil
 	w.put(spec(early))
 	grown := full()
@@ -325,13 +325,13 @@ func replaceOnce(text, old, new string) string {
 // The END puts another volume in the place of one, for it knows which is which.
 func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	w, c := created(t)
-	lone := stack(server(masterServer, "master"))
+	lone := topologyOf(server(masterServer, "master"))
 	lone.StackID = stackOne
 	w.put(spec(lone))
 	before := w.instance().Topology
 	replacement, other := server(uuid(1, 2), "storage"), uuid(9, 2)
 	replacement.VolumeIds = []string{other}
-	grown := stack(server(masterServer, "master"), replacement)
+	grown := topologyOf(server(masterServer, "master"), replacement)
 	grown.Volumes[0].ID = other
 	c.stacks[stackOne] = grown
 	w.notLetIn(w.enrol(replacement.ID))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -31,9 +32,9 @@ type heat struct {
 
 // Resolve takes what a request gives for the truth, so that histories without a stack
 // are what they would be without a cloud.
-func (c *heat) Resolve(ctx context.Context, r topology.Request) (*api.Topology, error) {
+func (c *heat) Resolve(ctx context.Context, r stack.Request) (*api.Topology, error) {
 	if r.Inline != nil || r.StackID == "" {
-		return topology.Inline{}.Resolve(ctx, r)
+		return stack.Inline{}.Resolve(ctx, r)
 	}
 	c.asked++
 	found := topology.Normalize(c.now)
@@ -63,7 +64,7 @@ func (h *history) heatChanges(t *rapid.T) {
 		h.heat.away = unreachable()
 		return
 	}
-	s := stack()
+	s := topologyOf()
 	for _, server := range pool {
 		if rapid.IntRange(0, 2).Draw(t, server.ID) == 0 {
 			continue
@@ -105,15 +106,15 @@ func (h *history) overtaken(t *rapid.T) {
 // knocksLate is a server that calls when it is to go, or all of it is.
 func (h *history) knocksLate(t *rapid.T) {
 	worker := pool[4]
-	r := scale(api.ScaleIn, api.PhaseStart, stack(pool[0], pool[2]))
+	r := scale(api.ScaleIn, api.PhaseStart, topologyOf(pool[0], pool[2]))
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
 		r = request(api.Terminate, api.PhaseStart)
-		_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec(stack(pool[0], pool[2])))
+		_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec(topologyOf(pool[0], pool[2])))
 		h.unless(err)
 	}
 	h.posted(t, r)
-	h.heat.now, h.heat.away = stack(pool[0], pool[2], worker), nil
+	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil
 	h.clock.advance(time.Minute)
 	h.knock(t, worker.ID)
 }
@@ -121,7 +122,7 @@ func (h *history) knocksLate(t *rapid.T) {
 // knocksMeanwhile are servers that call while the storage server is about to go.
 func (h *history) knocksMeanwhile(t *rapid.T) {
 	h.healStorage(t)
-	h.heat.now, h.heat.away = stack(h.instance().Topology.Servers...), nil
+	h.heat.now, h.heat.away = topologyOf(h.instance().Topology.Servers...), nil
 	for _, s := range pool {
 		if !slices.ContainsFunc(h.heat.now.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
 			h.heat.now.Servers = append(h.heat.now.Servers, s)

@@ -13,7 +13,7 @@ import (
 
 // healed is the cluster whose storage server was replaced, with its volume.
 func healed(replacement string) *api.Topology {
-	t := stack(server(replacement, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	t := topologyOf(server(replacement, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
 	t.StackStatus = "UPDATE_COMPLETE"
 	return t
 }
@@ -86,7 +86,7 @@ func TestHealInPlaceWaitsForTheMachineThatEnrolledAnew(t *testing.T) {
 func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
 	w := instantiated(t)
 	ids := []string{uuid(1, 2), uuid(2, 2), uuid(3, 2)}
-	fresh := stack(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
+	fresh := topologyOf(server(ids[0], "storage"), server(ids[1], "master"), server(ids[2], "worker"))
 	fresh.StackID = stackTwo
 	w.post(heal(api.PhaseStart, nil))
 	op := w.post(heal(api.PhaseEnd, fresh))
@@ -106,7 +106,7 @@ func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
 
 func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	w := instantiated(t)
-	shrunk := stack(server(storageServer, "storage"), server(masterServer, "master"))
+	shrunk := topologyOf(server(storageServer, "storage"), server(masterServer, "master"))
 	start := scale(api.ScaleIn, api.PhaseStart, nil)
 	start.VnfcInstanceIds = []string{"vnfc-" + workerServer}
 	w.post(start)
@@ -164,7 +164,7 @@ func TestTerminateRevokesEverybody(t *testing.T) {
 	}
 	// The parameters are kept: a new stack instantiates again.
 	again := request(api.Instantiate, api.PhaseEnd)
-	again.Topology, again.Partial = stack(server(uuid(1, 2), "storage")), true
+	again.Topology, again.Partial = topologyOf(server(uuid(1, 2), "storage")), true
 	op := w.post(again)
 	w.converge(uuid(1, 2))
 	if got := w.operation(op.ID); got.State != api.Completed {
@@ -174,7 +174,7 @@ func TestTerminateRevokesEverybody(t *testing.T) {
 
 // shrunkStart is a START whose topology lacks the worker: it changes the desired state.
 func shrunkStart() api.OperationRequest {
-	return heal(api.PhaseStart, stack(server(storageServer, "storage"), server(masterServer, "master")), storageServer)
+	return heal(api.PhaseStart, topologyOf(server(storageServer, "storage"), server(masterServer, "master")), storageServer)
 }
 
 func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
@@ -232,7 +232,7 @@ func TestAStartIsNotTakenBackWhen(t *testing.T) {
 
 // scaleInStart changes the desired state too: the worker is gone already.
 func scaleInStart() api.OperationRequest {
-	r := scale(api.ScaleIn, api.PhaseStart, stack(server(storageServer, "storage"), server(masterServer, "master")))
+	r := scale(api.ScaleIn, api.PhaseStart, topologyOf(server(storageServer, "storage"), server(masterServer, "master")))
 	r.VnfcInstanceIds = []string{"vnfc-" + workerServer}
 	return r
 }
@@ -341,9 +341,9 @@ func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 // The other instance took the server while this one had said that it leaves.
 func TestGoingBackToAServerThatHasMovedStopsNothing(t *testing.T) {
 	w := instantiated(t)
-	w.post(heal(api.PhaseStart, stack(server(storageServer, "storage"), server(masterServer, "master"))))
+	w.post(heal(api.PhaseStart, topologyOf(server(storageServer, "storage"), server(masterServer, "master"))))
 	const other = "0a5e1f0c-3f0e-4c1c-8a56-0f3a7f5b1c2d"
-	moved := stack(server(workerServer, "worker"))
+	moved := topologyOf(server(workerServer, "worker"))
 	moved.Volumes = nil
 	_, _, err := w.lcm.PutInstance(w.ctx, other, spec(moved))
 	w.must(err)
@@ -372,7 +372,7 @@ func TestAnEndWaitsForWhatItsLeavingServersLeaveBehind(t *testing.T) {
 	_, err := w.permits.Reformat(w.ctx, volume, volume)
 	w.must(err)
 	other := uuid(1, 2)
-	moved := stack(server(other, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
+	moved := topologyOf(server(other, "storage"), server(masterServer, "master"), server(workerServer, "worker"))
 	w.put(spec(moved))
 	w.converge(other)
 	op := w.post(heal(api.PhaseEnd, nil, storageServer))

@@ -9,14 +9,14 @@ import (
 	uuids "github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // look is what a source was asked, outside of any transaction, and what it said.
 type look struct {
-	topology.Request
+	stack.Request
 	// name is what the stack was found by before, "" where the request names one itself.
 	name string
 	// strict: no other stack of that name will do.
@@ -41,7 +41,7 @@ const (
 
 // ask has the source look. A stack that does not exist, and a cloud that does not
 // answer, are no errors here: what they mean depends on who asks.
-func (s *Service) ask(ctx context.Context, source topology.Source, l *look, within time.Duration) error {
+func (s *Service) ask(ctx context.Context, source stack.Source, l *look, within time.Duration) error {
 	l.number = s.looks.begin()
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -54,12 +54,12 @@ func (s *Service) ask(ctx context.Context, source topology.Source, l *look, with
 	case err == nil:
 	case limited.Err() != nil && ctx.Err() == nil:
 		l.found, l.away = nil, api.NewProblem(api.ProblemCloud, fmt.Sprintf("the cloud has not answered within %s", within))
-	case errors.Is(err, topology.ErrNotGiven):
+	case errors.Is(err, stack.ErrNotGiven):
 		return nil
 	case isGone(err):
 		errors.As(err, &l.gone)
 		// What a request says of servers itself stands without the stack.
-		if l.found, err = (topology.Inline{}).Resolve(ctx, l.Request); err != nil {
+		if l.found, err = (stack.Inline{}).Resolve(ctx, l.Request); err != nil {
 			l.found = nil
 		}
 	case errors.As(err, &problem) && problem.Type == api.ProblemCloud:
@@ -80,7 +80,7 @@ func isGone(err error) bool {
 
 // successor looks for the stack that took the place of the one that is gone: whoever
 // heals an entire VNF makes one of the same name. gone is the error where there is none.
-func (l *look) successor(ctx context.Context, source topology.Source, gone error) error {
+func (l *look) successor(ctx context.Context, source stack.Source, gone error) error {
 	byName := l.Request
 	byName.StackID = l.name
 	found, err := source.Resolve(ctx, byName)

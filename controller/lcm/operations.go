@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -66,7 +67,7 @@ func remakes(r api.OperationRequest) bool {
 // refused whatever the stack is, nor for TERMINATE, which has to be possible when the
 // stack, or the whole cloud, is no more.
 func (s *Service) lookForOperation(ctx context.Context, instanceID string, r api.OperationRequest) (l *look, known store.Operation, err error) {
-	l = &look{Request: topology.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}}
+	l = &look{Request: stack.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}}
 	joins := false
 	err = s.view(instanceID, func(u *unit) error {
 		p, err := u.posting(r, l)
@@ -87,7 +88,7 @@ func (s *Service) lookForOperation(ctx context.Context, instanceID string, r api
 		within = lookBriefly
 	}
 	if r.Operation == api.Terminate {
-		source = topology.Inline{}
+		source = stack.Inline{}
 	}
 	if err := s.ask(ctx, source, l, within); err != nil {
 		return nil, known, err

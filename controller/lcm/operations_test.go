@@ -226,7 +226,7 @@ func TestOneOperationAtATime(t *testing.T) {
 func TestAFailedStackFailsTheEndWithHeatsReason(t *testing.T) {
 	w := instantiated(t)
 	version := w.instance().DesiredVersion
-	broken := stack(server(masterServer, "master"))
+	broken := topologyOf(server(masterServer, "master"))
 	broken.StackStatus, broken.StackStatusReason = "UPDATE_FAILED", "resources.storage_server: No valid host was found"
 	op := w.post(heal(api.PhaseEnd, broken, storageServer))
 	if op.State != api.Failed {
@@ -254,10 +254,10 @@ func TestAStackThatWasRolledBackFailsTheEnd(t *testing.T) {
 
 // A quota, or a port that Neutron refuses, ends a stack before it has any server.
 func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
-	for name, made := range map[string]*api.Topology{"without servers": stack(), "with another stack's server": stack(server(uuid(5, 1), "master"))} {
+	for name, made := range map[string]*api.Topology{"without servers": topologyOf(), "with another stack's server": topologyOf(server(uuid(5, 1), "master"))} {
 		t.Run(name, func(t *testing.T) {
 			w, c := inCloud(t)
-			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), spec(stack(server(uuid(5, 1), "master"))))
+			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), spec(topologyOf(server(uuid(5, 1), "master"))))
 			w.must(err)
 			w.put(stackSpec(stackOne))
 			w.upload(script, "#!/bin/sh\n")

@@ -103,7 +103,7 @@ func drawStack(t *rapid.T) *api.Topology {
 	if rapid.IntRange(0, 4).Draw(t, "no topology") == 0 {
 		return nil
 	}
-	s := stack()
+	s := topologyOf()
 	storage := rapid.IntRange(0, 2).Draw(t, "storage server")
 	for i, server := range pool {
 		if i == storage || i >= 2 && rapid.Bool().Draw(t, server.ID) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -48,7 +49,7 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 // stack that is not there yet is as good as one: a PUT comes before the stack does. So
 // is a cloud that does not answer, for the parameters alone need none.
 func (s *Service) lookForPut(ctx context.Context, id string, spec api.InstanceSpec) (*look, error) {
-	l := &look{Request: topology.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}, strict: true}
+	l := &look{Request: stack.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}, strict: true}
 	err := s.view(id, func(u *unit) error {
 		if spec.StackID == "" && spec.Topology == nil { // its stack stays as it is known
 			l.version = u.inst.DesiredVersion

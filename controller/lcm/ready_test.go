@@ -41,7 +41,7 @@ func TestReadyTakesEveryConditionThatTheDocumentCallsFor(t *testing.T) {
 // names it again takes nothing of that away, as long as it is the same machine.
 func TestAServerThatWasForgottenForAWhileIsStillReady(t *testing.T) {
 	w := instantiated(t)
-	w.put(spec(stack(server(storageServer, "storage"), server(masterServer, "master"))))
+	w.put(spec(topologyOf(server(storageServer, "storage"), server(masterServer, "master"))))
 	if n := w.node(workerServer); n.Ready {
 		t.Fatalf("a server that no topology names is %+v", n)
 	}
@@ -61,8 +61,8 @@ func TestAPutTakesNoTargetFromTheOperationAtWork(t *testing.T) {
 	w.upload(script, "#!/bin/sh\n")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	for name, less := range map[string]*api.Topology{
-		"no server": stack(),
-		"another":   stack(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker")),
+		"no server": topologyOf(),
+		"another":   topologyOf(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker")),
 	} {
 		_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(less))
 		w.refused(err, api.ProblemOperationInProgress, op.ID, storageServer)
@@ -77,5 +77,5 @@ func TestAPutTakesNoTargetFromTheOperationAtWork(t *testing.T) {
 	if got := w.operation(op.ID); got.State != api.Completed {
 		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
 	}
-	w.put(spec(stack(server(storageServer, "storage"))))
+	w.put(spec(topologyOf(server(storageServer, "storage"))))
 }

@@ -42,7 +42,7 @@ func connected(t *testing.T) *world {
 
 // cluster has a master and these workers.
 func cluster(workers ...string) *api.Topology {
-	t := stack(server(masterServer, "master"))
+	t := topologyOf(server(masterServer, "master"))
 	t.Volumes = nil
 	for _, id := range workers {
 		t.Servers = append(t.Servers, server(id, "worker"))

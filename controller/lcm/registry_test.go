@@ -100,7 +100,7 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	w.upload(image, w.savedImage("first"))
 	w.post(request(api.Instantiate, api.PhaseStart))
 	end := request(api.Instantiate, api.PhaseEnd)
-	end.Topology = stack(server(workerServer, "worker"))
+	end.Topology = topologyOf(server(workerServer, "worker"))
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, end)
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "CP1" (registry)`)
 	end.Topology = registryStack(registryServer)

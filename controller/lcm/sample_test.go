@@ -35,7 +35,7 @@ func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
 	}
 	w.post(request(api.Instantiate, api.PhaseStart))
 	end := request(api.Instantiate, api.PhaseEnd)
-	end.Topology, end.Partial = stack(server(storageServer, "storage")), true
+	end.Topology, end.Partial = topologyOf(server(storageServer, "storage")), true
 	op := w.post(end)
 	config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
 	w.must(err)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -35,7 +35,7 @@ type Service struct {
 	// Enrolment has the identities of nodes, Permits the permits to format volumes.
 	Enrolment Identities
 	Permits   Permits
-	Source    topology.Source
+	Source    stack.Source
 	Hub       *notify.Hub
 	Now       func() time.Time
 	Log       *slog.Logger

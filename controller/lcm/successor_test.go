@@ -16,7 +16,7 @@ var (
 // madeAnew has the stack deleted and another one made of the same name, with nothing of
 // the old one, as a heal of the entire VNF does.
 func (c *cloud) madeAnew() {
-	anew := stack(server(newStorage, "storage"), server(newMaster, "master"), server(newWorker, "worker"))
+	anew := topologyOf(server(newStorage, "storage"), server(newMaster, "master"), server(newWorker, "worker"))
 	anew.Volumes[0].ID, anew.Servers[0].VolumeIds = newVolume, []string{newVolume}
 	delete(c.stacks, stackOne)
 	c.stacks[stackTwo], c.names["vnf-1"] = anew, stackTwo
@@ -89,7 +89,7 @@ func TestAStackThatIsNoSuccessor(t *testing.T) {
 			c.status(stackTwo, "DELETE_IN_PROGRESS", "")
 		},
 		"an operation waits for servers of the one before": func(w *world, c *cloud) {
-			c.stacks[stackOne] = stack(append(full().Servers, server(uuid(3, 9), "worker"))...)
+			c.stacks[stackOne] = topologyOf(append(full().Servers, server(uuid(3, 9), "worker"))...)
 			w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
 			c.madeAnew()
 		},
@@ -177,7 +177,7 @@ func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 			grown := full()
 			grown.Servers[0].VnfcInstanceID = ""
 			grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), server(uuid(3, 3), "worker"))
-			c.stacks[stackOne], c.names["vnf-1"] = stack(grown.Servers[:4]...), stackOne
+			c.stacks[stackOne], c.names["vnf-1"] = topologyOf(grown.Servers[:4]...), stackOne
 			w.must(w.enrol(uuid(3, 2)))
 			c.stacks[stackOne] = grown
 			w.clock.advance(knockPause)
@@ -203,7 +203,7 @@ func TestTheSamePutOfATopologyWithANameIsNotWritten(t *testing.T) {
 // One answer of Heat's that was wrong is no reason to begin anew.
 func TestAStackThatIsThereAfterAll(t *testing.T) {
 	w, c := created(t)
-	c.stacks[stackOne] = stack(server(storageServer, "storage"), server(masterServer, "master"), server(newWorker, "worker"))
+	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(masterServer, "master"), server(newWorker, "worker"))
 	c.away = api.NewProblem(api.ProblemStackGone, "there is none")
 	c.meanwhile = func() { c.meanwhile = func() { c.away = nil } } // from the second question on
 	w.must(w.enrol(newWorker))

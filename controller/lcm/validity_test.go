@@ -115,10 +115,10 @@ func TestInstantiateNeedsServersWithARole(t *testing.T) {
 	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemInvalid, "/topology: is missing and none is known")
 	r := request(api.Instantiate, api.PhaseEnd)
-	r.Topology = stack(api.Server{ID: workerServer, Name: "other"})
+	r.Topology = topologyOf(api.Server{ID: workerServer, Name: "other"})
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, r)
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
-	r.Topology = stack(server(storageServer, "storage"))
+	r.Topology = topologyOf(server(storageServer, "storage"))
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, r)
 	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server is the master", "no server is the worker")
 	r.Partial = true

@@ -14,7 +14,7 @@ import (
 
 // instantiateAll is what most histories are about: all is there, and converges.
 func (h *history) instantiateAll(t *rapid.T) {
-	whole := stack(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[4])
+	whole := topologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[4])
 	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: whole, Partial: true, DeadlineSeconds: 3600})
 	h.convergeAny(t)
 	h.convergeAny(t)

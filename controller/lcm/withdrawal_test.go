@@ -71,7 +71,7 @@ func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
 	start := w.post(heal(api.PhaseStart, nil, storageServer))
 	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, withVolumes(healed(uuid(1, 2))))
 	w.refused(err, api.ProblemOperationInProgress, start.ID, storageServer)
-	_, _, err = w.lcm.PutInstance(w.ctx, instanceID, withVolumes(stack(server(storageServer, "storage"), server(workerServer, "worker"))))
+	_, _, err = w.lcm.PutInstance(w.ctx, instanceID, withVolumes(topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))))
 	w.refused(err, api.ProblemOperationInProgress, masterServer)
 	w.put(withoutVolumes())
 	if s := w.section(masterServer); s == nil || s.State != api.PersistentVolumesAbsent || len(s.Manifests) != 0 {
@@ -144,7 +144,7 @@ func TestTerminateForgetsWhatWasRegistered(t *testing.T) {
 	w.post(heal(api.PhaseStart, nil, storageServer))
 	w.absent()
 	w.wantState(w.post(request(api.Terminate, api.PhaseEnd)), api.Completed)
-	w.put(withVolumes(stack(server(uuid(1, 2), "storage"), server(uuid(2, 2), "master"), server(uuid(3, 2), "worker"))))
+	w.put(withVolumes(topologyOf(server(uuid(1, 2), "storage"), server(uuid(2, 2), "master"), server(uuid(3, 2), "worker"))))
 	w.wantSection(uuid(2, 2), "")
 	w.put(withoutVolumes())
 	w.converge(uuid(1, 2))
@@ -176,7 +176,7 @@ func TestWhoIsHealedDecidesWhatIsWithdrawn(t *testing.T) {
 
 func TestAnEntireHealWithAnotherStackWithdrawsNothing(t *testing.T) {
 	w := registered(t)
-	fresh := stack(server(uuid(1, 2), "storage"), server(uuid(2, 2), "master"), server(uuid(3, 2), "worker"))
+	fresh := topologyOf(server(uuid(1, 2), "storage"), server(uuid(2, 2), "master"), server(uuid(3, 2), "worker"))
 	fresh.StackID = stackTwo
 	w.wantState(w.post(heal(api.PhaseStart, nil)), api.Completed)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
@@ -196,7 +196,7 @@ func TestAStartNeedsWhoIsToBeAsked(t *testing.T) {
 	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" || !strings.Contains(f[0].Message, "has it no more") {
 		t.Errorf("a topology without the storage server: %+v", f)
 	}
-	r.Topology = stack(server(storageServer, "storage"), server(workerServer, "worker"))
+	r.Topology = topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))
 	_, err = w.lcm.PostOperation(w.ctx, instanceID, r)
 	if f := w.faults(err); len(f) != 1 || !strings.Contains(f[0].Message, "has no master that could withdraw") {
 		t.Errorf("a topology without a master: %+v", f)
@@ -308,7 +308,7 @@ func TestAMasterThatLeavesRegistersNothingAnyMore(t *testing.T) {
 	grown.Servers = append(grown.Servers, server(second, "master"))
 	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.converge(second)
-	w.put(withVolumes(stack(server(storageServer, "storage"), server(second, "master"), server(workerServer, "worker"))))
+	w.put(withVolumes(topologyOf(server(storageServer, "storage"), server(second, "master"), server(workerServer, "worker"))))
 	if n := w.node(masterServer); n.State != api.NodeEnrolled {
 		t.Fatalf("%+v, want it to be let in still", n)
 	}

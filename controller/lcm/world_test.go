@@ -23,8 +23,8 @@ import (
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/permit"
 	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -54,7 +54,7 @@ type world struct {
 	hub       *notify.Hub
 	lcm       *Service
 	// source is where topologies come from, the request alone where it is nil.
-	source topology.Source
+	source stack.Source
 	// remote is the address of the next machine that enrols.
 	remote netip.Addr
 }
@@ -110,7 +110,7 @@ func (w *world) open() {
 	w.permits = &permit.Service{Store: w.store, Now: w.clock.Now, Log: log}
 	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Now: w.clock.Now, Log: log, Gone: w.permits.NodeGone}
 	w.hub = &notify.Hub{}
-	w.lcm = &Service{Store: w.store, Files: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: topology.Inline{},
+	w.lcm = &Service{Store: w.store, Files: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: stack.Inline{},
 		Hub: w.hub, Now: w.clock.Now, Log: log, Cadence: 30 * time.Second}
 	if w.source != nil {
 		w.lcm.Source = w.source

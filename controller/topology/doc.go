@@ -1,4 +1,4 @@
-// Package topology says which VMs, connection points and volumes a VNF's stack
-// has, and which role each VM plays. A Source finds the topology out; what it
-// means is decided here, the same for every Source.
+// Package topology says what the servers, connection points and volumes of a VNF's
+// stack mean: whether they are valid, one form for each thing, and which role each
+// server plays. It is pure: package stack finds the topology out.
 package topology

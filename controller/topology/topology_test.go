@@ -1,12 +1,9 @@
 package topology
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -192,31 +189,5 @@ func TestAssignWantsOneStorageServerAndNamesWhatIsMissing(t *testing.T) {
 	}
 	if a := Assign(&params.Params{Registry: &params.Registry{SSHCPName: "CP1"}}, nil, fault.Root); !slices.Equal(a.Missing, []api.Role{api.RoleRegistry}) {
 		t.Errorf("missing %v in a registry without topology", a.Missing)
-	}
-}
-
-func TestInlineGivesTheTopologyInOneForm(t *testing.T) {
-	given := storageTopology()
-	given.Servers[0].ID = strings.ToUpper(serverA)
-	given.Servers[0].VolumeIds[0] = strings.ToUpper(volumeA)
-	given.Volumes[0].ID = strings.ToUpper(volumeA)
-	given.Servers[0].ConnectionPoints[0].Addresses = []string{"FD00:0::5"}
-
-	want := storageTopology()
-	want.StackID = "stack"
-	want.Servers[0].ConnectionPoints[0].Addresses = []string{"fd00::5"}
-
-	got, err := Inline{}.Resolve(t.Context(), Request{StackID: "stack", Inline: given})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("topology (-want +got):\n%s", diff)
-	}
-	if given.Servers[0].ID != strings.ToUpper(serverA) {
-		t.Error("the request's own topology was changed")
-	}
-	if _, err := (Inline{}).Resolve(t.Context(), Request{}); !errors.Is(err, ErrNotGiven) {
-		t.Errorf("err %v, want ErrNotGiven", err)
 	}
 }

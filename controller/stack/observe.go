@@ -1,4 +1,4 @@
-package topology
+package stack
 
 import (
 	"context"
@@ -23,8 +23,8 @@ var groups = map[string]bool{
 	"AWS::AutoScaling::AutoScalingGroup": true,
 }
 
-// stackState is a stack as the services have it.
-type stackState struct {
+// observation is a stack as the services have it.
+type observation struct {
 	stack     openstack.Stack
 	resources []openstack.Resource
 	// What follows is all that the project has, by id.
@@ -39,8 +39,8 @@ var errNoStack = errors.New("there is no such stack")
 
 // look asks each service once, and only those that the stack has something of. wanted is
 // the stack's id or name.
-func look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackState, error) {
-	s := &stackState{}
+func observe(ctx context.Context, cloud *openstack.Cloud, wanted string) (*observation, error) {
+	s := &observation{}
 	var err error
 	if s.stack, err = cloud.Stack(ctx, wanted); err == nil {
 		s.resources, err = cloud.Resources(ctx, s.stack)
@@ -78,7 +78,7 @@ func look(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackSta
 // missing asks for each server that Heat has and Nova's list has not: from its list Nova
 // leaves out, without a word, what is in a cell that it does not reach. Only one that it
 // says is not there is gone.
-func (s *stackState) missing(ctx context.Context, cloud *openstack.Cloud) error {
+func (s *observation) missing(ctx context.Context, cloud *openstack.Cloud) error {
 	for _, r := range s.resources {
 		_, listed := s.servers[r.PhysicalID]
 		if listed || r.Type != typeServer || r.PhysicalID == "" || strings.HasPrefix(r.Status, "DELETE_") {
@@ -106,7 +106,7 @@ func byID[T any](ctx context.Context, list func(context.Context) ([]T, error), i
 }
 
 // has says whether the stack has made a resource of the type.
-func (s *stackState) has(kind string) bool {
+func (s *observation) has(kind string) bool {
 	for _, r := range s.resources {
 		if r.Type == kind && r.PhysicalID != "" {
 			return true
@@ -115,7 +115,7 @@ func (s *stackState) has(kind string) bool {
 	return false
 }
 
-func (s *stackState) hasFloating() bool {
+func (s *observation) hasFloating() bool {
 	for _, r := range s.resources {
 		if strings.HasPrefix(r.Type, "OS::Neutron::FloatingIP") && r.PhysicalID != "" {
 			return true

@@ -1,10 +1,14 @@
-package topology
+// Package stack observes a VNF's stack: which servers, connection points and volumes
+// Heat, Nova, Neutron and Cinder have for it. A Source finds them out; package topology
+// says what they mean, the same for every Source.
+package stack
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 
+	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -18,7 +22,7 @@ type Request struct {
 	// StackID is the Heat stack's id or name, empty while it is not known.
 	StackID string
 	// Inline is the topology that came with the request, nil when none did. It has
-	// passed Validate.
+	// passed topology.Validate.
 	Inline *api.Topology
 	// VIM is the instance's vimConnectionInfo as JSON, nil when none was given. It
 	// holds credentials.
@@ -28,7 +32,7 @@ type Request struct {
 // Source finds the topology of a stack. It is called outside of any transaction,
 // so it may take its time within ctx.
 type Source interface {
-	// Resolve returns a topology in the form that Normalize gives. ErrNotGiven
+	// Resolve returns a topology in the form that topology.Normalize gives. ErrNotGiven
 	// means that there is none to be had; an error that a client should see is an
 	// *api.Problem.
 	Resolve(ctx context.Context, r Request) (*api.Topology, error)
@@ -42,7 +46,7 @@ func (Inline) Resolve(_ context.Context, r Request) (*api.Topology, error) {
 	if r.Inline == nil {
 		return nil, ErrNotGiven
 	}
-	t := Normalize(r.Inline)
+	t := topology.Normalize(r.Inline)
 	if t.StackID == "" {
 		t.StackID = r.StackID
 	}

@@ -1,4 +1,4 @@
-package topology
+package stack
 
 import (
 	"context"
@@ -7,29 +7,30 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/openstack"
+	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// Heat is the Source that looks into the stack. What comes with a request says which
+// Heat is the Source that observes the stack. What comes with a request says which
 // servers there are, and its values win; what it leaves out is filled in. A request
 // without a topology gets all of the stack.
 //
-// A look costs at most six calls, however large the stack is: two of Heat (the stack,
+// An observation costs at most six calls, however large the stack is: two of Heat (the stack,
 // and its resources with those of nested stacks), one of Nova where the stack has
 // servers, two of Neutron where it has ports (they, and floating IPs where it has such),
 // one of Cinder where it has volumes. Nova, Neutron and Cinder are asked for all that the
 // project has, which is one call more for each further page, of a thousand by default,
 // and Nova once more for each server of the stack that its list lacks.
-// The first look with a credential also logs in. Nothing is ever asked by itself.
+// The first one with a credential also logs in. Nothing is ever asked by itself.
 type Heat struct {
 	Clouds *openstack.Clouds
 }
 
-// patience is how long a look may take with all its calls.
-const patience = 2 * time.Minute
+// observeTimeout is how long an observation may take with all its calls.
+const observeTimeout = 2 * time.Minute
 
-// Resolve looks into the stack that the request names. Where the request names none, or
+// Resolve observes the stack that the request names. Where the request names none, or
 // its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
 // no such stack; cloud where the cloud does not give what is asked for. A stack that is
 // at work or has failed is no problem: its status and reason are in the topology.
@@ -48,15 +49,15 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	if wanted == "" {
 		return Inline{}.Resolve(ctx, r)
 	}
-	found, err := lookWithin(ctx, cloud, wanted)
+	found, err := observeWithin(ctx, cloud, wanted)
 	switch {
 	case errors.Is(err, errNoStack):
 		return nil, gone(wanted, cloud.Name())
 	case err != nil:
 		return nil, problemOf(err)
 	}
-	t := Normalize(found.filled(r.Inline))
-	if faults := Validate(t, fault.Root.Key("topology")); len(faults) > 0 {
+	t := topology.Normalize(found.filled(r.Inline))
+	if faults := topology.Validate(t, fault.Root.Key("topology")); len(faults) > 0 {
 		problem := api.NewProblem(api.ProblemCloud, fmt.Sprintf("%s has something of stack %q that cannot be used", cloud.Name(), wanted))
 		problem.InvalidParams = faults
 		return nil, problem
@@ -64,12 +65,12 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	return t, nil
 }
 
-func lookWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*stackState, error) {
-	within, cancel := context.WithTimeout(ctx, patience)
+func observeWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*observation, error) {
+	within, cancel := context.WithTimeout(ctx, observeTimeout)
 	defer cancel()
-	state, err := look(within, cloud, wanted)
+	state, err := observe(within, cloud, wanted)
 	if within.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s did not answer all calls within %s; ask again later", cloud.Name(), patience)
+		return nil, fmt.Errorf("%s did not answer all calls within %s; ask again later", cloud.Name(), observeTimeout)
 	}
 	return state, err
 }
@@ -80,8 +81,8 @@ func gone(stack, cloud string) error {
 		cloud, stack))
 }
 
-// problemOf is an error of a cloud as the client should see it. Errors of this package's
-// clouds hold nothing secret.
+// problemOf is an error of a cloud as the client should see it. Errors of package
+// openstack hold nothing secret.
 func problemOf(err error) error {
 	var problem *api.Problem
 	var cloud *openstack.Error

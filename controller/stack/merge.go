@@ -1,20 +1,22 @@
-package topology
+package stack
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // filled is what a request gives, with what it leaves out as the cloud has it. The
 // request says which servers there are; a list that it gives is that list. Without a
 // topology in the request it is what the cloud has.
-func (s *stackState) filled(given *api.Topology) *api.Topology {
+func (s *observation) filled(given *api.Topology) *api.Topology {
 	cloud := s.topology()
 	if given == nil {
 		return cloud
 	}
-	t := Normalize(given)
+	t := topology.Normalize(given)
 	t.StackID = cloud.StackID // where the request has the stack's name, its id
 	if t.StackStatus == "" {
 		t.StackStatus, t.StackStatusReason = cloud.StackStatus, cloud.StackStatusReason
@@ -34,11 +36,11 @@ func (s *stackState) filled(given *api.Topology) *api.Topology {
 }
 
 func mergeServer(given, cloud api.Server) api.Server {
-	given.Name = either(given.Name, cloud.Name)
-	given.VduID = either(given.VduID, cloud.VduID)
-	given.AspectID = either(given.AspectID, cloud.AspectID)
-	given.AvailabilityZone = either(given.AvailabilityZone, cloud.AvailabilityZone)
-	given.Hypervisor = either(given.Hypervisor, cloud.Hypervisor)
+	given.Name = cmp.Or(given.Name, cloud.Name)
+	given.VduID = cmp.Or(given.VduID, cloud.VduID)
+	given.AspectID = cmp.Or(given.AspectID, cloud.AspectID)
+	given.AvailabilityZone = cmp.Or(given.AvailabilityZone, cloud.AvailabilityZone)
+	given.Hypervisor = cmp.Or(given.Hypervisor, cloud.Hypervisor)
 	given.ConnectionPoints = mergePoints(given.ConnectionPoints, cloud.ConnectionPoints)
 	return given
 }
@@ -64,7 +66,7 @@ func mergePoints(given, cloud []api.ConnectionPoint) []api.ConnectionPoint {
 
 // filledVolumes fills in sizes, also of volumes that the project has and the stack does
 // not name.
-func (s *stackState) filledVolumes(given, cloud []api.TopologyVolume) []api.TopologyVolume {
+func (s *observation) filledVolumes(given, cloud []api.TopologyVolume) []api.TopologyVolume {
 	if len(given) == 0 {
 		return cloud
 	}
@@ -74,11 +76,4 @@ func (s *stackState) filledVolumes(given, cloud []api.TopologyVolume) []api.Topo
 		}
 	}
 	return given
-}
-
-func either(given, cloud string) string {
-	if given != "" {
-		return given
-	}
-	return cloud
 }

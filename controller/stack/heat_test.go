@@ -1,4 +1,4 @@
-package topology
+package stack
 
 import (
 	"encoding/json"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -90,7 +91,7 @@ func TestTheTopologyOfAStack(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("by %s (-want +got):\n%s", name, diff)
 		}
-		if faults := Validate(got, fault.Root); len(faults) > 0 {
+		if faults := topology.Validate(got, fault.Root); len(faults) > 0 {
 			t.Errorf("what is read would be refused if it were sent: %v", faults)
 		}
 	}
@@ -211,13 +212,13 @@ func shuffle[T any](list []T) {
 }
 
 // The cost that Heat's comment states.
-func TestWhatALookCosts(t *testing.T) {
+func TestWhatAnObservationCosts(t *testing.T) {
 	fake := openstacktest.Start(t)
 	fake.Put(clusterOf(200)...)
 	source := heat(t)
 	six := map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 1,
 		openstacktest.Ports: 1, openstacktest.FloatingIPs: 1, openstacktest.Volumes: 1}
-	look := func(what string, want map[string]int) {
+	observes := func(what string, want map[string]int) {
 		t.Helper()
 		began := time.Now()
 		got, err := source.Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
@@ -239,18 +240,18 @@ func TestWhatALookCosts(t *testing.T) {
 		}
 		return all
 	}
-	look("the first", with(map[string]int{openstacktest.Login: 1}))
-	look("the second", six)
+	observes("the first", with(map[string]int{openstacktest.Login: 1}))
+	observes("the second", six)
 	fake.ExpireTokens()
-	look("with a token that has expired", with(map[string]int{openstacktest.Login: 1, openstacktest.Stacks: 2}))
+	observes("with a token that has expired", with(map[string]int{openstacktest.Login: 1, openstacktest.Stacks: 2}))
 	fake.PageSize = 100
-	look("in pages of a hundred", with(map[string]int{openstacktest.Servers: 3, openstacktest.Ports: 3}))
+	observes("in pages of a hundred", with(map[string]int{openstacktest.Servers: 3, openstacktest.Ports: 3}))
 	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_COMPLETE", Resources: []openstacktest.Resource{
 		{Name: "storage_server", Type: "OS::Nova::Server", PhysicalID: serverA}, {Name: "storage_server_CP", Type: "OS::Neutron::Port", PhysicalID: id(1, 2)}}})
-	look("without volumes and floating IPs", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 3, openstacktest.Ports: 3})
+	observes("without volumes and floating IPs", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 3, openstacktest.Ports: 3})
 	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
 		{Name: "group", Type: "OS::Heat::AutoScalingGroup", Status: "CREATE_IN_PROGRESS"}, {Name: "vm", Type: "OS::Nova::Server", Status: "INIT_COMPLETE"}}})
-	look("where nothing is made yet", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1})
+	observes("where nothing is made yet", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1})
 }
 
 func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
@@ -338,9 +339,10 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 
 func TestWhereNoCloudIsAskedTheRequestCounts(t *testing.T) {
 	fake, source := openstacktest.Start(t), heat(t)
+	given := &api.Topology{Servers: []api.Server{{ID: serverA, Name: "storage_server"}}}
 	for name, r := range map[string]Request{
-		"no stack": {VIM: fake.VIM(), Inline: storageTopology()},
-		"no cloud": {StackID: stackA, Inline: storageTopology()},
+		"no stack": {VIM: fake.VIM(), Inline: given},
+		"no cloud": {StackID: stackA, Inline: given},
 	} {
 		got, err := source.Resolve(t.Context(), r)
 		want, _ := Inline{}.Resolve(t.Context(), r)
@@ -355,7 +357,7 @@ func TestWhereNoCloudIsAskedTheRequestCounts(t *testing.T) {
 		t.Errorf("calls %v", calls)
 	}
 	var p *api.Problem
-	_, err := source.Resolve(t.Context(), Request{VIM: json.RawMessage(`[{"vimType":"openstack","accessInfo":{"username":"u"}}]`), Inline: storageTopology()})
+	_, err := source.Resolve(t.Context(), Request{VIM: json.RawMessage(`[{"vimType":"openstack","accessInfo":{"username":"u"}}]`), Inline: given})
 	if !errors.As(err, &p) || p.Type != api.ProblemInvalid {
 		t.Errorf("a vimConnectionInfo with faults: %v", err)
 	}
