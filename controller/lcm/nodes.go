@@ -94,7 +94,7 @@ func (s *Service) show(n store.Node) api.Node {
 
 func (s *Service) stateOf(n store.Node) api.NodeState {
 	switch {
-	case n.Identity.Live() && s.presence.silent(n.ID, n.Identity.EnrolledAt, s.Now(), lostAfter*s.Cadence):
+	case n.Identity.Live() && s.presence.lost(n.ID):
 		return api.NodeLost
 	case n.Identity.Live():
 		return api.NodeEnrolled

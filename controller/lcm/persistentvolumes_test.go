@@ -177,6 +177,39 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 	}
 }
 
+// That a master has been silent for too long is found by the sweep and by nothing else.
+// A plan between two sweeps that read the clock itself would find it too, and so what is
+// on record would depend on whether anything happened to be planned: here, after a call
+// that changes nothing, at the moment at which the first master's time is over.
+func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
+	w := registered(t)
+	second := uuid(2, 2)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(second, "master"))
+	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+	w.converge(second, masterServer)
+	for range lostAfter {
+		w.clock.advance(w.lcm.Cadence)
+		w.lcm.Seen(second)
+		w.must(w.lcm.Sweep(w.ctx))
+	}
+	w.refused(w.enrol(second), api.ProblemIdentityLive) // the clock goes on
+	inLine := func(when string) {
+		if w.writes(func() { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }) {
+			t.Errorf("%s, the records are not in line with the desired state in force", when)
+		}
+	}
+	inLine("before the sweep")
+	if got := w.node(masterServer).State; got != api.NodeEnrolled || w.section(masterServer) == nil {
+		t.Errorf("before the sweep the first master is %s and its section %+v", got, w.section(masterServer))
+	}
+	w.must(w.lcm.Sweep(w.ctx))
+	inLine("after the sweep")
+	if got := w.node(masterServer).State; got != api.NodeLost || w.section(masterServer) != nil || w.section(second) == nil {
+		t.Errorf("after the sweep the first master is %s and its section %+v, that of the second %+v", got, w.section(masterServer), w.section(second))
+	}
+}
+
 func TestVolumesOfAServerThatIsGoneDoNotComeBack(t *testing.T) {
 	w := registered(t)
 	start := w.post(heal(api.PhaseStart, nil, storageServer))

@@ -123,7 +123,7 @@ func (u *unit) observe(n store.Node) plan.Observed {
 	return seen
 }
 
-// heard says whether the node is one of the instance's now and not silent.
+// heard says whether the node has an identity and is not lost.
 func (s *Service) heard(n store.Node) bool {
-	return n.Identity.Live() && !s.presence.silent(n.ID, n.Identity.EnrolledAt, s.Now(), lostAfter*s.Cadence)
+	return n.Identity.Live() && !s.presence.lost(n.ID)
 }

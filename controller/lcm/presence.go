@@ -19,7 +19,9 @@ type presence struct {
 type heard struct {
 	at       time.Time
 	activity *api.Activity
-	// lost was told to those who watch the list.
+	// lost: newlyLost found the node silent for too long, and what depends on it is
+	// planned again. Everyone reads this and nobody else the clock: otherwise time alone
+	// would change what a plan decides, with nothing that calls for another plan.
 	lost bool
 }
 
@@ -37,14 +39,13 @@ func (p *presence) begin(now time.Time) {
 	}
 }
 
-// seen notes a sign of life and says whether the node had been silent for longer than
-// so long, which a plan may have seen before newlyLost did.
-func (p *presence) seen(id string, now time.Time, patience time.Duration) (back bool) {
+// seen notes a sign of life and says whether the node was lost before.
+func (p *presence) seen(id string, now time.Time) (back bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin(now)
 	h := p.nodes[id]
-	back = h.lost || now.Sub(p.since(h)) > patience
+	back = h.lost
 	h.at, h.lost = now, false
 	p.nodes[id] = h
 	return back
@@ -70,20 +71,11 @@ func (p *presence) last(id string) (time.Time, *api.Activity) {
 	return h.at, h.activity
 }
 
-// silent says whether nothing was heard of the node, which enrolled at the given
-// time, for so long.
-func (p *presence) silent(id string, enrolled, now time.Time, patience time.Duration) bool {
+// lost says whether the node was silent for too long when newlyLost last looked.
+func (p *presence) lost(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begin(now)
-	since := p.started
-	if enrolled.After(since) {
-		since = enrolled
-	}
-	if h, ok := p.nodes[id]; ok && h.at.After(since) {
-		since = h.at
-	}
-	return now.Sub(since) > patience
+	return p.nodes[id].lost
 }
 
 // enrolled notes the call by which a node got its identity, so that it is missed also
@@ -91,10 +83,12 @@ func (p *presence) silent(id string, enrolled, now time.Time, patience time.Dura
 func (p *presence) enrolled(id string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if h := p.nodes[id]; p.nodes != nil && at.After(h.at) {
+	p.begin(at)
+	h := p.nodes[id]
+	if at.After(p.since(h)) {
 		h.at, h.lost = at, false
-		p.nodes[id] = h
 	}
+	p.nodes[id] = h
 }
 
 // expect has the silence of a node count that has not been heard of since the start.

@@ -12,7 +12,7 @@ import (
 
 // Seen notes that the node has called just now.
 func (s *Service) Seen(nodeID string) {
-	if !s.presence.seen(nodeID, s.Now(), lostAfter*s.Cadence) {
+	if !s.presence.seen(nodeID, s.Now()) {
 		return
 	}
 	s.Hub.Changed(notify.Nodes)

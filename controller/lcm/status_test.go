@@ -96,12 +96,29 @@ func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 	w.restart()
 	w.lcm.presence.start(w.clock.Now())
 	w.clock.advance(time.Minute)
+	w.must(w.lcm.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("a minute after the restart the node is %s", got)
 	}
 	w.clock.advance(time.Minute)
+	w.must(w.lcm.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeLost {
 		t.Errorf("two minutes after the restart the silent node is %s", got)
+	}
+}
+
+// An enrolment is a call like any other.
+func TestALostNodeThatEnrolsAgainIsLostNoMore(t *testing.T) {
+	w := instantiated(t)
+	w.clock.advance(2 * time.Minute)
+	w.must(w.lcm.Sweep(w.ctx))
+	if got := w.node(storageServer).State; got != api.NodeLost {
+		t.Fatalf("after two minutes the silent node is %s", got)
+	}
+	w.must(w.enrolment.Reenrol(w.ctx, storageServer))
+	w.must(w.enrol(storageServer))
+	if got := w.node(storageServer).State; got != api.NodeEnrolled {
+		t.Errorf("the node that enrolled again is %s", got)
 	}
 }
 

@@ -425,14 +425,15 @@ func TestAHealWithoutAStartWaitsForTheMasterToo(t *testing.T) {
 	w.wantState(end, api.Completed)
 }
 
-// A plan may find a node silent before anybody has noted that it is lost. Its next call
-// counts all the same, though it has nothing new to say.
+// A storage server that was lost counts again with its next call, though that has nothing
+// new to say.
 func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {
 	w := registered(t)
 	w.post(heal(api.PhaseStart, nil, storageServer))
 	w.absent()
 	w.clock.advance(2 * time.Minute)
 	w.lcm.Seen(masterServer)
+	w.must(w.lcm.Sweep(w.ctx))
 	w.post(request(api.Instantiate, api.PhaseEnd)) // takes the withdrawal back
 	w.wantSection(masterServer, "")
 	w.lcm.Seen(storageServer)
