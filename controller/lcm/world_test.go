@@ -86,7 +86,7 @@ type tester interface {
 func newWorld(t tester) *world {
 	t.Helper()
 	w := &world{failer: t, dir: t.TempDir(), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1"),
-		clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+		clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, hub: &notify.Hub{}}
 	w.open()
 	t.Cleanup(func() { _ = w.store.Close() })
 	return w
@@ -109,7 +109,6 @@ func (w *world) open() {
 	w.files = &files.Service{Store: w.store, Blobs: w.blobs, Now: w.clock.Now, Log: log}
 	w.permits = &permit.Service{Store: w.store, Now: w.clock.Now, Log: log}
 	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Now: w.clock.Now, Log: log, Gone: w.permits.NodeGone}
-	w.hub = &notify.Hub{}
 	w.lcm = &Service{Store: w.store, Files: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: stack.Inline{},
 		Hub: w.hub, Now: w.clock.Now, Log: log, Cadence: 30 * time.Second}
 	if w.source != nil {
