@@ -17,6 +17,7 @@ package lcm
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/binary"
@@ -32,7 +33,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	diff "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
@@ -169,7 +170,7 @@ func (r *recording) make(t *rapid.T) {
 			happens(t)
 		}
 	}
-	events[""] = r.step
+	r.after, events[""] = r.step, r.step
 	t.Repeat(events)
 	if r.compares && len(r.found) < len(r.wanted) {
 		t.Fatalf("the history ended after %d steps of %d", len(r.found), len(r.wanted))
@@ -181,7 +182,8 @@ func (r *recording) step(t *rapid.T) {
 	woken := r.woken()
 	now := r.parts()
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d: %s\nwoken: %s\n", len(r.found), strings.Join(r.event, ", nothing; "), strings.Join(woken, " "))
+	event := cmp.Or(strings.Join(r.event, ", nothing; "), "what was overtaken")
+	fmt.Fprintf(&text, "%d: %s\nwoken: %s\n", len(r.found), event, strings.Join(woken, " "))
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if r.before[name] != now[name] {
 			fmt.Fprintf(&text, "%s: %s\n", name, now[name])
@@ -204,7 +206,7 @@ func (r *recording) step(t *rapid.T) {
 	}
 	if r.wanted[n] != r.found[n] {
 		t.Fatalf("step %s (-recorded +found):\n%s", strings.SplitN(r.found[n], "\n", 2)[0],
-			cmp.Diff(r.wanted[n], r.found[n]))
+			diff.Diff(r.wanted[n], r.found[n]))
 	}
 }
 

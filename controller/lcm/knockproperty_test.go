@@ -99,6 +99,7 @@ func (h *history) putStack(t *rapid.T) {
 func (h *history) overtaken(t *rapid.T) {
 	h.heat.meanwhile = func() {
 		rapid.SampledFrom([]func(*rapid.T){h.putAny, h.putStack, h.postAny, h.heatChanges}).Draw(t, "meanwhile")(t)
+		h.after(t) // before what was overtaken changes it again
 	}
 	rapid.SampledFrom([]func(*rapid.T){h.putStack, h.postEnd, h.enrolAny}).Draw(t, "overtaken")(t)
 	h.heat.meanwhile, h.looked = nil, time.Time{}

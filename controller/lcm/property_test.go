@@ -29,6 +29,8 @@ func (d drawn) Context() context.Context { return context.Background() }
 // was told.
 type history struct {
 	*world
+	// after is done after each event.
+	after      func(*rapid.T)
 	operations map[string]api.Operation
 	// proven is the digest that the machine now enrolled as a server has last
 	// reported itself ready for, in which epoch.
@@ -57,7 +59,7 @@ func newHistory(t *rapid.T, dir string) *history {
 	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
 		heat: &heat{}, named: map[string][]string{}}
-	h.source, h.lcm.Source = h.heat, h.heat
+	h.source, h.lcm.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
@@ -95,7 +97,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		}
 		h := newHistory(rt, dir)
 		events := h.events()
-		events[""] = h.check
+		events[""] = h.after
 		rt.Repeat(events)
 	})
 }
