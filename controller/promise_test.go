@@ -45,7 +45,7 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	spec, _ := os.ReadFile("../shared/params/testdata/persistent-volumes.json")
 	var body struct{ AdditionalParams json.RawMessage }
 	l.must(json.Unmarshal(spec, &body))
-	_, created, err := l.lcm.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
+	_, created, err := l.lcm.Instances.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
 	if err != nil || !created {
 		t.Fatalf("instantiate_start: %v, created %v", err, created)
 	}

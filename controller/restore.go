@@ -57,7 +57,7 @@ keep what they have meanwhile. docs/controller.md has the steps.`,
 // warnOfRestore reminds of what a restore has left to an operator.
 func (s *services) warnOfRestore(log *slog.Logger) {
 	waiting := 0
-	instances, err := s.lcm.ListInstances(context.Background())
+	instances, err := s.lcm.Instances.ListInstances(context.Background())
 	for _, i := range instances {
 		if i.Unconfirmed != nil {
 			waiting++

@@ -36,7 +36,7 @@ type services struct {
 	tokens    *access.Service
 	enrolment *enrolment.Service
 	permits   *permit.Service
-	lcm       *lcm.Service
+	lcm       *lcm.Manager
 	hub       *notify.Hub
 	metrics   *telemetry.Metrics
 	backups   *backup.Service
@@ -87,16 +87,16 @@ func (s *services) tie(c config.Config, now func() time.Time, log *slog.Logger) 
 	s.permits = &permit.Service{Store: s.store, Now: now, Log: log}
 	s.enrolment = &enrolment.Service{Store: s.store, PKI: s.authority, Now: now, Log: log,
 		Attestor: s.attestor(c, now, log), Gone: s.permits.NodeGone, Observe: s.metrics.Enrolment}
-	s.lcm = &lcm.Service{Store: s.store, Files: blobs, Enrolment: s.enrolment, Permits: s.permits,
-		Source: sourceOf(s.clouds), Hub: s.hub, Now: now, Log: log, Cadence: time.Duration(c.Cadence.PollSeconds) * time.Second}
-	s.enrolment.Changed = s.lcm.NodeChanged
+	s.lcm = lcm.New(lcm.Options{Store: s.store, Hub: s.hub, Blobs: blobs, Enrolment: s.enrolment, Permits: s.permits,
+		Source: sourceOf(s.clouds), Now: now, Log: log, Cadence: time.Duration(c.Cadence.PollSeconds) * time.Second})
+	s.enrolment.Changed = s.lcm.Nodes.NodeChanged
 	if s.clouds != nil {
-		s.enrolment.Knock = s.lcm.Knock
+		s.enrolment.Knock = s.lcm.Discovery.Discover
 	}
 	s.permits.Changed = func(instanceID string) { s.planAgain(instanceID, log) }
 	s.metrics.Count(s.census, log)
 	s.handler, err = api.New(api.Options{
-		Instances: s.lcm, Operations: s.lcm, Nodes: s.lcm, Volumes: s.permits, Enrolment: s.enrolment,
+		Instances: s.lcm.Instances, Operations: s.lcm.Operations, Nodes: s.lcm.Nodes, Volumes: s.permits, Enrolment: s.enrolment,
 		Tokens: s.tokens, Files: s.files, Backups: s.backups, Changes: s.hub, Metrics: s.metrics,
 		Trust:          wire.Trust{Urls: c.AdvertiseURLs, RootCertificate: s.authority.RootPEM(), Pin: s.authority.Pin()},
 		AgentDirectory: c.AgentDirectory, PollSeconds: c.Cadence.PollSeconds, ConvergeSeconds: c.Cadence.ConvergeSeconds,
@@ -121,7 +121,7 @@ func keptApart(c config.Config) []archive.Kept {
 // planAgain follows an operator's word on a volume, or the end of that, which can
 // change the documents of the instance's nodes.
 func (s *services) planAgain(instanceID string, log *slog.Logger) {
-	if err := s.lcm.Reconcile(context.Background(), instanceID); err != nil {
+	if err := s.lcm.Reconciler.Reconcile(context.Background(), instanceID); err != nil {
 		log.Error("planning an instance again after a change of a volume", "instance", instanceID, "error", err)
 	}
 }
@@ -143,7 +143,7 @@ func (s *services) census() (telemetry.Census, error) {
 	c.NotAfter = map[string]time.Time{"root": root, "intermediate": intermediate, "server": server}
 	c.Strangers, c.Known = s.gate.Count()
 	c.HandshakesPeak = s.gate.Peak()
-	nodes, err := s.lcm.ListNodes(ctx, "")
+	nodes, err := s.lcm.Nodes.ListNodes(ctx, "")
 	if err != nil {
 		return c, fmt.Errorf("counting nodes: %w", err)
 	}

@@ -75,7 +75,7 @@ type world struct {
 	store     *store.Store
 	authority *pki.Authority
 	enrolment *enrolment.Service
-	lcm       *lcm.Service
+	lcm       *lcm.Manager
 	hub       *notify.Hub
 	metrics   *telemetry.Metrics
 	// ahead is how much the clock of the life cycle is put forward.
@@ -121,12 +121,12 @@ func newWorld(t testing.TB, options ...option) *world {
 	w.must(err)
 	permits := &permit.Service{Store: w.store, Log: log}
 	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Log: log, Gone: permits.NodeGone, Observe: w.metrics.Enrolment}
-	w.lcm = &lcm.Service{Store: w.store, Files: blobs, Enrolment: w.enrolment, Permits: permits, Source: stack.Inline{},
-		Hub: w.hub, Now: w.now, Log: log, Cadence: 30 * time.Second}
-	w.enrolment.Changed = w.lcm.NodeChanged
+	w.lcm = lcm.New(lcm.Options{Store: w.store, Hub: w.hub, Blobs: blobs, Enrolment: w.enrolment, Permits: permits, Source: stack.Inline{},
+		Now: w.now, Log: log, Cadence: 30 * time.Second})
+	w.enrolment.Changed = w.lcm.Nodes.NodeChanged
 	tokens := &access.Service{Store: w.store, Now: time.Now, Log: log}
 	o := api.Options{
-		Instances: w.lcm, Operations: w.lcm, Nodes: w.lcm, Volumes: permits, Enrolment: w.enrolment, Tokens: tokens,
+		Instances: w.lcm.Instances, Operations: w.lcm.Operations, Nodes: w.lcm.Nodes, Volumes: permits, Enrolment: w.enrolment, Tokens: tokens,
 		Files:   &files.Service{Store: w.store, Blobs: blobs, Now: time.Now, Log: log},
 		Backups: &backup.Service{Store: w.store, Blobs: blobs, Directory: w.dir, Version: "test", Now: time.Now, Log: log},
 		Changes: w.hub, Metrics: w.metrics,

@@ -2,13 +2,12 @@ package lcm
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -76,7 +75,7 @@ func inCloud(t tester) (*world, *cloud) {
 	w := newWorld(t)
 	c := &cloud{stacks: map[string]*api.Topology{}, names: map[string]string{}}
 	w.source = c
-	w.lcm.Source = c
+	w.lcm.Instances.Observer.Source = c
 	return w, c
 }
 
@@ -125,7 +124,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if start.State != api.Completed || !saysOne(start.Warnings, "/stackId", "the cloud has no stack vnf-1") {
 		t.Errorf("INSTANTIATE START is %+v, want COMPLETED with a warning", start)
 	}
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackGone, "vnf-1")
 	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
@@ -151,11 +150,11 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	if i.StackID != stackOne || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
 		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
 	}
-	if config, _, err := w.lcm.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
+	if config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
 		t.Errorf("the parameters are not in force: %+v, %v", config, err)
 	}
 	// What it says of servers would be half a topology.
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(full()))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(full()))
 	w.refused(err, api.ProblemCloud, "Heat does not answer")
 	c.away = nil
 	if i := w.put(other); len(i.Warnings) != 0 {
@@ -178,13 +177,13 @@ func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 func TestFaultsOfWhatHeatSaysStandAtTheStack(t *testing.T) {
 	w, c := inCloud(t)
 	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec(stackOne))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, stackSpec(stackOne))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage", "second storage server")
 	c.stacks[stackOne] = full()
 	w.put(stackSpec(stackOne))
 	w.upload(script, "#!/bin/sh\n")
 	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
-	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage")
 }
 
@@ -196,11 +195,13 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	changed, stop := w.hub.Watch(notify.Instances)
 	defer stop()
 	c.status(stackOne, "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
 	if !woken(changed) {
 		t.Error("who watches the instances was not told of what Heat is at")
 	}
-	if w.writes(func() { _, err = w.lcm.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil)) }) {
+	if w.writes(func() {
+		_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	}) {
 		t.Error("the END that was refused was written")
 	}
 	w.refused(err, api.ProblemStackInProgress, "vnf-1 ("+stackOne+")", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
@@ -218,12 +219,12 @@ func TestWhoWaitsForHeatHasEverythingElseReady(t *testing.T) {
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.put(stackSpec(stackOne))
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemFilesMissing, script)
-	_, err = w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 	w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED")
 	w.upload(script, "#!/bin/sh\n")
-	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress, "stack "+stackOne+" is CREATE_IN_PROGRESS", "Heat gave no reason")
 }
 
@@ -236,7 +237,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	} {
 		break_()
 		if w.writes(func() {
-			_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 			w.refused(err, api.ProblemStackGone, stackOne)
 		}) {
 			t.Errorf("%s: the END was written", name)
@@ -249,7 +250,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 		}
 	}
 	c.away = unreachable()
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 	w.refused(err, api.ProblemCloud, "Heat does not answer")
 }
 
@@ -276,7 +277,7 @@ func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
 	end := scale(api.ScaleOut, api.PhaseEnd, nil)
 	end.IdempotencyKey = "occurrence-1"
 	var op api.Operation
-	if n := c.asks(func() { op = w.post(end) }); n != 1 || !slices.Equal(targetIDs(op.Targets), []string{uuid(3, 2)}) {
+	if n := c.asks(func() { op = w.post(end) }); n != 1 || !slices.Equal(reconcile.TargetIDs(op.Targets), []string{uuid(3, 2)}) {
 		t.Fatalf("asked %d times, operation %+v", n, op)
 	}
 	c.away = unreachable()
@@ -284,7 +285,7 @@ func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
 		if again := w.post(end); again.ID != op.ID || again.State != api.Processing {
 			t.Errorf("the key of the running operation gives %+v", again)
 		}
-		_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+		_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 		w.refused(err, api.ProblemOperationInProgress)
 		w.converge(uuid(3, 2))
 		if again := w.post(end); again.ID != op.ID || again.State != api.Completed {
@@ -305,7 +306,7 @@ func TestAnEntireHealTakesTheNewStackFromHeat(t *testing.T) {
 	end := heal(api.PhaseEnd, nil)
 	end.StackID = stackTwo
 	op := w.post(end)
-	if !slices.Equal(targetIDs(op.Targets), ids) || op.StackID != stackTwo {
+	if !slices.Equal(reconcile.TargetIDs(op.Targets), ids) || op.StackID != stackTwo {
 		t.Errorf("HEAL END is %+v, want the three new servers of the second stack", op)
 	}
 	w.converge(ids...)
@@ -338,7 +339,7 @@ func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	}
 
 	c.meanwhile = w.busy(c, 100)
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, stackSpec(stackTwo))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, stackSpec(stackTwo))
 	w.refused(err, api.ProblemUnavailable, "send the request again")
 }
 
@@ -351,25 +352,5 @@ func (w *world) busy(c *cloud, times int) func() {
 		if times > 0 {
 			c.meanwhile = w.busy(c, times-1)
 		}
-	}
-}
-
-// hanging is a cloud that takes a request and never answers it.
-type hanging struct{}
-
-func (hanging) Resolve(ctx context.Context, _ stack.Request) (*api.Topology, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
-}
-
-func TestACloudThatHangs(t *testing.T) {
-	w := newWorld(t)
-	l := &look{Request: stack.Request{InstanceID: instanceID, StackID: "vnf-1"}}
-	w.must(w.lcm.ask(w.ctx, hanging{}, l, 10*time.Millisecond))
-	w.refused(l.away, api.ProblemCloud, "has not answered within 10ms")
-	gone, cancel := context.WithCancel(w.ctx)
-	cancel()
-	if err := w.lcm.ask(gone, hanging{}, l, time.Minute); !errors.Is(err, context.Canceled) {
-		t.Errorf("err %v for who has gone, want that nobody asks any more", err)
 	}
 }

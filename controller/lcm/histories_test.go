@@ -252,11 +252,11 @@ func (r *recording) parts() map[string]string {
 		r.collect(all, tx)
 		return nil
 	}))
-	shown, err := r.lcm.ListNodes(r.ctx, instanceID)
+	shown, err := r.lcm.Nodes.ListNodes(r.ctx, instanceID)
 	r.must(err)
 	for _, n := range shown {
 		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeen}
-		config, digest, err := r.lcm.NodeConfig(r.ctx, n.ID)
+		config, digest, err := r.lcm.Nodes.NodeConfig(r.ctx, n.ID)
 		r.must(err)
 		all["document "+n.ID+" "+digest] = config
 	}

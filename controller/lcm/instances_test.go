@@ -12,7 +12,7 @@ import (
 
 func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
 	w := newWorld(t)
-	instance, created, err := w.lcm.PutInstance(w.ctx, instanceID, spec(nil))
+	instance, created, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(nil))
 	w.must(err)
 	if !created || instance.State != api.NotInstantiated || instance.Kind != api.KubernetesCluster || instance.DesiredVersion != 1 {
 		t.Errorf("instance %+v (created %v)", instance, created)
@@ -63,7 +63,7 @@ func TestOtherParametersReachTheNodesThatTheyConcern(t *testing.T) {
 	if got := w.put(other).DesiredVersion; got != 2 {
 		t.Errorf("desired version %d, want 2", got)
 	}
-	config, digest, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	config, digest, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
 	if config.Generation != 2 || config.Storage.Exports[0].Clients != "10.20.0.0/24" || digest != config.Digest() {
 		t.Errorf("document %+v with digest %s", config, digest)
@@ -91,10 +91,10 @@ func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 	bad.AdditionalParams = json.RawMessage(`{"k8s_cluster_installation_param": {}}`)
 	bad.Topology.Servers[0].ID = "storage"
 	bad.VimConnectionInfo, bad.StackID = json.RawMessage(`{}`), stackTwo
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, bad)
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, bad)
 	w.refused(err, api.ProblemInvalid, `"master_node", which is required`,
 		"/topology/servers/0/id", "/vimConnectionInfo", "/topology/stackId")
-	_, err = w.lcm.GetInstance(w.ctx, instanceID)
+	_, err = w.lcm.Instances.GetInstance(w.ctx, instanceID)
 	w.refused(err, api.ProblemNotFound, "PUT /v1/vnf_instances/"+instanceID)
 }
 
@@ -102,23 +102,23 @@ func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {
 	w := newWorld(t)
 	twice := topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
 	twice.Servers[1].VolumeIds = nil
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(twice))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(twice))
 	w.refused(err, api.ProblemInvalid, "/topology/servers/1", "second storage server")
 
 	w.put(spec(full()))
 	moved := spec(nil)
 	moved.AdditionalParams = json.RawMessage(strings.ReplaceAll(string(moved.AdditionalParams), "storage_server_CP", "workerNode_CP2"))
 	moved.AdditionalParams = json.RawMessage(strings.Replace(string(moved.AdditionalParams), `"workerNode_CP2", "nic_cp_name": "workerNode_CP2"`, `"other", "nic_cp_name": "other"`, 1))
-	_, _, err = w.lcm.PutInstance(w.ctx, instanceID, moved)
+	_, _, err = w.lcm.Instances.PutInstance(w.ctx, instanceID, moved)
 	w.refused(err, api.ProblemInvalid, "/additionalParams: worker")
 }
 
 func TestAnIDIsForOneKindOfVNFAndAServerForOneInstance(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, registrySpec())
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, registrySpec())
 	w.refused(err, api.ProblemConflict, "KubernetesCluster", "PrivateRegistry")
-	_, _, err = w.lcm.PutInstance(w.ctx, uuid(7, 7), spec(full()))
+	_, _, err = w.lcm.Instances.PutInstance(w.ctx, uuid(7, 7), spec(full()))
 	w.refused(err, api.ProblemInvalid, "/topology/servers/0/id", "belongs to VNF instance "+instanceID)
 }
 
@@ -126,7 +126,7 @@ func TestAVolumeIsInOneDocumentAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	second, theirs := uuid(7, 7), uuid(1, 2)
-	_, _, err := w.lcm.PutInstance(w.ctx, second, spec(topologyOf(server(theirs, "storage"))))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, second, spec(topologyOf(server(theirs, "storage"))))
 	w.must(err)
 	n := w.node(theirs)
 	if len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonMultiAttached || !strings.Contains(n.Withheld[0].Message, instanceID) {
@@ -150,7 +150,7 @@ func TestAnAdoptedFilesystemReachesTheDocument(t *testing.T) {
 	adopted := "0b6ab447-1111-4222-8333-000000000001"
 	_, err := w.permits.Adopt(w.ctx, volume, adopted)
 	w.must(err)
-	config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
 	if got := config.Storage.Volumes[0].FilesystemUUID; got != adopted || config.Generation != 2 {
 		t.Errorf("filesystem %s in generation %d, want %s in 2", got, config.Generation, adopted)
@@ -183,7 +183,7 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 			w := newWorld(t)
 			w.put(spec(full()))
 			requested := func() (bool, int64) {
-				config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+				config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 				w.must(err)
 				return config.Storage.Volumes[0].ReformatRequested, config.Generation
 			}
@@ -213,7 +213,7 @@ func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	w.must(err)
 	told := func(want string) {
 		t.Helper()
-		config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+		config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 		w.must(err)
 		if got := config.Storage.Volumes[0].FormatInterruptedBy; got != want {
 			t.Errorf("the document says interrupted by %q, want %q", got, want)
@@ -238,12 +238,12 @@ func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 		w.must(err)
 		return tx.Desired().Put(key, d)
 	}))
-	list, err := w.lcm.ListInstances(w.ctx)
+	list, err := w.lcm.Instances.ListInstances(w.ctx)
 	w.must(err)
 	if len(list) != 1 || !saysOne(list[0].Warnings, "/additionalParams/k8s_cluster_installation_param", `"script_path"`) {
 		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
 	}
-	_, err = w.lcm.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
+	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
 	w.refused(err, api.ProblemConflict, "PUT them again", `"script_path"`)
 	if i := w.put(spec(nil)); len(i.Nodes) != 3 {
 		t.Errorf("nodes %v after the parameters were mended", i.Nodes)
@@ -253,18 +253,18 @@ func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 
 func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w := instantiated(t)
-	w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "live identity", storageServer, "TERMINATE")
+	w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "live identity", storageServer, "TERMINATE")
 	op := w.post(heal(api.PhaseEnd, full(), workerServer))
 	if op.State == api.Processing {
-		w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")
+		w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")
 	}
 	w.post(request(api.Terminate, api.PhaseEnd))
-	w.must(w.lcm.DeleteInstance(w.ctx, instanceID))
-	w.refused(w.lcm.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
-	if nodes, err := w.lcm.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
+	w.must(w.lcm.Instances.DeleteInstance(w.ctx, instanceID))
+	w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
+	if nodes, err := w.lcm.Nodes.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %+v, %v; want none", nodes, err)
 	}
-	if ops, err := w.lcm.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {
+	if ops, err := w.lcm.Operations.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {
 		t.Errorf("operations %+v, %v; want none", ops, err)
 	}
 	v, err := w.permits.Get(w.ctx, volume)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -22,14 +23,14 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 
 	c.stacks[stackOne], c.names["vnf-1"] = topologyOf(server(masterServer, "master")), stackOne
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(knockPause)
+	w.clock.advance(shortestPause)
 	w.must(w.enrol(masterServer))
 	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" || !slices.Equal(i.Nodes, []string{masterServer}) {
 		t.Fatalf("instance %+v, want the master and the stack's id", i)
 	}
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(knockPause)
+	w.clock.advance(shortestPause)
 	asked := c.asks(func() {
 		w.must(w.enrol(storageServer))
 		w.must(w.enrol(workerServer)) // found by the storage server's look
@@ -42,7 +43,7 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 		t.Errorf("the storage server is %+v", n)
 	}
 	version := w.instance().DesiredVersion
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress)
 
 	c.status(stackOne, "CREATE_COMPLETE", "")
@@ -65,7 +66,7 @@ func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
 	w.must(w.enrol(second))
 	c.status(stackOne, "UPDATE_COMPLETE", "")
 	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
-	if op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), []string{second}) {
+	if op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), []string{second}) {
 		t.Fatalf("SCALE_OUT END is %+v, want PROCESSING for the new worker", op)
 	}
 	w.converge(second)
@@ -92,7 +93,7 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 		"one that has the storage server's volume": {server: withVolume(server(stranger, "worker"))},
 		"one of another instance": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
 			other := spec(topologyOf(server(stranger, "worker")))
-			_, _, err := w.lcm.PutInstance(w.ctx, uuid(8, 8), other)
+			_, _, err := w.lcm.Instances.PutInstance(w.ctx, uuid(8, 8), other)
 			w.must(err)
 		}},
 		"one of a stack that is being deleted": {server: server(stranger, "worker"), status: "DELETE_IN_PROGRESS"},
@@ -122,7 +123,10 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 				grown.Servers = append(grown.Servers, c.server)
 			}
 			cloud.stacks[stackOne] = grown
-			cloud.status(stackOne, firstText(c.status, "UPDATE_COMPLETE"), "")
+			if c.status == "" {
+				c.status = "UPDATE_COMPLETE"
+			}
+			cloud.status(stackOne, c.status, "")
 			if c.prepare != nil {
 				c.prepare(w, cloud)
 			}
@@ -160,7 +164,7 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 	// The END knows that the old one is gone.
 	c.stacks[stackOne] = topologyOf(grown.Servers[1], grown.Servers[2], grown.Servers[3], grown.Servers[4])
 	op := w.post(heal(api.PhaseEnd, nil, storageServer))
-	w.converge(targetIDs(op.Targets)...)
+	w.converge(reconcile.TargetIDs(op.Targets)...)
 	if got := w.operation(op.ID); got.State != api.Completed || w.node(storageServer).State != api.NodeRevoked {
 		t.Errorf("HEAL END is %+v", got)
 	}
@@ -203,12 +207,12 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 	early.Volumes, early.Servers[1].VolumeIds = nil, nil
 	c.stacks[stackOne] = early
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(knockPause)
+	w.clock.advance(shortestPause)
 	w.must(w.enrol(masterServer))
 	w.notLetIn(w.enrol(storageServer))
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(longestKnockPause)
+	w.clock.advance(longestPause)
 	w.must(w.enrol(storageServer))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Errorf("withheld %+v", n.Withheld)
@@ -236,7 +240,7 @@ func TestLooksAreFew(t *testing.T) {
 	calls := func(d time.Duration) (asked int) {
 		for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
 			w.clock.advance(time.Second)
-			asked += c.asks(func() { w.refused(w.lcm.Knock(w.ctx, instanceID, stranger), api.ProblemNotFound) })
+			asked += c.asks(func() { w.refused(w.lcm.Discovery.Discover(w.ctx, instanceID, stranger), api.ProblemNotFound) })
 		}
 		return asked
 	}
@@ -253,7 +257,7 @@ func TestLooksAreFew(t *testing.T) {
 	}
 	// One who comes is worth as much.
 	calls(10 * time.Minute)
-	w.clock.advance(longestKnockPause)
+	w.clock.advance(longestPause)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: stranger, Name: "no role"})
 	c.stacks[stackOne] = grown
@@ -278,14 +282,14 @@ func TestServersThatCallTogetherShareOneLook(t *testing.T) {
 		for i := range 19 {
 			others.Go(func() {
 				arrived <- struct{}{}
-				if err := w.lcm.Knock(w.ctx, instanceID, uuid(3, 3+i)); err != nil {
+				if err := w.lcm.Discovery.Discover(w.ctx, instanceID, uuid(3, 3+i)); err != nil {
 					t.Errorf("server %d: %v", i, err)
 				}
 			})
 			<-arrived
 		}
 	}
-	if n := c.asks(func() { w.must(w.lcm.Knock(w.ctx, instanceID, uuid(3, 2))) }); n != 1 {
+	if n := c.asks(func() { w.must(w.lcm.Discovery.Discover(w.ctx, instanceID, uuid(3, 2))) }); n != 1 {
 		t.Errorf("the cloud was asked %d times, want once", n)
 	}
 	others.Wait()

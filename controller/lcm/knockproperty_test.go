@@ -88,7 +88,7 @@ func (h *history) heatChanges(t *rapid.T) {
 func (h *history) putStack(t *rapid.T) {
 	s := stackSpec(stackOne)
 	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
-	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, s)
+	_, _, err := h.lcm.Instances.PutInstance(h.ctx, instanceID, s)
 	if err == nil {
 		h.looked = time.Time{}
 	}
@@ -112,7 +112,7 @@ func (h *history) knocksLate(t *rapid.T) {
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
 		r = request(api.Terminate, api.PhaseStart)
-		_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec(topologyOf(pool[0], pool[2])))
+		_, _, err := h.lcm.Instances.PutInstance(h.ctx, instanceID, spec(topologyOf(pool[0], pool[2])))
 		h.unless(err)
 	}
 	h.posted(t, r)
@@ -144,7 +144,7 @@ func (h *history) knock(t *rapid.T, id string) {
 	h.must(h.lcm.Sweep(h.ctx))
 	before, documents, version := h.instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
-	err := h.lcm.Knock(h.ctx, instanceID, id)
+	err := h.lcm.Discovery.Discover(h.ctx, instanceID, id)
 	h.unless(err)
 	if n := h.heat.asked - asked; n > 1 || n == 1 && h.clock.Now().Sub(h.looked) < 10*time.Second {
 		t.Fatalf("%d looks, and one was %v ago", n, h.clock.Now().Sub(h.looked))
@@ -186,7 +186,7 @@ func (h *history) knock(t *rapid.T, id string) {
 func (h *history) documents() map[string]api.NodeConfig {
 	all := map[string]api.NodeConfig{}
 	for _, id := range h.instance().Nodes {
-		config, _, err := h.lcm.NodeConfig(h.ctx, id)
+		config, _, err := h.lcm.Nodes.NodeConfig(h.ctx, id)
 		h.must(err)
 		all[id] = config
 	}
@@ -206,7 +206,10 @@ func (h *history) desiredNow() (d store.Desired) {
 // checkKept wants everything before to be as it was, and returns who came.
 func (h *history) checkKept(t *rapid.T, before, after *api.Topology) []api.Server {
 	if before == nil {
-		return serversOf(after)
+		if after == nil {
+			return nil
+		}
+		return after.Servers
 	}
 	if after == nil || len(after.Servers) < len(before.Servers) || len(after.Volumes) < len(before.Volumes) || len(after.ConnectionPoints) < len(before.ConnectionPoints) {
 		t.Fatalf("a server that called took something from %+v: %+v", before, after)

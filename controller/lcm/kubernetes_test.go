@@ -118,8 +118,8 @@ func (h *history) poll(t *rapid.T, id string) bool {
 	if n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost {
 		return false
 	}
-	h.lcm.Seen(id)
-	config, digest, err := h.lcm.NodeConfig(h.ctx, id)
+	h.lcm.Nodes.Seen(id)
+	config, digest, err := h.lcm.Nodes.NodeConfig(h.ctx, id)
 	h.must(err)
 	m := h.machines[id]
 	if m == nil {
@@ -224,7 +224,7 @@ func (h *history) tick(t *rapid.T) {
 		h.clock.advance(30 * time.Second)
 		for _, n := range nodes {
 			if n.State != api.NodeExpected && n.State != api.NodeRevoked && rapid.Bool().Draw(t, "heard of") {
-				h.lcm.Seen(n.ID)
+				h.lcm.Nodes.Seen(n.ID)
 			}
 		}
 		h.must(h.lcm.Sweep(h.ctx))

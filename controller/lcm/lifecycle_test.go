@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -23,7 +24,7 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 	w.post(heal(api.PhaseStart, nil, storageServer))
 	replacement := uuid(1, 2)
 	op := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
-	if want := []string{replacement}; op.State != api.Processing || !slices.Equal(targetIDs(op.Targets), want) {
+	if want := []string{replacement}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 		t.Fatalf("HEAL END is %+v, want PROCESSING for the replacement alone", op)
 	}
 	if n := w.node(storageServer); n.State != api.NodeRevoked || n.Ready {
@@ -32,9 +33,9 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != replacement {
 		t.Errorf("volume %+v, %v; want it with the replacement", v, err)
 	}
-	old, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	old, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
-	kept, _, err := w.lcm.NodeConfig(w.ctx, replacement)
+	kept, _, err := w.lcm.Nodes.NodeConfig(w.ctx, replacement)
 	w.must(err)
 	if diff := cmp.Diff(old.Storage, kept.Storage); diff != "" {
 		t.Errorf("the replacement's storage differs (-old +new):\n%s", diff)
@@ -90,7 +91,7 @@ func TestAnEntireHealReplacesEveryServerAndTheStack(t *testing.T) {
 	fresh.StackID = stackTwo
 	w.post(heal(api.PhaseStart, nil))
 	op := w.post(heal(api.PhaseEnd, fresh))
-	if !slices.Equal(targetIDs(op.Targets), ids) {
+	if !slices.Equal(reconcile.TargetIDs(op.Targets), ids) {
 		t.Errorf("targets %v, want all three new servers", op.Targets)
 	}
 	for _, id := range []string{storageServer, masterServer, workerServer} {
@@ -111,7 +112,7 @@ func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	start.VnfcInstanceIds = []string{"vnfc-" + workerServer}
 	w.post(start)
 	end := scale(api.ScaleIn, api.PhaseEnd, shrunk)
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, end)
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, end)
 	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server is the worker", `aspect "worker_instance"`, `"partial": true`)
 	if n := w.node(workerServer); n.State != api.NodeEnrolled {
 		t.Errorf("after an END that was refused the worker is %s", n.State)
@@ -259,7 +260,7 @@ func TestAnEndOfAFailedStackTakesAnAbandonedStartBackToo(t *testing.T) {
 	if got := w.instance().Nodes; len(got) != 3 {
 		t.Errorf("nodes %v, want all three again", got)
 	}
-	if w.writes(func() { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }) {
+	if w.writes(func() { w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID)) }) {
 		t.Error("the nodes were not in line with the desired state in force")
 	}
 }
@@ -323,7 +324,7 @@ func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 	w.must(w.enrol(uuid(1, 2)))
 	before := w.status(uuid(1, 2))
 	w.restored()
-	_, err := w.lcm.ConfirmInstance(w.ctx, instanceID)
+	_, err := w.lcm.Instances.ConfirmInstance(w.ctx, instanceID)
 	w.must(err)
 	w.report(uuid(1, 2), before)
 	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Ready || len(got.Targets) != 1 {
@@ -345,7 +346,7 @@ func TestGoingBackToAServerThatHasMovedStopsNothing(t *testing.T) {
 	const other = "0a5e1f0c-3f0e-4c1c-8a56-0f3a7f5b1c2d"
 	moved := topologyOf(server(workerServer, "worker"))
 	moved.Volumes = nil
-	_, _, err := w.lcm.PutInstance(w.ctx, other, spec(moved))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, other, spec(moved))
 	w.must(err)
 	w.clock.advance(time.Hour)
 	w.must(w.lcm.Sweep(w.ctx))

@@ -32,7 +32,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := instantiated(t)
 			var log bytes.Buffer
-			w.lcm.Log = slog.New(slog.NewTextHandler(&log, nil))
+			w.lcm.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
 			sick := w.status(storageServer)
 			sick.Conditions[0].Status, sick.Conditions[0].Reason = api.ConditionFalse, api.ReasonConverging
 			w.report(storageServer, sick)
@@ -53,10 +53,10 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 			if got := w.node(storageServer).Status.Condition(api.ConditionReady); got.Reason != api.ReasonNoPermit {
 				t.Errorf("what the node reported is not there: %+v", got)
 			}
-			if _, _, err := w.lcm.NodeConfig(w.ctx, storageServer); err != nil {
+			if _, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer); err != nil {
 				t.Errorf("the node has lost its document: %v", err)
 			}
-			i, err := w.lcm.GetInstance(w.ctx, instanceID)
+			i, err := w.lcm.Instances.GetInstance(w.ctx, instanceID)
 			w.must(err)
 			if !saysOne(i.Warnings, "", "PUT it again") || !saysAny(i.Warnings, c.pointer, c.says) {
 				t.Errorf("warnings %v, want what is wrong at %s and what to do", i.Warnings, c.pointer)
@@ -70,7 +70,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 				t.Errorf("the log says so %d times:\n%s", n, &log)
 			}
 			w.put(spec(full()))
-			if i, err := w.lcm.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "PUT it again") {
+			if i, err := w.lcm.Instances.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "PUT it again") {
 				t.Errorf("it was PUT again, and %+v, %v", i.Warnings, err)
 			}
 		})

@@ -49,7 +49,7 @@ func registered(t tester) *world {
 // section is what the document of a node says of PersistentVolumes, nil for nothing.
 func (w *world) section(nodeID string) *api.PersistentVolumesSection {
 	w.Helper()
-	config, _, err := w.lcm.NodeConfig(w.ctx, nodeID)
+	config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, nodeID)
 	w.must(err)
 	return config.PersistentVolumes
 }
@@ -96,7 +96,7 @@ func TestHealOfTheStorageServerWithdrawsItsVolumes(t *testing.T) {
 	if s := w.section(masterServer); start.State != api.Processing || s.State != api.PersistentVolumesAbsent || s.Servers[0] != "10.10.0.5" {
 		t.Fatalf("HEAL START is %+v, the section %+v", start, s)
 	}
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
 	w.refused(err, api.ProblemOperationInProgress, "HEAL START")
 	w.restart()
 	w.says(masterServer, api.ConditionTrue, api.ReasonRegistered, "")
@@ -165,13 +165,13 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 	}
 	for range 4 {
 		w.clock.advance(30 * time.Second)
-		w.lcm.Seen(second)
+		w.lcm.Nodes.Seen(second)
 		w.must(w.lcm.Sweep(w.ctx))
 	}
 	if w.section(second) == nil || w.section(masterServer) != nil {
 		t.Fatal("the master that fell silent still speaks for the cluster")
 	}
-	w.lcm.Seen(masterServer)
+	w.lcm.Nodes.Seen(masterServer)
 	if w.section(second) == nil || w.section(masterServer) != nil {
 		t.Error("the one that came back has taken over from one that is well")
 	}
@@ -188,14 +188,14 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 	grown.Servers = append(grown.Servers, server(second, "master"))
 	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.converge(second, masterServer)
-	for range lostAfter {
-		w.clock.advance(w.lcm.Cadence)
-		w.lcm.Seen(second)
+	for range 3 {
+		w.clock.advance(cadence)
+		w.lcm.Nodes.Seen(second)
 		w.must(w.lcm.Sweep(w.ctx))
 	}
 	w.refused(w.enrol(second), api.ProblemIdentityLive) // the clock goes on
 	inLine := func(when string) {
-		if w.writes(func() { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }) {
+		if w.writes(func() { w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID)) }) {
 			t.Errorf("%s, the records are not in line with the desired state in force", when)
 		}
 	}
@@ -216,7 +216,7 @@ func TestVolumesOfAServerThatIsGoneDoNotComeBack(t *testing.T) {
 	w.says(masterServer, api.ConditionTrue, api.ReasonAbsent, "")
 	for range 70 { // Heat takes longer than the START waits
 		w.clock.advance(30 * time.Second)
-		w.lcm.Seen(masterServer)
+		w.lcm.Nodes.Seen(masterServer)
 		w.must(w.lcm.Sweep(w.ctx))
 	}
 	w.refused(w.operation(start.ID).Error, api.ProblemInterrupted)

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/controller/invariant"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -59,7 +60,7 @@ func newHistory(t *rapid.T, dir string) *history {
 	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
 		heat: &heat{}, named: map[string][]string{}}
-	h.source, h.lcm.Source, h.after = h.heat, h.heat, h.check
+	h.source, h.lcm.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
@@ -141,7 +142,7 @@ func (h *history) putAny(t *rapid.T) {
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
 		spec.AdditionalParams = withManifest(clients)
 	}
-	_, _, err := h.lcm.PutInstance(h.ctx, instanceID, spec)
+	_, _, err := h.lcm.Instances.PutInstance(h.ctx, instanceID, spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
 		return // it would take a target from the operation at work
@@ -179,7 +180,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	before := h.instance().Topology
-	op, err := h.lcm.PostOperation(h.ctx, instanceID, r)
+	op, err := h.lcm.Operations.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
 		return
@@ -217,7 +218,7 @@ func (h *history) join(id string) {
 
 // nodes is those that have a document.
 func (h *history) nodes() []api.Node {
-	list, err := h.lcm.ListNodes(h.ctx, instanceID)
+	list, err := h.lcm.Nodes.ListNodes(h.ctx, instanceID)
 	h.must(err)
 	return list
 }
@@ -285,7 +286,7 @@ func (h *history) restore(t *rapid.T) {
 	h.restored()
 	h.looked = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
-		_, err := h.lcm.ConfirmInstance(h.ctx, instanceID)
+		_, err := h.lcm.Instances.ConfirmInstance(h.ctx, instanceID)
 		h.must(err)
 	}
 }
@@ -376,7 +377,7 @@ func (h *history) check(t *rapid.T) {
 	if len(broken) > 0 {
 		t.Fatalf("the records contradict each other: %q", broken)
 	}
-	if h.writes(func() { h.must(h.lcm.Reconcile(h.ctx, instanceID)) }) {
+	if h.writes(func() { h.must(h.lcm.Reconciler.Reconcile(h.ctx, instanceID)) }) {
 		t.Fatalf("the records were not in line with the desired state in force")
 	}
 }
@@ -390,9 +391,9 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	if (after.State == api.Failed) != (after.Error != nil) || (after.State == api.Processing) != (after.FinishedAt == nil) {
 		t.Fatalf("operation %+v contradicts itself", after)
 	}
-	for _, id := range targetIDs(before.Targets) {
+	for _, id := range reconcile.TargetIDs(before.Targets) {
 		// A START waits for whoever speaks for the cluster.
-		if !slices.Contains(targetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
+		if !slices.Contains(reconcile.TargetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
 			t.Fatalf("operation %s has lost its target %s: %+v", before.ID, id, after)
 		}
 	}
@@ -415,7 +416,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 		}
 	}
 	if after.Operation == api.Instantiate {
-		if nodes := h.instance().Nodes; !slices.Equal(targetIDs(after.Targets), nodes) {
+		if nodes := h.instance().Nodes; !slices.Equal(reconcile.TargetIDs(after.Targets), nodes) {
 			// A PUT may have brought servers while the operation was at work.
 			h.checkSubset(t, after, nodes)
 		}
@@ -424,7 +425,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 
 // checkSubset wants no target that the topology does not have.
 func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
-	for _, id := range targetIDs(op.Targets) {
+	for _, id := range reconcile.TargetIDs(op.Targets) {
 		if !slices.Contains(nodes, id) {
 			t.Fatalf("operation %s completed with target %s, which is not in %v", op.ID, id, nodes)
 		}
@@ -439,7 +440,7 @@ func (h *history) isProven(id string) bool {
 func (h *history) checkNodes(t *rapid.T) {
 	expected := h.instance().Nodes
 	for _, n := range h.nodes() {
-		config, digest, err := h.lcm.NodeConfig(h.ctx, n.ID)
+		config, digest, err := h.lcm.Nodes.NodeConfig(h.ctx, n.ID)
 		h.must(err)
 		if digest != config.Digest() || digest != n.Digest || config.Generation != n.Generation {
 			t.Fatalf("node %+v has the document %+v", n, config)

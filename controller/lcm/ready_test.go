@@ -64,7 +64,7 @@ func TestAPutTakesNoTargetFromTheOperationAtWork(t *testing.T) {
 		"no server": topologyOf(),
 		"another":   topologyOf(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker")),
 	} {
-		_, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec(less))
+		_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(less))
 		w.refused(err, api.ProblemOperationInProgress, op.ID, storageServer)
 		if got := w.operation(op.ID); got.State != api.Processing || len(got.Targets) != 3 {
 			t.Errorf("%s: INSTANTIATE END is %+v, want it to wait for its three targets", name, got)

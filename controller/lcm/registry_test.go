@@ -80,7 +80,7 @@ func registry(t *testing.T) *world {
 
 func (w *world) document(nodeID string) api.NodeConfig {
 	w.Helper()
-	config, digest, err := w.lcm.NodeConfig(w.ctx, nodeID)
+	config, digest, err := w.lcm.Nodes.NodeConfig(w.ctx, nodeID)
 	w.must(err)
 	if digest != config.Digest() {
 		w.Errorf("the digest of %s is %s, its document's %s", nodeID, digest, config.Digest())
@@ -95,13 +95,13 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	if i.Kind != api.PrivateRegistry || len(i.Warnings) > 0 || !slices.Equal(i.MissingFiles, []string{image}) {
 		t.Errorf("instance %+v, want one without warnings that lacks its image", i)
 	}
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
 	w.refused(err, api.ProblemFilesMissing, image+" has not been uploaded")
 	w.upload(image, w.savedImage("first"))
 	w.post(request(api.Instantiate, api.PhaseStart))
 	end := request(api.Instantiate, api.PhaseEnd)
 	end.Topology = topologyOf(server(workerServer, "worker"))
-	_, err = w.lcm.PostOperation(w.ctx, instanceID, end)
+	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, end)
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "CP1" (registry)`)
 	end.Topology = registryStack(registryServer)
 	op := w.post(end)
@@ -120,8 +120,8 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	if diff := cmp.Diff(want, w.document(registryServer)); diff != "" {
 		t.Errorf("document of the registry (-want +got):\n%s", diff)
 	}
-	if !w.lcm.NodeReads(w.ctx, registryServer, file.Sha256) || w.lcm.NodeReads(w.ctx, registryServer, strings.Repeat("0", 64)) ||
-		w.lcm.NodeReads(w.ctx, registryHealed, file.Sha256) {
+	if !w.lcm.Nodes.NodeReads(w.ctx, registryServer, file.Sha256) || w.lcm.Nodes.NodeReads(w.ctx, registryServer, strings.Repeat("0", 64)) ||
+		w.lcm.Nodes.NodeReads(w.ctx, registryHealed, file.Sha256) {
 		t.Error("a node reads the files that its document names, all of them and no other")
 	}
 	w.converge(registryServer)
@@ -168,7 +168,7 @@ func TestWhatIsNotDoneWithARegistry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := registry(t)
-			_, err := w.lcm.PostOperation(w.ctx, instanceID, c.r)
+			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, c.r)
 			if faults := w.faults(err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}
@@ -217,7 +217,7 @@ func TestNothingIsLeftOfARegistryThatIsTerminatedAndDeleted(t *testing.T) {
 	w.converge(registryHealed)
 	w.post(request(api.Terminate, api.PhaseStart))
 	w.post(request(api.Terminate, api.PhaseEnd))
-	w.must(w.lcm.DeleteInstance(w.ctx, instanceID))
+	w.must(w.lcm.Instances.DeleteInstance(w.ctx, instanceID))
 	w.must(w.files.Collect(w.ctx))
 	if names := w.blobNames(); len(names) > 0 {
 		t.Errorf("blobs %v are left", names)

@@ -52,7 +52,7 @@ func TestAFileThatIsNotCheckedYetChangesNoDocument(t *testing.T) {
 	for _, note := range []string{"second", "third"} {
 		w.arrive(image, w.savedImage(note))
 	}
-	w.must(w.lcm.Reconcile(w.ctx, instanceID))
+	w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID))
 	w.must(w.files.Collect(w.ctx))
 	if diff := cmp.Diff(before, w.document(registryServer)); diff != "" {
 		t.Errorf("the document changed (-before +after):\n%s", diff)
@@ -120,13 +120,15 @@ func TestAnOlderControllersStateIsTakenUp(t *testing.T) {
 		w.must(json.Unmarshal(text, &config))
 		config.Registry = nil
 		n.Files, n.Digest = nil, config.Digest()
-		n.Config, err = w.lcm.sealDocument(config)
+		text, err = json.Marshal(config)
+		w.must(err)
+		n.Config, err = w.store.Seal(text)
 		w.must(err)
 		return tx.Nodes().Put(n.ID, n)
 	}))
 	w.restart()
 	c := w.document(registryServer)
-	if c.Registry == nil || !w.lcm.NodeReads(w.ctx, registryServer, c.Registry.Image.File.Sha256) {
+	if c.Registry == nil || !w.lcm.Nodes.NodeReads(w.ctx, registryServer, c.Registry.Image.File.Sha256) {
 		t.Errorf("document %+v, whose file the node may not read", c)
 	}
 }

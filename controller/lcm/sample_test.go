@@ -37,7 +37,7 @@ func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
 	end := request(api.Instantiate, api.PhaseEnd)
 	end.Topology, end.Partial = topologyOf(server(storageServer, "storage")), true
 	op := w.post(end)
-	config, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
 	export := func(n int) api.StorageExport {
 		return api.StorageExport{Directory: fmt.Sprintf("/volume/nfs/pv%d", n), Clients: "10.10.0.0/24",

@@ -39,11 +39,11 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for i := range 20 {
 				s.Facts.Kernel = fmt.Sprint(i % 3)
-				w.lcm.Seen(id)
-				if err := w.lcm.ReportStatus(w.ctx, id, s); err != nil {
+				w.lcm.Nodes.Seen(id)
+				if err := w.lcm.Nodes.ReportStatus(w.ctx, id, s); err != nil {
 					w.Errorf("report of %s: %v", id, err)
 				}
-				if _, _, err := w.lcm.NodeConfig(w.ctx, id); err != nil {
+				if _, _, err := w.lcm.Nodes.NodeConfig(w.ctx, id); err != nil {
 					w.Errorf("poll of %s: %v", id, err)
 				}
 			}
@@ -55,17 +55,17 @@ func TestManyAtOnce(t *testing.T) {
 			if err := w.lcm.Sweep(w.ctx); err != nil {
 				w.Errorf("sweep: %v", err)
 			}
-			if _, err := w.lcm.ListNodes(w.ctx, ""); err != nil {
+			if _, err := w.lcm.Nodes.ListNodes(w.ctx, ""); err != nil {
 				w.Errorf("list: %v", err)
 			}
 		}
 	})
 	all.Go(func() {
 		for range 10 {
-			if _, err := w.lcm.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, full())); err != nil {
+			if _, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, full())); err != nil {
 				w.refused(err, api.ProblemOperationInProgress)
 			}
-			if _, err := w.lcm.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart)); err != nil {
+			if _, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart)); err != nil {
 				w.refused(err, api.ProblemOperationInProgress)
 			}
 		}

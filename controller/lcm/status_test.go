@@ -25,7 +25,7 @@ func TestAHeartbeatIsNotWritten(t *testing.T) {
 			s.Activity = &api.Activity{Condition: api.ConditionVolumesMounted, Summary: "mkfs.ext4", StartedAt: w.clock.Now()}
 			w.report(storageServer, s)
 		},
-		"a poll": func() { w.lcm.Seen(storageServer) },
+		"a poll": func() { w.lcm.Nodes.Seen(storageServer) },
 	} {
 		w.clock.advance(time.Second)
 		if w.writes(beat) {
@@ -66,9 +66,9 @@ func TestAnActivityIsShownWhileItLasts(t *testing.T) {
 
 func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 	w := instantiated(t)
-	w.lcm.Seen(storageServer)
+	w.lcm.Nodes.Seen(storageServer)
 	w.clock.advance(90 * time.Second)
-	w.lcm.Seen(masterServer)
+	w.lcm.Nodes.Seen(masterServer)
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("after exactly three cadences the node is %s", got)
 	}
@@ -84,7 +84,7 @@ func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 			t.Errorf("%s is %s, want %s", id, got, want)
 		}
 	}
-	w.lcm.Seen(storageServer)
+	w.lcm.Nodes.Seen(storageServer)
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("the node that called is %s", got)
 	}
@@ -94,7 +94,6 @@ func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 	w := instantiated(t)
 	w.clock.advance(24 * time.Hour)
 	w.restart()
-	w.lcm.presence.start(w.clock.Now())
 	w.clock.advance(time.Minute)
 	w.must(w.lcm.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
@@ -124,10 +123,10 @@ func TestALostNodeThatEnrolsAgainIsLostNoMore(t *testing.T) {
 
 func TestAReportOfNobodyIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.refused(w.lcm.ReportStatus(w.ctx, storageServer, api.NodeStatus{}), api.ProblemNotFound, storageServer)
-	_, _, err := w.lcm.NodeConfig(w.ctx, storageServer)
+	w.refused(w.lcm.Nodes.ReportStatus(w.ctx, storageServer, api.NodeStatus{}), api.ProblemNotFound, storageServer)
+	_, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
 	w.refused(err, api.ProblemNotFound)
-	_, err = w.lcm.ListNodes(w.ctx, instanceID)
+	_, err = w.lcm.Nodes.ListNodes(w.ctx, instanceID)
 	w.refused(err, api.ProblemNotFound)
 }
 
@@ -136,7 +135,7 @@ func TestRunFailsWhatIsDueAndStops(t *testing.T) {
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")
 	synctest.Test(t, func(t *testing.T) {
-		w.lcm.Now = time.Now
+		w.lcm.Operations.Runner.Now = time.Now
 		r := request(api.Instantiate, api.PhaseEnd)
 		r.DeadlineSeconds = 60
 		op := w.post(r)

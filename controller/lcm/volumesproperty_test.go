@@ -76,7 +76,7 @@ func (h *history) uploadAny(t *rapid.T) {
 
 // serves names what the document of a storage server asks it to serve.
 func (h *history) serves(id string) string {
-	config, _, err := h.lcm.NodeConfig(h.ctx, id)
+	config, _, err := h.lcm.Nodes.NodeConfig(h.ctx, id)
 	h.must(err)
 	text, err := json.Marshal(config.Storage)
 	h.must(err)
@@ -103,7 +103,7 @@ func (h *history) checkVolumes(t *rapid.T) {
 	expected := h.instance().Nodes
 	masters := 0
 	for _, n := range h.nodes() {
-		config, _, err := h.lcm.NodeConfig(h.ctx, n.ID)
+		config, _, err := h.lcm.Nodes.NodeConfig(h.ctx, n.ID)
 		h.must(err)
 		if config.PersistentVolumes != nil && speaker != nil {
 			t.Fatalf("the documents of %s and %s both have PersistentVolumes", speaker.ID, n.ID)
@@ -187,7 +187,7 @@ func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) 
 	var inst store.Instance
 	h.must(h.store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
 	for _, sequence := range []int64{inst.Processing, inst.Awaiting} {
-		if _, ok := h.healed[operationName(sequence)]; ok && h.clock.Now().Before(h.operation(operationName(sequence)).Deadline) {
+		if _, ok := h.healed[fmt.Sprint(sequence)]; ok && h.clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
 			return
 		}
 	}

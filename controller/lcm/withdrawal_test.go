@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -69,9 +70,9 @@ func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
 func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
 	w := registered(t)
 	start := w.post(heal(api.PhaseStart, nil, storageServer))
-	_, _, err := w.lcm.PutInstance(w.ctx, instanceID, withVolumes(healed(uuid(1, 2))))
+	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, withVolumes(healed(uuid(1, 2))))
 	w.refused(err, api.ProblemOperationInProgress, start.ID, storageServer)
-	_, _, err = w.lcm.PutInstance(w.ctx, instanceID, withVolumes(topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))))
+	_, _, err = w.lcm.Instances.PutInstance(w.ctx, instanceID, withVolumes(topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))))
 	w.refused(err, api.ProblemOperationInProgress, masterServer)
 	w.put(withoutVolumes())
 	if s := w.section(masterServer); s == nil || s.State != api.PersistentVolumesAbsent || len(s.Manifests) != 0 {
@@ -129,7 +130,7 @@ func TestAnotherOperationTakesAWithdrawalBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := registered(t)
 			start := w.post(heal(api.PhaseStart, nil, storageServer))
-			_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
 			w.refused(err, api.ProblemOperationInProgress, "HEAL START")
 			w.absent()
 			w.post(r)
@@ -192,12 +193,12 @@ func TestAnEntireHealWithAnotherStackWithdrawsNothing(t *testing.T) {
 func TestAStartNeedsWhoIsToBeAsked(t *testing.T) {
 	w := registered(t)
 	r := heal(api.PhaseStart, healed(uuid(1, 2)), storageServer)
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
 	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" || !strings.Contains(f[0].Message, "has it no more") {
 		t.Errorf("a topology without the storage server: %+v", f)
 	}
 	r.Topology = topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))
-	_, err = w.lcm.PostOperation(w.ctx, instanceID, r)
+	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
 	if f := w.faults(err); len(f) != 1 || !strings.Contains(f[0].Message, "has no master that could withdraw") {
 		t.Errorf("a topology without a master: %+v", f)
 	}
@@ -271,7 +272,7 @@ func TestARestartAtEveryPointOfAHealChangesNothing(t *testing.T) {
 		step()
 		before := w.operations()
 		w.restart()
-		if after := w.operations(); !same(before, after) || after[0].State != want[i].op {
+		if after := w.operations(); !store.Same(before, after) || after[0].State != want[i].op {
 			t.Fatalf("after step %d and a restart the operations are %+v, before it %+v; want %s", i, after, before, want[i].op)
 		}
 		w.wantSection(masterServer, want[i].section)
@@ -288,7 +289,7 @@ func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
 	start := w.post(heal(api.PhaseStart, nil, storageServer))
 	for range 4 {
 		w.clock.advance(30 * time.Second)
-		w.lcm.Seen(second)
+		w.lcm.Nodes.Seen(second)
 		w.must(w.lcm.Sweep(w.ctx))
 	}
 	w.wantSection(masterServer, "")
@@ -330,8 +331,8 @@ func TestAMasterThatEnrolsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 	for range 4 {
 		w.clock.advance(30 * time.Second)
-		w.lcm.Seen(second)
-		w.lcm.Seen(storageServer)
+		w.lcm.Nodes.Seen(second)
+		w.lcm.Nodes.Seen(storageServer)
 		w.must(w.lcm.Sweep(w.ctx))
 	}
 	w.wantSection(second, api.PersistentVolumesPresent)
@@ -402,7 +403,7 @@ func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 func TestScaleInNamesWhoLeavesAndWithdrawsNothing(t *testing.T) {
 	w := registered(t)
 	start := scale(api.ScaleIn, api.PhaseStart, nil)
-	_, err := w.lcm.PostOperation(w.ctx, instanceID, start)
+	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, start)
 	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" {
 		t.Errorf("a SCALE_IN that names nobody: %+v", f)
 	}
@@ -415,7 +416,7 @@ func TestAHealWithoutAStartWaitsForTheMasterToo(t *testing.T) {
 	w := registered(t)
 	end := w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
 	w.wantSection(masterServer, "")
-	if ids := targetIDs(end.Targets); !slices.Contains(ids, masterServer) {
+	if ids := reconcile.TargetIDs(end.Targets); !slices.Contains(ids, masterServer) {
 		t.Errorf("targets %v lack the master, from which the volumes are withheld", ids)
 	}
 	w.converge(uuid(1, 2))
@@ -432,11 +433,11 @@ func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {
 	w.post(heal(api.PhaseStart, nil, storageServer))
 	w.absent()
 	w.clock.advance(2 * time.Minute)
-	w.lcm.Seen(masterServer)
+	w.lcm.Nodes.Seen(masterServer)
 	w.must(w.lcm.Sweep(w.ctx))
 	w.post(request(api.Instantiate, api.PhaseEnd)) // takes the withdrawal back
 	w.wantSection(masterServer, "")
-	w.lcm.Seen(storageServer)
+	w.lcm.Nodes.Seen(storageServer)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 }
 
@@ -446,11 +447,11 @@ func TestAnEndWaitsForWhatItHasReleased(t *testing.T) {
 	w := registered(t)
 	w.put(withVolumes(healed(uuid(1, 2))))
 	end := w.post(heal(api.PhaseEnd, nil, storageServer))
-	if ids := targetIDs(end.Targets); !slices.Equal(ids, []string{uuid(1, 2)}) {
+	if ids := reconcile.TargetIDs(end.Targets); !slices.Equal(ids, []string{uuid(1, 2)}) {
 		t.Fatalf("targets %v, want the new storage server", ids)
 	}
 	w.converge(uuid(1, 2))
-	if got := w.wantState(end, api.Processing); !slices.Contains(targetIDs(got.Targets), masterServer) {
+	if got := w.wantState(end, api.Processing); !slices.Contains(reconcile.TargetIDs(got.Targets), masterServer) {
 		t.Errorf("targets %+v, want the master too", got.Targets)
 	}
 	w.converge(masterServer)

@@ -30,6 +30,16 @@ import (
 
 const instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
 
+// cadence is how often agents poll at least.
+const cadence = 30 * time.Second
+
+// shortestPause and longestPause are between two observations of a stack for servers
+// that call.
+const (
+	shortestPause = 10 * time.Second
+	longestPause  = 5 * time.Minute
+)
+
 // failer is *testing.T or *rapid.T.
 type failer interface {
 	Helper()
@@ -52,7 +62,7 @@ type world struct {
 	enrolment *enrolment.Service
 	permits   *permit.Service
 	hub       *notify.Hub
-	lcm       *Service
+	lcm       *Manager
 	// source is where topologies come from, the request alone where it is nil.
 	source stack.Source
 	// remote is the address of the next machine that enrols.
@@ -109,13 +119,14 @@ func (w *world) open() {
 	w.files = &files.Service{Store: w.store, Blobs: w.blobs, Now: w.clock.Now, Log: log}
 	w.permits = &permit.Service{Store: w.store, Now: w.clock.Now, Log: log}
 	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Now: w.clock.Now, Log: log, Gone: w.permits.NodeGone}
-	w.lcm = &Service{Store: w.store, Files: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: stack.Inline{},
-		Hub: w.hub, Now: w.clock.Now, Log: log, Cadence: 30 * time.Second}
-	if w.source != nil {
-		w.lcm.Source = w.source
+	source := w.source
+	if source == nil {
+		source = stack.Inline{}
 	}
-	w.enrolment.Changed, w.enrolment.Knock = w.lcm.NodeChanged, w.lcm.Knock
-	w.permits.Changed = func(instanceID string) { w.must(w.lcm.Reconcile(w.ctx, instanceID)) }
+	w.lcm = New(Options{Store: w.store, Hub: w.hub, Blobs: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: source,
+		Now: w.clock.Now, Log: log, Cadence: cadence})
+	w.enrolment.Changed, w.enrolment.Knock = w.lcm.Nodes.NodeChanged, w.lcm.Discovery.Discover
+	w.permits.Changed = func(instanceID string) { w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID)) }
 }
 
 // restored is a restore of the state as it is, which begins another life of it.
@@ -131,9 +142,7 @@ func (w *world) restart() {
 	w.Helper()
 	w.must(w.store.Close())
 	w.open()
-	w.lcm.presence.start(w.clock.Now())
-	w.must(w.lcm.expectNodes())
-	w.must(w.lcm.reconcileAll(w.ctx))
+	w.must(w.lcm.Start(w.ctx))
 }
 
 func (w *world) must(err error) {
@@ -167,7 +176,7 @@ func (w *world) commits() string {
 func (w *world) upload(path, content string) {
 	w.Helper()
 	w.arrive(path, content)
-	w.must(w.lcm.FileStored(w.ctx, instanceID, path))
+	w.must(w.lcm.Instances.FileStored(w.ctx, instanceID, path))
 }
 
 // arrive is an upload of which the life cycle has not been told yet.
@@ -179,28 +188,28 @@ func (w *world) arrive(path, content string) {
 
 func (w *world) put(spec api.InstanceSpec) api.Instance {
 	w.Helper()
-	instance, _, err := w.lcm.PutInstance(w.ctx, instanceID, spec)
+	instance, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec)
 	w.must(err)
 	return instance
 }
 
 func (w *world) post(r api.OperationRequest) api.Operation {
 	w.Helper()
-	op, err := w.lcm.PostOperation(w.ctx, instanceID, r)
+	op, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
 	w.must(err)
 	return op
 }
 
 func (w *world) operation(id string) api.Operation {
 	w.Helper()
-	op, err := w.lcm.GetOperation(w.ctx, instanceID, id)
+	op, err := w.lcm.Operations.GetOperation(w.ctx, instanceID, id)
 	w.must(err)
 	return op
 }
 
 func (w *world) node(id string) api.Node {
 	w.Helper()
-	n, err := w.lcm.GetNode(w.ctx, id)
+	n, err := w.lcm.Nodes.GetNode(w.ctx, id)
 	w.must(err)
 	return n
 }
@@ -251,7 +260,7 @@ func (w *world) request() string {
 // status is what an agent reports that has converged to its present document.
 func (w *world) status(nodeID string) api.NodeStatus {
 	w.Helper()
-	config, digest, err := w.lcm.NodeConfig(w.ctx, nodeID)
+	config, digest, err := w.lcm.Nodes.NodeConfig(w.ctx, nodeID)
 	w.must(err)
 	s := api.NodeStatus{
 		Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: digest,
@@ -265,7 +274,7 @@ func (w *world) status(nodeID string) api.NodeStatus {
 
 func (w *world) report(nodeID string, s api.NodeStatus) {
 	w.Helper()
-	w.must(w.lcm.ReportStatus(w.ctx, nodeID, s))
+	w.must(w.lcm.Nodes.ReportStatus(w.ctx, nodeID, s))
 }
 
 // converge enrols the servers that have not and lets all report that they are ready.

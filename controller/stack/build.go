@@ -12,7 +12,7 @@ import (
 // topology is what the state means, in an order that depends on nothing else: servers by
 // name and id, the rest by name. What Heat knows and the service does not have (any
 // more, or yet) is left out.
-func (s *observation) topology() *api.Topology {
+func (s *contents) topology() *api.Topology {
 	t := &api.Topology{
 		StackID: s.stack.ID, StackStatus: s.stack.Status, StackStatusReason: s.stack.StatusReason,
 		Servers: []api.Server{}, Volumes: s.volumeList(),
@@ -37,7 +37,7 @@ func (s *observation) topology() *api.Topology {
 
 // aspects is the name of the outermost group around each nested stack, "" for those in
 // none, by the stack's id.
-func (s *observation) aspects() map[string]string {
+func (s *contents) aspects() map[string]string {
 	// A nested stack is the physical resource of what contains it.
 	container := make(map[string]openstack.Resource, len(s.resources))
 	for _, r := range s.resources {
@@ -69,7 +69,7 @@ func (s *observation) aspects() map[string]string {
 // points are the connection points of each server by its id, and those of the stack:
 // ports of the top stack that no server of it has, such as a virtual IP. A port of a
 // nested stack that Nova has not given to its server yet is neither.
-func (s *observation) points() (map[string][]api.ConnectionPoint, []api.ConnectionPoint) {
+func (s *contents) points() (map[string][]api.ConnectionPoint, []api.ConnectionPoint) {
 	mine := map[string]bool{}
 	for _, r := range s.resources {
 		if r.Type == typeServer && r.PhysicalID != "" {
@@ -92,7 +92,7 @@ func (s *observation) points() (map[string][]api.ConnectionPoint, []api.Connecti
 }
 
 // portResources are those whose port exists, by name and id.
-func (s *observation) portResources() []openstack.Resource {
+func (s *contents) portResources() []openstack.Resource {
 	var list []openstack.Resource
 	for _, r := range s.resources {
 		if _, ok := s.ports[r.PhysicalID]; ok && r.Type == typePort {
@@ -116,7 +116,7 @@ func addPoint(list []api.ConnectionPoint, p api.ConnectionPoint) []api.Connectio
 	return append(list, p)
 }
 
-func (s *observation) floatingOf(portID string) []string {
+func (s *contents) floatingOf(portID string) []string {
 	var list []netip.Addr
 	for _, f := range s.floating {
 		if f.PortID == portID {
@@ -137,7 +137,7 @@ func texts(addresses []netip.Addr) []string {
 
 // volumeList is the volumes that a name means one of: those of the top stack, and those
 // of nested stacks whose name is there once.
-func (s *observation) volumeList() []api.TopologyVolume {
+func (s *contents) volumeList() []api.TopologyVolume {
 	named := map[string][]openstack.Resource{}
 	for _, r := range s.resources {
 		if _, ok := s.volumes[r.PhysicalID]; ok && r.Type == typeVolume {
@@ -158,7 +158,7 @@ func (s *observation) volumeList() []api.TopologyVolume {
 }
 
 // attached are the topology's volumes that Cinder says the server has.
-func (s *observation) attached(serverID string, volumes []api.TopologyVolume) []string {
+func (s *contents) attached(serverID string, volumes []api.TopologyVolume) []string {
 	var ids []string
 	for _, v := range volumes {
 		if slices.Contains(s.volumes[v.ID].AttachedTo, serverID) {

@@ -12,8 +12,8 @@ import (
 
 // stackOf is a state with these resources, and a server, port or volume for each that
 // has a physical id.
-func stackOf(resources ...openstack.Resource) *observation {
-	s := &observation{stack: openstack.Stack{ID: "top"}, resources: resources,
+func stackOf(resources ...openstack.Resource) *contents {
+	s := &contents{stack: openstack.Stack{ID: "top"}, resources: resources,
 		servers: map[string]openstack.Server{}, ports: map[string]openstack.Port{}, volumes: map[string]openstack.Volume{}}
 	for _, r := range resources {
 		switch r.Type {

@@ -16,7 +16,7 @@ import (
 // servers there are, and its values win; what it leaves out is filled in. A request
 // without a topology gets all of the stack.
 //
-// An observation costs at most six calls, however large the stack is: two of Heat (the stack,
+// Reading it costs at most six calls, however large the stack is: two of Heat (the stack,
 // and its resources with those of nested stacks), one of Nova where the stack has
 // servers, two of Neutron where it has ports (they, and floating IPs where it has such),
 // one of Cinder where it has volumes. Nova, Neutron and Cinder are asked for all that the
@@ -27,8 +27,8 @@ type Heat struct {
 	Clouds *openstack.Clouds
 }
 
-// observeTimeout is how long an observation may take with all its calls.
-const observeTimeout = 2 * time.Minute
+// readTimeout is how long that may take with all its calls.
+const readTimeout = 2 * time.Minute
 
 // Resolve observes the stack that the request names. Where the request names none, or
 // its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
@@ -49,7 +49,7 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	if wanted == "" {
 		return Inline{}.Resolve(ctx, r)
 	}
-	found, err := observeWithin(ctx, cloud, wanted)
+	found, err := readWithin(ctx, cloud, wanted)
 	switch {
 	case errors.Is(err, errNoStack):
 		return nil, gone(wanted, cloud.Name())
@@ -65,12 +65,12 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	return t, nil
 }
 
-func observeWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*observation, error) {
-	within, cancel := context.WithTimeout(ctx, observeTimeout)
+func readWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*contents, error) {
+	within, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	state, err := observe(within, cloud, wanted)
+	state, err := read(within, cloud, wanted)
 	if within.Err() != nil && ctx.Err() == nil {
-		return nil, fmt.Errorf("%s did not answer all calls within %s; ask again later", cloud.Name(), observeTimeout)
+		return nil, fmt.Errorf("%s did not answer all calls within %s; ask again later", cloud.Name(), readTimeout)
 	}
 	return state, err
 }

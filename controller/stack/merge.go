@@ -11,7 +11,7 @@ import (
 // filled is what a request gives, with what it leaves out as the cloud has it. The
 // request says which servers there are; a list that it gives is that list. Without a
 // topology in the request it is what the cloud has.
-func (s *observation) filled(given *api.Topology) *api.Topology {
+func (s *contents) filled(given *api.Topology) *api.Topology {
 	cloud := s.topology()
 	if given == nil {
 		return cloud
@@ -66,7 +66,7 @@ func mergePoints(given, cloud []api.ConnectionPoint) []api.ConnectionPoint {
 
 // filledVolumes fills in sizes, also of volumes that the project has and the stack does
 // not name.
-func (s *observation) filledVolumes(given, cloud []api.TopologyVolume) []api.TopologyVolume {
+func (s *contents) filledVolumes(given, cloud []api.TopologyVolume) []api.TopologyVolume {
 	if len(given) == 0 {
 		return cloud
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-var vip = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.5"}}}
+var given = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.5"}}}
 
 // What a request gives wins, and what it leaves out comes from the cloud.
 func TestARequestsTopologyIsFilledIn(t *testing.T) {
@@ -39,11 +39,11 @@ func TestARequestsTopologyIsFilledIn(t *testing.T) {
 			with(func(t *api.Topology) {
 				t.Servers[0].Name, t.Servers[0].VnfcInstanceID, t.Servers[0].VduID = "n", "vnfc", "vdu"
 			})},
-		"everything": {api.Topology{StackStatus: "UPDATE_COMPLETE", ConnectionPoints: vip,
+		"everything": {api.Topology{StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
 			Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", Hypervisor: "h", VolumeIds: []string{volumeB},
 				ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}}}},
 			Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 5}}},
-			&api.Topology{StackID: stackA, StackStatus: "UPDATE_COMPLETE", ConnectionPoints: vip,
+			&api.Topology{StackID: stackA, StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
 				Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", Hypervisor: "h", VolumeIds: []string{volumeB},
 					ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}}}},
 				Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 5}}}},

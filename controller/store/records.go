@@ -164,6 +164,11 @@ type Operation struct {
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
+// StackFailed says that the operation failed because its stack is not what it should be.
+func (o Operation) StackFailed() bool {
+	return o.Error != nil && o.Error.Type == api.ProblemStackFailed
+}
+
 // File is a file of an instance's VNF package; its content is a blob.
 type File struct {
 	InstanceID string    `json:"instanceId"`

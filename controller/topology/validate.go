@@ -164,3 +164,12 @@ func shown(s string) string {
 	}
 	return s
 }
+
+// CheckStackID wants the two places of a request that name the stack, stackId and the
+// topology's own, to agree.
+func CheckStackID(id string, t *api.Topology, at fault.At) fault.List {
+	if t != nil && id != "" && t.StackID != "" && id != t.StackID {
+		return fault.List{at.Key("stackId").Fault(fmt.Sprintf("is %q and the request's stackId is %q; they name one stack", t.StackID, id))}
+	}
+	return nil
+}

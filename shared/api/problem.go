@@ -93,6 +93,14 @@ func NewInvalid(faults fault.List) *Problem {
 	return p
 }
 
+// Invalid is the problem of a request with these faults, nil when nothing is wrong.
+func Invalid(faults fault.List) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return NewInvalid(faults)
+}
+
 // Error makes a Problem an error: its title, detail and every fault.
 func (p *Problem) Error() string {
 	var b strings.Builder

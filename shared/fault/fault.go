@@ -45,6 +45,15 @@ func (l List) Err() error {
 	return l
 }
 
+// StandAt is the list with all faults at one place, for a document that has no such
+// places.
+func (l List) StandAt(where At) List {
+	for i := range l {
+		l[i].Pointer = string(where)
+	}
+	return l
+}
+
 // At is a place in a document while it is being walked.
 type At string
 

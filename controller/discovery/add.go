@@ -1,0 +1,195 @@
+package discovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// addition is which servers of a stack come into the topology in force, because one of
+// them called.
+type addition struct {
+	tx         *tx.Tx
+	reconciler *reconcile.Reconciler
+	found      *api.Topology
+	before     *desired.State
+	// now is the plan in force: what it gives to a node stays with it.
+	now plan.Output
+	// next is the topology in the making.
+	next  *api.Topology
+	added []string
+	// refused is why a server of the stack is not among them, by its id.
+	refused map[string]string
+}
+
+// add adds the servers of the stack that have a role and that the topology in force
+// lacks, as a version of the desired state like a PUT's. To the operation that follows
+// they are new. What would change anything for a server that is there (a second storage
+// server, a volume that another one has) is refused: the END decides that, which knows
+// who is gone. If the instance's stack was replaced, its old servers are dropped.
+func (s *Service) add(t *tx.Tx, o *stack.Observation) (*addition, error) {
+	before, err := desired.InForce(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := before.Valid(); err != nil {
+		return nil, err
+	}
+	a := &addition{tx: t, reconciler: s.Reconciler, found: o.Found, before: before, next: before.Topology, refused: map[string]string{}}
+	if a.next == nil || a.replaced(o) {
+		a.next = &api.Topology{StackID: o.Found.StackID, StackStatus: o.Found.StackStatus, StackStatusReason: o.Found.StackStatusReason}
+	} else if err := a.planInForce(); err != nil {
+		return nil, err
+	}
+	candidates, err := a.candidates()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.addAll(candidates); err != nil || len(a.added) == 0 {
+		return a, err
+	}
+	return a, a.activate(s, o)
+}
+
+// replaced says that the topology in force is of another stack than the instance's: of
+// one that is gone, or that a request has put another in the place of.
+func (a *addition) replaced(o *stack.Observation) bool {
+	of := stack.IDOf(a.before.Topology)
+	return o.Succeeds || of != "" && of != o.Found.StackID && of != a.before.StackID && of != a.before.StackName
+}
+
+// planInForce plans what is in force, which nobody in it may lose.
+func (a *addition) planInForce() (err error) {
+	if a.now, err = a.reconciler.Plan(a.tx, a.before); err == nil && len(a.now.Faults) > 0 {
+		err = fmt.Errorf("the topology in force: %w", a.now.Faults)
+	}
+	return err
+}
+
+// activate puts the topology in force.
+func (a *addition) activate(s *Service, o *stack.Observation) error {
+	next := a.before.Desired
+	next.Topology = a.next
+	next.StackID, next.StackName = o.ID(next)
+	next.Topology.StackID = next.StackID // it may have been a name
+	if _, err := desired.Activate(a.tx, next, ""); err != nil {
+		return err
+	}
+	id, added := a.tx.Instance.ID, a.added
+	a.tx.OnCommit(func() {
+		s.Log.Info("servers of the stack are in the topology now, before an operation has named them", "instance", id, "servers", added)
+	})
+	return a.reconciler.Settle(a.tx)
+}
+
+// candidates are the servers of the stack that might be added.
+func (a *addition) candidates() (list []api.Server, err error) {
+	leaving, err := a.leaving()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range a.found.Servers {
+		if slices.ContainsFunc(a.next.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
+			continue
+		}
+		alone := &api.Topology{Servers: []api.Server{s}}
+		roles := topology.Assign(a.before.Params, alone, fault.Root)
+		foreign, err := reconcile.ForeignServers(a.tx, alone)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case len(roles.Faults) > 0:
+			a.refused[s.ID] = roles.Faults[0].Message
+		case len(roles.Roles) == 0:
+			a.refused[s.ID] = "by the parameters it has no role"
+		case len(foreign) > 0:
+			a.refused[s.ID] = foreign[0].Message
+		case leaving[s.ID]:
+			a.refused[s.ID] = "an operation has named it as leaving; the operation's END decides"
+		default:
+			list = append(list, a.withoutOwnVolumes(s))
+		}
+	}
+	return list, nil
+}
+
+// leaving are the servers that STARTs since the last END have named.
+func (a *addition) leaving() (map[string]bool, error) {
+	history, err := a.tx.History()
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, o := range history {
+		if o.Phase == api.PhaseEnd && !o.StackFailed() {
+			break
+		}
+		if o.Phase != api.PhaseStart || o.State == api.Failed {
+			continue
+		}
+		before, err := desired.TopologyAt(a.tx, o.PreviousVersion)
+		if err != nil {
+			return nil, err
+		}
+		var servers []api.Server
+		for _, t := range []*api.Topology{before, a.before.Topology, a.found} {
+			servers = append(servers, serversOf(t)...)
+		}
+		for _, name := range o.Request.VnfcInstanceIds {
+			for _, s := range topology.Named(servers, name) {
+				ids[s.ID] = true
+			}
+		}
+	}
+	return ids, nil
+}
+
+// withoutOwnVolumes is a server while Heat may still be attaching volumes to it. One that
+// names some of its volumes has those alone, so until Heat is done it names none:
+// then it has what no other server claims.
+func (a *addition) withoutOwnVolumes(s api.Server) api.Server {
+	others := func(id string) bool {
+		return slices.ContainsFunc(a.found.Servers, func(o api.Server) bool { return o.ID != s.ID && slices.Contains(o.VolumeIds, id) })
+	}
+	if strings.HasSuffix(a.found.StackStatus, "_IN_PROGRESS") && !slices.ContainsFunc(s.VolumeIds, others) {
+		s.VolumeIds = nil
+	}
+	return s
+}
+
+// join is the topology with these servers, and with the volumes and connection points
+// of the stack that it has none of that name for.
+func join(t, found *api.Topology, servers []api.Server) *api.Topology {
+	next := *t
+	next.Servers = slices.Concat(t.Servers, servers)
+	next.Volumes = slices.Clone(t.Volumes)
+	for _, v := range found.Volumes {
+		if !slices.ContainsFunc(next.Volumes, func(o api.TopologyVolume) bool { return o.ID == v.ID || o.ResourceID == v.ResourceID }) {
+			next.Volumes = append(next.Volumes, v)
+		}
+	}
+	next.ConnectionPoints = slices.Clone(t.ConnectionPoints)
+	for _, c := range found.ConnectionPoints {
+		if !slices.ContainsFunc(next.ConnectionPoints, func(o api.ConnectionPoint) bool { return o.Name == c.Name }) {
+			next.ConnectionPoints = append(next.ConnectionPoints, c)
+		}
+	}
+	return &next
+}
+
+func serversOf(t *api.Topology) []api.Server {
+	if t == nil {
+		return nil
+	}
+	return t.Servers
+}

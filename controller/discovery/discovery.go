@@ -1,0 +1,140 @@
+// Package discovery decides whether a server that no topology names may join: it
+// observes the stack of the instance and adds the servers that Heat made for it, so that
+// machines converge while Heat is still at work.
+package discovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Service discovers servers. Its exported fields are set before use; its methods may be
+// called at the same time.
+type Service struct {
+	Runner     *tx.Runner
+	Observer   *stack.Observer
+	Reconciler *reconcile.Reconciler
+	Now        func() time.Time
+	Log        *slog.Logger
+
+	pace pace
+}
+
+// Discover observes the instance's stack for a server that came with a good join token
+// and that no topology names, and adds what it finds there to the topology in force.
+// Nothing leaves that topology here, and no server in it is changed. Observations are
+// few: one at a time for each instance, and at most one in ten seconds, in five minutes
+// while they find nothing.
+//
+// nil says that it is worth looking for the server in the topology again. A not-found
+// says why the server is not in it; any other error, that nobody could say.
+func (s *Service) Discover(ctx context.Context, instanceID, serverID string) error {
+	now := s.Now()
+	a, first, wait := s.pace.begin(instanceID, now)
+	if wait > 0 { // the attempt is over, so its outcome can be read
+		if _, known := a.refused[serverID]; !known {
+			return notAdded("its stack was looked into %v ago, and will not be again within %v", a.age(now), wait.Round(time.Second))
+		}
+	}
+	if first {
+		s.attempt(ctx, instanceID, a)
+	}
+	select {
+	case <-a.done:
+		return a.answer(serverID)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Reset lets the next server that calls cause an observation at once: the stack may be
+// another.
+func (s *Service) Reset(instanceID string) { s.pace.reset(instanceID) }
+
+// attempt discovers for all that wait for it: it does not end with the caller that asked
+// first.
+func (s *Service) attempt(ctx context.Context, instanceID string, a *attempt) {
+	ctx = context.WithoutCancel(ctx)
+	var added *addition
+	err := errors.New("the look into the stack was cut off")
+	defer func() { s.pace.end(instanceID, a, added, err, s.Now()) }()
+	if added, err = s.observeAndAdd(ctx, instanceID); added != nil && len(added.refused) > 0 {
+		s.Log.Info("servers of the stack that are not taken into the topology", "instance", instanceID, "refused", added.refused)
+	}
+}
+
+func (s *Service) observeAndAdd(ctx context.Context, instanceID string) (a *addition, err error) {
+	err = s.Observer.Try(instanceID, func() error {
+		o := &stack.Observation{Request: stack.Request{InstanceID: instanceID}, FollowName: true}
+		err := s.Runner.View(instanceID, func(t *tx.Tx) error {
+			d, err := desired.Record(t)
+			return cmp.Or(mayAdd(t), err, o.Complete(t, d))
+		})
+		if err != nil {
+			return err
+		}
+		if o.StackID == "" {
+			return notAdded("no stack is known of VNF instance %s", instanceID)
+		}
+		if err := s.Observer.Observe(ctx, o, stack.Within); err != nil {
+			return err
+		}
+		switch {
+		case o.Away != nil:
+			return o.Away
+		case o.Gone != nil:
+			return notAdded("there is no stack %s", o.StackID)
+		case stack.Deleted(o.Found):
+			return notAdded("stack %s is %s", o.StackID, o.Found.StackStatus)
+		case o.Found == nil:
+			return notAdded("no cloud is configured for VNF instance %s", instanceID)
+		}
+		return s.Runner.Update(ctx, instanceID, func(t *tx.Tx) error {
+			if err := s.Observer.Current(t, o); err != nil {
+				return err
+			}
+			if err := mayAdd(t); err != nil {
+				return err
+			}
+			a, err = s.add(t, o)
+			return err
+		})
+	})
+	return a, err
+}
+
+// mayAdd refuses servers of an instance that is to end, or whose nodes are not let in.
+func mayAdd(t *tx.Tx) error {
+	if err := t.RequireConfirmed(); err != nil {
+		return err
+	}
+	history, err := t.History()
+	if err != nil || len(history) == 0 {
+		return err
+	}
+	if terminating(t, history[0]) {
+		return notAdded("VNF instance %s is being terminated: operation %s", t.Instance.ID, history[0].ID)
+	}
+	return nil
+}
+
+// terminating says that the newest operation is a TERMINATE START in force.
+func terminating(t *tx.Tx, o store.Operation) bool {
+	return o.Operation.Operation == api.Terminate && o.Phase == api.PhaseStart && o.State != api.Failed && t.Now.Before(o.Deadline)
+}
+
+// notAdded is why a server that called is not in the topology.
+func notAdded(format string, args ...any) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(format, args...))
+}

@@ -1,0 +1,56 @@
+// Package instance decides what is desired of a VNF instance: a PUT and which files it
+// needs, its deletion, and its confirmation after a restore.
+package instance
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"github.com/nodehitch/nodehitch/controller/packagefile"
+	"github.com/nodehitch/nodehitch/controller/presence"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+)
+
+// Service keeps instances. Its fields are set before use; its methods may be called at
+// the same time. Errors that a client should see are *api.Problem.
+type Service struct {
+	Runner     *tx.Runner
+	Observer   *stack.Observer
+	Reconciler *reconcile.Reconciler
+	Files      *packagefile.Validator
+	Presence   *presence.Presence
+	JoinTokens JoinTokens
+	Log        *slog.Logger
+	// Accepted is called after each change of what is desired: the stack of the instance
+	// may be another.
+	Accepted func(instanceID string)
+}
+
+// JoinTokens are the join tokens of instances.
+type JoinTokens interface {
+	// NewJoinToken puts a new join token into the instance.
+	NewJoinToken(tx *store.Tx, instance *store.Instance) error
+}
+
+// TakeUp reconciles every instance after a start. It goes on past one that cannot be
+// planned: the others must not wait for it.
+func (s *Service) TakeUp(ctx context.Context) error {
+	var ids []string
+	err := s.Runner.ViewAll(func(t *tx.Tx) error {
+		ids = append(ids, t.Instance.ID)
+		return nil
+	})
+	for _, id := range ids {
+		if err := errors.Join(s.validateLeft(ctx, id), s.Reconciler.Reconcile(ctx, id)); err != nil {
+			if ctx.Err() != nil {
+				return nil //nolint:nilerr // the end of ctx is how a stop is told
+			}
+			s.Log.Error("taking up an instance", "instance", id, "error", err)
+		}
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+// Package lcm is the life cycle management of VNF instances: it puts its parts together
+// and does what no request triggers. Every change is one transaction that puts a version
+// of the desired state in force, plans, writes each node's document and evaluates the
+// operation in progress; so nothing can be half changed, and a restart finds what it
+// needs in the store. It never talks to a node: nodes pull.
+package lcm
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/discovery"
+	"github.com/nodehitch/nodehitch/controller/instance"
+	"github.com/nodehitch/nodehitch/controller/node"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/operation"
+	"github.com/nodehitch/nodehitch/controller/packagefile"
+	"github.com/nodehitch/nodehitch/controller/presence"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+)
+
+// Options are what life cycle management needs. All are required.
+type Options struct {
+	Store *store.Store
+	Hub   *notify.Hub
+	// Blobs has the content of package files.
+	Blobs packagefile.Blobs
+	// Enrolment has the identities of nodes and the join tokens, Permits the permits to
+	// format volumes.
+	Enrolment interface {
+		instance.JoinTokens
+		reconcile.Identities
+	}
+	Permits reconcile.Permits
+	// Source is where topologies come from.
+	Source stack.Source
+	Now    func() time.Time
+	Log    *slog.Logger
+	// Cadence is how often a node is heard of at least: the controller's long poll.
+	Cadence time.Duration
+}
+
+// Manager is life cycle management, by its parts.
+type Manager struct {
+	Instances  *instance.Service
+	Operations *operation.Service
+	Nodes      *node.Service
+	Discovery  *discovery.Service
+	Reconciler *reconcile.Reconciler
+
+	log *slog.Logger
+}
+
+// New puts the parts together. Nothing runs yet.
+func New(o Options) *Manager {
+	runner := &tx.Runner{Store: o.Store, Hub: o.Hub, Now: o.Now}
+	seen := &presence.Presence{Now: o.Now, Cadence: o.Cadence}
+	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
+	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}
+	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrolment, Permits: o.Permits, Log: o.Log}
+	found := &discovery.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Now: o.Now, Log: o.Log}
+	return &Manager{
+		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
+			Presence: seen, JoinTokens: o.Enrolment, Log: o.Log, Accepted: found.Reset},
+		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator, Accepted: found.Reset},
+		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log},
+		Discovery:  found,
+		Reconciler: reconciler,
+		log:        o.Log,
+	}
+}
+
+// sweepEvery is how late a deadline can be noticed.
+const sweepEvery = time.Second
+
+// Run does what no request triggers, until ctx ends: it takes up what a restart or
+// a restore has left (a new epoch is in every document), fails operations at their
+// deadline, takes back a START whose END did not come, and notices lost nodes.
+func (m *Manager) Run(ctx context.Context) error {
+	if err := m.Start(ctx); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := m.Sweep(ctx); err != nil && ctx.Err() == nil {
+			m.log.Error("looking for operations that are due", "error", err)
+		}
+	}
+}
+
+// Start takes up what was left.
+func (m *Manager) Start(ctx context.Context) error {
+	if err := m.Nodes.Start(); err != nil {
+		return err
+	}
+	return m.Instances.TakeUp(ctx)
+}
+
+// Sweep does once what Run does every second.
+func (m *Manager) Sweep(ctx context.Context) error {
+	return errors.Join(m.Nodes.Sweep(ctx), m.Operations.Sweep(ctx))
+}

@@ -1,0 +1,107 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/progress"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// ListNodes is the nodes of one instance, of all for "", ordered by instance, role
+// and id; also those that no topology names any more.
+func (s *Service) ListNodes(_ context.Context, instanceID string) ([]api.Node, error) {
+	var records []store.Node
+	err := s.Runner.Store.View(func(t *store.Tx) error {
+		var err error
+		records, err = nodesOf(t, instanceID)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]api.Node, len(records))
+	for i, n := range records {
+		list[i] = s.show(n)
+	}
+	slices.SortFunc(list, func(a, b api.Node) int {
+		return cmp.Or(cmp.Compare(a.VnfInstanceID, b.VnfInstanceID), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
+	})
+	return list, nil
+}
+
+func nodesOf(t *store.Tx, instanceID string) ([]store.Node, error) {
+	if instanceID == "" {
+		return t.Nodes().All()
+	}
+	inst, found, err := t.Instances().Get(instanceID)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		return nil, tx.NoInstance(instanceID)
+	}
+	var list []store.Node
+	for _, id := range inst.NodeIDs {
+		n, found, err := t.Nodes().Get(id)
+		if err != nil {
+			return nil, err
+		}
+		if found && n.InstanceID == instanceID {
+			list = append(list, n)
+		}
+	}
+	return list, nil
+}
+
+// GetNode is one node.
+func (s *Service) GetNode(_ context.Context, id string) (api.Node, error) {
+	n, err := s.node(id)
+	if err != nil {
+		return api.Node{}, err
+	}
+	return s.show(n), nil
+}
+
+// show is a node as people see it.
+func (s *Service) show(n store.Node) api.Node {
+	out := api.Node{
+		ID: n.ID, Name: n.Name, VnfInstanceID: n.InstanceID, Role: n.Role,
+		Generation: n.Generation, Digest: n.Digest,
+		State:       s.stateOf(n),
+		Ready:       n.Expected && progress.Ready(n, s.Runner.Store.Epoch()),
+		Unconfirmed: n.Epoch != s.Runner.Store.Epoch(),
+		Addresses:   append([]string{}, n.Addresses...),
+		Withheld:    append([]api.Withheld{}, n.Withheld...),
+	}
+	seen, activity := s.Presence.Last(n.ID)
+	if !seen.IsZero() {
+		seen = seen.UTC()
+		out.LastSeen = &seen
+	}
+	if n.Status != nil {
+		status := *n.Status
+		status.Activity = activity
+		out.Status = &status
+	}
+	if id := n.Identity; id != nil && id.Serial != "" {
+		out.CertificateSerial, out.CertificateNotAfter, out.EnrolledAt = id.Serial, &id.NotAfter, &id.EnrolledAt
+		out.Attestation = id.Attestation
+	}
+	return out
+}
+
+func (s *Service) stateOf(n store.Node) api.NodeState {
+	switch {
+	case n.Identity.Live() && s.Presence.Lost(n.ID):
+		return api.NodeLost
+	case n.Identity.Live():
+		return api.NodeEnrolled
+	case n.Identity == nil && n.Expected, n.MayReenrol:
+		return api.NodeExpected
+	}
+	return api.NodeRevoked
+}

@@ -1,0 +1,191 @@
+// Package node takes what nodes report: signs of life, statuses, and the documents that
+// they poll for.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/presence"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Service keeps nodes. Its fields are set before use; its methods may be called at the
+// same time. Errors that a client should see are *api.Problem.
+type Service struct {
+	Runner     *tx.Runner
+	Reconciler *reconcile.Reconciler
+	Presence   *presence.Presence
+	Log        *slog.Logger
+}
+
+// Seen notes that the node has called just now.
+func (s *Service) Seen(nodeID string) {
+	if !s.Presence.Seen(nodeID) {
+		return
+	}
+	s.Runner.Hub.Changed(notify.Nodes)
+	if err := s.presenceChanged(context.Background(), nodeID); err != nil {
+		s.Log.Error("planning again for a node that came back", "node", nodeID, "error", err)
+	}
+}
+
+// NodeChanged looks again at a node whose identity has changed, and wakes its poll.
+func (s *Service) NodeChanged(nodeID string) {
+	s.Runner.Hub.Changed(nodeID, notify.Nodes)
+	node, err := s.node(nodeID)
+	if err == nil {
+		if node.Identity.Live() {
+			s.Presence.Enrolled(nodeID, node.Identity.EnrolledAt)
+		}
+		err = s.Reconciler.Reconcile(context.Background(), node.InstanceID)
+	}
+	if err != nil {
+		s.Log.Error("looking again at a node whose identity changed", "node", nodeID, "error", err)
+	}
+}
+
+// ReportStatus takes what a node reports. Only what differs from the last report is
+// written: a heartbeat and an activity stay in memory. What a node reports of
+// another epoch is kept for people and counts for nothing.
+func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.NodeStatus) error {
+	s.Seen(nodeID)
+	if s.Presence.Doing(nodeID, status.Activity) {
+		s.Runner.Hub.Changed(notify.Nodes)
+	}
+	status.Activity = nil
+	node, err := s.node(nodeID)
+	if err != nil || !news(node, status) {
+		return err
+	}
+	return s.Runner.Update(ctx, node.InstanceID, func(t *tx.Tx) error {
+		if err := putStatus(t, nodeID, status); err != nil {
+			return err
+		}
+		// What one node has proven may release what another one waits for: such a
+		// document is changed on the operation's behalf.
+		e, err := s.Reconciler.Follow(t)
+		if err != nil {
+			return err
+		}
+		return s.Reconciler.Evaluate(t, e)
+	})
+}
+
+func putStatus(t *tx.Tx, nodeID string, status api.NodeStatus) error {
+	node, found, err := t.Nodes().Get(nodeID)
+	if err != nil || !found || node.InstanceID != t.Instance.ID || !news(node, status) {
+		return err
+	}
+	node.Status, node.StatusOf = &status, enrolledAt(node)
+	t.Changed(notify.Nodes)
+	return t.Nodes().Put(nodeID, node)
+}
+
+// news says whether the report says anything that the record does not. The time of
+// a transition is none: an agent that restarted counts it anew.
+func news(n store.Node, reported api.NodeStatus) bool {
+	return n.Status == nil || !n.StatusOf.Equal(enrolledAt(n)) || !store.Same(timeless(*n.Status), timeless(reported))
+}
+
+func timeless(s api.NodeStatus) api.NodeStatus {
+	s.Conditions = slices.Clone(s.Conditions)
+	for i := range s.Conditions {
+		s.Conditions[i].LastTransitionTime = time.Time{}
+	}
+	return s
+}
+
+func enrolledAt(n store.Node) time.Time {
+	if n.Identity == nil {
+		return time.Time{}
+	}
+	return n.Identity.EnrolledAt
+}
+
+// Start has the silence of every node with an identity count from now on.
+func (s *Service) Start() error {
+	s.Presence.Start()
+	return s.Runner.Store.View(func(t *store.Tx) error {
+		nodes, err := t.Nodes().All()
+		for _, n := range nodes {
+			if n.Identity.Live() {
+				s.Presence.Expect(n.ID)
+			}
+		}
+		return err
+	})
+}
+
+// Sweep notices lost nodes.
+func (s *Service) Sweep(ctx context.Context) error {
+	lost := s.Presence.NewlyLost()
+	if len(lost) == 0 {
+		return nil
+	}
+	s.Runner.Hub.Changed(notify.Nodes)
+	return s.presenceChanged(ctx, lost...)
+}
+
+// presenceChanged plans again where a master fell silent or came back, for another one
+// may have to speak for its cluster, or a storage server, whose word counts only while
+// it is heard of.
+func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
+	instances := map[string]bool{}
+	err := s.Runner.Store.View(func(t *store.Tx) error {
+		for _, id := range ids {
+			n, found, err := t.Nodes().Get(id)
+			if err != nil {
+				return err
+			}
+			if found && (n.Role == api.RoleMaster || n.Role == api.RoleStorage) {
+				instances[n.InstanceID] = true
+			}
+		}
+		return nil
+	})
+	for id := range instances {
+		err = errors.Join(err, s.Reconciler.Reconcile(ctx, id))
+	}
+	return err
+}
+
+// NodeConfig is the document of a node and its digest.
+func (s *Service) NodeConfig(_ context.Context, nodeID string) (config api.NodeConfig, digest string, err error) {
+	node, err := s.node(nodeID)
+	if err != nil {
+		return config, "", err
+	}
+	config, err = reconcile.Document(s.Runner.Store, node)
+	return config, node.Digest, err
+}
+
+// NodeReads says whether the present document of the node names the file with this
+// SHA-256.
+func (s *Service) NodeReads(_ context.Context, nodeID, sha256 string) bool {
+	node, err := s.node(nodeID)
+	return err == nil && slices.Contains(node.Files, sha256)
+}
+
+func (s *Service) node(id string) (store.Node, error) {
+	var node store.Node
+	err := s.Runner.Store.View(func(t *store.Tx) error {
+		var found bool
+		var err error
+		node, found, err = t.Nodes().Get(id)
+		if err == nil && !found {
+			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
+				"there is no node %s; a node is a server that the topology of a VNF instance names", id))
+		}
+		return err
+	})
+	return node, err
+}

@@ -1,0 +1,149 @@
+package operation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// check refuses what the operation may not do with this instance. Faults of the
+// request come all at once and before everything else.
+func (p *posting) check() error {
+	if err := p.checkRegistry(); err != nil {
+		return err
+	}
+	if err := p.awaitStack(); err != nil {
+		return err
+	}
+	faults, err := p.faults()
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(faults, func(a, b fault.Fault) int { return cmp.Compare(a.Pointer, b.Pointer) })
+	if err := api.Invalid(faults); err != nil {
+		return err
+	}
+	if err := p.checkReadiness(); err != nil {
+		return err
+	}
+	return p.checkRoles()
+}
+
+// checkReadiness refuses what the instance is not ready for, whatever its stack is.
+func (p *posting) checkReadiness() error {
+	if (p.r.Operation == api.Heal || p.r.Operation == api.Scale) && p.t.Instance.State != api.Instantiated {
+		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+			"VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.t.Instance.ID, p.t.Instance.State, p.r.Operation))
+	}
+	if !p.needsFiles() {
+		return nil
+	}
+	return p.s.Files.Require(p.t, p.before)
+}
+
+func (p *posting) faults() (fault.List, error) {
+	out, err := p.s.Reconciler.Plan(p.t, &desired.State{Desired: p.next, Params: p.before.Params})
+	if err != nil {
+		return nil, err
+	}
+	foreign, err := reconcile.ForeignServers(p.t, p.next.Topology)
+	if err != nil {
+		return nil, err
+	}
+	faults := append(out.Faults, foreign...)
+	failed := p.r.Phase == api.PhaseEnd && p.stackProblem() != nil
+	switch {
+	case p.given == nil || p.r.Topology != nil:
+	case failed:
+		faults = nil // of what Heat left half made; its own reason is what there is to say
+	default:
+		faults = faults.StandAt(desired.AtStack) // the request has no topology; Heat's is what is new
+	}
+	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out))
+	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
+	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial && !failed {
+		faults = append(faults, desired.AtTopology.Key("servers").Fault("holds no server with a role, so nothing would come of it; "+p.signs()))
+	}
+	k := p.known()
+	if c := p.before.Params.Cluster; c != nil {
+		faults = append(faults, k.checkAspect(c, p.r)...)
+	}
+	return append(faults, k.checkVNFCs(p.r)...), nil
+}
+
+// checkRoles wants a server for each role, unless the request says that some may be
+// missing: a cluster without workers would else be called complete.
+func (p *posting) checkRoles() error {
+	whole := p.stackProblem() == nil
+	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || !whole {
+		return nil
+	}
+	missing := topology.Assign(p.before.Params, p.next.Topology, fault.Root).Missing
+	if len(missing) == 0 {
+		return nil
+	}
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, `give these servers in the topology, or say "partial": true where they are to be missing`)
+	for _, role := range missing {
+		problem.InvalidParams = append(problem.InvalidParams, desired.AtTopology.Key("servers").Fault(fmt.Sprintf(
+			"no server is the %s; it would have %s", role, topology.Sign(p.before.Params, role))))
+	}
+	return problem
+}
+
+// signs says what would give servers their roles.
+func (p *posting) signs() string {
+	var list []string
+	for _, role := range []api.Role{api.RoleStorage, api.RoleMaster, api.RoleWorker, api.RoleRegistry} {
+		if sign := topology.Sign(p.before.Params, role); sign != "" {
+			list = append(list, sign)
+		}
+	}
+	return "a server has a role by its " + strings.Join(list, ", or its ")
+}
+
+// checkTopology wants a topology where the operation would otherwise learn nothing.
+func (p *posting) checkTopology() fault.List {
+	if p.r.Phase == api.PhaseStart || p.r.Operation == api.Terminate {
+		return nil
+	}
+	switch {
+	case p.next.Topology == nil:
+		return fault.List{desired.AtTopology.Fault(fmt.Sprintf("is missing and none is known; %s needs the servers of the stack", p.r.Describe()))}
+	case p.given == nil && p.r.Operation != api.Instantiate && p.t.Instance.DesiredVersion == p.base:
+		return fault.List{desired.AtTopology.Fault(fmt.Sprintf(
+			"is missing, and nothing has changed since the last operation; %s needs the servers that the stack has now", p.r.Describe()))}
+	}
+	return nil
+}
+
+// checkRegistry refuses what is never done with a private registry.
+func (p *posting) checkRegistry() error {
+	if p.before.Params.Registry == nil || p.r.Operation != api.Scale {
+		return nil
+	}
+	return api.Invalid(fault.List{fault.Root.Key("operation").Fault("is SCALE; a private registry has one server and cannot be scaled")})
+}
+
+// needsFiles: a START wants all files, and so does an END that no START prepared.
+// TERMINATE uses none.
+func (p *posting) needsFiles() bool {
+	if p.r.Operation == api.Terminate {
+		return false
+	}
+	if p.r.Phase == api.PhaseStart {
+		return true
+	}
+	for _, o := range p.history {
+		if sameKind(o.Request, p.r) {
+			return o.Phase != api.PhaseStart || o.State != api.Completed
+		}
+	}
+	return true
+}

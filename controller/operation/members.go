@@ -1,0 +1,103 @@
+package operation
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// known is every server that the request may name: of the stack before the
+// operation, as it is in force, and as the request gives it.
+type known struct {
+	servers []api.Server
+	roles   map[string]api.Role
+	// masters and all are the ids before the operation.
+	masters, all []string
+}
+
+func (p *posting) known() *known {
+	k := &known{roles: map[string]api.Role{}}
+	stacks := []*api.Topology{p.baseTopology, p.before.Topology, p.next.Topology}
+	if p.r.Phase == api.PhaseStart {
+		slices.Reverse(stacks) // nothing has happened yet: the newest tells best
+	}
+	for _, t := range stacks {
+		a := topology.Assign(p.before.Params, t, fault.Root)
+		if t == nil || len(a.Faults) > 0 {
+			continue
+		}
+		for _, s := range t.Servers {
+			k.servers = append(k.servers, s)
+			k.roles[s.ID] = a.Roles[s.ID]
+		}
+		if k.all == nil {
+			k.masters = a.Servers(api.RoleMaster)
+			for id := range a.Roles {
+				k.all = append(k.all, id)
+			}
+		}
+	}
+	return k
+}
+
+// checkVNFCs wants to know every VNFC instance that the request names, and refuses
+// to take away what the specifications do not let go.
+func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
+	var faults fault.List
+	at := fault.Root.Key("vnfcInstanceIds")
+	gone := map[string]bool{}
+	for i, id := range r.VnfcInstanceIds {
+		servers := topology.Named(k.servers, id)
+		if len(servers) == 0 {
+			faults = append(faults, at.Index(i).Fault(fmt.Sprintf(
+				"no server has the VNFC instance %q; give servers[].vnfcInstanceId in the topology, or the server's own id", id)))
+		}
+		for _, s := range servers {
+			gone[s.ID] = true
+			if r.Operation == api.Scale && k.roles[s.ID] == api.RoleStorage {
+				faults = append(faults, at.Index(i).Fault(fmt.Sprintf("%q is the storage server %s, which cannot be scaled", id, s.Name)))
+				break
+			}
+		}
+	}
+	allOf := func(ids []string) bool {
+		return len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !gone[id] })
+	}
+	if allOf(k.masters) && !allOf(k.all) {
+		faults = append(faults, at.Fault(fmt.Sprintf(
+			"names every master (%s), and none would be left to keep the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
+	}
+	return faults
+}
+
+// checkAspect refuses to scale what has one server, and what nobody knows.
+func (k *known) checkAspect(c *params.Cluster, r api.OperationRequest) fault.List {
+	if r.AspectID == "" {
+		return nil
+	}
+	at := fault.Root.Key("aspectId")
+	aspects := []string{}
+	for _, a := range []string{c.Master.AspectID, c.Worker.AspectID} {
+		if a != "" {
+			aspects = append(aspects, a)
+		}
+	}
+	for _, s := range k.servers {
+		if k.roles[s.ID] == api.RoleStorage && (s.AspectID == r.AspectID || s.VduID == r.AspectID || s.Name == r.AspectID) {
+			return fault.List{at.Fault(fmt.Sprintf("%q is the storage server's, which cannot be scaled", r.AspectID))}
+		}
+		if s.AspectID != "" {
+			aspects = append(aspects, s.AspectID)
+		}
+	}
+	if len(aspects) == 0 || slices.Contains(aspects, r.AspectID) {
+		return nil
+	}
+	slices.Sort(aspects)
+	return fault.List{at.Fault(fmt.Sprintf("%q is no aspect of this instance; expected one of %s", r.AspectID, strings.Join(slices.Compact(aspects), ", ")))}
+}

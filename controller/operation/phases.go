@@ -1,0 +1,132 @@
+package operation
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// begin records the operation and does what its phase does.
+func (p *posting) begin() (store.Operation, error) {
+	p.t.Instance.LastSequence++
+	op := store.Operation{
+		Operation: api.Operation{
+			ID: tx.OperationID(p.t.Instance.LastSequence), VnfInstanceID: p.t.Instance.ID,
+			Operation: p.r.Operation, Phase: p.r.Phase, Type: p.r.Type,
+			State: api.Processing, StackID: p.next.StackID, IdempotencyKey: p.r.IdempotencyKey,
+			StartedAt: p.t.Now, Deadline: p.t.Now.Add(time.Duration(p.r.DeadlineSeconds) * time.Second),
+			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
+		},
+		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Sequence: p.t.Instance.LastSequence, Epoch: p.t.Store.Epoch(),
+	}
+	if p.r.StackID == "" && p.r.Operation == api.Terminate {
+		op.StackID = p.before.StackID
+	}
+	p.s.Reconciler.LogAfter(p.t, "operation begins", op)
+	switch {
+	case p.r.Phase == api.PhaseStart:
+		return p.start(op)
+	case p.stackProblem() != nil:
+		return p.refuse(op)
+	}
+	return p.end(op)
+}
+
+// refuse fails an END whose stack is not complete: nothing of it is in force. A
+// START that it superseded may have been taken back, which the nodes have to see.
+func (p *posting) refuse(op store.Operation) (store.Operation, error) {
+	op.Error = p.stackProblem()
+	if err := p.s.Reconciler.Finish(p.t, &op, api.Failed); err != nil {
+		return op, err
+	}
+	return op, p.s.Reconciler.Settle(p.t)
+}
+
+// start puts what a START brought in force until its END comes. What it checks is
+// checked, so it is over, but where PersistentVolumes have to be gone first.
+func (p *posting) start(op store.Operation) (store.Operation, error) {
+	if previous := p.awaited(); previous != nil && previous.MadeVersion == p.t.Instance.DesiredVersion {
+		op.MadeVersion, op.PreviousVersion = previous.MadeVersion, previous.PreviousVersion
+	}
+	made, err := desired.Activate(p.t, p.next, op.ID)
+	if err != nil {
+		return op, err
+	}
+	if made != 0 {
+		op.MadeVersion = made
+	}
+	e, err := p.s.Reconciler.Apply(p.t)
+	if err != nil {
+		return op, err
+	}
+	op.Warnings = append(op.Warnings, p.warnings(e)...)
+	p.t.Instance.Awaiting = 0
+	if !p.next.Withdraw || p.t.Instance.Standing.Owner == "" {
+		return op, p.s.Reconciler.FinishStart(p.t, &op)
+	}
+	p.t.Instance.Processing = op.Sequence
+	if err := p.t.SaveOperation(op); err != nil {
+		return op, err
+	}
+	if err := p.s.Reconciler.Evaluate(p.t, nil); err != nil {
+		return op, err
+	}
+	return p.t.Operation(op.Sequence)
+}
+
+// awaited is the START whose END has not come, nil for none.
+func (p *posting) awaited() *store.Operation {
+	for i, o := range p.history {
+		if o.Sequence == p.t.Instance.Awaiting {
+			return &p.history[i]
+		}
+	}
+	return nil
+}
+
+// end puts what an END brought in force, retires the nodes that are gone and waits
+// for the others.
+func (p *posting) end(op store.Operation) (store.Operation, error) {
+	var err error
+	if op.MadeVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
+		return op, err
+	}
+	p.t.Instance.Awaiting = 0
+	e, err := p.s.Reconciler.Apply(p.t)
+	if err != nil {
+		return op, err
+	}
+	if err := p.s.Reconciler.Retire(p.t, fmt.Sprintf("operation %s (%s) ended without it", op.ID, p.r.Describe())); err != nil {
+		return op, err
+	}
+	// What became of the formats of who is gone stands in the documents of those who
+	// have the volumes now: the operation is not over before they have seen it.
+	after, err := p.s.Reconciler.Apply(p.t)
+	if err != nil {
+		return op, err
+	}
+	e.Changed = append(e.Changed, after.Changed...)
+	ids := p.targets(e)
+	if op.Targets, op.Withheld, err = reconcile.Targets(p.t, ids); err != nil {
+		return op, err
+	}
+	bystanders, err := p.bystanders(e, ids)
+	if err != nil {
+		return op, err
+	}
+	op.Warnings = slices.Concat(op.Warnings, p.warnings(e), bystanders)
+	p.t.Instance.Processing = op.Sequence
+	if err := p.t.SaveOperation(op); err != nil {
+		return op, err
+	}
+	if err := p.s.Reconciler.Evaluate(p.t, nil); err != nil {
+		return op, err
+	}
+	return p.t.Operation(op.Sequence)
+}

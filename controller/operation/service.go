@@ -1,0 +1,222 @@
+// Package operation decides whether a START or an END is admitted, and what it changes:
+// which desired state it puts in force, which nodes it waits for, and what becomes of a
+// START whose END does not come.
+package operation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/packagefile"
+	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// defaultDeadline is the deadline in seconds of a request that gives none.
+const defaultDeadline = 1800
+
+// Service takes operations. Its fields are set before use; its methods may be called at
+// the same time. Errors that a client should see are *api.Problem.
+type Service struct {
+	Runner     *tx.Runner
+	Observer   *stack.Observer
+	Reconciler *reconcile.Reconciler
+	Files      *packagefile.Validator
+	// Accepted is called after each request that was accepted: the stack of the instance
+	// may be another.
+	Accepted func(instanceID string)
+}
+
+// PostOperation takes one phase of an operation. A START is over at once: what it
+// asks for is valid and its files are there; only PersistentVolumes that have to be
+// gone first are waited for. An END is over when every target has proven its present
+// document, which may be at once too. With an idempotency key it joins the operation
+// in progress, returns the one that succeeded, and begins anew after one that failed.
+func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.OperationRequest) (api.Operation, error) {
+	if r.Phase == "" {
+		r.Phase = api.PhaseEnd
+	}
+	if r.DeadlineSeconds == 0 {
+		r.DeadlineSeconds = defaultDeadline
+	}
+	faults := slices.Concat(checkRequest(r), topology.Validate(r.Topology, desired.AtTopology), topology.CheckStackID(r.StackID, r.Topology, desired.AtTopology))
+	if err := api.Invalid(faults); err != nil {
+		return api.Operation{}, err
+	}
+	var op store.Operation
+	err := s.Observer.Try(instanceID, func() error {
+		o, known, err := s.observe(ctx, instanceID, r)
+		if err != nil || o == nil {
+			op = known
+			return err
+		}
+		return s.Runner.Update(ctx, instanceID, func(t *tx.Tx) error {
+			if err := s.Observer.Current(t, o); err != nil {
+				return err
+			}
+			op, err = s.post(t, r, o)
+			return err
+		})
+	})
+	if err == nil {
+		s.Accepted(instanceID)
+	}
+	return op.Operation, err
+}
+
+// remakes says whether another stack of the same name is what the operation may be about.
+func remakes(r api.OperationRequest) bool {
+	return r.Operation == api.Instantiate || r.Operation == api.Heal && len(r.VnfcInstanceIds) == 0
+}
+
+// observe observes the stack of an operation, or returns the one that its idempotency
+// key means: that one has observed. Nobody is asked for a request that is refused
+// whatever the stack is, nor for TERMINATE, which has to be possible when the stack, or
+// the whole cloud, is no more.
+func (s *Service) observe(ctx context.Context, instanceID string, r api.OperationRequest) (o *stack.Observation, known store.Operation, err error) {
+	o = &stack.Observation{Request: stack.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}, FollowName: remakes(r)}
+	joins := false
+	err = s.Runner.View(instanceID, func(t *tx.Tx) error {
+		p, err := s.posting(t, r, o)
+		if err != nil {
+			return err
+		}
+		if known, joins, err = p.admitted(); joins || err != nil {
+			return err
+		}
+		d, err := desired.Record(t)
+		if err != nil {
+			return err
+		}
+		return o.Complete(t, d)
+	})
+	if err != nil || joins {
+		return nil, known, err
+	}
+	switch {
+	case r.Operation == api.Terminate:
+		err = s.Observer.TakeGiven(ctx, o)
+	case r.Phase == api.PhaseStart:
+		err = s.Observer.Observe(ctx, o, stack.Briefly)
+	default:
+		err = s.Observer.Observe(ctx, o, stack.Within)
+	}
+	if err != nil {
+		return nil, known, err
+	}
+	return o, known, o.Whole()
+}
+
+// GetOperation is one operation.
+func (s *Service) GetOperation(_ context.Context, instanceID, operationID string) (api.Operation, error) {
+	var op store.Operation
+	err := s.Runner.View(instanceID, func(t *tx.Tx) error {
+		sequence, err := strconv.ParseInt(operationID, 10, 64)
+		var found bool
+		if err == nil && sequence > 0 && tx.OperationID(sequence) == operationID {
+			if op, found, err = t.Operations().Get(store.OperationKey(instanceID, sequence)); err != nil {
+				return err
+			}
+		}
+		if !found {
+			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %q", instanceID, operationID))
+		}
+		return nil
+	})
+	return op.Operation, err
+}
+
+// ListOperations is the operations of one instance, of all for "", newest first.
+func (s *Service) ListOperations(_ context.Context, instanceID string) ([]api.Operation, error) {
+	var records []store.Operation
+	err := s.Runner.Store.View(func(t *store.Tx) error {
+		prefix := ""
+		if instanceID != "" {
+			if _, found, err := t.Instances().Get(instanceID); err != nil {
+				return err
+			} else if !found {
+				return tx.NoInstance(instanceID)
+			}
+			prefix = store.InstancePrefix(instanceID)
+		}
+		var err error
+		records, err = t.Operations().Prefix(prefix)
+		return err
+	})
+	slices.SortFunc(records, func(a, b store.Operation) int {
+		return cmp.Or(b.StartedAt.Compare(a.StartedAt), strings.Compare(a.VnfInstanceID, b.VnfInstanceID), cmp.Compare(b.Sequence, a.Sequence))
+	})
+	list := make([]api.Operation, len(records))
+	for i, r := range records {
+		list[i] = r.Operation
+	}
+	return list, err
+}
+
+// Sweep fails operations at their deadline, and takes back a START whose END did not
+// come in time.
+func (s *Service) Sweep(ctx context.Context) error {
+	var failed []error
+	var overdue []string
+	err := s.Runner.ViewAll(func(t *tx.Tx) error {
+		due, err := due(t)
+		if due {
+			overdue = append(overdue, t.Instance.ID)
+		}
+		if err != nil { // the others must not wait for it
+			failed = append(failed, fmt.Errorf("VNF instance %s: %w", t.Instance.ID, err))
+		}
+		return nil
+	})
+	for _, id := range overdue {
+		if err := s.Runner.Update(ctx, id, s.overdue); err != nil {
+			failed = append(failed, fmt.Errorf("VNF instance %s: %w", id, err))
+		}
+	}
+	return errors.Join(append(failed, err)...)
+}
+
+// due says whether a deadline of the instance has passed.
+func due(t *tx.Tx) (bool, error) {
+	for _, sequence := range []int64{t.Instance.Processing, t.Instance.Awaiting} {
+		if sequence == 0 {
+			continue
+		}
+		op, err := t.Operation(sequence)
+		if err != nil {
+			return false, err
+		}
+		if !t.Now.Before(op.Deadline) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// overdue takes back a START that waited for too long, and settles, which fails the
+// operation in progress when its time is over.
+func (s *Service) overdue(t *tx.Tx) error {
+	if t.Instance.Awaiting != 0 {
+		start, err := t.Operation(t.Instance.Awaiting)
+		if err != nil {
+			return err
+		}
+		if !t.Now.Before(start.Deadline) {
+			if err := s.Reconciler.Interrupt(t, start, "its END did not come before "+start.Deadline.UTC().Format(time.RFC3339)); err != nil {
+				return err
+			}
+		}
+	}
+	return s.Reconciler.Settle(t)
+}

@@ -1,0 +1,66 @@
+package operation
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// awaitStack refuses an END that Heat does not let begin yet, or that has no stack to
+// be about. Nothing is recorded of it: it is to be posted again, or not at all. What
+// no end of the stack's would mend is said first, for who waits for it may wait long.
+func (p *posting) awaitStack() error {
+	if p.r.Phase != api.PhaseEnd {
+		return nil
+	}
+	switch t := p.stack.Found; {
+	case p.stack.Gone != nil:
+		return p.stack.Gone
+	case p.stack.Away != nil:
+		return p.stack.Away
+	case stack.Deleted(t) && p.r.Operation != api.Terminate:
+		return api.NewProblem(api.ProblemStackGone, fmt.Sprintf("%s; give the id of the stack that took its place, or post TERMINATE", p.said()))
+	case t != nil && strings.HasSuffix(t.StackStatus, "_IN_PROGRESS"):
+		if err := p.checkReadiness(); err != nil {
+			return err
+		}
+		return api.NewProblem(api.ProblemStackInProgress, p.said())
+	}
+	return nil
+}
+
+// stackProblem is why an END cannot succeed: the stack is not what it should be.
+func (p *posting) stackProblem() *api.Problem {
+	t := p.given
+	rolledBack := t != nil && strings.HasPrefix(t.StackStatus, "ROLLBACK_") // so its update has failed
+	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
+		return nil
+	}
+	what := "mend the stack"
+	if rolledBack {
+		what = "update it again, or have it checked (openstack stack check) where it is to stay as it is,"
+	}
+	return api.NewProblem(api.ProblemStackFailed, p.said()+"; "+what+" and post the END again")
+}
+
+// said is what Heat says of the stack.
+func (p *posting) said() string {
+	t := p.stack.Found
+	name := stackName(p.next)
+	if name == "" {
+		name = stackName(p.before.Desired)
+	}
+	return fmt.Sprintf("stack %s is %s: %s", cmp.Or(name, "of this instance"), t.StackStatus, cmp.Or(t.StackStatusReason, "Heat gave no reason"))
+}
+
+// stackName names the stack for people.
+func stackName(d store.Desired) string {
+	if d.StackName == "" {
+		return d.StackID
+	}
+	return fmt.Sprintf("%s (%s)", d.StackName, d.StackID)
+}

@@ -1,0 +1,54 @@
+package packagefile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+// Require refuses an operation until every file is there and valid.
+func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
+	files, err := Of(t)
+	if err != nil {
+		return err
+	}
+	var faults fault.List
+	var manifests []params.Manifest
+	for _, use := range params.Files(d.Params, desired.AtParams) {
+		f, ok := files[use.Path]
+		if !ok {
+			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
+				"%s has not been uploaded: PUT /v1/vnf_instances/%s/files/%s", use.Path, t.Instance.ID, use.Path)})
+			continue
+		}
+		if f.Judged != desired.ValidatedFor(d.Desired) {
+			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: use.Path + " is still being checked; try again in a moment"})
+			continue
+		}
+		faults = append(faults, atUse(f.Faults, use)...)
+		if use.Use == params.UseManifest && len(f.Faults) == 0 {
+			content, err := v.content(f.SHA256)
+			if err != nil {
+				return err
+			}
+			manifests = append(manifests, params.Manifest{Use: use, Content: content})
+		}
+	}
+	faults = append(faults, params.CheckManifests(manifests).Faults...)
+	if len(faults) == 0 {
+		return nil
+	}
+	p := api.NewProblem(api.ProblemFilesMissing, "upload the package files that are named, then post the operation again")
+	p.InvalidParams = faults
+	return p
+}
+
+// atUse is the faults of a file that belong to one of its uses.
+func atUse(faults fault.List, use params.FileUse) fault.List {
+	return slices.DeleteFunc(slices.Clone(faults), func(f fault.Fault) bool { return f.Pointer != use.Pointer })
+}

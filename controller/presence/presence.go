@@ -1,0 +1,145 @@
+// Package presence knows when each node was heard of last, and what it is doing. It is
+// in memory only: a restart forgets it, and silence then counts from the start.
+package presence
+
+import (
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// lostAfter is how many cadences a node may be silent.
+const lostAfter = 3
+
+// Presence is safe for concurrent use. Its fields are set before use.
+type Presence struct {
+	Now func() time.Time
+	// Cadence is how often a node is heard of at least: the controller's long poll.
+	Cadence time.Duration
+
+	mu      sync.Mutex
+	started time.Time
+	nodes   map[string]heard
+}
+
+// heard is the last sign of life of a node.
+type heard struct {
+	at       time.Time
+	activity *api.Activity
+	// lost: NewlyLost found the node silent for too long, and what depends on it is
+	// planned again. Everyone reads this and nobody else the clock: otherwise time alone
+	// would change what a plan decides, with nothing that calls for another plan.
+	lost bool
+}
+
+// Start makes this the moment from which silence counts.
+func (p *Presence) Start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(p.Now())
+}
+
+func (p *Presence) begin(now time.Time) {
+	if p.started.IsZero() {
+		p.started = now
+		p.nodes = make(map[string]heard)
+	}
+}
+
+// Seen notes a sign of life and says whether the node was lost before.
+func (p *Presence) Seen(id string) (back bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.Now()
+	p.begin(now)
+	h := p.nodes[id]
+	back = h.lost
+	h.at, h.lost = now, false
+	p.nodes[id] = h
+	return back
+}
+
+// Doing notes what the node is at and says whether that is news.
+func (p *Presence) Doing(id string, activity *api.Activity) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(p.Now())
+	h := p.nodes[id]
+	news = !store.Same(h.activity, activity)
+	h.activity = activity
+	p.nodes[id] = h
+	return news
+}
+
+// Last is the last sign of life, zero for none since the start, and the activity.
+func (p *Presence) Last(id string) (time.Time, *api.Activity) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.nodes[id]
+	return h.at, h.activity
+}
+
+// Lost says whether the node was silent for too long when NewlyLost was called last.
+func (p *Presence) Lost(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.nodes[id].lost
+}
+
+// Heard says whether the node has an identity and is not lost.
+func (p *Presence) Heard(n store.Node) bool { return n.Identity.Live() && !p.Lost(n.ID) }
+
+// Enrolled notes the call by which a node got its identity, so that it is missed also
+// where it never calls again.
+func (p *Presence) Enrolled(id string, at time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(at)
+	h := p.nodes[id]
+	if at.After(p.since(h)) {
+		h.at, h.lost = at, false
+	}
+	p.nodes[id] = h
+}
+
+// Expect makes the silence of a node count that has not been heard of since the start.
+func (p *Presence) Expect(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.nodes[id]; !known {
+		p.nodes[id] = heard{}
+	}
+}
+
+// NewlyLost is the nodes that fell silent since the last call.
+func (p *Presence) NewlyLost() (ids []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.Now()
+	p.begin(now)
+	for id, h := range p.nodes {
+		if !h.lost && now.Sub(p.since(h)) > lostAfter*p.Cadence {
+			h.lost, h.activity = true, nil
+			p.nodes[id] = h
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// since is when a node's silence began.
+func (p *Presence) since(h heard) time.Time {
+	if h.at.Before(p.started) {
+		return p.started
+	}
+	return h.at
+}
+
+// Forget drops a node that has no record any more.
+func (p *Presence) Forget(id string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.nodes, id)
+}

@@ -1,0 +1,89 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// InProgress is the problem that names the operation in progress.
+func InProgress(t *tx.Tx) error {
+	op, err := t.Operation(t.Instance.Processing)
+	if err != nil {
+		return err
+	}
+	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
+		"operation %s (%s) of VNF instance %s is at work since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%s?wait=60s",
+		op.ID, op.Request.Describe(), t.Instance.ID, stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.ID))
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// KeepsTargets refuses to take a server away that the operation in progress waits for:
+// it would be done without it. A START is about the storage server as well: without it
+// nobody could tell which PersistentVolumes are its own.
+func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
+	if t.Instance.Processing == 0 {
+		return nil
+	}
+	op, err := t.Operation(t.Instance.Processing)
+	if err != nil {
+		return err
+	}
+	waitsFor := op.Targets
+	if op.Phase == api.PhaseStart {
+		storage, err := storageServers(t)
+		if err != nil {
+			return err
+		}
+		waitsFor = slices.Concat(waitsFor, storage)
+	}
+	for _, target := range waitsFor {
+		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ID == target.NodeID }) {
+			continue
+		}
+		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
+			"operation %s (%s) of VNF instance %s waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
+			op.ID, op.Request.Describe(), t.Instance.ID, target.Name, target.NodeID, stamp(op.Deadline)))
+	}
+	return nil
+}
+
+// storageServers is the storage server in force, as a target.
+func storageServers(t *tx.Tx) (list []api.OperationTarget, err error) {
+	for _, id := range t.Instance.NodeIDs {
+		n, found, err := t.Nodes().Get(id)
+		if err != nil {
+			return nil, err
+		}
+		if found && n.InstanceID == t.Instance.ID && n.Expected && n.Role == api.RoleStorage {
+			list = append(list, api.OperationTarget{NodeID: n.ID, Name: n.Name})
+		}
+	}
+	return list, nil
+}
+
+// ForeignServers are the servers of a topology that another instance's topology has.
+func ForeignServers(t *tx.Tx, topology *api.Topology) (fault.List, error) {
+	var faults fault.List
+	if topology == nil {
+		return nil, nil
+	}
+	for i, server := range topology.Servers {
+		n, found, err := t.Nodes().Get(server.ID)
+		if err != nil {
+			return nil, err
+		}
+		if found && n.InstanceID != t.Instance.ID && n.Expected {
+			faults = append(faults, desired.AtTopology.Key("servers").Index(i).Key("id").Fault(fmt.Sprintf(
+				"server %s belongs to VNF instance %s; a server is in one instance", server.ID, n.InstanceID)))
+		}
+	}
+	return faults, nil
+}

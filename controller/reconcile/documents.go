@@ -1,0 +1,169 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Apply plans the desired state in force and writes what follows from it. It revokes
+// nobody's identity: see Retire.
+func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
+	d, err := desired.InForce(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Valid(); err != nil {
+		return nil, &outdated{err}
+	}
+	out, err := r.Plan(t, d)
+	if err != nil {
+		return nil, err
+	}
+	if len(out.Faults) > 0 {
+		return nil, &outdated{fmt.Errorf("planning instance %s: %w", t.Instance.ID, out.Faults)}
+	}
+	t.Instance.Standing = store.Standing(out.Standing)
+	e := &Effect{Plan: out}
+	expected := make([]string, len(out.Nodes))
+	for i, n := range out.Nodes {
+		expected[i] = n.ID
+		changed, err := r.putNode(t, n)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
+			e.Changed = append(e.Changed, n.ID)
+		}
+	}
+	if err := expectNoMore(t, expected); err != nil {
+		return nil, err
+	}
+	return e, r.putVolumes(t, out.Volumes)
+}
+
+// putNode writes a planned node and says whether its document changed.
+func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node) (changed bool, err error) {
+	old, found, err := t.Nodes().Get(planned.ID)
+	if err != nil {
+		return false, err
+	}
+	node := old
+	if !found || old.InstanceID != t.Instance.ID {
+		if found && old.Expected {
+			// Requests that name it are refused; this is a desired state that was gone
+			// back to after the server had moved. It is theirs until they let go of it.
+			return false, nil
+		}
+		if found { // it leaves an instance that no longer expects it, and enrols anew
+			if err := r.Permits.NodeGone(t.Tx, planned.ID); err != nil {
+				return false, err
+			}
+		}
+		node = store.Node{ID: planned.ID, InstanceID: t.Instance.ID, Epoch: t.Instance.Epoch}
+	}
+	if !node.Expected && !node.Identity.Live() {
+		node.Status = nil // of another time: what it says has to be said again
+	}
+	node.Name, node.Role, node.Addresses = planned.Name, planned.Role, planned.Addresses
+	node.Withheld, node.Expected = planned.Withheld, true
+	node.Conditions = planned.Config.ConditionTypes()
+	if digest := planned.Config.Digest(); digest != node.Digest {
+		changed = true
+		if err := putDocument(t, &node, planned.Config, digest); err != nil {
+			return false, err
+		}
+	}
+	if found && store.Same(old, node) {
+		return changed, nil
+	}
+	t.Instance.NodeIDs = with(t.Instance.NodeIDs, node.ID)
+	t.Changed(node.ID, notify.Nodes)
+	return changed, t.Nodes().Put(node.ID, node)
+}
+
+// putDocument gives the node another document under a new generation. It is stored
+// sealed, for it may hold secrets.
+func putDocument(t *tx.Tx, n *store.Node, config api.NodeConfig, digest string) error {
+	n.Generation++
+	n.Digest = digest
+	config.Generation = n.Generation
+	n.Files = nil
+	for _, f := range config.Files() {
+		n.Files = append(n.Files, f.Sha256)
+	}
+	text, err := json.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("writing a node's document: %w", err)
+	}
+	n.Config, err = t.Store.Seal(text)
+	return err
+}
+
+// Document is the document of a node, with its secrets.
+func Document(s *store.Store, n store.Node) (config api.NodeConfig, err error) {
+	text, err := s.Unseal(n.Config)
+	if err == nil {
+		err = json.Unmarshal(text, &config)
+	}
+	if err != nil {
+		return config, fmt.Errorf("reading the document of node %s: %w", n.ID, err)
+	}
+	return config, nil
+}
+
+// expectNoMore marks the nodes that the topology in force does not have.
+func expectNoMore(t *tx.Tx, expected []string) error {
+	for _, id := range t.Instance.NodeIDs {
+		if slices.Contains(expected, id) {
+			continue
+		}
+		n, found, err := t.Nodes().Get(id)
+		if err != nil {
+			return err
+		}
+		if !found || n.InstanceID != t.Instance.ID || !n.Expected {
+			continue
+		}
+		n.Expected, n.Withheld = false, nil
+		if err := dropPersistentVolumes(t, &n); err != nil {
+			return err
+		}
+		t.Changed(id, notify.Nodes)
+		if err := t.Nodes().Put(id, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropPersistentVolumes removes the section from a master that left: until its identity
+// ends it goes on with its last document, against the master that registers now.
+func dropPersistentVolumes(t *tx.Tx, n *store.Node) error {
+	if !slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
+		return nil
+	}
+	config, err := Document(t.Store, *n)
+	if err != nil {
+		return err
+	}
+	config.PersistentVolumes = nil
+	n.Conditions = config.ConditionTypes()
+	return putDocument(t, n, config, config.Digest())
+}
+
+// with is the ordered list with the id in it.
+func with(ids []string, id string) []string {
+	i, found := slices.BinarySearch(ids, id)
+	if found {
+		return ids
+	}
+	return slices.Insert(ids, i, id)
+}

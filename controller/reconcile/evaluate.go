@@ -1,0 +1,119 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/progress"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Evaluate finishes the operation in progress if it is done or has failed, in the
+// transaction in which everything it depends on was written: nothing can be withheld or
+// changed in between. e is what a pass on the operation's behalf has just done, nil for
+// none.
+func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
+	if t.Instance.Processing == 0 {
+		return nil
+	}
+	op, err := t.Operation(t.Instance.Processing)
+	if err != nil {
+		return err
+	}
+	if op.Phase == api.PhaseStart {
+		return r.evaluateWithdrawal(t, op)
+	}
+	old := op
+	ids := TargetIDs(op.Targets)
+	if e != nil {
+		for _, id := range e.Changed {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	if op.Targets, op.Withheld, err = Targets(t, ids); err != nil {
+		return err
+	}
+	switch unready := progress.Waiting(op.Targets); {
+	case unready == "":
+		return r.Finish(t, &op, api.Completed)
+	case !t.Now.Before(op.Deadline):
+		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
+			"after %s these nodes were not ready: %s. They go on converging; post the operation again to wait for them",
+			op.Deadline.Sub(op.StartedAt), unready))
+		return r.Finish(t, &op, api.Failed)
+	}
+	if store.Same(old, op) {
+		return nil
+	}
+	return t.SaveOperation(op)
+}
+
+// Targets is the status of nodes as targets, and what is withheld from them. A node that
+// the topology in force no longer has is no target any more.
+func Targets(t *tx.Tx, ids []string) ([]api.OperationTarget, []api.Withheld, error) {
+	targets, withheld := []api.OperationTarget{}, []api.Withheld{}
+	for _, id := range ids {
+		n, found, err := t.Nodes().Get(id)
+		if err != nil {
+			return nil, nil, err
+		}
+		if !found || !n.Expected || n.InstanceID != t.Instance.ID {
+			continue
+		}
+		targets = append(targets, progress.Target(n, t.Store.Epoch()))
+		withheld = append(withheld, n.Withheld...)
+	}
+	return targets, withheld, nil
+}
+
+// TargetIDs are the node ids of targets.
+func TargetIDs(targets []api.OperationTarget) []string {
+	var ids []string
+	for _, t := range targets {
+		ids = append(ids, t.NodeID)
+	}
+	return ids
+}
+
+// evaluateWithdrawal finishes a START that waits for the PersistentVolumes to be gone.
+// One that cannot be withdrawn ends the wait at once, and everything goes back to what
+// it was.
+func (r *Reconciler) evaluateWithdrawal(t *tx.Tx, op store.Operation) error {
+	owner, _, err := t.Nodes().Get(t.Instance.Standing.Owner)
+	if err != nil {
+		return err
+	}
+	old := op
+	target, final := progress.Withdrawn(owner, t.Store.Epoch())
+	op.Targets, op.Withheld = []api.OperationTarget{target}, slices.Concat([]api.Withheld{}, owner.Withheld)
+	switch {
+	case target.Ready:
+		return r.FinishStart(t, &op)
+	case final:
+		return r.failStart(t, op, api.ProblemVolumesInUse, fmt.Sprintf("%s: %s", target.Reason, target.Message))
+	case !t.Now.Before(op.Deadline):
+		return r.failStart(t, op, api.ProblemDeadline, fmt.Sprintf("after %s the PersistentVolumes were not gone: %s (%s): %s, %s",
+			op.Deadline.Sub(op.StartedAt), target.Name, target.NodeID, target.Reason, target.Message))
+	case store.Same(old, op):
+		return nil
+	}
+	return t.SaveOperation(op)
+}
+
+// failStart ends a START that did not reach what it waited for.
+func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why string) error {
+	kept, err := goBack(t, op)
+	if err != nil {
+		return err
+	}
+	op.Error = api.NewProblem(problemType, fmt.Sprintf("%s; %s", why, kept))
+	if err := r.Finish(t, &op, api.Failed); err != nil {
+		return err
+	}
+	_, err = r.Follow(t)
+	return err
+}

@@ -1,0 +1,87 @@
+package reconcile
+
+import (
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Finish records the end of an operation.
+func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationState) error {
+	op.State, op.Epoch = state, t.Store.Epoch()
+	now := t.Now
+	op.FinishedAt = &now
+	if t.Instance.Processing == op.Sequence {
+		t.Instance.Processing = 0
+	}
+	if state == api.Completed && op.Phase == api.PhaseEnd {
+		switch op.Operation.Operation {
+		case api.Instantiate:
+			t.Instance.State, t.Instance.UpdatedAt = api.Instantiated, t.Now
+		case api.Terminate:
+			t.Instance.State, t.Instance.UpdatedAt = api.NotInstantiated, t.Now
+			t.Instance.Standing = store.Standing{} // of a cluster that is no more
+		}
+	}
+	r.LogAfter(t, "operation ended", *op)
+	return t.SaveOperation(*op)
+}
+
+// FinishStart ends a START well. Where it has changed the desired state, or goes on with
+// a withdrawal that another one began, its END is awaited.
+func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
+	now, err := desired.Record(t)
+	if err != nil {
+		return err
+	}
+	if (op.MadeVersion != 0 || now.Withdraw) && endFollows(op.Request) {
+		t.Instance.Awaiting = op.Sequence
+	}
+	return r.Finish(t, op, api.Completed)
+}
+
+// endFollows: Tacker calls no END after SCALE_IN, so nobody waits for one.
+func endFollows(request api.OperationRequest) bool { return request.Type != api.ScaleIn }
+
+// Interrupt ends the wait for the END of a START: the desired state goes back to what
+// it was, unless it was changed since.
+func (r *Reconciler) Interrupt(t *tx.Tx, start store.Operation, why string) error {
+	t.Instance.Awaiting = 0
+	kept, err := goBack(t, start)
+	if err != nil {
+		return err
+	}
+	start.Error = api.NewProblem(api.ProblemInterrupted, fmt.Sprintf("%s; %s", why, kept))
+	return r.Finish(t, &start, api.Failed)
+}
+
+// goBack takes back what a START has put in force, and says what became of it. If the
+// desired state was changed since, that stays; but PersistentVolumes are not withdrawn
+// any more, whichever START has begun it.
+func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
+	kept = "a newer version of the desired state is in force and stays"
+	if t.Instance.DesiredVersion == start.MadeVersion {
+		t.Instance.DesiredVersion, t.Instance.UpdatedAt = start.PreviousVersion, t.Now
+		kept = "the desired state went back to what it was"
+	}
+	now, err := desired.Record(t)
+	if err == nil && now.Withdraw {
+		now.Withdraw = false
+		_, err = desired.Activate(t, now, start.ID)
+	}
+	return kept, err
+}
+
+// LogAfter logs an operation once the transaction is on disk.
+func (r *Reconciler) LogAfter(t *tx.Tx, what string, op store.Operation) {
+	t.OnCommit(func() {
+		why := ""
+		if op.Error != nil {
+			why = op.Error.Error()
+		}
+		r.Log.Info(what, "instance", op.VnfInstanceID, "operation", op.ID, "request", op.Request.Describe(), "state", op.State, "error", why)
+	})
+}

@@ -1,0 +1,97 @@
+package reconcile
+
+import (
+	"fmt"
+
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/packagefile"
+	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/progress"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/topology"
+	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/fault"
+)
+
+// Plan is what follows from a desired state and from what is known of its volumes,
+// files and nodes. It writes nothing.
+func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, error) {
+	in := plan.Input{
+		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
+		Standing: plan.Standing(t.Instance.Standing), Withdraw: d.Withdraw,
+	}
+	if d.Topology == nil {
+		return plan.Make(in), nil
+	}
+	var err error
+	if in.Files, err = packagefile.ForPlan(t, d.Desired); err != nil {
+		return plan.Output{}, err
+	}
+	if in.Volumes, err = knownVolumes(t, d.Topology); err != nil {
+		return plan.Output{}, err
+	}
+	if in.Nodes, err = r.observed(t, d); err != nil {
+		return plan.Output{}, err
+	}
+	return plan.Make(in), nil
+}
+
+func knownVolumes(t *tx.Tx, topology *api.Topology) (map[string]plan.Volume, error) {
+	all := map[string]plan.Volume{}
+	for _, v := range topology.Volumes {
+		record, found, err := t.Volumes().Get(v.ID)
+		if err != nil {
+			return nil, err
+		}
+		if !found {
+			continue
+		}
+		known := plan.Volume{FilesystemUUID: record.FilesystemUUID}
+		if record.Reformat && record.Permit.Epoch == t.Store.Epoch() {
+			known.ReformatBy = record.Permit.NodeID
+		}
+		if record.Permit.State == api.PermitInterrupted {
+			known.InterruptedBy = record.Permit.NodeID
+		}
+		if heldByOther(t, record) {
+			known.HeldBy = fmt.Sprintf("node %s of VNF instance %s", record.NodeID, record.InstanceID)
+		}
+		all[v.ID] = known
+	}
+	return all, nil
+}
+
+func heldByOther(t *tx.Tx, v store.Volume) bool {
+	return v.InstanceID != t.Instance.ID && v.NodeID != ""
+}
+
+// observed is what PersistentVolumes depend on: the storage server and the masters.
+// Workers, of which there are many, are not read.
+func (r *Reconciler) observed(t *tx.Tx, d *desired.State) (map[string]plan.Observed, error) {
+	if d.Params.Cluster == nil || d.Params.Cluster.StorageServer == nil {
+		return nil, nil
+	}
+	all := map[string]plan.Observed{}
+	for id, role := range topology.Assign(d.Params, d.Topology, fault.Root).Roles {
+		if role != api.RoleStorage && role != api.RoleMaster {
+			continue
+		}
+		n, found, err := t.Nodes().Get(id)
+		if err != nil {
+			return nil, err
+		}
+		if found && n.InstanceID == t.Instance.ID {
+			all[id] = r.observe(t, n)
+		}
+	}
+	return all, nil
+}
+
+func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
+	seen := plan.Observed{Heard: r.Presence.Heard(n)}
+	if c := progress.Proven(n, t.Store.Epoch(), api.ConditionExportsServed); c != nil && c.Status == api.ConditionTrue {
+		seen.Serves = n.Digest
+	}
+	return seen
+}

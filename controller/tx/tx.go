@@ -1,0 +1,167 @@
+// Package tx is one change of one VNF instance: its records in one transaction, who is
+// woken by it, and what follows it. A Tx is passed to everything that has a part in the
+// change, so nothing can be half changed.
+package tx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Runner runs transactions. Its methods may be called at the same time.
+type Runner struct {
+	Store *store.Store
+	Hub   *notify.Hub
+	Now   func() time.Time
+}
+
+// Tx is one transaction on one instance. It must not be used after the function that
+// got it returns.
+type Tx struct {
+	*store.Tx
+	// Store has the keys that seal, and the epoch.
+	Store *store.Store
+	// Now is the time of the change.
+	Now time.Time
+	// Instance is saved at the end where it was changed.
+	Instance store.Instance
+
+	before  store.Instance
+	dirty   bool
+	deleted bool
+	wake    []string
+	after   []func(context.Context)
+}
+
+var errClean = errors.New("nothing changed")
+
+// Update runs fn in one transaction on an instance and, once that is on disk, wakes
+// those who wait. A transaction that changed nothing is rolled back, which costs no
+// write. An instance that does not exist is a problem.
+func (r *Runner) Update(ctx context.Context, instanceID string, fn func(*Tx) error) error {
+	return r.Upsert(ctx, instanceID, func(t *Tx, found bool) error {
+		if !found {
+			return NoInstance(instanceID)
+		}
+		return fn(t)
+	})
+}
+
+// Upsert is Update that lets fn make the instance if it was not found.
+func (r *Runner) Upsert(ctx context.Context, instanceID string, fn func(t *Tx, found bool) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	var t *Tx
+	err := r.Store.Update(func(records *store.Tx) error {
+		inst, found, err := records.Instances().Get(instanceID)
+		if err != nil {
+			return err
+		}
+		t = r.begin(records, inst)
+		if err := fn(t, found); err != nil {
+			return err
+		}
+		return t.save()
+	})
+	if errors.Is(err, errClean) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.Hub.Changed(t.wake...)
+	for _, do := range t.after {
+		do(context.WithoutCancel(ctx))
+	}
+	return nil
+}
+
+// View runs fn on one snapshot of the instance, which has to exist.
+func (r *Runner) View(instanceID string, fn func(*Tx) error) error {
+	return r.Peek(instanceID, func(t *Tx, found bool) error {
+		if !found {
+			return NoInstance(instanceID)
+		}
+		return fn(t)
+	})
+}
+
+// Peek runs fn on one snapshot of an instance that may not exist.
+func (r *Runner) Peek(instanceID string, fn func(t *Tx, found bool) error) error {
+	return r.Store.View(func(records *store.Tx) error {
+		inst, found, err := records.Instances().Get(instanceID)
+		if err != nil {
+			return err
+		}
+		return fn(r.begin(records, inst), found)
+	})
+}
+
+// ViewAll runs fn on each instance, all of one snapshot, ordered by id.
+func (r *Runner) ViewAll(fn func(*Tx) error) error {
+	return r.Store.View(func(records *store.Tx) error {
+		all, err := records.Instances().All()
+		if err != nil {
+			return err
+		}
+		for _, inst := range all {
+			if err := fn(r.begin(records, inst)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (r *Runner) begin(records *store.Tx, inst store.Instance) *Tx {
+	t := &Tx{Tx: records, Store: r.Store, Now: r.Now().UTC(), Instance: inst, before: inst}
+	t.Instance.NodeIDs, t.Instance.VolumeIDs = slices.Clone(inst.NodeIDs), slices.Clone(inst.VolumeIDs)
+	return t
+}
+
+func (t *Tx) save() error {
+	if !t.deleted && !store.Same(t.before, t.Instance) {
+		t.dirty = true
+		if err := t.Instances().Put(t.Instance.ID, t.Instance); err != nil {
+			return err
+		}
+	}
+	if !t.dirty {
+		return errClean
+	}
+	t.wake = append(t.wake, t.Instance.ID, notify.Instances)
+	return nil
+}
+
+// Changed says that a record was written, and who waits for it: keys of notify.Hub.
+func (t *Tx) Changed(keys ...string) {
+	t.dirty = true
+	t.wake = append(t.wake, keys...)
+}
+
+// Dirty says whether a record was written; a change of Instance alone is none yet.
+func (t *Tx) Dirty() bool { return t.dirty }
+
+// After runs fn once the transaction is on disk and those who wait are woken.
+func (t *Tx) After(fn func(context.Context)) { t.after = append(t.after, fn) }
+
+// Delete deletes the instance's own record.
+func (t *Tx) Delete() error {
+	t.deleted = true
+	t.Changed()
+	return t.Instances().Delete(t.Instance.ID)
+}
+
+// NoInstance is the problem of an instance that does not exist.
+func NoInstance(id string) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
+		"there is no VNF instance %s; make it with PUT /v1/vnf_instances/%s", id, id))
+}
