@@ -146,7 +146,11 @@ func MarkdownParts(w io.Writer, runs []Run) (failed int, err error) {
 		if r.Outcome != "" {
 			parts[r.Commit] = append(parts[r.Commit], fmt.Sprint(r.Part))
 		}
-		fmt.Fprintf(&out, "| %d | %s | %s | %.0f s |\n", r.Part, r.Commit, cmp.Or(r.Outcome, "not run"), r.Seconds)
+		took := ""
+		if r.Seconds > 0 {
+			took = fmt.Sprintf("%.0f s", r.Seconds)
+		}
+		fmt.Fprintf(&out, "| %d | %s | %s | %s |\n", r.Part, r.Commit, cmp.Or(r.Outcome, "not run"), took)
 	}
 	if len(parts) > 1 {
 		var commits []string

@@ -140,7 +140,7 @@ func TestATableOfParts(t *testing.T) {
 		t.Errorf("%d of %d parts failed, %v", failed, len(Parts), err)
 	}
 	for _, want := range []string{
-		"| 1 | abc | ok | 60 s |", "| 2 | abc | cut off |", "| 3 | def-dirty | ok |", "| 4 |  | not run |",
+		"| 1 | abc | ok | 60 s |", "| 2 | abc | cut off |  |", "| 3 | def-dirty | ok |", "| 4 |  | not run |  |",
 		"The parts were run at different commits: abc (1, 2); def-dirty (3).",
 	} {
 		if !strings.Contains(table.String(), want) {
