@@ -58,24 +58,32 @@ func chosen(named []string) ([]int, error) {
 	return []int{n}, nil
 }
 
-// run runs a part to its end, whatever fails on the way.
+// run runs a part to its end, whatever fails on the way. An error is that it was
+// interrupted, or that nothing can be written: no other part should follow.
 func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	r := results.Run{Part: part, Commit: commit(ctx)}
 	if err := r.Begin(folder); err != nil {
 		return false, err
 	}
 	began := time.Now()
+	limited, stop := context.WithTimeout(ctx, results.PartLimit)
+	defer stop()
 	fmt.Printf("\n== part %d of %d, commit %s\n", part, len(results.Parts), r.Commit)
 	outcome := results.OK
 	for _, suite := range results.Parts[part-1] {
-		cmd := exec.CommandContext(ctx, "go", arguments(suite, results.PartLimit-time.Since(began))...)
+		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
 		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part))
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		// go test ends what it has started, and the tests what they have.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		if err := cmd.Run(); ctx.Err() != nil {
+		err := cmd.Run()
+		switch {
+		case ctx.Err() != nil:
 			return false, fmt.Errorf("part %d was interrupted", part)
-		} else if err != nil {
+		case limited.Err() != nil:
+			fmt.Fprintf(os.Stderr, "part %d: cut off in %s after %v\n", part, suite.Package, results.PartLimit)
+			return false, nil
+		case err != nil:
 			fmt.Fprintf(os.Stderr, "part %d: %s: %v\n", part, suite.Package, err)
 			outcome = results.Failed
 		}
@@ -84,10 +92,11 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	return outcome == results.OK, r.Write(folder)
 }
 
-// arguments are those of go test. Packages of the product have the race detector, as in
+// arguments are those of go test, whose tests show where they are a minute before the part
+// is cut off. Packages of the product have the race detector, as in
 // `make test`; a suite has the machine to itself.
 func arguments(s results.Suite, left time.Duration) []string {
-	argv := []string{"test", "-count=1", "-timeout", max(left, time.Second).String()}
+	argv := []string{"test", "-count=1", "-timeout", max(left-time.Minute, time.Second).String()}
 	if strings.HasPrefix(s.Package, "./e2e/") {
 		argv = append(argv, "-p", "1")
 	} else {
