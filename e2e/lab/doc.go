@@ -20,6 +20,6 @@
 // run that died without (killed, or a panic outside the test's own goroutine),
 // ending processes by pid and start time. Only the image cache stays, in
 // $NODEHITCH_CACHE or /var/cache/nodehitch; the first machine of a kind builds
-// its image there, which needs Debian's package mirror. `go run
-// ./e2e/lab/cmd/lab-image` builds all in advance.
+// its image there, from the host's mirror of Debian's archive or $NODEHITCH_MIRROR.
+// `go run ./e2e/lab/cmd/lab-image` builds all in advance.
 package lab

@@ -47,6 +47,10 @@ func bootstrap(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	sources, err := image.Sources(ctx, suite)
+	if err != nil {
+		return err
+	}
 	hook := dir + ".no-services.sh"
 	if err := os.WriteFile(hook, script, 0o700); err != nil {
 		return err

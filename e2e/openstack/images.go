@@ -25,12 +25,6 @@ const (
 
 const suite = "bookworm" // has OpenStack's release Zed
 
-var sources = []string{
-	"deb [signed-by=" + image.Keyring + "] http://deb.debian.org/debian bookworm main",
-	"deb [signed-by=" + image.Keyring + "] http://deb.debian.org/debian bookworm-updates main",
-	"deb [signed-by=" + image.Keyring + "] http://deb.debian.org/debian-security bookworm-security main",
-}
-
 //go:embed packages.txt no-services.sh
 var recipe embed.FS
 
@@ -69,9 +63,9 @@ func find(cache string) (*images, error) {
 }
 
 // rootKey changes with everything that makes another root, apart from the versions that
-// Debian has at the time. Delete the cache to get newer ones.
+// the mirror has at the time. Delete the cache to get newer ones.
 func rootKey() string {
-	return image.Key(append(content(recipe), suite, fmt.Sprintf("%q", sources), fmt.Sprintf("%q", bootstrapArguments))...)
+	return image.Key(append(content(recipe), suite, fmt.Sprintf("%q", bootstrapArguments))...)
 }
 
 // readyKey changes with the configuration, and with what is put into the databases.

@@ -27,10 +27,14 @@ func Load(folder string) ([]Record, error) {
 		}
 		all = append(all, records...)
 	}
+	sortRecords(all)
+	return all, nil
+}
+
+func sortRecords(all []Record) {
 	slices.SortStableFunc(all, func(a, b Record) int {
 		return cmp.Or(cmp.Compare(a.Suite, b.Suite), cmp.Compare(a.Case, b.Case))
 	})
-	return all, nil
 }
 
 func loadFile(path string) ([]Record, error) {

@@ -130,7 +130,7 @@ func TestAptsWords(t *testing.T) {
 	for text, want := range map[string]bool{
 		"E: Unable to locate package nfs-kernel-server":                true,
 		"E: Package 'nfs-kernel-server' has no installation candidate": true,
-		"E: Failed to fetch http://deb.debian.org/x.deb  404  Not Found [IP: 192.0.2.1 80] | E: Unable to fetch some archives, maybe run apt-get update": true,
+		"E: Failed to fetch http://mirror.example/x.deb  404  Not Found [IP: 192.0.2.1 80] | E: Unable to fetch some archives, maybe run apt-get update": true,
 		"E: Could not get lock /var/lib/dpkg/lock-frontend. It is held by process 12 (apt)":                                                              false,
 		"E: You don't have enough free space": false,
 	} {

@@ -68,6 +68,10 @@ func (r recipe) buildLayer(ctx context.Context, below, dir string) error {
 	if err != nil {
 		return err
 	}
+	sources, err := Sources(ctx, suite)
+	if err != nil {
+		return err
+	}
 	scratch := dir + ".scratch"
 	if err := os.RemoveAll(scratch); err != nil {
 		return err

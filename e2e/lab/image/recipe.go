@@ -15,17 +15,7 @@ import (
 // suite is the Debian release of the machines, whatever the host runs.
 const suite = "bookworm"
 
-// Keyring holds the keys of Debian's archive: of the host, which may be
-// Ubuntu, and by the same path of the machine.
-const Keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
-
-var sources = []string{
-	"deb [signed-by=" + Keyring + "] http://deb.debian.org/debian bookworm main",
-	"deb [signed-by=" + Keyring + "] http://deb.debian.org/debian bookworm-updates main",
-	"deb [signed-by=" + Keyring + "] http://deb.debian.org/debian-security bookworm-security main",
-}
-
-// recipe is all that determines an image, apart from the versions that Debian
+// recipe is all that determines an image, apart from the versions that the mirror
 // has at the time. Delete the cache to get newer ones.
 type recipe struct {
 	name     string
@@ -61,7 +51,7 @@ var data embed.FS
 
 // key is the hash of everything that goes into the image.
 func (r recipe) key() string {
-	parts := []string{suite, fmt.Sprintf("%q %#v", sources, r)}
+	parts := []string{suite, fmt.Sprintf("%#v", r)}
 	err := fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !r.uses(path) {
 			return err

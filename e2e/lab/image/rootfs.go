@@ -70,6 +70,10 @@ func (r recipe) bootstrap(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
+	sources, err := Sources(ctx, suite)
+	if err != nil {
+		return err
+	}
 	hook := dir + ".offline-repo.sh"
 	if err := os.WriteFile(hook, script, 0o755); err != nil {
 		return err

@@ -1,8 +1,10 @@
 // Command results-table prints the table of a run's cases from the folder that
-// NODEHITCH_RESULTS named, and fails when a case failed or none was run.
+// NODEHITCH_RESULTS named, or with -parts from the folder of the parts of `make e2e`. It
+// fails when a case or a part failed, when none was run, and when a part is not there.
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -10,23 +12,39 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: results-table FOLDER")
+	parts := flag.Bool("parts", false, "the folder has the parts of `make e2e`")
+	flag.Parse()
+	if flag.NArg() != 1 {
+		fmt.Fprintln(os.Stderr, "usage: results-table [-parts] FOLDER")
 		os.Exit(2)
 	}
-	records, err := results.Load(os.Args[1])
-	if err == nil && len(records) == 0 {
-		err = fmt.Errorf("no case has left a record in %s", os.Args[1])
-	}
-	failed := 0
-	if err == nil {
-		failed, err = results.Markdown(os.Stdout, records)
-	}
+	failed, err := table(flag.Arg(0), *parts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "results-table:", err)
+	}
+	if err != nil || failed > 0 {
 		os.Exit(1)
 	}
-	if failed > 0 {
-		os.Exit(1)
+}
+
+func table(folder string, parts bool) (failed int, err error) {
+	load := results.Load
+	if parts {
+		load = func(folder string) ([]results.Record, error) {
+			runs, records, err := results.LoadParts(folder)
+			if err == nil {
+				failed, err = results.MarkdownParts(os.Stdout, runs)
+			}
+			return records, err
+		}
 	}
+	records, err := load(folder)
+	if err != nil {
+		return failed, err
+	}
+	if len(records) == 0 {
+		return failed, fmt.Errorf("no case has left a record in %s", folder)
+	}
+	cases, err := results.Markdown(os.Stdout, records)
+	return failed + cases, err
 }

@@ -1,0 +1,118 @@
+// Command e2e-parts runs the parts of `make e2e`, one that is named or all, and leaves
+// their records and how each went in a folder for results-table. A part that is run again
+// replaces what it left.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) < 2 || len(os.Args) > 3 {
+		fmt.Fprintln(os.Stderr, "usage: e2e-parts FOLDER [PART]")
+		os.Exit(2)
+	}
+	parts, err := chosen(os.Args[2:])
+	failed := 0
+	for _, part := range parts {
+		ok, broken := run(ctx, os.Args[1], part)
+		if err = broken; err != nil {
+			break
+		}
+		if !ok {
+			failed++
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "e2e-parts:", err)
+	}
+	if err != nil || failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// chosen is the part that is named, or all.
+func chosen(named []string) ([]int, error) {
+	var all []int
+	for i := range results.Parts {
+		all = append(all, i+1)
+	}
+	if len(named) == 0 {
+		return all, nil
+	}
+	n, err := strconv.Atoi(named[0])
+	if err != nil || n < 1 || n > len(all) {
+		return nil, fmt.Errorf("there is no part %q: want 1 to %d", named[0], len(all))
+	}
+	return []int{n}, nil
+}
+
+// run runs a part to its end, whatever fails on the way. An error is that it was
+// interrupted, or that nothing can be written: no other part should follow.
+func run(ctx context.Context, folder string, part int) (ok bool, err error) {
+	r := results.Run{Part: part, Commit: commit(ctx)}
+	if err := r.Begin(folder); err != nil {
+		return false, err
+	}
+	began := time.Now()
+	limited, stop := context.WithTimeout(ctx, results.PartLimit)
+	defer stop()
+	fmt.Printf("\n== part %d of %d, commit %s\n", part, len(results.Parts), r.Commit)
+	outcome := results.OK
+	for _, suite := range results.Parts[part-1] {
+		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
+		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part))
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		// go test ends what it has started, and the tests what they have.
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		err := cmd.Run()
+		switch {
+		case ctx.Err() != nil:
+			return false, fmt.Errorf("part %d was interrupted", part)
+		case limited.Err() != nil:
+			fmt.Fprintf(os.Stderr, "part %d: cut off in %s after %v\n", part, suite.Package, results.PartLimit)
+			return false, nil
+		case err != nil:
+			fmt.Fprintf(os.Stderr, "part %d: %s: %v\n", part, suite.Package, err)
+			outcome = results.Failed
+		}
+	}
+	r.Outcome, r.Seconds = outcome, time.Since(began).Seconds()
+	return outcome == results.OK, r.Write(folder)
+}
+
+// arguments are those of go test, whose tests show where they are a minute before the part
+// is cut off. Packages of the product have the race detector, as in
+// `make test`; a suite has the machine to itself.
+func arguments(s results.Suite, left time.Duration) []string {
+	argv := []string{"test", "-count=1", "-timeout", max(left-time.Minute, time.Second).String()}
+	if strings.HasPrefix(s.Package, "./e2e/") {
+		argv = append(argv, "-p", "1")
+	} else {
+		argv = append(argv, "-race")
+	}
+	if len(s.Tests) > 0 {
+		argv = append(argv, "-run", "^("+strings.Join(s.Tests, "|")+")$")
+	}
+	return append(argv, s.Package)
+}
+
+// commit is what is checked out, and whether something is changed.
+func commit(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}

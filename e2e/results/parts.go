@@ -1,0 +1,165 @@
+package results
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Suite is a package, or some of its tests.
+type Suite struct {
+	Package string   // as go test takes it, from the root of the tree
+	Tests   []string // none: all
+}
+
+// PartLimit is how long a part may take.
+const PartLimit = 50 * time.Minute
+
+// Parts is how `make e2e` is divided, in this order: each test of e2e belongs to one part.
+// None should need more than 35 minutes of a quiet machine with two cores.
+var Parts = [][]Suite{
+	{{Package: "./e2e/powercut"}},
+	{
+		{Package: "./e2e/controllerfault", Tests: []string{"TestPowerCutsOfItsDisk"}},
+		{Package: "./agent/..."},
+		{Package: "./cloudinit/..."},
+		{Package: "./controller/..."},
+		{Package: "./shared/..."},
+	},
+	{
+		{Package: "./e2e/controllerfault", Tests: []string{"TestDamagedData", "TestFullDisk", "TestKilledAtEveryTransaction", "TestLockedStore"}},
+		{Package: "./e2e/restore"},
+	},
+	{
+		{Package: "./e2e/abuse"},
+		{Package: "./e2e/fleet"},
+	},
+	{
+		{Package: "./e2e/cluster"},
+		{Package: "./e2e/kube"},
+	},
+	{
+		{Package: "./e2e/cases"},
+		{Package: "./e2e/agentfault"},
+	},
+	{
+		{Package: "./e2e/agentcontroller"},
+		{Package: "./e2e/demo"},
+		{Package: "./e2e/engine"},
+		{Package: "./e2e/enrol"},
+		{Package: "./e2e/lab"},
+		{Package: "./e2e/lab/image"},
+		{Package: "./e2e/lab/qapi"},
+		{Package: "./e2e/registries"},
+		{Package: "./e2e/registry"},
+		{Package: "./e2e/results"},
+		{Package: "./e2e/tree"},
+		{Package: "./e2e/trust"},
+	},
+}
+
+// Apart are the packages that no part has: `make e2e-openstack` runs them.
+var Apart = []string{"./e2e/openstack", "./e2e/stacks"}
+
+// CutOff is the outcome of a part that has begun and not ended.
+const CutOff = "cut off"
+
+// Run is how a part went.
+type Run struct {
+	Part    int     `json:"part"`
+	Commit  string  `json:"commit"`
+	Outcome string  `json:"outcome"`
+	Seconds float64 `json:"seconds"`
+}
+
+// PartFolder is where a part has its records, in the folder of all.
+func PartFolder(folder string, part int) string {
+	return filepath.Join(folder, fmt.Sprintf("part-%d", part))
+}
+
+// Begin takes away what an earlier run of the part has left, and nothing of the others.
+func (r Run) Begin(folder string) error {
+	if err := os.RemoveAll(PartFolder(folder, r.Part)); err != nil {
+		return err
+	}
+	r.Outcome = CutOff
+	return r.Write(folder)
+}
+
+// Write notes how the part goes, beside its records.
+func (r Run) Write(folder string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	dir := PartFolder(folder, r.Part)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, runFile), text, 0o644)
+}
+
+const runFile = "run.json"
+
+// LoadParts reads how each part went, and the records of all. A part that was never
+// begun has no outcome.
+func LoadParts(folder string) ([]Run, []Record, error) {
+	var runs []Run
+	var all []Record
+	for i := range Parts {
+		run := Run{Part: i + 1}
+		text, err := os.ReadFile(filepath.Join(PartFolder(folder, run.Part), runFile))
+		if err == nil {
+			err = json.Unmarshal(text, &run)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("part %d: %w", run.Part, err)
+		}
+		records, err := Load(PartFolder(folder, run.Part))
+		if err != nil {
+			return nil, nil, err
+		}
+		runs, all = append(runs, run), append(all, records...)
+	}
+	sortRecords(all)
+	return runs, all, nil
+}
+
+// MarkdownParts writes the table of the parts, and says if they are of different commits.
+// It returns how many did not end well.
+func MarkdownParts(w io.Writer, runs []Run) (failed int, err error) {
+	var out strings.Builder
+	fmt.Fprintln(&out, "| part | commit | outcome | time |\n|---|---|---|---|")
+	parts := map[string][]string{}
+	for _, r := range runs {
+		if r.Outcome != OK {
+			failed++
+		}
+		if r.Outcome != "" {
+			parts[r.Commit] = append(parts[r.Commit], fmt.Sprint(r.Part))
+		}
+		took := ""
+		if r.Seconds > 0 {
+			took = fmt.Sprintf("%.0f s", r.Seconds)
+		}
+		fmt.Fprintf(&out, "| %d | %s | %s | %s |\n", r.Part, r.Commit, cmp.Or(r.Outcome, "not run"), took)
+	}
+	if len(parts) > 1 {
+		var commits []string
+		for commit, of := range parts {
+			commits = append(commits, fmt.Sprintf("%s (%s)", commit, strings.Join(of, ", ")))
+		}
+		slices.Sort(commits)
+		fmt.Fprintf(&out, "\nThe parts were run at different commits: %s.\n", strings.Join(commits, "; "))
+	}
+	_, err = fmt.Fprintln(w, out.String())
+	return failed, err
+}

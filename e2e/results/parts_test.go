@@ -1,0 +1,154 @@
+package results
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A test that belongs to no part would never be run with the long ones, and of one that
+// belongs to two the table had two lines.
+func TestEachTestBelongsToOnePart(t *testing.T) {
+	found := testsBelow(t, "../..", "e2e")
+	if len(found) < 20 {
+		t.Fatalf("found %d packages with tests only: is this the root of the tree?", len(found))
+	}
+	belongs := map[string]map[string]int{}
+	for _, part := range Parts {
+		for _, s := range part {
+			if strings.HasSuffix(s.Package, "/...") {
+				continue // not of e2e
+			}
+			if belongs[s.Package] == nil {
+				belongs[s.Package] = map[string]int{}
+			}
+			tests := s.Tests
+			if len(tests) == 0 {
+				tests = found[s.Package]
+			}
+			for _, name := range tests {
+				belongs[s.Package][name]++
+			}
+		}
+	}
+	for _, apart := range Apart {
+		if belongs[apart] != nil {
+			t.Errorf("%s is apart and in a part", apart)
+		}
+		delete(found, apart)
+	}
+	for pkg, tests := range found {
+		for _, name := range tests {
+			if n := belongs[pkg][name]; n != 1 {
+				t.Errorf("%s of %s belongs to %d parts: want 1", name, pkg, n)
+			}
+			delete(belongs[pkg], name)
+		}
+	}
+	for pkg, tests := range belongs {
+		if found[pkg] == nil {
+			t.Errorf("a part has %s, which has no tests", pkg)
+		}
+		for name := range tests {
+			t.Errorf("a part has %s of %s, which does not exist", name, pkg)
+		}
+	}
+}
+
+// The packages of the product are run there too, with all their checks.
+func TestThePackagesOfTheProductBelongToAPart(t *testing.T) {
+	for _, folder := range []string{"agent", "cloudinit", "controller", "shared"} {
+		count := 0
+		for _, part := range Parts {
+			for _, s := range part {
+				if s.Package == "./"+folder+"/..." && len(s.Tests) == 0 {
+					count++
+				}
+			}
+		}
+		if count != 1 {
+			t.Errorf("%s belongs to %d parts: want 1", folder, count)
+		}
+	}
+}
+
+// testsBelow are the names of the tests of each package, whatever its build tags.
+func testsBelow(t *testing.T, root, folder string) map[string][]string {
+	t.Helper()
+	found := map[string][]string{}
+	err := filepath.WalkDir(filepath.Join(root, folder), func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		for _, d := range file.Decls {
+			f, isFunction := d.(*ast.FuncDecl)
+			if isFunction && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
+				found["./"+rel] = append(found["./"+rel], f.Name.Name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// A part that is run again replaces its own records only, and the table says what was
+// run at another commit, cut off, or not at all.
+func TestATableOfParts(t *testing.T) {
+	folder := t.TempDir()
+	for _, r := range []Run{{3, "abc", Failed, 9}, {1, "abc", OK, 60}, {2, "abc", "", 0}, {3, "def-dirty", OK, 7}} {
+		if err := r.Begin(folder); err != nil {
+			t.Fatal(err)
+		}
+		record := Record{Suite: "suite", Case: string(rune('z' - r.Part)), Outcome: OK}
+		if err := record.write(PartFolder(folder, r.Part)); err != nil {
+			t.Fatal(err)
+		}
+		if r.Outcome == "" {
+			continue // it does not come to its end
+		}
+		if err := r.Write(folder); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, records, err := LoadParts(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []string
+	for _, r := range records {
+		cases = append(cases, r.Case)
+	}
+	if !slices.Equal(cases, []string{"w", "x", "y"}) {
+		t.Errorf("the records of all parts are %q", cases)
+	}
+	var table strings.Builder
+	failed, err := MarkdownParts(&table, runs)
+	if err != nil || failed != len(Parts)-2 {
+		t.Errorf("%d of %d parts failed, %v", failed, len(Parts), err)
+	}
+	for _, want := range []string{
+		"| 1 | abc | ok | 60 s |", "| 2 | abc | cut off |  |", "| 3 | def-dirty | ok |", "| 4 |  | not run |  |",
+		"The parts were run at different commits: abc (1, 2); def-dirty (3).",
+	} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+	table.Reset()
+	if _, err := MarkdownParts(&table, runs[:2]); err != nil || strings.Contains(table.String(), "different") {
+		t.Errorf("parts of one commit: %v\n%s", err, table.String())
+	}
+}
