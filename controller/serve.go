@@ -15,7 +15,6 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/nocore"
 	"github.com/nodehitch/nodehitch/shared/version"
@@ -43,7 +42,6 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 		return err
 	}
 	s.greet(c.Config, sockets, log)
-	s.examine(log)
 	err = s.run(ctx, sockets, log)
 	if s.nova != nil {
 		s.nova.Close()
@@ -123,18 +121,6 @@ func (s *services) greet(c config.Config, l listeners, log *slog.Logger) {
 	sayAttestation(c, log)
 	if tokens, err := s.tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
 		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " token create admin")
-	}
-}
-
-// examine logs what in the records contradicts something else. None of it can come
-// of a crash, and the controller goes on: what it says no to for that is safe.
-func (s *services) examine(log *slog.Logger) {
-	broken, err := invariant.Check(s.store, s.files.Blobs.Size)
-	if err != nil {
-		log.Error("looking through the records", "error", err)
-	}
-	for _, sentence := range broken {
-		log.Error("the records contradict each other; please report it", "what", sentence)
 	}
 }
 

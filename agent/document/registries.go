@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/distribution/reference"
+
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
@@ -12,12 +14,13 @@ import (
 
 func (c *checker) registry(r *api.RegistrySection, at fault.At) {
 	image := at.Key("image")
+	_, notOne := reference.ParseNormalizedNamed(r.Image.Reference) // as the engine's client reads it
 	switch {
 	case (r.Image.File == nil) == (r.Image.Reference == ""):
 		c.say(image, "expected exactly one of file and reference")
 	case r.Image.File != nil:
 		c.file(r.Image.File, image.Key("file"))
-	case len(r.Image.Reference) > 255 || !imageReference.MatchString(r.Image.Reference):
+	case notOne != nil:
 		c.say(image.Key("reference"), "expected an image, such as registry:latest or registry.example.com:5000/library/registry:2")
 	}
 	if r.Port < 1 || r.Port > 65535 {
@@ -26,19 +29,6 @@ func (c *checker) registry(r *api.RegistrySection, at fault.At) {
 	_, err := grammar.AbsolutePath(r.DataDirectory)
 	c.must(at.Key("dataDirectory"), err)
 }
-
-// imageReference is [domain/]path[:tag][@digest] as the distribution project has it:
-// the first part is a domain where it has a dot, a port or a capital letter.
-var imageReference = func() *regexp.Regexp {
-	const (
-		label  = `[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?`
-		domain = `(?:` + label + `(?:\.` + label + `)*|\[[a-fA-F0-9:]+\])(?::[0-9]{1,5})?`
-		part   = `[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*`
-		tag    = `\w[\w.-]{0,127}`
-		digest = `sha256:[0-9a-f]{64}`
-	)
-	return regexp.MustCompile(`^(?:` + domain + `/)?` + part + `(?:/` + part + `)*(?::` + tag + `)?(?:@` + digest + `)?$`)
-}()
 
 var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 

@@ -1,6 +1,6 @@
 // Package invariant says what must be true of the controller's records between any
-// two transactions, whatever happened before. It reads, and mends nothing. The
-// controller looks once at its start; tests look wherever they stop it.
+// two transactions, whatever happened before. It is for tests, which look wherever they
+// stop the controller; the controller does not link it. It reads, and mends nothing.
 package invariant
 
 import (

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,14 +71,14 @@ func fromEntry(value any) (credential, fault.List) {
 	}
 	faults := e.faults(value)
 	a := e.Auth
-	fallback := first(a.DomainID, a.DefaultDomain)
+	fallback := cmp.Or(a.DomainID, a.DefaultDomain)
 	c := credential{
 		AuthURL: a.AuthURL, AppID: a.AppID, AppName: a.AppName, AppSecret: a.AppSecret,
 		UserID: a.UserID, User: a.Username, Password: a.Password,
 		UserDomainID: a.UserDomainID, UserDomain: a.UserDomainName,
 		ProjectID: a.ProjectID, Project: a.ProjectName,
 		ProjectDomainID: a.ProjectDomainID, ProjectDomainName: a.ProjectDomainName,
-		Region: e.RegionName, Interface: strings.TrimSuffix(first(e.EndpointType, e.Interface), "URL"),
+		Region: e.RegionName, Interface: strings.TrimSuffix(cmp.Or(e.EndpointType, e.Interface), "URL"),
 		Unverified: e.Verify != nil && !*e.Verify,
 	}
 	oneDomain(&c.UserDomainID, &c.UserDomain, fallback, a.DomainName)
@@ -143,13 +144,4 @@ func kind(of string) string {
 
 var words = map[string]string{
 	"bool": "true or false", "struct": "an object", "object": "an object", "string": "a text", "number": "a number", "array": "a list",
-}
-
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

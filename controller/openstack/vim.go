@@ -104,15 +104,15 @@ func (c connection) credential() (credential, bool, fault.List) {
 		return credential{}, false, nil // Tacker knows the rest by vimId
 	}
 	out := credential{
-		AuthURL: first(iface.text("endpoint"), access.text("authUrl")),
+		AuthURL: cmp.Or(iface.text("endpoint"), access.text("authUrl")),
 		AppID:   access.text("applicationCredentialId"), AppName: access.text("applicationCredentialName"),
 		AppSecret: access.text("applicationCredentialSecret"),
 		UserID:    access.text("userId"), User: access.text("username"), Password: access.text("password"),
-		UserDomainID: access.text("userDomainId"), UserDomain: first(access.text("userDomain"), access.text("userDomainName")),
-		ProjectID: access.text("projectId"), Project: first(access.text("project"), access.text("projectName")),
+		UserDomainID: access.text("userDomainId"), UserDomain: cmp.Or(access.text("userDomain"), access.text("userDomainName")),
+		ProjectID: access.text("projectId"), Project: cmp.Or(access.text("project"), access.text("projectName")),
 		ProjectDomainID:   access.text("projectDomainId"),
-		ProjectDomainName: first(access.text("projectDomain"), access.text("projectDomainName")),
-		Region:            first(access.text("region"), access.text("regionName")),
+		ProjectDomainName: cmp.Or(access.text("projectDomain"), access.text("projectDomainName")),
+		Region:            cmp.Or(access.text("region"), access.text("regionName")),
 	}
 	oneDomain(&out.UserDomainID, &out.UserDomain, "", "")
 	oneDomain(&out.ProjectDomainID, &out.ProjectDomainName, "", "")

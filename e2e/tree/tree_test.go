@@ -112,6 +112,17 @@ func TestAgentDependencies(t *testing.T) {
 	}
 }
 
+// What tests hold the product to is no part of it.
+func TestProgramsLinkNothingForTests(t *testing.T) {
+	for _, program := range []string{"./agent", "./controller", "./controller/hitchctl"} {
+		for _, dep := range goList(t, program) {
+			if dep == module+"/controller/invariant" || strings.HasPrefix(dep, module) && strings.HasSuffix(dep, "test") {
+				t.Errorf("%s links %s", program, dep)
+			}
+		}
+	}
+}
+
 // goList is every package that the pattern's packages depend on, themselves included.
 func goList(t *testing.T, pattern string) []string {
 	t.Helper()

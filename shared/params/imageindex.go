@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"strings"
+
+	"github.com/distribution/reference"
 )
 
 // indexes are the two files that say which images an archive holds.
@@ -81,8 +82,9 @@ func (i *indexes) image() (Image, error) {
 	tags := i.tags()
 	image := Image{OnlyOCI: !i.hasDocker}
 	for _, tag := range tags {
-		if familiar := familiarName(tag); repository(familiar) == "registry" {
-			image.References = append(image.References, familiar)
+		named, _ := reference.ParseNormalizedNamed(tag) // nil for what is no name
+		if tagged, ok := named.(reference.Tagged); ok && reference.FamiliarName(named) == "registry" {
+			image.References = append(image.References, "registry:"+tagged.Tag())
 		}
 	}
 	if len(image.References) == 0 {
@@ -109,22 +111,4 @@ func (i *indexes) tags() []string {
 		}
 	}
 	return tags
-}
-
-// familiarName leaves out what Docker adds to the names of its own registry.
-func familiarName(tag string) string {
-	for _, prefix := range []string{"index.docker.io/", "docker.io/", "library/"} {
-		tag = strings.TrimPrefix(tag, prefix)
-	}
-	return tag
-}
-
-// repository is the name without its tag; "" where there is no tag.
-func repository(name string) string {
-	slash := strings.LastIndexByte(name, '/')
-	colon := strings.LastIndexByte(name, ':')
-	if colon <= slash {
-		return ""
-	}
-	return name[:colon]
 }

@@ -122,10 +122,7 @@ func (s *step) containerdConfig(path string, v containerdconf.Version) ([]contai
 			return nil, invalid(path, err)
 		}
 		all = append(all, c)
-		for _, pattern := range c.Imports {
-			if !filepath.IsAbs(pattern) {
-				pattern = filepath.Join(filepath.Dir(path), pattern)
-			}
+		for _, pattern := range c.Imported(filepath.Dir(path)) {
 			found, err := s.Host.Files.Match(pattern)
 			if err != nil {
 				return nil, invalid(path, err)

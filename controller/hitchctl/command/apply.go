@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -51,7 +52,7 @@ func (a *app) apply() *cobra.Command {
 			}
 			defer checked.close()
 			if err := a.printFindings(a.err, checked); err != nil || len(checked.Faults) > 0 {
-				return firstOf(err, errSaid)
+				return cmp.Or(err, errSaid)
 			}
 			if stackID != "" {
 				checked.Spec.StackID = stackID
@@ -67,15 +68,6 @@ func (a *app) apply() *cobra.Command {
 	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, or the name that it has or will have")
 	outputFlag(cmd, &o, asTable, asJSON, asYAML)
 	return cmd
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // resolveNewInstance is like resolveInstance for an id that may be new, which has

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,7 +199,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 	}
 	s, err := w.run(ctx)
 	if f.output != asTable {
-		return firstOf(a.encode(f.output, current(s)), err)
+		return cmp.Or(a.encode(f.output, current(s)), err)
 	}
 	return err
 }

@@ -4,6 +4,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +37,7 @@ type Target struct {
 // the context file. Where none names a server and root asks, it is the socket of
 // this machine's controller. There is no token in argv, which everybody can read.
 func Find(flags Flags, getenv func(string) string) (Target, error) {
-	t, err := fromFile(first(flags.Context, getenv("NODEHITCH_CONTEXT")), getenv)
+	t, err := fromFile(cmp.Or(flags.Context, getenv("NODEHITCH_CONTEXT")), getenv)
 	if err != nil {
 		return Target{}, err
 	}
@@ -53,7 +54,7 @@ func Find(flags Flags, getenv func(string) string) (Target, error) {
 }
 
 func (t *Target) fromEnvironment(getenv func(string) string) error {
-	t.Server = first(getenv("NODEHITCH_SERVER"), t.Server)
+	t.Server = cmp.Or(getenv("NODEHITCH_SERVER"), t.Server)
 	if token := getenv("NODEHITCH_TOKEN"); token != "" {
 		if err := checkToken(token); err != nil {
 			return fmt.Errorf("NODEHITCH_TOKEN: %w", err)
@@ -72,7 +73,7 @@ func (t *Target) fromEnvironment(getenv func(string) string) error {
 }
 
 func (t *Target) fromFlags(flags Flags) error {
-	t.Server = first(flags.Server, t.Server)
+	t.Server = cmp.Or(flags.Server, t.Server)
 	if flags.CAFile != "" {
 		if err := t.readCA("--ca", flags.CAFile); err != nil {
 			return err
@@ -119,13 +120,4 @@ func (t Target) Client() (*client.Controller, error) {
 			"or ca in ~/.config/nodehitch/hitchctl.yaml", t.Server)
 	}
 	return client.New(client.Options{BaseURL: t.Server, RootPEM: t.CA, Pin: t.Pin, Token: t.Token})
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,7 +48,7 @@ func DefaultContext(getenv func(string) string) string {
 
 // fromFile reads the context file. Only the one that is named has to exist.
 func fromFile(named string, getenv func(string) string) (Target, error) {
-	path := first(named, DefaultContext(getenv))
+	path := cmp.Or(named, DefaultContext(getenv))
 	if path == "" {
 		return Target{}, nil
 	}

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -192,7 +193,7 @@ func (p *page) target(t api.OperationTarget) {
 		p.text(2, screen.Good, t.Name+"  Ready")
 		return
 	}
-	p.text(2, screen.Waiting, t.Name+"  "+orNone(t.Reason))
+	p.text(2, screen.Waiting, t.Name+"  "+cmp.Or(t.Reason, none))
 	if t.Message != "" {
 		p.text(6, screen.Normal, t.Message)
 	}

@@ -63,13 +63,6 @@ func Short(id string) string {
 	return id
 }
 
-func orNone(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
-}
-
 // ordered are the conditions as a node goes through them, Ready at the end.
 func ordered(conditions []api.Condition) []api.Condition {
 	order := []string{api.ConditionVolumesMounted, api.ConditionExportsServed}

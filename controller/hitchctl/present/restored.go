@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
@@ -56,7 +57,7 @@ func restoredVolumes(volumes []api.Volume) screen.Table {
 		if v.Unconfirmed {
 			after = screen.Cell{Text: "no format before `hitchctl volume reformat`", Style: screen.Waiting}
 		}
-		table.Add(screen.Text(Short(v.ID)), screen.Text(orNone(v.ResourceID)), screen.Text(string(v.PermitState)), after)
+		table.Add(screen.Text(Short(v.ID)), screen.Text(cmp.Or(v.ResourceID, none)), screen.Text(string(v.PermitState)), after)
 	}
 	return table
 }

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func (v View) Instances(list []api.Instance) screen.Table {
 		t.Add(v.cells([]screen.Cell{
 			screen.Text(i.ID), screen.Text(string(i.Kind)), {Text: text, Style: state},
 			screen.Text(strconv.Itoa(len(i.Nodes))), missing, screen.Text(since(v.Now, &i.UpdatedAt)),
-		}, strconv.FormatInt(i.DesiredVersion, 10), orNone(i.StackID), orNone(stackStatus(i)), strconv.Itoa(len(i.Warnings)))...)
+		}, strconv.FormatInt(i.DesiredVersion, 10), cmp.Or(i.StackID, none), cmp.Or(stackStatus(i), none), strconv.Itoa(len(i.Warnings)))...)
 	}
 	return t
 }
@@ -92,12 +93,12 @@ func (v View) Nodes(list []api.Node) screen.Table {
 			state = screen.Cell{Text: state.Text + unconfirmed, Style: screen.Bad}
 		}
 		if n.Status != nil {
-			agent, applied = orNone(n.Status.Facts.AgentVersion), n.Status.AppliedGeneration
+			agent, applied = cmp.Or(n.Status.Facts.AgentVersion, none), n.Status.AppliedGeneration
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
 			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id),
-		}, n.VnfInstanceID, orNone(strings.Join(n.Addresses, ",")), generations(applied, n.Generation), agent, orNone(string(n.Attestation))), screen.Text(Why(n)))...)
+		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, cmp.Or(string(n.Attestation), none)), screen.Text(Why(n)))...)
 	}
 	return t
 }
@@ -121,7 +122,7 @@ func (v View) Operations(list []api.Operation) screen.Table {
 			screen.Text(id), screen.Text(OperationName(o)),
 			{Text: string(o.State), Style: operationStyle(o.State)},
 			screen.Text(since(v.Now, &o.StartedAt)), screen.Text(took(o)),
-		}, orNone(o.StackID), orNone(o.IdempotencyKey)), screen.Text(operationMessage(o)))...)
+		}, cmp.Or(o.StackID, none), cmp.Or(o.IdempotencyKey, none)), screen.Text(operationMessage(o)))...)
 	}
 	return t
 }
@@ -175,9 +176,9 @@ func (v View) Volumes(list []api.Volume) screen.Table {
 			node = vol.NodeID
 		}
 		t.Add(v.cells([]screen.Cell{
-			screen.Text(vol.ID), screen.Text(orNone(vol.ResourceID)), screen.Text(size), permit(vol), screen.Text(orNone(node)),
+			screen.Text(vol.ID), screen.Text(cmp.Or(vol.ResourceID, none)), screen.Text(size), permit(vol), screen.Text(cmp.Or(node, none)),
 			screen.Text(since(v.Now, vol.ChangedAt)),
-		}, vol.FilesystemUUID, orNone(vol.VnfInstanceID))...)
+		}, vol.FilesystemUUID, cmp.Or(vol.VnfInstanceID, none))...)
 	}
 	return t
 }

@@ -3,7 +3,6 @@ package dockerconf
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 )
@@ -43,21 +42,18 @@ func AddInsecure(content []byte, servers ...string) ([]byte, error) {
 			missing = append(missing, s)
 		}
 	}
-	switch {
-	case len(missing) == 0:
+	if len(missing) == 0 {
 		return content, nil
-	case array == nil || array.Value.Kind() == 'n':
-		var texts []string
-		for _, s := range missing {
-			texts = append(texts, quoted(s))
-		}
-		return d.set(d.root, insecureKey, func(string) string { return "[" + strings.Join(texts, ", ") + "]" })
 	}
-	l := d.list(array)
+	if array == nil {
+		array = &hujson.Array{}
+		d.set(d.settings, insecureKey, func(hujson.Extra) hujson.ValueTrimmed { return array })
+	}
 	for _, s := range missing {
-		l.items = append(l.items, item{before: d.lead(l), text: quoted(s)})
+		before := lead(d, array.Elements, ofElement, array.AfterExtra)
+		array.Elements = append(array.Elements, hujson.Value{BeforeExtra: before, Value: hujson.String(s)})
 	}
-	return d.with(l), nil
+	return d.root.Pack(), nil
 }
 
 // RemoveInsecure returns the content of daemon.json without these servers in
@@ -73,13 +69,14 @@ func RemoveInsecure(content []byte, servers ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	gone := func(i int) bool {
-		return slices.ContainsFunc(servers, func(s string) bool { return names(s)(entries[i]) })
+	gone := func(entry string) bool {
+		return slices.ContainsFunc(servers, func(s string) bool { return names(s)(entry) })
 	}
-	if !slices.ContainsFunc(indices(entries), gone) {
+	if !slices.ContainsFunc(entries, gone) {
 		return content, nil
 	}
-	return d.with(d.list(array).without(gone)), nil
+	array.Elements = without(array.Elements, ofElement, func(e hujson.Value) bool { return gone(e.Value.(hujson.Literal).String()) })
+	return d.root.Pack(), nil
 }
 
 // DropInsecure returns the content of daemon.json without insecure-registries where
@@ -91,21 +88,21 @@ func DropInsecure(content []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	array, entries, err := d.insecure()
+	_, entries, err := d.insecure()
 	if err != nil {
 		return nil, err
 	}
-	if array == nil || len(entries) > 0 {
-		return d.orNil(content), nil
+	if len(entries) > 0 {
+		return content, nil
 	}
-	return d.drop(d.root, insecureKey)
+	return d.drop(d.settings, insecureKey), nil
 }
 
-// insecure is the value of insecure-registries and its entries, nil where there is none.
-func (d *document) insecure() (*hujson.Value, []string, error) {
-	v, err := d.member(d.root, insecureKey)
+// insecure is the list of insecure-registries and its entries, nil where there is none.
+func (d *document) insecure() (*hujson.Array, []string, error) {
+	v, err := d.member(d.settings, insecureKey)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {
-		return v, nil, err
+		return nil, nil, err
 	}
 	array, ok := v.Value.(*hujson.Array)
 	if !ok {
@@ -119,13 +116,5 @@ func (d *document) insecure() (*hujson.Value, []string, error) {
 		}
 		entries = append(entries, e.Value.(hujson.Literal).String())
 	}
-	return v, entries, nil
-}
-
-func indices(entries []string) []int {
-	all := make([]int, len(entries))
-	for i := range all {
-		all[i] = i
-	}
-	return all
+	return array, entries, nil
 }

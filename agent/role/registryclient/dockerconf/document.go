@@ -14,10 +14,12 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// document is the text of a JSON file and where its values are.
+// document is the text of a JSON file, and the same as a tree: what is changed in the
+// tree is changed in what Pack makes of root, and nothing else is.
 type document struct {
-	text []byte
-	root *hujson.Value // an object
+	text     []byte
+	root     hujson.Value
+	settings *hujson.Object // the root's
 }
 
 // fresh is what a missing or empty file becomes before something is put in.
@@ -40,12 +42,13 @@ func parse(content []byte) (*document, error) {
 	if err := json.Unmarshal(content, &raw); err != nil {
 		return nil, d.syntax(err)
 	}
-	root, err := hujson.Parse(content)
-	if err != nil { // its text would quote the file's
+	var err error
+	if d.root, err = hujson.Parse(content); err != nil { // its text would quote the file's
 		return nil, errors.New("the file is no JSON, and Docker refuses it")
 	}
-	if d.root = &root; root.Value.Kind() != '{' {
-		return nil, d.wrong(d.root, "the file", "an object, { }")
+	var ok bool
+	if d.settings, ok = d.root.Value.(*hujson.Object); !ok {
+		return nil, d.wrong(&d.root, "the file", "an object, { }")
 	}
 	return d, nil
 }
@@ -77,16 +80,16 @@ func (d *document) line(v *hujson.Value) int {
 // member is the value of a name in an object, nil where there is none. Where Docker
 // reads a struct it takes the last of two, and upper case for lower in some files: what
 // is written so is refused, not guessed at.
-func (d *document) member(object *hujson.Value, name string) (*hujson.Value, error) {
+func (d *document) member(object *hujson.Object, name string) (*hujson.Value, error) {
 	var found *hujson.Value
-	for i := range object.Value.(*hujson.Object).Members {
-		m := &object.Value.(*hujson.Object).Members[i]
-		switch key := m.Name.Value.(hujson.Literal).String(); {
+	for i := range object.Members {
+		m := &object.Members[i]
+		switch key := key(*m); {
 		case key == name && found != nil:
 			return nil, fmt.Errorf("line %d: %s is there for the second time; keep one of them", d.line(&m.Name), name)
 		case key == name:
 			found = &m.Value
-		case object == d.root && strings.EqualFold(key, name):
+		case object == d.settings && strings.EqualFold(key, name):
 			return nil, fmt.Errorf("line %d: %s must be written %s", d.line(&m.Name), key, name)
 		}
 	}
@@ -102,56 +105,4 @@ func checked(servers ...string) error {
 		}
 	}
 	return nil
-}
-
-// set returns the text with a member of that name. Its value's text is made for the
-// white space that stands before the name.
-func (d *document) set(object *hujson.Value, name string, value func(lead string) string) ([]byte, error) {
-	l := d.list(object)
-	v, err := d.member(object, name)
-	if err != nil {
-		return nil, err
-	}
-	if v == nil {
-		lead := d.lead(l)
-		l.items = append(l.items, item{before: lead, text: quoted(name) + ": " + value(lead)})
-		return d.with(l), nil
-	}
-	lead := l.items[d.index(object, v)].before
-	return d.replace(v.StartOffset, v.EndOffset, value(lead)), nil
-}
-
-// drop returns the text without the member of that name, which is there; nil where no
-// setting is left.
-func (d *document) drop(object *hujson.Value, name string) ([]byte, error) {
-	v, err := d.member(object, name)
-	if err != nil {
-		return nil, err
-	}
-	at := d.index(object, v)
-	text := d.with(d.list(object).without(func(i int) bool { return i == at }))
-	rest, err := parse(text)
-	if err != nil {
-		return nil, err
-	}
-	return rest.orNil(text), nil
-}
-
-// index is of the member that has this value.
-func (d *document) index(object, value *hujson.Value) int {
-	members := object.Value.(*hujson.Object).Members
-	for i := range members {
-		if &members[i].Value == value {
-			return i
-		}
-	}
-	return -1
-}
-
-// orNil is text, or nil where the document has no member.
-func (d *document) orNil(text []byte) []byte {
-	if len(d.root.Value.(*hujson.Object).Members) == 0 {
-		return nil
-	}
-	return text
 }

@@ -2,118 +2,121 @@ package dockerconf
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/tailscale/hujson"
 )
 
-// list is an object or an array in the text, as far as editing goes: what stands
-// between its brackets, in pieces whose sum it is.
-type list struct {
-	first, end int // the bytes between the brackets: from first to before end
-	items      []item
-	tail       string // white space before the closing bracket
+// space is the white space before and after an item of a list.
+type space[T any] func(item *T) (before, after *hujson.Extra)
+
+func ofMember(m *hujson.ObjectMember) (before, after *hujson.Extra) {
+	return &m.Name.BeforeExtra, &m.Value.AfterExtra
 }
 
-// item is a member or an element, and the white space around it up to the commas.
-// The last one has none after it: that is the list's tail.
-type item struct{ before, text, after string }
+func ofElement(e *hujson.Value) (before, after *hujson.Extra) {
+	return &e.BeforeExtra, &e.AfterExtra
+}
 
-// list is that of an object's members or an array's elements.
-func (d *document) list(v *hujson.Value) list {
-	l := list{first: v.StartOffset + 1, end: v.EndOffset - 1}
-	add := func(first, last *hujson.Value) {
-		text := d.text[first.StartOffset:last.EndOffset]
-		l.items = append(l.items, item{string(first.BeforeExtra), string(text), string(last.AfterExtra)})
+// without is the items without those that are chosen. What is now the first one stands
+// where the first one stood, and the last one has no comma after it.
+func without[T any](items []T, space space[T], chosen func(T) bool) []T {
+	if len(items) == 0 {
+		return nil
 	}
-	switch v := v.Value.(type) {
-	case *hujson.Object:
-		for i := range v.Members {
-			add(&v.Members[i].Name, &v.Members[i].Value)
-		}
-		l.tail = string(v.AfterExtra)
-	case *hujson.Array:
-		for i := range v.Elements {
-			add(&v.Elements[i], &v.Elements[i])
-		}
-		l.tail = string(v.AfterExtra)
+	before, _ := space(&items[0])
+	first := *before
+	items = slices.DeleteFunc(items, chosen)
+	if len(items) > 0 {
+		before, _ = space(&items[0])
+		_, after := space(&items[len(items)-1])
+		*before, *after = first, nil
 	}
-	return l
+	return items
 }
 
-// with is the whole text with this list as it has become.
-func (d *document) with(l list) []byte {
-	var inside strings.Builder
-	for i, it := range l.items {
-		if i > 0 {
-			inside.WriteByte(',')
-		}
-		inside.WriteString(it.before + it.text)
-		if i+1 < len(l.items) {
-			inside.WriteString(it.after)
-		}
-	}
-	return d.replace(l.first, l.end, inside.String()+l.tail)
-}
-
-// replace puts text in the place of the bytes from first to before end.
-func (d *document) replace(first, end int, text string) []byte {
-	return slices.Concat(d.text[:first], []byte(text), d.text[end:])
-}
-
-// lead is the white space before an item that is put at the end of the list: that of
+// lead is the white space before an item that is put at the end of a list: that of
 // the last one or, in an empty list whose closing bracket has a line of its own, a new
-// line one level deeper than that.
-func (d *document) lead(l list) string {
-	if last := len(l.items) - 1; last > 0 || last == 0 && l.items[0].before != "" {
-		return l.items[last].before
+// line one level deeper than that. tail stands before the closing bracket.
+func lead[T any](d *document, items []T, space space[T], tail hujson.Extra) hujson.Extra {
+	if len(items) == 0 {
+		newline := bytes.LastIndexByte(tail, '\n')
+		if newline < 0 {
+			return nil
+		}
+		return slices.Concat(d.eol(), tail[newline+1:], d.indent())
 	}
-	if len(l.items) == 1 {
-		return " "
+	before, _ := space(&items[len(items)-1])
+	if len(items) == 1 && len(*before) == 0 {
+		return hujson.Extra(" ")
 	}
-	if newline := strings.LastIndexByte(l.tail, '\n'); newline >= 0 {
-		return d.eol() + l.tail[newline+1:] + d.indent()
-	}
-	return ""
+	return *before
 }
 
-// without is the list without the items that are chosen. What is now the first one
-// stands where the first one stood.
-func (l list) without(chosen func(i int) bool) list {
-	kept := list{first: l.first, end: l.end, tail: l.tail}
-	for i, it := range l.items {
-		if !chosen(i) {
-			kept.items = append(kept.items, it)
+// set puts a member of that name into the object. Its value is made for the white
+// space that stands before the name.
+func (d *document) set(object *hujson.Object, name string, value func(lead hujson.Extra) hujson.ValueTrimmed) {
+	for i := range object.Members {
+		if m := &object.Members[i]; key(*m) == name {
+			m.Value.Value = value(m.Name.BeforeExtra)
+			return
 		}
 	}
-	if len(kept.items) > 0 {
-		kept.items[0].before = l.items[0].before
+	before := lead(d, object.Members, ofMember, object.AfterExtra)
+	object.Members = append(object.Members, newMember(before, name, value(before)))
+}
+
+// drop returns the text without the member of that name; nil where no setting is left.
+func (d *document) drop(object *hujson.Object, name string) []byte {
+	object.Members = without(object.Members, ofMember, func(m hujson.ObjectMember) bool { return key(m) == name })
+	if len(d.settings.Members) == 0 {
+		return nil
 	}
-	return kept
+	return d.root.Pack()
+}
+
+func key(m hujson.ObjectMember) string { return m.Name.Value.(hujson.Literal).String() }
+
+func newMember(before hujson.Extra, name string, value hujson.ValueTrimmed) hujson.ObjectMember {
+	return hujson.ObjectMember{
+		Name:  hujson.Value{BeforeExtra: before, Value: hujson.String(name)},
+		Value: hujson.Value{BeforeExtra: hujson.Extra(" "), Value: value},
+	}
+}
+
+// nested is an object of one member, on lines of its own where lead ends a line.
+func (d *document) nested(lead hujson.Extra, name string, value hujson.ValueTrimmed) *hujson.Object {
+	inside := d.deeper(lead)
+	if inside == nil {
+		lead = nil
+	}
+	return &hujson.Object{Members: []hujson.ObjectMember{newMember(inside, name, value)}, AfterExtra: lead}
+}
+
+// deeper is white space before a name one level below that of lead, nil where that
+// ends no line.
+func (d *document) deeper(lead hujson.Extra) hujson.Extra {
+	if !bytes.ContainsRune(lead, '\n') {
+		return nil
+	}
+	return slices.Concat(lead, d.indent())
 }
 
 // indent is one level of it, as the file's first member shows.
-func (d *document) indent() string {
-	if l := d.list(d.root); len(l.items) > 0 {
-		if newline := strings.LastIndexByte(l.items[0].before, '\n'); newline >= 0 && l.items[0].before[newline+1:] != "" {
-			return l.items[0].before[newline+1:]
+func (d *document) indent() hujson.Extra {
+	if len(d.settings.Members) > 0 {
+		before := d.settings.Members[0].Name.BeforeExtra
+		if newline := bytes.LastIndexByte(before, '\n'); newline >= 0 && len(before) > newline+1 {
+			return before[newline+1:]
 		}
 	}
-	return "  "
+	return hujson.Extra("  ")
 }
 
 // eol ends lines as the file's first line does.
-func (d *document) eol() string {
+func (d *document) eol() hujson.Extra {
 	if i := bytes.IndexByte(d.text, '\n'); i > 0 && d.text[i-1] == '\r' {
-		return "\r\n"
+		return hujson.Extra("\r\n")
 	}
-	return "\n"
-}
-
-// quoted is a string in JSON.
-func quoted(s string) string {
-	text, _ := json.Marshal(s) // of a string it has no error
-	return string(text)
+	return hujson.Extra("\n")
 }

@@ -56,14 +56,16 @@ func SetLogin(content []byte, server string, login Login) ([]byte, error) {
 			return content, nil
 		}
 	}
-	auth := quoted(base64.StdEncoding.EncodeToString([]byte(login.Username + ":" + login.Password)))
-	ours := func(lead string) string { return d.nested(lead, "auth", auth) }
+	auth := hujson.String(base64.StdEncoding.EncodeToString([]byte(login.Username + ":" + login.Password)))
+	ours := func(lead hujson.Extra) hujson.ValueTrimmed { return d.nested(lead, "auth", auth) }
 	if auths != nil {
-		return d.set(auths, authKey(server), ours)
+		d.set(auths, authKey(server), ours)
+	} else {
+		d.set(d.settings, authsKey, func(lead hujson.Extra) hujson.ValueTrimmed {
+			return d.nested(lead, authKey(server), ours(d.deeper(lead)))
+		})
 	}
-	return d.set(d.root, authsKey, func(lead string) string {
-		return d.nested(lead, authKey(server), ours(d.deeper(lead)))
-	})
+	return d.root.Pack(), nil
 }
 
 // RemoveLogin returns the content of config.json without a login for the server, and
@@ -81,20 +83,22 @@ func RemoveLogin(content []byte, server string) ([]byte, error) {
 	if v == nil {
 		return content, nil
 	}
-	if len(auths.Value.(*hujson.Object).Members) == 1 {
-		return d.drop(d.root, authsKey)
+	if len(auths.Members) == 1 {
+		return d.drop(d.settings, authsKey), nil
 	}
-	return d.drop(auths, authKey(server))
+	return d.drop(auths, authKey(server)), nil
 }
 
 // auth is the object of auths and the server's member of it, each nil where it is not
 // there, or null.
-func (d *document) auth(server string) (auths, v *hujson.Value, err error) {
-	if auths, err = d.member(d.root, authsKey); err != nil || auths == nil || auths.Value.Kind() == 'n' {
+func (d *document) auth(server string) (auths *hujson.Object, v *hujson.Value, err error) {
+	all, err := d.member(d.settings, authsKey)
+	if err != nil || all == nil || all.Value.Kind() == 'n' {
 		return nil, nil, err
 	}
-	if auths.Value.Kind() != '{' {
-		return nil, nil, d.wrong(auths, authsKey, "an object, { }")
+	auths, ok := all.Value.(*hujson.Object)
+	if !ok {
+		return nil, nil, d.wrong(all, authsKey, "an object, { }")
 	}
 	if v, err = d.member(auths, authKey(server)); err != nil || v == nil || v.Value.Kind() == 'n' {
 		return auths, nil, err
@@ -118,7 +122,7 @@ type entry struct {
 func (d *document) login(v *hujson.Value) (Login, entry, error) {
 	wrong := fmt.Errorf("line %d: auth is not the base64 of user:password, and Docker refuses the file", d.line(v))
 	var e entry
-	if json.Unmarshal(d.text[v.StartOffset:v.EndOffset], &e) != nil {
+	if json.Unmarshal(v.Pack(), &e) != nil {
 		return Login{}, e, wrong
 	}
 	if e.Auth == "" {
@@ -154,20 +158,4 @@ func authKey(server string) string {
 		return "https://index.docker.io/v1/"
 	}
 	return server
-}
-
-// nested is an object of one member, on lines of its own where lead ends a line.
-func (d *document) nested(lead, name, value string) string {
-	if !strings.Contains(lead, "\n") {
-		return "{" + quoted(name) + ": " + value + "}"
-	}
-	return "{" + d.deeper(lead) + quoted(name) + ": " + value + lead + "}"
-}
-
-// deeper is white space before a name one level below that of lead.
-func (d *document) deeper(lead string) string {
-	if strings.Contains(lead, "\n") {
-		return lead + d.indent()
-	}
-	return lead
 }

@@ -10,22 +10,24 @@ func Store(content []byte, server string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	helpers, err := d.member(d.root, "credHelpers")
+	helpers, err := d.member(d.settings, "credHelpers")
 	if err != nil {
 		return "", err
 	}
-	if helpers != nil && helpers.Value.Kind() == '{' {
-		helper, ok, err := d.word(helpers, authKey(server))
-		if err != nil || ok {
-			return helper, err
+	if helpers != nil {
+		if object, ok := helpers.Value.(*hujson.Object); ok {
+			helper, ok, err := d.word(object, authKey(server))
+			if err != nil || ok {
+				return helper, err
+			}
 		}
 	}
-	store, _, err := d.word(d.root, "credsStore")
+	store, _, err := d.word(d.settings, "credsStore")
 	return store, err
 }
 
 // word is the string of that name, false where there is none.
-func (d *document) word(object *hujson.Value, name string) (string, bool, error) {
+func (d *document) word(object *hujson.Object, name string) (string, bool, error) {
 	v, err := d.member(object, name)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {
 		return "", false, err
