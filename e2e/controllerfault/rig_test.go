@@ -21,10 +21,15 @@ import (
 type rig struct {
 	t *testing.T
 	c *loopback.Controller
-	// ledger has a proof for each thing that was acknowledged and holds since.
-	ledger map[string]func() error
+	// record counts what is looked at.
+	record *tally
+	// ledger is each thing that was acknowledged and holds since.
+	ledger facts
 	// stage is what is being asked for.
 	stage string
+	// steps counts what was asked for; onStep, if there is one, is told of each before.
+	steps  int
+	onStep func(n int)
 	// ends counts how often the controller ended, by itself or killed.
 	ends int
 	// data is where the test sees the data directory.
@@ -36,9 +41,9 @@ type rig struct {
 
 // newRig starts with an empty data directory and the given environment, under
 // which the controller may not live to be ready.
-func newRig(t *testing.T, o loopback.Options, env ...string) *rig {
+func newRig(t *testing.T, record *tally, o loopback.Options, env ...string) *rig {
 	t.Helper()
-	r := &rig{t: t, c: loopback.Open(t, o), ledger: map[string]func() error{}, stage: "the first start"}
+	r := &rig{t: t, record: record, c: loopback.Open(t, o), ledger: facts{}, stage: "the first start"}
 	r.data = r.c.Data()
 	if len(env) == 0 {
 		return r
@@ -59,9 +64,13 @@ func newRig(t *testing.T, o loopback.Options, env ...string) *rig {
 // answer that did not come, or that says that time may mend it; an internal error is
 // one where the disk may have lost its power. The facts named in over are what the
 // step puts an end to; they may hold or not while it is under way.
-func (r *rig) step(name string, over []string, do func() error, facts map[string]func() error) {
+func (r *rig) step(name string, over []string, do func() error, facts facts) {
 	r.t.Helper()
 	r.stage = name
+	if r.onStep != nil {
+		r.onStep(r.steps)
+	}
+	r.steps++
 	for _, fact := range over {
 		if _, known := r.ledger[fact]; !known {
 			r.t.Fatalf("%s: there is no fact %q to put an end to", name, fact)
@@ -148,13 +157,12 @@ func (r *rig) read(fn func(*store.Store) error) {
 	}
 }
 
-// prove holds the controller to everything that it has acknowledged, and returns
-// how much of it is lost.
+// prove holds the controller to everything that it has acknowledged.
 func (r *rig) prove() {
 	r.t.Helper()
 	for _, fact := range slices.Sorted(maps.Keys(r.ledger)) {
-		if err := r.ledger[fact](); err != nil {
-			r.t.Errorf("killed in %q: lost: %s: %v", r.stage, fact, err)
+		if err := r.record.look(r.ledger[fact]); err != nil {
+			r.t.Errorf("killed in %q: it does not hold any more: %s: %v", r.stage, fact, err)
 		}
 	}
 }
