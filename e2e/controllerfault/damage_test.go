@@ -158,7 +158,7 @@ func flipKind(kind uint16) func(*testing.T, *rig) {
 		t.Helper()
 		intact := content(t, r.store())
 		tried, refused := 0, 0
-		most := 2
+		most := 6 // of each
 		if results.Full() {
 			most = 33
 		}

@@ -114,6 +114,7 @@ func (r *rig) wait(err error) {
 // before, and at what was acknowledged after.
 func (r *rig) again() {
 	r.t.Helper()
+	r.t.Logf("it ended in %q", r.stage)
 	if r.repair != nil {
 		r.repair()
 	}

@@ -67,10 +67,11 @@ func (w *work) files() {
 				return errors.Join(err, client.ProblemOf(answer))
 			}
 			defer answer.Body.Close()
-			if got, err := io.ReadAll(answer.Body); err != nil || string(got) != content {
-				return fmt.Errorf("it is %q (%w)", got, err)
+			got, err := io.ReadAll(answer.Body)
+			if err == nil && string(got) != content {
+				err = fmt.Errorf("it is %q", got)
 			}
-			return nil
+			return err
 		})
 	}
 	w.step("upload a file", nil, upload("#!/bin/sh\n"), facts{"the file is there": reads("#!/bin/sh\n")})
