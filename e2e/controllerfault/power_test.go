@@ -27,7 +27,7 @@ func TestPowerCutsOfItsDisk(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	cuts := 0
 	for i := range rounds {
-		step, after := random.IntN(steps), time.Duration(random.IntN(10_000))*time.Microsecond
+		step, after := random.IntN(steps), time.Duration(random.IntN(3_000))*time.Microsecond
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Logf("cut %v after the beginning of step %d of %d", after, step, steps)
 			cutAfter(t, c, step, after, want, &cuts)

@@ -1,11 +1,13 @@
 package controllerfault
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -62,7 +65,8 @@ func newRig(t *testing.T, record *tally, o loopback.Options, env ...string) *rig
 
 // step asks for something until it is acknowledged, as clients do: again after an
 // answer that did not come, or that says that time may mend it; an internal error is
-// one where the disk may have lost its power. The facts named in over are what the
+// one where the disk may have lost its power. So does an agent whose document is being
+// made anew. The facts named in over are what the
 // step puts an end to; they may hold or not while it is under way.
 func (r *rig) step(name string, over []string, do func() error, facts facts) {
 	r.t.Helper()
@@ -83,19 +87,19 @@ func (r *rig) step(name string, over []string, do func() error, facts facts) {
 			break
 		}
 		status := client.Status(err)
-		if passes := status == 0 || status == 503 || status == 500 && r.repair != nil; !passes || tries == 20 {
+		if passes := status == 0 || status == 503 || status == 500 && r.repair != nil || outdated(err); !passes || tries == 20 {
 			r.t.Fatalf("%s: %v", name, err)
 		}
-		r.wait(err)
+		r.wait(err, tries)
 	}
 	maps.Copy(r.ledger, facts)
 }
 
 // wait lets the controller come back if it has ended, or some time pass.
-func (r *rig) wait(err error) {
+func (r *rig) wait(err error, tries int) {
 	r.t.Helper()
 	limit := 10 * time.Second
-	if client.Status(err) == 503 {
+	if client.Status(err) == 503 || outdated(err) {
 		limit = 100 * time.Millisecond
 	}
 	select {
@@ -103,11 +107,18 @@ func (r *rig) wait(err error) {
 		r.ends++
 		r.again()
 	case <-time.After(limit):
-		if r.repair != nil && r.ends == 0 {
+		// A document may take its time, and is never made on a disk without power.
+		if r.repair != nil && r.ends == 0 && (!outdated(err) || tries == 10) {
 			r.ends++
 			r.again()
 		}
 	}
+}
+
+// outdated is what a machine is told that has acted on a document of before.
+func outdated(err error) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Type == api.ProblemNoPermit && strings.HasSuffix(p.Detail, "read the configuration again")
 }
 
 // again is what an operator's init does, with a look at what lies on the disk
