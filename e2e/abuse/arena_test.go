@@ -28,12 +28,14 @@ const (
 	instance = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e"
 	server   = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
 	volume   = "9a3e6c1e-1f7e-4d0e-8c55-0d8c1c6e2b11"
-	// decent is the server of those who behave.
-	decent = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e80"
+	// decent is the server of those who behave, expelled one that was revoked.
+	decent   = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e80"
+	expelled = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e81"
 )
 
 // arena is a controller with one instance. One node and two tokens are the
-// attackers', another node and another token of those who behave.
+// attackers', another node and another token of those who behave. A third node and
+// another token were revoked.
 type arena struct {
 	*loopback.Controller
 	t                *testing.T
@@ -45,6 +47,10 @@ type arena struct {
 	decentNode     *tls.Config
 	decentPerson   string
 	join           string
+	revokedNode    *tls.Config
+	revokedPerson  string
+	// request is the certificate request of the node that enrolled last.
+	request string
 	// full says that the attack is as large as it can be.
 	full bool
 }
@@ -55,17 +61,24 @@ func open(t *testing.T, c *results.Case) *arena {
 	a := &arena{t: t, c: c, address: address, full: results.Full(), Controller: loopback.Open(t, loopback.Options{Address: address,
 		Settings: map[string]string{"metricsListen": loopback.FreeAddress(t), "cadence": "{pollSeconds: 30, convergeSeconds: 86400}"}})}
 	topology := loopback.StorageTopology(server, volume, 1<<30)
-	topology.Servers = append(topology.Servers, api.Server{ID: decent, Name: "worker",
-		ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{"10.10.0.6"}}}})
+	for i, id := range []string{decent, expelled} {
+		topology.Servers = append(topology.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i),
+			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 6+i)}}}})
+	}
 	a.Put(instance, topology)
-	a.operator, a.viewer, a.decentPerson = a.token(api.ScopeOperator), a.token(api.ScopeViewer), a.token(api.ScopeViewer)
+	a.operator, a.viewer, a.decentPerson = a.token(api.ScopeOperator).Secret, a.token(api.ScopeViewer).Secret, a.token(api.ScopeViewer).Secret
+	revoked := a.token(api.ScopeOperator)
+	a.revokedPerson = revoked.Secret
+	a.must(client.Done(a.API.RevokeToken(t.Context(), revoked.Token.ID)))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(a.Trust().RootCertificate))
 	a.stranger = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
 	a.join = a.JoinToken(instance)
-	a.node, a.decentNode = a.stranger.Clone(), a.stranger.Clone()
+	a.node, a.decentNode, a.revokedNode = a.stranger.Clone(), a.stranger.Clone(), a.stranger.Clone()
 	a.node.Certificates = []tls.Certificate{a.enrol(server)}
 	a.decentNode.Certificates = []tls.Certificate{a.enrol(decent)}
+	a.revokedNode.Certificates = []tls.Certificate{a.enrol(expelled)}
+	a.must(client.Done(a.API.RevokeNode(t.Context(), expelled)))
 	return a
 }
 
@@ -76,11 +89,11 @@ func (a *arena) must(err error) {
 	}
 }
 
-func (a *arena) token(scope api.Scope) string {
+func (a *arena) token(scope api.Scope) *api.NewToken {
 	a.t.Helper()
 	token, err := client.Read[api.NewToken](a.API.CreateToken(a.t.Context(), api.TokenRequest{Name: string(scope), Scope: scope}))
 	a.must(err)
-	return token.Secret
+	return token
 }
 
 func (a *arena) enrol(server string) tls.Certificate {
@@ -93,8 +106,8 @@ func (a *arena) enrol(server string) tls.Certificate {
 	c, err := client.New(client.Options{BaseURL: a.URL, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin})
 	a.must(err)
 	defer c.CloseIdle()
-	issued, err := client.Read[api.IssuedCertificate](c.Enroll(a.t.Context(), api.EnrollRequest{ServerID: server,
-		CertificateRequest: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))}, client.Bearer(a.join)))
+	a.request = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
+	issued, err := client.Read[api.IssuedCertificate](c.Enroll(a.t.Context(), api.EnrollRequest{ServerID: server, CertificateRequest: a.request}, client.Bearer(a.join)))
 	a.must(err)
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	a.must(err)

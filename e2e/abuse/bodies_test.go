@@ -86,7 +86,7 @@ func TestBodies(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			c := results.Begin(t, "abuse", "body: "+b.name, b.shows)
 			a := open(t, c)
-			senders, answered := a.size(4, 20), atomic.Int64{}
+			senders, answered, strangers, given := a.size(4, 20), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
 			w := a.during(func() {
 				together(3*senders, func(i int) {
 					who, as, status := head("PUT", putInstance, a.operator, b.length, b.headers...), a.stranger, b.status
@@ -105,13 +105,19 @@ func TestBodies(t *testing.T) {
 						t.Errorf("%.30q is answered %d %.300q, expected %d", who, got, answer, status)
 					}
 					answered.Add(int64(min(got, 1)))
+					if i%3 == 2 { // nobody has given him the token
+						strangers.Add(int64(min(got, 1)))
+						if a.gives(got, answer) {
+							given.Add(1)
+						}
+					}
 					if len(answer) > b.answer {
 						t.Errorf("%.30q: the answer has %d bytes: %.200q", who, len(answer), answer)
 					}
 				})
 			})
-			c.Unauthorised(0)
-			c.Figure("bodies", "%d, of which %d were answered", 3*senders, answered.Load())
+			c.Unauthorised(given.Load())
+			c.Figure("bodies", "%d, of which %d were answered, %d of them to who had made his token up", 3*senders, answered.Load(), strangers.Load())
 			if answered.Load() == 0 {
 				t.Error("none was answered")
 			}

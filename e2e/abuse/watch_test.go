@@ -20,19 +20,24 @@ type watch struct {
 	// before and most are the memory of the process, files its descriptors.
 	before, most int64
 	files        int
-	// calls were made, each on a connection of its own; the slowest took so long.
-	calls   int
+	// calls were made, each on a connection of its own, by those who behave; the
+	// slowest took so long.
+	calls   map[string]int
 	slowest time.Duration
 	// again is how many had to be made again: whoever behaves tries again, and a
 	// machine at the end of its strength gives up handshakes.
 	again    int
 	failures []string
+	// Of those who must not be let in: how many requests were refused, how many were
+	// left without an answer, and what was given to them.
+	refused, unanswered int
+	given               []string
 }
 
 // during runs the attack and watches.
 func (a *arena) during(attack func()) *watch {
 	a.t.Helper()
-	w := &watch{before: a.Usage().Resident}
+	w := &watch{before: a.Usage().Resident, calls: map[string]int{}}
 	ctx, stop := context.WithCancel(a.t.Context())
 	var watching sync.WaitGroup
 	pid := a.PID()
@@ -52,14 +57,34 @@ func (a *arena) during(attack func()) *watch {
 	every(ctx, &watching, 100*time.Millisecond, func() {
 		w.call(ctx, "a node", a.address, a.decentNode, head("GET", "/v1/node/config", "", 0, "Connection: close"))
 	})
+	trespasses := a.trespasses()
+	next := 0
+	every(ctx, &watching, 100*time.Millisecond, func() {
+		w.trespass(ctx, a, trespasses[next%len(trespasses)])
+		next++
+	})
 	attack()
+	loopback.Until(a.t, "those who behave have called", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return w.calls["a person"] > 0 && w.calls["a node"] > 0
+	})
 	stop()
 	watching.Wait()
-	if len(w.failures) > 0 {
-		a.t.Errorf("%d of %d calls of those who behave failed: %.500q", len(w.failures), w.calls, w.failures)
+	for _, r := range trespasses {
+		loopback.Until(a.t, "an answer to who asks for "+r.what, func() bool { return w.trespass(a.t.Context(), a, r) })
 	}
+	calls := w.calls["a person"] + w.calls["a node"]
+	if len(w.failures) > 0 {
+		a.t.Errorf("%d of %d calls did not get the answer that they should: %.500q", len(w.failures), calls+w.refused, w.failures)
+	}
+	if len(w.given) > 0 {
+		a.t.Errorf("let in was who asked for %q", w.given)
+	}
+	a.c.Unauthorised(int64(len(w.given)))
+	a.c.Figure("requests that had to be refused", "%d, and %d that were not answered", w.refused+len(w.given), w.unanswered)
 	a.c.Figure("memory", "%d MiB, then at most %d", w.before>>20, w.most>>20)
-	a.c.Figure("calls of others", "%d, %d of them made again, the slowest took %d ms", w.calls, w.again, w.slowest.Milliseconds())
+	a.c.Figure("calls of others", "%d, %d of them made again, the slowest took %d ms", calls, w.again, w.slowest.Milliseconds())
 	return w
 }
 
@@ -82,16 +107,16 @@ func every(ctx context.Context, running *sync.WaitGroup, period time.Duration, d
 // call makes a call on a connection of its own from 127.0.0.1.
 func (w *watch) call(ctx context.Context, who, address string, as *tls.Config, request string) {
 	began := time.Now()
-	err, again := ask(ctx, address, as, request), 0
+	err, again := served(ctx, address, as, request), 0
 	for ; err != nil && again < 2 && ctx.Err() == nil; again++ {
-		err = ask(ctx, address, as, request)
+		err = served(ctx, address, as, request)
 	}
 	if ctx.Err() != nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.calls++
+	w.calls[who]++
 	w.again += again
 	w.slowest = max(w.slowest, time.Since(began))
 	if err != nil {
@@ -99,26 +124,32 @@ func (w *watch) call(ctx context.Context, who, address string, as *tls.Config, r
 	}
 }
 
-func ask(ctx context.Context, address string, as *tls.Config, request string) error {
+func served(ctx context.Context, address string, as *tls.Config, request string) error {
+	status, _, err := ask(ctx, address, as, request)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("answered %d", status)
+	}
+	return err
+}
+
+// ask makes one request and returns the whole answer.
+func ask(ctx context.Context, address string, as *tls.Config, request string) (status int, answer string, err error) {
 	conn, err := (&tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Minute}, Config: as}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return err
+		return 0, "", err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(conn, request); err != nil {
-		return err
+		return 0, "", err
 	}
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		return err
+		return 0, "", err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("answered %s", resp.Status)
-	}
-	_, err = io.Copy(io.Discard, resp.Body)
-	return err
+	text, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(text), err
 }
 
 // grew fails the case where the process grew by more than this; the unix socket

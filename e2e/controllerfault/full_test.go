@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -20,9 +19,9 @@ import (
 // something written, goes on reading, keeps nothing of half an upload, starts on the
 // full disk too, and goes on by itself once there is room.
 func TestFullDisk(t *testing.T) {
-	c := results.Begin(t, "controllerfault", "full-disk", "a full disk: writes are refused with what to do, reads go on, nothing acknowledged is lost, and with room it goes on by itself")
+	c := begin(t, "full-disk", "a full disk: writes are refused with what to do, reads go on, nothing acknowledged is lost, and with room it goes on by itself")
 	d := newDisk(t, 48)
-	r := newRig(t, d.options())
+	r := newRig(t, c, d.options())
 	r.data = d.seen()
 	w := &work{rig: r}
 	w.tokens()
@@ -53,12 +52,12 @@ func TestFullDisk(t *testing.T) {
 	if err := errors.Join(upload(r, "Files/large", 8<<20), w.put(instance, "10.30.0.0/24")()); err != nil {
 		t.Errorf("there is room again, and %v", err)
 	}
+	w.ledger["the parameters are there"] = w.there(instance, parameters("10.30.0.0/24"))
 	if pid != r.c.PID() {
 		t.Error("it was started again")
 	}
 
 	d.fill()
-	delete(r.ledger, "the parameters are there")
 	r.c.End(syscall.SIGKILL)
 	r.examine()
 	r.c.Start()
@@ -72,7 +71,6 @@ func TestFullDisk(t *testing.T) {
 	w.converges(w.a)
 	r.prove()
 	r.final()
-	lost(t, c)
 }
 
 // crowd makes instances with large parameters until one is refused, and returns how
@@ -89,10 +87,10 @@ func (w *work) crowd(from int) (int, error) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		if err := client.Done(w.c.API.PutInstance(w.t.Context(), id, api.InstanceSpec{AdditionalParams: text})); err != nil {
+		if err := w.putWith(id, text)(); err != nil {
 			return n, err
 		}
-		w.ledger["instance "+id+" is there"] = func() error { return client.Done(w.c.API.GetInstance(w.t.Context(), id)) }
+		w.ledger["instance "+id+" is there"] = w.there(id, text)
 	}
 	return from + 2000, nil
 }

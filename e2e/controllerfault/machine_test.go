@@ -120,7 +120,15 @@ func (m *machine) frozen() *machine {
 // opensNothing: its certificate is not let in.
 func (m *machine) opensNothing() error {
 	_, err := m.config()
-	if status := client.Status(err); status == http.StatusForbidden || status == http.StatusUnauthorized {
+	return notLetIn(err)
+}
+
+// notLetIn wants the answer to be a refusal.
+func notLetIn(err error) error {
+	switch status := client.Status(err); {
+	case err == nil:
+		return errLetIn
+	case status == http.StatusForbidden, status == http.StatusUnauthorized:
 		return nil
 	}
 	return unexpected(err)
@@ -130,18 +138,18 @@ func (m *machine) opensNothing() error {
 func unexpected(answer error) error { return fmt.Errorf("it was answered with %s", fmt.Sprint(answer)) }
 
 // report says that the machine is what its present document asks for, and returns
-// the digest.
-func (m *machine) report() (string, error) {
+// what it said.
+func (m *machine) report() (api.NodeStatus, error) {
 	config, err := m.config()
 	if err != nil {
-		return "", err
+		return api.NodeStatus{}, err
 	}
 	s := api.NodeStatus{Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: config.Digest(),
 		AppliedGeneration: config.Generation, AppliedDigest: config.Digest()}
 	for _, each := range append([]string{api.ConditionReady}, config.ConditionTypes()...) {
 		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, LastTransitionTime: time.Now()})
 	}
-	return s.AppliedDigest, client.Done(m.api.PutNodeStatus(m.r.t.Context(), s))
+	return s, client.Done(m.api.PutNodeStatus(m.r.t.Context(), s))
 }
 
 // format is one message about the volume, in the words of its present document.

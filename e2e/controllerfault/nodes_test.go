@@ -1,7 +1,13 @@
 package controllerfault
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -14,25 +20,52 @@ func (w *work) enrol(m *machine) {
 			return err
 		}
 		return m.enrol(token.Token)
-	}, facts{m.server + " is let in": m.opens})
+	}, facts{m.server + " is let in": kept(func() int { return len(m.chain) }, m.opens)})
 }
+
+func reportOf(server string) string { return "the report of " + server + " is there" }
 
 // converges: the machine reports that it is ready for its document.
 func (w *work) converges(m *machine) {
-	w.reports++
-	var digest string
-	w.step("report of "+m.server, nil, func() (err error) { digest, err = m.report(); return err }, facts{
-		fmt.Sprintf("report %d is there", w.reports): func() error {
+	name := reportOf(m.server)
+	var over []string
+	if _, before := w.ledger[name]; before {
+		over = []string{name}
+	}
+	var sent api.NodeStatus
+	w.step("report of "+m.server, over, func() (err error) { sent, err = m.report(); return err }, facts{
+		name: kept(func() int { return len(comparable(sent)) }, func() error {
 			n, err := client.Read[api.Node](w.c.API.GetNode(w.t.Context(), m.server))
-			if err == nil && (n.Status == nil || n.Status.AppliedDigest == "" || digest == "") {
-				err = fmt.Errorf("its status is %+v", n.Status)
+			if err != nil {
+				return err
 			}
-			return err
-		}})
+			if n.Status == nil {
+				return errors.New("there is none")
+			}
+			if diff := cmp.Diff(comparable(sent), comparable(*n.Status)); diff != "" {
+				return fmt.Errorf("it differs (-acknowledged +read):\n%s", diff)
+			}
+			return nil
+		})})
 }
 
-func (w *work) permit(states ...api.PermitState) func() error {
-	return func() error {
+// comparable is all that a report says but for times: one that says the same again is
+// not kept.
+func comparable(s api.NodeStatus) string {
+	s.Activity = nil
+	s.Conditions = slices.Clone(s.Conditions)
+	for i := range s.Conditions {
+		s.Conditions[i].LastTransitionTime = time.Time{}
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (w *work) permit(states ...api.PermitState) fact {
+	return kept(func() int { return len(volume) }, func() error {
 		v, err := client.Read[api.Volume](w.c.API.GetVolume(w.t.Context(), volume))
 		if err != nil {
 			return err
@@ -43,7 +76,7 @@ func (w *work) permit(states ...api.PermitState) func() error {
 			}
 		}
 		return fmt.Errorf("its permit is %s", v.PermitState)
-	}
+	})
 }
 
 // formats is the whole exchange.

@@ -17,42 +17,54 @@ import (
 // whatever was not synced is lost, a write in progress fails. The controller says
 // so; started again on what is left, it has everything that it acknowledged.
 func TestPowerCutsOfItsDisk(t *testing.T) {
-	want := undisturbed(t, loopback.Options{})
+	want, steps := undisturbed(t, loopback.Options{})
 	rounds := 3
 	if results.Full() {
 		rounds = 60
 	}
-	c := results.Begin(t, "controllerfault", "power-cuts", "the power of the controller's disk is cut at random moments: nothing acknowledged is lost, and the work goes on to the same end")
+	c := begin(t, "power-cuts", "the power of the controller's disk is cut at random moments: nothing acknowledged is lost, and the work goes on to the same end")
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	cuts := 0
 	for i := range rounds {
-		after := time.Duration(random.IntN(300_000)) * time.Microsecond
+		step, after := random.IntN(steps), time.Duration(random.IntN(3_000))*time.Microsecond
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Logf("cut after %v", after)
-			cuts += cutAfter(t, after, want)
+			t.Logf("cut %v after the beginning of step %d of %d", after, step, steps)
+			cutAfter(t, c, step, after, want, &cuts)
 		})
 	}
-	c.Figure("cuts", "%d", cuts)
-	lost(t, c)
+	c.Figure("cuts", "%d, of which %d stopped the work", rounds, cuts)
+	if cuts == 0 {
+		t.Error("no cut stopped the work")
+	}
 }
 
-func cutAfter(t *testing.T, after time.Duration, want []string) int {
+// cutAfter cuts the power so long after a step has begun, and adds it to cuts where
+// that stopped the work.
+func cutAfter(t *testing.T, c *tally, step int, after time.Duration, want []string, cuts *int) {
 	t.Helper()
 	d := newDisk(t, 48)
-	r := newRig(t, d.options())
+	r := newRig(t, c, d.options())
 	r.data = d.seen()
+	defer func() { *cuts += min(r.ends, 1) }()
 	cut := make(chan struct{})
 	r.repair = func() {
-		<-cut // whoever cuts has a file of the disk open
+		select {
+		case <-cut: // whoever cuts has a file of the disk open
+		case <-time.After(time.Minute):
+			t.Fatal("the controller ended before its power was cut")
+		}
 		r.c.End(syscall.SIGKILL)
 		d.replug()
 	}
-	go func() {
-		defer close(cut)
-		<-time.After(after)
-		d.cut()
-	}()
+	r.onStep = func(n int) {
+		if n == step {
+			time.AfterFunc(after, func() {
+				defer close(cut)
+				d.cut()
+			})
+		}
+	}
 	workload(r)
 	<-cut
 	if r.ends == 0 { // it came when all was done
@@ -62,5 +74,4 @@ func cutAfter(t *testing.T, after time.Duration, want []string) int {
 	if diff := cmp.Diff(want, r.final()); diff != "" {
 		t.Errorf("it ends in another state (-without +with the cut):\n%s", diff)
 	}
-	return 1
 }

@@ -1,12 +1,15 @@
 package controllerfault
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -22,9 +25,10 @@ const (
 	volume   = "00000009-0000-4000-8000-000000000001"
 	script   = "Scripts/install.sh"
 	existing = "0e7a1e8a-0000-4000-8000-000000000001"
+	password = "s3cr3t"
 )
 
-type facts = map[string]func() error
+type facts = map[string]fact
 
 // workload does each thing once that the controller writes down.
 func workload(r *rig) {
@@ -44,9 +48,8 @@ func workload(r *rig) {
 
 type work struct {
 	*rig
-	a, b    *machine
-	alice   *api.NewToken
-	reports int
+	a, b  *machine
+	alice *api.NewToken
 	// completes wants the operation posted last to be completed, from now on.
 	completes func()
 }
@@ -57,18 +60,19 @@ func (w *work) files() {
 			return client.Done(w.c.API.PutFileWithBody(w.t.Context(), instance, script, nil, "application/octet-stream", strings.NewReader(content)))
 		}
 	}
-	reads := func(content string) func() error {
-		return func() error {
+	reads := func(content string) fact {
+		return kept(func() int { return len(content) }, func() error {
 			answer, err := w.c.API.GetFile(w.t.Context(), instance, script, nil)
 			if err != nil || answer.StatusCode != http.StatusOK {
 				return errors.Join(err, client.ProblemOf(answer))
 			}
 			defer answer.Body.Close()
-			if got, err := io.ReadAll(answer.Body); err != nil || string(got) != content {
-				return fmt.Errorf("it is %q (%w)", got, err)
+			got, err := io.ReadAll(answer.Body)
+			if err == nil && string(got) != content {
+				err = fmt.Errorf("it is %q", got)
 			}
-			return nil
-		}
+			return err
+		})
 	}
 	w.step("upload a file", nil, upload("#!/bin/sh\n"), facts{"the file is there": reads("#!/bin/sh\n")})
 	w.step("replace the file", []string{"the file is there"}, upload("#!/bin/sh\ntrue\n"), facts{"the new file is there": reads("#!/bin/sh\ntrue\n")})
@@ -76,44 +80,55 @@ func (w *work) files() {
 
 func parameters(exportTo string) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`{"k8s_cluster_installation_param": {"script_path": %q,
-  "master_node": {"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP", "password": "s3cr3t"},
+  "master_node": {"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP", "password": %q},
   "worker_node": {"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"},
   "storage_server": {"ssh_cp_name": "storage_server_CP",
     "cinder_volume_setup_params": [{"volume_resource_id": "storage_server_volume", "mount_to": "/volume"}],
-    "nfs_server_setup_params": [{"export_dir": "/volume/nfs/pv1", "export_to": %q}]}}}`, script, exportTo))
+    "nfs_server_setup_params": [{"export_dir": "/volume/nfs/pv1", "export_to": %q}]}}}`, script, password, exportTo))
 }
 
-func (w *work) put(id, exportTo string) func() error {
+func (w *work) put(id, exportTo string) func() error { return w.putWith(id, parameters(exportTo)) }
+
+func (w *work) putWith(id string, params json.RawMessage) func() error {
 	return func() error {
-		return client.Done(w.c.API.PutInstance(w.t.Context(), id, api.InstanceSpec{AdditionalParams: parameters(exportTo)}))
+		return client.Done(w.c.API.PutInstance(w.t.Context(), id, api.InstanceSpec{AdditionalParams: params}))
 	}
+}
+
+// there: the instance has these parameters, whole, but for the secrets, which nobody
+// is told.
+func (w *work) there(id string, params json.RawMessage) fact {
+	return kept(func() int { return len(params) }, func() error {
+		i, err := client.Read[api.Instance](w.c.API.GetInstance(w.t.Context(), id))
+		if err != nil {
+			return err
+		}
+		var got, want any
+		if err := errors.Join(json.Unmarshal(i.AdditionalParams, &got),
+			json.Unmarshal(bytes.ReplaceAll(params, []byte(password), []byte("[redacted]")), &want)); err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("its parameters differ (-acknowledged +read):\n%s", diff)
+		}
+		return nil
+	})
 }
 
 func (w *work) instances() {
-	exports := func(to string) func() error {
-		return func() error {
-			i, err := client.Read[api.Instance](w.c.API.GetInstance(w.t.Context(), instance))
-			if err == nil && !strings.Contains(string(i.AdditionalParams), to) {
-				err = fmt.Errorf("its parameters are %s", i.AdditionalParams)
-			}
-			return err
-		}
-	}
-	w.step("make the instance", nil, w.put(instance, "10.10.0.0/24"), facts{"the instance is there": exports("10.10.0.0/24")})
-	w.step("give it other parameters", []string{"the instance is there"}, w.put(instance, "10.20.0.0/24"), facts{"the parameters are there": exports("10.20.0.0/24")})
-	there := func(want int) func() error {
-		return func() error {
-			err := client.Done(w.c.API.GetInstance(w.t.Context(), other))
-			if got := client.Status(err); got != want {
-				return unexpected(err)
-			}
-			return nil
-		}
-	}
-	w.step("make another instance", nil, w.put(other, "10.10.0.0/24"), facts{"the other instance is there": there(0)})
+	exports := func(id, to string) fact { return w.there(id, parameters(to)) }
+	w.step("make the instance", nil, w.put(instance, "10.10.0.0/24"), facts{"the instance is there": exports(instance, "10.10.0.0/24")})
+	w.step("give it other parameters", []string{"the instance is there"}, w.put(instance, "10.20.0.0/24"), facts{"the parameters are there": exports(instance, "10.20.0.0/24")})
+	w.step("make another instance", nil, w.put(other, "10.10.0.0/24"), facts{"the other instance is there": exports(other, "10.10.0.0/24")})
 	w.step("delete the other instance", []string{"the other instance is there"}, func() error {
 		return gone(client.Done(w.c.API.DeleteInstance(w.t.Context(), other)))
-	}, facts{"the other instance is gone": there(http.StatusNotFound)})
+	}, facts{"the other instance is gone": kept(func() int { return len(other) }, func() error {
+		err := client.Done(w.c.API.GetInstance(w.t.Context(), other))
+		if client.Status(err) != http.StatusNotFound {
+			return unexpected(err)
+		}
+		return nil
+	})})
 }
 
 // gone takes it for done that there is no such thing any more: the answer to the
@@ -150,8 +165,8 @@ func (w *work) renews() {
 // heals: another server has the volume, with what is on it.
 func (w *work) heals() {
 	old := w.a.frozen()
-	w.operate("heal", api.OperationRequest{Operation: api.Heal, Topology: w.topology(serverB)}, []string{serverA + " is let in", "report 1 is there"}, api.Completed)
-	w.ledger["the replaced server is not let in"] = old.opensNothing
+	w.operate("heal", api.OperationRequest{Operation: api.Heal, Topology: w.topology(serverB)}, []string{serverA + " is let in", reportOf(serverA)}, api.Completed)
+	w.ledger["the replaced server is not let in"] = refused(old.opensNothing)
 	w.b = w.machine(serverB)
 	w.enrol(w.b)
 	w.converges(w.b)
@@ -177,7 +192,7 @@ func (w *work) revokes() {
 	old := w.b.frozen()
 	w.step("revoke", []string{serverB + " is let in"}, func() error {
 		return client.Done(w.c.API.RevokeNode(w.t.Context(), serverB))
-	}, facts{"the revoked certificate is not let in": old.opensNothing})
+	}, facts{"the revoked certificate is not let in": refused(old.opensNothing)})
 	w.step("reenrol", nil, func() error { return client.Done(w.c.API.ReenrolNode(w.t.Context(), serverB)) }, nil)
 	w.b = w.machine(serverB)
 	w.enrol(w.b)
@@ -188,5 +203,5 @@ func (w *work) ends() {
 	old := w.b.frozen()
 	w.operate("terminate", api.OperationRequest{Operation: api.Terminate}, []string{serverB + " is let in"}, api.Completed)
 	w.completes()
-	w.ledger["no server is let in"] = old.opensNothing
+	w.ledger["no server is let in"] = refused(old.opensNothing)
 }

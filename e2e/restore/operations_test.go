@@ -2,6 +2,7 @@ package restore
 
 import (
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -40,18 +41,15 @@ func TestAnOldSuccessIsNone(t *testing.T) {
 		w.refused("an operation before the confirmation", err, api.ProblemRestoreUnconfirmed)
 		w.confirm()
 		if w.Node(storage).Ready {
-			w.c.Unauthorised(1)
-			t.Error("the node is Ready by what it said before the restore")
+			w.t.Error("the node is Ready by what it said before the restore")
 		}
 		op, err := w.post(request)
 		w.must(err)
 		if op.ID == old || op.State != api.Processing || len(op.Targets) != 1 {
-			w.c.Unauthorised(1)
 			w.t.Errorf("the key brought %+v, want a new attempt that waits for the storage server", op)
 		}
 		w.must(m.report(m.status(*before)))
 		if got, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, op.ID, nil)); err != nil || got.State != api.Processing {
-			w.c.Unauthorised(1)
 			w.t.Errorf("by a status of before the restore the operation is %+v, %v", got, err)
 		}
 		w.must(m.converged())
@@ -78,7 +76,6 @@ func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
 		w.confirm()
 		w.must(m.report(m.status(*old)))
 		if joined, err := w.post(api.OperationRequest{Operation: api.Instantiate, IdempotencyKey: "k"}); err != nil || joined.ID != op.ID || joined.State != api.Processing {
-			w.c.Unauthorised(1)
 			w.t.Errorf("after a status of before the restore the operation is %+v, %v, want it at work", joined, err)
 		}
 		w.must(m.converged())
@@ -96,9 +93,10 @@ func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
 		w.restored(file, lost)
 		w.confirm()
 		_, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, id, nil))
-		w.refused("the operation that the backup does not know", err, api.ProblemNotFound)
+		if client.Status(err) != http.StatusNotFound {
+			w.t.Errorf("the operation that the backup does not know is answered with %v", err)
+		}
 		if next := w.instantiated(m, ""); next == id {
-			w.c.Unauthorised(1)
 			w.t.Errorf("the next operation is %s again", id)
 		}
 	})
@@ -143,11 +141,7 @@ func TestPackageFilesComeWithTheBackup(t *testing.T) {
 	file := w.backup()
 	w.putScript("#!/bin/true\n")
 	w.restored(file, false)
-	if got := w.script(); got != before {
-		w.c.Lost(int64(len(before)))
-		t.Errorf("the file holds %q, want %q", got, before)
-	}
-	w.c.Lost(0)
+	w.kept("the package file", w.script(), before)
 	aside, err := filepath.Glob(filepath.Join(w.Data(), "replaced-*"))
 	if err != nil || len(aside) != 1 {
 		t.Fatalf("set aside: %v, %v", aside, err)

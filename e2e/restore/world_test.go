@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -32,13 +33,19 @@ type world struct {
 	*loopback.Controller
 	t testing.TB
 	c *results.Case
+	// asked counts the requests that had to be refused.
+	asked int
 }
 
 func begin(t *testing.T, name, shows string) *world {
 	t.Helper()
 	c := results.Begin(t, "restore", name, shows)
-	c.Unauthorised(0)
 	w := &world{Controller: loopback.Open(t, loopback.Options{}), t: t, c: c}
+	t.Cleanup(func() {
+		if w.asked > 0 {
+			c.Figure("requests that had to be refused", "%d", w.asked)
+		}
+	})
 	w.Put(instance, stack())
 	return w
 }
@@ -124,21 +131,35 @@ func (w *world) confirm() {
 func (w *world) refused(what string, err error, problems ...string) {
 	w.t.Helper()
 	var p *api.Problem
-	if err == nil {
-		w.c.Unauthorised(1)
-		w.t.Errorf("%s was not refused", what)
-		return
-	}
-	if !errors.As(err, &p) {
+	if err != nil && !errors.As(err, &p) { // whoever got no answer was refused nothing
 		w.t.Errorf("%s: %v, want one of %v", what, err, problems)
 		return
 	}
-	for _, problem := range problems {
-		if p.Type == problem {
-			return
-		}
+	w.letIn(what, err == nil)
+	if err != nil && !slices.Contains(problems, p.Type) {
+		w.t.Errorf("%s: %s (%s), want one of %v", what, p.Type, p.Detail, problems)
 	}
-	w.t.Errorf("%s: %s (%s), want one of %v", what, p.Type, p.Detail, problems)
+}
+
+// letIn counts a request that had to be refused, and whether it was not.
+func (w *world) letIn(what string, it bool) {
+	w.t.Helper()
+	w.asked++
+	w.c.Unauthorised(0)
+	if it {
+		w.c.Unauthorised(1)
+		w.t.Errorf("%s was not refused", what)
+	}
+}
+
+// kept counts content that had to survive, as lost where it is not what it was.
+func (w *world) kept(what, got, want string) {
+	w.t.Helper()
+	w.c.Lost(0)
+	if got != want {
+		w.c.Lost(int64(len(want)))
+		w.t.Errorf("%s is %q, want %q", what, got, want)
+	}
 }
 
 func (w *world) allowed(what string, err error) {

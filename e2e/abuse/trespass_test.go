@@ -1,0 +1,71 @@
+package abuse
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// trespass is a request by somebody who must not get what it asks for.
+type trespass struct {
+	what    string
+	as      *tls.Config
+	request string
+}
+
+// trespasses are made during each attack and once after it: what is refused in peace
+// is refused on a machine at the end of its strength, too.
+func (a *arena) trespasses() []trespass {
+	const once = "Connection: close"
+	text, err := json.Marshal(api.EnrollRequest{ServerID: expelled, CertificateRequest: a.request})
+	a.must(err)
+	enrol := string(text)
+	return []trespass{
+		{"the instances without a token", a.stranger, head("GET", "/v1/vnf_instances", "", 0, once)},
+		{"the instances with a token that is made up", a.stranger, head("GET", "/v1/vnf_instances", "made.up", 0, once)},
+		{"the join token with a token that was revoked", a.stranger, head("GET", putInstance+"/join_token", a.revokedPerson, 0, once)},
+		{"a configuration without a certificate", a.stranger, head("GET", "/v1/node/config", "", 0, once)},
+		{"the configuration of a revoked node", a.revokedNode, head("GET", "/v1/node/config", "", 0, once)},
+		{"a certificate for a revoked node", a.stranger, head("POST", "/v1/enroll", a.join, len(enrol), once) + enrol},
+		{"a certificate with a join token that is made up", a.stranger, head("POST", "/v1/enroll", "made.up", len(enrol), once) + enrol},
+	}
+}
+
+// gives says whether an answer has what nobody gets without being let in.
+func (a *arena) gives(status int, answer string) bool {
+	if status/100 == 2 {
+		return true
+	}
+	for _, secret := range []string{a.operator, a.viewer, a.decentPerson, a.revokedPerson, a.join, "-----BEGIN"} {
+		if strings.Contains(answer, secret) {
+			return true
+		}
+	}
+	return false
+}
+
+// trespass makes a request and notes what it got; an answer that did not come is none.
+func (w *watch) trespass(ctx context.Context, a *arena, r trespass) bool {
+	status, answer, err := ask(ctx, a.address, r.as, r.request)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err != nil {
+		if ctx.Err() == nil {
+			w.unanswered++
+		}
+		return false
+	}
+	w.refused++
+	switch {
+	case a.gives(status, answer):
+		w.refused--
+		w.given = append(w.given, r.what)
+	case status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable:
+		w.failures = append(w.failures, r.what+": answered "+http.StatusText(status))
+	}
+	return true
+}
