@@ -60,12 +60,16 @@ func TestAPutTakesNoTargetFromTheOperationAtWork(t *testing.T) {
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
-	for name, less := range map[string]*api.Topology{
-		"no server": topologyOf(),
-		"another":   topologyOf(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker")),
+	for name, c := range map[string]struct {
+		less  *api.Topology
+		waits string
+	}{
+		"no server":       {topologyOf(), storageServer},
+		"another":         {topologyOf(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker")), storageServer},
+		"all but the one": {topologyOf(server(storageServer, "storage"), server(masterServer, "master")), workerServer},
 	} {
-		_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(less))
-		w.refused(err, api.ProblemOperationInProgress, op.ID, storageServer)
+		_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(c.less))
+		w.refused(err, api.ProblemOperationInProgress, op.ID, c.waits)
 		if got := w.operation(op.ID); got.State != api.Processing || len(got.Targets) != 3 {
 			t.Errorf("%s: INSTANTIATE END is %+v, want it to wait for its three targets", name, got)
 		}

@@ -52,6 +52,22 @@ func TestSetLogin(t *testing.T) {
 	}
 }
 
+// TestTheOnlyLogin: a file that says nothing once the login is gone is of no use, and a
+// control character in a username and no password are a login like any other.
+func TestTheOnlyLogin(t *testing.T) {
+	odd := dockerconf.Login{Username: "\x01"}
+	after := login(t, "{}", "reg:5000", odd)
+	if want := `{"auths": {"reg:5000": {"auth": "ATo="}}}`; after != want {
+		t.Fatalf("set: %s, want %s", after, want)
+	}
+	if got, ok, err := dockerconf.LoginOf([]byte(after), "reg:5000"); got != odd || !ok || err != nil {
+		t.Errorf("read: %q, %v, %v", got.Username, ok, err)
+	}
+	if rest, err := dockerconf.RemoveLogin([]byte(after), "reg:5000"); rest != nil || err != nil {
+		t.Errorf("removed: %q, %v; want no file", rest, err)
+	}
+}
+
 func TestReplaceLogin(t *testing.T) {
 	for name, c := range map[string]struct{ before, after string }{
 		"another password": {

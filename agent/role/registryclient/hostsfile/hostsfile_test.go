@@ -19,9 +19,10 @@ var entries = []hostsfile.Entry{entry("10.10.0.2", "reg.example", "reg"), entry(
 
 func TestSet(t *testing.T) {
 	for name, c := range map[string]struct{ before, after string }{
-		"at the end":                {debian, debian + block},
-		"no file":                   {"", block},
-		"without a newline":         {"127.0.0.1 localhost", "127.0.0.1 localhost\n" + strings.Replace(block, "back.\n", "back.\n# The line before this block had no newline.\n", 1)},
+		"at the end":        {debian, debian + block},
+		"no file":           {"", block},
+		"without a newline": {"127.0.0.1 localhost", "127.0.0.1 localhost\n" + strings.Replace(block, "back.\n", "back.\n# The line before this block had no newline.\n", 1)},
+		"without a newline, at an address that is ours too": {"10.10.0.2 mine", "10.10.0.2 mine\n" + strings.Replace(block, "back.\n", "back.\n# The line before this block had no newline.\n", 1)},
 		"CRLF":                      {crlf(debian), crlf(debian + block)},
 		"CRLF, without a newline":   {"127.0.0.1 localhost\r\n::1 localhost", "127.0.0.1 localhost\r\n::1 localhost\r\n" + crlf(strings.Replace(block, "back.\n", "back.\n# The line before this block had no newline.\n", 1))},
 		"after a line that is ours": {debian + "10.10.0.2\treg.example reg\n", debian + "10.10.0.2\treg.example reg\n" + block},
@@ -96,6 +97,9 @@ func TestDamaged(t *testing.T) {
 		"the lines are in the wrong order": {
 			"# END nodehitch\n10.0.0.9 mine\n# BEGIN nodehitch\n",
 			"10.0.0.9 mine\n" + block, "10.0.0.9 mine\n"},
+		"only the first line, and the last one of the file is the owner's, at an address that is ours too": {
+			"# BEGIN nodehitch\n10.10.0.2 mine",
+			"10.10.0.2 mine\n" + strings.Replace(block, "back.\n", "back.\n# The line before this block had no newline.\n", 1), "10.10.0.2 mine"},
 		"one begins in another": {
 			"# BEGIN nodehitch\n10.0.0.9 mine\n" + block,
 			"10.0.0.9 mine\n" + block, "10.0.0.9 mine\n"},
