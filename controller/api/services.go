@@ -39,6 +39,8 @@ type (
 		// ListNodes lists the nodes of one instance; of all for "".
 		ListNodes(ctx context.Context, instanceID string) ([]wire.Node, error)
 		GetNode(ctx context.Context, id string) (wire.Node, error)
+		// NodeVersion is the digest and the generation of the node's document.
+		NodeVersion(ctx context.Context, id string) (digest string, generation int64, err error)
 		NodeConfig(ctx context.Context, id string) (config wire.NodeConfig, digest string, err error)
 		ReportStatus(ctx context.Context, id string, status wire.NodeStatus) error
 		// Seen notes that the node has called just now.

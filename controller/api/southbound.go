@@ -37,7 +37,6 @@ func (s *Handler) RenewCertificate(ctx context.Context, r RenewCertificateReques
 func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObject) (GetNodeConfigResponseObject, error) {
 	call := callOf(ctx)
 	s.Nodes.Seen(call.nodeID)
-	var config wire.NodeConfig
 	var etag string
 	var unchanged bool
 	longest := time.Duration(0)
@@ -52,16 +51,13 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 		if err := s.stillLive(ctx, &first); err != nil {
 			return false, err
 		}
-		found, digest, err := s.Nodes.NodeConfig(ctx, call.nodeID)
+		digest, generation, err := s.Nodes.NodeVersion(ctx, call.nodeID)
 		if err != nil {
 			return false, err
 		}
 		etag = `"` + digest + `"`
-		sameGeneration := r.Params.Generation == nil || *r.Params.Generation == strconv.FormatInt(found.Generation, 10)
+		sameGeneration := r.Params.Generation == nil || *r.Params.Generation == strconv.FormatInt(generation, 10)
 		unchanged = r.Params.IfNoneMatch != nil && matches(*r.Params.IfNoneMatch, etag) && sameGeneration
-		if !unchanged {
-			config = found // and is not kept while the poll is parked
-		}
 		return !unchanged, nil
 	})
 	if err != nil {
@@ -72,6 +68,11 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 		return GetNodeConfig304Response{Headers: GetNodeConfig304ResponseHeaders{
 			ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
 	}
+	config, digest, err := s.Nodes.NodeConfig(ctx, call.nodeID)
+	if err != nil {
+		return nil, err
+	}
+	etag = `"` + digest + `"`
 	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders{
 		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
 }
@@ -95,9 +96,7 @@ func jittered(d time.Duration) time.Duration {
 
 // PutNodeStatus takes what a node observed.
 func (s *Handler) PutNodeStatus(ctx context.Context, r PutNodeStatusRequestObject) (PutNodeStatusResponseObject, error) {
-	id := callOf(ctx).nodeID
-	s.Nodes.Seen(id)
-	if err := s.Nodes.ReportStatus(ctx, id, *r.Body); err != nil {
+	if err := s.Nodes.ReportStatus(ctx, callOf(ctx).nodeID, *r.Body); err != nil {
 		return nil, err
 	}
 	return PutNodeStatus204Response{}, nil

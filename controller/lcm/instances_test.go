@@ -1,7 +1,9 @@
 package lcm
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -272,4 +274,30 @@ func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 		t.Errorf("volume %+v, %v; its record stays, with nobody", v, err)
 	}
 	w.put(spec(nil))
+}
+
+// The operator's word is on disk; that the documents could not follow at once, as on a
+// full disk, must not leave them as they are until somebody calls for another plan.
+func TestAReconciliationThatFailedIsMadeLater(t *testing.T) {
+	w := instantiated(t)
+	const adopted = "0e7a1e8a-0000-4000-8000-000000000001"
+	failing, cancel := context.WithCancel(w.ctx)
+	cancel()
+	w.permits.Changed = func(instanceID string) {
+		if err := w.lcm.Reconciler.Reconcile(failing, instanceID); !errors.Is(err, context.Canceled) {
+			t.Fatalf("the reconciliation ends with %v", err)
+		}
+	}
+	_, err := w.permits.Adopt(w.ctx, volume, adopted)
+	w.must(err)
+	if got := w.document(storageServer).Storage.Volumes[0].FilesystemUUID; got == adopted {
+		t.Fatal("the document has followed already")
+	}
+	w.must(w.lcm.Sweep(w.ctx))
+	if got := w.document(storageServer).Storage.Volumes[0].FilesystemUUID; got != adopted {
+		t.Errorf("after the next sweep the document has the filesystem %s, want %s", got, adopted)
+	}
+	if w.writes(func() { w.must(w.lcm.Sweep(w.ctx)) }) {
+		t.Error("the sweep after that writes")
+	}
 }

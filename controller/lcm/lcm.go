@@ -80,7 +80,8 @@ const sweepEvery = time.Second
 
 // Run does what no request triggers, until ctx ends: it takes up what a restart or
 // a restore has left (a new epoch is in every document), fails operations at their
-// deadline, takes back a START whose END did not come, and notices lost nodes.
+// deadline, takes back a START whose END did not come, notices lost nodes, and reconciles
+// again where that failed.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.Start(ctx); err != nil {
 		return err
@@ -109,5 +110,5 @@ func (m *Manager) Start(ctx context.Context) error {
 
 // Sweep does once what Run does every second.
 func (m *Manager) Sweep(ctx context.Context) error {
-	return errors.Join(m.Nodes.Sweep(ctx), m.Operations.Sweep(ctx))
+	return errors.Join(m.Nodes.Sweep(ctx), m.Operations.Sweep(ctx), m.Reconciler.Retry(ctx))
 }

@@ -46,7 +46,7 @@ func (s *Service) NodeChanged(nodeID string) {
 		if node.Identity.Live() {
 			s.Presence.Enrolled(nodeID, node.Identity.EnrolledAt)
 		}
-		err = s.Reconciler.Reconcile(context.Background(), node.InstanceID)
+		err = s.Reconciler.NodeChanged(context.Background(), node)
 	}
 	if err != nil {
 		s.Log.Error("looking again at a node whose identity changed", "node", nodeID, "error", err)
@@ -67,27 +67,18 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 		return err
 	}
 	return s.Runner.Update(ctx, node.InstanceID, func(t *tx.Tx) error {
-		if err := putStatus(t, nodeID, status); err != nil {
+		node, found, err := t.Nodes().Get(nodeID)
+		if err != nil || !found || node.InstanceID != t.Instance.ID {
 			return err
 		}
-		// What one node has proven may release what another one waits for: such a
-		// document is changed on the operation's behalf.
-		e, err := s.Reconciler.Follow(t)
-		if err != nil {
+		before := node
+		node.Status, node.StatusOf = &status, enrolledAt(node)
+		t.Changed(notify.Nodes)
+		if err := t.Nodes().Put(nodeID, node); err != nil {
 			return err
 		}
-		return s.Reconciler.Evaluate(t, e)
+		return s.Reconciler.Reported(t, before, node)
 	})
-}
-
-func putStatus(t *tx.Tx, nodeID string, status api.NodeStatus) error {
-	node, found, err := t.Nodes().Get(nodeID)
-	if err != nil || !found || node.InstanceID != t.Instance.ID || !news(node, status) {
-		return err
-	}
-	node.Status, node.StatusOf = &status, enrolledAt(node)
-	t.Changed(notify.Nodes)
-	return t.Nodes().Put(nodeID, node)
 }
 
 // news says whether the report says anything that the record does not. The time of
@@ -146,7 +137,7 @@ func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 			if err != nil {
 				return err
 			}
-			if found && (n.Role == api.RoleMaster || n.Role == api.RoleStorage) {
+			if found && reconcile.Planned(n.Role) {
 				instances[n.InstanceID] = true
 			}
 		}
@@ -156,6 +147,13 @@ func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 		err = errors.Join(err, s.Reconciler.Reconcile(ctx, id))
 	}
 	return err
+}
+
+// NodeVersion is the digest and the generation of a node's document: what a poll is
+// compared with, without unsealing the document.
+func (s *Service) NodeVersion(_ context.Context, nodeID string) (digest string, generation int64, err error) {
+	node, err := s.node(nodeID)
+	return node.Digest, node.Generation, err
 }
 
 // NodeConfig is the document of a node and its digest.

@@ -37,6 +37,34 @@ func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
 	if op.Targets, op.Withheld, err = Targets(t, ids); err != nil {
 		return err
 	}
+	return r.finishIfDone(t, old, op)
+}
+
+// evaluateOne is Evaluate where nothing but the report of this node has changed.
+func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
+	if t.Instance.Processing == 0 {
+		return nil
+	}
+	op, err := t.Operation(t.Instance.Processing)
+	if err != nil {
+		return err
+	}
+	if op.Phase == api.PhaseStart {
+		return r.evaluateWithdrawal(t, op)
+	}
+	i := slices.IndexFunc(op.Targets, func(target api.OperationTarget) bool { return target.NodeID == n.ID })
+	if i < 0 {
+		return nil
+	}
+	old := op
+	op.Targets = slices.Clone(op.Targets)
+	op.Targets[i] = progress.Target(n, t.Store.Epoch())
+	return r.finishIfDone(t, old, op)
+}
+
+// finishIfDone saves an END whose targets were evaluated, and finishes it if nothing is
+// waited for any more or its time is over.
+func (r *Reconciler) finishIfDone(t *tx.Tx, old, op store.Operation) error {
 	switch unready := progress.Waiting(op.Targets); {
 	case unready == "":
 		return r.Finish(t, &op, api.Completed)

@@ -66,15 +66,14 @@ func heldByOther(t *tx.Tx, v store.Volume) bool {
 	return v.InstanceID != t.Instance.ID && v.NodeID != ""
 }
 
-// observed is what PersistentVolumes depend on: the storage server and the masters.
-// Workers, of which there are many, are not read.
+// observed is what is known of the nodes whose role the plan depends on.
 func (r *Reconciler) observed(t *tx.Tx, d *desired.State) (map[string]plan.Observed, error) {
 	if d.Params.Cluster == nil || d.Params.Cluster.StorageServer == nil {
 		return nil, nil
 	}
 	all := map[string]plan.Observed{}
 	for id, role := range topology.Assign(d.Params, d.Topology, fault.Root).Roles {
-		if role != api.RoleStorage && role != api.RoleMaster {
+		if !Planned(role) {
 			continue
 		}
 		n, found, err := t.Nodes().Get(id)

@@ -7,7 +7,11 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/presence"
@@ -26,6 +30,10 @@ type Reconciler struct {
 	Log        *slog.Logger
 
 	unplanned unplanned
+
+	mu sync.Mutex
+	// failed are the instances that the last Reconcile could not reconcile.
+	failed map[string]bool
 }
 
 // Identities are the identities of nodes.
@@ -49,17 +57,50 @@ type Effect struct {
 
 // Reconcile reconciles an instance after a change that was made elsewhere, such as a
 // volume that was adopted. Without a change it writes nothing. The empty id is that of
-// volumes that no instance has; an instance that was deleted meanwhile is no error.
+// volumes that no instance has; an instance that was deleted meanwhile is no error. What
+// fails, as on a full disk, is tried again by Retry.
 func (r *Reconciler) Reconcile(ctx context.Context, instanceID string) error {
 	if instanceID == "" {
 		return nil
 	}
-	err := r.Runner.Update(ctx, instanceID, r.Settle)
-	var problem *api.Problem
-	if errors.As(err, &problem) && problem.Type == api.ProblemNotFound {
-		return nil
+	err := r.again(instanceID, r.Runner.Update(ctx, instanceID, r.Settle))
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.failed, instanceID)
 	}
 	return err
+}
+
+// again makes Retry reconcile the instance if err is one; that the instance is gone is
+// none.
+func (r *Reconciler) again(instanceID string, err error) error {
+	var problem *api.Problem
+	if err == nil || errors.As(err, &problem) && problem.Type == api.ProblemNotFound {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == nil {
+		r.failed = make(map[string]bool)
+	}
+	r.failed[instanceID] = true
+	return err
+}
+
+// Retry reconciles the instances that could not be reconciled before. The change that
+// called for it is on disk, and no other one may come.
+func (r *Reconciler) Retry(ctx context.Context) error {
+	r.mu.Lock()
+	ids := slices.Sorted(maps.Keys(r.failed))
+	r.mu.Unlock()
+	var failed []error
+	for _, id := range ids {
+		if err := r.Reconcile(ctx, id); err != nil {
+			failed = append(failed, fmt.Errorf("VNF instance %s: %w", id, err))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 // Settle is a pass that no operation asked for, and then a look whether the operation in
@@ -70,3 +111,39 @@ func (r *Reconciler) Settle(t *tx.Tx) error {
 	}
 	return r.Evaluate(t, nil)
 }
+
+// Reported settles after a node's report. Of all that a plan reads, a report changes only
+// what the node is observed to be, so without a change of that the documents stay as they
+// are and only the node's own target is evaluated: the cost of a report does not grow with
+// the number of nodes that are planned.
+func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node) error {
+	if r.observe(t, before) == r.observe(t, after) {
+		return r.evaluateOne(t, after)
+	}
+	// What one node has proven may release what another one waits for: such a document is
+	// changed on the operation's behalf.
+	e, err := r.Follow(t)
+	if err != nil {
+		return err
+	}
+	return r.Evaluate(t, e)
+}
+
+// NodeChanged settles after a change of a node's identity. A plan reads the identities of
+// masters and storage servers; of all others only the target is evaluated.
+func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
+	if Planned(n.Role) {
+		return r.Reconcile(ctx, n.InstanceID)
+	}
+	return r.again(n.InstanceID, r.Runner.Update(ctx, n.InstanceID, func(t *tx.Tx) error {
+		now, found, err := t.Nodes().Get(n.ID)
+		if err != nil || !found || now.InstanceID != t.Instance.ID {
+			return err
+		}
+		return r.evaluateOne(t, now)
+	}))
+}
+
+// Planned says whether a plan reads what nodes of the role are observed to be: it is what
+// PersistentVolumes depend on. Workers, of which there are many, are not read.
+func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }
