@@ -97,6 +97,14 @@ func few(chance *rand.Rand) [][]moment {
 	return all
 }
 
+// planned is how many cuts a plan has.
+func planned(plan [][]moment) (n int) {
+	for _, life := range plan {
+		n += len(life)
+	}
+	return n
+}
+
 // ofWriting is how many moments of a plan are while records are written.
 func ofWriting(plan [][]moment) (n int) {
 	for _, life := range plan {
@@ -113,6 +121,7 @@ func ofWriting(plan [][]moment) (n int) {
 type tally struct {
 	hits             [phases]int
 	whileWriting     int
+	idle             int   // came when all was served and nothing was written
 	lost, cached     int64 // bytes of write caches
 	boots, converged []time.Duration
 }

@@ -44,8 +44,11 @@ func TestPowerCuts(t *testing.T) {
 	if least := enoughRecords * ofWriting(plan); r.readBack < max(1, least) {
 		t.Errorf("%d acknowledged records were looked for after the cuts, at least %d have to be", r.readBack, max(1, least))
 	}
+	if atWork := r.took.cuts() - r.took.idle; atWork < planned(plan)/2 {
+		t.Errorf("%d of %d cuts hit work", atWork, planned(plan))
+	}
 	c.Figure("seed", "%d", seed)
-	c.Figure("cuts", "%d", r.took.cuts())
+	c.Figure("cuts", "%d, of which %d came after the work", r.took.cuts(), r.took.idle)
 	c.Figure("hit", "%s", r.took.histogram())
 	c.Figure("while records were written", "%d", r.took.whileWriting)
 	c.Figure("a cut", "%.1f s with %d machines side by side", time.Since(began).Seconds()/float64(max(1, r.took.cuts())), r.machines)
