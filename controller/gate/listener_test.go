@@ -3,7 +3,9 @@ package gate
 import (
 	"bufio"
 	"context"
+	"crypto"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -25,8 +27,51 @@ type house struct {
 	t       *testing.T
 	address string
 	client  *tls.Config
+	key     *key
 	mu      sync.Mutex
 	events  map[string]int
+}
+
+// key is the server's; it counts the handshakes that are being computed.
+type key struct {
+	crypto.Signer
+	mu        sync.Mutex
+	now, most int
+	hold      chan struct{} // one signature for each value; nil for as they come
+	free      sync.Once
+}
+
+func (k *key) Sign(random io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
+	k.mu.Lock()
+	k.now++
+	k.most = max(k.most, k.now)
+	hold := k.hold
+	k.mu.Unlock()
+	if hold != nil {
+		<-hold
+	}
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.now--
+	}()
+	return k.Signer.Sign(random, digest, o)
+}
+
+// holdBack has each signature wait, until letGo or the end of the test.
+func (k *key) holdBack(t *testing.T) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hold = make(chan struct{})
+	t.Cleanup(k.letGo)
+}
+
+func (k *key) letGo() { k.free.Do(func() { close(k.hold) }) }
+
+func (k *key) count() (now, most int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.now, k.most
 }
 
 func build(t *testing.T, change func(*Limits)) *house {
@@ -44,6 +89,9 @@ func build(t *testing.T, change func(*Limits)) *house {
 	borrowed.Close()
 	h.client = borrowed.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	h.client.ServerName = "example.com"
+	certificate := borrowed.TLS.Certificates[0]
+	h.key = &key{Signer: certificate.PrivateKey.(crypto.Signer)}
+	certificate.PrivateKey = h.key
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +106,7 @@ func build(t *testing.T, change func(*Limits)) *house {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(h.Listener(inner, &tls.Config{Certificates: borrowed.TLS.Certificates, MinVersion: tls.VersionTLS13}))
+		_ = server.Serve(h.Listener(inner, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
 	}()
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
@@ -84,25 +132,48 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// dial connects and says nothing.
+// connect connects and says nothing.
+func (h *house) connect() (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(h.t.Context(), "tcp", h.address)
+	if err == nil {
+		h.t.Cleanup(func() { c.Close() })
+	}
+	return c, err
+}
+
+// dial is a connection that has to come about.
 func (h *house) dial() net.Conn {
 	h.t.Helper()
-	c, err := new(net.Dialer).DialContext(h.t.Context(), "tcp", h.address)
+	c, err := h.connect()
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	h.t.Cleanup(func() { c.Close() })
 	return c
 }
 
 // get makes a request on a connection of its own; the answer is what follows the
 // header.
 func (h *house) get(who string) (string, error) {
-	c, err := (&tls.Dialer{Config: h.client}).DialContext(h.t.Context(), "tcp", h.address)
+	conn, err := h.connect()
 	if err != nil {
 		return "", err
 	}
-	h.t.Cleanup(func() { c.Close() })
+	return h.ask(conn, who)
+}
+
+// comes is somebody who is connected, and asks.
+func (h *house) comes(all *sync.WaitGroup) {
+	h.t.Helper()
+	conn := h.dial()
+	all.Go(func() {
+		if _, err := h.ask(conn, ""); err != nil {
+			h.t.Error(err)
+		}
+	})
+}
+
+func (h *house) ask(conn net.Conn, who string) (string, error) {
+	c := tls.Client(conn, h.client)
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nWho: "+who+"\r\n\r\n"); err != nil {
 		return "", err
 	}
@@ -121,22 +192,55 @@ func (h *house) count(event string) int {
 	return h.events[event]
 }
 
-func TestACrowdIsTakenInOneByOne(t *testing.T) {
-	h := build(t, func(*Limits) {})
-	const crowd = 200
-	var all sync.WaitGroup
-	for range crowd {
-		all.Go(func() {
-			if _, err := h.get(""); err != nil {
-				t.Error(err)
+// The others wait while as many handshakes are computed as may be.
+func TestSoManyHandshakesAreComputedAtATime(t *testing.T) {
+	for _, turns := range []int{1, 3} {
+		t.Run(fmt.Sprint(turns), func(t *testing.T) {
+			h := build(t, func(l *Limits) { l.Turns, l.Handshake = turns, time.Minute })
+			h.key.holdBack(t)
+			const crowd = 20
+			var all sync.WaitGroup
+			for range crowd {
+				h.comes(&all)
+			}
+			until(t, "each is computed or waits", func() bool {
+				now, _ := h.key.count()
+				return now >= turns && now+int(h.waiting.Load()) == crowd
+			})
+			h.key.letGo()
+			all.Wait()
+			until(t, "all handshakes are counted", func() bool { return h.count(EventHandshake) == crowd })
+			if _, most := h.key.count(); most != turns {
+				t.Errorf("%d handshakes were computed at a time, want %d", most, turns)
 			}
 		})
 	}
-	all.Wait()
-	until(t, "all handshakes are counted", func() bool { return h.count(EventHandshake) == crowd })
-	if h.Peak() == 0 || h.Peak() > crowd {
-		t.Errorf("a peak of %d", h.Peak())
+}
+
+// While many wait for their turn, the kernel keeps those who come.
+func TestNoMoreAreTakenInWhileManyWait(t *testing.T) {
+	h := build(t, func(l *Limits) { l.Handshake = time.Minute })
+	h.key.holdBack(t)
+	var all sync.WaitGroup
+	const first = 1 + crowdedTurns + 1 // one in turn, and one more waits than lets others in
+	for i := range first {
+		h.comes(&all)
+		until(t, "it waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == i+1 })
 	}
+	const others = 20
+	for range others {
+		h.comes(&all)
+	}
+	for range crowdedTurns {
+		h.key.hold <- struct{}{}
+	}
+	// The listener stands in line behind them; one may have come as it looked.
+	if taken, _ := h.Count(); taken < first || taken > first+1 || h.Peak() != taken {
+		t.Errorf("%d of %d are taken in, at most %d handshakes were under way, want %d and one more at most", taken, first+others, h.Peak(), first)
+	}
+	h.key.letGo()
+	all.Wait()
+	until(t, "all handshakes are counted", func() bool { return h.count(EventHandshake) == first+others })
 }
 
 // Whoever says hello and then nothing does not keep the others from their turn.
@@ -174,9 +278,7 @@ func TestWhoSaysNothingIsSentAwayInTime(t *testing.T) {
 func TestSilentConnectionsDoNotShutTheDoor(t *testing.T) {
 	h := build(t, func(l *Limits) { l.Strangers, l.PerSource, l.Patience = 10, 10, time.Millisecond })
 	for range 300 {
-		if c, err := new(net.Dialer).DialContext(t.Context(), "tcp", h.address); err == nil { // else it was reset at once
-			defer c.Close()
-		}
+		_, _ = h.connect() // or it is reset at once
 	}
 	until(t, "they have come", func() bool { return h.count(EventStalled)+h.count(EventCrowded) == 290 })
 	until(t, "there is room", func() bool { _, err := h.get(""); return err == nil })

@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -13,16 +15,21 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/daemon"
 	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// agent is the product's daemon on a machine that is a folder. It hears the
-// daemon's log to know whether the controller answers, and is its only step.
+// agent is the product's daemon on a machine that is a folder, and its only step.
 type agent struct {
-	counter   *counter
-	daemon    *daemon.Daemon
-	connected bool
-	digest    string
+	counter *counter
+	daemon  *daemon.Daemon
+	digest  string
+
+	// statusFile is where the daemon says whether the controller answers; read is the
+	// newest that was read, which said so if answered.
+	statusFile string
+	read       os.FileInfo
+	answered   bool
 }
 
 // newAgent prepares an agent that calls from an address of its own, as machines do.
@@ -44,11 +51,11 @@ func newAgent(o order, m member, c *counter, number int) (*agent, error) {
 	n := o.From + number
 	dialer := &net.Dialer{Timeout: 10 * time.Second,
 		LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n/250), byte(1+n%250))}}
-	a := &agent{counter: c}
+	a := &agent{counter: c, statusFile: filepath.Join(root, "status.json")}
 	a.daemon = daemon.New(daemon.Options{
 		Config: &cfg, State: directory, Machine: identity.At(root, "http://127.0.0.1:9/"),
 		Engine:     func(string) *converge.Engine { return converge.New(a) },
-		StatusFile: filepath.Join(root, "status.json"), LockFile: filepath.Join(root, "lock"),
+		StatusFile: a.statusFile, LockFile: filepath.Join(root, "lock"),
 		Notify: func(string) {}, Log: slog.New(ear{a}),
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
@@ -75,42 +82,38 @@ func (a *agent) Plan(_ context.Context, doc *api.NodeConfig) (converge.Plan, err
 	return converge.Plan{Reason: api.ReasonRemoved}, nil
 }
 
-// ear hears what the daemon logs.
+// connected says whether the controller has answered the agent's last call. There are
+// thousands of agents, so a status file is only read when there is another.
+func (a *agent) connected() (bool, error) {
+	now, err := os.Stat(a.statusFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case os.SameFile(a.read, now) && a.read.ModTime().Equal(now.ModTime()):
+		return a.answered, nil
+	}
+	s, err := status.Load(a.statusFile)
+	a.read, a.answered = now, s.Controller.Connected
+	return a.answered, err
+}
+
+// ear hears what the daemon complains of in its log.
 type ear struct{ a *agent }
 
-func (e ear) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (e ear) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
 func (e ear) WithAttrs([]slog.Attr) slog.Handler               { return e }
 func (e ear) WithGroup(string) slog.Handler                    { return e }
 
 func (e ear) Handle(_ context.Context, r slog.Record) error {
-	switch r.Message {
-	case "the controller answers":
-		e.a.hears(true)
-	case "no good answer from the controller":
-		e.a.hears(false)
-	}
-	if r.Level >= slog.LevelWarn {
-		r.Attrs(func(attr slog.Attr) bool {
-			if attr.Key == "error" {
-				e.a.complains(fmt.Sprintf("%s: %s", r.Message, attr.Value))
-			}
-			return true
-		})
-	}
+	r.Attrs(func(attr slog.Attr) bool {
+		if attr.Key == "error" {
+			e.a.complains(fmt.Sprintf("%s: %s", r.Message, attr.Value))
+		}
+		return true
+	})
 	return nil
-}
-
-// hears notes whether the controller answers.
-func (a *agent) hears(answers bool) {
-	a.counter.mu.Lock()
-	defer a.counter.mu.Unlock()
-	switch {
-	case answers && !a.connected:
-		a.counter.connected++
-	case !answers && a.connected:
-		a.counter.connected--
-	}
-	a.connected = answers
 }
 
 func (a *agent) complains(of string) {

@@ -27,7 +27,7 @@ func TestChange(t *testing.T) {
 }
 
 func change(t *testing.T, c *results.Case, agents int) {
-	f := open(t)
+	f := open(t, c)
 	f.enrol(agents)
 	f.connected(30 * time.Minute)
 	f.parked(2 * time.Minute)

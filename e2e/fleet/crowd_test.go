@@ -31,7 +31,7 @@ type member struct{ ID, Token string }
 
 // tally is what has become of the agents.
 type tally struct {
-	// Connected agents have had a good answer to their last poll.
+	// Connected agents have had a good answer to their last call.
 	Connected int
 	// Digests is how many agents have which document in force.
 	Digests map[string]int
@@ -58,6 +58,7 @@ func crowd() int {
 		return 1
 	}
 	c := &counter{}
+	agents := make([]*agent, len(o.Members))
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for i, m := range o.Members {
@@ -67,6 +68,7 @@ func crowd() int {
 			cancel()
 			return 1
 		}
+		agents[i] = a
 		running.Go(func() { a.run(ctx) })
 	}
 	out := json.NewEncoder(os.Stdout)
@@ -74,7 +76,12 @@ func crowd() int {
 		if _, err := input.ReadBytes('\n'); err != nil {
 			break
 		}
-		if err := out.Encode(c.take()); err != nil {
+		t := c.take()
+		if t.Connected, err = connected(agents); err != nil {
+			fmt.Fprintln(os.Stderr, "crowd:", err)
+			break
+		}
+		if err := out.Encode(t); err != nil {
 			break
 		}
 	}
@@ -83,13 +90,26 @@ func crowd() int {
 	return 0
 }
 
-// counter keeps the tally.
+// connected is how many agents have had a good answer to their last call.
+func connected(agents []*agent) (n int, err error) {
+	for _, a := range agents {
+		is, err := a.connected()
+		if err != nil {
+			return 0, err
+		}
+		if is {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// counter keeps the tally, but for what the agents' status files say.
 type counter struct {
-	mu        sync.Mutex
-	connected int
-	open      int
-	digests   map[string]int
-	since     tally
+	mu      sync.Mutex
+	open    int
+	digests map[string]int
+	since   tally
 }
 
 func (c *counter) take() tally {
@@ -97,7 +117,7 @@ func (c *counter) take() tally {
 	defer c.mu.Unlock()
 	t := c.since
 	c.since = tally{}
-	t.Connected, t.Open = c.connected, c.open
+	t.Open = c.open
 	t.Digests = map[string]int{}
 	for digest, n := range c.digests {
 		if n > 0 {

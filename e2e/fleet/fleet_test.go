@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -42,17 +43,42 @@ type crowdProcess struct {
 }
 
 // open starts a controller with the default cadence, but that nothing is planned
-// again for the time of the test. Its data is in memory: the machine's disk is not
-// what is measured.
-func open(t testing.TB) *fleet {
+// again for the time of the test. Its data is on a disk, as it is where it is used;
+// which filesystem that is belongs to the figures.
+func open(t testing.TB, c *results.Case) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
+	disk := f.diskDir()
+	c.Figure("controller's data", "on %s", f.filesystem(disk))
 	f.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{
 		"metricsListen": loopback.FreeAddress(t),
-		"dataDirectory": filepath.Join(f.quickDir(), "data"),
+		"dataDirectory": filepath.Join(disk, "data"),
 		"cadence":       "{pollSeconds: 30, convergeSeconds: 86400}",
 	}})
 	return f
+}
+
+// diskDir is a folder of /var/tmp, whose content outlives a reboot (hier(7)), so that
+// it is in memory on few machines only.
+func (f *fleet) diskDir() string {
+	f.t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "nodehitch-fleet-")
+	f.must(err)
+	f.t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// filesystem is the name of the one that a folder is in. One in memory is refused:
+// its fsync does nothing.
+func (f *fleet) filesystem(dir string) string {
+	f.t.Helper()
+	out, err := exec.CommandContext(f.t.Context(), "stat", "--file-system", "--format=%T", dir).Output()
+	f.must(err)
+	name := strings.TrimSpace(string(out))
+	if name == "tmpfs" || name == "ramfs" {
+		f.t.Fatalf("%s is in memory (%s), where writes cost nothing: nothing can be measured here", dir, name)
+	}
+	return name
 }
 
 // enrol makes instances for so many servers and starts their agents, all at once.
@@ -77,7 +103,8 @@ func (f *fleet) enrol(agents int) {
 	}
 }
 
-// quickDir is a folder in memory, where there is one.
+// quickDir is a folder in memory, where there is one: the disks of thousands of
+// machines are not this machine's.
 func (f *fleet) quickDir() string {
 	dir, err := os.MkdirTemp("/dev/shm", "nodehitch-fleet-")
 	if err != nil {
@@ -256,6 +283,3 @@ func workers(from, n int) *api.Topology {
 	}
 	return t
 }
-
-// logged is how often the controller has logged this.
-func (f *fleet) logged(text string) int { return strings.Count(string(f.Log()), text) }

@@ -37,7 +37,7 @@ func TestMemory(t *testing.T) {
 			if size.long {
 				results.LongOnly(t)
 			}
-			f := open(t)
+			f := open(t, c)
 			empty := f.Usage()
 			f.park(size.polls)
 			u := f.Usage()

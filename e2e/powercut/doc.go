@@ -18,6 +18,6 @@
 // something outside itself while it formats a disk (boundary); and mkfs with it.
 //
 // NODEHITCH_SEED is the seed of a run to repeat, as far as machines let themselves be
-// repeated. NODEHITCH_CUTS is how many cuts there are; without it two, and 100 with
+// repeated. NODEHITCH_CUTS is how many cuts there are; without it four, and 100 with
 // NODEHITCH_SUITE=full. NODEHITCH_MACHINES is how many machines run side by side.
 package powercut

@@ -148,8 +148,11 @@ func (l *life) cut(ctx context.Context) error {
 	}
 	l.took.hits[hit]++
 	l.t.Logf("%s: cut in %s, %.1f s after the boot began", l.storage.Server.Name, hit, time.Since(l.boot.began).Seconds())
-	if l.boot.writing != nil && l.saved(l.boot.writing) > l.boot.saved {
+	switch {
+	case l.boot.writing != nil && l.saved(l.boot.writing) > l.boot.saved:
 		l.took.whileWriting++
+	case hit == serving:
+		l.took.idle++
 	}
 	for _, v := range l.volumes {
 		lost, cached, err := v.disk.LoseCache(ctx, v.before(), l.chance)

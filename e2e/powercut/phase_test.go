@@ -22,7 +22,7 @@ const (
 	booting              // made before this boot, and not mounted in it
 	mounted              // mounted in this boot, not reported as served
 	serving              // mounted and exported, says the controller
-	writing              // records are being written to it
+	writing              // records are being written to it, and enough of them acknowledged
 	phases  int   = iota
 )
 
@@ -75,7 +75,7 @@ func (v *volume) phaseOfMkfs(super superblock) (phase, error) {
 }
 
 func (l *life) phaseOfUse(ctx context.Context) (phase, error) {
-	if l.boot.writing == l.newest() && l.saved(l.newest()) > l.boot.saved {
+	if l.boot.writing == l.newest() && l.saved(l.newest()) >= l.boot.saved+enoughRecords {
 		return writing, nil
 	}
 	node, err := client.Read[api.Node](l.api.GetNode(ctx, l.storage.Server.ID))

@@ -87,18 +87,41 @@ func within(chance *rand.Rand, p phase) time.Duration {
 	return time.Duration(chance.Int64N(int64(aims[p].within)))
 }
 
-// few is the plan of a short run: the two moments that matter most.
+// few is the plan of a short run: the two moments of a format that matter most, and
+// after each one in which there is something to lose.
 func few(chance *rand.Rand) [][]moment {
-	return [][]moment{
-		{{fresh: true, at: started, after: within(chance, started)}},
-		{{fresh: true, at: making, after: within(chance, making)}},
+	var all [][]moment
+	for _, p := range []phase{started, making} {
+		all = append(all, []moment{{fresh: true, at: p, after: within(chance, p)}, {at: writing, after: within(chance, writing)}})
 	}
+	return all
+}
+
+// planned is how many cuts a plan has.
+func planned(plan [][]moment) (n int) {
+	for _, life := range plan {
+		n += len(life)
+	}
+	return n
+}
+
+// ofWriting is how many moments of a plan are while records are written.
+func ofWriting(plan [][]moment) (n int) {
+	for _, life := range plan {
+		for _, m := range life {
+			if m.at == writing {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // tally is what the cuts of a life, or of all of them, came to.
 type tally struct {
 	hits             [phases]int
 	whileWriting     int
+	idle             int   // came when all was served and nothing was written
 	lost, cached     int64 // bytes of write caches
 	boots, converged []time.Duration
 }

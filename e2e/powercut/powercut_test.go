@@ -41,14 +41,20 @@ func TestPowerCuts(t *testing.T) {
 	r.all(plan)
 
 	c.Lost(r.lost)
+	if least := enoughRecords * ofWriting(plan); r.readBack < max(1, least) {
+		t.Errorf("%d acknowledged records were looked for after the cuts, at least %d have to be", r.readBack, max(1, least))
+	}
+	if atWork := r.took.cuts() - r.took.idle; atWork < planned(plan)/2 {
+		t.Errorf("%d of %d cuts hit work", atWork, planned(plan))
+	}
 	c.Figure("seed", "%d", seed)
-	c.Figure("cuts", "%d", r.took.cuts())
+	c.Figure("cuts", "%d, of which %d came after the work", r.took.cuts(), r.took.idle)
 	c.Figure("hit", "%s", r.took.histogram())
 	c.Figure("while records were written", "%d", r.took.whileWriting)
 	c.Figure("a cut", "%.1f s with %d machines side by side", time.Since(began).Seconds()/float64(max(1, r.took.cuts())), r.machines)
 	c.Figure("boot", "%.1f s", median(r.took.boots).Seconds())
 	c.Figure("from boot to served", "%.1f s", median(r.took.converged).Seconds())
-	c.Figure("records", "%d acknowledged", r.saved)
+	c.Figure("records", "%d acknowledged, %d of them read back after the last cut", r.saved, r.readBack)
 	c.Figure("write cache", "%.1f MiB lost of %.1f", mib(r.took.lost), mib(r.took.cached))
 }
 
@@ -74,10 +80,10 @@ type runner struct {
 	seed     uint64
 	machines int
 
-	mu    sync.Mutex
-	took  tally
-	saved int
-	lost  int64
+	mu              sync.Mutex
+	took            tally
+	saved, readBack int
+	lost            int64
 }
 
 func (r *runner) all(plan [][]moment) {
@@ -116,6 +122,7 @@ func (r *runner) live(ctx context.Context, i int, cuts []moment) error {
 	saved := 0
 	for _, v := range l.volumes {
 		saved += l.saved(v)
+		r.readBack += v.readBack
 	}
 	r.saved += saved
 	r.lost += lost

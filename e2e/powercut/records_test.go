@@ -11,7 +11,9 @@ import (
 )
 
 const (
-	recordBytes   = 4096
+	recordBytes = 4096
+	// enoughRecords are acknowledged in a boot before a cut aims at their writing.
+	enoughRecords = 20
 	preciousBytes = 512 << 10
 )
 
@@ -106,6 +108,7 @@ func (l *life) lost(ctx context.Context, v *volume) (int64, error) {
 	if err != nil {
 		return lost + int64(saved)*recordBytes, err
 	}
+	v.readBack = saved
 	for n := range saved {
 		at := n * recordBytes
 		if len(there) < at+recordBytes || !bytes.Equal(there[at:at+recordBytes], fmt.Appendf(nil, "%0*d\n", recordBytes-1, n)) {

@@ -34,6 +34,8 @@ type volume struct {
 	format string
 	// precious is the content of a file from the first day; nil before.
 	precious []byte
+	// readBack is how many acknowledged records were looked for last.
+	readBack int
 }
 
 // newVolume makes a blank volume, the n-th of a machine.

@@ -1,10 +1,22 @@
 package probe
 
 import (
+	"encoding/base64"
+	"io"
+	"maps"
 	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 func TestChallenges(t *testing.T) {
@@ -26,7 +38,93 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
+// Whatever a header says: names are tokens in lower case, nothing is made up, and what
+// was understood is understood again when it is written as RFC 7235 has it.
 func FuzzChallenges(f *testing.F) {
 	f.Add(`Bearer realm="https://auth/token",service="s", Basic realm=x`)
-	f.Fuzz(func(_ *testing.T, line string) { parseChallenges(line) }) // it ends, and does not panic
+	f.Add(`BASIC Realm = x , bearer REALM="a\"b\\"`)
+	f.Add(`Negotiate YIIJvwYGKwYBBQUCoIIJszCC==, Basic realm="never closed`)
+	f.Fuzz(func(t *testing.T, line string) {
+		found, taken := parseChallenges(line), 0
+		for _, c := range found {
+			taken += len(c.scheme)
+			for name, value := range c.parameters {
+				taken += len(name) + len(value)
+				if !lowerToken.MatchString(name) {
+					t.Errorf("the parameter %q", name)
+				}
+			}
+			if !lowerToken.MatchString(c.scheme) {
+				t.Errorf("the scheme %q", c.scheme)
+			}
+		}
+		if taken > len(line) {
+			t.Errorf("%d bytes of %d", taken, len(line))
+		}
+		if again := parseChallenges(written(found)); !reflect.DeepEqual(again, found) {
+			t.Errorf("%q is read as %q, written as %q and read as %q", line, found, written(found), again)
+		}
+	})
+}
+
+var lowerToken = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9a-z]+$")
+
+// written is a header with these challenges.
+func written(all []challenge) string {
+	var b strings.Builder
+	for _, c := range all {
+		b.WriteString(", " + c.scheme)
+		for _, name := range slices.Sorted(maps.Keys(c.parameters)) {
+			b.WriteString(" " + name + `="` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(c.parameters[name]) + `",`)
+		}
+	}
+	return b.String()
+}
+
+// Whatever ways to log in an HTTPS registry offers: the password goes nowhere
+// unencrypted and to no host that the registry has not named, and the message that
+// comes of it is one line, bounded, without the password, also where servers repeat it.
+func FuzzLogin(f *testing.F) {
+	f.Add(`Bearer realm="https://auth/token",service="s", Basic realm=x`, true)
+	f.Add(`Bearer realm="http://auth/token"`, false)
+	f.Add(`Bearer realm="//pa%2Fss.w0rd"`, false)
+	f.Add(`Bearer realm="ftp://pa/ss.w0rd"`, true)
+	f.Add(`Basic realm="x"`, true)
+	f.Fuzz(func(t *testing.T, line string, gives bool) {
+		const password = "pa/ss.w0rd"
+		s := newSession(Target{Server: "registry.example:5000", Scheme: api.RegistryHTTPS, Username: "me", Password: password})
+		s.client.Transport = servers(func(r *http.Request) (int, string) {
+			switch named := strings.Contains(strings.ReplaceAll(line, `\`, ""), r.URL.Host) || strings.Contains(line, "%"); {
+			case r.URL.Scheme != "https":
+				t.Errorf("asked %s", r.URL)
+			case r.URL.Host != s.base.Host && !named:
+				t.Errorf("asked %s, which was not named", r.URL)
+			}
+			if user, _, basic := r.BasicAuth(); gives && basic && user == "me" && r.URL.Path != s.base.Path {
+				return http.StatusOK, `{"token": "t0ken"}`
+			}
+			return http.StatusUnauthorized, strings.Repeat(password+" is wrong, "+url.QueryEscape(password)+"\n\x1b[31m"+r.Header.Get("Authorization"), 100)
+		})
+		err := s.login(t.Context(), challenges(http.Header{"Www-Authenticate": {line}}))
+		if err == nil {
+			t.Fatal("logged in, which nobody allowed")
+		}
+		text := s.explain(err, "").Error()
+		for _, secret := range []string{password, url.QueryEscape(password), base64.StdEncoding.EncodeToString([]byte("me:" + password))} {
+			if strings.Contains(text, secret) {
+				t.Errorf("repeats the password: %s", text)
+			}
+		}
+		if n := utf8.RuneCountInString(text); n > 3*maxWords || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("%d characters: %q", n, text)
+		}
+	})
+}
+
+// servers answer with a status and a body.
+type servers func(*http.Request) (int, string)
+
+func (s servers) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := s(r)
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
