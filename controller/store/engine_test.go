@@ -318,7 +318,7 @@ func aNewBucket(t *testing.T, e engine, g *group) {
 			}
 			return nil
 		})
-	if errs[0] != failed || errs[1] != nil || errs[2] != nil {
+	if !errors.Is(errs[0], failed) || errs[1] != nil || errs[2] != nil {
 		t.Errorf("errors %v", errs)
 	}
 	must(t, e.view(func(r reader) error {
