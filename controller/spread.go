@@ -37,9 +37,9 @@ func (s *spread) seconds() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now := s.now(); now.Sub(s.counted) >= countEvery {
-		err := s.store.View(func(tx *store.Tx) error {
-			s.nodes = tx.Nodes().Len()
-			return nil
+		err := s.store.View(func(tx *store.Tx) (err error) {
+			s.nodes, err = tx.Nodes().Len()
+			return err
 		})
 		if err != nil {
 			s.log.Error("counting the nodes", "error", err)

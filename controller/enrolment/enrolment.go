@@ -46,7 +46,7 @@ type Service struct {
 
 	once            sync.Once
 	refused, served *limiter
-	redeemed        sync.Map // of token ids: the instance that had it last
+	seen            sync.Map // of token ids: the instance that had it last
 }
 
 // What Observe is told.

@@ -75,9 +75,10 @@ func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) 
 		return instance.JoinTokenID == id && hmac.Equal(s.tokenMAC(secret), instance.JoinTokenMAC)
 	}
 	err = s.Store.View(func(tx *store.Tx) error {
-		// All servers of a stack come with one token: where it was found once, it is
-		// looked for first, so that a fleet that enrols is not read whole each time.
-		if last, known := s.redeemed.Load(id); known {
+		// All servers of a stack come with one token, and stacks come together: where a
+		// token was seen it is looked for first, so that not all instances are read for
+		// each server, or for each stack.
+		if last, known := s.seen.Load(id); known {
 			instance, found, err := tx.Instances().Get(last.(string))
 			if err != nil || found && has(instance) {
 				instanceID, ok = instance.ID, err == nil
@@ -86,9 +87,9 @@ func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) 
 		}
 		instances, err := tx.Instances().All()
 		for _, instance := range instances {
+			s.seen.Store(instance.JoinTokenID, instance.ID)
 			if has(instance) {
 				instanceID, ok = instance.ID, true
-				s.redeemed.Store(id, instance.ID)
 			}
 		}
 		return err

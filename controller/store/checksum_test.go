@@ -15,14 +15,14 @@ func oldStore(t *testing.T, nodes map[string]string) place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.db.Update(func(tx *bbolt.Tx) error {
+	err = raw(s).Update(func(tx *bbolt.Tx) error {
 		for id, text := range nodes {
 			if err := tx.Bucket([]byte(bucketNodes)).Put([]byte(id), []byte(text)); err != nil {
 				return err
 			}
 		}
 		// Version 1 had no sum over the meta bucket either.
-		return tx.Bucket([]byte(bucketMeta)).Delete(metaSum)
+		return tx.Bucket([]byte(bucketMeta)).Delete([]byte(metaSum))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -55,19 +55,19 @@ func TestAChangedByteOfARecordIsFound(t *testing.T) {
 	s := p.open(t)
 	var value []byte
 	view(t, s, func(tx *Tx) error {
-		value = append(value, tx.tx.Bucket([]byte(bucketNodes)).Get([]byte("n1"))...)
+		value = append(value, tx.reader.get(bucketNodes, "n1")...)
 		return nil
 	})
 	for i := range value {
 		for bit := range 8 {
 			value[i] ^= 1 << bit
-			_, err := textOf(bucketNodes, []byte("n1"), value)
+			_, err := textOf(bucketNodes, "n1", value)
 			wantError(t, err, "nodes/n1", "damaged")
 			value[i] ^= 1 << bit
 		}
 	}
 	// Under another key it is another record.
-	if err := s.db.Update(func(tx *bbolt.Tx) error {
+	if err := raw(s).Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(bucketNodes))
 		return errors.Join(b.Delete([]byte("n1")), b.Put([]byte("n0"), value))
 	}); err != nil {
@@ -86,8 +86,8 @@ func TestAChangedByteOfARecordIsFound(t *testing.T) {
 func TestAChangedEpochIsFound(t *testing.T) {
 	p := withNode(t)
 	s := p.open(t)
-	if err := s.db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketMeta)).Put(metaEpoch, []byte{0, 0, 0, 0, 0, 0, 0, 1})
+	if err := raw(s).Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaEpoch), []byte{0, 0, 0, 0, 0, 0, 0, 1})
 	}); err != nil {
 		t.Fatal(err)
 	}

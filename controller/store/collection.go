@@ -1,28 +1,28 @@
 package store
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-
-	"go.etcd.io/bbolt"
 )
 
 // Collection is the records of one kind, in the order of their keys. Keys and
 // records are copies: changing one changes nothing in the store.
 type Collection[T any] struct {
-	name   string
-	bucket *bbolt.Bucket
+	name string
+	tx   *Tx
 }
+
+var errReadOnly = errors.New("the transaction is a View, which writes nothing")
 
 // Get returns the record, false when there is none. Its error is a *CorruptError.
 func (c Collection[T]) Get(key string) (record T, found bool, err error) {
 	defer guard(c.name, key, &err)
-	value := c.bucket.Get([]byte(key))
+	value := c.tx.reader.get(c.name, key)
 	if value == nil {
 		return record, false, nil
 	}
-	if err := c.decode([]byte(key), value, &record); err != nil {
+	if err := c.decode(key, value, &record); err != nil {
 		var zero T
 		return zero, false, err
 	}
@@ -33,10 +33,14 @@ func (c Collection[T]) Get(key string) (record T, found bool, err error) {
 func (c Collection[T]) Put(key string, record T) (err error) {
 	defer guard(c.name, key, &err)
 	text, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
+	switch {
+	case err != nil:
+	case c.tx.writer == nil:
+		err = errReadOnly
+	default:
+		err = c.tx.writer.put(c.name, key, summed(c.name, key, text))
 	}
-	if err := c.bucket.Put([]byte(key), summed(c.name, []byte(key), text)); err != nil {
+	if err != nil {
 		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
 	}
 	return nil
@@ -45,9 +49,10 @@ func (c Collection[T]) Put(key string, record T) (err error) {
 // Delete removes the record; none is no error.
 func (c Collection[T]) Delete(key string) (err error) {
 	defer guard(c.name, key, &err)
-	if err := c.bucket.Delete([]byte(key)); err != nil {
-		return fmt.Errorf("deleting %s/%s: %w", c.name, key, err)
+	if c.tx.writer == nil {
+		return fmt.Errorf("deleting %s/%s: %w", c.name, key, errReadOnly)
 	}
+	c.tx.writer.delete(c.name, key)
 	return nil
 }
 
@@ -58,8 +63,7 @@ func (c Collection[T]) All() ([]T, error) { return c.Prefix("") }
 func (c Collection[T]) Prefix(prefix string) (records []T, err error) {
 	defer guard(c.name, prefix, &err)
 	records = []T{}
-	cursor := c.bucket.Cursor()
-	for key, value := cursor.Seek([]byte(prefix)); key != nil && bytes.HasPrefix(key, []byte(prefix)); key, value = cursor.Next() {
+	for key, value := range c.tx.reader.scan(c.name, prefix) {
 		var record T
 		if err := c.decode(key, value, &record); err != nil {
 			return nil, err
@@ -69,15 +73,24 @@ func (c Collection[T]) Prefix(prefix string) (records []T, err error) {
 	return records, nil
 }
 
-func (c Collection[T]) decode(key, value []byte, record *T) error {
+func (c Collection[T]) decode(key string, value []byte, record *T) error {
 	text, err := textOf(c.name, key, value)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, record); err != nil {
-		return &CorruptError{Bucket: c.name, Key: string(key), Err: err}
+		return &CorruptError{Bucket: c.name, Key: key, Err: err}
 	}
 	return nil
+}
+
+// Len is how many records there are. It decodes none.
+func (c Collection[T]) Len() (n int, err error) {
+	defer guard(c.name, "", &err)
+	for range c.tx.reader.scan(c.name, "") {
+		n++
+	}
+	return n, nil
 }
 
 // CorruptError says which record is not what this controller would write.
@@ -116,7 +129,7 @@ func (t *Tx) Files() Collection[File] { return of[File](t, bucketFiles) }
 func (t *Tx) Tokens() Collection[Token] { return of[Token](t, bucketTokens) }
 
 func of[T any](t *Tx, bucket string) Collection[T] {
-	return Collection[T]{name: bucket, bucket: t.tx.Bucket([]byte(bucket))}
+	return Collection[T]{name: bucket, tx: t}
 }
 
 // InstancePrefix starts the keys of all that belongs to an instance in Desired,

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -14,11 +15,16 @@ import (
 func TestCollectionIsAnOrderedMap(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
+	model := map[string]File{}
 	rapid.Check(t, func(r *rapid.T) {
 		update(t, s, func(tx *Tx) error {
-			return tx.tx.Bucket([]byte(bucketFiles)).ForEach(func(key, _ []byte) error { return tx.Files().Delete(string(key)) })
+			var err error
+			for _, k := range slices.Sorted(maps.Keys(model)) {
+				err = errors.Join(err, tx.Files().Delete(k))
+			}
+			clear(model)
+			return err
 		})
-		model := map[string]File{}
 		// Few and short keys, so that they meet and are each other's prefixes.
 		key := rapid.StringMatching(`[ab/]{1,3}`)
 		r.Repeat(map[string]func(*rapid.T){

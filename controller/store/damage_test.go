@@ -18,14 +18,17 @@ import (
 func everything(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	view(t, s, func(tx *Tx) error {
-		return tx.tx.ForEach(func(bucket []byte, b *bbolt.Bucket) error {
+	err := raw(s).View(func(tx *bbolt.Tx) error {
+		return tx.ForEach(func(bucket []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(key, value []byte) error {
 				all[string(bucket)+"/"+string(key)] = string(value)
 				return nil
 			})
 		})
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return all
 }
 

@@ -25,13 +25,13 @@ var ErrDoubt = errors.New("the disk of the store failed while it confirmed a cha
 //
 // bbolt syncs twice, and its errors of a sync are bare error numbers; what fails
 // before or beside it (write, truncate) leaves the state as it was.
-func (s *Store) notWritten(err error) error {
+func (b *bolt) notWritten(err error) error {
 	var number syscall.Errno
 	var place *fs.PathError
 	detail := fmt.Sprintf("the controller's disk does not take changes (%v), so nothing of this request was kept: see to the disk under its data directory, then try again", plain(err))
 	switch {
-	case errors.As(err, &number) && !errors.As(err, &place):
-		s.doubted.Do(func() { close(s.doubt) })
+	case errors.As(err, &number) && !errors.As(err, &place), errors.Is(err, errPages):
+		b.doubted.Do(func() { close(b.doubt) })
 		err, detail = errors.Join(ErrDoubt, err), "the controller's disk failed and the controller stops: look at the disk, start it again, then ask whether the request was done"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		detail = "the controller's disk is full, so nothing of this request was kept: free space under its data directory; it goes on without a restart"

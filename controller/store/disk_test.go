@@ -9,8 +9,6 @@ import (
 	"syscall"
 	"testing"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -32,7 +30,7 @@ func TestAChangeThatTheDiskDoesNotTake(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newPlace(t).open(t)
-			err := s.notWritten(c.err)
+			err := s.engine.(*bolt).notWritten(c.err)
 			var problem *api.Problem
 			if !errors.As(err, &problem) || problem.Type != api.ProblemUnavailable || !strings.Contains(problem.Detail, c.says) {
 				t.Errorf("error %v, want unavailable that says %q", err, c.says)
@@ -69,18 +67,16 @@ func TestAPageThatCannotBeReadIsAnError(t *testing.T) {
 	if err := os.Truncate(p.file(), 2*4096); err != nil { // under its feet
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = s.db.Close() })
-	for name, read := range map[string]func(*bbolt.Bucket) error{
-		"get":    func(b *bbolt.Bucket) error { _, _, err := Collection[Node]{bucketNodes, b}.Get("n001"); return err },
-		"prefix": func(b *bbolt.Bucket) error { _, err := Collection[Node]{bucketNodes, b}.All(); return err },
+	for name, use := range map[string]func(Collection[Node]) error{
+		"get":    func(c Collection[Node]) error { _, _, err := c.Get("n001"); return err },
+		"prefix": func(c Collection[Node]) error { _, err := c.All(); return err },
+		"len":    func(c Collection[Node]) error { _, err := c.Len(); return err },
+		"put":    func(c Collection[Node]) error { return c.Put("n001", Node{}) },
+		"delete": func(c Collection[Node]) error { return c.Delete("n001") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer faultsPanic()()
-			err := s.db.View(func(tx *bbolt.Tx) (err error) {
-				defer guard("root", "", &err)
-				return read(tx.Bucket([]byte(bucketNodes)))
-			})
-			wantError(t, err, "damaged", "restore a backup")
+			err := s.Update(func(tx *Tx) error { return use(tx.Nodes()) })
+			wantError(t, err, "nodes/", "damaged", "restore a backup")
 		})
 	}
 }

@@ -3,10 +3,9 @@ package store
 import (
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
-
-	"go.etcd.io/bbolt"
 )
 
 // Origin is the backup that this life of the state began with.
@@ -44,15 +43,11 @@ func (s *Store) NewLife(l Life) (int64, error) {
 	m, err := s.readMeta()
 	if err == nil {
 		m.epoch = epoch
-		err = s.db.Update(func(tx *bbolt.Tx) error {
-			b := tx.Bucket([]byte(bucketMeta))
-			if err := m.put(b); err != nil {
+		err = s.Update(func(tx *Tx) error {
+			if err := errors.Join(m.put(tx.writer), putOrigin(tx.writer, l.From)); err != nil || l.Change == nil {
 				return err
 			}
-			if err := putOrigin(b, l.From); err != nil || l.Change == nil {
-				return err
-			}
-			return l.Change(&Tx{tx: tx}, epoch)
+			return l.Change(tx, epoch)
 		})
 	}
 	if err != nil {
@@ -66,17 +61,17 @@ func (s *Store) NewLife(l Life) (int64, error) {
 // Origin is the backup that this life began with; nil, if none was restored.
 func (s *Store) Origin() *Origin { return s.origin.Load() }
 
-func putOrigin(b *bbolt.Bucket, o Origin) error {
+func putOrigin(w writer, o Origin) error {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	return b.Put(metaOrigin, summed(bucketMeta, metaOrigin, text))
+	return w.put(bucketMeta, metaOrigin, summed(bucketMeta, metaOrigin, text))
 }
 
 func (s *Store) readOrigin() error {
-	return s.db.View(func(tx *bbolt.Tx) error {
-		value := tx.Bucket([]byte(bucketMeta)).Get(metaOrigin)
+	return s.engine.view(func(r reader) error {
+		value := r.get(bucketMeta, metaOrigin)
 		if value == nil {
 			return nil
 		}
@@ -86,7 +81,7 @@ func (s *Store) readOrigin() error {
 		}
 		var o Origin
 		if err := json.Unmarshal(text, &o); err != nil {
-			return &CorruptError{Bucket: bucketMeta, Key: string(metaOrigin), Err: err}
+			return &CorruptError{Bucket: bucketMeta, Key: metaOrigin, Err: err}
 		}
 		s.origin.Store(&o)
 		return nil
@@ -95,21 +90,21 @@ func (s *Store) readOrigin() error {
 
 // addEpochs is a migration: what was trusted and known without an epoch was so in
 // the epoch of the store.
-func addEpochs(tx *bbolt.Tx) error {
-	meta := tx.Bucket([]byte(bucketMeta)).Get(metaEpoch)
+func addEpochs(w writer) error {
+	meta := w.get(bucketMeta, metaEpoch)
 	if len(meta) != 8 {
 		return nil // a new file: there is no record yet
 	}
 	epoch := fmt.Appendf(nil, "%d", int64(binary.BigEndian.Uint64(meta)))
 	for _, bucket := range []string{bucketInstances, bucketNodes, bucketVolumes, bucketOperations, bucketTokens} {
-		err := rewrite(bucket, func(_, text []byte) ([]byte, error) {
+		err := rewrite(bucket, func(_ string, text []byte) ([]byte, error) {
 			var fields map[string]json.RawMessage
 			if err := json.Unmarshal(text, &fields); err != nil {
 				return nil, err
 			}
 			fields["epoch"] = epoch
 			return json.Marshal(fields)
-		})(tx)
+		})(w)
 		if err != nil {
 			return err
 		}

@@ -61,16 +61,15 @@ func TestRecordsWithoutAnEpochGetTheStores(t *testing.T) {
 	s = p.open(t)
 	err = s.View(func(tx *Tx) error {
 		for _, bucket := range []string{bucketInstances, bucketNodes, bucketVolumes, bucketOperations, bucketTokens} {
-			err := tx.tx.Bucket([]byte(bucket)).ForEach(func(key, value []byte) error {
+			for key, value := range tx.reader.scan(bucket, "") {
 				text, err := textOf(bucket, key, value)
 				var record struct{ Epoch int64 }
-				if err = errors.Join(err, json.Unmarshal(text, &record)); err == nil && record.Epoch != epoch {
+				if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
+					return err
+				}
+				if record.Epoch != epoch {
 					t.Errorf("%s/%s is of the epoch %d, want %d: %s", bucket, key, record.Epoch, epoch, text)
 				}
-				return err
-			})
-			if err != nil {
-				return err
 			}
 		}
 		i, _, err := tx.Instances().Get("i1")
@@ -92,11 +91,11 @@ func TestADamagedOriginIsNotBelieved(t *testing.T) {
 	if _, err := s.NewLife(Life{From: origin}); err != nil {
 		t.Fatal(err)
 	}
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := raw(s).Update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte(bucketMeta))
-		value := append([]byte{}, b.Get(metaOrigin)...)
+		value := append([]byte{}, b.Get([]byte(metaOrigin))...)
 		value[20] ^= 1
-		return b.Put(metaOrigin, value)
+		return b.Put([]byte(metaOrigin), value)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"go.etcd.io/bbolt"
 )
 
 // place is a directory with room for a store and its key.
@@ -38,6 +40,9 @@ func (p place) open(t *testing.T) *Store {
 	t.Cleanup(func() { _ = s.Close() }) // closed already, as a rule
 	return s
 }
+
+// raw is the file under the store.
+func raw(s *Store) *bbolt.DB { return s.engine.(*bolt).db }
 
 func update(t *testing.T, s *Store, fn func(*Tx) error) {
 	t.Helper()

@@ -5,13 +5,11 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-
-	"go.etcd.io/bbolt"
 )
 
 // A migration brings the records from one schema version to the next. It works on
-// the raw transaction and must not use the record types, which go on changing.
-type migration func(*bbolt.Tx) error
+// the raw values and must not use the record types, which go on changing.
+type migration func(writer) error
 
 // migrations in order: the i-th makes version i+1 out of version i, and version 0
 // is an empty file. Append; never change one that was released.
@@ -42,22 +40,20 @@ const (
 // migration of its own.
 var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens}
 
-func createBuckets(tx *bbolt.Tx) error {
+func createBuckets(w writer) error {
 	for _, name := range recordBuckets {
-		if _, err := tx.CreateBucketIfNotExists([]byte(name)); err != nil {
-			return err
-		}
+		w.create(name)
 	}
 	return nil
 }
 
 // The keys of the meta bucket.
-var (
-	metaSchema = []byte("schema")
-	metaEpoch  = []byte("epoch")
-	metaKeyID  = []byte("key-id")
-	metaSum    = []byte("sum")
-	metaOrigin = []byte("origin")
+const (
+	metaSchema = "schema"
+	metaEpoch  = "epoch"
+	metaKeyID  = "key-id"
+	metaSum    = "sum"
+	metaOrigin = "origin"
 )
 
 // meta is what the store says about itself; the zero meta is a new file's.
@@ -68,25 +64,20 @@ type meta struct {
 }
 
 func (s *Store) readMeta() (m meta, err error) {
-	err = s.db.View(func(tx *bbolt.Tx) error {
-		b := tx.Bucket([]byte(bucketMeta))
-		if b == nil {
-			// A file of somebody else's program is intact bbolt too.
-			if name, _ := tx.Cursor().First(); name != nil {
-				return fmt.Errorf("it is not a nodehitch store: it has a bucket %q and no %q", name, bucketMeta)
-			}
-			return nil
+	err = s.engine.view(func(r reader) error {
+		if !r.has(bucketMeta) {
+			return nil // a new file
 		}
-		schema, epoch := b.Get(metaSchema), b.Get(metaEpoch)
+		schema, epoch := r.get(bucketMeta, metaSchema), r.get(bucketMeta, metaEpoch)
 		if len(schema) != 8 || len(epoch) != 8 {
 			return fmt.Errorf("its meta bucket has no schema version or no epoch: restore a backup")
 		}
 		m.schema = int(binary.BigEndian.Uint64(schema))
 		m.epoch = int64(binary.BigEndian.Uint64(epoch))
-		m.keyID = string(b.Get(metaKeyID))
+		m.keyID = string(r.get(bucketMeta, metaKeyID))
 		// A version whose sum is there is not believed to be an older one without.
-		if sum := b.Get(metaSum); (sum != nil || m.schema >= schemaOfSums) && !bytes.Equal(sum, m.sum()) {
-			return &CorruptError{Bucket: bucketMeta, Key: string(metaSum), Err: errSum}
+		if sum := r.get(bucketMeta, metaSum); (sum != nil || m.schema >= schemaOfSums) && !bytes.Equal(sum, m.sum()) {
+			return &CorruptError{Bucket: bucketMeta, Key: metaSum, Err: errSum}
 		}
 		return nil
 	})
@@ -103,13 +94,10 @@ func (s *Store) migrate(m meta, steps []migration) error {
 	if m.schema == len(steps) {
 		return nil
 	}
-	return s.db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists([]byte(bucketMeta))
-		if err != nil {
-			return err
-		}
+	return s.engine.update(func(w writer) error {
+		w.create(bucketMeta)
 		for version := m.schema; version < len(steps); version++ {
-			if err := steps[version](tx); err != nil {
+			if err := steps[version](w); err != nil {
 				return fmt.Errorf("migrating from schema version %d to %d (nothing has been changed): %w", version, version+1, err)
 			}
 		}
@@ -118,14 +106,14 @@ func (s *Store) migrate(m meta, steps []migration) error {
 			s.epoch.Store(m.epoch)
 		}
 		m.schema, m.keyID = len(steps), s.keys.id
-		return m.put(b)
+		return m.put(w)
 	})
 }
 
-func (m meta) put(b *bbolt.Bucket) error {
+func (m meta) put(w writer) error {
 	return errors.Join(
-		b.Put(metaSchema, binary.BigEndian.AppendUint64(nil, uint64(m.schema))),
-		b.Put(metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(m.epoch))),
-		b.Put(metaKeyID, []byte(m.keyID)),
-		b.Put(metaSum, m.sum()))
+		w.put(bucketMeta, metaSchema, binary.BigEndian.AppendUint64(nil, uint64(m.schema))),
+		w.put(bucketMeta, metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(m.epoch))),
+		w.put(bucketMeta, metaKeyID, []byte(m.keyID)),
+		w.put(bucketMeta, metaSum, m.sum()))
 }

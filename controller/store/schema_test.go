@@ -15,10 +15,10 @@ func newer(step migration) []migration {
 	return append(append([]migration{}, migrations...), step)
 }
 
-func dropNames(tx *bbolt.Tx) error {
-	return rewrite(bucketNodes, func(_, text []byte) ([]byte, error) {
+func dropNames(w writer) error {
+	return rewrite(bucketNodes, func(_ string, text []byte) ([]byte, error) {
 		return bytes.ReplaceAll(text, []byte(`"name":"storage_server"`), []byte(`"name":""`)), nil
-	})(tx)
+	})(w)
 }
 
 // withNode is a store of the present schema that holds one node.
@@ -52,7 +52,7 @@ func TestAnOlderStoreIsMigratedOnce(t *testing.T) {
 	shut(t, s)
 
 	runs := 0
-	steps := newer(func(tx *bbolt.Tx) error { runs++; return dropNames(tx) })
+	steps := newer(func(w writer) error { runs++; return dropNames(w) })
 	options := p.options()
 	options.Now = time.Now // the epoch is not made anew
 	for range 2 {
@@ -75,8 +75,8 @@ func TestAnOlderStoreIsMigratedOnce(t *testing.T) {
 
 func TestAMigrationThatFailsChangesNothing(t *testing.T) {
 	p := withNode(t)
-	_, err := open(p.options(), newer(func(tx *bbolt.Tx) error {
-		return errors.Join(dropNames(tx), errors.New("disk on fire"))
+	_, err := open(p.options(), newer(func(w writer) error {
+		return errors.Join(dropNames(w), errors.New("disk on fire"))
 	}))
 	present := len(migrations)
 	wantError(t, err, fmt.Sprintf("from schema version %d to %d", present, present+1), "nothing has been changed", "disk on fire")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -28,13 +29,16 @@ func (k KeySource) ID() (string, error) {
 	return keys.id, nil
 }
 
-// Size is how many bytes WriteTo writes.
-func (t *Tx) Size() int64 { return t.tx.Size() }
-
 // WriteTo writes a copy of the database as the transaction sees it: a store like
-// this one. The key is not in it. Write it to where it is soon done: while a
-// transaction is open the file can only grow.
-func (t *Tx) WriteTo(w io.Writer) (int64, error) { return t.tx.WriteTo(w) }
+// this one. The key is not in it. Only a View can be copied. Write it to where it is
+// soon done: while a transaction is open the file can only grow.
+func (t *Tx) WriteTo(w io.Writer) (int64, error) {
+	file, ok := t.reader.(io.WriterTo)
+	if !ok {
+		return 0, errors.New("copying the store: the transaction is an Update, whose changes are in no file yet")
+	}
+	return file.WriteTo(w)
+}
 
 // Hold keeps every other process from opening the store at path, which need not be
 // intact, until release is called. Its error names the process that has it open; it

@@ -8,13 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"go.etcd.io/bbolt"
-
-	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
@@ -30,28 +26,22 @@ type Options struct {
 	// one second when zero.
 	LockTimeout time.Duration
 	// Observe is told how long each transaction took, a writing one with its wait
-	// for other writers and its fsync; nil tells nobody.
+	// for other writers and for the disk; nil tells nobody.
 	Observe func(write bool, took time.Duration)
 }
 
 // Store is the open database. It is safe for concurrent use; one process has it
 // open at a time.
 type Store struct {
-	db      *bbolt.DB
+	engine  engine
 	path    string
 	keys    *keys
 	now     func() time.Time
 	observe func(write bool, took time.Duration)
 	epoch   atomic.Int64
-	doubt   chan struct{}
-	doubted sync.Once
+	doubt   <-chan struct{}
 	origin  atomic.Pointer[Origin]
 }
-
-// A read transaction keeps bbolt from growing its memory map, so a slow backup
-// would stop every write of a store that outgrows the map. Address space costs
-// nothing: reserve more than the state of thousands of instances needs.
-const mapReserve = 1 << 30
 
 // Open opens the store and creates it when it does not exist. It changes nothing
 // and says what to do when the file is held by another process, was written by a
@@ -71,18 +61,13 @@ func open(o Options, steps []migration) (*Store, error) {
 	if err := preparePath(o.Path); err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(o.Path, 0o600, &bbolt.Options{
-		Timeout:         o.LockTimeout,
-		InitialMmapSize: mapReserve,
-		FreelistType:    bbolt.FreelistMapType,
-		OpenFile:        openIntact(o.LockTimeout),
-	})
+	file, err := openBolt(o.Path, o.LockTimeout)
 	if err != nil {
-		return nil, explainOpen(o.Path, err)
+		return nil, err
 	}
-	s := &Store{db: db, path: o.Path, now: o.Now, observe: o.Observe, doubt: make(chan struct{})}
+	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, doubt: file.doubt}
 	if err := s.start(o.Key, steps); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), db.Close())
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
 	}
 	return s, nil
 }
@@ -98,7 +83,7 @@ func (s *Store) start(source KeySource, steps []migration) error {
 			"run the newer controller that wrote it, or restore a backup of the older one", m.schema, len(steps))
 	}
 	if m.schema >= schemaOfSums {
-		if err := s.db.View(verifyRecords); err != nil {
+		if err := s.engine.view(verifyRecords); err != nil {
 			return err
 		}
 	}
@@ -123,7 +108,7 @@ func (s *Store) start(source KeySource, steps []migration) error {
 }
 
 // Close waits for running transactions and lets other processes open the file.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error { return s.engine.close() }
 
 // Path is the database file.
 func (s *Store) Path() string { return s.path }
@@ -136,31 +121,32 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 func (s *Store) View(fn func(*Tx) error) error {
 	defer s.observed(false, time.Now())
 	defer faultsPanic()()
-	return s.db.View(func(tx *bbolt.Tx) error { return fn(&Tx{tx: tx}) })
+	return s.engine.view(func(r reader) error { return fn(&Tx{reader: r}) })
 }
 
-// Update runs fn as one transaction, alone among writers. When it returns nil all
-// that fn wrote is on disk; when fn returns an error or panics, none of it is. Where
-// the disk does not take it, none of it is either, and the error is an *api.Problem
-// that says what to do; but see Doubt.
+// Update runs fn once, as one transaction, alone among writers. When it returns nil
+// all that fn wrote is on disk; when fn returns an error or panics, none of it is.
+// Where the disk does not take it, none of it is either, and the error is an
+// *api.Problem that says what to do; but see Doubt.
+//
+// Updates that come at the same time share a commit: fn sees what those before it
+// wrote, and nobody is answered before that is on disk. An fn that changes nothing
+// costs no commit.
 func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.observed(true, time.Now())
 	defer faultsPanic()()
-	complete := false
-	err := s.db.Update(func(tx *bbolt.Tx) error {
-		select {
-		case <-s.doubt:
-			return api.NewProblem(api.ProblemUnavailable, "the controller stops, for its disk failed")
-		default:
-		}
-		err := fn(&Tx{tx: tx})
-		complete = err == nil
-		return err
+	tx := &Tx{}
+	err := s.engine.update(func(w writer) error {
+		tx.reader, tx.writer = w, w
+		return fn(tx)
 	})
-	if err != nil && complete {
-		return s.notWritten(err)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, told := range tx.committed {
+		told()
+	}
+	return nil
 }
 
 func (s *Store) observed(write bool, began time.Time) {
@@ -170,8 +156,12 @@ func (s *Store) observed(write bool, began time.Time) {
 }
 
 // Tx is a transaction. It must not be used after the function that got it returns.
-type Tx struct{ tx *bbolt.Tx }
+type Tx struct {
+	reader    reader
+	writer    writer // nil in a View
+	committed []func()
+}
 
 // OnCommit runs fn once the transaction is on disk and other writers may go on;
-// never, when it is rolled back.
-func (t *Tx) OnCommit(fn func()) { t.tx.OnCommit(fn) }
+// never, when it is rolled back. Several run in the order in which they were given.
+func (t *Tx) OnCommit(fn func()) { t.committed = append(t.committed, fn) }

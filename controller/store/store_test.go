@@ -77,7 +77,7 @@ func TestUpdateIsAllOrNothing(t *testing.T) {
 
 func TestDamagedRecordNamesItsPlace(t *testing.T) {
 	s := newPlace(t).open(t)
-	err := s.db.Update(func(tx *bbolt.Tx) error {
+	err := raw(s).Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket([]byte(bucketVolumes)).Put([]byte("v1"), []byte(`{"id":`))
 	})
 	if err != nil {

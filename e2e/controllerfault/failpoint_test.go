@@ -131,15 +131,11 @@ const newerEnv = "NODEHITCH_TEST_NEWER"
 
 const newerSource = `package store
 
-import (
-	"os"
-
-	"go.etcd.io/bbolt"
-)
+import "os"
 
 func init() {
 	if os.Getenv("` + newerEnv + `") != "" {
-		migrations = append(migrations, func(*bbolt.Tx) error { return nil })
+		migrations = append(migrations, func(writer) error { return nil })
 	}
 }
 `

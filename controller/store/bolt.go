@@ -1,0 +1,170 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// A read transaction keeps bbolt from growing its memory map, so a slow backup
+// would stop every write of a store that outgrows the map. Address space costs
+// nothing: reserve more than the state of thousands of instances needs.
+const mapReserve = 1 << 30
+
+// bolt is the engine of one controller alone: a bbolt file.
+type bolt struct {
+	db      *bbolt.DB
+	updates group
+	doubt   chan struct{}
+	doubted sync.Once
+}
+
+func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:         lockTimeout,
+		InitialMmapSize: mapReserve,
+		FreelistType:    bbolt.FreelistMapType,
+		OpenFile:        openIntact(lockTimeout),
+	})
+	if err != nil {
+		return nil, explainOpen(path, err)
+	}
+	if err := refuseForeign(db); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), db.Close())
+	}
+	b := &bolt{db: db, doubt: make(chan struct{})}
+	b.updates.transact = b.transact
+	return b, nil
+}
+
+// refuseForeign refuses the file of another program, which is intact bbolt too.
+func refuseForeign(db *bbolt.DB) error {
+	return db.View(func(tx *bbolt.Tx) error {
+		if name, _ := tx.Cursor().First(); name != nil && tx.Bucket([]byte(bucketMeta)) == nil {
+			return fmt.Errorf("it is not a nodehitch store: it has a bucket %q and no %q", name, bucketMeta)
+		}
+		return nil
+	})
+}
+
+func (b *bolt) close() error { return b.db.Close() }
+
+func (b *bolt) view(fn func(reader) error) error {
+	return b.db.View(func(tx *bbolt.Tx) error { return fn(snapshot{tx}) })
+}
+
+func (b *bolt) update(fn func(writer) error) error { return b.updates.update(fn) }
+
+// transact is that of group. A panic in bbolt becomes its error: it would end the
+// process, for nobody's request runs on this goroutine.
+func (b *bolt) transact(run func(reader) writeSet) (err error) {
+	defer faultsPanic()()
+	defer func() {
+		if p := recover(); p != nil {
+			err = &DamagedError{Path: b.db.Path(), Err: fmt.Errorf("%w: %v", errPages, p)}
+		}
+	}()
+	tx, err := b.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // of one that was committed it does nothing
+	select {
+	case <-b.doubt:
+		return api.NewProblem(api.ProblemUnavailable, "the controller stops, for its disk failed")
+	default:
+	}
+	writes := run(snapshot{tx})
+	if len(writes) == 0 {
+		return nil
+	}
+	if err := apply(tx, writes); err != nil {
+		return err
+	}
+	if err := commit(tx); err != nil {
+		return b.notWritten(err)
+	}
+	return nil
+}
+
+// apply writes in the order of the keys, in which bbolt is fastest.
+func apply(tx *bbolt.Tx, writes writeSet) error {
+	for _, name := range slices.Sorted(maps.Keys(writes)) {
+		bucket, err := tx.CreateBucketIfNotExists([]byte(name))
+		if err != nil {
+			return fmt.Errorf("creating the bucket %q: %w", name, err)
+		}
+		for _, key := range slices.Sorted(maps.Keys(writes[name])) {
+			if err := write(bucket, name, key, writes[name][key]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func write(bucket *bbolt.Bucket, name, key string, value []byte) (err error) {
+	defer guard(name, key, &err)
+	if value == nil {
+		err = bucket.Delete([]byte(key))
+	} else {
+		err = bucket.Put([]byte(key), value)
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s/%s: %w", name, key, err)
+	}
+	return nil
+}
+
+// errPages means that bbolt met a page that it cannot read.
+var errPages = errors.New("a page cannot be read")
+
+// commit cannot tell how far bbolt had come when it met such a page.
+func commit(tx *bbolt.Tx) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPages, p)
+		}
+	}()
+	return tx.Commit()
+}
+
+// snapshot reads a transaction of bbolt.
+type snapshot struct{ tx *bbolt.Tx }
+
+func (s snapshot) has(bucket string) bool { return s.tx.Bucket([]byte(bucket)) != nil }
+
+func (s snapshot) get(bucket, key string) []byte { return s.bucket(bucket).Get([]byte(key)) }
+
+func (s snapshot) scan(bucket, prefix string) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		cursor := s.bucket(bucket).Cursor()
+		for k, value := cursor.Seek([]byte(prefix)); k != nil; k, value = cursor.Next() {
+			if key := string(k); !strings.HasPrefix(key, prefix) || !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// bucket panics if the bucket is missing: it was there when the store was opened.
+func (s snapshot) bucket(name string) *bbolt.Bucket {
+	bucket := s.tx.Bucket([]byte(name))
+	if bucket == nil {
+		panic("the bucket is missing")
+	}
+	return bucket
+}
+
+// WriteTo copies the file.
+func (s snapshot) WriteTo(w io.Writer) (int64, error) { return s.tx.WriteTo(w) }
