@@ -37,7 +37,7 @@ func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
 	if op.Targets, op.Withheld, err = Targets(t, ids); err != nil {
 		return err
 	}
-	return r.finishIfDone(t, old, op)
+	return r.finishOrSave(t, op, !store.Same(old, op))
 }
 
 // evaluateOne is Evaluate where nothing but the report of this node has changed.
@@ -56,28 +56,26 @@ func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
 	if i < 0 {
 		return nil
 	}
-	old := op
-	op.Targets = slices.Clone(op.Targets)
+	before := op.Targets[i]
 	op.Targets[i] = progress.Target(n, t.Store.Epoch())
-	return r.finishIfDone(t, old, op)
+	return r.finishOrSave(t, op, op.Targets[i] != before)
 }
 
-// finishIfDone saves an END whose targets were evaluated, and finishes it if nothing is
-// waited for any more or its time is over.
-func (r *Reconciler) finishIfDone(t *tx.Tx, old, op store.Operation) error {
-	switch unready := progress.Waiting(op.Targets); {
-	case unready == "":
+// finishOrSave finishes an END if none of its targets is waited for any more or its time
+// is over; otherwise it saves what was evaluated anew.
+func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) error {
+	switch {
+	case !slices.ContainsFunc(op.Targets, func(target api.OperationTarget) bool { return !target.Ready }):
 		return r.Finish(t, &op, api.Completed)
 	case !t.Now.Before(op.Deadline):
 		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
 			"after %s these nodes were not ready: %s. They go on converging; post the operation again to wait for them",
-			op.Deadline.Sub(op.StartedAt), unready))
+			op.Deadline.Sub(op.StartedAt), progress.Waiting(op.Targets)))
 		return r.Finish(t, &op, api.Failed)
+	case changed:
+		return t.SaveOperation(op)
 	}
-	if store.Same(old, op) {
-		return nil
-	}
-	return t.SaveOperation(op)
+	return nil
 }
 
 // Targets is the status of nodes as targets, and what is withheld from them. A node that

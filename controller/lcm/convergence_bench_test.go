@@ -1,0 +1,49 @@
+package lcm
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// What the first convergence of one instance costs for each of its servers, enrolment and
+// all: it should not grow with the number of servers.
+func BenchmarkFirstConvergence(b *testing.B) {
+	for _, servers := range []int{50, 200, 500} {
+		b.Run(fmt.Sprint(servers), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				w := newWorld(b)
+				topology := topologyOf(server(storageServer, "storage"), server(masterServer, "master"))
+				for i := range servers - len(topology.Servers) {
+					topology.Servers = append(topology.Servers, server(uuid(3, i+1), "worker"))
+				}
+				b.StartTimer()
+				before := cpuTime(b)
+				w.put(spec(topology))
+				w.upload(script, "#!/bin/sh\n")
+				op := w.post(request(api.Instantiate, api.PhaseEnd))
+				for _, s := range topology.Servers {
+					w.converge(s.ID)
+				}
+				if got := w.operation(op.ID); got.State != api.Completed {
+					b.Fatalf("INSTANTIATE END is %+v, want COMPLETED", got)
+				}
+				b.ReportMetric(float64((cpuTime(b)-before).Microseconds())/float64(servers), "cpu-µs/server")
+			}
+		})
+	}
+}
+
+// cpuTime is what this process has used of the processors.
+func cpuTime(tb testing.TB) time.Duration {
+	tb.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		tb.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
