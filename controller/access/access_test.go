@@ -115,6 +115,28 @@ func TestATokenExpires(t *testing.T) {
 	}
 }
 
+// A backup does not tell which tokens were revoked after it.
+func TestATokenOfBeforeARestoreWaitsForAnOperator(t *testing.T) {
+	r := open(t)
+	ctx := context.Background()
+	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
+	if _, err := r.Store.NewLife(store.Life{From: store.Origin{TakenAt: r.now, Epoch: r.Store.Epoch(), RestoredAt: r.now}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Verify(ctx, made.Secret); problemType(err) != api.ProblemUnauthorized || !strings.Contains(err.Error(), "hitchctl token confirm "+made.Token.ID) {
+		t.Errorf("before its confirmation: %v", err)
+	}
+	if list, err := r.List(ctx); err != nil || len(list) != 1 || !list[0].Unconfirmed {
+		t.Errorf("%+v (%v); expected one token that is unconfirmed", list, err)
+	}
+	if confirmed, err := r.Confirm(ctx, made.Token.ID); err != nil || confirmed.Unconfirmed {
+		t.Errorf("confirmed: %+v, %v", confirmed, err)
+	}
+	if _, err := r.Verify(ctx, made.Secret); err != nil {
+		t.Errorf("after its confirmation: %v", err)
+	}
+}
+
 func TestTheSecretIsNeitherInTheStoreNorInTheLogNorInTheList(t *testing.T) {
 	r := open(t)
 	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
