@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
@@ -33,6 +34,7 @@ type event struct{ Action, Test, Output string }
 // run runs a test in the tree and says what came of it, with its output.
 func (t *tree) run(ctx context.Context, test Test) (outcome, string) {
 	if test.needs(NeedsBinaries) {
+		defer os.RemoveAll(filepath.Join(t.dir, "bin")) //nolint:errcheck // else the next test may use them, and says so
 		if out, err := t.command(ctx, test, "make", "build-lab").CombinedOutput(); err != nil {
 			return broken, fmt.Sprintf("the programs do not compile: %v: %s", err, out)
 		}

@@ -34,6 +34,9 @@ func TestEveryMutationIsUpToDate(t *testing.T) {
 	}
 }
 
+// testName is of what -run runs: the seeds of a fuzz test too.
+var testName = regexp.MustCompile(`^(Test|Fuzz)`)
+
 // isThere says whether a test file of the folder has a test that the pattern matches.
 func isThere(t *testing.T, folder, pattern string) bool {
 	t.Helper()
@@ -52,7 +55,7 @@ func isThere(t *testing.T, folder, pattern string) bool {
 			t.Fatal(err)
 		}
 		for _, d := range file.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && named.MatchString(f.Name.Name) {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && testName.MatchString(f.Name.Name) && named.MatchString(f.Name.Name) {
 				return true
 			}
 		}
