@@ -2,10 +2,12 @@ package durable_test
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
@@ -70,6 +72,31 @@ func TestFailureLeavesTheOldContentAndNothingElse(t *testing.T) {
 	}
 	if names := entries(t, path); len(names) != 1 {
 		t.Errorf("left behind: %v", names)
+	}
+}
+
+func TestAFullDiskKeepsTheOldContentAndNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, for a file system that is full")
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	}()
+	path := filepath.Join(dir, "file")
+	if err := durable.Write(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := durable.Write(path, make([]byte, 128<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("%v; expected that the disk is full", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "old" || len(entries(t, path)) != 1 {
+		t.Errorf("%q, %v, and in the directory %v; expected the old content alone", got, err, entries(t, path))
 	}
 }
 
