@@ -61,10 +61,13 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 			"started":              func(r *rapid.T) { send(node.Draw(r, "by"), started(known(r))) },
 			"formatted":            func(r *rapid.T) { send(node.Draw(r, "by"), formatted(known(r))) },
 			"a whole attempt": func(r *rapid.T) {
-				by := node.Draw(r, "by")
+				by := w.get().NodeID
 				if p, err := w.report(by, wanted()); err == nil {
 					h.permits = append(h.permits, p.Permit)
 					send(by, started(p.Permit))
+					if rapid.Bool().Draw(r, "to its end") {
+						send(by, formatted(p.Permit))
+					}
 				}
 			},
 			"the volume moves":        func(r *rapid.T) { w.attach(node.Draw(r, "to")) },

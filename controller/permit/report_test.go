@@ -199,6 +199,15 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 			}
 		})
 	}
+	t.Run("none, as far as the backup knows", func(t *testing.T) {
+		w := newWorld(t)
+		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.report(alpha, wanted())
+		wantProblem(t, err, api.ProblemNoPermit, "restored from a backup", "hitchctl volume adopt")
+		w.wantState(api.PermitNone)
+	})
 	t.Run("granted, and its node is gone", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted) // the backup; after it the permit may have been used
