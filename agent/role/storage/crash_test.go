@@ -393,6 +393,19 @@ func TestFailingMkfsIsTriedAgain(t *testing.T) {
 	}
 }
 
+func TestNothingIsFormattedBeforeItsStartIsAcknowledged(t *testing.T) {
+	r := machine(t, hosttest.Disk(volume, gib))
+	r.permits.crash = func(question string) {
+		if question == "ask: started" {
+			r.permits.refuse = errAway
+		}
+	}
+	r.expect("False NoPermit", notYet)
+	r.untouched()
+	r.permits.refuse, r.permits.crash = nil, nil
+	r.expect(mounted, served)
+}
+
 // Between the first proof and the acknowledgement somebody may write to the disk.
 func TestDiskThatIsWrittenToMeanwhileIsNotFormatted(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib))
