@@ -4,15 +4,11 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
-
-// maxWait is the longest that a caller may ask to be held.
-const maxWait = 60 * time.Second
 
 // checkParameters compares path, query and header parameters with their schemas.
 // Their faults have no place in a body, so the detail names them.
@@ -59,32 +55,6 @@ func (p parameter) value(c echo.Context) (text string, given bool) {
 	}
 	values := c.Request().Header.Values(p.name)
 	return strings.Join(values, ", "), len(values) > 0
-}
-
-// waitOf reads the parameter wait.
-func waitOf(text *string) (time.Duration, error) {
-	if text == nil {
-		return 0, nil
-	}
-	d, err := time.ParseDuration(*text)
-	if err != nil || d < 0 || d > maxWait {
-		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration from 0s to %s, such as 30s", *text, maxWait))
-	}
-	return d, nil
-}
-
-// holdOf is how long to hold a poll: for the cadence, give or take a tenth, or for
-// the time that the agent asks for, where that is less.
-func (s *Handler) holdOf(asked *string) (time.Duration, error) {
-	hold := jittered(time.Duration(s.PollSeconds) * time.Second)
-	if asked == nil {
-		return hold, nil
-	}
-	d, err := time.ParseDuration(*asked)
-	if err != nil || d < 0 {
-		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration such as 20s", *asked))
-	}
-	return min(hold, d), nil
 }
 
 // escapeFilePath lets a client write the slashes of a package file's path as they

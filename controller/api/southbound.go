@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"strconv"
 	"time"
 
@@ -86,12 +85,6 @@ func (s *Handler) stillLive(ctx context.Context, first *bool) error {
 	}
 	_, _, err := s.Enrolment.Authenticate(ctx, callOf(ctx).request.TLS.PeerCertificates, false)
 	return err
-}
-
-// jittered is d give or take a tenth, so that agents that started together do not
-// go on calling together.
-func jittered(d time.Duration) time.Duration {
-	return d - d/10 + rand.N(d/5+1)
 }
 
 // PutNodeStatus takes what a node observed.

@@ -7,23 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 )
-
-// hold calls look, and again after each change of key, until it says done or
-// fails, the time is over, the client is gone, or the controller shuts down.
-func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, look func() (done bool, err error)) error {
-	if longest <= 0 {
-		_, err := look()
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, longest)
-	defer cancel()
-	defer context.AfterFunc(s.draining, cancel)()
-	s.Metrics.Parked(+1)
-	defer s.Metrics.Parked(-1)
-	return s.Changes.Poll(ctx, key, look)
-}
 
 // watched is a list with its version.
 type watched[T any] struct {

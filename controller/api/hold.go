@@ -1,0 +1,60 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// maxWait is the longest that a caller may ask to be held.
+const maxWait = 60 * time.Second
+
+// waitOf reads the parameter wait.
+func waitOf(text *string) (time.Duration, error) {
+	if text == nil {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(*text)
+	if err != nil || d < 0 || d > maxWait {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration from 0s to %s, such as 30s", *text, maxWait))
+	}
+	return d, nil
+}
+
+// holdOf is how long to hold a poll: for the cadence, give or take a tenth, or for
+// the time that the agent asks for, where that is less.
+func (s *Handler) holdOf(asked *string) (time.Duration, error) {
+	hold := jittered(time.Duration(s.PollSeconds) * time.Second)
+	if asked == nil {
+		return hold, nil
+	}
+	d, err := time.ParseDuration(*asked)
+	if err != nil || d < 0 {
+		return 0, wire.NewProblem(wire.ProblemInvalid, fmt.Sprintf("query parameter wait: is %.40q; expected a duration such as 20s", *asked))
+	}
+	return min(hold, d), nil
+}
+
+// jittered is d give or take a tenth, so that agents that started together do not
+// go on calling together.
+func jittered(d time.Duration) time.Duration {
+	return d - d/10 + rand.N(d/5+1)
+}
+
+// hold calls look, and again after each change of key, until it says done or
+// fails, the time is over, the client is gone, or the controller shuts down.
+func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, look func() (done bool, err error)) error {
+	if longest <= 0 {
+		_, err := look()
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	defer context.AfterFunc(s.draining, cancel)()
+	s.Metrics.Parked(+1)
+	defer s.Metrics.Parked(-1)
+	return s.Changes.Poll(ctx, key, look)
+}
