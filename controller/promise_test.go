@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +26,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -197,12 +195,9 @@ func (l *life) machine(userData []byte, id string) *newcomer {
 		WriteFiles []struct{ Path, Content string } `json:"write_files"`
 	}
 	l.must(yaml.Unmarshal(userData, &cloudConfig))
-	m := &newcomer{life: l, id: id}
+	m := &newcomer{life: l, id: id, key: testca.NewKey()}
 	i := slices.IndexFunc(cloudConfig.WriteFiles, func(f struct{ Path, Content string }) bool { return f.Path == "/etc/nodehitch/agent.yaml" })
 	l.must(yaml.Unmarshal([]byte(cloudConfig.WriteFiles[i].Content), &m.agent))
-	var err error
-	m.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	l.must(err)
 	return m
 }
 
@@ -240,20 +235,16 @@ func (m *newcomer) call(method, path string, body any) (int, []byte) {
 
 func (m *newcomer) enrol() int {
 	m.t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
-	m.must(err)
-	request := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	status, text := m.call(http.MethodPost, "/v1/enroll", wire.EnrollRequest{ServerID: m.id, CertificateRequest: request})
+	status, text := m.call(http.MethodPost, "/v1/enroll", wire.EnrollRequest{ServerID: m.id, CertificateRequest: testca.Request(m.key, nil)})
 	if status != http.StatusCreated {
 		m.t.Logf("enrolment of %s: %d %s", m.id, status, text)
 		return status
 	}
 	var issued wire.IssuedCertificate
 	m.must(json.Unmarshal(text, &issued))
-	m.certificate = tls.Certificate{PrivateKey: m.key}
-	for block, rest := pem.Decode([]byte(issued.Certificate)); block != nil; block, rest = pem.Decode(rest) {
-		m.certificate.Certificate = append(m.certificate.Certificate, block.Bytes)
-	}
+	var err error
+	m.certificate, err = testca.Identity(issued.Certificate, m.key)
+	m.must(err)
 	return status
 }
 

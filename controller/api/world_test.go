@@ -3,9 +3,6 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -35,6 +32,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -276,45 +274,20 @@ func (w *world) putInstance() {
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, spec), http.StatusCreated, nil)
 }
 
-// request is a certificate request over a new key.
-func request(t testing.TB) (*ecdsa.PrivateKey, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-}
-
 // enrol makes the instance and enrols its storage server.
 func (w *world) enrol() (client *http.Client, joinToken string) {
 	w.t.Helper()
 	w.putInstance()
 	var join wire.JoinToken
 	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+instanceID+"/join_token", ""), http.StatusOK, &join)
-	key, csr := request(w.t)
-	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: csr})
+	key := testca.NewKey()
+	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(key, nil)})
 	w.must(err)
 	var issued wire.IssuedCertificate
 	w.ok(w.as(join.Token, "POST", "/v1/enroll", string(body)), http.StatusCreated, &issued)
-	return w.clientWith(certificateOf(w.t, key, issued)), join.Token
-}
-
-func certificateOf(t testing.TB, key *ecdsa.PrivateKey, issued wire.IssuedCertificate) *tls.Certificate {
-	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := tls.X509KeyPair([]byte(issued.Certificate), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &certificate
+	identity, err := testca.Identity(issued.Certificate, key)
+	w.must(err)
+	return w.clientWith(&identity), join.Token
 }
 
 // pemOf is chain and key in PEM.

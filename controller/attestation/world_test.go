@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"log/slog"
 	"maps"
@@ -26,6 +22,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -189,18 +186,11 @@ type machine struct {
 }
 
 func (w *world) boot(id string) *machine {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	wantOK(w.t, err)
-	return &machine{w, id, key}
+	return &machine{w, id, testca.NewKey()}
 }
 
 func (m *machine) enrolAs(ctx context.Context, from netip.Addr, nonce string) error {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
-	if err != nil {
-		return err
-	}
-	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	_, err = m.w.enrolment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: csr, ServerID: m.id, Nonce: nonce}, from)
+	_, err := m.w.enrolment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id, Nonce: nonce}, from)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 var servers = []string{
@@ -67,7 +68,7 @@ func (h *history) event(r *rapid.T) {
 	server := rapid.SampledFrom(servers).Draw(r, "server")
 	switch rapid.SampledFrom([]string{"enrol", "renew", "revoke", "reenrol", "format", "token", "revoke token"}).Draw(r, "event") {
 	case "enrol":
-		if c, err := h.enrol(server, h.newKey()); err == nil {
+		if c, err := h.enrol(server, testca.NewKey()); err == nil {
 			h.issue(c)
 		}
 	case "renew":
@@ -139,7 +140,7 @@ func (h *history) nothingIsTrusted(r *rapid.T) {
 		}
 	}
 	for _, server := range servers {
-		if _, err := h.enrol(server, h.newKey()); err == nil {
+		if _, err := h.enrol(server, testca.NewKey()); err == nil {
 			r.Errorf("%s enrols with the join token before the confirmation", server)
 		}
 	}
@@ -175,7 +176,7 @@ func (h *history) onlyTheNewestIsTrusted(r *rapid.T) {
 		}
 	}
 	for server := range h.banned {
-		if _, err := h.enrol(server, h.newKey()); err == nil {
+		if _, err := h.enrol(server, testca.NewKey()); err == nil {
 			r.Errorf("%s was revoked and enrols", server)
 		}
 	}

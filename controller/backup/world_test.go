@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -23,6 +20,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const instance = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e"
@@ -148,27 +146,16 @@ type certificate struct {
 	chain  []*x509.Certificate
 }
 
-func (w *world) newKey() *ecdsa.PrivateKey {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
-	return key
-}
-
-func request(key *ecdsa.PrivateKey) string {
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		panic(err) // of a key that was just made
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
-}
-
 // enrol redeems the join token, each time from another address.
 func (w *world) enrol(server string, key *ecdsa.PrivateKey) (*certificate, error) {
 	token, err := w.enrolment.JoinToken(context.Background(), instance)
 	w.must(err)
 	w.remote = w.remote.Next()
-	issued, err := w.enrolment.Enroll(context.Background(), token, api.EnrollRequest{ServerID: server, CertificateRequest: request(key)}, w.remote)
-	return w.certificate(server, key, issued), err
+	issued, err := w.enrolment.Enroll(context.Background(), token, api.EnrollRequest{ServerID: server, CertificateRequest: testca.Request(key, nil)}, w.remote)
+	if err != nil {
+		return nil, err
+	}
+	return w.certificate(server, key, issued), nil
 }
 
 func (w *world) renew(c *certificate) (*certificate, error) {
@@ -176,22 +163,18 @@ func (w *world) renew(c *certificate) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := w.newKey()
-	issued, err := w.enrolment.Renew(context.Background(), c.server, serial, api.CertificateRequest{CertificateRequest: request(key)})
-	return w.certificate(c.server, key, issued), err
+	key := testca.NewKey()
+	issued, err := w.enrolment.Renew(context.Background(), c.server, serial, api.CertificateRequest{CertificateRequest: testca.Request(key, nil)})
+	if err != nil {
+		return nil, err
+	}
+	return w.certificate(c.server, key, issued), nil
 }
 
 func (w *world) certificate(server string, key *ecdsa.PrivateKey, issued api.IssuedCertificate) *certificate {
-	c := &certificate{server: server, key: key}
-	for rest := []byte(issued.Certificate); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return c
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		w.must(err)
-		c.chain = append(c.chain, cert)
-	}
+	chain, err := testca.Chain(issued.Certificate)
+	w.must(err)
+	return &certificate{server: server, key: key, chain: chain}
 }
 
 // calls is whether the certificate is let in.

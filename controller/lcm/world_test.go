@@ -2,11 +2,6 @@ package lcm
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +21,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
@@ -244,17 +240,8 @@ func (w *world) enrol(serverID string) error {
 	w.must(err)
 	w.remote = w.remote.Next()       // the rate is limited for each address
 	w.clock.advance(time.Nanosecond) // no two machines enrol at one moment
-	_, err = w.enrolment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: w.request()}, w.remote)
+	_, err = w.enrolment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(testca.NewKey(), nil)}, w.remote)
 	return err
-}
-
-func (w *world) request() string {
-	w.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	w.must(err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
 // status is what an agent reports that has converged to its present document.
