@@ -43,7 +43,7 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	spec, _ := os.ReadFile("../shared/params/testdata/persistent-volumes.json")
 	var body struct{ AdditionalParams json.RawMessage }
 	l.must(json.Unmarshal(spec, &body))
-	_, created, err := l.lcm.Instances.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
+	_, created, err := l.LCM.Instances.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
 	if err != nil || !created {
 		t.Fatalf("instantiate_start: %v, created %v", err, created)
 	}
@@ -57,8 +57,8 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	servers, intermediates := map[string]bool{}, map[string]bool{}
 	for passed := time.Duration(0); passed < 3*365*day; passed += 10 * day {
 		l.now = l.now.Add(10 * day)
-		l.must(l.authority.Rotate())
-		chain := l.authority.ServerCertificate().Certificate
+		l.must(l.Authority.Rotate())
+		chain := l.Authority.ServerCertificate().Certificate
 		servers[string(chain[0])], intermediates[string(chain[1])] = true, true
 		if passed%(100*day) == 0 {
 			l.close()
@@ -145,7 +145,7 @@ func (l *life) close() {
 	if err := <-l.served; !errors.Is(err, http.ErrServerClosed) {
 		l.t.Error(err)
 	}
-	if err := l.store.Close(); err != nil {
+	if err := l.Store.Close(); err != nil {
 		l.t.Error(err)
 	}
 	l.services = nil
@@ -154,10 +154,10 @@ func (l *life) close() {
 // userData is what HOT parameters are made of.
 func (l *life) userData() []byte {
 	l.t.Helper()
-	token, err := l.enrolment.JoinToken(l.t.Context(), promisedInstance)
+	token, err := l.Enrolment.JoinToken(l.t.Context(), promisedInstance)
 	l.must(err)
 	text, err := cloudinit.Render(cloudinit.Params{
-		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.authority.RootPEM()), Pin: l.authority.Pin(), JoinToken: token,
+		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.Authority.RootPEM()), Pin: l.Authority.Pin(), JoinToken: token,
 	})
 	l.must(err)
 	return text
