@@ -17,7 +17,7 @@ func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Log
 		return enrolment.TokenAttestor{}
 	}
 	s.nova = &attestation.Nova{
-		Store: s.store, Nonce: attestation.Policy(c.AttestationNonce), SourceAddress: c.AttestationSourceAddress, Now: now, Log: log,
+		Store: s.Store, Nonce: attestation.Policy(c.AttestationNonce), SourceAddress: c.AttestationSourceAddress, Now: now, Log: log,
 		Observe: s.metrics.Enrolment,
 		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
 			cloud, err := s.clouds.For(ctx, vim)

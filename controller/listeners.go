@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"golang.org/x/sys/unix"
@@ -150,18 +149,4 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 		return nil, fmt.Errorf("restricting the unix socket: %w", err)
 	}
 	return l, nil
-}
-
-// localNames are by which the machine itself reaches the controller.
-var localNames = []string{"localhost", "127.0.0.1", "::1"}
-
-// certificateNames are the names of the serving certificate, each once.
-func certificateNames(names []string) []string {
-	var all []string
-	for _, name := range slices.Concat(names, localNames) {
-		if name = strings.ToLower(name); !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
 }

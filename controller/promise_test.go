@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -29,6 +26,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -45,7 +43,7 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	spec, _ := os.ReadFile("../shared/params/testdata/persistent-volumes.json")
 	var body struct{ AdditionalParams json.RawMessage }
 	l.must(json.Unmarshal(spec, &body))
-	_, created, err := l.lcm.Instances.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
+	_, created, err := l.LCM.Instances.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
 	if err != nil || !created {
 		t.Fatalf("instantiate_start: %v, created %v", err, created)
 	}
@@ -59,8 +57,8 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	servers, intermediates := map[string]bool{}, map[string]bool{}
 	for passed := time.Duration(0); passed < 3*365*day; passed += 10 * day {
 		l.now = l.now.Add(10 * day)
-		l.must(l.authority.Rotate())
-		chain := l.authority.ServerCertificate().Certificate
+		l.must(l.Authority.Rotate())
+		chain := l.Authority.ServerCertificate().Certificate
 		servers[string(chain[0])], intermediates[string(chain[1])] = true, true
 		if passed%(100*day) == 0 {
 			l.close()
@@ -147,7 +145,7 @@ func (l *life) close() {
 	if err := <-l.served; !errors.Is(err, http.ErrServerClosed) {
 		l.t.Error(err)
 	}
-	if err := l.store.Close(); err != nil {
+	if err := l.Store.Close(); err != nil {
 		l.t.Error(err)
 	}
 	l.services = nil
@@ -156,10 +154,10 @@ func (l *life) close() {
 // userData is what HOT parameters are made of.
 func (l *life) userData() []byte {
 	l.t.Helper()
-	token, err := l.enrolment.JoinToken(l.t.Context(), promisedInstance)
+	token, err := l.Enrolment.JoinToken(l.t.Context(), promisedInstance)
 	l.must(err)
 	text, err := cloudinit.Render(cloudinit.Params{
-		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.authority.RootPEM()), Pin: l.authority.Pin(), JoinToken: token,
+		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.Authority.RootPEM()), Pin: l.Authority.Pin(), JoinToken: token,
 	})
 	l.must(err)
 	return text
@@ -197,12 +195,9 @@ func (l *life) machine(userData []byte, id string) *newcomer {
 		WriteFiles []struct{ Path, Content string } `json:"write_files"`
 	}
 	l.must(yaml.Unmarshal(userData, &cloudConfig))
-	m := &newcomer{life: l, id: id}
+	m := &newcomer{life: l, id: id, key: testca.NewKey()}
 	i := slices.IndexFunc(cloudConfig.WriteFiles, func(f struct{ Path, Content string }) bool { return f.Path == "/etc/nodehitch/agent.yaml" })
 	l.must(yaml.Unmarshal([]byte(cloudConfig.WriteFiles[i].Content), &m.agent))
-	var err error
-	m.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	l.must(err)
 	return m
 }
 
@@ -240,20 +235,16 @@ func (m *newcomer) call(method, path string, body any) (int, []byte) {
 
 func (m *newcomer) enrol() int {
 	m.t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
-	m.must(err)
-	request := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	status, text := m.call(http.MethodPost, "/v1/enroll", wire.EnrollRequest{ServerID: m.id, CertificateRequest: request})
+	status, text := m.call(http.MethodPost, "/v1/enroll", wire.EnrollRequest{ServerID: m.id, CertificateRequest: testca.Request(m.key, nil)})
 	if status != http.StatusCreated {
 		m.t.Logf("enrolment of %s: %d %s", m.id, status, text)
 		return status
 	}
 	var issued wire.IssuedCertificate
 	m.must(json.Unmarshal(text, &issued))
-	m.certificate = tls.Certificate{PrivateKey: m.key}
-	for block, rest := pem.Decode([]byte(issued.Certificate)); block != nil; block, rest = pem.Decode(rest) {
-		m.certificate.Certificate = append(m.certificate.Certificate, block.Bytes)
-	}
+	var err error
+	m.certificate, err = testca.Identity(issued.Certificate, m.key)
+	m.must(err)
 	return status
 }
 

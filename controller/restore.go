@@ -57,14 +57,14 @@ keep what they have meanwhile. docs/controller.md has the steps.`,
 // warnOfRestore reminds of what a restore has left to an operator.
 func (s *services) warnOfRestore(log *slog.Logger) {
 	waiting := 0
-	instances, err := s.lcm.Instances.ListInstances(context.Background())
+	instances, err := s.LCM.Instances.ListInstances(context.Background())
 	for _, i := range instances {
 		if i.Unconfirmed != nil {
 			waiting++
 		}
 	}
 	if err == nil && waiting > 0 {
-		log.Warn("the state was "+s.store.Origin().String()+"; no node of these instances is let in before `hitchctl confirm`", "instances", waiting)
+		log.Warn("the state was "+s.Store.Origin().String()+"; no node of these instances is let in before `hitchctl confirm`", "instances", waiting)
 	}
 }
 

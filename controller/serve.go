@@ -46,7 +46,7 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	if s.nova != nil {
 		s.nova.Close()
 	}
-	err = errors.Join(err, s.store.Close())
+	err = errors.Join(err, s.Store.Close())
 	log.Info("stopped")
 	return err
 }
@@ -67,18 +67,18 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	if l.Metrics != nil {
 		group.Go(func() error { return listenedOn(metrics.Serve(metricsGate(log).Listener(l.Metrics, nil))) })
 	}
-	group.Go(func() error { return s.lcm.Run(working) })
-	group.Go(func() error { s.authority.Run(working); return nil })
-	group.Go(func() error { s.files.Run(working); return nil })
+	group.Go(func() error { return s.LCM.Run(working) })
+	group.Go(func() error { s.Authority.Run(working); return nil })
+	group.Go(func() error { s.Files.Run(working); return nil })
 	group.Go(func() error {
 		select {
-		case <-s.store.Doubt():
+		case <-s.Store.Doubt():
 			return store.ErrDoubt
 		case <-running.Done():
 			return nil
 		}
 	})
-	group.Go(func() error { return watchdog(working, s.ready, log) })
+	group.Go(func() error { return watchdog(working, s.Ready, log) })
 	group.Go(func() error {
 		<-running.Done()
 		log.Info("stopping: parked polls are answered, other requests may finish", "limit", shutdownLimit)
@@ -94,7 +94,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 }
 
 func (s *services) tlsConfig() *tls.Config {
-	c := s.authority.TLSConfig()
+	c := s.Authority.TLSConfig()
 	c.NextProtos = []string{"http/1.1"}
 	return c
 }
@@ -116,10 +116,10 @@ func listenedOn(err error) error {
 // greet logs what an operator wants to know first.
 func (s *services) greet(c config.Config, l listeners, log *slog.Logger) {
 	log.Info("nodehitch-controller "+version.Version, "urls", c.AdvertiseURLs, "listen", l.HTTPS.Addr().String(), "socket", addressOf(l.API),
-		"metrics", addressOf(l.Metrics), "data", c.DataDirectory, "pin", s.authority.Pin(), "epoch", s.store.Epoch())
+		"metrics", addressOf(l.Metrics), "data", c.DataDirectory, "pin", s.Authority.Pin(), "epoch", s.Store.Epoch())
 	s.warnOfRestore(log)
 	sayAttestation(c, log)
-	if tokens, err := s.tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
+	if tokens, err := s.Tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
 		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " token create admin")
 	}
 }

@@ -80,13 +80,13 @@ func BenchmarkParkedPolls(b *testing.B) {
 		node.CloseIdleConnections()
 		before := inUse()
 		leave := w.gather(b, node, known, agents)
-		eventually(b, "all are parked", func() bool { return w.hub.Waiting() == agents })
+		eventually(b, "all are parked", func() bool { return w.Hub.Waiting() == agents })
 		after := inUse()
 		b.ReportMetric(float64(after.heap-before.heap)/agents/1024, "heap-KiB/poll")
 		b.ReportMetric(float64(after.stack-before.stack)/agents/1024, "stack-KiB/poll")
 		b.ReportMetric(float64(after.resident-before.resident)/agents/1024, "RSS-KiB/poll")
 		w.handler.Drain()
-		eventually(b, "all are answered", func() bool { return w.hub.Waiting() == 0 })
+		eventually(b, "all are answered", func() bool { return w.Hub.Waiting() == 0 })
 		leave()
 	}
 }
@@ -97,7 +97,7 @@ func (w *world) gather(t testing.TB, node *http.Client, known string, agents int
 	certificate := node.Transport.(*http.Transport).TLSClientConfig.Certificates[0]
 	chain, key := pemOf(t, certificate)
 	text, err := json.Marshal(order{Address: strings.TrimPrefix(w.url, "https://"), ETag: known,
-		Root: []byte(w.authority.RootPEM()), Certificate: chain, Key: key, Agents: agents})
+		Root: []byte(w.Authority.RootPEM()), Certificate: chain, Key: key, Agents: agents})
 	w.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, os.Args[0])

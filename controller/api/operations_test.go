@@ -43,7 +43,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	}
 	parked := w.park(w.client, location+"?wait=30s", "Authorization: Bearer "+w.viewer)
 	w.ahead.Store(int64(31 * time.Minute))
-	w.must(w.lcm.Sweep(context.Background()))
+	w.must(w.LCM.Sweep(context.Background()))
 	w.ok(soon(t, parked), http.StatusOK, &operation)
 	if operation.State != wire.Failed {
 		t.Errorf("%+v", operation)

@@ -37,7 +37,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 // park starts a request and returns once it is held; its answer comes on the channel.
 func (w *world) park(client *http.Client, path string, headers ...string) <-chan answer {
 	w.t.Helper()
-	before := w.hub.Waiting()
+	before := w.Hub.Waiting()
 	out := make(chan answer, 1)
 	go func() {
 		a, err := w.try(context.Background(), client, "GET", path, "", headers...)
@@ -46,7 +46,7 @@ func (w *world) park(client *http.Client, path string, headers ...string) <-chan
 		}
 		out <- a
 	}()
-	eventually(w.t, "the request is parked", func() bool { return w.hub.Waiting() > before })
+	eventually(w.t, "the request is parked", func() bool { return w.Hub.Waiting() > before })
 	return out
 }
 
@@ -177,10 +177,10 @@ func TestAnAgentThatGoesAwayLeavesNothingParked(t *testing.T) {
 		// that overtook it.
 		_, _ = w.try(ctx, node, "GET", "/v1/node/config", "", "If-None-Match: "+known)
 	}()
-	eventually(t, "the poll is parked", func() bool { return w.hub.Waiting() == 1 })
+	eventually(t, "the poll is parked", func() bool { return w.Hub.Waiting() == 1 })
 	hangUp()
 	<-gone
-	eventually(t, "nobody waits", func() bool { return w.hub.Waiting() == 0 })
+	eventually(t, "nobody waits", func() bool { return w.Hub.Waiting() == 0 })
 }
 
 func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {

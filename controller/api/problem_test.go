@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/api"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
@@ -121,7 +122,7 @@ func TestWhatGoesWrongInsideStaysInside(t *testing.T) {
 func TestAServerThatNoTopologyExpectsIsToldWhenToAskAgain(t *testing.T) {
 	w := newWorld(t)
 	_, join := w.enrol()
-	_, csr := request(t)
+	csr := testca.Request(testca.NewKey(), nil)
 	body := `{"serverId": "99999999-0000-4000-8000-000000000001", "certificateRequest": ` + quote(csr) + `}`
 	a := w.as(join, "POST", "/v1/enroll", body)
 	if a.problem.Type != wire.ProblemServerNotExpected || a.header.Get("Retry-After") == "" {

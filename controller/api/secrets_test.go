@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // The whole life of an instance, at level debug: none of the secrets that go in or
@@ -25,7 +26,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 
 	tag := etag(t, w, node)
 	w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+tag+"x")
-	_, csr := request(t)
+	csr := testca.Request(testca.NewKey(), nil)
 	renewal, err := json.Marshal(wire.CertificateRequest{CertificateRequest: csr})
 	w.must(err)
 	w.ok(w.call(node, "POST", "/v1/node/certificate", string(renewal)), http.StatusCreated, nil)

@@ -3,9 +3,6 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -22,19 +19,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/access"
 	"github.com/nodehitch/nodehitch/controller/api"
-	"github.com/nodehitch/nodehitch/controller/backup"
-	"github.com/nodehitch/nodehitch/controller/enrolment"
-	"github.com/nodehitch/nodehitch/controller/files"
-	"github.com/nodehitch/nodehitch/controller/lcm"
-	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/permit"
-	"github.com/nodehitch/nodehitch/controller/pki"
-	"github.com/nodehitch/nodehitch/controller/stack"
-	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/telemetry"
+	"github.com/nodehitch/nodehitch/controller/controllertest"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -65,20 +53,15 @@ const spec = `{
 
 // world is a controller on loopback, with the real services behind it.
 type world struct {
-	t         testing.TB
-	dir       string
-	url       string
-	socket    string
-	log       lockedBuffer
-	handler   *api.Handler
-	server    *http.Server
-	store     *store.Store
-	authority *pki.Authority
-	enrolment *enrolment.Service
-	lcm       *lcm.Manager
-	hub       *notify.Hub
-	metrics   *telemetry.Metrics
-	// ahead is how much the clock of the life cycle is put forward.
+	*controllertest.Controller
+	t       testing.TB
+	dir     string
+	url     string
+	socket  string
+	log     lockedBuffer
+	handler *api.Handler
+	server  *http.Server
+	// ahead is how much the clock is put forward.
 	ahead atomic.Int64
 	// operator and viewer are API tokens.
 	operator, viewer string
@@ -109,39 +92,20 @@ func pollSeconds(n int) option { return func(o *api.Options) { o.PollSeconds = n
 
 func newWorld(t testing.TB, options ...option) *world {
 	t.Helper()
-	w := &world{t: t, dir: t.TempDir(), hub: new(notify.Hub), metrics: telemetry.New("test")}
-	log := slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	var err error
-	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Key: store.KeySource{File: filepath.Join(w.dir, "seal.key"), Create: true}})
-	w.must(err)
-	t.Cleanup(func() { w.must(w.store.Close()) })
-	w.authority, err = pki.Load(pki.Options{Dir: filepath.Join(w.dir, "pki"), Names: []string{"127.0.0.1"}, Log: log})
-	w.must(err)
-	blobs, err := files.OpenBlobs(w.dir, 1<<20, time.Now)
-	w.must(err)
-	permits := &permit.Service{Store: w.store, Log: log}
-	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Log: log, Gone: permits.NodeGone, Observe: w.metrics.Enrolment}
-	w.lcm = lcm.New(lcm.Options{Store: w.store, Hub: w.hub, Blobs: blobs, Enrolment: w.enrolment, Permits: permits, Source: stack.Inline{},
-		Now: w.now, Log: log, Cadence: 30 * time.Second})
-	w.enrolment.Changed = w.lcm.Nodes.NodeChanged
-	tokens := &access.Service{Store: w.store, Now: time.Now, Log: log}
-	o := api.Options{
-		Instances: w.lcm.Instances, Operations: w.lcm.Operations, Nodes: w.lcm.Nodes, Volumes: permits, Enrolment: w.enrolment, Tokens: tokens,
-		Files:   &files.Service{Store: w.store, Blobs: blobs, Now: time.Now, Log: log},
-		Backups: &backup.Service{Store: w.store, Blobs: blobs, Directory: w.dir, Version: "test", Now: time.Now, Log: log},
-		Changes: w.hub, Metrics: w.metrics,
-		Trust:          wire.Trust{Urls: []string{"https://127.0.0.1"}, RootCertificate: w.authority.RootPEM(), Pin: w.authority.Pin()},
-		AgentDirectory: w.dir, PollSeconds: 30, ConvergeSeconds: 300, SpreadSeconds: func() int { return 7 },
-		Ready: func(context.Context) error { return w.store.View(func(*store.Tx) error { return nil }) },
-		Now:   time.Now, Log: log,
-	}
+	w := &world{t: t}
+	w.Controller = controllertest.New(t, controllertest.Options{Now: w.now,
+		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	w.dir = w.Config.DataDirectory
+	o := w.API()
+	o.SpreadSeconds = func() int { return 7 }
 	for _, option := range options {
 		option(&o)
 	}
+	var err error
 	w.handler, err = api.New(o)
 	w.must(err)
 	for scope, secret := range map[wire.Scope]*string{wire.ScopeOperator: &w.operator, wire.ScopeViewer: &w.viewer} {
-		token, err := tokens.Create(context.Background(), wire.TokenRequest{Name: string(scope), Scope: scope})
+		token, err := w.Tokens.Create(context.Background(), wire.TokenRequest{Name: string(scope), Scope: scope})
 		w.must(err)
 		*secret = token.Secret
 	}
@@ -161,7 +125,7 @@ func (w *world) listen() {
 	w.socket = filepath.Join(w.dir, "controller.sock")
 	unix, err := new(net.ListenConfig).Listen(w.t.Context(), "unix", w.socket)
 	w.must(err)
-	for _, l := range []net.Listener{tls.NewListener(tcp, w.authority.TLSConfig()), unix} {
+	for _, l := range []net.Listener{tls.NewListener(tcp, w.Authority.TLSConfig()), unix} {
 		serving.Go(func() { _ = w.server.Serve(l) })
 	}
 	w.url = "https://" + tcp.Addr().String()
@@ -187,7 +151,7 @@ func (w *world) must(err error) {
 // there is one.
 func (w *world) clientWith(certificate *tls.Certificate) *http.Client {
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM([]byte(w.authority.RootPEM()))
+	roots.AppendCertsFromPEM([]byte(w.Authority.RootPEM()))
 	c := &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}
 	if certificate != nil {
 		c.Certificates = []tls.Certificate{*certificate}
@@ -276,45 +240,20 @@ func (w *world) putInstance() {
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, spec), http.StatusCreated, nil)
 }
 
-// request is a certificate request over a new key.
-func request(t testing.TB) (*ecdsa.PrivateKey, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-}
-
 // enrol makes the instance and enrols its storage server.
 func (w *world) enrol() (client *http.Client, joinToken string) {
 	w.t.Helper()
 	w.putInstance()
 	var join wire.JoinToken
 	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+instanceID+"/join_token", ""), http.StatusOK, &join)
-	key, csr := request(w.t)
-	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: csr})
+	key := testca.NewKey()
+	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(key, nil)})
 	w.must(err)
 	var issued wire.IssuedCertificate
 	w.ok(w.as(join.Token, "POST", "/v1/enroll", string(body)), http.StatusCreated, &issued)
-	return w.clientWith(certificateOf(w.t, key, issued)), join.Token
-}
-
-func certificateOf(t testing.TB, key *ecdsa.PrivateKey, issued wire.IssuedCertificate) *tls.Certificate {
-	t.Helper()
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := tls.X509KeyPair([]byte(issued.Certificate), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &certificate
+	identity, err := testca.Identity(issued.Certificate, key)
+	w.must(err)
+	return w.clientWith(&identity), join.Token
 }
 
 // pemOf is chain and key in PEM.

@@ -25,7 +25,7 @@ func TestANonceThatCannotBeTakenAway(t *testing.T) {
 	if err := again.enrol(spent); err == nil {
 		t.Fatal("a nonce was good twice")
 	}
-	w.pass(failureCounts)
+	w.Clock.Advance(failureCounts)
 	wantOK(t, again.enrol(again.asked()))
 }
 
@@ -154,14 +154,14 @@ func TestACloudThatHangs(t *testing.T) {
 		t.Errorf("all have an answer after %v; an agent waits for 30 s", took)
 	}
 	w.cloud.Fail(openstacktest.ServerByID, openstacktest.Fault{})
-	w.pass(failureCounts)
+	w.Clock.Advance(failureCounts)
 	m := w.boot(worker)
 	wantOK(t, m.enrol(m.asked()))
 }
 
 func (w *world) reenrol() {
 	w.t.Helper()
-	wantOK(w.t, w.enrolment.Reenrol(w.t.Context(), worker))
+	wantOK(w.t, w.Enrolment.Reenrol(w.t.Context(), worker))
 }
 
 func (w *world) until(what string, ok func() bool) {

@@ -60,7 +60,7 @@ func TestCallsOfAnEnrolment(t *testing.T) {
 			}
 			m := w.boot(worker)
 			nonce := m.asked()
-			w.pass(c.shows)
+			w.Clock.Advance(c.shows)
 			wantOK(t, m.enrol(nonce))
 			w.gone(worker)
 			want := maps.Clone(all)
@@ -96,7 +96,7 @@ func TestALostAnswerNeedsNoCloud(t *testing.T) {
 	wantOK(t, m.enrol(m.asked()))
 	w.gone(worker)
 	w.cloud.Remove(worker)
-	w.pass(time.Minute)
+	w.Clock.Advance(time.Minute)
 	w.cloud.Forget()
 	wantOK(t, m.enrol(""))
 	if calls := w.cloud.Calls(); len(calls) != 0 || w.identity(worker).Attestation != api.AttestedByNonce {

@@ -83,11 +83,11 @@ func TestANonceEnds(t *testing.T) {
 	w := newWorld(t)
 	m := w.boot(worker)
 	before := m.asked()
-	w.pass(nonceLife - time.Second)
+	w.Clock.Advance(nonceLife - time.Second)
 	if m.asked() != before {
 		t.Error("it has ended early")
 	}
-	w.pass(time.Second)
+	w.Clock.Advance(time.Second)
 	wantRefusal(t, m.enrol(before), api.ProblemNonceRequired, attestation.EventNonceWrong)
 	after := w.nonce(worker)
 	if after == before {
@@ -102,12 +102,12 @@ func TestANonceThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	m := w.boot(worker)
 	before := m.asked()
 	w.cloud.Put(openstacktest.Server{ID: worker, Metadata: map[string]string{"role": "worker"}})
-	w.pass(writeAgain - time.Second)
+	w.Clock.Advance(writeAgain - time.Second)
 	wantRefusal(t, m.enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	if n := w.cloud.Calls()[openstacktest.SetMetadata]; n != 1 {
 		t.Errorf("%d writes within a minute", n)
 	}
-	w.pass(time.Second)
+	w.Clock.Advance(time.Second)
 	if m.asked() != before || w.cloud.Metadata(worker)["role"] != "worker" {
 		t.Errorf("the metadata is %v", w.cloud.Metadata(worker))
 	}
@@ -149,7 +149,7 @@ func TestPermissionTakenAwayIsNoWayAround(t *testing.T) {
 	shown := m.asked()
 	w.cloud.Deny(openstacktest.SetMetadata)
 	for range 3 {
-		w.pass(writeAgain)
+		w.Clock.Advance(writeAgain)
 		wantRefusal(t, w.boot(worker).enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	}
 	wantOK(t, m.enrol(shown))

@@ -172,7 +172,7 @@ func TestWhatIsWrongPasses(t *testing.T) {
 			if after := w.cloud.Calls(); after[openstacktest.ServerByID] != before[openstacktest.ServerByID] || after[openstacktest.SetMetadata] != before[openstacktest.SetMetadata] {
 				t.Errorf("the cloud is asked all the time: %v, then %v", before, after)
 			}
-			w.pass(failureCounts)
+			w.Clock.Advance(failureCounts)
 			wantOK(t, m.enrol(m.asked()))
 		})
 	}

@@ -4,28 +4,24 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"log/slog"
 	"maps"
 	"net/netip"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/attestation"
+	"github.com/nodehitch/nodehitch/controller/controllertest"
 	"github.com/nodehitch/nodehitch/controller/enrolment"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
-	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -40,31 +36,22 @@ var remote = netip.MustParseAddr("10.10.0.7")
 // world is a controller's enrolment before a cloud that has one stack: a worker in an
 // autoscaling group, and a master.
 type world struct {
-	t         testing.TB
-	cloud     *openstacktest.Cloud
-	store     *store.Store
-	enrolment *enrolment.Service
-	nova      *attestation.Nova
-	token     string
-	timeout   time.Duration // of a call of the cloud
+	*controllertest.Controller
+	t       testing.TB
+	cloud   *openstacktest.Cloud
+	nova    *attestation.Nova
+	token   string
+	timeout time.Duration // of a call of the cloud
 
 	mu     sync.Mutex
-	now    time.Time
 	events map[string]int
 	log    bytes.Buffer
 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, cloud: openstacktest.Start(t), now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), events: map[string]int{}, timeout: 10 * time.Second}
-	dir := t.TempDir()
-	var err error
-	w.store, err = store.Open(store.Options{
-		Path: filepath.Join(dir, "state.db"), Key: store.KeySource{File: filepath.Join(dir, "key"), Create: true}, Now: w.clock,
-	})
-	wantOK(t, err)
-	authority, err := pki.Load(pki.Options{Dir: filepath.Join(dir, "pki"), Names: []string{"controller.example"}, Now: w.clock, Log: slog.New(slog.DiscardHandler)})
-	wantOK(t, err)
-	w.enrolment = &enrolment.Service{Store: w.store, PKI: authority, Now: w.clock, Log: w.logger(), Observe: w.observe}
+	w := &world{t: t, cloud: openstacktest.Start(t), events: map[string]int{}, timeout: 10 * time.Second}
+	w.Controller = controllertest.New(t, controllertest.Options{Log: w.logger()})
+	w.Enrolment.Observe = w.observe
 	w.restart(attestation.IfAllowed)
 	w.cloud.Put(openstacktest.Server{ID: worker, Addresses: map[string][]string{"lab": {remote.String()}}}, openstacktest.Server{ID: master},
 		openstacktest.Stack{ID: stack, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
@@ -76,17 +63,17 @@ func newWorld(t testing.TB) *world {
 			{Name: "worker", Type: "OS::Nova::Server", PhysicalID: worker},
 		}})
 	w.update(func(tx *store.Tx) error {
-		if err := w.enrolment.NewJoinToken(tx, &store.Instance{ID: instance, DesiredVersion: 1, LastVersion: 1}); err != nil {
+		if err := w.Enrolment.NewJoinToken(tx, &store.Instance{ID: instance, DesiredVersion: 1, LastVersion: 1}); err != nil {
 			return err
 		}
 		return w.desire(tx, stack)
 	})
-	w.token, err = w.enrolment.JoinToken(t.Context(), instance)
+	var err error
+	w.token, err = w.Enrolment.JoinToken(t.Context(), instance)
 	wantOK(t, err)
 	w.expect(worker, master)
 	t.Cleanup(func() {
 		w.nova.Close()
-		wantOK(t, w.store.Close())
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if t.Failed() {
@@ -104,9 +91,9 @@ func (w *world) restart(policy attestation.Policy) {
 	if w.nova != nil {
 		w.nova.Close()
 	}
-	w.nova = &attestation.Nova{Store: w.store, Nonce: policy, Now: w.clock, Log: w.logger(), Observe: w.observe,
+	w.nova = &attestation.Nova{Store: w.Store, Nonce: policy, Now: w.Clock.Now, Log: w.logger(), Observe: w.observe,
 		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) { return clouds.For(ctx, vim) }}
-	w.enrolment.Attestor = w.nova
+	w.Enrolment.Attestor = w.nova
 }
 
 // desire puts a desired state with this stack in force.
@@ -118,7 +105,7 @@ func (w *world) expect(ids ...string) {
 	w.t.Helper()
 	w.update(func(tx *store.Tx) error {
 		for _, id := range ids {
-			if err := tx.Nodes().Put(id, store.Node{ID: id, InstanceID: instance, Expected: true, Epoch: w.store.Epoch()}); err != nil {
+			if err := tx.Nodes().Put(id, store.Node{ID: id, InstanceID: instance, Expected: true, Epoch: w.Store.Epoch()}); err != nil {
 				return err
 			}
 		}
@@ -128,26 +115,14 @@ func (w *world) expect(ids ...string) {
 
 func (w *world) update(fn func(*store.Tx) error) {
 	w.t.Helper()
-	wantOK(w.t, w.store.Update(fn))
+	wantOK(w.t, w.Store.Update(fn))
 }
 
 func (w *world) identity(id string) *store.Identity {
 	w.t.Helper()
 	var node store.Node
-	wantOK(w.t, w.store.View(func(tx *store.Tx) (err error) { node, _, err = tx.Nodes().Get(id); return err }))
+	wantOK(w.t, w.Store.View(func(tx *store.Tx) (err error) { node, _, err = tx.Nodes().Get(id); return err }))
 	return node.Identity
-}
-
-func (w *world) clock() time.Time {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.now
-}
-
-func (w *world) pass(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.now = w.now.Add(d)
 }
 
 func (w *world) observe(event string) {
@@ -189,18 +164,11 @@ type machine struct {
 }
 
 func (w *world) boot(id string) *machine {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	wantOK(w.t, err)
-	return &machine{w, id, key}
+	return &machine{w, id, testca.NewKey()}
 }
 
 func (m *machine) enrolAs(ctx context.Context, from netip.Addr, nonce string) error {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
-	if err != nil {
-		return err
-	}
-	csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	_, err = m.w.enrolment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: csr, ServerID: m.id, Nonce: nonce}, from)
+	_, err := m.w.Enrolment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id, Nonce: nonce}, from)
 	return err
 }
 

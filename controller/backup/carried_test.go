@@ -1,4 +1,4 @@
-package backup
+package backup_test
 
 import (
 	"bytes"
@@ -6,13 +6,14 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // What happened after the backup stands in the store that is replaced.
@@ -21,24 +22,24 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 	w := newWorld(t)
 	w.expect(servers...)
 	left, formatting, rebuilt := servers[0], servers[1], servers[2]
-	leaver, err := w.enrol(left, w.newKey())
+	leaver, err := w.enrol(left, testca.NewKey())
 	w.must(err)
-	_, err = w.enrol(formatting, w.newKey())
+	_, err = w.enrol(formatting, testca.NewKey())
 	w.must(err)
 	permit, err := w.format(formatting, api.FormatWanted, "")
 	w.must(err)
-	w.must(w.enrolment.Reenrol(ctx, rebuilt))
-	token, err := w.tokens.Create(ctx, api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
+	w.must(w.Enrolment.Reenrol(ctx, rebuilt))
+	token, err := w.Tokens.Create(ctx, api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
 	w.must(err)
 	file := w.take()
-	w.must(w.store.Update(func(tx *store.Tx) error { return w.enrolment.RevokeTx(tx, left, "an operation ended without it") }))
+	w.must(w.Store.Update(func(tx *store.Tx) error { return w.Enrolment.RevokeTx(tx, left, "an operation ended without it") }))
 	for _, phase := range []api.FormatPhase{api.FormatStarted, api.FormatFormatted} {
 		_, err = w.format(formatting, phase, permit)
 		w.must(err)
 	}
-	w.must(w.tokens.Revoke(ctx, token.Token.ID))
+	w.must(w.Tokens.Revoke(ctx, token.Token.ID))
 	done := w.restore(file, false)
-	defer func() { w.must(w.store.Close()) }()
+	defer func() { w.must(w.Store.Close()) }()
 
 	t.Run("an identity that ended stays ended", func(t *testing.T) {
 		w.confirm(left)
@@ -47,16 +48,16 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 		}
 	})
 	t.Run("a permit that was spent stays spent", func(t *testing.T) {
-		if v, err := w.permits.Get(ctx, formatting); err != nil || v.PermitState != api.PermitFormatted {
+		if v, err := w.Permits.Get(ctx, formatting); err != nil || v.PermitState != api.PermitFormatted {
 			t.Errorf("the permit is %s (%v); expected %s", v.PermitState, err, api.PermitFormatted)
 		}
 	})
 	t.Run("a token that was revoked is gone", func(t *testing.T) {
-		if list, err := w.tokens.List(ctx); err != nil || len(list) != 0 {
+		if list, err := w.Tokens.List(ctx); err != nil || len(list) != 0 {
 			t.Errorf("%v (%v); expected none", list, err)
 		}
 	})
-	w.must(w.store.View(func(tx *store.Tx) error {
+	w.must(w.Store.View(func(tx *store.Tx) error {
 		node, _, nodeErr := tx.Nodes().Get(rebuilt)
 		i, _, instanceErr := tx.Instances().Get(instance)
 		t.Run("the leave to enrol again is withdrawn", func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 		})
 		return errors.Join(nodeErr, instanceErr)
 	}))
-	if want := (Carried{Identities: 1, Permits: 1, Tokens: 1}); done.Carried != want {
+	if want := (backup.Carried{Identities: 1, Permits: 1, Tokens: 1}); done.Carried != want {
 		t.Errorf("carried %+v; expected %+v", done.Carried, want)
 	}
 }
@@ -99,11 +100,11 @@ func TestABackupThatAStrangerHasMadeIsRefused(t *testing.T) {
 	w.must(out.Store(manifest.StoreBytes, bytes.NewReader(database)))
 	w.must(out.Close(func([]byte) []byte { return make([]byte, 32) }))
 	w.must(os.WriteFile(file, content.Bytes(), 0o600))
-	w.must(w.store.Close())
-	path := filepath.Join(w.dir, StoreFile)
+	w.must(w.Store.Close())
+	path := w.Store.Path()
 	before, err := os.ReadFile(path)
 	w.must(err)
-	r := Restore{File: file, DataDirectory: w.dir, Key: w.key(), Replace: true, Now: w.clock}
+	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.KeyFile}, Replace: true, Now: w.Clock.Now}
 	if _, err := r.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "without the controller's key") {
 		t.Errorf("%v; expected it to be refused", err)
 	}

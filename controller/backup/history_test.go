@@ -1,4 +1,4 @@
-package backup
+package backup_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 var servers = []string{
@@ -50,12 +51,12 @@ func TestNothingThatWasRevokedIsBroughtBack(t *testing.T) {
 		h.nothingIsTrusted(r)
 		if lost {
 			for id := range h.banned {
-				h.must(h.enrolment.Revoke(context.Background(), id, "again"))
+				h.must(h.Enrolment.Revoke(context.Background(), id, "again"))
 			}
 		}
 		h.confirm(servers...)
 		h.onlyTheNewestIsTrusted(r)
-		if err := h.store.Close(); err != nil {
+		if err := h.Store.Close(); err != nil {
 			r.Fatal(err)
 		}
 	})
@@ -63,11 +64,11 @@ func TestNothingThatWasRevokedIsBroughtBack(t *testing.T) {
 
 // event is one thing that happens.
 func (h *history) event(r *rapid.T) {
-	h.now = h.now.Add(time.Minute)
+	h.Clock.Advance(time.Minute)
 	server := rapid.SampledFrom(servers).Draw(r, "server")
 	switch rapid.SampledFrom([]string{"enrol", "renew", "revoke", "reenrol", "format", "token", "revoke token"}).Draw(r, "event") {
 	case "enrol":
-		if c, err := h.enrol(server, h.newKey()); err == nil {
+		if c, err := h.enrol(server, testca.NewKey()); err == nil {
 			h.issue(c)
 		}
 	case "renew":
@@ -78,23 +79,23 @@ func (h *history) event(r *rapid.T) {
 			h.must(h.calls(next))
 		}
 	case "revoke":
-		h.must(h.enrolment.Revoke(context.Background(), server, "test"))
+		h.must(h.Enrolment.Revoke(context.Background(), server, "test"))
 		h.banned[server] = true
 		delete(h.newest, server)
 	case "reenrol":
-		h.must(h.enrolment.Reenrol(context.Background(), server))
+		h.must(h.Enrolment.Reenrol(context.Background(), server))
 		delete(h.newest, server)
 		delete(h.banned, server)
 	case "format":
 		h.formatSome(r, server)
 	case "token":
-		made, err := h.world.tokens.Create(context.Background(), api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
+		made, err := h.Tokens.Create(context.Background(), api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
 		h.must(err)
 		h.tokens[made.Token.ID] = made.Secret
 	case "revoke token":
 		for id := range h.tokens {
 			if !h.revoked[id] {
-				h.must(h.world.tokens.Revoke(context.Background(), id))
+				h.must(h.Tokens.Revoke(context.Background(), id))
 				h.revoked[id] = true
 				return
 			}
@@ -139,12 +140,12 @@ func (h *history) nothingIsTrusted(r *rapid.T) {
 		}
 	}
 	for _, server := range servers {
-		if _, err := h.enrol(server, h.newKey()); err == nil {
+		if _, err := h.enrol(server, testca.NewKey()); err == nil {
 			r.Errorf("%s enrols with the join token before the confirmation", server)
 		}
 	}
 	for id, secret := range h.tokens {
-		if _, err := h.world.tokens.Verify(context.Background(), secret); err == nil {
+		if _, err := h.Tokens.Verify(context.Background(), secret); err == nil {
 			r.Errorf("the API token %s opens something", id)
 		}
 	}
@@ -175,7 +176,7 @@ func (h *history) onlyTheNewestIsTrusted(r *rapid.T) {
 		}
 	}
 	for server := range h.banned {
-		if _, err := h.enrol(server, h.newKey()); err == nil {
+		if _, err := h.enrol(server, testca.NewKey()); err == nil {
 			r.Errorf("%s was revoked and enrols", server)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 func TestRenewalEndsTheOldCertificateWithTheFirstCall(t *testing.T) {
@@ -50,7 +51,7 @@ func TestRenewalLosesTheRaceWithRevocation(t *testing.T) {
 	m := w.boot(server)
 	wantOK(t, m.enroll())
 	wantOK(t, w.Revoke(context.Background(), server, "stolen"))
-	_, err := w.Renew(context.Background(), server, m.serial, api.CertificateRequest{CertificateRequest: m.csr()})
+	_, err := w.Renew(context.Background(), server, m.serial, api.CertificateRequest{CertificateRequest: testca.Request(m.key, nil)})
 	wantProblem(t, err, api.ProblemRevoked)
 }
 

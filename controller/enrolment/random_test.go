@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // Whatever is asked for in whatever order and whichever answers are lost: never
@@ -37,7 +38,7 @@ func TestIdentitiesUnderRandomLosses(t *testing.T) {
 			},
 			"enrol with a new key": func(*rapid.T) {
 				key := m.key
-				m.newKey()
+				m.key = testca.NewKey()
 				if err := m.enrollWith(token); err == nil {
 					keep(nil)
 					revoked = false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // restored begins another life of the state as it is.
@@ -48,7 +49,7 @@ func TestAnUnconfirmedNodeIsToldToWait(t *testing.T) {
 		t.Errorf("who calls is %q, %v", nodeID, err)
 	}
 	// One that was let in a moment before the restore gets nothing after it.
-	_, err := w.Renew(context.Background(), server, m.serial, api.CertificateRequest{CertificateRequest: m.csr()})
+	_, err := w.Renew(context.Background(), server, m.serial, api.CertificateRequest{CertificateRequest: testca.Request(m.key, nil)})
 	wantProblem(t, err, api.ProblemRestoreUnconfirmed)
 	w.confirmed(server)
 	wantOK(t, m.call(m.chain, false))

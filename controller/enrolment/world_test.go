@@ -3,10 +3,7 @@ package enrolment
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"log/slog"
 	"net/netip"
@@ -17,6 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -122,31 +120,11 @@ type machine struct {
 }
 
 func (w *world) boot(id string) *machine {
-	m := &machine{w: w, id: id}
-	m.newKey()
-	return m
-}
-
-func (m *machine) newKey() {
-	m.w.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		m.w.t.Fatal(err)
-	}
-	m.key = key
-}
-
-func (m *machine) csr() string {
-	m.w.t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, m.key)
-	if err != nil {
-		m.w.t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	return &machine{w: w, id: id, key: testca.NewKey()}
 }
 
 func (m *machine) enrollWith(token string) error {
-	issued, err := m.w.Enroll(context.Background(), token, api.EnrollRequest{CertificateRequest: m.csr(), ServerID: m.id}, remote)
+	issued, err := m.w.Enroll(context.Background(), token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id}, remote)
 	return m.keep(issued, err)
 }
 
@@ -156,18 +134,9 @@ func (m *machine) keep(issued api.IssuedCertificate, err error) error {
 	if err != nil {
 		return err
 	}
-	m.w.t.Helper()
-	block, rest := pem.Decode([]byte(issued.Certificate))
-	leaf, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		m.w.t.Fatal(err)
+	if m.chain, err = testca.Chain(issued.Certificate); err != nil {
+		return err
 	}
-	block, _ = pem.Decode(rest)
-	intermediate, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		m.w.t.Fatal(err)
-	}
-	m.chain = []*x509.Certificate{leaf, intermediate}
 	_, m.serial, err = m.w.PKI.VerifyNode(m.chain, m.w.now, false)
 	return err
 }
@@ -188,8 +157,8 @@ func (m *machine) renew(chain []*x509.Certificate, lost bool) error {
 	if err != nil {
 		return err
 	}
-	m.newKey()
-	issued, err := m.w.Renew(context.Background(), id, serial, api.CertificateRequest{CertificateRequest: m.csr()})
+	m.key = testca.NewKey()
+	issued, err := m.w.Renew(context.Background(), id, serial, api.CertificateRequest{CertificateRequest: testca.Request(m.key, nil)})
 	if lost {
 		return err
 	}

@@ -2,18 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // machine speaks the southbound API as a VM's agent does, and claims what a
@@ -25,16 +21,9 @@ type machine struct {
 
 // enrol redeems the join token for the server.
 func enrol(ctx context.Context, trust api.Trust, joinToken, serverID string) (*machine, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		return nil, err
-	}
-	m := &machine{serverID: serverID}
+	m, key := &machine{serverID: serverID}, testca.NewKey()
 	var identity tls.Certificate
+	var err error
 	m.conn, err = client.New(client.Options{
 		BaseURL: trust.Urls[0], RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, Timeout: 10 * time.Second,
 		Certificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &identity, nil },
@@ -43,22 +32,14 @@ func enrol(ctx context.Context, trust api.Trust, joinToken, serverID string) (*m
 		return nil, err
 	}
 	issued, err := client.Read[api.IssuedCertificate](m.conn.Enroll(ctx, api.EnrollRequest{
-		ServerID:           serverID,
-		CertificateRequest: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr})),
+		ServerID: serverID, CertificateRequest: testca.Request(key, nil),
 	}, client.Bearer(joinToken)))
 	if err != nil {
 		return nil, err
 	}
-	identity.PrivateKey = key
-	for rest := []byte(issued.Certificate); ; {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			break
-		}
-		identity.Certificate = append(identity.Certificate, block.Bytes)
-	}
 	m.conn.CloseIdle()
-	return m, nil
+	identity, err = testca.Identity(issued.Certificate, key)
+	return m, err
 }
 
 // report tells the controller of conditions, each Type=Status:Reason:message, or

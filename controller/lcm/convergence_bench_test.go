@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"context"
@@ -74,8 +74,8 @@ func inCloud(t tester) (*world, *cloud) {
 	t.Helper()
 	w := newWorld(t)
 	c := &cloud{stacks: map[string]*api.Topology{}, names: map[string]string{}}
-	w.source = c
-	w.lcm.Instances.Observer.Source = c
+	w.Source = c
+	w.LCM.Instances.Observer.Source = c
 	return w, c
 }
 
@@ -124,7 +124,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if start.State != api.Completed || !saysOne(start.Warnings, "/stackId", "the cloud has no stack vnf-1") {
 		t.Errorf("INSTANTIATE START is %+v, want COMPLETED with a warning", start)
 	}
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackGone, "vnf-1")
 	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
@@ -132,7 +132,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if op.StackID != stackOne || i.StackID != stackOne || len(i.Nodes) != 3 || len(i.Warnings) != 0 {
 		t.Errorf("operation of stack %q, instance %+v; want the stack's id and servers, and no warning any more", op.StackID, i)
 	}
-	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.From != api.SeenByHeat || !s.SeenAt.Equal(w.clock.Now()) {
+	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.From != api.SeenByHeat || !s.SeenAt.Equal(w.Clock.Now()) {
 		t.Errorf("the stack is shown as %+v", i.Stack)
 	}
 	// A hook that goes on giving the name means the same stack.
@@ -150,11 +150,11 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	if i.StackID != stackOne || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
 		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
 	}
-	if config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
+	if config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
 		t.Errorf("the parameters are not in force: %+v, %v", config, err)
 	}
 	// What it says of servers would be half a topology.
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(full()))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec(full()))
 	w.refused(err, api.ProblemCloud, "Heat does not answer")
 	c.away = nil
 	if i := w.put(other); len(i.Warnings) != 0 {
@@ -177,13 +177,13 @@ func TestAPutWithoutAStackLeavesItAsItIsKnown(t *testing.T) {
 func TestFaultsOfWhatHeatSaysStandAtTheStack(t *testing.T) {
 	w, c := inCloud(t)
 	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, stackSpec(stackOne))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, stackSpec(stackOne))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage", "second storage server")
 	c.stacks[stackOne] = full()
 	w.put(stackSpec(stackOne))
 	w.upload(script, "#!/bin/sh\n")
 	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemInvalid, "/stackId: storage")
 }
 
@@ -192,15 +192,15 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	c.stacks[stackOne] = healed(uuid(1, 2))
 	c.status(stackOne, "UPDATE_IN_PROGRESS", "Stack UPDATE started")
 	w.post(heal(api.PhaseStart, nil, workerServer))
-	changed, stop := w.hub.Watch(notify.Instances)
+	changed, stop := w.Hub.Watch(notify.Instances)
 	defer stop()
 	c.status(stackOne, "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
 	if !woken(changed) {
 		t.Error("who watches the instances was not told of what Heat is at")
 	}
 	if w.writes(func() {
-		_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+		_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
 	}) {
 		t.Error("the END that was refused was written")
 	}
@@ -219,12 +219,12 @@ func TestWhoWaitsForHeatHasEverythingElseReady(t *testing.T) {
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.put(stackSpec(stackOne))
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemFilesMissing, script)
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 	w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED")
 	w.upload(script, "#!/bin/sh\n")
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress, "stack "+stackOne+" is CREATE_IN_PROGRESS", "Heat gave no reason")
 }
 
@@ -237,7 +237,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	} {
 		break_()
 		if w.writes(func() {
-			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 			w.refused(err, api.ProblemStackGone, stackOne)
 		}) {
 			t.Errorf("%s: the END was written", name)
@@ -250,7 +250,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 		}
 	}
 	c.away = unreachable()
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 	w.refused(err, api.ProblemCloud, "Heat does not answer")
 }
 
@@ -285,7 +285,7 @@ func TestARequestThatHeatDoesNotChangeDoesNotAskIt(t *testing.T) {
 		if again := w.post(end); again.ID != op.ID || again.State != api.Processing {
 			t.Errorf("the key of the running operation gives %+v", again)
 		}
-		_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
+		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
 		w.refused(err, api.ProblemOperationInProgress)
 		w.converge(uuid(3, 2))
 		if again := w.post(end); again.ID != op.ID || again.State != api.Completed {
@@ -339,7 +339,7 @@ func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	}
 
 	c.meanwhile = w.busy(c, 100)
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, stackSpec(stackTwo))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, stackSpec(stackTwo))
 	w.refused(err, api.ProblemUnavailable, "send the request again")
 }
 

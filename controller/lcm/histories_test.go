@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 // The recorded histories are the measure of every change that is to change nothing:
 // testdata/histories.gz holds, for each step of many random histories, the documents,
@@ -227,7 +227,7 @@ func (r *recording) watch() {
 	}
 	r.watched, r.stop = map[string]<-chan struct{}{}, nil
 	for _, key := range keys {
-		changed, stop := r.hub.Watch(key)
+		changed, stop := r.Hub.Watch(key)
 		r.watched[key], r.stop = changed, append(r.stop, stop)
 	}
 }
@@ -247,16 +247,16 @@ func (r *recording) woken() (keys []string) {
 
 // parts is everything that there is, by name.
 func (r *recording) parts() map[string]string {
-	all := map[string]any{"epoch": r.store.Epoch()}
-	r.must(r.store.View(func(tx *store.Tx) error {
+	all := map[string]any{"epoch": r.Store.Epoch()}
+	r.must(r.Store.View(func(tx *store.Tx) error {
 		r.collect(all, tx)
 		return nil
 	}))
-	shown, err := r.lcm.Nodes.ListNodes(r.ctx, instanceID)
+	shown, err := r.LCM.Nodes.ListNodes(r.ctx, instanceID)
 	r.must(err)
 	for _, n := range shown {
 		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeen}
-		config, digest, err := r.lcm.Nodes.NodeConfig(r.ctx, n.ID)
+		config, digest, err := r.LCM.Nodes.NodeConfig(r.ctx, n.ID)
 		r.must(err)
 		all["document "+n.ID+" "+digest] = config
 	}
@@ -313,7 +313,7 @@ func every[T any](r *recording, c store.Collection[T]) []T {
 }
 
 func (r *recording) opened(s store.Sealed) json.RawMessage {
-	text, err := r.store.Unseal(s)
+	text, err := r.Store.Unseal(s)
 	r.must(err)
 	if text == nil {
 		return json.RawMessage("null")

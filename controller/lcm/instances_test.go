@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 
 func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
 	w := newWorld(t)
-	instance, created, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(nil))
+	instance, created, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec(nil))
 	w.must(err)
 	if !created || instance.State != api.NotInstantiated || instance.Kind != api.KubernetesCluster || instance.DesiredVersion != 1 {
 		t.Errorf("instance %+v (created %v)", instance, created)
@@ -25,7 +25,7 @@ func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
 	if strings.Contains(string(instance.AdditionalParams), "s3cr3t") {
 		t.Errorf("a secret is shown: %s", instance.AdditionalParams)
 	}
-	if _, err := w.enrolment.JoinToken(w.ctx, instanceID); err != nil {
+	if _, err := w.Enrolment.JoinToken(w.ctx, instanceID); err != nil {
 		t.Errorf("no join token: %v", err)
 	}
 }
@@ -56,16 +56,16 @@ func TestTheSameContentAgainWritesNothing(t *testing.T) {
 func TestOtherParametersReachTheNodesThatTheyConcern(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
-	changed, stop := w.hub.Watch(storageServer)
+	changed, stop := w.Hub.Watch(storageServer)
 	defer stop()
-	unchanged, stopMaster := w.hub.Watch(masterServer)
+	unchanged, stopMaster := w.Hub.Watch(masterServer)
 	defer stopMaster()
 	other := spec(nil)
 	other.AdditionalParams = parameters("10.20.0.0/24")
 	if got := w.put(other).DesiredVersion; got != 2 {
 		t.Errorf("desired version %d, want 2", got)
 	}
-	config, digest, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+	config, digest, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
 	if config.Generation != 2 || config.Storage.Exports[0].Clients != "10.20.0.0/24" || digest != config.Digest() {
 		t.Errorf("document %+v with digest %s", config, digest)
@@ -93,10 +93,10 @@ func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 	bad.AdditionalParams = json.RawMessage(`{"k8s_cluster_installation_param": {}}`)
 	bad.Topology.Servers[0].ID = "storage"
 	bad.VimConnectionInfo, bad.StackID = json.RawMessage(`{}`), stackTwo
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, bad)
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, bad)
 	w.refused(err, api.ProblemInvalid, `"master_node", which is required`,
 		"/topology/servers/0/id", "/vimConnectionInfo", "/topology/stackId")
-	_, err = w.lcm.Instances.GetInstance(w.ctx, instanceID)
+	_, err = w.LCM.Instances.GetInstance(w.ctx, instanceID)
 	w.refused(err, api.ProblemNotFound, "PUT /v1/vnf_instances/"+instanceID)
 }
 
@@ -104,23 +104,23 @@ func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {
 	w := newWorld(t)
 	twice := topologyOf(server(storageServer, "storage"), server(uuid(1, 2), "storage"))
 	twice.Servers[1].VolumeIds = nil
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(twice))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec(twice))
 	w.refused(err, api.ProblemInvalid, "/topology/servers/1", "second storage server")
 
 	w.put(spec(full()))
 	moved := spec(nil)
 	moved.AdditionalParams = json.RawMessage(strings.ReplaceAll(string(moved.AdditionalParams), "storage_server_CP", "workerNode_CP2"))
 	moved.AdditionalParams = json.RawMessage(strings.Replace(string(moved.AdditionalParams), `"workerNode_CP2", "nic_cp_name": "workerNode_CP2"`, `"other", "nic_cp_name": "other"`, 1))
-	_, _, err = w.lcm.Instances.PutInstance(w.ctx, instanceID, moved)
+	_, _, err = w.LCM.Instances.PutInstance(w.ctx, instanceID, moved)
 	w.refused(err, api.ProblemInvalid, "/additionalParams: worker")
 }
 
 func TestAnIDIsForOneKindOfVNFAndAServerForOneInstance(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, registrySpec())
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, registrySpec())
 	w.refused(err, api.ProblemConflict, "KubernetesCluster", "PrivateRegistry")
-	_, _, err = w.lcm.Instances.PutInstance(w.ctx, uuid(7, 7), spec(full()))
+	_, _, err = w.LCM.Instances.PutInstance(w.ctx, uuid(7, 7), spec(full()))
 	w.refused(err, api.ProblemInvalid, "/topology/servers/0/id", "belongs to VNF instance "+instanceID)
 }
 
@@ -128,20 +128,20 @@ func TestAVolumeIsInOneDocumentAtATime(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	second, theirs := uuid(7, 7), uuid(1, 2)
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, second, spec(topologyOf(server(theirs, "storage"))))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, second, spec(topologyOf(server(theirs, "storage"))))
 	w.must(err)
 	n := w.node(theirs)
 	if len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonMultiAttached || !strings.Contains(n.Withheld[0].Message, instanceID) {
 		t.Fatalf("withheld %+v, want the volume that instance %s has", n.Withheld, instanceID)
 	}
-	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != storageServer || v.VnfInstanceID != instanceID {
+	if v, err := w.Permits.Get(w.ctx, volume); err != nil || v.NodeID != storageServer || v.VnfInstanceID != instanceID {
 		t.Errorf("volume %+v, %v; want it with %s", v, err, storageServer)
 	}
 	w.post(request(api.Terminate, api.PhaseEnd))
 	if n := w.node(theirs); len(n.Withheld) != 0 {
 		t.Errorf("the volume is free and still withheld: %+v", n.Withheld)
 	}
-	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != theirs || v.VnfInstanceID != second {
+	if v, err := w.Permits.Get(w.ctx, volume); err != nil || v.NodeID != theirs || v.VnfInstanceID != second {
 		t.Errorf("volume %+v, %v; want it with %s", v, err, theirs)
 	}
 }
@@ -150,9 +150,9 @@ func TestAnAdoptedFilesystemReachesTheDocument(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	adopted := "0b6ab447-1111-4222-8333-000000000001"
-	_, err := w.permits.Adopt(w.ctx, volume, adopted)
+	_, err := w.Permits.Adopt(w.ctx, volume, adopted)
 	w.must(err)
-	config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+	config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
 	if got := config.Storage.Volumes[0].FilesystemUUID; got != adopted || config.Generation != 2 {
 		t.Errorf("filesystem %s in generation %d, want %s in 2", got, config.Generation, adopted)
@@ -165,19 +165,19 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"when it is used": func(w *world) {
 			r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume)}
-			granted, err := w.permits.Report(w.ctx, storageServer, volume, r)
+			granted, err := w.Permits.Report(w.ctx, storageServer, volume, r)
 			w.must(err)
 			for _, r.Phase = range []api.FormatPhase{api.FormatStarted, api.FormatFormatted} {
 				r.Permit = granted.Permit
-				_, err := w.permits.Report(w.ctx, storageServer, volume, r)
+				_, err := w.Permits.Report(w.ctx, storageServer, volume, r)
 				w.must(err)
 			}
 		},
 		"when its node goes": func(w *world) {
-			w.must(w.store.Update(func(tx *store.Tx) error { return w.permits.NodeGone(tx, storageServer) }))
+			w.must(w.Store.Update(func(tx *store.Tx) error { return w.Permits.NodeGone(tx, storageServer) }))
 		},
 		"when the volume is adopted": func(w *world) {
-			_, err := w.permits.Adopt(w.ctx, volume, api.FilesystemUUID(volume))
+			_, err := w.Permits.Adopt(w.ctx, volume, api.FilesystemUUID(volume))
 			w.must(err)
 		},
 	} {
@@ -185,11 +185,11 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 			w := newWorld(t)
 			w.put(spec(full()))
 			requested := func() (bool, int64) {
-				config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+				config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 				w.must(err)
 				return config.Storage.Volumes[0].ReformatRequested, config.Generation
 			}
-			_, err := w.permits.Reformat(w.ctx, volume, volume)
+			_, err := w.Permits.Reformat(w.ctx, volume, volume)
 			w.must(err)
 			if yes, generation := requested(); !yes || generation != 2 {
 				t.Errorf("after the operator's word: %v in generation %d, want true in 2", yes, generation)
@@ -208,24 +208,24 @@ func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
-	granted, err := w.permits.Report(w.ctx, storageServer, volume, r)
+	granted, err := w.Permits.Report(w.ctx, storageServer, volume, r)
 	w.must(err)
 	r.Phase, r.Permit = api.FormatStarted, granted.Permit
-	_, err = w.permits.Report(w.ctx, storageServer, volume, r)
+	_, err = w.Permits.Report(w.ctx, storageServer, volume, r)
 	w.must(err)
 	told := func(want string) {
 		t.Helper()
-		config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+		config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 		w.must(err)
 		if got := config.Storage.Volumes[0].FormatInterruptedBy; got != want {
 			t.Errorf("the document says interrupted by %q, want %q", got, want)
 		}
 	}
 	told("")
-	w.must(w.store.Update(func(tx *store.Tx) error { return w.permits.NodeGone(tx, storageServer) }))
+	w.must(w.Store.Update(func(tx *store.Tx) error { return w.Permits.NodeGone(tx, storageServer) }))
 	told(storageServer)
 	r.Phase = api.FormatFormatted // it was not lost after all
-	_, err = w.permits.Report(w.ctx, storageServer, volume, r)
+	_, err = w.Permits.Report(w.ctx, storageServer, volume, r)
 	w.must(err)
 	told("")
 }
@@ -233,19 +233,19 @@ func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 	w := instantiated(t)
 	key := store.DesiredKey(instanceID, 1)
-	w.must(w.store.Update(func(tx *store.Tx) error { // as an older controller may have accepted them
+	w.must(w.Store.Update(func(tx *store.Tx) error { // as an older controller may have accepted them
 		d, _, err := tx.Desired().Get(key)
 		w.must(err)
-		d.AdditionalParams, err = w.store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
+		d.AdditionalParams, err = w.Store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
 		w.must(err)
 		return tx.Desired().Put(key, d)
 	}))
-	list, err := w.lcm.Instances.ListInstances(w.ctx)
+	list, err := w.LCM.Instances.ListInstances(w.ctx)
 	w.must(err)
 	if len(list) != 1 || !saysOne(list[0].Warnings, "/additionalParams/k8s_cluster_installation_param", `"script_path"`) {
 		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
 	}
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
 	w.refused(err, api.ProblemConflict, "PUT them again", `"script_path"`)
 	if i := w.put(spec(nil)); len(i.Nodes) != 3 {
 		t.Errorf("nodes %v after the parameters were mended", i.Nodes)
@@ -255,21 +255,21 @@ func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 
 func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w := instantiated(t)
-	w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "live identity", storageServer, "TERMINATE")
+	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "live identity", storageServer, "TERMINATE")
 	op := w.post(heal(api.PhaseEnd, full(), workerServer))
 	if op.State == api.Processing {
-		w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")
+		w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")
 	}
 	w.post(request(api.Terminate, api.PhaseEnd))
-	w.must(w.lcm.Instances.DeleteInstance(w.ctx, instanceID))
-	w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
-	if nodes, err := w.lcm.Nodes.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
+	w.must(w.LCM.Instances.DeleteInstance(w.ctx, instanceID))
+	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
+	if nodes, err := w.LCM.Nodes.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %+v, %v; want none", nodes, err)
 	}
-	if ops, err := w.lcm.Operations.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {
+	if ops, err := w.LCM.Operations.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {
 		t.Errorf("operations %+v, %v; want none", ops, err)
 	}
-	v, err := w.permits.Get(w.ctx, volume)
+	v, err := w.Permits.Get(w.ctx, volume)
 	if err != nil || v.NodeID != "" || v.VnfInstanceID != "" {
 		t.Errorf("volume %+v, %v; its record stays, with nobody", v, err)
 	}
@@ -283,21 +283,21 @@ func TestAReconciliationThatFailedIsMadeLater(t *testing.T) {
 	const adopted = "0e7a1e8a-0000-4000-8000-000000000001"
 	failing, cancel := context.WithCancel(w.ctx)
 	cancel()
-	w.permits.Changed = func(instanceID string) {
-		if err := w.lcm.Reconciler.Reconcile(failing, instanceID); !errors.Is(err, context.Canceled) {
+	w.Permits.Changed = func(instanceID string) {
+		if err := w.LCM.Reconciler.Reconcile(failing, instanceID); !errors.Is(err, context.Canceled) {
 			t.Fatalf("the reconciliation ends with %v", err)
 		}
 	}
-	_, err := w.permits.Adopt(w.ctx, volume, adopted)
+	_, err := w.Permits.Adopt(w.ctx, volume, adopted)
 	w.must(err)
 	if got := w.document(storageServer).Storage.Volumes[0].FilesystemUUID; got == adopted {
 		t.Fatal("the document has followed already")
 	}
-	w.must(w.lcm.Sweep(w.ctx))
+	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.document(storageServer).Storage.Volumes[0].FilesystemUUID; got != adopted {
 		t.Errorf("after the next sweep the document has the filesystem %s, want %s", got, adopted)
 	}
-	if w.writes(func() { w.must(w.lcm.Sweep(w.ctx)) }) {
+	if w.writes(func() { w.must(w.LCM.Sweep(w.ctx)) }) {
 		t.Error("the sweep after that writes")
 	}
 }

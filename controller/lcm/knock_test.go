@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"slices"
@@ -23,14 +23,14 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 
 	c.stacks[stackOne], c.names["vnf-1"] = topologyOf(server(masterServer, "master")), stackOne
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(shortestPause)
+	w.Clock.Advance(shortestPause)
 	w.must(w.enrol(masterServer))
 	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" || !slices.Equal(i.Nodes, []string{masterServer}) {
 		t.Fatalf("instance %+v, want the master and the stack's id", i)
 	}
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(shortestPause)
+	w.Clock.Advance(shortestPause)
 	asked := c.asks(func() {
 		w.must(w.enrol(storageServer))
 		w.must(w.enrol(workerServer)) // found by the storage server's look
@@ -43,7 +43,7 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 		t.Errorf("the storage server is %+v", n)
 	}
 	version := w.instance().DesiredVersion
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress)
 
 	c.status(stackOne, "CREATE_COMPLETE", "")
@@ -93,7 +93,7 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 		"one that has the storage server's volume": {server: withVolume(server(stranger, "worker"))},
 		"one of another instance": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
 			other := spec(topologyOf(server(stranger, "worker")))
-			_, _, err := w.lcm.Instances.PutInstance(w.ctx, uuid(8, 8), other)
+			_, _, err := w.LCM.Instances.PutInstance(w.ctx, uuid(8, 8), other)
 			w.must(err)
 		}},
 		"one of a stack that is being deleted": {server: server(stranger, "worker"), status: "DELETE_IN_PROGRESS"},
@@ -207,12 +207,12 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 	early.Volumes, early.Servers[1].VolumeIds = nil, nil
 	c.stacks[stackOne] = early
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(shortestPause)
+	w.Clock.Advance(shortestPause)
 	w.must(w.enrol(masterServer))
 	w.notLetIn(w.enrol(storageServer))
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(longestPause)
+	w.Clock.Advance(longestPause)
 	w.must(w.enrol(storageServer))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Errorf("withheld %+v", n.Withheld)
@@ -238,9 +238,9 @@ func TestLooksAreFew(t *testing.T) {
 	w, c := created(t)
 	stranger := uuid(5, 1)
 	calls := func(d time.Duration) (asked int) {
-		for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
-			w.clock.advance(time.Second)
-			asked += c.asks(func() { w.refused(w.lcm.Discovery.Discover(w.ctx, instanceID, stranger), api.ProblemNotFound) })
+		for end := w.Clock.Now().Add(d); w.Clock.Now().Before(end); {
+			w.Clock.Advance(time.Second)
+			asked += c.asks(func() { w.refused(w.LCM.Discovery.Discover(w.ctx, instanceID, stranger), api.ProblemNotFound) })
 		}
 		return asked
 	}
@@ -257,7 +257,7 @@ func TestLooksAreFew(t *testing.T) {
 	}
 	// One who comes is worth as much.
 	calls(10 * time.Minute)
-	w.clock.advance(longestPause)
+	w.Clock.Advance(longestPause)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: stranger, Name: "no role"})
 	c.stacks[stackOne] = grown
@@ -282,14 +282,14 @@ func TestServersThatCallTogetherShareOneLook(t *testing.T) {
 		for i := range 19 {
 			others.Go(func() {
 				arrived <- struct{}{}
-				if err := w.lcm.Discovery.Discover(w.ctx, instanceID, uuid(3, 3+i)); err != nil {
+				if err := w.LCM.Discovery.Discover(w.ctx, instanceID, uuid(3, 3+i)); err != nil {
 					t.Errorf("server %d: %v", i, err)
 				}
 			})
 			<-arrived
 		}
 	}
-	if n := c.asks(func() { w.must(w.lcm.Discovery.Discover(w.ctx, instanceID, uuid(3, 2))) }); n != 1 {
+	if n := c.asks(func() { w.must(w.LCM.Discovery.Discover(w.ctx, instanceID, uuid(3, 2))) }); n != 1 {
 		t.Errorf("the cloud was asked %d times, want once", n)
 	}
 	others.Wait()

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func (h *history) heatChanges(t *rapid.T) {
 func (h *history) putStack(t *rapid.T) {
 	s := stackSpec(stackOne)
 	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
-	_, _, err := h.lcm.Instances.PutInstance(h.ctx, instanceID, s)
+	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, s)
 	if err == nil {
 		h.looked = time.Time{}
 	}
@@ -112,12 +112,12 @@ func (h *history) knocksLate(t *rapid.T) {
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
 		r = request(api.Terminate, api.PhaseStart)
-		_, _, err := h.lcm.Instances.PutInstance(h.ctx, instanceID, spec(topologyOf(pool[0], pool[2])))
+		_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec(topologyOf(pool[0], pool[2])))
 		h.unless(err)
 	}
 	h.posted(t, r)
 	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil
-	h.clock.advance(time.Minute)
+	h.Clock.Advance(time.Minute)
 	h.knock(t, worker.ID)
 }
 
@@ -130,26 +130,26 @@ func (h *history) knocksMeanwhile(t *rapid.T) {
 			h.heat.now.Servers = append(h.heat.now.Servers, s)
 		}
 	}
-	h.clock.advance(11 * time.Second)
+	h.Clock.Advance(11 * time.Second)
 	h.knock(t, h.heat.now.Servers[len(h.heat.now.Servers)-1].ID)
 }
 
 // knockAny is a server that calls and that no topology may name.
 func (h *history) knockAny(t *rapid.T) {
-	h.clock.advance(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)
+	h.Clock.Advance(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)
 	h.knock(t, rapid.SampledFrom(pool).Draw(t, "server").ID)
 }
 
 func (h *history) knock(t *rapid.T, id string) {
-	h.must(h.lcm.Sweep(h.ctx))
+	h.must(h.LCM.Sweep(h.ctx))
 	before, documents, version := h.instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
-	err := h.lcm.Discovery.Discover(h.ctx, instanceID, id)
+	err := h.LCM.Discovery.Discover(h.ctx, instanceID, id)
 	h.unless(err)
-	if n := h.heat.asked - asked; n > 1 || n == 1 && h.clock.Now().Sub(h.looked) < 10*time.Second {
-		t.Fatalf("%d looks, and one was %v ago", n, h.clock.Now().Sub(h.looked))
+	if n := h.heat.asked - asked; n > 1 || n == 1 && h.Clock.Now().Sub(h.looked) < 10*time.Second {
+		t.Fatalf("%d looks, and one was %v ago", n, h.Clock.Now().Sub(h.looked))
 	} else if n == 1 {
-		h.looked = h.clock.Now()
+		h.looked = h.Clock.Now()
 	}
 	after := h.instance()
 	added := h.checkKept(t, before.Topology, after.Topology)
@@ -186,7 +186,7 @@ func (h *history) knock(t *rapid.T, id string) {
 func (h *history) documents() map[string]api.NodeConfig {
 	all := map[string]api.NodeConfig{}
 	for _, id := range h.instance().Nodes {
-		config, _, err := h.lcm.Nodes.NodeConfig(h.ctx, id)
+		config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, id)
 		h.must(err)
 		all[id] = config
 	}
@@ -194,7 +194,7 @@ func (h *history) documents() map[string]api.NodeConfig {
 }
 
 func (h *history) desiredNow() (d store.Desired) {
-	h.must(h.store.View(func(tx *store.Tx) error {
+	h.must(h.Store.View(func(tx *store.Tx) error {
 		inst, _, err := tx.Instances().Get(instanceID)
 		h.must(err)
 		d, _, err = tx.Desired().Get(store.DesiredKey(instanceID, inst.DesiredVersion))
@@ -241,7 +241,7 @@ func (h *history) checkAdded(t *rapid.T, s api.Server) {
 	}
 	for _, op := range h.world.operations() {
 		switch {
-		case op.Operation == api.Terminate && op.Phase == api.PhaseStart && op.State == api.Completed && h.clock.Now().Before(op.Deadline) && op.ID == h.world.operations()[0].ID:
+		case op.Operation == api.Terminate && op.Phase == api.PhaseStart && op.State == api.Completed && h.Clock.Now().Before(op.Deadline) && op.ID == h.world.operations()[0].ID:
 			t.Fatalf("%s was added while operation %s is in force", s.ID, op.ID)
 		case op.Phase == api.PhaseEnd && (op.Error == nil || op.Error.Type != api.ProblemStackFailed):
 			return

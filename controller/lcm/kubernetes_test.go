@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"encoding/json"
@@ -118,8 +118,8 @@ func (h *history) poll(t *rapid.T, id string) bool {
 	if n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost {
 		return false
 	}
-	h.lcm.Nodes.Seen(id)
-	config, digest, err := h.lcm.Nodes.NodeConfig(h.ctx, id)
+	h.LCM.Nodes.Seen(id)
+	config, digest, err := h.LCM.Nodes.NodeConfig(h.ctx, id)
 	h.must(err)
 	m := h.machines[id]
 	if m == nil {
@@ -221,12 +221,12 @@ func (h *history) claimAny(t *rapid.T) {
 func (h *history) tick(t *rapid.T) {
 	nodes := h.nodes()
 	for range rapid.IntRange(1, 4).Draw(t, "cadences") {
-		h.clock.advance(30 * time.Second)
+		h.Clock.Advance(30 * time.Second)
 		for _, n := range nodes {
 			if n.State != api.NodeExpected && n.State != api.NodeRevoked && rapid.Bool().Draw(t, "heard of") {
-				h.lcm.Nodes.Seen(n.ID)
+				h.LCM.Nodes.Seen(n.ID)
 			}
 		}
-		h.must(h.lcm.Sweep(h.ctx))
+		h.must(h.LCM.Sweep(h.ctx))
 	}
 }

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"slices"
@@ -30,12 +30,12 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 	if n := w.node(storageServer); n.State != api.NodeRevoked || n.Ready {
 		t.Errorf("the replaced server is %s, want Revoked", n.State)
 	}
-	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != replacement {
+	if v, err := w.Permits.Get(w.ctx, volume); err != nil || v.NodeID != replacement {
 		t.Errorf("volume %+v, %v; want it with the replacement", v, err)
 	}
-	old, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+	old, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
-	kept, _, err := w.lcm.Nodes.NodeConfig(w.ctx, replacement)
+	kept, _, err := w.LCM.Nodes.NodeConfig(w.ctx, replacement)
 	w.must(err)
 	if diff := cmp.Diff(old.Storage, kept.Storage); diff != "" {
 		t.Errorf("the replacement's storage differs (-old +new):\n%s", diff)
@@ -55,25 +55,25 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 func TestAFormatThatAReplacedServerBeganIsInterrupted(t *testing.T) {
 	w := instantiated(t)
 	report := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
-	granted, err := w.permits.Report(w.ctx, storageServer, volume, report)
+	granted, err := w.Permits.Report(w.ctx, storageServer, volume, report)
 	w.must(err)
 	report.Phase, report.Permit = api.FormatStarted, granted.Permit
-	_, err = w.permits.Report(w.ctx, storageServer, volume, report)
+	_, err = w.Permits.Report(w.ctx, storageServer, volume, report)
 	w.must(err)
 	w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
-	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.PermitState != api.PermitInterrupted {
+	if v, err := w.Permits.Get(w.ctx, volume); err != nil || v.PermitState != api.PermitInterrupted {
 		t.Errorf("volume %+v, %v; want the permit Interrupted", v, err)
 	}
 }
 
 func TestHealInPlaceWaitsForTheMachineThatEnrolledAnew(t *testing.T) {
 	w := instantiated(t)
-	w.must(w.enrolment.Reenrol(w.ctx, workerServer))
+	w.must(w.Enrolment.Reenrol(w.ctx, workerServer))
 	op := w.post(heal(api.PhaseEnd, full(), workerServer))
 	if op.State != api.Processing || op.Targets[0].Reason != api.ReasonNotEnrolled {
 		t.Fatalf("HEAL END is %+v, want PROCESSING until the rebuilt worker enrols", op)
 	}
-	w.clock.advance(time.Minute)
+	w.Clock.Advance(time.Minute)
 	w.must(w.enrol(workerServer))
 	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Reason != api.ReasonNotReported {
 		t.Fatalf("what the old machine had reported counts for the new one: %+v", got)
@@ -112,7 +112,7 @@ func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	start.VnfcInstanceIds = []string{"vnfc-" + workerServer}
 	w.post(start)
 	end := scale(api.ScaleIn, api.PhaseEnd, shrunk)
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, end)
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, end)
 	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server is the worker", `aspect "worker_instance"`, `"partial": true`)
 	if n := w.node(workerServer); n.State != api.NodeEnrolled {
 		t.Errorf("after an END that was refused the worker is %s", n.State)
@@ -188,8 +188,8 @@ func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
 	if n := w.node(workerServer); n.State != api.NodeEnrolled {
 		t.Errorf("a START revoked the worker (%s)", n.State)
 	}
-	w.clock.advance(30 * time.Minute)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(30 * time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
 	got := w.operation(start.ID)
 	if got.State != api.Failed {
 		t.Fatalf("the START is %+v, want FAILED", got)
@@ -198,7 +198,7 @@ func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
 	if after := w.instance(); after.DesiredVersion != before.DesiredVersion || len(after.Nodes) != 3 {
 		t.Errorf("version %d with nodes %v, want %d and all three", after.DesiredVersion, after.Nodes, before.DesiredVersion)
 	}
-	if w.writes(func() { w.must(w.lcm.Sweep(w.ctx)) }) {
+	if w.writes(func() { w.must(w.LCM.Sweep(w.ctx)) }) {
 		t.Error("a sweep with nothing to do wrote to the store")
 	}
 }
@@ -219,8 +219,8 @@ func TestAStartIsNotTakenBackWhen(t *testing.T) {
 			start := w.post(c.start)
 			c.between(w)
 			version := w.instance().DesiredVersion
-			w.clock.advance(time.Hour)
-			w.must(w.lcm.Sweep(w.ctx))
+			w.Clock.Advance(time.Hour)
+			w.must(w.LCM.Sweep(w.ctx))
 			if got := w.operation(start.ID); got.State != api.Completed {
 				t.Errorf("the START is %+v, want COMPLETED as before", got)
 			}
@@ -260,7 +260,7 @@ func TestAnEndOfAFailedStackTakesAnAbandonedStartBackToo(t *testing.T) {
 	if got := w.instance().Nodes; len(got) != 3 {
 		t.Errorf("nodes %v, want all three again", got)
 	}
-	if w.writes(func() { w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID)) }) {
+	if w.writes(func() { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }) {
 		t.Error("the nodes were not in line with the desired state in force")
 	}
 }
@@ -271,8 +271,8 @@ func TestANewerPutOutlivesAStartThatIsTakenBack(t *testing.T) {
 	other := spec(nil)
 	other.AdditionalParams = parameters("10.20.0.0/24")
 	version := w.put(other).DesiredVersion
-	w.clock.advance(time.Hour)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Hour)
+	w.must(w.LCM.Sweep(w.ctx))
 	w.refused(w.operation(start.ID).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
 	if got := w.instance().DesiredVersion; got != version {
 		t.Errorf("version %d is in force, want the PUT's %d", got, version)
@@ -283,10 +283,10 @@ func TestARepeatedStartGoesBackToWhatWasBeforeTheFirst(t *testing.T) {
 	w := instantiated(t)
 	before := w.instance().DesiredVersion
 	w.post(shrunkStart())
-	w.clock.advance(time.Minute)
+	w.Clock.Advance(time.Minute)
 	second := w.post(shrunkStart())
-	w.clock.advance(time.Hour)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Hour)
+	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.instance().DesiredVersion; got != before || w.operation(second.ID).State != api.Failed {
 		t.Errorf("version %d is in force, want %d", got, before)
 	}
@@ -311,7 +311,7 @@ func TestOperationsSurviveARestart(t *testing.T) {
 	scaled := full()
 	scaled.Servers = append(scaled.Servers, server(uuid(3, 2), "worker"))
 	late := w.post(scale(api.ScaleOut, api.PhaseEnd, scaled))
-	w.clock.advance(time.Hour) // the controller was away when the deadline passed
+	w.Clock.Advance(time.Hour) // the controller was away when the deadline passed
 	w.restart()
 	if got := w.operation(late.ID); got.State != api.Failed || !strings.Contains(got.Error.Detail, "NotEnrolled") {
 		t.Errorf("the operation is %+v, want FAILED after its deadline", got)
@@ -324,7 +324,7 @@ func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 	w.must(w.enrol(uuid(1, 2)))
 	before := w.status(uuid(1, 2))
 	w.restored()
-	_, err := w.lcm.Instances.ConfirmInstance(w.ctx, instanceID)
+	_, err := w.LCM.Instances.ConfirmInstance(w.ctx, instanceID)
 	w.must(err)
 	w.report(uuid(1, 2), before)
 	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Ready || len(got.Targets) != 1 {
@@ -346,10 +346,10 @@ func TestGoingBackToAServerThatHasMovedStopsNothing(t *testing.T) {
 	const other = "0a5e1f0c-3f0e-4c1c-8a56-0f3a7f5b1c2d"
 	moved := topologyOf(server(workerServer, "worker"))
 	moved.Volumes = nil
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, other, spec(moved))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, other, spec(moved))
 	w.must(err)
-	w.clock.advance(time.Hour)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Hour)
+	w.must(w.LCM.Sweep(w.ctx))
 	if start := w.operations()[0]; start.State != api.Failed || start.Error.Type != api.ProblemInterrupted {
 		t.Errorf("HEAL START is %+v, want it taken back after its deadline", start)
 	}
@@ -370,7 +370,7 @@ func TestAnEndWaitsForWhatItsLeavingServersLeaveBehind(t *testing.T) {
 		sick.Conditions[i].Status = api.ConditionFalse
 	}
 	w.report(storageServer, sick)
-	_, err := w.permits.Reformat(w.ctx, volume, volume)
+	_, err := w.Permits.Reformat(w.ctx, volume, volume)
 	w.must(err)
 	other := uuid(1, 2)
 	moved := topologyOf(server(other, "storage"), server(masterServer, "master"), server(workerServer, "worker"))

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"slices"
@@ -25,7 +25,7 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	if op.State != api.Processing || op.Phase != api.PhaseEnd || len(op.Targets) != 3 || op.Targets[0].Reason != api.ReasonNotEnrolled {
 		t.Fatalf("INSTANTIATE END is %+v, want PROCESSING with three targets that have not enrolled", op)
 	}
-	changed, stop := w.hub.Watch(notify.OperationKey(instanceID, op.ID))
+	changed, stop := w.Hub.Watch(notify.OperationKey(instanceID, op.ID))
 	defer stop()
 	w.converge(masterServer, workerServer)
 	w.must(w.enrol(storageServer))
@@ -67,7 +67,7 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 
 func (w *world) instance() api.Instance {
 	w.Helper()
-	i, err := w.lcm.Instances.GetInstance(w.ctx, instanceID)
+	i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID)
 	w.must(err)
 	return i
 }
@@ -105,13 +105,13 @@ func TestTheDeadlineNamesWhatEachTargetWaitsFor(t *testing.T) {
 	r.DeadlineSeconds = 600
 	op := w.post(r)
 	w.converge(masterServer, storageServer)
-	w.clock.advance(599 * time.Second)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(599 * time.Second)
+	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.operation(op.ID); got.State != api.Processing {
 		t.Fatalf("the operation is %s a second before its deadline", got.State)
 	}
-	w.clock.advance(time.Second)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Second)
+	w.must(w.LCM.Sweep(w.ctx))
 	failed := w.operation(op.ID)
 	if failed.State != api.Failed {
 		t.Fatalf("the operation is %+v after its deadline", failed)
@@ -144,15 +144,15 @@ func TestARetryOfAScaleOutWaitsForTheServersOfTheFirstAttempt(t *testing.T) {
 	if want := []string{second}; !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 		t.Fatalf("targets %v, want the new worker alone", op.Targets)
 	}
-	w.clock.advance(31 * time.Minute)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(31 * time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
 	for range 2 { // Tacker's retry sends no topology that is new any more
 		op = w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
 		if want := []string{second}; op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), want) {
 			t.Fatalf("the retry is %+v, want PROCESSING for the new worker", op)
 		}
-		w.clock.advance(31 * time.Minute)
-		w.must(w.lcm.Sweep(w.ctx))
+		w.Clock.Advance(31 * time.Minute)
+		w.must(w.LCM.Sweep(w.ctx))
 	}
 	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.converge(second)
@@ -167,7 +167,7 @@ func TestARetryOfAScaleOutWaitsForTheServersOfTheFirstAttempt(t *testing.T) {
 
 func (w *world) operations() []api.Operation {
 	w.Helper()
-	list, err := w.lcm.Operations.ListOperations(w.ctx, instanceID)
+	list, err := w.LCM.Operations.ListOperations(w.ctx, instanceID)
 	w.must(err)
 	return list
 }
@@ -194,8 +194,8 @@ func TestTheIdempotencyKey(t *testing.T) {
 	if joined := w.post(r); joined.ID != first.ID {
 		t.Errorf("the same key made operation %s beside %s at work", joined.ID, first.ID)
 	}
-	w.clock.advance(time.Hour)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Hour)
+	w.must(w.LCM.Sweep(w.ctx))
 	anew := w.post(r)
 	if anew.ID == first.ID || anew.State != api.Processing {
 		t.Errorf("after a failure the key gives %+v, want a new attempt", anew)
@@ -206,7 +206,7 @@ func TestTheIdempotencyKey(t *testing.T) {
 	}
 	other := request(api.Terminate, api.PhaseEnd)
 	other.IdempotencyKey = r.IdempotencyKey
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, other)
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, other)
 	w.refused(err, api.ProblemConflict, "occurrence-1", "INSTANTIATE END")
 	if got := len(w.operations()); got != 2 {
 		t.Errorf("%d operations on record, want 2", got)
@@ -219,7 +219,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	w.upload(script, "#!/bin/sh\n")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	for _, r := range []api.OperationRequest{request(api.Terminate, api.PhaseEnd), request(api.Instantiate, api.PhaseEnd)} {
-		_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "/operations/"+op.ID+"?wait")
 	}
 }
@@ -249,7 +249,7 @@ func TestAStackThatWasRolledBackFailsTheEnd(t *testing.T) {
 	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
 	w.refused(op.Error, api.ProblemStackFailed, "ROLLBACK_COMPLETE")
 	c.status(stackOne, "ROLLBACK_IN_PROGRESS", "")
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, scale(api.ScaleOut, api.PhaseEnd, nil))
 	w.refused(err, api.ProblemStackInProgress)
 }
 
@@ -258,7 +258,7 @@ func TestAStackThatFailedBeforeItHadServers(t *testing.T) {
 	for name, made := range map[string]*api.Topology{"without servers": topologyOf(), "with another stack's server": topologyOf(server(uuid(5, 1), "master"))} {
 		t.Run(name, func(t *testing.T) {
 			w, c := inCloud(t)
-			_, _, err := w.lcm.Instances.PutInstance(w.ctx, uuid(8, 8), spec(topologyOf(server(uuid(5, 1), "master"))))
+			_, _, err := w.LCM.Instances.PutInstance(w.ctx, uuid(8, 8), spec(topologyOf(server(uuid(5, 1), "master"))))
 			w.must(err)
 			w.put(stackSpec(stackOne))
 			w.upload(script, "#!/bin/sh\n")
@@ -277,11 +277,11 @@ func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
-		_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, phase))
+		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, phase))
 		w.refused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", script+" has not been uploaded")
 	}
 	w.upload(script, "")
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
 	w.refused(err, api.ProblemFilesMissing, script+" is empty")
 	if i := w.instance(); len(i.MissingFiles) != 0 || len(i.Files) != 1 || len(i.Files[0].Faults) != 1 {
 		t.Errorf("missing %v, files %+v; want the file with its fault", i.MissingFiles, i.Files)
@@ -293,7 +293,7 @@ func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w.put(other)
 	w.post(request(api.Instantiate, api.PhaseEnd)) // its START has completed
 	w.converge(storageServer, masterServer, workerServer)
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd)) // an END without START
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd)) // an END without START
 	w.refused(err, api.ProblemFilesMissing, "Scripts/other.sh")
 	w.post(request(api.Terminate, api.PhaseStart)) // needs no files
 }
@@ -310,7 +310,7 @@ func TestTwoManifestsMayNotRegisterOneVolume(t *testing.T) {
 		"spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteMany], nfs: {server: 0.0.0.0, path: /volume/nfs/pv1}}\n"
 	w.upload("pv1.yaml", manifest)
 	w.upload("pv2.yaml", manifest)
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
 	w.refused(err, api.ProblemFilesMissing, "/pv_registration_params/1/pv_manifest_file_path", `PersistentVolume "pv1"`)
 	w.upload("pv2.yaml", strings.Replace(manifest, "name: pv1", "name: pv2", 1))
 	w.post(request(api.Instantiate, api.PhaseStart))
@@ -329,13 +329,13 @@ func TestAFileWhoseCheckWasCutOffHoldsUpUntilItIsChecked(t *testing.T) {
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")
 	key := store.FileKey(instanceID, script)
-	w.must(w.store.Update(func(tx *store.Tx) error {
+	w.must(w.Store.Update(func(tx *store.Tx) error {
 		f, _, err := tx.Files().Get(key)
 		w.must(err)
 		f.Judged = "" // what an upload leaves that dies before the check
 		return tx.Files().Put(key, f)
 	}))
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
 	w.refused(err, api.ProblemFilesMissing, "still being checked")
 	w.restart()
 	w.post(request(api.Instantiate, api.PhaseStart))
@@ -343,7 +343,7 @@ func TestAFileWhoseCheckWasCutOffHoldsUpUntilItIsChecked(t *testing.T) {
 
 func TestOperationsAreListedNewestFirst(t *testing.T) {
 	w := instantiated(t)
-	w.clock.advance(time.Minute)
+	w.Clock.Advance(time.Minute)
 	w.post(request(api.Terminate, api.PhaseStart))
 	var got []string
 	for _, op := range w.operations() {
@@ -353,9 +353,9 @@ func TestOperationsAreListedNewestFirst(t *testing.T) {
 		t.Errorf("operations %v, want %v", got, want)
 	}
 	for _, id := range []string{"0", "3", "01", "-1", "x", ""} {
-		_, err := w.lcm.Operations.GetOperation(w.ctx, instanceID, id)
+		_, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, id)
 		w.refused(err, api.ProblemNotFound)
 	}
-	_, err := w.lcm.Operations.ListOperations(w.ctx, uuid(7, 7))
+	_, err := w.LCM.Operations.ListOperations(w.ctx, uuid(7, 7))
 	w.refused(err, api.ProblemNotFound)
 }

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 	}{
 		"parameters": {func(w *world, d *store.Desired) {
 			var err error
-			d.AdditionalParams, err = w.store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
+			d.AdditionalParams, err = w.Store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
 			w.must(err)
 		}, "/additionalParams/k8s_cluster_installation_param", "script_path"},
 		"topology": {func(_ *world, d *store.Desired) {
@@ -32,12 +32,12 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := instantiated(t)
 			var log bytes.Buffer
-			w.lcm.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
+			w.LCM.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
 			sick := w.status(storageServer)
 			sick.Conditions[0].Status, sick.Conditions[0].Reason = api.ConditionFalse, api.ReasonConverging
 			w.report(storageServer, sick)
 			op := w.post(heal(api.PhaseEnd, full(), storageServer))
-			w.must(w.store.Update(func(tx *store.Tx) error {
+			w.must(w.Store.Update(func(tx *store.Tx) error {
 				i, _, err := tx.Instances().Get(instanceID)
 				w.must(err)
 				key := store.DesiredKey(instanceID, i.DesiredVersion)
@@ -53,16 +53,16 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 			if got := w.node(storageServer).Status.Condition(api.ConditionReady); got.Reason != api.ReasonNoPermit {
 				t.Errorf("what the node reported is not there: %+v", got)
 			}
-			if _, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer); err != nil {
+			if _, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer); err != nil {
 				t.Errorf("the node has lost its document: %v", err)
 			}
-			i, err := w.lcm.Instances.GetInstance(w.ctx, instanceID)
+			i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID)
 			w.must(err)
 			if !saysOne(i.Warnings, "", "PUT it again") || !saysAny(i.Warnings, c.pointer, c.says) {
 				t.Errorf("warnings %v, want what is wrong at %s and what to do", i.Warnings, c.pointer)
 			}
-			w.clock.advance(time.Hour)
-			w.must(w.lcm.Sweep(w.ctx))
+			w.Clock.Advance(time.Hour)
+			w.must(w.LCM.Sweep(w.ctx))
 			if got := w.operation(op.ID); op.State != api.Processing || got.State != api.Failed {
 				t.Errorf("the operation was %s and is %s past its deadline", op.State, got.State)
 			}
@@ -70,7 +70,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 				t.Errorf("the log says so %d times:\n%s", n, &log)
 			}
 			w.put(spec(full()))
-			if i, err := w.lcm.Instances.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "PUT it again") {
+			if i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "PUT it again") {
 				t.Errorf("it was PUT again, and %+v, %v", i.Warnings, err)
 			}
 		})

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"encoding/json"
@@ -49,7 +49,7 @@ func registered(t tester) *world {
 // section is what the document of a node says of PersistentVolumes, nil for nothing.
 func (w *world) section(nodeID string) *api.PersistentVolumesSection {
 	w.Helper()
-	config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, nodeID)
+	config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, nodeID)
 	w.must(err)
 	return config.PersistentVolumes
 }
@@ -96,7 +96,7 @@ func TestHealOfTheStorageServerWithdrawsItsVolumes(t *testing.T) {
 	if s := w.section(masterServer); start.State != api.Processing || s.State != api.PersistentVolumesAbsent || s.Servers[0] != "10.10.0.5" {
 		t.Fatalf("HEAL START is %+v, the section %+v", start, s)
 	}
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
 	w.refused(err, api.ProblemOperationInProgress, "HEAL START")
 	w.restart()
 	w.says(masterServer, api.ConditionTrue, api.ReasonRegistered, "")
@@ -144,8 +144,8 @@ func TestVolumesThatAreNotGoneByTheDeadlineComeBack(t *testing.T) {
 	start := w.post(r)
 	w.says(masterServer, api.ConditionFalse, api.ReasonStuckTerminating, "PersistentVolume pv1 was deleted and is not gone")
 	w.put(withVolumes(full())) // the same again: nothing changes
-	w.clock.advance(time.Minute)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
 	got := w.operation(start.ID)
 	w.refused(got.Error, api.ProblemDeadline, "StuckTerminating", "pv1 was deleted and is not gone")
 	if s := w.section(masterServer); s == nil || s.State != api.PersistentVolumesPresent {
@@ -164,14 +164,14 @@ func TestAnotherMasterSpeaksForTheClusterWhenOneIsLost(t *testing.T) {
 		t.Fatal("two masters register the PersistentVolumes")
 	}
 	for range 4 {
-		w.clock.advance(30 * time.Second)
-		w.lcm.Nodes.Seen(second)
-		w.must(w.lcm.Sweep(w.ctx))
+		w.Clock.Advance(30 * time.Second)
+		w.LCM.Nodes.Seen(second)
+		w.must(w.LCM.Sweep(w.ctx))
 	}
 	if w.section(second) == nil || w.section(masterServer) != nil {
 		t.Fatal("the master that fell silent still speaks for the cluster")
 	}
-	w.lcm.Nodes.Seen(masterServer)
+	w.LCM.Nodes.Seen(masterServer)
 	if w.section(second) == nil || w.section(masterServer) != nil {
 		t.Error("the one that came back has taken over from one that is well")
 	}
@@ -189,13 +189,13 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 	w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
 	w.converge(second, masterServer)
 	for range 3 {
-		w.clock.advance(cadence)
-		w.lcm.Nodes.Seen(second)
-		w.must(w.lcm.Sweep(w.ctx))
+		w.Clock.Advance(cadence)
+		w.LCM.Nodes.Seen(second)
+		w.must(w.LCM.Sweep(w.ctx))
 	}
 	w.refused(w.enrol(second), api.ProblemIdentityLive) // the clock goes on
 	inLine := func(when string) {
-		if w.writes(func() { w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID)) }) {
+		if w.writes(func() { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }) {
 			t.Errorf("%s, the records are not in line with the desired state in force", when)
 		}
 	}
@@ -203,7 +203,7 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 	if got := w.node(masterServer).State; got != api.NodeEnrolled || w.section(masterServer) == nil {
 		t.Errorf("before the sweep the first master is %s and its section %+v", got, w.section(masterServer))
 	}
-	w.must(w.lcm.Sweep(w.ctx))
+	w.must(w.LCM.Sweep(w.ctx))
 	inLine("after the sweep")
 	if got := w.node(masterServer).State; got != api.NodeLost || w.section(masterServer) != nil || w.section(second) == nil {
 		t.Errorf("after the sweep the first master is %s and its section %+v, that of the second %+v", got, w.section(masterServer), w.section(second))
@@ -215,9 +215,9 @@ func TestVolumesOfAServerThatIsGoneDoNotComeBack(t *testing.T) {
 	start := w.post(heal(api.PhaseStart, nil, storageServer))
 	w.says(masterServer, api.ConditionTrue, api.ReasonAbsent, "")
 	for range 70 { // Heat takes longer than the START waits
-		w.clock.advance(30 * time.Second)
-		w.lcm.Nodes.Seen(masterServer)
-		w.must(w.lcm.Sweep(w.ctx))
+		w.Clock.Advance(30 * time.Second)
+		w.LCM.Nodes.Seen(masterServer)
+		w.must(w.LCM.Sweep(w.ctx))
 	}
 	w.refused(w.operation(start.ID).Error, api.ProblemInterrupted)
 	if n := w.node(masterServer); w.section(masterServer) != nil || n.Withheld[0].Reason != api.ReasonWaitingForExports {

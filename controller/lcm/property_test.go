@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func newHistory(t *rapid.T, dir string) *history {
 	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
 		heat: &heat{}, named: map[string][]string{}}
-	h.source, h.lcm.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
+	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
@@ -142,7 +142,7 @@ func (h *history) putAny(t *rapid.T) {
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
 		spec.AdditionalParams = withManifest(clients)
 	}
-	_, _, err := h.lcm.Instances.PutInstance(h.ctx, instanceID, spec)
+	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
 		return // it would take a target from the operation at work
@@ -180,7 +180,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	before := h.instance().Topology
-	op, err := h.lcm.Operations.PostOperation(h.ctx, instanceID, r)
+	op, err := h.LCM.Operations.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
 		return
@@ -208,7 +208,7 @@ func (h *history) join(id string) {
 	asked := h.heat.asked
 	err := h.enrol(id)
 	if h.heat.asked > asked { // it was none that a topology names
-		h.looked = h.clock.Now()
+		h.looked = h.Clock.Now()
 	}
 	if err == nil { // another machine, or a new key: it has yet to prove anything
 		delete(h.proven, id)
@@ -218,7 +218,7 @@ func (h *history) join(id string) {
 
 // nodes is those that have a document.
 func (h *history) nodes() []api.Node {
-	list, err := h.lcm.Nodes.ListNodes(h.ctx, instanceID)
+	list, err := h.LCM.Nodes.ListNodes(h.ctx, instanceID)
 	h.must(err)
 	return list
 }
@@ -266,7 +266,7 @@ func (h *history) tell(id string, s api.NodeStatus) {
 		h.proven[id] = proof{s.ObservedGeneration, s.AppliedDigest, s.Epoch}
 	}
 	c := s.Condition(api.ConditionExportsServed)
-	counts := s.ObservedDigest == now.ObservedDigest && s.ObservedGeneration == now.ObservedGeneration && s.Epoch == h.store.Epoch()
+	counts := s.ObservedDigest == now.ObservedDigest && s.ObservedGeneration == now.ObservedGeneration && s.Epoch == h.Store.Epoch()
 	if c != nil && c.Status == api.ConditionTrue && counts && (live == api.NodeEnrolled || live == api.NodeLost) {
 		h.served[h.serves(id)] = true
 	}
@@ -274,19 +274,19 @@ func (h *history) tell(id string, s api.NodeStatus) {
 }
 
 func (h *history) wait(t *rapid.T) {
-	h.clock.advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
-	h.must(h.lcm.Sweep(h.ctx))
+	h.Clock.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
+	h.must(h.LCM.Sweep(h.ctx))
 }
 
 func (h *history) restore(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "rarely") > 0 {
 		t.Skip()
 	}
-	h.clock.advance(time.Second)
+	h.Clock.Advance(time.Second)
 	h.restored()
 	h.looked = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
-		_, err := h.lcm.Instances.ConfirmInstance(h.ctx, instanceID)
+		_, err := h.LCM.Instances.ConfirmInstance(h.ctx, instanceID)
 		h.must(err)
 	}
 }
@@ -298,16 +298,16 @@ func (h *history) revokeAny(t *rapid.T) {
 	}
 	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
 	if rapid.Bool().Draw(t, "and enrol again") {
-		_ = h.enrolment.Reenrol(h.ctx, id) // refused where the topology no longer has it
+		_ = h.Enrolment.Reenrol(h.ctx, id) // refused where the topology no longer has it
 		return
 	}
-	h.must(h.enrolment.Revoke(h.ctx, id, "by hand"))
+	h.must(h.Enrolment.Revoke(h.ctx, id, "by hand"))
 }
 
 // formatAny is one message of the format exchange, with the permit on record or none.
 func (h *history) formatAny(t *rapid.T) {
 	var v store.Volume
-	h.must(h.store.View(func(tx *store.Tx) (err error) {
+	h.must(h.Store.View(func(tx *store.Tx) (err error) {
 		v, _, err = tx.Volumes().Get(volume)
 		return err
 	}))
@@ -318,7 +318,7 @@ func (h *history) formatAny(t *rapid.T) {
 	} else if rapid.Bool().Draw(t, "proven") {
 		r.Proof = &api.BlankProof{}
 	}
-	_, err := h.permits.Report(h.ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, volume, r)
+	_, err := h.Permits.Report(h.ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, volume, r)
 	h.unless(err)
 }
 
@@ -326,9 +326,9 @@ func (h *history) formatAny(t *rapid.T) {
 func (h *history) decideAny(t *rapid.T) {
 	var err error
 	if rapid.Bool().Draw(t, "reformat") {
-		_, err = h.permits.Reformat(h.ctx, volume, volume)
+		_, err = h.Permits.Reformat(h.ctx, volume, volume)
 	} else {
-		_, err = h.permits.Adopt(h.ctx, volume, "0e7a1e8a-0000-4000-8000-000000000001")
+		_, err = h.Permits.Adopt(h.ctx, volume, "0e7a1e8a-0000-4000-8000-000000000001")
 	}
 	h.unless(err)
 }
@@ -372,12 +372,12 @@ func (h *history) check(t *rapid.T) {
 	}
 	h.checkNodes(t)
 	h.checkVolumes(t)
-	broken, err := invariant.Check(h.store, nil)
+	broken, err := invariant.Check(h.Store, nil)
 	h.must(err)
 	if len(broken) > 0 {
 		t.Fatalf("the records contradict each other: %q", broken)
 	}
-	if h.writes(func() { h.must(h.lcm.Reconciler.Reconcile(h.ctx, instanceID)) }) {
+	if h.writes(func() { h.must(h.LCM.Reconciler.Reconcile(h.ctx, instanceID)) }) {
 		t.Fatalf("the records were not in line with the desired state in force")
 	}
 }
@@ -434,13 +434,13 @@ func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
 
 func (h *history) isProven(id string) bool {
 	n := h.node(id)
-	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.proven[id] == proof{n.Generation, n.Digest, h.store.Epoch()}
+	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.proven[id] == proof{n.Generation, n.Digest, h.Store.Epoch()}
 }
 
 func (h *history) checkNodes(t *rapid.T) {
 	expected := h.instance().Nodes
 	for _, n := range h.nodes() {
-		config, digest, err := h.lcm.Nodes.NodeConfig(h.ctx, n.ID)
+		config, digest, err := h.LCM.Nodes.NodeConfig(h.ctx, n.ID)
 		h.must(err)
 		if digest != config.Digest() || digest != n.Digest || config.Generation != n.Generation {
 			t.Fatalf("node %+v has the document %+v", n, config)
@@ -449,13 +449,13 @@ func (h *history) checkNodes(t *rapid.T) {
 			t.Fatalf("node %+v is shown as ready", n)
 		}
 		inForce := slices.Contains(expected, n.ID)
-		if inForce && config.Epoch != h.store.Epoch() {
-			t.Fatalf("the document of %s is of epoch %d, the controller's is %d", n.ID, config.Epoch, h.store.Epoch())
+		if inForce && config.Epoch != h.Store.Epoch() {
+			t.Fatalf("the document of %s is of epoch %d, the controller's is %d", n.ID, config.Epoch, h.Store.Epoch())
 		}
 		if s := config.Storage; s != nil && (len(s.Volumes) != 1 || len(s.Exports) != 1) {
 			t.Fatalf("the document of %s has half a section: %+v", n.ID, s)
 		}
-		if v, err := h.permits.Get(h.ctx, volume); inForce && config.Storage != nil && (err != nil || v.NodeID != n.ID) {
+		if v, err := h.Permits.Get(h.ctx, volume); inForce && config.Storage != nil && (err != nil || v.NodeID != n.ID) {
 			t.Fatalf("%s has the volume in its document, the record says %+v (%v)", n.ID, v, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"slices"
@@ -68,7 +68,7 @@ func TestAPutTakesNoTargetFromTheOperationAtWork(t *testing.T) {
 		"another":         {topologyOf(server(uuid(1, 2), "storage"), server(masterServer, "master"), server(workerServer, "worker")), storageServer},
 		"all but the one": {topologyOf(server(storageServer, "storage"), server(masterServer, "master")), workerServer},
 	} {
-		_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec(c.less))
+		_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec(c.less))
 		w.refused(err, api.ProblemOperationInProgress, op.ID, c.waits)
 		if got := w.operation(op.ID); got.State != api.Processing || len(got.Targets) != 3 {
 			t.Errorf("%s: INSTANTIATE END is %+v, want it to wait for its three targets", name, got)

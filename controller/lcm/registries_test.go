@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ const ca = "Files/registries/ca.crt"
 func connected(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.clock.now = time.Now() // certificates are made now
+	w.Clock.Set(time.Now()) // certificates are made now
 	i := w.put(w.verbatim("registry-connections.json"))
 	if !slices.Equal(i.MissingFiles, []string{script, ca}) {
 		t.Errorf("missing files %v, want the script and the CA", i.MissingFiles)
@@ -78,7 +78,7 @@ func TestTheSpecificationsRegistriesReachMastersAndWorkers(t *testing.T) {
 		if diff := cmp.Diff(want, w.document(id).Registries); diff != "" {
 			t.Errorf("registries of %s (-want +got):\n%s", id, diff)
 		}
-		if !w.lcm.Nodes.NodeReads(w.ctx, id, w.sha256Of(ca)) || w.lcm.Nodes.NodeReads(w.ctx, id, w.sha256Of(script)) {
+		if !w.LCM.Nodes.NodeReads(w.ctx, id, w.sha256Of(ca)) || w.LCM.Nodes.NodeReads(w.ctx, id, w.sha256Of(script)) {
 			t.Errorf("%s reads the CA, and not the script", id)
 		}
 		if g := w.document(id).Generation; g != 1 {
@@ -100,12 +100,12 @@ func TestAnotherCAReachesEveryNode(t *testing.T) {
 		if c.Generation != 2 || c.Registries[1].CACertificate.Sha256 != w.sha256Of(ca) {
 			t.Errorf("document of %s %+v, want the new CA in generation 2", id, c)
 		}
-		if w.lcm.Nodes.NodeReads(w.ctx, id, old) || w.node(id).Ready {
+		if w.LCM.Nodes.NodeReads(w.ctx, id, old) || w.node(id).Ready {
 			t.Errorf("%s may read the old CA, or is ready without the new one", id)
 		}
 	}
-	w.must(w.files.Collect(w.ctx))
-	if _, err := w.blobs.Size(old); err == nil {
+	w.must(w.Files.Collect(w.ctx))
+	if _, err := w.Blobs.Size(old); err == nil {
 		t.Error("the old CA is still on disk")
 	}
 	w.upload(ca, "no certificate")
@@ -120,7 +120,7 @@ func TestAnotherPasswordReachesEveryNodeAndNobodyElse(t *testing.T) {
 	w := connected(t)
 	var log bytes.Buffer
 	everything := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	w.lcm.Instances.Log, w.lcm.Nodes.Log, w.lcm.Reconciler.Log, w.lcm.Discovery.Log = everything, everything, everything, everything
+	w.LCM.Instances.Log, w.LCM.Nodes.Log, w.LCM.Reconciler.Log, w.LCM.Discovery.Log = everything, everything, everything, everything
 	spec := w.verbatim("registry-connections.json")
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"password": "user01"`), []byte(`"password": "`+password+`"`), 1)
 	w.put(spec)
@@ -134,10 +134,10 @@ func TestAnotherPasswordReachesEveryNodeAndNobodyElse(t *testing.T) {
 	sick.Conditions[0].Status = api.ConditionFalse
 	w.report(masterServer, sick)
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"username": "user01"`), []byte(`"username": 7`), 1)
-	_, _, refused := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec)
-	nodes, err := w.lcm.Nodes.ListNodes(w.ctx, "")
+	_, _, refused := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec)
+	nodes, err := w.LCM.Nodes.ListNodes(w.ctx, "")
 	w.must(err)
-	operations, err := w.lcm.Operations.ListOperations(w.ctx, "")
+	operations, err := w.LCM.Operations.ListOperations(w.ctx, "")
 	w.must(err)
 	for what, seen := range map[string]any{"instance": w.instance(), "nodes": nodes, "operations": operations, "error": fmt.Sprint(refused), "log": log.String()} {
 		text, err := json.Marshal(seen)
@@ -164,7 +164,7 @@ func TestARegistryThatLeavesTheParametersLeavesTheDocuments(t *testing.T) {
 		if c := w.document(id); c.Registries == nil || len(c.Registries) > 0 || c.Generation != 2 {
 			t.Errorf("document of %s %+v, want an empty list", id, c)
 		}
-		if w.lcm.Nodes.NodeReads(w.ctx, id, w.sha256Of(ca)) {
+		if w.LCM.Nodes.NodeReads(w.ctx, id, w.sha256Of(ca)) {
 			t.Errorf("%s may read a CA that its document does not name", id)
 		}
 	}

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"archive/tar"
@@ -80,7 +80,7 @@ func registry(t *testing.T) *world {
 
 func (w *world) document(nodeID string) api.NodeConfig {
 	w.Helper()
-	config, digest, err := w.lcm.Nodes.NodeConfig(w.ctx, nodeID)
+	config, digest, err := w.LCM.Nodes.NodeConfig(w.ctx, nodeID)
 	w.must(err)
 	if digest != config.Digest() {
 		w.Errorf("the digest of %s is %s, its document's %s", nodeID, digest, config.Digest())
@@ -95,13 +95,13 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	if i.Kind != api.PrivateRegistry || len(i.Warnings) > 0 || !slices.Equal(i.MissingFiles, []string{image}) {
 		t.Errorf("instance %+v, want one without warnings that lacks its image", i)
 	}
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
 	w.refused(err, api.ProblemFilesMissing, image+" has not been uploaded")
 	w.upload(image, w.savedImage("first"))
 	w.post(request(api.Instantiate, api.PhaseStart))
 	end := request(api.Instantiate, api.PhaseEnd)
 	end.Topology = topologyOf(server(workerServer, "worker"))
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, end)
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, end)
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "CP1" (registry)`)
 	end.Topology = registryStack(registryServer)
 	op := w.post(end)
@@ -111,7 +111,7 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	content := w.savedImage("first")
 	file := w.instance().Files[0]
 	want := api.NodeConfig{
-		APIVersion: api.NodeConfigV1, Epoch: w.store.Epoch(), Generation: 1, Role: api.RoleRegistry, Proxy: &api.ProxySection{},
+		APIVersion: api.NodeConfigV1, Epoch: w.Store.Epoch(), Generation: 1, Role: api.RoleRegistry, Proxy: &api.ProxySection{},
 		Registry: &api.RegistrySection{
 			Image: api.RegistryImage{File: &api.FileReference{Sha256: file.Sha256, SizeBytes: int64(len(content))}},
 			Port:  5000, DataDirectory: "/home/ubuntu/registry",
@@ -120,8 +120,8 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	if diff := cmp.Diff(want, w.document(registryServer)); diff != "" {
 		t.Errorf("document of the registry (-want +got):\n%s", diff)
 	}
-	if !w.lcm.Nodes.NodeReads(w.ctx, registryServer, file.Sha256) || w.lcm.Nodes.NodeReads(w.ctx, registryServer, strings.Repeat("0", 64)) ||
-		w.lcm.Nodes.NodeReads(w.ctx, registryHealed, file.Sha256) {
+	if !w.LCM.Nodes.NodeReads(w.ctx, registryServer, file.Sha256) || w.LCM.Nodes.NodeReads(w.ctx, registryServer, strings.Repeat("0", 64)) ||
+		w.LCM.Nodes.NodeReads(w.ctx, registryHealed, file.Sha256) {
 		t.Error("a node reads the files that its document names, all of them and no other")
 	}
 	w.converge(registryServer)
@@ -168,7 +168,7 @@ func TestWhatIsNotDoneWithARegistry(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := registry(t)
-			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, c.r)
+			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, c.r)
 			if faults := w.faults(err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}
@@ -187,13 +187,13 @@ func TestARegistrysVolumeIsPermittedToItsServer(t *testing.T) {
 	end.Topology = spec.Topology
 	w.post(end)
 	w.converge(registryServer)
-	granted, err := w.permits.Report(w.ctx, registryServer, volume,
+	granted, err := w.Permits.Report(w.ctx, registryServer, volume,
 		api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}})
 	if err != nil || granted.Permit == "" {
 		t.Fatalf("permit %+v, %v", granted, err)
 	}
 	for _, phase := range []api.FormatPhase{api.FormatStarted, api.FormatFormatted} {
-		_, err = w.permits.Report(w.ctx, registryServer, volume, api.FormatReport{Phase: phase, Permit: granted.Permit, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume)})
+		_, err = w.Permits.Report(w.ctx, registryServer, volume, api.FormatReport{Phase: phase, Permit: granted.Permit, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume)})
 		w.must(err)
 	}
 	w.post(heal(api.PhaseEnd, registryStack(registryHealed, volume), registryServer))
@@ -201,10 +201,10 @@ func TestARegistrysVolumeIsPermittedToItsServer(t *testing.T) {
 	if c.Storage == nil || len(c.Storage.Volumes) != 1 || c.Storage.Volumes[0].FilesystemUUID != api.FilesystemUUID(volume) || c.Registry.DataDirectory != "/srv/registry/registry" {
 		t.Errorf("document of the healed server %+v, want the kept volume", c)
 	}
-	if v, err := w.permits.Get(w.ctx, volume); err != nil || v.NodeID != registryHealed || v.PermitState != api.PermitFormatted {
+	if v, err := w.Permits.Get(w.ctx, volume); err != nil || v.NodeID != registryHealed || v.PermitState != api.PermitFormatted {
 		t.Errorf("volume %+v, %v; want it formatted and with the new server", v, err)
 	}
-	broken, err := invariant.Check(w.store, w.blobs.Size)
+	broken, err := invariant.Check(w.Store, w.Blobs.Size)
 	w.must(err)
 	if len(broken) > 0 {
 		t.Errorf("the records contradict each other: %v", broken)
@@ -217,12 +217,12 @@ func TestNothingIsLeftOfARegistryThatIsTerminatedAndDeleted(t *testing.T) {
 	w.converge(registryHealed)
 	w.post(request(api.Terminate, api.PhaseStart))
 	w.post(request(api.Terminate, api.PhaseEnd))
-	w.must(w.lcm.Instances.DeleteInstance(w.ctx, instanceID))
-	w.must(w.files.Collect(w.ctx))
+	w.must(w.LCM.Instances.DeleteInstance(w.ctx, instanceID))
+	w.must(w.Files.Collect(w.ctx))
 	if names := w.blobNames(); len(names) > 0 {
 		t.Errorf("blobs %v are left", names)
 	}
-	w.must(w.store.View(func(tx *store.Tx) error {
+	w.must(w.Store.View(func(tx *store.Tx) error {
 		instances, err := tx.Instances().All()
 		w.must(err)
 		desired, err := tx.Desired().All()

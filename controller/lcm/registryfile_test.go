@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 // nothing names any more goes.
 func TestAnotherImageReachesTheRegistry(t *testing.T) {
 	w := registry(t)
-	changed, stop := w.hub.Watch(registryServer)
+	changed, stop := w.Hub.Watch(registryServer)
 	defer stop()
 	before := w.document(registryServer)
 	w.upload(image, w.savedImage("second"))
@@ -26,7 +26,7 @@ func TestAnotherImageReachesTheRegistry(t *testing.T) {
 	if after.Generation != before.Generation+1 || after.Registry.Image.File.Sha256 == before.Registry.Image.File.Sha256 || !woken(changed) {
 		t.Errorf("document %+v, poll woken %v; want the new image and the node woken", after, woken(changed))
 	}
-	w.must(w.files.Collect(w.ctx))
+	w.must(w.Files.Collect(w.ctx))
 	if got, want := w.blobNames(), []string{after.Registry.Image.File.Sha256}; !slices.Equal(got, want) {
 		t.Errorf("blobs %v, want %v", got, want)
 	}
@@ -34,7 +34,7 @@ func TestAnotherImageReachesTheRegistry(t *testing.T) {
 
 func (w *world) blobNames() (names []string) {
 	w.Helper()
-	w.must(filepath.WalkDir(filepath.Join(w.dir, "files", "blobs"), func(_ string, d fs.DirEntry, err error) error {
+	w.must(filepath.WalkDir(filepath.Join(w.Config.DataDirectory, "blobs"), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			names = append(names, d.Name())
 		}
@@ -52,12 +52,12 @@ func TestAFileThatIsNotCheckedYetChangesNoDocument(t *testing.T) {
 	for _, note := range []string{"second", "third"} {
 		w.arrive(image, w.savedImage(note))
 	}
-	w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID))
-	w.must(w.files.Collect(w.ctx))
+	w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID))
+	w.must(w.Files.Collect(w.ctx))
 	if diff := cmp.Diff(before, w.document(registryServer)); diff != "" {
 		t.Errorf("the document changed (-before +after):\n%s", diff)
 	}
-	if _, err := w.blobs.Size(before.Registry.Image.File.Sha256); err != nil {
+	if _, err := w.Blobs.Size(before.Registry.Image.File.Sha256); err != nil {
 		t.Errorf("the file that the document names: %v", err)
 	}
 	w.restart()
@@ -72,7 +72,7 @@ func TestAFileThatIsNotCheckedYetChangesNoDocument(t *testing.T) {
 func TestTheFilesOfADocumentThatStaysAreKept(t *testing.T) {
 	w := registry(t)
 	before := w.document(registryServer)
-	w.must(w.store.Update(func(tx *store.Tx) error {
+	w.must(w.Store.Update(func(tx *store.Tx) error {
 		i, _, err := tx.Instances().Get(instanceID)
 		w.must(err)
 		key := store.DesiredKey(instanceID, i.DesiredVersion)
@@ -82,11 +82,11 @@ func TestTheFilesOfADocumentThatStaysAreKept(t *testing.T) {
 		return tx.Desired().Put(key, d)
 	}))
 	w.upload(image, w.savedImage("second"))
-	w.must(w.files.Collect(w.ctx))
+	w.must(w.Files.Collect(w.ctx))
 	if diff := cmp.Diff(before, w.document(registryServer)); diff != "" {
 		t.Errorf("the document changed (-before +after):\n%s", diff)
 	}
-	if _, err := w.blobs.Size(before.Registry.Image.File.Sha256); err != nil {
+	if _, err := w.Blobs.Size(before.Registry.Image.File.Sha256); err != nil {
 		t.Errorf("the file that the document names: %v", err)
 	}
 }
@@ -111,24 +111,24 @@ func TestAFaultyImageTakesTheSectionBackAndNothingFromTheNode(t *testing.T) {
 // there, and the nodes may read it from the start.
 func TestAnOlderControllersStateIsTakenUp(t *testing.T) {
 	w := registry(t)
-	w.must(w.store.Update(func(tx *store.Tx) error {
+	w.must(w.Store.Update(func(tx *store.Tx) error {
 		n, _, err := tx.Nodes().Get(registryServer)
 		w.must(err)
 		var config api.NodeConfig
-		text, err := w.store.Unseal(n.Config)
+		text, err := w.Store.Unseal(n.Config)
 		w.must(err)
 		w.must(json.Unmarshal(text, &config))
 		config.Registry = nil
 		n.Files, n.Digest = nil, config.Digest()
 		text, err = json.Marshal(config)
 		w.must(err)
-		n.Config, err = w.store.Seal(text)
+		n.Config, err = w.Store.Seal(text)
 		w.must(err)
 		return tx.Nodes().Put(n.ID, n)
 	}))
 	w.restart()
 	c := w.document(registryServer)
-	if c.Registry == nil || !w.lcm.Nodes.NodeReads(w.ctx, registryServer, c.Registry.Image.File.Sha256) {
+	if c.Registry == nil || !w.LCM.Nodes.NodeReads(w.ctx, registryServer, c.Registry.Image.File.Sha256) {
 		t.Errorf("document %+v, whose file the node may not read", c)
 	}
 }

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"encoding/json"
@@ -37,14 +37,14 @@ func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
 	end := request(api.Instantiate, api.PhaseEnd)
 	end.Topology, end.Partial = topologyOf(server(storageServer, "storage")), true
 	op := w.post(end)
-	config, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+	config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
 	export := func(n int) api.StorageExport {
 		return api.StorageExport{Directory: fmt.Sprintf("/volume/nfs/pv%d", n), Clients: "10.10.0.0/24",
 			Options: []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}}
 	}
 	want := api.NodeConfig{
-		APIVersion: api.NodeConfigV1, Epoch: w.store.Epoch(), Generation: 1, Role: api.RoleStorage,
+		APIVersion: api.NodeConfigV1, Epoch: w.Store.Epoch(), Generation: 1, Role: api.RoleStorage,
 		Proxy: &api.ProxySection{HTTP: "http://user1:password1@host1:port1", HTTPS: "https://user2:password2@host2:port2",
 			NoProxy: "192.168.246.0/24,10.0.0.1,10.10.0.0/24"},
 		Storage: &api.StorageSection{

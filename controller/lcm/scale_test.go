@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"fmt"
@@ -39,11 +39,11 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for i := range 20 {
 				s.Facts.Kernel = fmt.Sprint(i % 3)
-				w.lcm.Nodes.Seen(id)
-				if err := w.lcm.Nodes.ReportStatus(w.ctx, id, s); err != nil {
+				w.LCM.Nodes.Seen(id)
+				if err := w.LCM.Nodes.ReportStatus(w.ctx, id, s); err != nil {
 					w.Errorf("report of %s: %v", id, err)
 				}
-				if _, _, err := w.lcm.Nodes.NodeConfig(w.ctx, id); err != nil {
+				if _, _, err := w.LCM.Nodes.NodeConfig(w.ctx, id); err != nil {
 					w.Errorf("poll of %s: %v", id, err)
 				}
 			}
@@ -51,21 +51,21 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Go(func() {
 		for range 20 {
-			w.clock.advance(time.Second)
-			if err := w.lcm.Sweep(w.ctx); err != nil {
+			w.Clock.Advance(time.Second)
+			if err := w.LCM.Sweep(w.ctx); err != nil {
 				w.Errorf("sweep: %v", err)
 			}
-			if _, err := w.lcm.Nodes.ListNodes(w.ctx, ""); err != nil {
+			if _, err := w.LCM.Nodes.ListNodes(w.ctx, ""); err != nil {
 				w.Errorf("list: %v", err)
 			}
 		}
 	})
 	all.Go(func() {
 		for range 10 {
-			if _, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, full())); err != nil {
+			if _, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, full())); err != nil {
 				w.refused(err, api.ProblemOperationInProgress)
 			}
-			if _, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart)); err != nil {
+			if _, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart)); err != nil {
 				w.refused(err, api.ProblemOperationInProgress)
 			}
 		}

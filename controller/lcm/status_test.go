@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"context"
@@ -17,21 +17,21 @@ func TestAHeartbeatIsNotWritten(t *testing.T) {
 		"the same report": func() { w.report(storageServer, same) },
 		"another time of transition": func() {
 			s := w.status(storageServer)
-			s.Conditions[0].LastTransitionTime = w.clock.Now().Add(time.Hour)
+			s.Conditions[0].LastTransitionTime = w.Clock.Now().Add(time.Hour)
 			w.report(storageServer, s)
 		},
 		"an activity": func() {
 			s := w.status(storageServer)
-			s.Activity = &api.Activity{Condition: api.ConditionVolumesMounted, Summary: "mkfs.ext4", StartedAt: w.clock.Now()}
+			s.Activity = &api.Activity{Condition: api.ConditionVolumesMounted, Summary: "mkfs.ext4", StartedAt: w.Clock.Now()}
 			w.report(storageServer, s)
 		},
-		"a poll": func() { w.lcm.Nodes.Seen(storageServer) },
+		"a poll": func() { w.LCM.Nodes.Seen(storageServer) },
 	} {
-		w.clock.advance(time.Second)
+		w.Clock.Advance(time.Second)
 		if w.writes(beat) {
 			t.Errorf("%s wrote to the store", name)
 		}
-		if n := w.node(storageServer); n.LastSeen == nil || !n.LastSeen.Equal(w.clock.Now()) {
+		if n := w.node(storageServer); n.LastSeen == nil || !n.LastSeen.Equal(w.Clock.Now()) {
 			t.Errorf("%s: last seen %v, want now", name, n.LastSeen)
 		}
 	}
@@ -47,7 +47,7 @@ func TestAHeartbeatIsNotWritten(t *testing.T) {
 
 func TestAnActivityIsShownWhileItLasts(t *testing.T) {
 	w := instantiated(t)
-	changed, stop := w.hub.Watch(notify.Nodes)
+	changed, stop := w.Hub.Watch(notify.Nodes)
 	defer stop()
 	s := w.status(storageServer)
 	s.Activity = &api.Activity{Condition: api.ConditionVolumesMounted, Summary: "mkfs.ext4"}
@@ -66,16 +66,16 @@ func TestAnActivityIsShownWhileItLasts(t *testing.T) {
 
 func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 	w := instantiated(t)
-	w.lcm.Nodes.Seen(storageServer)
-	w.clock.advance(90 * time.Second)
-	w.lcm.Nodes.Seen(masterServer)
+	w.LCM.Nodes.Seen(storageServer)
+	w.Clock.Advance(90 * time.Second)
+	w.LCM.Nodes.Seen(masterServer)
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("after exactly three cadences the node is %s", got)
 	}
-	w.clock.advance(time.Second)
-	changed, stop := w.hub.Watch(notify.Nodes)
+	w.Clock.Advance(time.Second)
+	changed, stop := w.Hub.Watch(notify.Nodes)
 	defer stop()
-	w.must(w.lcm.Sweep(w.ctx))
+	w.must(w.LCM.Sweep(w.ctx))
 	if !woken(changed) {
 		t.Error("who watches the nodes was not told")
 	}
@@ -84,7 +84,7 @@ func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 			t.Errorf("%s is %s, want %s", id, got, want)
 		}
 	}
-	w.lcm.Nodes.Seen(storageServer)
+	w.LCM.Nodes.Seen(storageServer)
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("the node that called is %s", got)
 	}
@@ -92,15 +92,15 @@ func TestANodeIsLostAfterThreeCadencesOfSilence(t *testing.T) {
 
 func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 	w := instantiated(t)
-	w.clock.advance(24 * time.Hour)
+	w.Clock.Advance(24 * time.Hour)
 	w.restart()
-	w.clock.advance(time.Minute)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("a minute after the restart the node is %s", got)
 	}
-	w.clock.advance(time.Minute)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeLost {
 		t.Errorf("two minutes after the restart the silent node is %s", got)
 	}
@@ -109,12 +109,12 @@ func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 // An enrolment is a call like any other.
 func TestALostNodeThatEnrolsAgainIsLostNoMore(t *testing.T) {
 	w := instantiated(t)
-	w.clock.advance(2 * time.Minute)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(2 * time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeLost {
 		t.Fatalf("after two minutes the silent node is %s", got)
 	}
-	w.must(w.enrolment.Reenrol(w.ctx, storageServer))
+	w.must(w.Enrolment.Reenrol(w.ctx, storageServer))
 	w.must(w.enrol(storageServer))
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("the node that enrolled again is %s", got)
@@ -123,10 +123,10 @@ func TestALostNodeThatEnrolsAgainIsLostNoMore(t *testing.T) {
 
 func TestAReportOfNobodyIsRefused(t *testing.T) {
 	w := newWorld(t)
-	w.refused(w.lcm.Nodes.ReportStatus(w.ctx, storageServer, api.NodeStatus{}), api.ProblemNotFound, storageServer)
-	_, _, err := w.lcm.Nodes.NodeConfig(w.ctx, storageServer)
+	w.refused(w.LCM.Nodes.ReportStatus(w.ctx, storageServer, api.NodeStatus{}), api.ProblemNotFound, storageServer)
+	_, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.refused(err, api.ProblemNotFound)
-	_, err = w.lcm.Nodes.ListNodes(w.ctx, instanceID)
+	_, err = w.LCM.Nodes.ListNodes(w.ctx, instanceID)
 	w.refused(err, api.ProblemNotFound)
 }
 
@@ -135,13 +135,13 @@ func TestRunFailsWhatIsDueAndStops(t *testing.T) {
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")
 	synctest.Test(t, func(t *testing.T) {
-		w.lcm.Operations.Runner.Now = time.Now
+		w.LCM.Operations.Runner.Now = time.Now
 		r := request(api.Instantiate, api.PhaseEnd)
 		r.DeadlineSeconds = 60
 		op := w.post(r)
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan error)
-		go func() { stopped <- w.lcm.Run(ctx) }()
+		go func() { stopped <- w.LCM.Run(ctx) }()
 		time.Sleep(59 * time.Second)
 		synctest.Wait()
 		if got := w.operation(op.ID).State; got != api.Processing {

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"slices"
@@ -34,7 +34,7 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 	}
 	c.madeAnew()
 	c.status(stackTwo, "CREATE_IN_PROGRESS", "")
-	w.clock.advance(longestPause)
+	w.Clock.Advance(longestPause)
 	if n := c.asks(func() { w.must(w.enrol(newStorage)) }); n != 2 {
 		t.Errorf("the cloud was asked %d times, want twice: for the id, and for the name", n)
 	}
@@ -45,7 +45,7 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 		t.Errorf("instance %+v with %+v, want the new stack and nothing of the old one", i, i.Topology)
 	}
 	w.converge(newStorage, newMaster, newWorker)
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Heal, api.PhaseEnd))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Heal, api.PhaseEnd))
 	w.refused(err, api.ProblemStackInProgress)
 
 	c.status(stackTwo, "CREATE_COMPLETE", "")
@@ -124,7 +124,7 @@ func TestWhoDoesNotFollowTheName(t *testing.T) {
 	for _, r := range []api.OperationRequest{scale(api.ScaleOut, api.PhaseEnd, nil), heal(api.PhaseEnd, nil, workerServer)} {
 		w, c := created(t)
 		c.madeAnew()
-		_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 		w.refused(err, api.ProblemStackGone)
 		if n := w.node(masterServer); n.State != api.NodeEnrolled {
 			t.Errorf("after %s the master is %+v", r.Describe(), n)
@@ -181,7 +181,7 @@ func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 			c.stacks[stackOne], c.names["vnf-1"] = topologyOf(grown.Servers[:4]...), stackOne
 			w.must(w.enrol(uuid(3, 2)))
 			c.stacks[stackOne] = grown
-			w.clock.advance(shortestPause)
+			w.Clock.Advance(shortestPause)
 			w.must(w.enrol(uuid(3, 3)))
 			if servers := w.instance().Topology.Servers; len(servers) != 5 || servers[0].VnfcInstanceID == "" {
 				t.Errorf("the topology has %+v, want what the request gave, and two workers", servers)

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"strings"
@@ -59,7 +59,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 			r := heal(api.PhaseStart, nil, workerServer)
 			c.change(&r)
 			before := w.commits()
-			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 			if faults := w.faults(err); len(faults) != 1 || faults[0].Pointer != c.pointer || !strings.Contains(faults[0].Message, c.says) {
 				t.Errorf("faults %v, want one at %s that says %q", faults, c.pointer, c.says)
 			}
@@ -103,7 +103,7 @@ func TestHealAndScaleNeedAnInstanceThatIsInstantiated(t *testing.T) {
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")
 	for _, r := range []api.OperationRequest{heal(api.PhaseStart, nil), scale(api.ScaleOut, api.PhaseEnd, full())} {
-		_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 		w.refused(err, api.ProblemConflict, "NOT_INSTANTIATED", "INSTANTIATE END")
 	}
 }
@@ -112,20 +112,20 @@ func TestInstantiateNeedsServersWithARole(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(nil))
 	w.upload(script, "#!/bin/sh\n")
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseEnd))
 	w.refused(err, api.ProblemInvalid, "/topology: is missing and none is known")
 	r := request(api.Instantiate, api.PhaseEnd)
 	r.Topology = topologyOf(api.Server{ID: workerServer, Name: "other"})
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
 	r.Topology = topologyOf(server(storageServer, "storage"))
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server is the master", "no server is the worker")
 	r.Partial = true
 	if op := w.post(r); op.State != api.Processing || len(op.Warnings) > 0 {
 		t.Errorf("INSTANTIATE END of a partial topology is %+v, want PROCESSING without warnings", op)
 	}
-	w.refused(w.lcm.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress)
+	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress)
 }
 
 func saysOne(warnings []api.Fault, pointer, part string) bool {

@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"encoding/json"
@@ -70,13 +70,13 @@ func (h *history) uploadAny(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "good") > 0 {
 		content = manifestOf(rapid.SampledFrom([]string{"pv1", "pv2"}).Draw(t, "name"))
 	}
-	h.clock.advance(time.Second)
+	h.Clock.Advance(time.Second)
 	h.upload(manifestFile, content)
 }
 
 // serves names what the document of a storage server asks it to serve.
 func (h *history) serves(id string) string {
-	config, _, err := h.lcm.Nodes.NodeConfig(h.ctx, id)
+	config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, id)
 	h.must(err)
 	text, err := json.Marshal(config.Storage)
 	h.must(err)
@@ -103,7 +103,7 @@ func (h *history) checkVolumes(t *rapid.T) {
 	expected := h.instance().Nodes
 	masters := 0
 	for _, n := range h.nodes() {
-		config, _, err := h.lcm.Nodes.NodeConfig(h.ctx, n.ID)
+		config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, n.ID)
 		h.must(err)
 		if config.PersistentVolumes != nil && speaker != nil {
 			t.Fatalf("the documents of %s and %s both have PersistentVolumes", speaker.ID, n.ID)
@@ -139,7 +139,7 @@ func (h *history) checkVolumes(t *rapid.T) {
 // checkSilent wants a reason that holds where there is a master and nothing for it to do.
 func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters int) {
 	var inst store.Instance
-	h.must(h.store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
+	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
 	if withheld == nil {
 		wanted := inst.Standing.Registered || len(h.instance().MissingFiles) > 0 || h.namesManifest()
 		if masters > 0 && wanted {
@@ -153,7 +153,7 @@ func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters i
 		}
 		n, digest := h.node(storage.ID), storage.Digest
 		c := n.Status.Condition(api.ConditionExportsServed)
-		if p := h.proven[storage.ID]; p == (proof{n.Generation, digest, h.store.Epoch()}) && c != nil && c.Status == api.ConditionTrue && n.Ready {
+		if p := h.proven[storage.ID]; p == (proof{n.Generation, digest, h.Store.Epoch()}) && c != nil && c.Status == api.ConditionTrue && n.Ready {
 			t.Fatalf("PersistentVolumes wait for %s, which serves: %+v", storage.ID, w)
 		}
 	}
@@ -185,9 +185,9 @@ func manifestsOf(text json.RawMessage) (paths []string) {
 // and awaits its END.
 func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) {
 	var inst store.Instance
-	h.must(h.store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
+	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
 	for _, sequence := range []int64{inst.Processing, inst.Awaiting} {
-		if _, ok := h.healed[fmt.Sprint(sequence)]; ok && h.clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
+		if _, ok := h.healed[fmt.Sprint(sequence)]; ok && h.Clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
 			return
 		}
 	}

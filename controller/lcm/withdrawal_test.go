@@ -1,4 +1,4 @@
-package lcm
+package lcm_test
 
 import (
 	"slices"
@@ -55,8 +55,8 @@ func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
 				w.absent()
 			}
 			w.wantState(start, api.Completed)
-			w.clock.advance(time.Hour)
-			w.must(w.lcm.Sweep(w.ctx))
+			w.Clock.Advance(time.Hour)
+			w.must(w.LCM.Sweep(w.ctx))
 			w.refused(w.wantState(start, api.Failed).Error, api.ProblemInterrupted, "a newer version of the desired state is in force and stays")
 			w.converge(storageServer)
 			w.wantSection(masterServer, api.PersistentVolumesPresent)
@@ -70,9 +70,9 @@ func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
 func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
 	w := registered(t)
 	start := w.post(heal(api.PhaseStart, nil, storageServer))
-	_, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, withVolumes(healed(uuid(1, 2))))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, withVolumes(healed(uuid(1, 2))))
 	w.refused(err, api.ProblemOperationInProgress, start.ID, storageServer)
-	_, _, err = w.lcm.Instances.PutInstance(w.ctx, instanceID, withVolumes(topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))))
+	_, _, err = w.LCM.Instances.PutInstance(w.ctx, instanceID, withVolumes(topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))))
 	w.refused(err, api.ProblemOperationInProgress, masterServer)
 	w.put(withoutVolumes())
 	if s := w.section(masterServer); s == nil || s.State != api.PersistentVolumesAbsent || len(s.Manifests) != 0 {
@@ -110,8 +110,8 @@ func TestASecondStartTakesTheWithdrawalOver(t *testing.T) {
 			second := w.post(r)
 			c.outcome(w, second)
 			for range 2 { // its own deadline, and that of waiting for the END
-				w.clock.advance(time.Hour)
-				w.must(w.lcm.Sweep(w.ctx))
+				w.Clock.Advance(time.Hour)
+				w.must(w.LCM.Sweep(w.ctx))
 			}
 			w.wantState(second, api.Failed)
 			w.converge(storageServer)
@@ -130,7 +130,7 @@ func TestAnotherOperationTakesAWithdrawalBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := registered(t)
 			start := w.post(heal(api.PhaseStart, nil, storageServer))
-			_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 			w.refused(err, api.ProblemOperationInProgress, "HEAL START")
 			w.absent()
 			w.post(r)
@@ -193,12 +193,12 @@ func TestAnEntireHealWithAnotherStackWithdrawsNothing(t *testing.T) {
 func TestAStartNeedsWhoIsToBeAsked(t *testing.T) {
 	w := registered(t)
 	r := heal(api.PhaseStart, healed(uuid(1, 2)), storageServer)
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" || !strings.Contains(f[0].Message, "has it no more") {
 		t.Errorf("a topology without the storage server: %+v", f)
 	}
 	r.Topology = topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))
-	_, err = w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	if f := w.faults(err); len(f) != 1 || !strings.Contains(f[0].Message, "has no master that could withdraw") {
 		t.Errorf("a topology without a master: %+v", f)
 	}
@@ -217,8 +217,8 @@ func TestAKeyJoinsTheStartAtWork(t *testing.T) {
 	if done := w.post(r); done.ID != first.ID || done.State != api.Completed {
 		t.Errorf("the key gives %+v, want %s, which is over", done, first.ID)
 	}
-	w.clock.advance(time.Hour)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Hour)
+	w.must(w.LCM.Sweep(w.ctx))
 	if anew := w.post(r); anew.ID == first.ID || anew.State != api.Processing {
 		t.Errorf("after it was taken back the key gives %+v, want a new one", anew)
 	}
@@ -232,8 +232,8 @@ func TestAnAnswerToAnEarlierStartIsNoneToThisOne(t *testing.T) {
 	early := w.status(masterServer)
 	early.Condition(api.ConditionPersistentVolumesRegistered).Reason = api.ReasonAbsent
 	w.report(masterServer, early)
-	w.clock.advance(time.Hour)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(time.Hour)
+	w.must(w.LCM.Sweep(w.ctx))
 	w.converge(storageServer, masterServer)
 	ready := w.status(masterServer)
 	second := w.post(heal(api.PhaseStart, nil, storageServer))
@@ -288,9 +288,9 @@ func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
 	w.converge(second)
 	start := w.post(heal(api.PhaseStart, nil, storageServer))
 	for range 4 {
-		w.clock.advance(30 * time.Second)
-		w.lcm.Nodes.Seen(second)
-		w.must(w.lcm.Sweep(w.ctx))
+		w.Clock.Advance(30 * time.Second)
+		w.LCM.Nodes.Seen(second)
+		w.must(w.LCM.Sweep(w.ctx))
 	}
 	w.wantSection(masterServer, "")
 	w.wantSection(second, api.PersistentVolumesAbsent)
@@ -325,15 +325,15 @@ func TestAMasterThatEnrolsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
 	w.put(withVolumes(grown))
 	w.upload(script, "#!/bin/sh\n")
 	w.upload(manifestFile, manifestOf("pv1"))
-	w.must(w.lcm.Sweep(w.ctx)) // the controller runs
+	w.must(w.LCM.Sweep(w.ctx)) // the controller runs
 	w.must(w.enrol(masterServer))
 	w.converge(second, storageServer)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 	for range 4 {
-		w.clock.advance(30 * time.Second)
-		w.lcm.Nodes.Seen(second)
-		w.lcm.Nodes.Seen(storageServer)
-		w.must(w.lcm.Sweep(w.ctx))
+		w.Clock.Advance(30 * time.Second)
+		w.LCM.Nodes.Seen(second)
+		w.LCM.Nodes.Seen(storageServer)
+		w.must(w.LCM.Sweep(w.ctx))
 	}
 	w.wantSection(second, api.PersistentVolumesPresent)
 }
@@ -354,7 +354,7 @@ func TestAConditionOfTheDocumentBeforeIsNoAnswer(t *testing.T) {
 
 func TestOtherContentOfAManifestReachesTheMaster(t *testing.T) {
 	w := registered(t)
-	w.clock.advance(time.Second)
+	w.Clock.Advance(time.Second)
 	w.upload(manifestFile, manifestOf("pv2"))
 	if s := w.section(masterServer); s == nil || len(s.Manifests) != 1 || !strings.Contains(string(s.Manifests[0]), `"name":"pv2"`) {
 		t.Fatalf("after another upload the section is %+v", s)
@@ -362,7 +362,7 @@ func TestOtherContentOfAManifestReachesTheMaster(t *testing.T) {
 	if n := w.node(masterServer); n.Ready {
 		t.Error("the master is ready before it has registered the other volume")
 	}
-	w.clock.advance(time.Second)
+	w.Clock.Advance(time.Second)
 	w.upload(manifestFile, "no manifest")
 	if n := w.node(masterServer); w.section(masterServer) != nil || len(n.Withheld) != 1 || n.Withheld[0].Reason != api.ReasonFileMissing {
 		t.Errorf("after a faulty upload: %+v", n)
@@ -385,7 +385,7 @@ func TestAManifestMayComeBeforeTheParametersThatNameIt(t *testing.T) {
 func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 	w := registered(t)
 	before := w.node(masterServer)
-	w.must(w.store.Update(func(tx *store.Tx) error {
+	w.must(w.Store.Update(func(tx *store.Tx) error {
 		for _, path := range []string{script, manifestFile} {
 			f, _, err := tx.Files().Get(store.FileKey(instanceID, path))
 			w.must(err)
@@ -403,7 +403,7 @@ func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 func TestScaleInNamesWhoLeavesAndWithdrawsNothing(t *testing.T) {
 	w := registered(t)
 	start := scale(api.ScaleIn, api.PhaseStart, nil)
-	_, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, start)
+	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, start)
 	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" {
 		t.Errorf("a SCALE_IN that names nobody: %+v", f)
 	}
@@ -432,12 +432,12 @@ func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {
 	w := registered(t)
 	w.post(heal(api.PhaseStart, nil, storageServer))
 	w.absent()
-	w.clock.advance(2 * time.Minute)
-	w.lcm.Nodes.Seen(masterServer)
-	w.must(w.lcm.Sweep(w.ctx))
+	w.Clock.Advance(2 * time.Minute)
+	w.LCM.Nodes.Seen(masterServer)
+	w.must(w.LCM.Sweep(w.ctx))
 	w.post(request(api.Instantiate, api.PhaseEnd)) // takes the withdrawal back
 	w.wantSection(masterServer, "")
-	w.lcm.Nodes.Seen(storageServer)
+	w.LCM.Nodes.Seen(storageServer)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 }
 

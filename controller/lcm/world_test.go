@@ -1,31 +1,20 @@
-package lcm
+package lcm_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/controllertest"
 	"github.com/nodehitch/nodehitch/controller/files"
-	"github.com/nodehitch/nodehitch/controller/notify"
-	"github.com/nodehitch/nodehitch/controller/permit"
-	"github.com/nodehitch/nodehitch/controller/pki"
-	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const instanceID = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
@@ -47,92 +36,39 @@ type failer interface {
 	Errorf(format string, args ...any)
 }
 
-// world is a controller without its listener: the real store, CA, enrolment,
-// permits and package files, and a clock that only the test moves.
+// world is a controller without its listener, in a test that can be one of rapid's.
 type world struct {
 	failer
-	dir string
+	*controllertest.Controller
 	ctx context.Context
-
-	clock     *clock
-	store     *store.Store
-	authority *pki.Authority
-	blobs     *files.Blobs
-	files     *files.Service
-	enrolment *enrolment.Service
-	permits   *permit.Service
-	hub       *notify.Hub
-	lcm       *Manager
-	// source is where topologies come from, the request alone where it is nil.
-	source stack.Source
 	// remote is the address of the next machine that enrols.
 	remote netip.Addr
 }
 
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-}
-
 type tester interface {
 	failer
-	TempDir() string
-	Cleanup(func())
+	controllertest.T
 	Context() context.Context
 }
 
 func newWorld(t tester) *world {
 	t.Helper()
-	w := &world{failer: t, dir: t.TempDir(), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1"),
-		clock: &clock{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}, hub: &notify.Hub{}}
-	w.open()
-	t.Cleanup(func() { _ = w.store.Close() })
+	w := &world{failer: t, Controller: controllertest.New(t, controllertest.Options{}), ctx: t.Context(), remote: netip.MustParseAddr("10.0.0.1")}
+	w.opened()
 	return w
 }
 
-// open starts the controller on what is on disk.
-func (w *world) open() {
-	w.Helper()
-	log := slog.New(slog.DiscardHandler)
-	var err error
-	w.store, err = store.Open(store.Options{Path: filepath.Join(w.dir, "store.db"), Now: w.clock.Now,
-		Key: store.KeySource{File: filepath.Join(w.dir, "seal.key"), Create: true}})
-	w.must(err)
-	if w.authority == nil {
-		w.authority, err = pki.Load(pki.Options{Dir: filepath.Join(w.dir, "pki"), Names: []string{"127.0.0.1"}, Now: w.clock.Now, Log: log})
-		w.must(err)
-		w.blobs, err = files.OpenBlobs(filepath.Join(w.dir, "files"), 1<<20, w.clock.Now)
-		w.must(err)
-	}
-	w.files = &files.Service{Store: w.store, Blobs: w.blobs, Now: w.clock.Now, Log: log}
-	w.permits = &permit.Service{Store: w.store, Now: w.clock.Now, Log: log}
-	w.enrolment = &enrolment.Service{Store: w.store, PKI: w.authority, Now: w.clock.Now, Log: log, Gone: w.permits.NodeGone}
-	source := w.source
-	if source == nil {
-		source = stack.Inline{}
-	}
-	w.lcm = New(Options{Store: w.store, Hub: w.hub, Blobs: w.blobs, Enrolment: w.enrolment, Permits: w.permits, Source: source,
-		Now: w.clock.Now, Log: log, Cadence: cadence})
-	w.enrolment.Changed, w.enrolment.Knock = w.lcm.Nodes.NodeChanged, w.lcm.Discovery.Discover
-	w.permits.Changed = func(instanceID string) { w.must(w.lcm.Reconciler.Reconcile(w.ctx, instanceID)) }
+// opened lets servers call that no topology has, and fails the test where a change of a
+// volume cannot be followed.
+func (w *world) opened() {
+	w.Enrolment.Knock = w.LCM.Discovery.Discover
+	w.Permits.Changed = func(instanceID string) { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }
 }
 
 // restored is a restore of the state as it is, which begins another life of it.
 func (w *world) restored() {
 	w.Helper()
-	_, err := w.store.NewLife(store.Life{From: store.Origin{TakenAt: w.clock.Now(), RestoredAt: w.clock.Now()}})
+	_, err := w.Store.NewLife(store.Life{From: store.Origin{TakenAt: w.Clock.Now(), RestoredAt: w.Clock.Now()}})
 	w.must(err)
 	w.restart()
 }
@@ -140,9 +76,9 @@ func (w *world) restored() {
 // restart is a kill and a new start.
 func (w *world) restart() {
 	w.Helper()
-	w.must(w.store.Close())
-	w.open()
-	w.must(w.lcm.Start(w.ctx))
+	w.Open()
+	w.opened()
+	w.must(w.LCM.Start(w.ctx))
 }
 
 func (w *world) must(err error) {
@@ -164,7 +100,7 @@ func (w *world) writes(fn func()) bool {
 // the transactions there.
 func (w *world) commits() string {
 	w.Helper()
-	f, err := os.Open(w.store.Path())
+	f, err := os.Open(w.Store.Path())
 	w.must(err)
 	defer f.Close()
 	meta := make([]byte, 2*os.Getpagesize())
@@ -176,40 +112,40 @@ func (w *world) commits() string {
 func (w *world) upload(path, content string) {
 	w.Helper()
 	w.arrive(path, content)
-	w.must(w.lcm.Instances.FileStored(w.ctx, instanceID, path))
+	w.must(w.LCM.Instances.FileStored(w.ctx, instanceID, path))
 }
 
 // arrive is an upload of which the life cycle has not been told yet.
 func (w *world) arrive(path, content string) {
 	w.Helper()
-	_, err := w.files.Put(w.ctx, files.Request{InstanceID: instanceID, Path: path, Body: strings.NewReader(content), ContentLength: int64(len(content))})
+	_, err := w.Files.Put(w.ctx, files.Request{InstanceID: instanceID, Path: path, Body: strings.NewReader(content), ContentLength: int64(len(content))})
 	w.must(err)
 }
 
 func (w *world) put(spec api.InstanceSpec) api.Instance {
 	w.Helper()
-	instance, _, err := w.lcm.Instances.PutInstance(w.ctx, instanceID, spec)
+	instance, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec)
 	w.must(err)
 	return instance
 }
 
 func (w *world) post(r api.OperationRequest) api.Operation {
 	w.Helper()
-	op, err := w.lcm.Operations.PostOperation(w.ctx, instanceID, r)
+	op, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	w.must(err)
 	return op
 }
 
 func (w *world) operation(id string) api.Operation {
 	w.Helper()
-	op, err := w.lcm.Operations.GetOperation(w.ctx, instanceID, id)
+	op, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, id)
 	w.must(err)
 	return op
 }
 
 func (w *world) node(id string) api.Node {
 	w.Helper()
-	n, err := w.lcm.Nodes.GetNode(w.ctx, id)
+	n, err := w.LCM.Nodes.GetNode(w.ctx, id)
 	w.must(err)
 	return n
 }
@@ -240,41 +176,32 @@ func (w *world) faults(err error) []api.Fault {
 // enrol is a machine that redeems the instance's join token.
 func (w *world) enrol(serverID string) error {
 	w.Helper()
-	token, err := w.enrolment.JoinToken(w.ctx, instanceID)
+	token, err := w.Enrolment.JoinToken(w.ctx, instanceID)
 	w.must(err)
 	w.remote = w.remote.Next()       // the rate is limited for each address
-	w.clock.advance(time.Nanosecond) // no two machines enrol at one moment
-	_, err = w.enrolment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: w.request()}, w.remote)
+	w.Clock.Advance(time.Nanosecond) // no two machines enrol at one moment
+	_, err = w.Enrolment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(testca.NewKey(), nil)}, w.remote)
 	return err
-}
-
-func (w *world) request() string {
-	w.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	w.must(err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	w.must(err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
 // status is what an agent reports that has converged to its present document.
 func (w *world) status(nodeID string) api.NodeStatus {
 	w.Helper()
-	config, digest, err := w.lcm.Nodes.NodeConfig(w.ctx, nodeID)
+	config, digest, err := w.LCM.Nodes.NodeConfig(w.ctx, nodeID)
 	w.must(err)
 	s := api.NodeStatus{
 		Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: digest,
 		AppliedGeneration: config.Generation, AppliedDigest: digest,
 	}
 	for _, each := range append([]string{api.ConditionReady}, config.ConditionTypes()...) {
-		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, ObservedGeneration: config.Generation, LastTransitionTime: w.clock.Now()})
+		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, ObservedGeneration: config.Generation, LastTransitionTime: w.Clock.Now()})
 	}
 	return s
 }
 
 func (w *world) report(nodeID string, s api.NodeStatus) {
 	w.Helper()
-	w.must(w.lcm.Nodes.ReportStatus(w.ctx, nodeID, s))
+	w.must(w.LCM.Nodes.ReportStatus(w.ctx, nodeID, s))
 }
 
 // converge enrols the servers that have not and lets all report that they are ready.

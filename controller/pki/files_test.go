@@ -1,10 +1,11 @@
 package pki
 
 import (
-	"crypto/elliptic"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 func TestFilesArePrivate(t *testing.T) {
@@ -41,7 +42,7 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 			return newWorld(w.t).root.write(filepath.Join(w.dir, rootFile))
 		}, []string{"not signed by", "restore the directory"}},
 		"another's key in the root": {func(w *world) error {
-			return (&pair{cert: w.root.cert, key: newECKey(w.t, elliptic.P256())}).write(filepath.Join(w.dir, rootFile))
+			return (&pair{cert: w.root.cert, key: testca.NewKey()}).write(filepath.Join(w.dir, rootFile))
 		}, []string{rootFile, "not its certificate's"}},
 		"a server name with a wildcard": {func(w *world) error { w.names = []string{"*.example"}; return nil }, []string{"*.example"}},
 		"no server name":                {func(w *world) error { w.names = nil; return nil }, []string{"no name"}},

@@ -1,13 +1,14 @@
 package pki
 
 import (
-	"crypto/elliptic"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // FuzzCertificateRequest signs whatever is taken for a request and asserts that
@@ -15,9 +16,9 @@ import (
 // the request asked for.
 func FuzzCertificateRequest(f *testing.F) {
 	w := newWorld(f)
-	key := newECKey(f, elliptic.P256())
+	key := testca.NewKey()
 	for _, template := range []*x509.CertificateRequest{{}, {DNSNames: []string{"controller.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}} {
-		f.Add(requestPEM(f, key, template))
+		f.Add(requestPEM(key, template))
 	}
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"))
 	f.Fuzz(func(t *testing.T, request []byte) {

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 func TestNodeCertificateIsOnlyWhatWeDecide(t *testing.T) {
@@ -29,7 +31,7 @@ func TestNodeCertificateIsOnlyWhatWeDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	uri, _ := url.Parse(nodeURN + "another-node")
-	text, serial, notAfter, err := w.SignNode(nodeID, requestPEM(t, newECKey(t, elliptic.P256()), &x509.CertificateRequest{
+	text, serial, notAfter, err := w.SignNode(nodeID, requestPEM(testca.NewKey(), &x509.CertificateRequest{
 		Subject:         pkix.Name{CommonName: "root", Organization: []string{"system:masters"}},
 		DNSNames:        []string{"controller.example"},
 		IPAddresses:     []net.IP{net.IPv4(192, 0, 2, 1)},
@@ -81,7 +83,7 @@ func TestKeysOfRequests(t *testing.T) {
 		key  crypto.Signer
 		says string
 	}{
-		"ECDSA P-256": {newECKey(t, elliptic.P256()), ""},
+		"ECDSA P-256": {testca.NewKey(), ""},
 		"ECDSA P-384": {newECKey(t, elliptic.P384()), ""},
 		"ECDSA P-224": {newECKey(t, elliptic.P224()), "P-224"},
 		"ECDSA P-521": {newECKey(t, elliptic.P521()), "P-521"},
@@ -90,7 +92,7 @@ func TestKeysOfRequests(t *testing.T) {
 		"RSA 3072":    {strong, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := requestPEM(t, c.key, &x509.CertificateRequest{})
+			request := requestPEM(c.key, nil)
 			text, _, _, err := w.SignNode(nodeID, request)
 			var invalid *RequestError
 			if c.says != "" {
@@ -117,7 +119,7 @@ func TestKeysOfRequests(t *testing.T) {
 
 func TestRequestsThatAreRefused(t *testing.T) {
 	w := newWorld(t)
-	good := requestPEM(t, newECKey(t, elliptic.P256()), &x509.CertificateRequest{})
+	good := requestPEM(testca.NewKey(), nil)
 	block, _ := pem.Decode(good)
 	tampered := append([]byte(nil), block.Bytes...)
 	tampered[len(tampered)-1] ^= 1
@@ -128,7 +130,7 @@ func TestRequestsThatAreRefused(t *testing.T) {
 		"a certificate":         {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw})), "one PEM block"},
 		"a stolen public key":   {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: tampered})), "not signed with its own key"},
 		"garbage":               {string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: []byte("x")})), "PKCS #10"},
-		"a SHA-1 signature":     {string(requestPEM(t, newECKey(t, elliptic.P256()), &x509.CertificateRequest{SignatureAlgorithm: x509.ECDSAWithSHA1})), "ECDSA-SHA1"},
+		"a SHA-1 signature":     {string(requestPEM(testca.NewKey(), &x509.CertificateRequest{SignatureAlgorithm: x509.ECDSAWithSHA1})), "ECDSA-SHA1"},
 		"megabytes of anything": {strings.Repeat("x", 1<<20), "at most"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -6,12 +6,13 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const nodeID = "3f0c1d52-0000-4000-8000-000000000001"
@@ -70,33 +71,24 @@ func newECKey(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-func requestPEM(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) []byte {
+func requestPEM(key crypto.Signer, template *x509.CertificateRequest) []byte {
+	return []byte(testca.Request(key, template))
+}
+
+func parseChain(t testing.TB, text string) []*x509.Certificate {
 	t.Helper()
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	chain, err := testca.Chain(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-}
-
-func parseChain(t testing.TB, chain string) []*x509.Certificate {
-	t.Helper()
-	var certs []*x509.Certificate
-	for block, rest := pem.Decode([]byte(chain)); block != nil; block, rest = pem.Decode(rest) {
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			t.Fatal(err)
-		}
-		certs = append(certs, cert)
-	}
-	return certs
+	return chain
 }
 
 // enrolled is the certificate of a node with a fresh key.
 func (w *world) enrolled(id string) (chain []*x509.Certificate, key crypto.Signer) {
 	w.t.Helper()
-	key = newECKey(w.t, elliptic.P256())
-	text, _, _, err := w.SignNode(id, requestPEM(w.t, key, &x509.CertificateRequest{}))
+	key = testca.NewKey()
+	text, _, _, err := w.SignNode(id, requestPEM(key, nil))
 	if err != nil {
 		w.t.Fatal(err)
 	}

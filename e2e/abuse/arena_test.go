@@ -3,12 +3,8 @@ package abuse
 import (
 	"bufio"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -22,6 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -49,7 +46,7 @@ type arena struct {
 	join           string
 	revokedNode    *tls.Config
 	revokedPerson  string
-	// request is the certificate request of the node that enrolled last.
+	// request is a certificate request of the node that enrolled last.
 	request string
 	// full says that the attack is as large as it can be.
 	full bool
@@ -98,22 +95,10 @@ func (a *arena) token(scope api.Scope) *api.NewToken {
 
 func (a *arena) enrol(server string) tls.Certificate {
 	a.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	a.must(err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	a.must(err)
-	trust := a.Trust()
-	c, err := client.New(client.Options{BaseURL: a.URL, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin})
-	a.must(err)
-	defer c.CloseIdle()
-	a.request = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))
-	issued, err := client.Read[api.IssuedCertificate](c.Enroll(a.t.Context(), api.EnrollRequest{ServerID: server, CertificateRequest: a.request}, client.Bearer(a.join)))
-	a.must(err)
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	a.must(err)
-	certificate, err := tls.X509KeyPair([]byte(issued.Certificate), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	a.must(err)
-	return certificate
+	m := a.Machine(server)
+	a.must(m.Enrol(a.t.Context(), a.join))
+	a.request = testca.Request(m.Key, nil)
+	return m.Identity
 }
 
 // size is how many of a thing an attack takes.

@@ -1,16 +1,10 @@
 package controllerfault
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/http"
-	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -18,91 +12,22 @@ import (
 // machine is a node as the controller knows it: what its agent sends, in the order
 // of the test.
 type machine struct {
-	r      *rig
-	server string
-	key    *ecdsa.PrivateKey
-	// next is the key of a renewal that was not answered yet.
-	next  *ecdsa.PrivateKey
-	chain []byte
-	api   *client.Controller
+	*loopback.Machine
+	r *rig
 	// permit is that of the format under way.
 	permit string
 }
 
 func (r *rig) machine(server string) *machine {
 	r.t.Helper()
-	m := &machine{r: r, server: server, key: r.newKey()}
-	trust := r.c.Trust()
-	var err error
-	m.api, err = client.New(client.Options{BaseURL: r.c.URL, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, Timeout: 10 * time.Second,
-		Certificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return m.certificate() }})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(m.api.CloseIdle)
-	return m
+	return &machine{Machine: r.c.Machine(server), r: r}
 }
 
-func (r *rig) newKey() *ecdsa.PrivateKey {
-	r.t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return key
-}
+func (m *machine) enrol(joinToken string) error { return m.Enrol(m.r.t.Context(), joinToken) }
 
-func (m *machine) certificate() (*tls.Certificate, error) {
-	if m.chain == nil {
-		return new(tls.Certificate), nil
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(m.key)
-	if err != nil {
-		return nil, err
-	}
-	pair, err := tls.X509KeyPair(m.chain, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
-	return &pair, err
-}
+func (m *machine) renew() error { return m.Renew(m.r.t.Context()) }
 
-func (m *machine) request(key *ecdsa.PrivateKey) string {
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		m.r.t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-}
-
-// enrol sends the same key however often it is asked again.
-func (m *machine) enrol(joinToken string) error {
-	m.chain = nil
-	m.api.CloseIdle()
-	issued, err := client.Read[api.IssuedCertificate](m.api.Enroll(m.r.t.Context(),
-		api.EnrollRequest{ServerID: m.server, CertificateRequest: m.request(m.key)}, client.Bearer(joinToken)))
-	if err != nil {
-		return err
-	}
-	m.chain = []byte(issued.Certificate)
-	m.api.CloseIdle()
-	return nil
-}
-
-// renew keeps the new key until the answer comes, and the old certificate until then.
-func (m *machine) renew() error {
-	if m.next == nil {
-		m.next = m.r.newKey()
-	}
-	issued, err := client.Read[api.IssuedCertificate](m.api.RenewCertificate(m.r.t.Context(), api.CertificateRequest{CertificateRequest: m.request(m.next)}))
-	if err != nil {
-		return err
-	}
-	m.key, m.next, m.chain = m.next, nil, []byte(issued.Certificate)
-	m.api.CloseIdle()
-	return nil
-}
-
-func (m *machine) config() (*api.NodeConfig, error) {
-	return client.Read[api.NodeConfig](m.api.GetNodeConfig(m.r.t.Context(), nil))
-}
+func (m *machine) config() (*api.NodeConfig, error) { return m.Config(m.r.t.Context()) }
 
 // opens: its certificate is let in.
 func (m *machine) opens() error {
@@ -112,9 +37,8 @@ func (m *machine) opens() error {
 
 // frozen is the machine as it is now, for good: an old copy of its disk.
 func (m *machine) frozen() *machine {
-	old := m.r.machine(m.server)
-	old.key, old.chain = m.key, m.chain
-	return old
+	disk := *m.Machine
+	return &machine{Machine: &disk, r: m.r}
 }
 
 // opensNothing: its certificate is not let in.
@@ -139,18 +63,7 @@ func unexpected(answer error) error { return fmt.Errorf("it was answered with %s
 
 // report says that the machine is what its present document asks for, and returns
 // what it said.
-func (m *machine) report() (api.NodeStatus, error) {
-	config, err := m.config()
-	if err != nil {
-		return api.NodeStatus{}, err
-	}
-	s := api.NodeStatus{Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: config.Digest(),
-		AppliedGeneration: config.Generation, AppliedDigest: config.Digest()}
-	for _, each := range append([]string{api.ConditionReady}, config.ConditionTypes()...) {
-		s.Conditions = append(s.Conditions, api.Condition{Type: each, Status: api.ConditionTrue, Reason: api.ReasonReady, LastTransitionTime: time.Now()})
-	}
-	return s, client.Done(m.api.PutNodeStatus(m.r.t.Context(), s))
-}
+func (m *machine) report() (api.NodeStatus, error) { return m.Converge(m.r.t.Context()) }
 
 // format is one message about the volume, in the words of its present document.
 func (m *machine) format(phase api.FormatPhase, proof *api.BlankProof) error {
@@ -166,7 +79,7 @@ func (m *machine) format(phase api.FormatPhase, proof *api.BlankProof) error {
 	if phase != api.FormatWanted {
 		r.Permit = m.permit
 	}
-	answer, err := client.Read[api.FormatPermit](m.api.PostFormat(m.r.t.Context(), v.VolumeID, r))
+	answer, err := m.Format(m.r.t.Context(), v.VolumeID, r)
 	if err == nil {
 		m.permit = answer.Permit
 	}

@@ -14,28 +14,28 @@ import (
 )
 
 func (w *work) enrol(m *machine) {
-	w.step("enrol "+m.server, nil, func() error {
+	w.step("enrol "+m.ServerID, nil, func() error {
 		token, err := client.Read[api.JoinToken](w.c.API.GetJoinToken(w.t.Context(), instance))
 		if err != nil {
 			return err
 		}
 		return m.enrol(token.Token)
-	}, facts{m.server + " is let in": kept(func() int { return len(m.chain) }, m.opens)})
+	}, facts{m.ServerID + " is let in": kept(func() int { return len(m.Identity.Certificate) }, m.opens)})
 }
 
 func reportOf(server string) string { return "the report of " + server + " is there" }
 
 // converges: the machine reports that it is ready for its document.
 func (w *work) converges(m *machine) {
-	name := reportOf(m.server)
+	name := reportOf(m.ServerID)
 	var over []string
 	if _, before := w.ledger[name]; before {
 		over = []string{name}
 	}
 	var sent api.NodeStatus
-	w.step("report of "+m.server, over, func() (err error) { sent, err = m.report(); return err }, facts{
+	w.step("report of "+m.ServerID, over, func() (err error) { sent, err = m.report(); return err }, facts{
 		name: kept(func() int { return len(comparable(sent)) }, func() error {
-			n, err := client.Read[api.Node](w.c.API.GetNode(w.t.Context(), m.server))
+			n, err := client.Read[api.Node](w.c.API.GetNode(w.t.Context(), m.ServerID))
 			if err != nil {
 				return err
 			}

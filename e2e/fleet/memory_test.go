@@ -2,12 +2,8 @@ package fleet
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -17,9 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
-	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // pollsOfANode is how many connections a node may have.
@@ -141,27 +138,7 @@ func ask(conn net.Conn, answers *bufio.Reader, tag string) (string, error) {
 
 // certificate enrols the n-th node.
 func (f *fleet) certificate(trust *api.Trust, token string, n int) (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	c, err := client.New(client.Options{BaseURL: f.URL, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, Dial: source(n).DialContext})
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	defer c.CloseIdle()
-	issued, err := client.Read[api.IssuedCertificate](c.Enroll(f.t.Context(), api.EnrollRequest{ServerID: id(1, n),
-		CertificateRequest: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}))}, client.Bearer(token)))
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair([]byte(issued.Certificate), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	m := loopback.Machine{ServerID: id(1, n), Key: testca.NewKey(), Controller: f.URL, Trust: trust, Dial: source(n).DialContext}
+	err := m.Enrol(f.t.Context(), token)
+	return m.Identity, err
 }

@@ -3,20 +3,22 @@ package restore
 import (
 	"testing"
 
+	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // everything is each thing that a node can ask for; all of it is refused.
 func (w *world) everything(m *machine, what string, problems ...string) {
 	w.t.Helper()
 	w.refused(what+" its configuration", m.asks(), problems...)
-	w.refused(what+" its status", m.report(m.status(api.NodeConfig{})), problems...)
+	w.refused(what+" its status", m.report(loopback.Converged(api.NodeConfig{})), problems...)
 	_, err := m.format(api.FormatWanted, "")
 	w.refused(what+" a format", err, problems...)
 	w.refused(what+" a renewal", m.copy().renew(), problems...)
 	w.refused(what+" an enrolment with its key", m.copy().enrol(), append(problems, api.ProblemRestoreUnconfirmed)...)
 	stranger := m.copy()
-	stranger.newKey()
+	stranger.Key = testca.NewKey()
 	w.refused(what+" an enrolment with another key", stranger.enrol(), append(problems, api.ProblemRestoreUnconfirmed)...)
 }
 

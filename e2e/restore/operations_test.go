@@ -48,7 +48,7 @@ func TestAnOldSuccessIsNone(t *testing.T) {
 		if op.ID == old || op.State != api.Processing || len(op.Targets) != 1 {
 			w.t.Errorf("the key brought %+v, want a new attempt that waits for the storage server", op)
 		}
-		w.must(m.report(m.status(*before)))
+		w.must(m.report(loopback.Converged(*before)))
 		if got, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, op.ID, nil)); err != nil || got.State != api.Processing {
 			w.t.Errorf("by a status of before the restore the operation is %+v, %v", got, err)
 		}
@@ -74,7 +74,7 @@ func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
 		w.Outcome(instance, op.ID)
 		w.restored(file, lost)
 		w.confirm()
-		w.must(m.report(m.status(*old)))
+		w.must(m.report(loopback.Converged(*old)))
 		if joined, err := w.post(api.OperationRequest{Operation: api.Instantiate, IdempotencyKey: "k"}); err != nil || joined.ID != op.ID || joined.State != api.Processing {
 			w.t.Errorf("after a status of before the restore the operation is %+v, %v, want it at work", joined, err)
 		}

@@ -165,8 +165,7 @@ func (w *world) steps(one *life, short bool) []step {
 	if short {
 		return append(steps, step{func() error { return client.Done(w.API.DeleteInstance(ctx, one.id)) }, ""})
 	}
-	m := &machine{w: w, id: one.server}
-	m.newKey()
+	m := &machine{w: w, Machine: w.Machine(one.server)}
 	return append(steps, step{func() error {
 		return client.Done(w.API.PostOperation(ctx, one.id, api.OperationRequest{Operation: api.Instantiate, Partial: true, IdempotencyKey: one.id,
 			Topology: loopback.StorageTopology(one.server, one.volume, size)}))

@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // attested is a controller that asks a cloud who enrols, with an instance of which the
@@ -129,6 +130,6 @@ func TestAPodClaimsAnotherServer(t *testing.T) {
 // prove enrols with a nonce, and does not use the certificate.
 func (m *machine) prove(token, nonce string) answer {
 	m.t.Helper()
-	request := api.EnrollRequest{ServerID: m.id, CertificateRequest: request(m.t, m.key, nil), Nonce: nonce}
+	request := api.EnrollRequest{ServerID: m.id, CertificateRequest: testca.Request(m.key, nil), Nonce: nonce}
 	return m.w.caller().call(http.MethodPost, "/v1/enroll", asJSON(m.t, request), bearer(token))
 }

@@ -67,9 +67,9 @@ func foreignCertificate(a *attempt) {
 
 func stolenCertificate(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.spare())
-	thief := a.w.caller(shows(tls.Certificate{Certificate: m.certificate.Certificate, PrivateKey: newKey(a)}))
+	thief := a.w.caller(shows(tls.Certificate{Certificate: m.certificate.Certificate, PrivateKey: testca.NewKey()}))
 	a.hungUp("the certificate with another key", thief.call(http.MethodGet, "/v1/node/config", ""))
-	csr := asJSON(a, map[string]string{"certificateRequest": request(a, newKey(a), nil)})
+	csr := asJSON(a, map[string]string{"certificateRequest": testca.Request(testca.NewKey(), nil)})
 	a.hungUp("its renewal", thief.call(http.MethodPost, "/v1/node/certificate", csr))
 }
 

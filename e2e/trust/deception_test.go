@@ -123,7 +123,7 @@ func served(change func(*x509.Certificate), worse func(*tls.Config)) func(*attem
 		template := serverTemplate()
 		change(template)
 		parent, key, _ := a.w.pki("intermediate-*.pem")
-		own := newKey(a)
+		own := testca.NewKey()
 		chain := [][]byte{a.sign(template, parent, own.Public(), key).Raw, parent.Raw}
 		config := &tls.Config{Certificates: []tls.Certificate{{Certificate: chain, PrivateKey: own}}}
 		if worse != nil {
@@ -139,7 +139,7 @@ func expiredIntermediate(a *attempt, c *config.Config) *impostor {
 	root, rootKey, _ := a.w.pki("root.pem")
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: "nodehitch intermediate"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(-time.Minute),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	key, own := newKey(a), newKey(a)
+	key, own := testca.NewKey(), testca.NewKey()
 	intermediate := a.sign(template, root, key.Public(), rootKey)
 	chain := [][]byte{a.sign(serverTemplate(), intermediate, own.Public(), key).Raw, intermediate.Raw}
 	i := serve(a, listen(a), &tls.Config{Certificates: []tls.Certificate{{Certificate: chain, PrivateKey: own}}}, nil)

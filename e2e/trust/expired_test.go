@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const day = 24 * time.Hour
@@ -43,7 +44,7 @@ func (w *world) age(old time.Duration) {
 			NotAfter: time.Now().Add(old + day), IsCA: true, BasicConstraintsValid: true, MaxPathLen: pathLen, MaxPathLenZero: pathLen == 0,
 			KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign}
 	}
-	rootKey, key := newKey(w.t), newKey(w.t)
+	rootKey, key := testca.NewKey(), testca.NewKey()
 	root := w.writePair("root.pem", template("nodehitch root", 1), nil, rootKey, rootKey)
 	w.writePair("intermediate-old.pem", template("nodehitch intermediate", 0), root, key, rootKey)
 	w.Start()

@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 func TestJoinTokens(t *testing.T) {
@@ -31,7 +32,7 @@ func wrongTokens(a *attempt) {
 	otherID, otherSecret, _ := strings.Cut(a.w.other.token, ".")
 	operator := a.w.newToken(api.ScopeOperator).Secret
 	m := a.w.boot(a.w.spare())
-	csr := request(a, m.key, nil)
+	csr := testca.Request(m.key, nil)
 	answers := map[string]bool{}
 	for name, token := range map[string]string{
 		"a secret with one digit changed": id + "." + flipped(secret),
@@ -159,7 +160,7 @@ func guesses(a *attempt, metrics string) {
 	before := scrape(a, metrics)
 	id, secret, _ := strings.Cut(a.w.ours.token, ".")
 	victim, neighbour := a.w.boot(a.w.spare()), a.w.enrolled(a.w.ours, a.w.spare())
-	body := asJSON(a, api.EnrollRequest{ServerID: victim.id, CertificateRequest: request(a, victim.key, nil)})
+	body := asJSON(a, api.EnrollRequest{ServerID: victim.id, CertificateRequest: testca.Request(victim.key, nil)})
 	line := a.w.caller()
 	judged, limited := 0, 0
 	for i := range manyGuesses {

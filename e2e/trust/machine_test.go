@@ -2,19 +2,16 @@ package trust
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 // answer is what a caller got: a response, or the error that there was none.
@@ -90,7 +87,7 @@ type machine struct {
 
 // boot is a machine that claims to be this server.
 func (w *world) boot(id string) *machine {
-	return &machine{caller: w.caller(), w: w, id: id, key: newKey(w.t)}
+	return &machine{caller: w.caller(), w: w, id: id, key: testca.NewKey()}
 }
 
 // enrolled is a machine that has enrolled as this server.
@@ -103,32 +100,10 @@ func (w *world) enrolled(s stack, id string) *machine {
 	return m
 }
 
-func newKey(t testing.TB) crypto.Signer {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// request is a certificate request over a key; nil asks for nothing in particular.
-func request(t testing.TB, key crypto.Signer, template *x509.CertificateRequest) string {
-	t.Helper()
-	if template == nil {
-		template = &x509.CertificateRequest{}
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-}
-
 // enrol redeems a token, and uses the certificate from then on.
 func (m *machine) enrol(token string, template *x509.CertificateRequest) answer {
 	m.t.Helper()
-	return m.take(m.enrolWith(token, request(m.t, m.key, template)), m.key)
+	return m.take(m.enrolWith(token, testca.Request(m.key, template)), m.key)
 }
 
 // enrolWith sends any request, and does not use what comes.
@@ -140,8 +115,8 @@ func (m *machine) enrolWith(token, csr string) answer {
 // renew asks for a certificate over a new key, by the one in use, and uses it.
 func (m *machine) renew() answer {
 	m.t.Helper()
-	key := newKey(m.t)
-	return m.take(m.renewWith(request(m.t, key, nil)), key)
+	key := testca.NewKey()
+	return m.take(m.renewWith(testca.Request(key, nil)), key)
 }
 
 // renewWith sends any request, and does not use what comes.
@@ -154,27 +129,18 @@ func (m *machine) renewWith(csr string) answer {
 func (m *machine) take(a answer, key crypto.Signer) answer {
 	m.t.Helper()
 	if a.status == http.StatusCreated {
-		m.key, m.certificate = key, tls.Certificate{Certificate: chainOf(m.t, a), PrivateKey: key}
+		var issued api.IssuedCertificate
+		err := json.Unmarshal([]byte(a.body), &issued)
+		if err == nil {
+			m.key = key
+			m.certificate, err = testca.Identity(issued.Certificate, key)
+		}
+		if err != nil {
+			m.t.Fatalf("%v in %s", err, a.body)
+		}
 		m.caller = m.w.caller(shows(m.certificate))
 	}
 	return a
-}
-
-// chainOf is the chain of an issued certificate, DER, the leaf first.
-func chainOf(t testing.TB, a answer) [][]byte {
-	t.Helper()
-	var issued api.IssuedCertificate
-	if err := json.Unmarshal([]byte(a.body), &issued); err != nil {
-		t.Fatal(err)
-	}
-	var chain [][]byte
-	for block, rest := pem.Decode([]byte(issued.Certificate)); block != nil; block, rest = pem.Decode(rest) {
-		chain = append(chain, block.Bytes)
-	}
-	if len(chain) == 0 {
-		t.Fatalf("no certificate in %s", a.body)
-	}
-	return chain
 }
 
 func (m *machine) leaf() *x509.Certificate {

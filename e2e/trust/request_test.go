@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 func TestCertificateRequests(t *testing.T) {
@@ -66,8 +67,8 @@ func greedyRequests(a *attempt) {
 		isOnlyItself(a, name, m)
 	}
 	for name, wish := range wishes(a, a.w.ours.storage) {
-		key := newKey(a)
-		a.allowed(name, m.take(m.renewWith(request(a, key, wish)), key), http.StatusCreated)
+		key := testca.NewKey()
+		a.allowed(name, m.take(m.renewWith(testca.Request(key, wish)), key), http.StatusCreated)
 		isOnlyItself(a, name+", at renewal", m)
 		a.allowed("with it", m.config(), http.StatusOK)
 		if strings.Contains(m.config().body, a.w.ours.volume) {
@@ -110,7 +111,7 @@ func ownIssuer(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.spare())
 	target := a.w.enrolled(a.w.ours, a.w.ours.storage)
 	template := target.leaf()
-	key := newKey(a)
+	key := testca.NewKey()
 	itself := &x509.Certificate{Subject: template.Issuer, PublicKey: key.Public(), SubjectKeyId: template.AuthorityKeyId}
 	for name, signer := range map[string]struct {
 		parent *x509.Certificate
@@ -125,7 +126,7 @@ func ownIssuer(a *attempt) {
 		}
 		forged := a.w.caller(shows(tls.Certificate{Certificate: append([][]byte{der}, m.certificate.Certificate...), PrivateKey: key}))
 		a.refused(name, forged.call(http.MethodGet, "/v1/node/config", ""), http.StatusUnauthorized)
-		csr := asJSON(a, map[string]string{"certificateRequest": request(a, newKey(a), nil)})
+		csr := asJSON(a, map[string]string{"certificateRequest": testca.Request(testca.NewKey(), nil)})
 		a.refused(name+", renewal", forged.call(http.MethodPost, "/v1/node/certificate", csr), http.StatusUnauthorized)
 	}
 	a.allowed("the victim goes on", target.config(), http.StatusOK)
@@ -156,8 +157,8 @@ func weakKeys(a *attempt) {
 func unproven(a *attempt) {
 	m := a.w.boot(a.w.spare())
 	enrolled := a.w.enrolled(a.w.ours, a.w.spare())
-	good, _ := pem.Decode([]byte(request(a, m.key, nil)))
-	other, _ := pem.Decode([]byte(request(a, newKey(a), nil)))
+	good, _ := pem.Decode([]byte(testca.Request(m.key, nil)))
+	other, _ := pem.Decode([]byte(testca.Request(testca.NewKey(), nil)))
 	// The signed part of one request with the signature of another, and with a bit of
 	// its own changed.
 	var parts, otherParts struct {
@@ -193,7 +194,7 @@ func unproven(a *attempt) {
 func garbage(a *attempt) {
 	m := a.w.boot(a.w.spare())
 	enrolled := a.w.enrolled(a.w.ours, a.w.spare())
-	good := request(a, m.key, nil)
+	good := testca.Request(m.key, nil)
 	block, _ := pem.Decode([]byte(good))
 	armour := func(kind string, der []byte) string {
 		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const nobody = 65534
@@ -68,7 +69,7 @@ func notRoot(a *attempt) {
 
 func rootIsNoNode(a *attempt) {
 	line := a.w.onSocket(filepath.Join(a.w.Dir, "socket"))
-	m := &machine{caller: line, w: a.w, id: a.w.ours.storage, key: newKey(a)}
+	m := &machine{caller: line, w: a.w, id: a.w.ours.storage, key: testca.NewKey()}
 	everything(a, m, "root", http.StatusUnauthorized)
 	a.refused("renewal", m.renew(), http.StatusUnauthorized)
 }

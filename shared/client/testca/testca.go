@@ -1,11 +1,10 @@
 // Package testca makes certificate chains for tests of TLS: right ones and, by
-// giving the wrong authority, name or time, wrong ones. It is never linked into
-// a binary.
+// giving the wrong authority, name or time, wrong ones. For tests of enrolment it makes
+// keys and certificate requests. It is never linked into a binary.
 package testca
 
 import (
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -86,10 +85,8 @@ func ca(name string) *x509.Certificate {
 // sign makes a certificate; the zero Authority signs it with its own key.
 func (a Authority) sign(t testing.TB, template *x509.Certificate) Authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := NewKey()
+	var err error
 	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
 		t.Fatal(err)
 	}

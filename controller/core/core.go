@@ -1,0 +1,140 @@
+// Package core ties together what a controller is made of behind its listeners: the
+// store, the CA, and the services over them, on one data directory. It is the one place
+// where these know each other, for the program and for tests. Nothing in it runs by
+// itself.
+package core
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/access"
+	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/lcm"
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/permit"
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+// Options are what a controller is opened with. All are required.
+type Options struct {
+	Config config.Config
+	// Source is where topologies come from.
+	Source stack.Source
+	// Hub tells those who wait of changes.
+	Hub     *notify.Hub
+	Metrics *telemetry.Metrics
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Core is the services. Enrolment believes join tokens and does not look for unknown
+// servers: whoever has a cloud sets its Attestor and its Knock.
+type Core struct {
+	Store     *store.Store
+	Authority *pki.Authority
+	Blobs     *files.Blobs
+	Files     *files.Service
+	Tokens    *access.Service
+	Enrolment *enrolment.Service
+	Permits   *permit.Service
+	LCM       *lcm.Manager
+	Hub       *notify.Hub
+	Backups   *backup.Service
+
+	o Options
+}
+
+// Open opens what is on disk and ties the services together. The caller closes the store.
+func Open(o Options) (*Core, error) {
+	c := &Core{Hub: o.Hub, o: o}
+	var err error
+	c.Store, err = store.Open(store.Options{
+		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
+		Key:     store.KeySource{File: o.Config.KeyFile, Credential: o.Config.KeyCredential, Create: o.Config.KeyFile != ""},
+		Now:     o.Now,
+		Observe: o.Metrics.Transaction,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := c.tie(o); err != nil {
+		return nil, errors.Join(err, c.Store.Close())
+	}
+	return c, nil
+}
+
+func (c *Core) tie(o Options) error {
+	var err error
+	c.Authority, err = pki.Load(pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: certificateNames(o.Config.Names), Now: o.Now, Log: o.Log})
+	if err != nil {
+		return err
+	}
+	c.Blobs, err = files.OpenBlobs(o.Config.DataDirectory, o.Config.MaxFileBytes, o.Now)
+	if err != nil {
+		return err
+	}
+	c.Files = &files.Service{Store: c.Store, Blobs: c.Blobs, Now: o.Now, Log: o.Log}
+	c.Backups = &backup.Service{Store: c.Store, Blobs: c.Blobs, Directory: o.Config.DataDirectory, Version: version.Version,
+		Keep: keptApart(o.Config), Now: o.Now, Log: o.Log}
+	c.Tokens = &access.Service{Store: c.Store, Now: o.Now, Log: o.Log}
+	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
+	c.Enrolment = &enrolment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Observe: o.Metrics.Enrolment}
+	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrolment: c.Enrolment, Permits: c.Permits,
+		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.Cadence.PollSeconds) * time.Second})
+	c.Enrolment.Changed = c.LCM.Nodes.NodeChanged
+	return nil
+}
+
+// API is what the API serves. The caller adds SpreadSeconds.
+func (c *Core) API() api.Options {
+	o := c.o
+	return api.Options{
+		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Volumes: c.Permits, Enrolment: c.Enrolment,
+		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
+		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
+		AgentDirectory: o.Config.AgentDirectory, PollSeconds: o.Config.Cadence.PollSeconds, ConvergeSeconds: o.Config.Cadence.ConvergeSeconds,
+		Ready: c.Ready, Now: o.Now, Log: o.Log,
+	}
+}
+
+// keptApart is what no backup has and every restore needs.
+func keptApart(c config.Config) []archive.Kept {
+	key := c.KeyFile
+	if c.KeyCredential != "" {
+		key = "the systemd credential " + config.CredentialName
+	}
+	return []archive.Kept{
+		{What: "the seal key", Where: key},
+		{What: "the CA with its private keys", Where: filepath.Join(c.DataDirectory, "pki") + "/"},
+	}
+}
+
+// planAgain follows an operator's word on a volume, or the end of that, which can
+// change the documents of the instance's nodes.
+func (c *Core) planAgain(instanceID string) {
+	if err := c.LCM.Reconciler.Reconcile(context.Background(), instanceID); err != nil {
+		c.o.Log.Error("planning an instance again after a change of a volume", "instance", instanceID, "error", err)
+	}
+}
+
+// Ready says whether the store answers.
+func (c *Core) Ready(context.Context) error {
+	return c.Store.View(func(tx *store.Tx) error {
+		_, _, err := tx.Instances().Get("")
+		return err
+	})
+}
