@@ -56,13 +56,11 @@ func InForce(t *tx.Tx) (*State, error) {
 	if !found {
 		return nil, fmt.Errorf("reading instance %s: version %d of its desired state is missing from the store", t.Instance.ID, t.Instance.DesiredVersion)
 	}
-	raw, err := t.Store.Unseal(record.AdditionalParams)
+	read, err := readParams(t.Store, record.AdditionalParams)
 	if err != nil {
 		return nil, fmt.Errorf("reading the parameters of instance %s: %w", record.InstanceID, err)
 	}
-	d := &State{Desired: record, Raw: raw}
-	d.Params, d.Report = params.Parse(raw, AtParams)
-	return d, nil
+	return &State{Desired: record, Raw: read.raw, Params: read.params, Report: read.report}, nil
 }
 
 // Record is the record of the version in force, its parameters sealed.
