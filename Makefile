@@ -91,6 +91,12 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 	go test -run '^$$' -bench . -benchmem $(UNIT)
 	go run ./e2e/footprint
 
+.PHONY: bench-peers
+bench-peers: export NODEHITCH_PEERS := 1
+bench-peers: export NODEHITCH_LAB := required
+bench-peers: deps build ## Beside cf-agent, puppet and ansible: nothing to do, and where the time goes (root)
+	$(call black-box,2h,-v ./e2e/peers)
+
 .PHONY: images
 images: deps-lab ## Build the lab's machine images into the cache
 	go run ./e2e/lab/cmd/lab-image
