@@ -3,6 +3,7 @@ package peers
 import (
 	"embed"
 	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,10 +45,7 @@ func instance(t *testing.T, l *lab.Lab) (site.Storage, api.Server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	worker := api.Server{
-		ID: uuid.NewString(), Name: "worker",
-		ConnectionPoints: []api.ConnectionPoint{{Name: "workerNode_CP2", Addresses: []string{workerAddress.String()}}},
-	}
+	worker := server(workerAddress)
 	return site.Storage{
 		Instance: uuid.NewString(),
 		Server:   api.Server{ID: uuid.NewString(), Name: "storage", VolumeIds: []string{disk.VolumeID}},
@@ -55,6 +53,14 @@ func instance(t *testing.T, l *lab.Lab) (site.Storage, api.Server) {
 		Exports:  []string{"/volume/nfs/pv1", "/volume/nfs/pv2", "/volume/nfs/pv3"},
 		Others:   []api.Server{worker},
 	}, worker
+}
+
+// server is a worker's.
+func server(address netip.Addr) api.Server {
+	return api.Server{
+		ID: uuid.NewString(), Name: "worker",
+		ConnectionPoints: []api.ConnectionPoint{{Name: "workerNode_CP2", Addresses: []string{address.String()}}},
+	}
 }
 
 // converged waits until the controller calls the machine Ready, and stops the agent: a

@@ -52,11 +52,11 @@ func measure(ctx context.Context, n lab.Node, rounds int, commands map[string][]
 	return runs, json.Unmarshal(out, &runs)
 }
 
-// median of one quality of runs.
-func median(runs []run, of func(run) float64) float64 {
-	values := make([]float64, len(runs))
-	for i, r := range runs {
-		values[i] = of(r)
+// median of what of says of all.
+func median[T any](all []T, of func(T) float64) float64 {
+	values := make([]float64, len(all))
+	for i, one := range all {
+		values[i] = of(one)
 	}
 	slices.Sort(values)
 	return values[len(values)/2]
