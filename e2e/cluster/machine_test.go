@@ -27,12 +27,13 @@ func (c *cluster) power(s api.Server, userData []byte) (*machine, error) {
 	spec := lab.Spec{
 		Name: strings.ReplaceAll(s.Name, "_", "-"), ServerID: s.ID,
 		Address: netip.MustParseAddr(s.ConnectionPoints[0].Addresses[0]),
+		CPUs:    c.share(s),
 	}
 	start := c.Lab.Nspawn
 	if len(s.VolumeIds) > 0 {
 		start, spec.Disks = c.Lab.VM, []lab.Disk{c.volume}
 	} else {
-		spec.UserData = userData
+		spec.UserData, spec.NFSClient = userData, c.shape.installed
 	}
 	node, err := start(c.t.Context(), spec)
 	return &machine{node, c.world, s}, err
