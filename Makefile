@@ -94,8 +94,8 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 .PHONY: bench-peers
 bench-peers: export NODEHITCH_PEERS := 1
 bench-peers: export NODEHITCH_LAB := required
-bench-peers: deps build ## Beside cf-agent, puppet and ansible: nothing to do, and where the time goes (root)
-	$(call black-box,2h,-v ./e2e/peers)
+bench-peers: deps build kube ## Beside cf-agent, puppet, ansible and SSH push: CPU, time, the timeline of a node (root)
+	$(call black-box,4h,-v -run '^Test(Noop.*|Timeline|Fleets)$$' ./e2e/peers ./e2e/cluster)
 
 .PHONY: images
 images: deps-lab ## Build the lab's machine images into the cache
