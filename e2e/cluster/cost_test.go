@@ -11,26 +11,39 @@ import (
 // cost is what it takes to bring the machines of a cluster into their roles.
 type cost struct {
 	took time.Duration
-	// CPU time of the machines since their power was turned on, and of what drives them:
-	// controller and hitchctl, or what speaks SSH.
-	machines, driver time.Duration
+	used usage
+	// driver is the CPU time of what drives the machines: controller and hitchctl, or
+	// what speaks SSH.
+	driver time.Duration
 }
 
-func (c cost) cpu() time.Duration { return c.machines + c.driver }
+// usage is the CPU time of machines: of the storage server, which may be emulated, and
+// of the others.
+type usage struct{ storage, others time.Duration }
+
+func (u usage) plus(v usage) usage  { return usage{u.storage + v.storage, u.others + v.others} }
+func (u usage) minus(v usage) usage { return usage{u.storage - v.storage, u.others - v.others} }
+
+func (c cost) cpu() time.Duration { return c.used.storage + c.used.others + c.driver }
 
 func (c cost) figure(r *results.Case, name string) {
-	r.Figure(name, "%.1f s, CPU %.1f s of the machines and %.2f s of the driver", c.took.Seconds(), c.machines.Seconds(), c.driver.Seconds())
+	r.Figure(name, "%.1f s, CPU %.1f s (storage server %.1f s, masters and workers %.1f s, driver %.2f s)",
+		c.took.Seconds(), c.cpu().Seconds(), c.used.storage.Seconds(), c.used.others.Seconds(), c.driver.Seconds())
 }
 
 // machineTime is the CPU time of all machines that are up, since their start.
-func (c *cluster) machineTime() (sum time.Duration) {
+func (c *cluster) machineTime() (sum usage) {
 	c.t.Helper()
 	for _, m := range c.machines {
 		used, err := c.Lab.CPUTime(m)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		sum += used
+		if m.virtual() {
+			sum.storage += used
+		} else {
+			sum.others += used
+		}
 	}
 	return sum
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -67,7 +68,7 @@ func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Dura
 	p.t.Helper()
 	began := time.Now()
 	p.bootThen(nil, func(m *machine) error { return m.WaitCloudInit(p.t.Context()) }, p.topology.Servers...)
-	spent := cost{took: time.Since(began), machines: p.machineTime()}
+	spent := cost{took: time.Since(began), used: p.machineTime()}
 	r.Figure("of the push, the machines boot", "%.1f s", spent.took.Seconds())
 	p.prepare()
 
@@ -76,7 +77,7 @@ func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Dura
 	spent.driver = drive(p, r)
 	p.available(p.storage().Address())
 	spent.took += time.Since(began)
-	spent.machines += p.machineTime() - prepared
+	spent.used = spent.used.plus(p.machineTime().minus(prepared))
 	return spent
 }
 
@@ -121,10 +122,12 @@ func (p *push) prepare() {
 		p.t.Fatal(err)
 	}
 	p.private = pem.EncodeToMemory(block)
+	var all errgroup.Group
 	for _, m := range p.machines {
-		if err := p.Lab.InstallSSH(p.t.Context(), m, ssh.MarshalAuthorizedKey(authorized)); err != nil {
-			p.t.Fatal(err)
-		}
+		all.Go(func() error { return p.Lab.InstallSSH(p.t.Context(), m, ssh.MarshalAuthorizedKey(authorized)) })
+	}
+	if err := all.Wait(); err != nil {
+		p.t.Fatal(err)
 	}
 	p.install(p.master())
 	kubectl, err := os.ReadFile(p.kube.Binary("kubectl"))
