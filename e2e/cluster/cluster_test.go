@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -36,6 +37,8 @@ type cluster struct {
 	// trouble is what happens while operations are under way.
 	trouble *trouble
 	shape   shape
+	// injected is the CPU time in which the storage server got its user_data last.
+	injected time.Duration
 }
 
 // shape is what a cluster consists of.

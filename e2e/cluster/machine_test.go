@@ -47,8 +47,22 @@ func (c *cluster) boot(servers ...api.Server) []*machine {
 		if err := c.trouble.haunt(m); err != nil || !m.virtual() {
 			return err
 		}
-		return site.Inject(c.t.Context(), m, userData)
+		return c.inject(m, userData)
 	}, servers...)
+}
+
+// inject counts the CPU time that it takes: it is the lab's, for no cloud injects.
+func (c *cluster) inject(m *machine, userData []byte) error {
+	before, err := c.Lab.CPUTime(m)
+	if err != nil {
+		return err
+	}
+	if err := site.Inject(c.t.Context(), m, userData); err != nil {
+		return err
+	}
+	after, err := c.Lab.CPUTime(m)
+	c.injected = after - before
+	return err
 }
 
 // bootThen boots machines side by side and does something with each as soon as it is up.

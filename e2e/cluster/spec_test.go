@@ -29,7 +29,7 @@ func (c *cluster) stand(r *results.Case) cost {
 	r.Figure("of which the machines boot and get their user_data", "%s", seconds(began))
 	s := c.operate(api.Instantiate)
 	c.available(c.storage().Address())
-	spent := cost{took: time.Since(began), used: c.machineTime(), driver: s.cpu + c.controllerTime() - before}
+	spent := cost{took: time.Since(began), used: c.machineTime().minus(usage{storage: c.injected}), driver: s.cpu + c.controllerTime() - before}
 	if !strings.Contains(s.stdout, "completed in") {
 		c.t.Errorf("it does not say that it has completed: %s", s)
 	}
