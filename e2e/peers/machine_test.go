@@ -2,7 +2,6 @@ package peers
 
 import (
 	"embed"
-	"fmt"
 	"net/netip"
 	"path/filepath"
 	"strings"
@@ -129,10 +128,10 @@ func (m *machine) read(c contestant, r run) int {
 	return n
 }
 
-// idle asserts that no contestant finds anything to do.
-func (m *machine) idle(when string) {
+// idle asserts that none of these finds anything to do.
+func (m *machine) idle(when string, list ...contestant) {
 	m.t.Helper()
-	for _, c := range append([]contestant{ours}, theirs...) {
+	for _, c := range list {
 		if n := m.once(c); n != 0 {
 			m.t.Fatalf("%s: %s changed %d", when, c.name, n)
 		}
@@ -143,12 +142,14 @@ func (m *machine) idle(when string) {
 // it acts, and sees only in the next run what its own repairs have made possible.
 const patience = 3
 
-// equal shows that all contestants ask the same of the machine: each repairs the drift,
-// after which none, nodehitch among them, finds anything to do.
+// equal shows that all contestants ask the same of the machine: none finds anything to do
+// where nodehitch has converged it, and nodehitch finds nothing where another has repaired
+// the drift.
 func (m *machine) equal(drift ...[]string) {
 	m.t.Helper()
-	m.idle("converged")
-	for _, c := range append([]contestant{ours}, theirs...) {
+	all := append([]contestant{ours}, theirs...)
+	m.idle("converged", all...)
+	for _, c := range all {
 		for _, away := range drift {
 			m.do(away...)
 		}
@@ -159,6 +160,8 @@ func (m *machine) equal(drift ...[]string) {
 		for runs := 1; runs < patience && repaired > 0; runs++ {
 			repaired = m.once(c)
 		}
-		m.idle(fmt.Sprintf("repaired by %s", c.name))
+		m.idle("repaired by "+c.name, ours)
+		m.t.Logf("%s has repaired the drift", c.name)
 	}
+	m.idle("repaired by the last", all...)
 }
