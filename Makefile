@@ -91,6 +91,12 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 	go test -run '^$$' -bench . -benchmem $(UNIT)
 	go run ./e2e/footprint
 
+.PHONY: bench-peers
+bench-peers: export NODEHITCH_PEERS := 1
+bench-peers: export NODEHITCH_LAB := required
+bench-peers: deps build kube ## Beside cf-agent, puppet, ansible and SSH push: CPU, time, the timeline of a node (root)
+	$(call black-box,4h,-v -run '^Test(Noop.*|Timeline|Fleets)$$' ./e2e/peers ./e2e/cluster)
+
 .PHONY: images
 images: deps-lab ## Build the lab's machine images into the cache
 	go run ./e2e/lab/cmd/lab-image

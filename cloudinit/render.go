@@ -46,9 +46,10 @@ const again = `bootcmd:
     exit 0
 `
 
-// Enabling makes systemd read the new unit by itself.
+// systemd reads a unit that it does not know when that is started. To have it read all
+// units anew takes longer than anything else here.
 const run = `runcmd:
-- [systemctl, enable, --now, --no-block, nodehitch-bootstrap.service]
+- [systemctl, enable, --now, --no-block, --no-reload, nodehitch-bootstrap.service]
 `
 
 // Render is the user_data for every VM of one VNF instance. The same parameters

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -35,13 +36,31 @@ type cluster struct {
 	servers  int // drawn so far, for their names
 	// trouble is what happens while operations are under way.
 	trouble *trouble
+	shape   shape
+	// injected is the CPU time in which the storage server got its user_data last.
+	injected time.Duration
+}
+
+// shape is what a cluster consists of.
+type shape struct {
+	workers int
+	// installed: the images of masters and workers have the NFS client; the storage
+	// server's always has the server.
+	installed bool
+	// shares: each machine has a share of the processors that is its own.
+	shares bool
 }
 
 // newCluster makes an instance that nobody knows yet, of one storage server, one
 // master and two workers, whose machines are not there yet.
 func (w *world) newCluster() *cluster {
 	w.t.Helper()
-	c := &cluster{world: w, id: uuid.NewString(), trouble: &trouble{}}
+	return w.newClusterOf(shape{workers: 2})
+}
+
+func (w *world) newClusterOf(s shape) *cluster {
+	w.t.Helper()
+	c := &cluster{world: w, id: uuid.NewString(), trouble: &trouble{}, shape: s}
 	c.newStack()
 	return c
 }
@@ -54,8 +73,9 @@ func (c *cluster) newStack() {
 	c.newVolume()
 	c.draw("storage_server", storagePoint, "")
 	c.draw("master", masterPoint, masterAspect)
-	c.draw("worker", workerPoint, workerAspect)
-	c.draw("worker", workerPoint, workerAspect)
+	for range c.shape.workers {
+		c.draw("worker", workerPoint, workerAspect)
+	}
 }
 
 // newVolume makes a blank volume for the storage server.

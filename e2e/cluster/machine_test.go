@@ -27,12 +27,13 @@ func (c *cluster) power(s api.Server, userData []byte) (*machine, error) {
 	spec := lab.Spec{
 		Name: strings.ReplaceAll(s.Name, "_", "-"), ServerID: s.ID,
 		Address: netip.MustParseAddr(s.ConnectionPoints[0].Addresses[0]),
+		CPUs:    c.share(s),
 	}
 	start := c.Lab.Nspawn
 	if len(s.VolumeIds) > 0 {
 		start, spec.Disks = c.Lab.VM, []lab.Disk{c.volume}
 	} else {
-		spec.UserData = userData
+		spec.UserData, spec.NFSClient = userData, c.shape.installed
 	}
 	node, err := start(c.t.Context(), spec)
 	return &machine{node, c.world, s}, err
@@ -46,8 +47,22 @@ func (c *cluster) boot(servers ...api.Server) []*machine {
 		if err := c.trouble.haunt(m); err != nil || !m.virtual() {
 			return err
 		}
-		return site.Inject(c.t.Context(), m, userData)
+		return c.inject(m, userData)
 	}, servers...)
+}
+
+// inject counts the CPU time that it takes: it is the lab's, for no cloud injects.
+func (c *cluster) inject(m *machine, userData []byte) error {
+	before, err := c.Lab.CPUTime(m)
+	if err != nil {
+		return err
+	}
+	if err := site.Inject(c.t.Context(), m, userData); err != nil {
+		return err
+	}
+	after, err := c.Lab.CPUTime(m)
+	c.injected = after - before
+	return err
 }
 
 // bootThen boots machines side by side and does something with each as soon as it is up.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/pem"
 	"fmt"
 	"net"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
@@ -25,45 +28,79 @@ func TestPush(t *testing.T) {
 	r := results.Begin(t, suite, "push", "the spec's request by nodehitch, and the same steps by SSH, one machine after the other, in the same lab")
 	results.LongOnly(t)
 	w := newWorld(t)
-	c := w.newCluster()
-	defer c.explain()
-	pulled := c.stand(r)
-	c.destroy(c.machines...)
+	pulled := w.pulls(r, shape{workers: 2})
+	pushed := w.pushes(r, shape{workers: 2}, (*push).serially)
+	pulled.figure(r, "nodehitch")
+	pushed.figure(r, "SSH push")
+	r.Figure("push takes", "%.2f times as long", pushed.took.Seconds()/pulled.took.Seconds())
+}
 
+// pulls is what a cluster costs by nodehitch; it is gone then.
+func (w *world) pulls(r *results.Case, s shape) cost {
+	w.t.Helper()
+	c := w.newClusterOf(s)
+	defer c.explain()
+	spent := c.stand(r)
+	c.destroy(c.machines...)
+	return spent
+}
+
+// pushes is what a cluster costs whose machines are driven over SSH; it is gone then.
+func (w *world) pushes(r *results.Case, s shape, drive func(*push, *results.Case) time.Duration) cost {
+	w.t.Helper()
 	w.newKubernetes()
-	p := &push{cluster: w.newCluster()}
-	pushed := p.stand(r)
-	r.Figure("nodehitch", "%.1f s", pulled.Seconds())
-	r.Figure("SSH push", "%.1f s", pushed.Seconds())
-	r.Figure("push takes", "%.2f times as long", pushed.Seconds()/pulled.Seconds())
+	p := &push{cluster: w.newClusterOf(s)}
+	spent := p.stand(r, drive)
+	p.destroy(p.machines...)
+	return spent
 }
 
 // push is a cluster whose machines are brought to their roles over SSH.
 type push struct {
 	*cluster
-	key ssh.Signer
+	key     ssh.Signer
+	private []byte // the same, as OpenSSH has it
 }
 
-func (p *push) stand(r *results.Case) time.Duration {
+// stand has drive do all that is done over SSH, which returns the CPU time that it took
+// itself. cloud-init is part of the boot: no image serves SSH before it has made keys.
+func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Duration) cost {
 	p.t.Helper()
 	began := time.Now()
-	p.bootThen(nil, func(*machine) error { return nil }, p.topology.Servers...)
-	booted := time.Since(began)
-	r.Figure("of the push, the machines boot", "%.1f s", booted.Seconds())
+	p.bootThen(nil, func(m *machine) error { return m.WaitCloudInit(p.t.Context()) }, p.topology.Servers...)
+	spent := cost{took: time.Since(began), used: p.machineTime()}
+	r.Figure("of the push, the machines boot", "%.1f s", spent.took.Seconds())
 	p.prepare()
 
+	prepared := p.machineTime()
 	began = time.Now()
-	p.step(r, "storage server", p.storage(), append([]string{
-		"apt-get update", "DEBIAN_FRONTEND=noninteractive apt-get install -y nfs-kernel-server",
-		"mkfs -t ext4 " + p.volume.Link(), "mkdir -p /volume", "mount " + p.volume.Link() + " /volume",
-	}, p.exports()...)...)
+	spent.driver = drive(p, r)
+	p.available(p.storage().Address())
+	spent.took += time.Since(began)
+	spent.used = spent.used.plus(p.machineTime().minus(prepared))
+	return spent
+}
+
+// serially is one machine after the other.
+func (p *push) serially(r *results.Case) time.Duration {
+	p.t.Helper()
+	before := ownTime(p.t)
+	p.step(r, "storage server", p.storage(), p.storageSteps()...)
 	for _, m := range append(p.of(masterPoint), p.workers()...) {
-		p.step(r, "NFS client of "+m.Name(), m, "apt-get update", "DEBIAN_FRONTEND=noninteractive apt-get install -y nfs-common")
+		p.step(r, "NFS client of "+m.Name(), m, clientSteps...)
 	}
 	p.step(r, "volumes", p.master(), p.registration()...)
-	driven := time.Since(began)
-	p.available(p.storage().Address())
-	return booted + driven
+	return ownTime(p.t) - before
+}
+
+// ownTime is the CPU time of this process, which is the one that speaks SSH.
+func ownTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // prepare does what makes up for the image, and takes no time.
@@ -80,10 +117,17 @@ func (p *push) prepare() {
 	if p.key, err = ssh.NewSignerFromKey(private); err != nil {
 		p.t.Fatal(err)
 	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.private = pem.EncodeToMemory(block)
+	var all errgroup.Group
 	for _, m := range p.machines {
-		if err := p.Lab.InstallSSH(p.t.Context(), m, ssh.MarshalAuthorizedKey(authorized)); err != nil {
-			p.t.Fatal(err)
-		}
+		all.Go(func() error { return p.Lab.InstallSSH(p.t.Context(), m, ssh.MarshalAuthorizedKey(authorized)) })
+	}
+	if err := all.Wait(); err != nil {
+		p.t.Fatal(err)
 	}
 	p.install(p.master())
 	kubectl, err := os.ReadFile(p.kube.Binary("kubectl"))
@@ -93,6 +137,17 @@ func (p *push) prepare() {
 	if err := p.master().Push(p.t.Context(), "/usr/local/bin/kubectl", 0o755, kubectl); err != nil {
 		p.t.Fatal(err)
 	}
+}
+
+// clientSteps make a machine an NFS client.
+var clientSteps = []string{"apt-get update", "DEBIAN_FRONTEND=noninteractive apt-get install -y nfs-common"}
+
+// storageSteps make the storage server.
+func (p *push) storageSteps() []string {
+	return append([]string{
+		"apt-get update", "DEBIAN_FRONTEND=noninteractive apt-get install -y nfs-kernel-server",
+		"mkfs -t ext4 " + p.volume.Link(), "mkdir -p /volume", "mount " + p.volume.Link() + " /volume",
+	}, p.exports()...)
 }
 
 func (p *push) exports() (commands []string) {

@@ -11,28 +11,29 @@ import (
 
 // instantiate is the spec's request from nothing to three volumes that can be claimed.
 func (c *cluster) instantiate(r *results.Case) {
-	r.Figure("machines powered on to three volumes Available", "%.1f s", c.stand(r).Seconds())
+	r.Figure("machines powered on to three volumes Available", "%.1f s", c.stand(r).took.Seconds())
 	c.inRole()
 }
 
-// stand says how long it takes from the machines' power to volumes that can be claimed.
+// stand says what it costs from the machines' power to volumes that can be claimed.
 // The one command of it is hitchctl operate --wait: what it needs to know was applied
 // before there was a machine.
-func (c *cluster) stand(r *results.Case) time.Duration {
+func (c *cluster) stand(r *results.Case) cost {
 	c.t.Helper()
 	c.newKubernetes()
 	c.apply()
+	before := c.controllerTime()
 	began := time.Now()
 	c.boot(c.topology.Servers...)
 	c.install(c.master())
 	r.Figure("of which the machines boot and get their user_data", "%s", seconds(began))
 	s := c.operate(api.Instantiate)
 	c.available(c.storage().Address())
-	took := time.Since(began)
+	spent := cost{took: time.Since(began), used: c.machineTime().minus(usage{storage: c.injected}), driver: s.cpu + c.controllerTime() - before}
 	if !strings.Contains(s.stdout, "completed in") {
 		c.t.Errorf("it does not say that it has completed: %s", s)
 	}
-	return took
+	return spent
 }
 
 // inRole asserts that every machine is in its role, and has nothing left to do.

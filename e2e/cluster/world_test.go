@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/kube"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
@@ -32,6 +33,8 @@ type world struct {
 	t, whole *testing.T
 	*site.Site
 	kube *kube.Cluster
+	// control is the machine on which ansible runs, where a test has one.
+	control *machine
 	// lives counts the Kubernetes APIs.
 	lives int
 	last  netip.Addr // that was given to a server
@@ -74,6 +77,7 @@ type said struct {
 	args           []string
 	stdout, stderr string
 	code           int
+	cpu            time.Duration
 }
 
 func (s said) String() string {
@@ -109,6 +113,7 @@ func (w *world) follow(args []string, look func(line string)) said {
 	}
 	_ = cmd.Wait() // what is wrong is in the exit code
 	s.code, s.stderr = cmd.ProcessState.ExitCode(), stderr.String()
+	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return s
 }
 

@@ -25,7 +25,10 @@ func (l *Lab) layers(ctx context.Context, s Spec) (string, error) {
 	var err error
 	switch s.Engine {
 	case NoEngine:
-		return l.cache.Nspawn(ctx)
+		if !s.NFSClient {
+			return l.cache.Nspawn(ctx)
+		}
+		folders, err = l.cache.NFSClient(ctx)
 	case EngineOffered:
 		folders, err = l.cache.EngineOffered(ctx)
 	case EngineInstalled:

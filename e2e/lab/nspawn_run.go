@@ -29,11 +29,6 @@ type nspawnRun struct {
 // to be started again (systemd-nspawn(1), "Exit status").
 const exitReboot = 133
 
-// joinAndRun moves itself into the control groups before "--", then becomes
-// the command after it. systemd-nspawn hands the group in which it finds
-// itself on to the container, so it has to be there before it starts.
-const joinAndRun = `while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 1; shift; done; shift; exec "$@"`
-
 func (r *nspawnRun) over() bool {
 	if r == nil {
 		return true
@@ -152,28 +147,18 @@ func (n *nspawn) supervise(run *nspawnRun) {
 }
 
 func (n *nspawn) command() (*exec.Cmd, error) {
-	argv := []string{"sh", "-c", joinAndRun, "sh"}
-	for _, group := range n.cgroups() {
-		// A fresh group for each boot: one with children takes no processes.
-		if err := removeCgroup(group); err != nil {
-			return nil, err
-		}
-		err := n.lab.ledger.make(entry{Kind: kindCgroup, Name: group, Owner: n.spec.Name}, func() error {
-			return makeCgroup(group)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("node %s: making a control group: %w", n.spec.Name, err)
-		}
-		argv = append(argv, group)
+	argv, err := n.lab.inGroups(n.spec, n.cgroups())
+	if err != nil {
+		return nil, err
 	}
 	machine := n.lab.machine(n.spec.Name)
 	traces := filepath.Join("/run/systemd/nspawn/propagate", machine)
 	// systemd-nspawn makes that itself, and forgets it when it is killed.
-	err := n.lab.ledger.make(entry{Kind: kindFile, Name: traces, Owner: n.spec.Name}, func() error { return nil })
+	err = n.lab.ledger.make(entry{Kind: kindFile, Name: traces, Owner: n.spec.Name}, func() error { return nil })
 	if err != nil {
 		return nil, err
 	}
-	argv = append(argv, "--", "nsenter", "--net="+netnsPath(n.lab.netns()), "--",
+	argv = append(argv, "nsenter", "--net="+netnsPath(n.lab.netns()), "--",
 		"systemd-nspawn", "--quiet", "--boot", "--directory="+n.root(), "--machine="+machine, "--hostname="+n.spec.Name,
 		"--register=no", "--keep-unit", "--network-bridge="+bridge, "--console=read-only",
 		"--link-journal=no", "--resolv-conf=off", "--timezone=off")

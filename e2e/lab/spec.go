@@ -39,6 +39,12 @@ type Spec struct {
 	// it a VM comes out of a snapshot in about a second, cloud-init having
 	// never run: see Lab.VM.
 	Cold bool
+	// CPUs is the machine's share of the host's processors, such as 0.25; 0 means as much
+	// as there is. Lab.CPUTime says how much it has used.
+	CPUs float64
+	// NFSClient puts the package of the NFS client into an nspawn node's image; a VM has
+	// it always.
+	NFSClient bool
 	// Engine says whether an nspawn node can run containers of its own. A VM cannot.
 	Engine Engine
 }

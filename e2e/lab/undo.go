@@ -102,11 +102,27 @@ func removeCgroup(path string) error {
 		return fmt.Errorf("removing control group: %w", err)
 	}
 	for _, g := range slices.Backward(groups) {
-		if err := os.Remove(g); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := removeGroup(g); err != nil {
 			return fmt.Errorf("removing control group: %w", err)
 		}
 	}
 	return nil
+}
+
+// removeGroup waits for a process that is ending: it is as good as dead when its first
+// thread is, but the others keep the group.
+func removeGroup(path string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var err error
+	_ = until(ctx, 5*time.Millisecond, func() (bool, error) { // what went wrong is in err
+		err = os.Remove(path)
+		return !errors.Is(err, syscall.EBUSY), nil
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func removeNetns(name string) error {

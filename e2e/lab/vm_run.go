@@ -101,7 +101,11 @@ func (m *vm) powerOn(ctx context.Context, load func(context.Context, *vmRun) err
 // launch starts QEMU with what every machine has and the guest stopped before
 // its first instruction, and connects to it.
 func (m *vm) launch(ctx context.Context, extra ...string) (*vmRun, error) {
-	argv := []string{"nsenter", "--net=" + netnsPath(m.lab.netns()), "--", qemu}
+	argv, err := m.lab.inGroups(m.spec, cpuGroups(m.lab.machine(m.spec.Name)))
+	if err != nil {
+		return nil, err
+	}
+	argv = append(argv, "nsenter", "--net="+netnsPath(m.lab.netns()), "--", qemu)
 	argv = append(argv, "-name", m.lab.machine(m.spec.Name), "-uuid", m.spec.ServerID)
 	argv = append(append(argv, m.hardware()...), extra...)
 	// Its end is not a context's matter: it outlives the call that starts it.

@@ -67,8 +67,9 @@ var Parts = [][]Suite{
 	},
 }
 
-// Apart are the packages that no part has: `make e2e-openstack` runs them.
-var Apart = []string{"./e2e/openstack", "./e2e/stacks"}
+// Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`
+// run them.
+var Apart = []string{"./e2e/openstack", "./e2e/stacks", "./e2e/peers"}
 
 // CutOff is the outcome of a part that has begun and not ended.
 const CutOff = "cut off"

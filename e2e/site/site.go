@@ -3,6 +3,7 @@
 package site
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -130,6 +132,26 @@ func (s *Site) waitReady(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// CPUTime is what the controller has used in its present life.
+func (s *Site) CPUTime() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.process.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// proc_pid_stat(5): utime and stime are 14 and 15, in hundredths of a second; the
+	// name, 2, ends with a parenthesis.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	var ticks time.Duration
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += time.Duration(n)
+	}
+	return ticks * 10 * time.Millisecond, nil
 }
 
 // Running says that the controller has not been stopped.

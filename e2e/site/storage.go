@@ -19,7 +19,8 @@ type Storage struct {
 	Volumes  []Volume
 	// Exports are directories exported to the lab's network.
 	Exports []string
-	// Others are servers of the topology that have no role.
+	// Others are further servers of the topology: masters and workers by the name of
+	// their connection point, masterNode_CP1 or workerNode_CP2, else of no role.
 	Others []api.Server
 	// Package is the folder of the VNF package; empty where no operation needs one.
 	Package string

@@ -66,8 +66,13 @@ func (i Installer) Install(ctx context.Context) error {
 		}
 		fmt.Fprintln(i.Out, "written:", path)
 	}
-	// Enabling makes systemd read the unit as well.
-	if err := i.Systemctl(ctx, "enable", Unit); err != nil {
+	enable := []string{"enable", Unit}
+	if old == nil {
+		// systemd reads a unit that it does not know when that is started. To have it
+		// read all units anew takes longer than all else here.
+		enable = []string{"enable", "--no-reload", Unit}
+	}
+	if err := i.Systemctl(ctx, enable...); err != nil {
 		return err
 	}
 	if err := i.Systemctl(ctx, "restart", Unit); err != nil {

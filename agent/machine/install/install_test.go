@@ -33,9 +33,9 @@ func machine(t *testing.T, broken string) (Installer, *[]string) {
 
 func TestInstallTwice(t *testing.T) {
 	i, calls := machine(t, "")
-	want := []string{"enable " + Unit, "restart " + Unit}
 	var first os.FileInfo
-	for round := range 2 {
+	for round, enable := range []string{"enable --no-reload ", "enable "} {
+		want := []string{enable + Unit, "restart " + Unit}
 		*calls = nil
 		if err := i.Install(t.Context()); err != nil {
 			t.Fatal(err)

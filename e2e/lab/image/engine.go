@@ -50,6 +50,19 @@ func (c *Cache) EngineInstalled(ctx context.Context) ([]string, error) {
 	return append([]string{layer}, below...), err
 }
 
+// nfsRecipe is a layer for containers whose image has the NFS client.
+var nfsRecipe = recipe{name: "nspawn-nfs", packages: []string{"nfs-common"}, scripts: []string{"layer-install.sh"}}
+
+// NFSClient is EngineOffered with the NFS client and no engine.
+func (c *Cache) NFSClient(ctx context.Context) ([]string, error) {
+	base, err := c.Nspawn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	layer, err := c.layer(ctx, nfsRecipe, []recipe{nspawnRecipe}, []string{base})
+	return []string{layer, base}, err
+}
+
 // layer returns what recipe r adds to the folders below it, which their recipes made.
 func (c *Cache) layer(ctx context.Context, r recipe, recipes []recipe, below []string) (string, error) {
 	keys := []string{r.key()}

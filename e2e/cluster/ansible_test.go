@@ -1,0 +1,99 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// playbook has ansible run the steps of a machine as one: each task more would cost it a
+// Python on every machine.
+const playbook = `
+- hosts: all
+  gather_facts: false
+  strategy: free
+  tasks:
+    - name: the machine's role
+      ansible.builtin.shell: "{{ role }}"
+- hosts: master
+  gather_facts: false
+  tasks:
+    - name: volumes
+      ansible.builtin.shell: "{{ volumes }}"
+`
+
+// configuration is the fastest that ansible has.
+const configuration = `[defaults]
+host_key_checking = False
+forks = 100
+[ssh_connection]
+pipelining = True
+`
+
+// byAnsible is all machines at once, driven from a machine of the lab.
+func (p *push) byAnsible(*results.Case) time.Duration {
+	p.t.Helper()
+	ctx := p.t.Context()
+	for path, text := range map[string]string{
+		"/root/ansible.cfg": configuration, "/root/play.yml": playbook, "/root/inventory.json": p.inventory(), "/root/.ssh/id_ed25519": string(p.private),
+	} {
+		if err := p.control.Push(ctx, path, 0o600, []byte(text)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	before := p.controlTime()
+	// As a unit, so that its CPU time is the machine's.
+	p.control.run("systemd-run", "--quiet", "--wait", "--pipe", "--working-directory=/root", "--setenv=HOME=/root",
+		"ansible-playbook", "--inventory", "inventory.json", "play.yml")
+	return p.controlTime() - before
+}
+
+func (p *push) controlTime() time.Duration {
+	p.t.Helper()
+	used, err := p.Lab.CPUTime(p.control)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return used
+}
+
+// ansible is a machine that has it, and no share of its own.
+func (w *world) ansible() *machine {
+	w.t.Helper()
+	node, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "ansible", Address: w.address()})
+	if err == nil {
+		err = node.WaitCloudInit(w.t.Context())
+	}
+	if err == nil {
+		err = w.Lab.InstallPackages(w.t.Context(), node, "ansible", "ansible-core", "openssh-client")
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &machine{Node: node, w: w}
+}
+
+// inventory is all machines, each with what it has to do.
+func (p *push) inventory() string {
+	p.t.Helper()
+	script := func(steps []string) string { return "set -e\n" + strings.Join(steps, "\n") }
+	hosts := map[string]any{}
+	for _, m := range p.machines {
+		steps := clientSteps
+		if m.virtual() {
+			steps = p.storageSteps()
+		}
+		hosts[m.Name()] = map[string]string{"ansible_host": m.Address().String(), "ansible_user": "root", "ansible_python_interpreter": "/usr/bin/python3", "role": script(steps)}
+	}
+	master := map[string]any{p.master().Name(): map[string]string{"volumes": script(p.registration())}}
+	text, err := json.Marshal(map[string]any{"all": map[string]any{
+		"hosts": hosts, "children": map[string]any{"master": map[string]any{"hosts": master}},
+	}})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,4 @@
+# A worker of a cluster with a storage server: the NFS client is installed.
+package { 'nfs-common':
+  ensure => installed,
+}

@@ -1,0 +1,15 @@
+package peers
+
+import (
+	"os"
+	"testing"
+)
+
+// Require skips the test where the comparisons are not asked for: they take minutes,
+// and their limits are ratios of time, which a machine with much else to do can miss.
+func Require(t testing.TB) {
+	t.Helper()
+	if os.Getenv("NODEHITCH_PEERS") != "1" {
+		t.Skip("a comparison with peers: `make bench-peers` runs it")
+	}
+}
