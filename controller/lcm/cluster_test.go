@@ -37,7 +37,7 @@ func registrySpec() api.InstanceSpec {
 	return api.InstanceSpec{AdditionalParams: json.RawMessage(`{"private_registry_installation_param": {"ssh_cp_name": "CP1"}}`)}
 }
 
-// stack is a topology of these servers, each made by server.
+// topologyOf is a topology of these servers, each made by server.
 func topologyOf(servers ...api.Server) *api.Topology {
 	return &api.Topology{
 		StackID: stackOne, StackStatus: "CREATE_COMPLETE", Servers: servers,

@@ -11,8 +11,8 @@ import (
 )
 
 // awaitStack refuses an END that Heat does not let begin yet, or that has no stack to
-// be about. Nothing is recorded of it: it is to be posted again, or not at all. What
-// no end of the stack's would mend is said first, for who waits for it may wait long.
+// be about. Nothing is recorded of it: it is to be posted again, or not at all. Errors
+// that waiting cannot fix are reported first.
 func (p *posting) awaitStack() error {
 	if p.r.Phase != api.PhaseEnd {
 		return nil
@@ -36,7 +36,7 @@ func (p *posting) awaitStack() error {
 // stackProblem is why an END cannot succeed: the stack is not what it should be.
 func (p *posting) stackProblem() *api.Problem {
 	t := p.given
-	rolledBack := t != nil && strings.HasPrefix(t.StackStatus, "ROLLBACK_") // so its update has failed
+	rolledBack := t != nil && strings.HasPrefix(t.StackStatus, "ROLLBACK_") // ROLLBACK_COMPLETE too: its update has failed
 	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
 		return nil
 	}
