@@ -16,7 +16,7 @@ func TestParametersAreParsedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	t.Cleanup(func() { _ = s.Close() })
 	twice := func(text string) (first, second parsed) {
 		sealed, err := s.Seal([]byte(text))
 		if err == nil {

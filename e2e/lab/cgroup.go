@@ -2,7 +2,9 @@ package lab
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,7 +86,7 @@ func bound(group string, cpus float64) error {
 			return err
 		}
 		file, text = filepath.Join(group, "cpu.max"), quota+" "+strconv.Itoa(period)
-	} else if _, err := os.Stat(file); err != nil {
+	} else if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil // a group of another controller
 	}
 	return os.WriteFile(file, []byte(text), 0o644)

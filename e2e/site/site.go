@@ -143,15 +143,15 @@ func (s *Site) CPUTime() (time.Duration, error) {
 	// proc_pid_stat(5): utime and stime are 14 and 15, in hundredths of a second; the
 	// name, 2, ends with a parenthesis.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	var ticks time.Duration
+	var ticks int64
 	for _, field := range fields[11:13] {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
 			return 0, err
 		}
-		ticks += time.Duration(n)
+		ticks += n
 	}
-	return ticks * 10 * time.Millisecond, nil
+	return time.Duration(ticks) * 10 * time.Millisecond, nil
 }
 
 // Running says that the controller has not been stopped.
