@@ -3,6 +3,7 @@ package registries
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -387,9 +388,13 @@ func (m *machine) asks(method, path, body string) (status int) {
 // shutOut counts what the controller answers to a machine that it has revoked.
 func (m *machine) shutOut(r *results.Case) {
 	m.w.t.Helper()
+	report, err := json.Marshal(api.NodeStatus{Epoch: 1, ObservedGeneration: 1, ObservedDigest: "x", Conditions: []api.Condition{}})
+	if err != nil {
+		m.w.t.Fatal(err)
+	}
 	requests := [][]string{
 		{http.MethodGet, "/v1/node/config", ""},
-		{http.MethodPut, "/v1/node/status", `{"epoch":1,"observedDigest":"x","conditions":[]}`},
+		{http.MethodPut, "/v1/node/status", string(report)},
 	}
 	for _, q := range requests {
 		switch status := m.asks(q[0], q[1], q[2]); {
