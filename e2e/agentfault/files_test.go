@@ -131,7 +131,6 @@ func TestDamagedFiles(t *testing.T) {
 		}
 	}
 	w.change()
-	r.Unauthorised(0)
 	for _, a := range agents {
 		a.Start()
 	}
@@ -143,7 +142,11 @@ func TestDamagedFiles(t *testing.T) {
 	for i, d := range all {
 		w.isBack(t, i, d, agents[i], serials[i])
 	}
+	if w.refused < outcomes[waits] {
+		t.Errorf("%d enrolments were refused, of %d that had to be", w.refused, outcomes[waits])
+	}
 	r.Figure("damages", "%d", len(all))
+	r.Figure("enrolments refused", "%d", w.refused)
 	r.Figure("mended by themselves", "%d", outcomes[mends]+outcomes[reissues])
 	r.Figure("with a command for the operator", "%d", outcomes[waits])
 	r.Figure("with the name of the file", "%d", outcomes[named])
@@ -176,12 +179,17 @@ func (w *world) says(t *testing.T, r *results.Case, i int, d damage, a *loopback
 func (w *world) waitsForTheOperator(t *testing.T, r *results.Case, i int, d damage, a *loopback.Agent, serial string) {
 	t.Helper()
 	id := w.servers[i]
+	now := serial
 	loopback.Until(t, d.String()+": the status has the command", func() bool {
-		return strings.Contains(a.Status().Summary(), "hitchctl node reenrol "+id)
+		now = w.Node(id).CertificateSerial
+		return now != serial || strings.Contains(a.Status().Summary(), "hitchctl node reenrol "+id)
 	})
-	if now := w.Node(id).CertificateSerial; now != serial {
+	w.refused += bytes.Count(w.Log(), []byte(`msg="enrolment refused" node=`+id+" "))
+	r.Unauthorised(0)
+	if now != serial {
 		r.Unauthorised(1)
 		t.Errorf("%s: it got the certificate %s in place of %s without the operator", d, now, serial)
+		return
 	}
 	if _, err := client.Read[api.Node](w.API.ReenrolNode(t.Context(), id)); err != nil {
 		t.Fatal(err)

@@ -97,13 +97,11 @@ func TestKilledAnywhere(t *testing.T) {
 		w.secondLife(t, i, kills[i], loopback.StartAgent(t, loopback.AgentOptions{ServerID: w.servers[i], Config: config}))
 	}
 	if refused := bytes.Count(w.Log(), []byte("enrolment refused")); refused > 0 {
-		r.Unauthorised(int64(refused))
 		t.Errorf("%d enrolments were refused: a lost answer would have stranded the machine", refused)
 	}
 	if killed < len(turns) {
 		t.Errorf("only %d of %d were killed", killed, len(kills))
 	}
-	r.Unauthorised(0)
 	r.Figure("agents", "%d", len(kills))
 	r.Figure("killed before they were done", "%d", killed)
 	r.Figure("certificates issued again for a lost one", "%d", bytes.Count(w.Log(), []byte("event=reissued")))

@@ -125,7 +125,6 @@ func TestThirtyPercentLoss(t *testing.T) {
 	if serial := w.Node(w.servers[0]).CertificateSerial; a.Status().Controller.CertificateSerial != strings.TrimLeft(serial, "0") {
 		t.Errorf("the node uses %s, the controller knows %s", a.Status().Controller.CertificateSerial, serial)
 	}
-	r.Unauthorised(0)
 	r.Figure("enrolled and current after", "%.0f s", enrolled.Seconds())
 	r.Figure("documents after", "%.0f s on average, %.0f s at most", sum.Seconds()/documents, worst.Seconds())
 	r.Figure("SYNs", "%d", c.begun())

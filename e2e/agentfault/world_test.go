@@ -23,6 +23,9 @@ type world struct {
 	instance string
 	servers  []string
 	changes  int
+	// refused is how many enrolments the controller refused to who had to wait for an
+	// operator.
+	refused int
 }
 
 func newWorld(t *testing.T, workers int, o loopback.Options) *world {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 // keepCopy notes what a disk holds, before the first step.
@@ -44,7 +46,7 @@ func differences(a, b string) (int64, error) {
 	for {
 		n, errA := io.ReadFull(fa, here)
 		m, errB := io.ReadFull(fb, there)
-		count += differ(here[:n], there[:m])
+		count += results.Differing(here[:n], there[:m])
 		if errA == nil && errB == nil {
 			continue
 		}
@@ -57,19 +59,6 @@ func differences(a, b string) (int64, error) {
 			return count, nil
 		}
 	}
-}
-
-func differ(a, b []byte) int64 {
-	if bytes.Equal(a, b) {
-		return 0
-	}
-	count := int64(max(len(a), len(b)) - min(len(a), len(b)))
-	for i := range min(len(a), len(b)) {
-		if a[i] != b[i] {
-			count++
-		}
-	}
-	return count
 }
 
 // A comparison that could not fail would show that nothing is ever lost.
@@ -116,7 +105,7 @@ func (r *run) tally(ctx context.Context, e *Expect) {
 	}
 	for path, want := range e.Files {
 		if got, err := r.node.Pull(ctx, path); err != nil || string(got) != want {
-			r.record.Lost(max(1, differ(got, []byte(want))))
+			r.record.Lost(max(1, results.Differing(got, []byte(want))))
 		}
 	}
 }

@@ -119,23 +119,34 @@ func TestVolumesAreBoundAndProtected(t *testing.T) {
 
 // A certificate of the cluster's is not enough to change anything.
 func TestUsersWithoutARoleMayDoNothing(t *testing.T) {
-	record := results.Begin(t, suite, "without-a-role", "a user with no role reads no PersistentVolume")
+	record := results.Begin(t, suite, "without-a-role", "a user with no role reads no PersistentVolume, and deletes none")
 	results.LongOnly(t)
 	c := cluster{kubetest.Open(t, kube.Options{}), t}
 	stranger, err := c.Kubeconfig("stranger")
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.apply(volume)
 	file := filepath.Join(t.TempDir(), "stranger.conf")
 	if err := os.WriteFile(file, stranger, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	record.Unauthorised(0)
-	out, err := c.Kubectl(t.Context(), "--kubeconfig", file, "get", "pv")
-	if err == nil || !strings.Contains(err.Error(), `User "stranger" cannot list resource "persistentvolumes"`) {
-		record.Unauthorised(1)
-		t.Errorf("a user without a role is told %q, %v", out, err)
+	asked := 0
+	for verb, args := range map[string][]string{"list": {"get", "pv"}, "get": {"get", "pv", "pv1"}, "delete": {"delete", "pv", "pv1"}} {
+		out, err := c.Kubectl(t.Context(), append([]string{"--kubeconfig", file}, args...)...)
+		switch {
+		case err == nil:
+			asked++
+			record.Unauthorised(1)
+			t.Errorf("%v by a user without a role prints %q", args, out)
+		case strings.Contains(err.Error(), `User "stranger" cannot `+verb+` resource "persistentvolumes"`):
+			asked++
+			record.Unauthorised(0)
+		default: // whoever got no answer was refused nothing
+			t.Errorf("%v: %v, want that the user is refused", args, err)
+		}
 	}
+	record.Figure("requests that had to be refused", "%d", asked)
 }
 
 // Two runs on one machine have a store, an address and an authority each.

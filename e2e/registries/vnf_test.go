@@ -3,10 +3,14 @@ package registries
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -80,13 +84,51 @@ func (s *server) answers(port string) {
 	})
 }
 
-// holds asserts that an image that was pushed before can be pulled.
-func (s *server) holds(name, port string) {
+// pushed is an image that the registry has taken.
+type pushed struct {
+	name string
+	// id is the digest of what is in it, and size that many bytes.
+	id   string
+	size int64
+}
+
+// push puts an image that nobody has yet into the registry.
+func (s *server) push() pushed {
 	s.t.Helper()
-	_, rest, _ := strings.Cut(name, "/")
-	name = "127.0.0.1:" + port + "/" + rest
-	_, _ = s.try("docker", "image", "rm", "--force", name) // it may not be there
-	s.run("docker", "pull", "--quiet", name)
+	image := pushed{name: s.pushNew("127.0.0.1:5000")}
+	if _, err := fmt.Sscan(s.run("docker", "image", "inspect", "--format", "{{.Id}} {{.Size}}", image.name), &image.id, &image.size); err != nil {
+		s.t.Fatal(err)
+	}
+	return image
+}
+
+// gone is what Docker says of an image of which the registry has not all.
+var gone = regexp.MustCompile("manifest unknown|unknown blob|blob unknown|verification failed")
+
+// holds pulls an image that was pushed before, and counts it as lost where the registry
+// has not all of it or has another.
+func (s *server) holds(r *results.Case, image pushed, port string) {
+	s.t.Helper()
+	_, rest, _ := strings.Cut(image.name, "/")
+	name := "127.0.0.1:" + port + "/" + rest
+	s.run("docker", "image", "rm", "--force", image.id) // with all its names, of which there may be none
+	if _, err := s.try("docker", "image", "inspect", image.id); err == nil {
+		s.t.Fatalf("Docker has %s itself: a pull shows nothing", name)
+	}
+	id := ""
+	_, err := s.try("docker", "pull", "--quiet", name)
+	if err == nil {
+		id = s.run("docker", "image", "inspect", "--format", "{{.Id}}", name)
+	}
+	switch {
+	case id == image.id:
+		r.Lost(0)
+	case err == nil || gone.MatchString(err.Error()):
+		r.Lost(image.size)
+		s.t.Errorf("the registry has %s as %q, want %s: %v", name, id, image.id, err)
+	default:
+		s.t.Errorf("pulling %s: %v", name, err)
+	}
 }
 
 func (s *server) containerID() string {
@@ -141,19 +183,19 @@ func (s *server) stopped(*results.Case) {
 	s.stays()
 }
 
-func (s *server) removed(*results.Case) {
-	image, before := s.pushNew("127.0.0.1:5000"), s.containerID()
+func (s *server) removed(r *results.Case) {
+	image, before := s.push(), s.containerID()
 	s.run("docker", "rm", "--force", container)
 	s.answers("5000")
 	if s.containerID() == before {
 		s.t.Error("it is the same container")
 	}
-	s.holds(image, "5000")
+	s.holds(r, image, "5000")
 	s.runs()
 }
 
-func (s *server) rebooted(*results.Case) {
-	image := s.pushNew("127.0.0.1:5000")
+func (s *server) rebooted(r *results.Case) {
+	image := s.push()
 	if err := s.Site.Stop(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -167,7 +209,7 @@ func (s *server) rebooted(*results.Case) {
 			s.t.Fatal(err)
 		}
 		s.answers("5000")
-		s.holds(image, "5000")
+		s.holds(r, image, "5000")
 	}
 	if err := s.Site.Start(s.t.Context()); err != nil {
 		s.t.Fatal(err)
@@ -175,14 +217,14 @@ func (s *server) rebooted(*results.Case) {
 	s.runs()
 }
 
-func (s *server) otherPort(*results.Case) {
-	image := s.pushNew("127.0.0.1:5000")
+func (s *server) otherPort(r *results.Case) {
+	image := s.push()
 	p := s.section("private_registry_installation_param")
 	p["port_no"] = "5001"
 	s.put()
 	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
 	s.answers("5001")
-	s.holds(image, "5001")
+	s.holds(r, image, "5001")
 	if out, err := s.try("curl", "--silent", "http://127.0.0.1:5000/v2/"); err == nil {
 		s.t.Errorf("the old port still answers: %s", out)
 	}
@@ -190,23 +232,23 @@ func (s *server) otherPort(*results.Case) {
 	delete(p, "port_no")
 	s.put()
 	s.runs()
-	s.holds(image, "5000")
+	s.holds(r, image, "5000")
 }
 
-func (s *server) otherImage(*results.Case) {
-	image, before := s.pushNew("127.0.0.1:5000"), s.run("docker", "inspect", "--format", "{{.Image}}", container)
+func (s *server) otherImage(r *results.Case) {
+	image, before := s.push(), s.run("docker", "inspect", "--format", "{{.Image}}", container)
 	s.uploadImage(4096)
 	s.put()
 	s.runs()
 	if after := s.run("docker", "inspect", "--format", "{{.Image}}", container); after == before {
 		s.t.Errorf("it runs the image of before, %s", after)
 	}
-	s.holds(image, "5000")
+	s.holds(r, image, "5000")
 	s.stays()
 }
 
-func (s *server) otherDirectory(*results.Case) {
-	image := s.pushNew("127.0.0.1:5000")
+func (s *server) otherDirectory(r *results.Case) {
+	image := s.push()
 	p := s.section("private_registry_installation_param")
 	p["ssh_username"] = "debian"
 	s.put()
@@ -217,7 +259,7 @@ func (s *server) otherDirectory(*results.Case) {
 	p["ssh_username"] = "ubuntu"
 	s.put()
 	s.runs()
-	s.holds(image, "5000")
+	s.holds(r, image, "5000")
 }
 
 func (s *server) nameTaken(*results.Case) {
@@ -326,13 +368,62 @@ func stored(t *testing.T, dir string) (n int) {
 	return n
 }
 
+// asks makes a request to the controller as the agent of the machine, and returns the
+// status of the answer.
+func (m *machine) asks(method, path, body string) (status int) {
+	m.w.t.Helper()
+	agent, err := m.status()
+	if err != nil {
+		m.w.t.Fatal(err)
+	}
+	out := m.run("curl", "--silent", "--show-error", "--insecure", "--cert", "/var/lib/nodehitch/agent/identity.pem",
+		"--request", method, "--header", "Content-Type: application/json", "--data", body,
+		"--output", "/dev/null", "--write-out", "%{http_code}", agent.Controller.URL+path)
+	if status, err = strconv.Atoi(out); err != nil {
+		m.w.t.Fatal(err)
+	}
+	return status
+}
+
+// shutOut counts what the controller answers to a machine that it has revoked.
+func (m *machine) shutOut(r *results.Case) {
+	m.w.t.Helper()
+	report, err := json.Marshal(api.NodeStatus{Epoch: 1, ObservedGeneration: 1, ObservedDigest: "x", Conditions: []api.Condition{}})
+	if err != nil {
+		m.w.t.Fatal(err)
+	}
+	requests := [][]string{
+		{http.MethodGet, "/v1/node/config", ""},
+		{http.MethodPut, "/v1/node/status", string(report)},
+	}
+	for _, q := range requests {
+		switch status := m.asks(q[0], q[1], q[2]); {
+		case status == http.StatusForbidden:
+			r.Unauthorised(0)
+		case status < 400:
+			r.Unauthorised(1)
+			m.w.t.Errorf("the old machine is answered %d by %s %s", status, q[0], q[1])
+		default:
+			m.w.t.Errorf("%s %s of the old machine is answered %d, want %d", q[0], q[1], status, http.StatusForbidden)
+		}
+	}
+	r.Figure("requests that had to be refused", "%d", len(requests))
+	if m.w.t.Failed() {
+		m.w.t.FailNow()
+	}
+}
+
 // healed: the old machine lives on as a suspended VM might, and asks again.
 func (s *server) healed(r *results.Case) {
 	old := s.machine
+	if status := old.asks(http.MethodGet, "/v1/node/config", ""); status != http.StatusOK {
+		s.t.Fatalf("before the heal its configuration is answered %d", status)
+	}
 	s.machine = s.replace(0, lab.EngineInstalled, "CP1", registryAddress2)
 	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
 	s.run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
-	s.until("the old machine is refused", func() error {
+	old.shutOut(r)
+	s.until("the old machine knows it", func() error {
 		n, err := old.node()
 		if err == nil && n.State != api.NodeRevoked {
 			return fmt.Errorf("the controller has it as %s", n.State)
@@ -343,7 +434,6 @@ func (s *server) healed(r *results.Case) {
 		}
 		return nil
 	})
-	r.Unauthorised(0)
 	if err := old.Destroy(); err != nil {
 		s.t.Fatal(err)
 	}
@@ -391,14 +481,14 @@ func TestVolumeOfARegistry(t *testing.T) {
 	s.topology.Servers[0].VolumeIds = []string{disk.VolumeID}
 	s.topology.Volumes = []api.TopologyVolume{{ResourceID: "registry_volume", ID: disk.VolumeID, SizeBytes: volumeSize}}
 	s.begin(disk)
-	image := s.pushNew("127.0.0.1:5000")
+	image := s.push()
 	s.stays()
 	if err := s.Destroy(); err != nil {
 		t.Fatal(err)
 	}
 	s.machine = s.replace(0, lab.EngineInstalled, "CP1", registryAddress2, disk)
 	s.is(api.ConditionRegistryRunning, api.ReasonRunning)
-	s.holds(image, "5000")
-	r.Lost(0)
+	s.run("curl", "--silent", "--fail", "http://127.0.0.1:5000/v2/")
+	s.holds(r, image, "5000")
 	s.stays()
 }

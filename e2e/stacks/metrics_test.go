@@ -7,12 +7,37 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 // metric is the value of one line of the controller's metrics, 0 where there is none.
 func (w *world) metric(line string) float64 {
 	w.t.Helper()
 	return w.metricSum(line, "")
+}
+
+// enrolled is absent from the metrics until somebody has enrolled.
+const enrolled = `nodehitch_enrolment_events_total{event="enrolled"}`
+
+// noneEnrolled counts who has enrolled where all had to be refused.
+func (w *world) noneEnrolled(r *results.Case) {
+	w.t.Helper()
+	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrolment_events_total", `event="attest-`)
+	if let+refused == 0 {
+		w.t.Fatal("the metrics know of no enrolment, good or refused")
+	}
+	r.Unauthorised(int64(let))
+	r.Figure("enrolments that had to be refused", "%.0f", let+refused)
+}
+
+// someEnrolled says that the metrics know of an enrolment when there was one, without
+// which noneEnrolled shows nothing.
+func (w *world) someEnrolled() {
+	w.t.Helper()
+	if w.metric(enrolled) == 0 {
+		w.t.Error("the metrics know of nobody who has enrolled")
+	}
 }
 
 // metricSum is the sum of the lines that begin with name and hold the text.

@@ -37,13 +37,14 @@ func anotherID(w *world, r *results.Case) {
 		}
 		return err
 	})
-	r.Unauthorised(int64(w.metric(`nodehitch_enrolment_events_total{event="enrolled"}`)))
+	w.noneEnrolled(r)
 	if err := stranger.Destroy(); err != nil {
 		w.t.Fatal(err)
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)
 	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
+	w.someEnrolled()
 }
 
 func anotherProject(w *world, _ *results.Case) {

@@ -171,8 +171,13 @@ func plainHTTP(a *attempt) {
 	m.base = strings.Replace(a.w.URL, "https://", "http://", 1)
 	for _, path := range []string{"/healthz", "/v1/nodes", "/v1/node/config", "/v1/agent/amd64"} {
 		got := m.call(http.MethodGet, path, "")
+		if got.err != nil {
+			a.Errorf("%s got no answer: %v", path, got.err)
+			continue
+		}
+		a.asked++
 		a.c.Unauthorised(0)
-		if got.err == nil && got.status < 400 {
+		if got.status < 400 {
 			a.c.Unauthorised(1)
 			a.Errorf("%s: %d %s", path, got.status, got.body)
 		}

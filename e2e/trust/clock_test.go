@@ -1,11 +1,12 @@
 package trust
 
 import (
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -28,7 +29,7 @@ func TestClocks(t *testing.T) {
 		{"clock: a year later", "every certificate of the controller but the root is another one: a machine that is made anew enrols with the user_data of the year before, which is still the same to the byte", (*clocks).aYearLater},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
-			c.try(w, &attempt{T: t, c: results.Begin(t, "trust", c.name, c.shows+" (two VMs whose clocks are set)")})
+			c.try(w, begin(t, nil, c.name, c.shows+" (two VMs whose clocks are set)"))
 		}) {
 			return
 		}
@@ -76,24 +77,49 @@ func (w *clocks) threeDays(a *attempt) {
 
 func (w *clocks) tooLate(a *attempt) {
 	before := w.now()
-	w.outage(before.CertificateNotAfter.Add(31 * day))
-	a.c.Unauthorised(0)
-	log := ""
+	back := before.CertificateNotAfter.Add(31 * day)
+	w.outage(back)
+	var given, refused []string
 	w.until(a, "renewal and poll are refused", func(api.Node) bool {
-		log = w.exec(w.controller, "journalctl", "--no-pager", "-o", "cat", "-u", "nodehitch-controller")
-		return strings.Contains(log, "operation=renewCertificate status=401") && strings.Contains(log, "operation=getNodeConfig status=401")
+		given, refused = w.answers(back.Add(-time.Hour))
+		all := strings.Join(refused, "")
+		return len(given) > 0 || strings.Contains(all, "operation=renewCertificate ") && strings.Contains(all, "operation=getNodeConfig ")
 	})
+	a.c.Unauthorised(int64(len(given)))
+	a.asked += len(given) + len(refused)
+	if len(given) > 0 {
+		a.Fatalf("after the certificate's end the node was given\n%s", strings.Join(given, ""))
+	}
 	if said := w.exec(w.node, "/usr/local/bin/nodehitch-agent", "status"); !strings.Contains(said, "has expired") {
 		a.Errorf("the agent's status does not say why:\n%s", said)
 	}
 	if after := w.now(); after.CertificateSerial != before.CertificateSerial || after.LastSeen != nil && after.LastSeen.After(*before.CertificateNotAfter) {
-		a.c.Unauthorised(1)
 		a.Errorf("before %+v, after %+v", before, after)
 	}
 	if _, err := client.Read[api.Node](w.api.API.ReenrolNode(a.Context(), w.node.ServerID())); err != nil {
 		a.Fatal(err)
 	}
 	w.until(a, "it has enrolled anew", func(n api.Node) bool { return enrolledAndReady(n) && n.CertificateSerial != before.CertificateSerial })
+}
+
+// nodesRequest is the controller's line of an answer to a node, with its status.
+var nodesRequest = regexp.MustCompile(`operation=(?:renewCertificate|getNodeConfig|putNodeStatus|postFormat|getNodeFile) status=(\d+)`)
+
+// answers are what the controller has logged of its answers to nodes since a moment of
+// its clock.
+func (w *clocks) answers(since time.Time) (given, refused []string) {
+	w.t.Helper()
+	log := w.exec(w.controller, "journalctl", "--no-pager", "-o", "cat", "-u", "nodehitch-controller", "--since", fmt.Sprintf("@%d", since.Unix()))
+	for line := range strings.Lines(log) {
+		switch match := nodesRequest.FindStringSubmatch(line); {
+		case match == nil:
+		case match[1] < "400":
+			given = append(given, line)
+		case match[1] == "401":
+			refused = append(refused, line)
+		}
+	}
+	return given, refused
 }
 
 // aYearLater is a server that a scale-out makes: nothing of it is from before but its

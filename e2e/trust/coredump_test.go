@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
-	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 // asNobody gives the folder of controller.yaml to a user without any privilege and
@@ -22,23 +21,27 @@ func TestMemoryOfTheController(t *testing.T) {
 	loopback.RequireRoot(t)
 	binary := publicCopy(t, filepath.Join(loopback.Bin(t), "nodehitch-controller"))
 	w := &world{Controller: loopback.Open(t, loopback.Options{Binary: binary, Wrap: []string{"sh", "-c", asNobody, "sh"}}), t: t}
-	a := &attempt{T: t, w: w, c: results.Begin(t, "trust", "core dumps: memory", "the controller, run by a user without privilege, is not dumpable: "+
-		"other processes of that user read neither its memory nor its environment")}
+	a := begin(t, w, "core dumps: memory", "the controller, run by a user without privilege, is not dumpable: "+
+		"other processes of that user read neither its memory nor its environment")
 	if info, err := os.Stat(fmt.Sprintf("/proc/%d", w.PID())); err != nil || info.Sys().(*syscall.Stat_t).Uid != nobody {
 		t.Fatalf("it does not run as that user: %v (%v)", info, err)
 	}
-	for _, name := range []string{"mem", "environ", "auxv", "fd/0"} {
+	files := []string{"mem", "environ", "auxv", "fd/0"}
+	for _, name := range files {
 		path := fmt.Sprintf("/proc/%d/%s", w.PID(), name)
 		f, err := asUser(nobody, func() (*os.File, error) { return os.Open(path) })
-		a.c.Unauthorised(0)
-		if err == nil {
+		switch {
+		case err == nil:
 			a.c.Unauthorised(1)
 			t.Errorf("%s is open to it", path)
 			f.Close()
-		} else if !errors.Is(err, os.ErrPermission) {
+		case errors.Is(err, os.ErrPermission):
+			a.c.Unauthorised(0)
+		default:
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	a.c.Figure("files tried", "%d", len(files))
 }
 
 // publicCopy is a program where everybody may run it.

@@ -19,7 +19,7 @@ func TestImpostors(t *testing.T) {
 		for _, v := range victims {
 			name := "impostor: " + d.name + " (" + v.name + ")"
 			t.Run(name, func(t *testing.T) {
-				d.try(&attempt{T: t, w: w, c: results.Begin(t, "trust", name, d.shows+"; nothing is sent, the join token least of all")}, v)
+				d.try(begin(t, w, name, d.shows+"; nothing is sent, the join token least of all"), v)
 			})
 		}
 	}
@@ -95,7 +95,7 @@ func TestTheNextControllerIsTried(t *testing.T) {
 	for _, v := range victims {
 		name := "impostor: first of two URLs (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{T: t, w: w, c: results.Begin(t, "trust", name, "the impostor at the first URL gets nothing, the controller at the second is found")}
+			a := begin(t, w, name, "the impostor at the first URL gets nothing, the controller at the second is found")
 			c := w.AgentConfig(w.ours.instance)
 			i := foreignChain(a, &c)
 			c.ControllerURLs = append(c.ControllerURLs, w.URL)
@@ -138,7 +138,7 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	for _, v := range victims {
 		name := "proxy of the environment (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {
-			a := &attempt{T: t, w: w, c: results.Begin(t, "trust", name, "https_proxy and its kin are ignored: the controller is reached directly and the proxy is not called")}
+			a := begin(t, w, name, "https_proxy and its kin are ignored: the controller is reached directly and the proxy is not called")
 			listener, err := l.Listen(t.Context(), "tcp", "10.10.0.1:0")
 			if err != nil {
 				t.Fatal(err)

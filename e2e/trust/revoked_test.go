@@ -77,7 +77,6 @@ func (a *attempt) answered(poll <-chan answer) answer {
 	case got := <-poll:
 		return got
 	case <-time.After(60 * time.Second):
-		a.c.Unauthorised(1)
 		a.Fatal("the poll is still held")
 		return answer{err: errors.New("held")}
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/loopback"
-	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 const connectedAgents = 50
@@ -25,8 +24,8 @@ func TestRotation(t *testing.T) {
 	loopback.RequireRoot(t)
 	metrics := loopback.FreeAddress(t)
 	w := newWorld(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
-	a := &attempt{T: t, w: w, c: results.Begin(t, "trust", "rotation: intermediate and server certificate, 50 agents",
-		"the root is kept, the rest is replaced over a restart: every agent is back with its first attempt after it, with the identity that it has, and none is refused")}
+	a := begin(t, w, "rotation: intermediate and server certificate, 50 agents",
+		"the root is kept, the rest is replaced over a restart: every agent is back with its first attempt after it, with the identity that it has, and none is refused")
 	s := w.newStack(connectedAgents)
 	agents := make([]*loopback.Agent, len(s.spares))
 	for i, id := range s.spares {

@@ -91,6 +91,24 @@ type attempt struct {
 	*testing.T
 	w *world
 	c *results.Case
+	// asked is how many requests had to be refused, searched in how many texts a secret
+	// was looked for.
+	asked, searched int
+}
+
+// begin begins a case, which says at its end how much it has tried.
+func begin(t *testing.T, w *world, name, shows string) *attempt {
+	t.Helper()
+	a := &attempt{T: t, w: w, c: results.Begin(t, "trust", name, shows)}
+	t.Cleanup(func() {
+		if a.asked > 0 {
+			a.c.Figure("requests that had to be refused", "%d", a.asked)
+		}
+		if a.searched > 0 {
+			a.c.Figure("texts searched for secrets", "%d", a.searched)
+		}
+	})
+	return a
 }
 
 // trial is a case: what is tried, and what that shows.
@@ -104,7 +122,7 @@ func run(t *testing.T, w *world, trials []trial) {
 	t.Helper()
 	for _, one := range trials {
 		t.Run(one.name, func(t *testing.T) {
-			one.try(&attempt{T: t, w: w, c: results.Begin(t, "trust", one.name, one.shows)})
+			one.try(begin(t, w, one.name, one.shows))
 		})
 	}
 }
@@ -113,14 +131,15 @@ func run(t *testing.T, w *world, trials []trial) {
 // that a caller can use is an unauthorised answer.
 func (a *attempt) refused(what string, got answer, statuses ...int) {
 	a.Helper()
-	if got.err == nil && got.status < 400 {
-		a.c.Unauthorised(1)
-		a.Errorf("%s was answered %d %.300s", what, got.status, got.body)
+	if got.err != nil { // whoever got no answer was refused nothing
+		a.Errorf("%s got no answer: %v", what, got.err)
 		return
 	}
+	a.asked++
 	a.c.Unauthorised(0)
-	if got.err != nil {
-		a.Errorf("%s got no answer: %v", what, got.err)
+	if got.status < 400 {
+		a.c.Unauthorised(1)
+		a.Errorf("%s was answered %d %.300s", what, got.status, got.body)
 	} else if !slices.Contains(statuses, got.status) || got.problem.Type == "" {
 		a.Errorf("%s: got %d %.300s, want %v with a problem", what, got.status, got.body, statuses)
 	}
@@ -129,6 +148,7 @@ func (a *attempt) refused(what string, got answer, statuses ...int) {
 // hungUp checks that the handshake failed, so that nothing was asked at all.
 func (a *attempt) hungUp(what string, got answer) {
 	a.Helper()
+	a.asked++
 	if got.err == nil {
 		a.c.Unauthorised(1)
 		a.Errorf("%s was answered %d %.300s", what, got.status, got.body)
@@ -148,6 +168,7 @@ func (a *attempt) allowed(what string, got answer, status int) {
 // mustNotHold counts every secret that the text holds as an unauthorised answer.
 func (a *attempt) mustNotHold(where, text string, secrets map[string]string) {
 	a.Helper()
+	a.searched++
 	a.c.Unauthorised(0)
 	for name, secret := range secrets {
 		if at := strings.Index(text, secret); at >= 0 {
