@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Core is the services. Enrolment believes join tokens and does not look for unknown
-// servers: whoever has a cloud sets its Attestor and its Knock.
+// servers: a program that has a cloud sets its Attestor and its Knock.
 type Core struct {
 	Store     *store.Store
 	Authority *pki.Authority
