@@ -77,7 +77,7 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 	}
 }
 
-// Its sums fit, for whoever changed it made them anew; the MAC needs the seal key.
+// Its sums fit, because a forger can make them anew; the MAC needs the seal key.
 func TestABackupThatAStrangerHasMadeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.expect(servers...)

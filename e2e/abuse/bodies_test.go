@@ -117,7 +117,7 @@ func TestBodies(t *testing.T) {
 				})
 			})
 			c.Unauthorised(given.Load())
-			c.Figure("bodies", "%d, of which %d were answered, %d of them to who had made his token up", 3*senders, answered.Load(), strangers.Load())
+			c.Figure("bodies", "%d, of which %d were answered, %d of them with a made-up token", 3*senders, answered.Load(), strangers.Load())
 			if answered.Load() == 0 {
 				t.Error("none was answered")
 			}
