@@ -94,11 +94,11 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 
 // arguments are those of go test, whose tests show where they are a minute before the part
 // is cut off. Packages of the product have the race detector, as in
-// `make test`; a suite has the machine to itself.
+// `make test`; a suite has the machine to itself, and says how far it is.
 func arguments(s results.Suite, left time.Duration) []string {
 	argv := []string{"test", "-count=1", "-timeout", max(left-time.Minute, time.Second).String()}
 	if strings.HasPrefix(s.Package, "./e2e/") {
-		argv = append(argv, "-p", "1")
+		argv = append(argv, "-p", "1", "-v")
 	} else {
 		argv = append(argv, "-race")
 	}
