@@ -142,11 +142,11 @@ install-packages:
 	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 
 .PHONY: lint
-lint: ## Format, vet, golangci-lint, go.mod tidy, generated code up to date
+lint: ## Format, vet, golangci-lint, go.mod tidy, generated code and public names up to date
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go mod tidy -diff
 	go run $(GOLANGCI) run ./...
-	$(MAKE) --no-print-directory generate-check
+	$(MAKE) --no-print-directory generate-check names-check
 
 .PHONY: generate
 generate: ## Generate code from shared/api/openapi.yaml
@@ -155,6 +155,15 @@ generate: ## Generate code from shared/api/openapi.yaml
 .PHONY: generate-check
 generate-check: generate
 	git diff --exit-code -- '*.gen.go'
+
+.PHONY: names
+names: ## Write docs/public-names.txt: every name that others write into scripts, dashboards and VMs
+	go run ./e2e/names docs/public-names.txt
+
+.PHONY: names-check
+names-check:
+	@go run ./e2e/names | diff -u -F '^#' docs/public-names.txt - || { echo "public names changed (- is in docs/public-names.txt, + in the code). Who uses the old ones:" \
+	  "scripts, dashboards, packages, VMs that run? If the change is meant: make names, and commit the list with it" >&2; exit 1; }
 
 .PHONY: vulncheck
 vulncheck: ## Known vulnerabilities (needs vuln.go.dev)

@@ -59,6 +59,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/lab/image"},
 		{Package: "./e2e/lab/qapi"},
 		{Package: "./e2e/mutations"},
+		{Package: "./e2e/names"},
 		{Package: "./e2e/registries"},
 		{Package: "./e2e/registry"},
 		{Package: "./e2e/results"},
