@@ -65,6 +65,18 @@ func (s *Service) put(tx *store.Tx, v *store.Volume, before store.Permit, why st
 	return tx.Volumes().Put(v.ID, *v)
 }
 
+// shown is what the node's configuration shows of a volume's permit.
+func shown(v store.Volume) [2]bool {
+	return [2]bool{v.Reformat, v.Permit.State == api.PermitInterrupted}
+}
+
+// announce has the documents of the volume's instance be made anew after tx.
+func (s *Service) announce(tx *store.Tx, v store.Volume) {
+	if s.Changed != nil && v.InstanceID != "" {
+		tx.OnCommit(func() { s.Changed(v.InstanceID) })
+	}
+}
+
 // Get is a volume as operators see it.
 func (s *Service) Get(_ context.Context, volumeID string) (api.Volume, error) {
 	var v store.Volume

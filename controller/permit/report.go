@@ -2,8 +2,6 @@ package permit
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -68,78 +66,6 @@ type exchange struct {
 	epoch  int64
 	origin *store.Origin
 	r      api.FormatReport
-}
-
-func (x *exchange) wanted() error {
-	if err := x.mine(); err != nil {
-		return err
-	}
-	p := &x.v.Permit
-	switch p.State {
-	case api.PermitNone:
-		if err := x.sinceKnown(); err != nil {
-			return err
-		}
-		return x.grant()
-	case api.PermitGranted:
-		if err := x.thisLife(); err != nil {
-			return err
-		}
-		if p.NodeID != x.node {
-			// The volume moved before that node began. Its permit is void, for only
-			// the volume's node is acknowledged, and only with the permit on record.
-			return x.grant()
-		}
-		return x.again()
-	case api.PermitStarted:
-		if p.NodeID != x.node {
-			return interrupted(x.v)
-		}
-		if err := x.thisLife(); err != nil {
-			return err
-		}
-		return x.again()
-	default:
-		return x.spent()
-	}
-}
-
-// grant gives the permit of the volume's life, or the one that an operator allowed.
-func (x *exchange) grant() error {
-	v := x.v
-	overwrite := v.Reformat
-	switch {
-	case overwrite && (v.Permit.NodeID != x.node || v.Permit.Epoch != x.epoch):
-		return noPermit("the reformat of the volume %s was confirmed for the server %s in another situation: "+
-			"confirm it again with `hitchctl volume reformat %s`", v.ID, v.Permit.NodeID, v.ID)
-	case !overwrite && x.r.Proof == nil:
-		return noPermit("there is no proof that the volume %s is blank: `hitchctl volume adopt` keeps what it holds, "+
-			"`hitchctl volume reformat` loses it", v.ID)
-	}
-	id := make([]byte, 16)
-	rand.Read(id)
-	v.Permit = store.Permit{
-		State:     api.PermitGranted,
-		ID:        hex.EncodeToString(id),
-		NodeID:    x.node,
-		Overwrite: overwrite,
-		SizeBytes: x.r.SizeBytes,
-		Epoch:     x.epoch,
-	}
-	return nil
-}
-
-// again answers a lost answer: the same permit, for the same disk.
-func (x *exchange) again() error {
-	p := x.v.Permit
-	if p.SizeBytes != x.r.SizeBytes {
-		return noPermit("the permit of the volume %s is for a device of %d bytes and this one has %d: it is another disk", x.v.ID, p.SizeBytes, x.r.SizeBytes)
-	}
-	if p.State == api.PermitGranted && !p.Overwrite && x.r.Proof == nil {
-		return noPermit("the volume %s was blank when its permit was given, nothing was started, and there is no proof that it still is: "+
-			"see who wrote to it", x.v.ID)
-	}
-	return nil
 }
 
 func (x *exchange) started() error {

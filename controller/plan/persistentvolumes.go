@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -61,6 +63,27 @@ func (o *Output) awaitExports(in Input, master, storage *Node) {
 		return
 	}
 	o.Standing.Served = served
+}
+
+// storage is the storage server, nil for none.
+func (o *Output) storage() *Node {
+	for i := range o.Nodes {
+		if o.Nodes[i].Role == api.RoleStorage {
+			return &o.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// served names what a storage server is to serve. Of another epoch it is another
+// thing: what was seen before a restore counts for nothing.
+func (n *Node) served() string {
+	section, err := json.Marshal(n.Config.Storage)
+	if err != nil {
+		panic("plan: a storage section always has a JSON form: " + err.Error())
+	}
+	sum := sha256.Sum256(section)
+	return fmt.Sprintf("%d/%s/%s", n.Config.Epoch, n.ID, hex.EncodeToString(sum[:16]))
 }
 
 func directories(s *api.StorageSection) string {

@@ -52,6 +52,26 @@ type Volume struct {
 	HeldBy string
 }
 
+// Observed is what is known of a node by what it has reported in this epoch.
+type Observed struct {
+	// Heard: it has an identity and was heard of within three cadences.
+	Heard bool
+	// Serves is the digest of the document for which it reports ExportsServed; empty
+	// for none.
+	Serves string
+}
+
+// Standing is what one plan decides and the next one keeps, so that a condition that
+// comes and goes, or a master that does, changes no document.
+type Standing struct {
+	// Owner is the master that registers PersistentVolumes.
+	Owner string
+	// Served names the storage server and the section that it was seen to serve.
+	Served string
+	// Registered: a document has asked for PersistentVolumes to be registered.
+	Registered bool
+}
+
 // Output is the plan.
 type Output struct {
 	// Nodes is every server that has a role, ordered by id.

@@ -108,18 +108,6 @@ func (s *Service) decide(volumeID, why string, change func(*store.Tx, *store.Vol
 	return s.wire(v), nil
 }
 
-// shown is what the node's configuration shows of a volume's permit.
-func shown(v store.Volume) [2]bool {
-	return [2]bool{v.Reformat, v.Permit.State == api.PermitInterrupted}
-}
-
-// announce has the documents of the volume's instance be made anew after tx.
-func (s *Service) announce(tx *store.Tx, v store.Volume) {
-	if s.Changed != nil && v.InstanceID != "" {
-		tx.OnCommit(func() { s.Changed(v.InstanceID) })
-	}
-}
-
 func (s *Service) formatting(tx *store.Tx, v store.Volume) error {
 	if v.Permit.State != api.PermitStarted || v.Permit.Epoch != s.Store.Epoch() {
 		return nil
@@ -130,45 +118,4 @@ func (s *Service) formatting(tx *store.Tx, v store.Volume) error {
 	}
 	return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 		"the server %s is formatting the volume %s: wait until it is done, or `hitchctl node revoke %s` when it is lost", node.ID, v.ID, node.ID))
-}
-
-// NodeGone ends, within tx, what a node whose identity ends was permitted.
-//
-// A format that was acknowledged as started may be half done, or done and unheard
-// of: Interrupted, an operator decides. A permit that was only granted goes back to
-// None and may be given anew, because an agent acts on a permit only after its
-// start has been acknowledged, and from now on it never will be: the permit is no
-// longer on record, and its node is no longer let in. That holds for permits of
-// this epoch; of an earlier one nobody knows whether its start was acknowledged
-// after the backup. A permission to overwrite was given for the situation that an
-// operator looked at, and ends with the node.
-func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
-	all, err := tx.Volumes().All()
-	if err != nil {
-		return err
-	}
-	for _, v := range all {
-		if v.Permit.NodeID != nodeID {
-			continue
-		}
-		before := v
-		switch p := &v.Permit; {
-		case p.State == api.PermitStarted:
-			p.State = api.PermitInterrupted
-		case p.State == api.PermitGranted && p.Epoch == s.Store.Epoch() && !p.Overwrite:
-			*p = store.Permit{State: api.PermitNone}
-		case p.State == api.PermitGranted, p.State == api.PermitNone && v.Reformat:
-			p.State = api.PermitInterrupted
-		default:
-			continue
-		}
-		v.Reformat, v.Permit.Overwrite = false, false
-		if shown(v) != shown(before) {
-			s.announce(tx, v)
-		}
-		if err := s.put(tx, &v, before.Permit, "the server is gone"); err != nil {
-			return err
-		}
-	}
-	return nil
 }
