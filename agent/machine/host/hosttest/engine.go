@@ -178,11 +178,16 @@ func (h engine) asked(operation, detail string) (*EngineState, error) {
 	return e, nil
 }
 
-// boot starts the containers that the engine starts by itself.
-func (m *Machine) bootEngine() {
+// makeEngine is an engine that does not run yet.
+func (m *Machine) makeEngine() {
 	if m.Containers == nil {
 		m.Containers = newEngine()
 	}
+}
+
+// bootEngine starts the engine, and the containers that the engine starts by itself.
+func (m *Machine) bootEngine() {
+	m.makeEngine()
 	m.Containers.Running = true
 	m.Containers.Insecure, _ = m.insecureRegistries()
 	for _, c := range m.Containers.Containers {

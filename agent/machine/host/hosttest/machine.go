@@ -155,7 +155,7 @@ func (m *Machine) Reboot() {
 	}
 	for name, u := range m.Units {
 		if u.Enabled {
-			u.Active = m.boot(name) == nil
+			_ = m.boot(name) // one that fails stays inactive
 		}
 	}
 }

@@ -20,6 +20,13 @@ func (m *Machine) insecureRegistries() (list []string, ok bool) {
 	return *daemon.Insecure, true
 }
 
+// reloadEngine takes daemon.json over into an engine that runs.
+func (m *Machine) reloadEngine() {
+	if list, ok := m.insecureRegistries(); ok && m.Containers != nil {
+		m.Containers.Insecure = list
+	}
+}
+
 func (h engine) InsecureRegistries(context.Context) ([]string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

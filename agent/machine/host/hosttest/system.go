@@ -233,15 +233,7 @@ func (h packages) Install(_ context.Context, proxy host.Proxy, needs ...host.Sof
 	}
 	for _, n := range needs {
 		h.Installed[n] = true
-		if n == host.NFSServer {
-			h.Units["nfs-server.service"] = &UnitState{Enabled: true, Active: true, Loaded: h.text("nfs-server.service")}
-		}
-		if n == host.ContainerEngine {
-			h.Units[dockerService] = &UnitState{Loaded: h.text(dockerService)} // where services may not be started by packages
-			if h.Containers == nil {
-				h.Containers = newEngine()
-			}
-		}
+		h.bring(n)
 	}
 	return nil
 }

@@ -11,11 +11,18 @@ import (
 
 type units struct{ *Machine }
 
+var errNoUnit = errors.New("no such unit")
+
 func unitPath(name string) string { return "/etc/systemd/system/" + name }
 
 // text is what systemd would read of a unit now: its file, and our drop-in.
 func (m *Machine) text(name string) string {
 	return m.Files[unitPath(name)].Content + m.Files[unitPath(name)+".d/nodehitch.conf"].Content
+}
+
+// known says whether there is such a unit. A drop-in alone makes none.
+func (m *Machine) known(name string) bool {
+	return m.Units[name] != nil || m.Files[unitPath(name)].Content != ""
 }
 
 func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
@@ -29,7 +36,7 @@ func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
 		u = &UnitState{}
 	}
 	state := host.Unit{Loaded: "loaded", Active: "inactive", File: "disabled", Stale: h.Units[name] != nil && u.Loaded != h.text(name)}
-	if h.text(name) == "" && h.Units[name] == nil {
+	if !h.known(name) {
 		state.Loaded, state.File = "not-found", ""
 	}
 	if u.shown == nil {
@@ -76,7 +83,7 @@ func (h units) able(name string, enabled bool) error {
 		return err
 	}
 	h.changes.Unit()
-	if h.Units[name] == nil && h.Files[unitPath(name)].Content == "" {
+	if !h.known(name) {
 		return errors.New(verb + " " + name + ": no such unit file")
 	}
 	h.unit(name).Enabled = enabled
@@ -91,45 +98,95 @@ func (m *Machine) unit(name string) *UnitState {
 }
 
 func (h units) Start(_ context.Context, name string) error {
+	return h.job("start", name, func(*UnitState) error { return h.boot(name) })
+}
+
+func (h units) Stop(_ context.Context, name string) error {
+	return h.job("stop", name, func(u *UnitState) error { return h.halt(name, u) })
+}
+
+func (h units) Restart(_ context.Context, name string) error {
+	return h.job("restart", name, func(u *UnitState) error {
+		if err := h.halt(name, u); err != nil {
+			return err
+		}
+		return h.boot(name)
+	})
+}
+
+func (h units) ReloadUnit(_ context.Context, name string) error {
+	return h.job("reload", name, func(u *UnitState) error {
+		if !u.Active {
+			return errors.New("the unit is not active")
+		}
+		if reload := services[name].reload; reload != nil {
+			reload(h.Machine)
+		}
+		return nil
+	})
+}
+
+// job lets systemd do one thing to a unit that there is.
+func (h units) job(verb, name string, do func(*UnitState) error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err := h.change("start", name); err != nil {
-		return &host.JobError{Unit: name, Verb: "start", Result: err.Error()}
+	err := h.change(verb, name)
+	if err == nil {
+		h.changes.Unit()
+		err = errNoUnit
+		if h.known(name) {
+			err = do(h.unit(name))
+		}
 	}
-	h.changes.Unit()
-	u := h.unit(name)
-	if u.Loaded == "" {
-		u.Loaded = h.text(name)
+	if err != nil {
+		return &host.JobError{Unit: name, Verb: verb, Result: err.Error()}
 	}
-	if err := h.boot(name); err != nil {
-		return &host.JobError{Unit: name, Verb: "start", Result: err.Error()}
+	if h.Told != nil && (verb == "reload" || verb == "restart") {
+		h.Told(verb, name)
 	}
-	u.Active = true
 	return nil
 }
 
 // boot is what starting a unit does.
 func (m *Machine) boot(name string) error {
-	if name == "nfs-server.service" {
-		if !m.Installed[host.NFSServer] {
-			return errors.New("no such unit")
-		}
-		m.readExports()
-		return nil
+	u := m.unit(name)
+	if u.Loaded == "" {
+		u.Loaded = m.text(name)
 	}
-	if name == dockerService {
-		if m.Containers == nil {
-			return errors.New("no such unit")
+	if strings.HasSuffix(name, ".mount") {
+		if err := m.mount(u.Loaded); err != nil {
+			return err
 		}
-		m.bootEngine()
-		return nil
 	}
-	text := m.unit(name).Loaded
+	if start := services[name].start; start != nil && !u.Active {
+		start(m)
+	}
+	u.Active = true
+	return nil
+}
+
+// halt is what stopping a unit does.
+func (m *Machine) halt(name string, u *UnitState) error {
+	if where := setting(u.Loaded, "Where"); where != "" {
+		if slices.ContainsFunc(m.Table, func(e host.Export) bool { return strings.HasPrefix(e.Directory, where+"/") }) {
+			return errors.New("failed: target is busy")
+		}
+		m.unmount(where)
+	}
+	if stop := services[name].stop; stop != nil {
+		stop(m)
+	}
+	u.Active = false
+	return nil
+}
+
+// mount does what the text of a mount unit says.
+func (m *Machine) mount(text string) error {
 	what, where := setting(text, "What"), setting(text, "Where")
 	i := slices.IndexFunc(m.Disks, func(d *DiskState) bool { return slices.Contains(d.Links, what) })
 	switch {
 	case where == "":
-		return errors.New("no such unit")
+		return errNoUnit
 	case i < 0:
 		return errors.New("timeout")
 	case m.Disks[i].Tags["TYPE"] != "ext4":
@@ -145,60 +202,6 @@ func (m *Machine) boot(name string) error {
 		Point: where, Root: "/", FSType: "ext4", Source: m.Disks[i].Node, Device: m.Disks[i].Number,
 		Options: []string{"rw"}, SuperOptions: []string{"rw"},
 	})
-	return nil
-}
-
-func (h units) Stop(_ context.Context, name string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.change("stop", name); err != nil {
-		return &host.JobError{Unit: name, Verb: "stop", Result: err.Error()}
-	}
-	h.changes.Unit()
-	u := h.unit(name)
-	u.Active = false
-	if name == dockerService {
-		h.stopEngine()
-	}
-	if where := setting(u.Loaded, "Where"); where != "" {
-		held := slices.ContainsFunc(h.Table, func(e host.Export) bool { return strings.HasPrefix(e.Directory, where+"/") })
-		if held {
-			return &host.JobError{Unit: name, Verb: "stop", Result: "failed: target is busy"}
-		}
-		h.unmount(where)
-	}
-	return nil
-}
-
-func (h units) ReloadUnit(_ context.Context, name string) error {
-	return h.whileActive("reload", name)
-}
-
-func (h units) Restart(_ context.Context, name string) error {
-	return h.whileActive("restart", name)
-}
-
-// whileActive is a job that leaves the unit active, which it was before.
-func (h units) whileActive(verb, name string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if err := h.change(verb, name); err != nil {
-		return &host.JobError{Unit: name, Verb: verb, Result: err.Error()}
-	}
-	h.changes.Unit()
-	if u := h.Units[name]; u == nil || !u.Active {
-		return &host.JobError{Unit: name, Verb: verb, Result: "the unit is not active"}
-	}
-	if list, ok := h.insecureRegistries(); ok && name == dockerService && h.Containers != nil {
-		h.Containers.Insecure = list
-	}
-	if verb == "restart" && name == dockerService && h.Containers != nil {
-		h.stopEngine()
-		h.bootEngine()
-	}
-	if h.Told != nil {
-		h.Told(verb, name)
-	}
 	return nil
 }
 

@@ -1,0 +1,36 @@
+package hosttest
+
+import "github.com/nodehitch/nodehitch/agent/machine/host"
+
+// service is what a service does here beyond being active or not.
+type service struct {
+	// brought is the software whose package brings the unit; started says that the
+	// package enables and starts it.
+	brought host.Software
+	started bool
+	// What else happens then; nil for nothing.
+	installed, start, reload, stop func(*Machine)
+}
+
+// services are those that a package brings, or that do more than to be active. A test
+// puts any other on its machine with Runs, or as a UnitState of its own: it can be
+// started, stopped, restarted, reloaded, enabled and disabled.
+var services = map[string]service{
+	"nfs-server.service": {brought: host.NFSServer, started: true, start: (*Machine).readExports},
+	dockerService: {
+		brought:   host.ContainerEngine, // not started: packages may be kept from starting services
+		installed: (*Machine).makeEngine, start: (*Machine).bootEngine, reload: (*Machine).reloadEngine, stop: (*Machine).stopEngine,
+	},
+}
+
+// bring adds the units that the package of a software has.
+func (m *Machine) bring(software host.Software) {
+	for name, s := range services {
+		if s.brought == software {
+			m.Units[name] = &UnitState{Enabled: s.started, Active: s.started, Loaded: m.text(name)}
+			if s.installed != nil {
+				s.installed(m)
+			}
+		}
+	}
+}
