@@ -110,15 +110,17 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 	}
 	content := w.savedImage("first")
 	file := w.instance().Files[0]
-	want := api.NodeConfig{
-		APIVersion: api.NodeConfigV1, Epoch: w.Store.Epoch(), Generation: 1, Role: api.RoleRegistry, Proxy: &api.ProxySection{},
-		Registry: &api.RegistrySection{
-			Image: api.RegistryImage{File: &api.FileReference{Sha256: file.Sha256, SizeBytes: int64(len(content))}},
-			Port:  5000, DataDirectory: "/home/ubuntu/registry",
-		},
+	config := w.document(registryServer)
+	w.isFirst(config, api.RoleRegistry)
+	if config.Proxy == nil || *config.Proxy != (api.ProxySection{}) {
+		t.Errorf("proxy of the registry: %+v, want an empty section", config.Proxy)
 	}
-	if diff := cmp.Diff(want, w.document(registryServer)); diff != "" {
-		t.Errorf("document of the registry (-want +got):\n%s", diff)
+	want := &api.RegistrySection{
+		Image: api.RegistryImage{File: &api.FileReference{Sha256: file.Sha256, SizeBytes: int64(len(content))}},
+		Port:  5000, DataDirectory: "/home/ubuntu/registry",
+	}
+	if diff := cmp.Diff(want, config.Registry); diff != "" {
+		t.Errorf("registry section (-want +got):\n%s", diff)
 	}
 	if !w.LCM.Nodes.NodeReads(w.ctx, registryServer, file.Sha256) || w.LCM.Nodes.NodeReads(w.ctx, registryServer, strings.Repeat("0", 64)) ||
 		w.LCM.Nodes.NodeReads(w.ctx, registryHealed, file.Sha256) {

@@ -63,25 +63,25 @@ func node(t *testing.T, out Output, id string) Node {
 
 func TestTheStorageServerGetsItsVolumeAndItsExports(t *testing.T) {
 	out := Make(input())
-	want := Node{
-		ID: storageID, Name: "storage_server", Role: api.RoleStorage, Addresses: []string{"10.10.0.4", "10.10.0.5"},
-		Config: api.NodeConfig{
-			APIVersion: api.NodeConfigV1, Epoch: 7, Role: api.RoleStorage,
-			Proxy: &api.ProxySection{HTTP: "http://user1:password1@host1:port1", NoProxy: "10.0.0.1,10.10.0.0/24"},
-			Storage: &api.StorageSection{
-				Volumes: []api.StorageVolume{{
-					VolumeID: volumeID, SizeBytes: 1 << 30, MountPath: "/volume",
-					Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(volumeID),
-				}},
-				Exports: []api.StorageExport{
-					{Directory: "/volume/nfs/pv1", Clients: "10.10.0.0/24", Options: exportOptions},
-					{Directory: "/volume/nfs/pv2", Clients: "10.10.0.0/24", Options: exportOptions},
-				},
-			},
+	n := node(t, out, storageID)
+	if n.Name != "storage_server" || n.Role != api.RoleStorage || !slices.Equal(n.Addresses, []string{"10.10.0.4", "10.10.0.5"}) || len(n.Withheld) > 0 {
+		t.Errorf("storage node: %+v", n)
+	}
+	if c := n.Config; c.APIVersion != api.NodeConfigV1 || c.Epoch != 7 || c.Role != api.RoleStorage {
+		t.Errorf("document of %s, epoch %d, for %s", c.APIVersion, c.Epoch, c.Role)
+	}
+	want := &api.StorageSection{
+		Volumes: []api.StorageVolume{{
+			VolumeID: volumeID, SizeBytes: 1 << 30, MountPath: "/volume",
+			Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(volumeID),
+		}},
+		Exports: []api.StorageExport{
+			{Directory: "/volume/nfs/pv1", Clients: "10.10.0.0/24", Options: exportOptions},
+			{Directory: "/volume/nfs/pv2", Clients: "10.10.0.0/24", Options: exportOptions},
 		},
 	}
-	if diff := cmp.Diff(want, node(t, out, storageID)); diff != "" {
-		t.Errorf("storage node (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, n.Config.Storage); diff != "" {
+		t.Errorf("storage section (-want +got):\n%s", diff)
 	}
 	uses := []VolumeUse{{ID: volumeID, ResourceID: "storage_server_volume", SizeBytes: 1 << 30, NodeID: storageID, AttachedTo: []string{storageID}}}
 	if diff := cmp.Diff(uses, out.Volumes); diff != "" {
@@ -120,6 +120,15 @@ func TestAnInterruptedFormatIsToldToTheVolumesServer(t *testing.T) {
 	in.Volumes = map[string]Volume{volumeID: {InterruptedBy: masterID}}
 	if got := node(t, Make(in), storageID).Config.Storage.Volumes[0].FormatInterruptedBy; got != masterID {
 		t.Errorf("interrupted by %q, want %s", got, masterID)
+	}
+}
+
+func TestTheProxyReachesTheNodesNetworkDirectly(t *testing.T) {
+	want := &api.ProxySection{HTTP: "http://user1:password1@host1:port1", NoProxy: "10.0.0.1,10.10.0.0/24"}
+	for _, n := range Make(input()).Nodes {
+		if diff := cmp.Diff(want, n.Config.Proxy); diff != "" {
+			t.Errorf("proxy of %s (-want +got):\n%s", n.Name, diff)
+		}
 	}
 }
 

@@ -44,19 +44,20 @@ func withVolume(in Input) Input {
 }
 
 func TestTheRegistryGetsItsContainer(t *testing.T) {
-	want := Node{
-		ID: registryID, Name: "registry", Role: api.RoleRegistry, Addresses: []string{"192.168.0.10"},
-		Config: api.NodeConfig{
-			APIVersion: api.NodeConfigV1, Epoch: 7, Role: api.RoleRegistry, Proxy: &api.ProxySection{},
-			Registry: &api.RegistrySection{
-				Image: api.RegistryImage{File: &api.FileReference{Sha256: imageDigest, SizeBytes: 23 << 20}},
-				Port:  5000, DataDirectory: "/home/ubuntu/registry",
-			},
-		},
-	}
 	out := Make(registryInput())
-	if diff := cmp.Diff(want, node(t, out, registryID)); diff != "" {
-		t.Errorf("registry node (-want +got):\n%s", diff)
+	n := node(t, out, registryID)
+	if n.Name != "registry" || n.Role != api.RoleRegistry || !slices.Equal(n.Addresses, []string{"192.168.0.10"}) || len(n.Withheld) > 0 {
+		t.Errorf("registry node: %+v", n)
+	}
+	want := &api.RegistrySection{
+		Image: api.RegistryImage{File: &api.FileReference{Sha256: imageDigest, SizeBytes: 23 << 20}},
+		Port:  5000, DataDirectory: "/home/ubuntu/registry",
+	}
+	if diff := cmp.Diff(want, n.Config.Registry); diff != "" {
+		t.Errorf("registry section (-want +got):\n%s", diff)
+	}
+	if n.Config.Storage != nil {
+		t.Errorf("without a volume there is a storage section: %+v", n.Config.Storage)
 	}
 	if len(out.Volumes) > 0 || len(out.Missing) > 0 || len(out.Warnings) > 0 {
 		t.Errorf("plan %+v, want no volumes, no missing roles and no warnings", out)
