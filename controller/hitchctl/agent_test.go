@@ -43,7 +43,8 @@ func enrol(ctx context.Context, trust api.Trust, joinToken, serverID string) (*m
 }
 
 // report tells the controller of conditions, each Type=Status:Reason:message, or
-// doing=Condition:summary.
+// doing=Condition:summary. With Ready=True, the conditions of the document that the
+// script does not name are True as well: a script names those that it is about.
 func (m *machine) report(ctx context.Context, claims []string) error {
 	config, err := client.Read[api.NodeConfig](m.conn.GetNodeConfig(ctx, nil))
 	if err != nil {
@@ -67,10 +68,17 @@ func (m *machine) report(ctx context.Context, claims []string) error {
 		if len(parts) == 3 {
 			c.Message = parts[2]
 		}
-		if name == api.ConditionReady && c.Status == api.ConditionTrue {
-			status.AppliedGeneration, status.AppliedDigest = status.ObservedGeneration, status.ObservedDigest
-		}
 		status.Conditions = append(status.Conditions, c)
+	}
+	if ready := status.Condition(api.ConditionReady); ready != nil && ready.Status == api.ConditionTrue {
+		status.AppliedGeneration, status.AppliedDigest = status.ObservedGeneration, status.ObservedDigest
+		for _, name := range config.ConditionTypes() {
+			if status.Condition(name) == nil {
+				c := *status.Condition(api.ConditionReady)
+				c.Type = name
+				status.Conditions = append(status.Conditions, c)
+			}
+		}
 	}
 	return client.Done(m.conn.PutNodeStatus(ctx, status))
 }
