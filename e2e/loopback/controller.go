@@ -205,20 +205,6 @@ func (c *Controller) Hitchctl(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// FreeAddress is a port of 127.0.0.1 that was free a moment ago.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
-}
-
 // Until waits for something that another process brings about; it fails the test
 // after 90 seconds, which leaves room for a machine that has much else to do.
 func Until(t testing.TB, what string, ok func() bool) {
