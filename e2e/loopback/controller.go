@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -188,6 +189,17 @@ func (c *Controller) End(signal syscall.Signal) {
 func (c *Controller) Log() []byte {
 	log, _ := os.ReadFile(filepath.Join(c.Dir, "log"))
 	return log
+}
+
+// Logged is how many lines of the log have all of these fields, each as key=value.
+func (c *Controller) Logged(fields ...string) (n int) {
+	for line := range strings.Lines(string(c.Log())) {
+		line = " " + strings.TrimSpace(line) + " "
+		if !slices.ContainsFunc(fields, func(field string) bool { return !strings.Contains(line, " "+field+" ") }) {
+			n++
+		}
+	}
+	return n
 }
 
 // Hitchctl runs hitchctl as root of the controller's machine and returns what it
