@@ -100,5 +100,5 @@ func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 		return
 	}
 	s.observe(EventRefused)
-	s.log().Warn("enrolment refused", "node", nodeID, "remote", remote, "error", err)
+	s.log().Warn("enrolment refused", "node", nodeID, "remote", remote, "reason", EventRefused, "error", err)
 }

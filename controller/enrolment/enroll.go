@@ -85,7 +85,7 @@ func (s *Service) admit(bearer string, remote netip.Addr) (instanceID string, er
 	}
 	if !ok {
 		s.observe(EventBadToken)
-		s.log().Warn("enrolment refused: the join token is not valid", "remote", remote)
+		s.log().Warn("enrolment refused: the join token is not valid", "remote", remote, "reason", EventBadToken)
 		return "", api.NewProblem(api.ProblemUnauthorized, "")
 	}
 	return instanceID, nil

@@ -426,6 +426,28 @@ func TestAHealWithoutAStartWaitsForTheMasterToo(t *testing.T) {
 	w.wantState(end, api.Completed)
 }
 
+// The master's document is as the first attempt left it, and the retry is not about the
+// master: it waits for the master all the same.
+func TestARetryWaitsForTheNodesWhoseDocumentsTheFailedAttemptChanged(t *testing.T) {
+	w := registered(t)
+	replacement := uuid(1, 2)
+	first := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
+	if ids := reconcile.TargetIDs(first.Targets); !slices.Contains(ids, masterServer) {
+		t.Fatalf("targets %v lack the master", ids)
+	}
+	w.Clock.Advance(31 * time.Minute)
+	w.must(w.LCM.Sweep(w.ctx))
+	w.wantState(first, api.Failed)
+	before := w.node(masterServer).Generation
+	retry := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
+	if after := w.node(masterServer).Generation; after != before {
+		t.Fatalf("the retry changed the master's document (%d to %d), so that it proves nothing", before, after)
+	}
+	if ids := reconcile.TargetIDs(retry.Targets); !slices.Contains(ids, masterServer) {
+		t.Errorf("targets %v lack the master, which the failed attempt waited for", ids)
+	}
+}
+
 // A storage server that was lost counts again with its next call, though that has nothing
 // new to say.
 func TestAStorageServerThatIsBackIsHeardAtOnce(t *testing.T) {

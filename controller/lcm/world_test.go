@@ -154,7 +154,7 @@ func (w *world) node(id string) api.Node {
 func (w *world) refused(err error, problemType string, says ...string) {
 	w.Helper()
 	var p *api.Problem
-	if !errors.As(err, &p) || p.Type != problemType {
+	if !errors.As(err, &p) || p == nil || p.Type != problemType { // an operation's error may be a nil *api.Problem
 		w.Fatalf("err %v, want the problem %s", err, problemType)
 	}
 	for _, part := range says {

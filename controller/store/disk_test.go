@@ -75,7 +75,7 @@ func TestAPageThatCannotBeReadIsAnError(t *testing.T) {
 		"delete": func(c Collection[Node]) error { return c.Delete("n001") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := s.Update(func(tx *Tx) error { return use(tx.Nodes()) })
+			err := outcome(func() error { return s.Update(func(tx *Tx) error { return use(tx.Nodes()) }) })
 			wantError(t, err, "nodes/", "damaged", "restore a backup")
 		})
 	}

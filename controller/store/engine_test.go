@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -45,6 +47,7 @@ func conformance(t *testing.T, open func(*testing.T) (engine, *group)) {
 		"an end of a goroutine is no end": goexitIsItsOwn,
 		"keys that are refused":           keysThatAreRefused,
 		"many at the same time":           manyAtOnce,
+		"one turn after the other":        turnAfterTurn,
 		"closed":                          closedIsClosed,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -79,6 +82,35 @@ func together[T any](t rapid.TB, update func(func(T) error) error, g *group, fns
 	}))
 	running.Wait()
 	return results
+}
+
+// While an update has its turn, whoever shares its commit waits for the end of that.
+func turnAfterTurn(t *testing.T, e engine, g *group) {
+	for busy(g) { // with what came before: it cannot work for those in the bubble
+		runtime.Gosched()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var begun atomic.Bool
+		must(t, together(t, e.update, g, func(writer) error {
+			synctest.Wait() // until nothing else can go on
+			if begun.Load() {
+				t.Error("the second has its turn before the first is over")
+			}
+			return nil
+		}, func(writer) error {
+			begun.Store(true)
+			return nil
+		})...)
+		if !begun.Load() {
+			t.Error("the second had no turn")
+		}
+	})
+}
+
+func busy(g *group) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.working
 }
 
 func queued(g *group) int {

@@ -5,7 +5,6 @@ package tx
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -40,11 +39,9 @@ type Tx struct {
 	after   []func(context.Context)
 }
 
-var errClean = errors.New("nothing changed")
-
 // Update runs fn in one transaction on an instance and, once that is on disk, wakes
-// those who wait. A transaction that changed nothing is rolled back, which costs no
-// write. An instance that does not exist is a problem.
+// those who wait. A transaction that changed nothing costs no write and wakes nobody. An
+// instance that does not exist is a problem.
 func (r *Runner) Update(ctx context.Context, instanceID string, fn func(*Tx) error) error {
 	return r.Upsert(ctx, instanceID, func(t *Tx, found bool) error {
 		if !found {
@@ -71,10 +68,7 @@ func (r *Runner) Upsert(ctx context.Context, instanceID string, fn func(t *Tx, f
 		}
 		return t.save()
 	})
-	if errors.Is(err, errClean) {
-		return nil
-	}
-	if err != nil {
+	if err != nil || !t.dirty {
 		return err
 	}
 	r.Hub.Changed(t.wake...)
@@ -134,10 +128,9 @@ func (t *Tx) save() error {
 			return err
 		}
 	}
-	if !t.dirty {
-		return errClean
+	if t.dirty {
+		t.wake = append(t.wake, t.Instance.ID, notify.Instances)
 	}
-	t.wake = append(t.wake, t.Instance.ID, notify.Instances)
 	return nil
 }
 

@@ -184,7 +184,7 @@ func (w *world) waitsForTheOperator(t *testing.T, r *results.Case, i int, d dama
 		now = w.Node(id).CertificateSerial
 		return now != serial || strings.Contains(a.Status().Summary(), "hitchctl node reenrol "+id)
 	})
-	w.refused += bytes.Count(w.Log(), []byte(`msg="enrolment refused" node=`+id+" "))
+	w.refused += w.refusals("node=" + id)
 	r.Unauthorised(0)
 	if now != serial {
 		r.Unauthorised(1)

@@ -1,14 +1,13 @@
 package agentfault
 
 import (
-	"bytes"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/controller/enrolment"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -95,13 +94,28 @@ func (w *world) await(within time.Duration, what string, ok func() bool) (took t
 	return time.Since(began)
 }
 
-// requests is how many requests of an operation the controller has answered.
+// requests is how many requests of an operation the controller has answered, at least one.
 func (w *world) requests(operation string) int {
-	n := 0
-	for line := range bytes.Lines(w.Log()) {
-		if bytes.Contains(line, []byte("msg=request")) && strings.Contains(string(line), "operation="+operation+" ") {
-			n++
-		}
+	w.t.Helper()
+	n := w.Logged("operation=" + operation)
+	if n == 0 {
+		w.t.Errorf("the controller's log has no %s: such requests cannot be counted there", operation)
 	}
 	return n
+}
+
+// refusals is how many enrolments the controller has refused.
+func (w *world) refusals(fields ...string) int {
+	return w.Logged(append(fields, "reason="+enrolment.EventRefused)...)
+}
+
+// enrolments is how many servers have got a certificate, by the event; at least one was
+// for a server that had none.
+func (w *world) enrolments() (enrolled, reissued int) {
+	w.t.Helper()
+	enrolled, reissued = w.Logged("event="+enrolment.EventEnrolled), w.Logged("event="+enrolment.EventReissued)
+	if enrolled == 0 {
+		w.t.Error("the controller's log has no enrolment: they cannot be counted there")
+	}
+	return enrolled, reissued
 }

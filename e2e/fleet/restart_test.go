@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -37,8 +38,8 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		f.quiet(2 * time.Minute)
 		c.Figure("RSS after the enrolment", "%d MiB, %.0f KiB per agent", f.Usage().Resident>>20, float64(f.Usage().Resident-empty)/1024/size)
 	}
-	if n := f.enrolments(); n < agents { // more, where an answer was lost
-		t.Errorf("%d of %d agents have enrolled", n, agents)
+	if n, asked := f.enrolments(), f.enrolRequests(); n < agents || asked < n { // more, where an answer was lost
+		t.Errorf("%d of %d agents have enrolled by %d requests", n, agents, asked)
 	}
 	u := f.Usage()
 	c.Figure("CPU of the enrolment", "%.1f s", u.CPU.Seconds())
@@ -63,8 +64,8 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		}
 		c.Figure("RSS with all parked", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20,
 			float64(u.Resident-empty)/1024/float64(agents), u.Peak>>20)
-		if n := f.enrolments(); n != 0 {
-			t.Errorf("after %s %d agents enrolled anew", name, n)
+		if n := f.enrolRequests(); n != 0 {
+			t.Errorf("after %s agents asked %d times to enrol anew", name, n)
 		}
 	}
 }
@@ -76,6 +77,20 @@ func (f *fleet) enrolments() (n int) {
 	f.must(err)
 	for _, event := range []string{enrolment.EventEnrolled, enrolment.EventReissued} {
 		n += int(all[`nodehitch_enrolment_events_total{event="`+event+`"}`])
+	}
+	return n
+}
+
+// enrolRequests are the requests to enrol since the controller's start, those that were
+// refused included.
+func (f *fleet) enrolRequests() (n int) {
+	f.t.Helper()
+	all, err := f.Metrics()
+	f.must(err)
+	for name, count := range all {
+		if strings.HasPrefix(name, "nodehitch_http_requests_total{") && strings.Contains(name, `operation="enroll"`) {
+			n += int(count)
+		}
 	}
 	return n
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -190,6 +191,17 @@ func (c *Controller) Log() []byte {
 	return log
 }
 
+// Logged is how many lines of the log have all of these fields, each as key=value.
+func (c *Controller) Logged(fields ...string) (n int) {
+	for line := range strings.Lines(string(c.Log())) {
+		line = " " + strings.TrimSpace(line) + " "
+		if !slices.ContainsFunc(fields, func(field string) bool { return !strings.Contains(line, " "+field+" ") }) {
+			n++
+		}
+	}
+	return n
+}
+
 // Hitchctl runs hitchctl as root of the controller's machine and returns what it
 // printed; its error has what it said on standard error.
 func (c *Controller) Hitchctl(args ...string) ([]byte, error) {
@@ -203,20 +215,6 @@ func (c *Controller) Hitchctl(args ...string) ([]byte, error) {
 		return out, fmt.Errorf("hitchctl %s: %w: %s%s", strings.Join(args, " "), err, out, stderr.Bytes())
 	}
 	return out, nil
-}
-
-// FreeAddress is a port of 127.0.0.1 that was free a moment ago.
-func FreeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return address
 }
 
 // Until waits for something that another process brings about; it fails the test

@@ -72,7 +72,7 @@ func (s *server) downloadCut(r *results.Case) {
 func (m *machine) took(since, condition, begins string) time.Duration {
 	m.w.t.Helper()
 	log := m.run("journalctl", "--unit=nodehitch-agent", "--output=cat", "--no-pager", "--since=@"+since)
-	finished := regexp.MustCompile(`msg="action finished" condition=` + condition + ` action="?` + begins + `.* took=(\S+)`)
+	finished := regexp.MustCompile(`\bcondition=` + condition + ` action="?` + begins + `.* took=(\S+)`)
 	var sum time.Duration
 	for _, found := range finished.FindAllStringSubmatch(log, -1) {
 		took, err := time.ParseDuration(found[1])

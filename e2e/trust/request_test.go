@@ -59,6 +59,10 @@ func wishes(t testing.TB, another string) map[string]*x509.CertificateRequest {
 }
 
 func greedyRequests(a *attempt) {
+	// A storage server's configuration is known by its volume.
+	if storage := a.w.enrolled(a.w.other, a.w.other.storage).config(); !strings.Contains(storage.body, a.w.other.volume) {
+		a.Fatalf("a storage server's configuration does not name its volume %s: %.300s", a.w.other.volume, storage.body)
+	}
 	m := a.w.boot(a.w.spare())
 	for name, wish := range wishes(a, a.w.ours.storage) {
 		// The same key again is the same machine.
@@ -70,20 +74,21 @@ func greedyRequests(a *attempt) {
 		key := testca.NewKey()
 		a.allowed(name, m.take(m.renewWith(testca.Request(key, wish)), key), http.StatusCreated)
 		isOnlyItself(a, name+", at renewal", m)
-		a.allowed("with it", m.config(), http.StatusOK)
-		if strings.Contains(m.config().body, a.w.ours.volume) {
+		config := m.config()
+		a.allowed("with it", config, http.StatusOK)
+		if strings.Contains(config.body, a.w.ours.volume) {
 			a.c.Unauthorised(1)
 			a.Errorf("%s: got the storage server's configuration", name)
 		}
 	}
 }
 
-// isOnlyItself looks at a certificate; each thing in it that a node must not have
-// is an unauthorised answer.
+// isOnlyItself looks at a certificate; one that has anything that a node must not have is
+// an unauthorised answer.
 func isOnlyItself(a *attempt, wish string, m *machine) {
 	a.Helper()
 	leaf := m.leaf()
-	a.c.Unauthorised(0)
+	faults := 0
 	for fault, found := range map[string]bool{
 		"its URIs are " + fmt.Sprint(leaf.URIs):                      len(leaf.URIs) != 1 || leaf.URIs[0].String() != "urn:nodehitch:node:"+m.id,
 		"its subject is " + leaf.Subject.String():                    leaf.Subject.String() != "CN="+m.id,
@@ -97,10 +102,11 @@ func isOnlyItself(a *attempt, wish string, m *machine) {
 		"it is over another key":                                     !publicKey(leaf).Equal(m.key.Public()),
 	} {
 		if found {
-			a.c.Unauthorised(1)
+			faults++
 			a.Errorf("%s: the certificate is not only the node's: %s", wish, fault)
 		}
 	}
+	a.c.Unauthorised(int64(min(faults, 1)))
 }
 
 func publicKey(cert *x509.Certificate) interface{ Equal(crypto.PublicKey) bool } {
@@ -148,6 +154,9 @@ func weakKeys(a *attempt) {
 			a.Errorf("%s: the faults are %+v", name, got.problem.InvalidParams)
 		}
 		a.refused(name+", renewal", enrolled.renewWith(csr), http.StatusBadRequest)
+	}
+	if tried == 0 {
+		a.Error("no request was tried")
 	}
 	a.c.Figure("kinds of request", "%d", tried)
 	a.allowed("a good key", m.enrol(a.w.ours.token, nil), http.StatusCreated)

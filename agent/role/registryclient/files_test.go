@@ -81,6 +81,25 @@ func TestChangedCA(t *testing.T) {
 	}
 }
 
+// Its CA is not on the machine when the agent plans, so that the registry is asked about
+// the login only while the agent acts.
+func TestALoginThatIsRefusedOnceItsCAIsThere(t *testing.T) {
+	r := machine(t, docker)
+	c := r.secure(registrytest.CA(t, "CA", registrytest.Now()), "registry.example.com")
+	right := c.Password
+	c.Password = "falsch"
+	r.onlyAtTheController(c.CACertificate)
+	r.connect(c).expect("False Unauthorized", c.Server, "user01")
+	if r.file(dockerJSON)+r.file(kubelet) != "" {
+		t.Errorf("a login that nobody took is written: %+v", r.snapshot())
+	}
+	if r.file("/etc/docker/certs.d/"+c.Server+"/ca.crt") == "" {
+		t.Error("its CA did not come, so that this proves nothing")
+	}
+	c.Password = right
+	r.connect(c).expect(connected)
+}
+
 func TestOwnersCAStays(t *testing.T) {
 	ca, other := registrytest.CA(t, "CA", registrytest.Now()), registrytest.CA(t, "other", registrytest.Now())
 	for name, own := range map[string][]byte{"the same": ca.PEM, "another": other.PEM} {

@@ -3,6 +3,7 @@ package registryclient_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -17,10 +18,13 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/connection/files"
+	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
 const (
@@ -163,6 +167,32 @@ func (r *rig) give(content []byte) *api.FileReference {
 		r.t.Fatal(err)
 	}
 	return ref
+}
+
+// onlyAtTheController takes a file out of the store, which can fetch it again.
+func (r *rig) onlyAtTheController(ref *api.FileReference) {
+	r.t.Helper()
+	path := filepath.Join(r.store.Directory, ref.Sha256)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		r.t.Fatal(err)
+	}
+	root := testca.Root(r.t, "controller")
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		http.ServeContent(w, q, "", time.Time{}, bytes.NewReader(content))
+	}))
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{root.Server(r.t, time.Now().Add(time.Hour), "127.0.0.1")}}
+	s.StartTLS()
+	r.t.Cleanup(s.Close)
+	l, err := link.New(link.Options{URLs: []string{s.URL}, RootPEM: root.PEM(), Pin: client.Pin(root.Cert)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(l.Close)
+	r.store.Use(l)
 }
 
 func (r *rig) converge() converge.Report {

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -82,12 +81,14 @@ func (a *answer) words() string {
 }
 
 // clean is a server's text on one line, bounded, without what a terminal would obey,
-// and without the login, which an answer may repeat.
+// and without the secrets, which an answer may repeat.
 func (s *session) clean(text string) string {
-	if s.Password != "" {
-		pair := base64.StdEncoding.EncodeToString([]byte(s.Username + ":" + s.Password))
-		for _, secret := range []string{pair, s.Password, url.QueryEscape(s.Password), url.PathEscape(s.Password)} {
-			text = strings.ReplaceAll(text, secret, "(redacted)")
+	for _, secret := range s.secrets {
+		if secret == "" {
+			continue
+		}
+		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+			text = strings.ReplaceAll(text, form, "(redacted)")
 		}
 	}
 	text = strings.Map(func(r rune) rune {

@@ -83,7 +83,8 @@ func written(all []challenge) string {
 
 // Whatever ways to log in an HTTPS registry offers: the password goes nowhere
 // unencrypted and to no host that the registry has not named, and the message that
-// comes of it is one line, bounded, without the password, also where servers repeat it.
+// comes of it is one line, bounded, without the password and the token, also where servers
+// repeat them.
 func FuzzLogin(f *testing.F) {
 	f.Add(`Bearer realm="https://auth/token",service="s", Basic realm=x`, true)
 	f.Add(`Bearer realm="http://auth/token"`, false)
@@ -91,7 +92,7 @@ func FuzzLogin(f *testing.F) {
 	f.Add(`Bearer realm="ftp://pa/ss.w0rd"`, true)
 	f.Add(`Basic realm="x"`, true)
 	f.Fuzz(func(t *testing.T, line string, gives bool) {
-		const password = "pa/ss.w0rd"
+		const password, token = "pa/ss.w0rd", "t0ken-of-the-service"
 		s := newSession(Target{Server: "registry.example:5000", Scheme: api.RegistryHTTPS, Username: "me", Password: password})
 		s.client.Transport = servers(func(r *http.Request) (int, string) {
 			switch named := strings.Contains(strings.ReplaceAll(line, `\`, ""), r.URL.Host) || strings.Contains(line, "%"); {
@@ -101,7 +102,7 @@ func FuzzLogin(f *testing.F) {
 				t.Errorf("asked %s, which was not named", r.URL)
 			}
 			if user, _, basic := r.BasicAuth(); gives && basic && user == "me" && r.URL.Path != s.base.Path {
-				return http.StatusOK, `{"token": "t0ken"}`
+				return http.StatusOK, `{"token": "` + token + `"}`
 			}
 			return http.StatusUnauthorized, strings.Repeat(password+" is wrong, "+url.QueryEscape(password)+"\n\x1b[31m"+r.Header.Get("Authorization"), 100)
 		})
@@ -110,9 +111,9 @@ func FuzzLogin(f *testing.F) {
 			t.Fatal("logged in, which nobody allowed")
 		}
 		text := s.explain(err, "").Error()
-		for _, secret := range []string{password, url.QueryEscape(password), base64.StdEncoding.EncodeToString([]byte("me:" + password))} {
+		for _, secret := range []string{password, url.QueryEscape(password), base64.StdEncoding.EncodeToString([]byte("me:" + password)), token} {
 			if strings.Contains(text, secret) {
-				t.Errorf("repeats the password: %s", text)
+				t.Errorf("repeats %q: %s", secret, text)
 			}
 		}
 		if n := utf8.RuneCountInString(text); n > 3*maxWords || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {

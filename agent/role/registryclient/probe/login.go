@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -58,23 +59,25 @@ func (s *session) token(ctx context.Context, c challenge) (string, error) {
 		return "", converge.Fail(api.ReasonUnauthorized, "%s is not asked: the password would go there unencrypted, although the registry is HTTPS; mend the registry's realm", who)
 	}
 	a, err := s.get(ctx, withQuery(realm, c, s.Username), s.password)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case refuses(a):
-		return "", s.unauthorized(who, a)
 	}
 	var given struct {
 		Token       string `json:"token"`
 		AccessToken string `json:"access_token"`
 	}
-	if a.status != http.StatusOK || json.Unmarshal(a.body, &given) != nil || given.Token+given.AccessToken == "" {
-		return "", converge.Wait(api.ReasonUnreachable, "%s gives no token: %s", who, a.summary(s.clean))
+	_ = json.Unmarshal(a.body, &given) // an answer that is no JSON holds no token
+	s.secrets = append(s.secrets, given.Token, given.AccessToken)
+	token := cmp.Or(given.Token, given.AccessToken)
+	switch {
+	case refuses(a):
+		return "", s.unauthorized(who, a)
+	case a.status == http.StatusOK && token != "":
+		return token, nil
+	case a.status < 400: // no error: what it holds may be a token that is cut off
+		a.body = nil
 	}
-	if given.Token == "" {
-		return given.AccessToken, nil
-	}
-	return given.Token, nil
+	return "", converge.Wait(api.ReasonUnreachable, "%s gives no token: %s", who, a.summary(s.clean))
 }
 
 func withQuery(realm *url.URL, c challenge, username string) *url.URL {

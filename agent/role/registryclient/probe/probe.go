@@ -47,7 +47,7 @@ type Answer struct {
 
 // Check asks the registry. Errors are a *converge.Waiting (Unreachable,
 // CertificateRejected by its dates) or a *converge.Terminal (Unauthorized,
-// CertificateRejected); their messages begin with the server and hold no password.
+// CertificateRejected); their messages begin with the server and hold neither password nor token.
 func Check(ctx context.Context, t Target) (Answer, error) {
 	if t.Limit == 0 {
 		t.Limit = 10 * time.Second

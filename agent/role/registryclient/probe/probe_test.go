@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,49 @@ func TestTokens(t *testing.T) {
 	want(t, outcome(t, target), "well, asks for a login")
 	if tokens.Asked() != 2 {
 		t.Error("asked although there is no login")
+	}
+}
+
+// A token is as good as the password that it was given for, until it expires.
+func TestATokenIsNotRepeated(t *testing.T) {
+	const token = "eyJhbGciOiJFUzI1NiJ9.e30.b+w/yzc"
+	answer := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			fmt.Fprint(w, text)
+		}
+	}
+	gives := answer(http.StatusOK, `{"token":"`+token+`"}`)
+	const errorOf = `{"errors":[{"code":"UNAUTHORIZED","message":"invalid token ` + token + `"}]}`
+	for name, c := range map[string]struct {
+		service, registry http.HandlerFunc
+		begin, says       string
+	}{
+		"by a registry that refuses it": {gives, answer(http.StatusUnauthorized, errorOf), "terminal Unauthorized: ", "invalid token (redacted)"},
+		"by a registry that fails":      {gives, answer(http.StatusBadGateway, "GET /?jwt="+url.QueryEscape(token)), "waiting Unreachable: ", "jwt=(redacted)"},
+		"that is the access token": {answer(http.StatusOK, `{"access_token":"`+token+`"}`), answer(http.StatusForbidden, "not with "+token),
+			"terminal Unauthorized: ", "not with (redacted)"},
+		"by a service that refuses":      {answer(http.StatusForbidden, `{"token":"`+token+`"}`), gives, "terminal Unauthorized: ", `{"token":"(redacted)"}`},
+		"by a service that does not end": {answer(http.StatusOK, `{"token":"`+token), gives, "waiting Unreachable: ", "gives no token: 200 OK"},
+		"by a service with 202":          {answer(http.StatusAccepted, `{"token":"`+token+`"}`), gives, "waiting Unreachable: ", "gives no token: 202 Accepted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			service := serve(t, c.service)
+			server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") == "" {
+					asks(w, `Bearer realm="http://`+service+`/token",service="s"`)
+					return
+				}
+				c.registry(w, r)
+			})
+			got := outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "user01", Password: "secret"})
+			want(t, got, c.begin+server, c.says)
+			for _, form := range []string{token, url.QueryEscape(token), "eyJhbGciOiJFUzI1NiJ9"} {
+				if strings.Contains(got, form) {
+					t.Errorf("the token is in the message: %s", got)
+				}
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net"
@@ -23,10 +24,15 @@ type session struct {
 	Target
 	base   *url.URL
 	client *http.Client
+	// secrets are what no message repeats: the login and the tokens that it got.
+	secrets []string
 }
 
 func newSession(t Target) *session {
-	s := &session{Target: t, base: &url.URL{Scheme: string(t.Scheme), Host: t.Server, Path: "/v2/"}}
+	s := &session{
+		Target: t, base: &url.URL{Scheme: string(t.Scheme), Host: t.Server, Path: "/v2/"},
+		secrets: []string{base64.StdEncoding.EncodeToString([]byte(t.Username + ":" + t.Password)), t.Password},
+	}
 	s.client = &http.Client{
 		CheckRedirect: redirect,
 		Transport: &http.Transport{

@@ -1,0 +1,27 @@
+package loopback
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"syscall"
+	"testing"
+)
+
+func TestAFreeAddressStaysFreeForWhoNamesIt(t *testing.T) {
+	address := FreeAddress(t)
+	for range 2 { // a restart listens again
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// The kernel gives a port to who asks for any by the same rule.
+		if socket, err := hold(netip.MustParseAddrPort(address), false); !errors.Is(err, syscall.EADDRINUSE) {
+			t.Errorf("another program can have %s (%v)", address, err)
+			_ = syscall.Close(socket)
+		}
+	}
+}
