@@ -66,7 +66,7 @@ type ServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, its parked poll included
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx echo.Context, nodeID NodeID) error
-	// ListOperations All operations, newest first
+	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx echo.Context, params ListOperationsParams) error
 	// ListTokens API tokens, without their secrets
@@ -108,13 +108,13 @@ type ServerInterface interface {
 	// GetJoinToken The join token of this instance (scope operator)
 	// (GET /v1/vnf_instances/{instanceId}/join_token)
 	GetJoinToken(ctx echo.Context, instanceID InstanceID) error
-	// ListInstanceOperations The operations of one instance, newest first
+	// ListInstanceOperations The operations of one instance that are kept, newest first
 	// (GET /v1/vnf_instances/{instanceId}/operations)
 	ListInstanceOperations(ctx echo.Context, instanceID InstanceID) error
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{instanceId}/operations)
 	PostOperation(ctx echo.Context, instanceID InstanceID) error
-	// GetOperation One operation; with wait, answers when it has finished or the time is over
+	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	// (GET /v1/vnf_instances/{instanceId}/operations/{operationId})
 	GetOperation(ctx echo.Context, instanceID InstanceID, operationID string, params GetOperationParams) error
 	// ListVolumes All volumes that any configuration names or named
@@ -2511,7 +2511,7 @@ type StrictServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, its parked poll included
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
-	// ListOperations All operations, newest first
+	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx context.Context, request ListOperationsRequestObject) (ListOperationsResponseObject, error)
 	// ListTokens API tokens, without their secrets
@@ -2553,13 +2553,13 @@ type StrictServerInterface interface {
 	// GetJoinToken The join token of this instance (scope operator)
 	// (GET /v1/vnf_instances/{instanceId}/join_token)
 	GetJoinToken(ctx context.Context, request GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error)
-	// ListInstanceOperations The operations of one instance, newest first
+	// ListInstanceOperations The operations of one instance that are kept, newest first
 	// (GET /v1/vnf_instances/{instanceId}/operations)
 	ListInstanceOperations(ctx context.Context, request ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error)
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{instanceId}/operations)
 	PostOperation(ctx context.Context, request PostOperationRequestObject) (PostOperationResponseObject, error)
-	// GetOperation One operation; with wait, answers when it has finished or the time is over
+	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	// (GET /v1/vnf_instances/{instanceId}/operations/{operationId})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
 	// ListVolumes All volumes that any configuration names or named
@@ -3834,37 +3834,38 @@ var swaggerSpec = []string{
 	"VrJEAsDXFogjUXs+Ll5Icy4L3uXPweEaO8sSdxahHH5uotzON4xaWCggtl74iOYdzwbgcen66CbAsarZ",
 	"xAWnPX1OwnFHMXBArM5Yw7jZTEsljPzvOo1zOsbAjw0cx0dmGh4RlTT7hlKM5BUlinUqXkJB8kFJc7Z1",
 	"CD4CsFJF3SyV6yK5JNrv4PMvclp24H/XYblmmuQVCCXOaBRyzbY2cIQ4Q7MGizuGEJQC7eGpsgsBfZaL",
-	"vKyKeacTYDifGV7Wj616ff90DKrZ+GsGGZTxhv/TGFG9+Mx3lOxyBUVIPBpE+wu4AERgPh7c4iMveDp1",
-	"EuSMk3Gr3ACkfGifzkL8gekxrggGxDUU7Dxn2jGvJPU5hsxOdLK9jELQSMr8zq6sCzZyOaVzzmQDR3JO",
-	"H8EJH0VdWpKG5wGqo0A25tRBKyoKiU4Nl4A9dWIN5N75Bn+d/IXl7mexEn+Yi210bsy5RrrF9rSE9eNn",
-	"KdjmWEcM2BUgteMCIEKFxrQR4igO7xjRIBmQ2hnnahviOXKzTY5SzHJ7Stk+xgV87wPZMFFLXZ7jEN+/",
-	"AXrWDEjJoHQl3JZw6hhw6BtZ2Q/BiDMnwMf4lK9Z+grmhL0k/GCCBPwuIAvGkgElpdkAEGflsSWz1+Zc",
-	"oqHo3nu9dj5LPQtP/cdLVn4r89h3AErTBPCfqO/HgfSxsFB/l0aHnW88WH8m+NBk5Nz7ycA0LqGoXd0/",
-	"D0vnTWoEXJOSD9khCa3TUAKcpq0fYO6z2mD13bjSqVQPzDSK7hqfpSckrH/ShBBDNptJjmZvZvOovgjN",
-	"N2RKaeZsOPnUavE0Nw31rgmhFeNTapskqNlVgst/oiUvqHG1tUc9if3xppKpQyrZmHw6x35kOiOPjA0g",
-	"afGV34JmtGTFliXhd6IPMbmmWT+ytk9gRommfRb65yW17aS9vmqixeblcz/8zYDl39tgPw8brxmYbwoM",
-	"8PfhBuBK3fsuC0DVaBNEF0fCZETYlEup19CTN8pPBhdAfGfWpc7Tsu+zbtQMwdnX6PYCco82y5ZOCNSQ",
-	"yLlNgkGI+nuAJJ74LnbB/4fD3olHIUeaUFc4NXLRaUPHUTdj9KQdQIFhSABFCcslgM4S2xO3zom3/26C",
-	"/B2k7FkeIGgT5Sv9z5Cv56CfCyqx2s1cj8GccJL/DfX4XqEeAUc+uFZY6JVMt5Cdl2GxKSY+FVEJlVS5",
-	"gLzJifVkRJdU95gmkCtHoDyWypkwbSZyiUbkhKrtPi2TAHYKyPwYqjvsiK5uD4Z722PaL9MxjUkZ5AYO",
-	"HUtEQmgDNvuXXpcwmrh0JCgU3adjyHqIoxVqWQprK/DCF6u6E4phuEcdUWqVPqzDgolRkOFRabagY+82",
-	"ORKkGgAmBKtIXpk7AX4TXfV9AIabqA13k0AC6fu9vd0sZH7v7W/vbx2SN7s/uvCGnhyRfuW6SlKluF1w",
-	"Wu5ZgTY01jEjJBWK2ZC93f0f3/71Xfv17vu/7r3d29nfe79v1bAlwnpPfNvDKGesFiYx0axMtgg+JPuv",
-	"X4c0GRco7tFyci//f/vYnpmu+u2b0AJ4nZi5z8vKi88kSd9PXIybXieo4Q1cpRYo1j+mkr25RnoZ4R62",
-	"PQNa51K78DjHkFgeafaIWun6QY3x4ooAgHN/220j1r2dy72enk+/fx0sot5ry5NWm7k3PlV/Fjv/e0jY",
-	"eUEsqCd5Yav+7YSXeVJE+g6c8PPik1nSE+pHbXhE/zS+ys0cVj2gPSx7DWp+uYw/MXsJNemsjhoEg6H7",
-	"lI//wcYHgF8uKagSgosHolguVZERxUyl3G+6ynPGCixu7SLJQi6I5Qh9q+s4Cb9LeYlPbpMjx23s7LUh",
-	"Dm1zAJ+GSY5rsr/7Hr1TrkzT9p34DZ7GjhGQ/DSS6tFn4LgGGYKcXHzw78N3bS7a0P6VaeenJNfMqHHb",
-	"KSKiiBQ33PMB1rS9E0aSDiMWnKxw0ZIzQhkDnr2QcSSMv5ID8/Xm50+HM+YMKp6/kgoQiUGxwohpfZT5",
-	"jP5kvjcBpqNZ6M+P52tFh5csjgO5D4kh6nZrG2Bw0HofEHfQo9hBnAry8fi8Ru4FsQJLEdKdbxGmzdVf",
-	"Y/xbxwnyXeJFFtLfDRl7w3iHeN9HlENFJ0xw9OIvGIkgABZte1Cvj/exrsiw4ZzaGHHOkt7W+DRX8rh6",
-	"XKqrrM5ku59Ck4cXO+eoGNiMg/YL3Yz7aBib6agYJwv8SeyGFZv4/SrquziVbDDvqn3ykdEvDMj5QNzQ",
-	"VZkK866Bk62fZzETrjtgDd1QDkfzZI7syNHZbJ4Hwwwr8d/vgRJH2G1kE5IrGF6GILu5yp94tXw5Dey+",
-	"Kwj7avaj9i2Zqzjuml4QVztwheu2403jL4IZvhv7iyLHZMv3Pw1+XPkqlhvAEBwL5B6IcsYtY5Vo5soS",
-	"edQBbMHwM4gE4RoSkdKIMZnO4qsJuhwWX8j992+tSpWunp4+2NmJuvL8uL//BpDADT/leI2DDQ7cv4ZT",
-	"Exsfs0a9Jp2FXnQ1s6416mnLXEMA1OTVye3NGfn5hlycfmrfXH4ku7tvtgg4onJXWH1SAkiN+ulc+zQz",
-	"JUtskM9ViFXIJvgeGnNdVqIbH4OWp4du1PnViwr9mh70TvFJOIGZz6z5GK3AxfckHp4uqxQ1IqzLA5WM",
-	"QkdqGeeZ1eOHik9TKkEoIeRLEGBVh5xCeRy/PMhuShj8leywaBuuktzT56f/FwAA//8=",
+	"vKyKeacTYDifGV7Wj616ff90DKrZ+GsGGZTxhv/TGFG9eCfZKgbl6DLfX7LLFZQk8UgR7TZgBpCE+Vhx",
+	"i4+84FnVKZEzzsmtcgNw84F+OgvRCKbHuCIYHtdQt/OcacfKkrToGPI80eX2MupBI0XzOzu2LtjIZZjO",
+	"OZMNHMk5fQSXfBSDaQkcngcokgKZmlMOreAoJLo4XDr21Ik1kHvnG/x10hgWv5/FWPxhLrbYuTHnmuwW",
+	"W9cStpCfpWCbYyQxYFeA1I4Lhwj1GtMmiaM42GNEg5xAatecq3SI58jNNjlKsc7tKdX7GBfwvQ9kw0Qt",
+	"dXmOQ7T/BuhZMzwlg0KWcFvCqWP4oW9rZT8Ek86ccB/jE8BmaS+YIfaS8IMJEvC7gJwYSwaUlGYDQJyV",
+	"1ZbMZZtziYaie++13Pks9Sw89R8vZ/mtzGPfAShNg8B/ovYfh9XHwkL9XRoddr7xYAua4EOTcXTvJ8PU",
+	"uIQSd3U3PSykN6kfcE1KPmSHJDRSQwlwmrZ+gLnPavPVd+NKp1I9MNMowWt8zp6QsP5Jg0IM2WwmOZq9",
+	"mc2j+iI035BhpZnB4eRTq9PT3DSUvSaEVoxWqS2UoHRXCS7/iZa8oMZV2h71JHbLm0qtDollY/LpHLuT",
+	"6Yw8MjaAFMZXfgua0ZIVW5aE34k+ROiaZjXJ2lqB+SWa9lnoppfUvZPW+6qJFpuXz/3wNwOWf2/z/Txs",
+	"vGZgzCkw3N8HH4Bjde+7LABVo00QXRwJUxNhUy7BXkOH3ihbGRwC8Z1ZlzpPy77PulEzBGdfsdsLyD3a",
+	"LGI6IVBDWuc2CeYh6u8Bknjie9oFbyAOeycehRxpQl0Z1chhpw0dR72N0a92AOWGIR0UJSyXDjpLbE/c",
+	"Oife/rsJ8neQsmf5g6BplK/7P0O+noN+LsTEajdz/Qdzgkv+N/DjewV+BBz54BpjoY8y3VB2Xr7Fppj4",
+	"VHwl1FXlArIoJ9aTEV1S3WOaQOYcgWJZKmfCtJnIJZqUE6q2+7RMOtgpIPNjqPWwI7q6PRjubY9pv0xH",
+	"OCZlkBs4dCwYCYEO2Ppfel3CaOKSk6BsdJ+OIQcijl2oZSmstMALX7rqTiiGwR91fKlV+rAqC6ZJQb5H",
+	"pdmC/r3b5EiQagCYEKwieWXuBHhRdNX34RhuojbcTQLppO/39nazkAe+t7+9v3VI3uz+6IIdenJE+pXr",
+	"MUmV4nbBablnBdrQWMeMAFUobUP2dvd/fPvXd+3Xu+//uvd2b2d/7/2+VcOWCPI98U0QowyyWpjEtLMy",
+	"2TD4kOy/fh2SZlzYuEfLyb38/+1je2a66rdvQkPgdSLoPi8rLz6TJH0/cTFugZ2ghjdwlVqgWP+YSv3m",
+	"GullhHvYBA1onUv0wuMcQ5p5pNkjaqWrCTXGi+sDAM79bbeNWPd2Lvd6ej79/nWwiHqvLU9abebe+MT9",
+	"Wez87yF95wWxoJ7kha36txM+50kR6Ttwws+LT2ZJv6gfteEf/dN4LjdzWJE3UXbhGjQtNKt5F7OXUJrO",
+	"6ohCMB+6T/n4H2x8ANjmEoYqIbh4IIrlUhUZUcxUyv2mqzxnrMDC1y7KLOSJWP7Qt5qPk/e7lJf45DY5",
+	"Io8MbGxQU8dlWv41Tpxylal9mmWAh30X+ZZdefj6TqCZD0DdsO5xTfZ336Ojy9V/2r4Tv8HT2IoCsqpG",
+	"Uj361B7XeUOQk4sP/n34rs1FG/rKMu1cnuSaGTVuO51GFJEOiAA7wGK5d8JI0mHEngUrXBjmjBjJgLIv",
+	"ZGcJ46/kC329+fnTcZI5g1Lqr6QCLGRQBTHifx9lPqPxmW96gHluFvrzAwVb0eElq+5AUkViiLqP2wZ4",
+	"JfT0B8Qd9Ci2JqeCfDw+r7F7QdjBUjR551uEaXNV4Rj/1vGnfJdAlIWkfEN24zDeId73EeVQKgozJ70k",
+	"DfYmiKxFMyEUAuR9LFgyZOqQ7O/uh3IVdTY/pCoyBbzgJah/lnTuxie+koPX41td4nUml/8UOky8GC5E",
+	"lchmIINf6Ga8VcPYKkjFOFldUGIrrtij4FdR39epTId51/GTD8t+YUDOB+KGrtNUjHkNnGz9JI+ZcN0B",
+	"4+uGEkiaJ3NkR47OZvN8GmZYiUd/D5Q4wlYnmxCUwc4zBOHQlR3Fq+VreWDrX0HYV7Mf9Y7JXLlz13GD",
+	"uMKFK1y3HW+JfxHM8K3gXxQ5JvvN/2nw48qX0NwAhuBYwDMhxBq3jCWqmauJ5FEHsAWj3SDwhGvIgkoj",
+	"xmQujS9l6BJofBX537+1KlW6Yn76YGcnagn04/7+G0ACN/yUnzeObThw/xpOTWzrzBrFonQWGuHVzLpW",
+	"4KcNgQ0hUZNXJ7c3Z+TnG3Jx+ql9c/mR7O6+2SLg98pdVfdJCSA16qdz7XPclCyxOz9XITQim+B7aDt2",
+	"KZFufIyYnh66UWRYL6oybHrQuMVnAAVmPrPgZLQCF06UeHi6plPUBbGuTVQyCu2wZZzkVo8fyk1NqQ2h",
+	"fpGvf4AlJXIKtXn88iC1KuFfULLDom24MnZPn5/+XwAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

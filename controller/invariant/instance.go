@@ -23,22 +23,16 @@ func (r *records) instance(i store.Instance) {
 	for _, id := range i.VolumeIDs {
 		wrong(slices.ContainsFunc(r.volumes, func(v store.Volume) bool { return v.ID == id }), "its volume %s is missing", id)
 	}
-	for version := range i.LastVersion {
-		_, ok := r.desired[store.DesiredKey(i.ID, version+1)]
-		wrong(ok, "version %d of its desired state is missing", version+1)
-	}
 	wrong(i.Awaiting == 0 || i.Awaiting != i.Processing, "operation %d is at work and over", i.Awaiting)
 	start := r.operations[store.OperationKey(i.ID, max(i.Processing, i.Awaiting))]
 	wrong(!d.Withdraw || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is at work or awaits its END")
 	r.speakers(i)
-	last := int64(0)
-	for _, sequence := range r.sequences(i.ID) {
-		wrong(r.follows(sequence, last), "operation %d is missing", last+1)
+	sequences := r.sequences(i.ID)
+	for _, sequence := range sequences {
+		wrong(sequence <= i.LastSequence, "there is an operation %d and the newest is %d", sequence, i.LastSequence)
 		r.operation(i, r.operations[store.OperationKey(i.ID, sequence)])
-		last = sequence
 	}
-	wrong(last <= i.LastSequence, "there is an operation %d and the newest is %d", last, i.LastSequence)
-	wrong(r.follows(i.LastSequence+1, last), "operation %d is missing", i.LastSequence)
+	r.inUse(i, sequences)
 }
 
 // speakers: one master at most speaks for the cluster.
@@ -63,10 +57,37 @@ func (r *records) sequences(instanceID string) (list []int64) {
 	return list
 }
 
-// follows says whether the number may come after last. A restore lets the numbers go
+// passedOver says whether the newest number may be nobody's: a restore lets the numbers go
 // on at its epoch.
-func (r *records) follows(sequence, last int64) bool {
-	return sequence == last+1 || r.store.Origin() != nil && sequence > last && sequence-1 <= r.store.Epoch()
+func (r *records) passedOver(i store.Instance) bool {
+	return i.LastSequence == 0 || r.store.Origin() != nil && i.LastSequence <= r.store.Epoch()
+}
+
+// inUse: what is in use of an instance's past is there, however much of it is deleted.
+func (r *records) inUse(i store.Instance, sequences []int64) {
+	wrong := func(ok bool, format string, args ...any) {
+		r.want(ok, "instance %s: %s", i.ID, fmt.Sprintf(format, args...))
+	}
+	refers := func(sequence int64, versions ...int64) {
+		for _, version := range versions {
+			_, ok := r.desired[store.DesiredKey(i.ID, version)]
+			wrong(ok || version == 0, "version %d of its desired state is missing, and operation %d needs it", version, sequence)
+		}
+	}
+	_, ok := r.desired[store.DesiredKey(i.ID, i.LastVersion)]
+	wrong(ok, "version %d of its desired state is missing, the newest", i.LastVersion)
+	wrong(r.passedOver(i) || slices.Contains(sequences, i.LastSequence), "operation %d is missing, the newest", i.LastSequence)
+	for _, sequence := range []int64{i.Processing, i.Awaiting} {
+		o, ok := r.operations[store.OperationKey(i.ID, sequence)]
+		wrong(ok || sequence == 0, "operation %d is missing, and is at work or awaited", sequence)
+		refers(sequence, o.PreviousVersion)
+	}
+	for _, sequence := range slices.Backward(sequences) {
+		if o := r.operations[store.OperationKey(i.ID, sequence)]; o.Phase == api.PhaseEnd {
+			refers(sequence, o.BaseVersion, o.MadeVersion, o.PreviousVersion)
+			return
+		}
+	}
 }
 
 func (r *records) operation(i store.Instance, o store.Operation) {

@@ -31,6 +31,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	diff "github.com/google/go-cmp/cmp"
@@ -38,6 +39,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
 )
 
 var update = flag.Bool("update", false, "record the histories anew")
@@ -49,17 +51,12 @@ const (
 	// begins like this.
 	historyMark = "== history\n"
 	stepMark    = "-- step "
+	// What stands behind the name of a part that is gone.
+	isGone = " is gone\n"
 )
 
 func TestRecordedHistories(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short makes shorter histories than those on record")
-	}
-	steps := flag.Lookup("rapid.steps")
-	defer func(was string) { _ = steps.Value.Set(was) }(steps.Value.String())
-	if err := steps.Value.Set("30"); err != nil {
-		t.Fatal(err)
-	}
+	recordedLength(t)
 	recorded := make([][]string, recordedHistories)
 	if !*update {
 		recorded = readHistories(t)
@@ -84,6 +81,41 @@ func TestRecordedHistories(t *testing.T) {
 	}
 	if *update && !t.Failed() {
 		writeHistories(t, recorded)
+	}
+}
+
+// How much of the past is kept decides nothing: with all that need not be kept deleted, the
+// same histories come to the same documents, records and wakes.
+func TestRecordedHistoriesWithoutThePast(t *testing.T) {
+	recordedLength(t)
+	var forgotten atomic.Int64
+	t.Run("history", func(t *testing.T) {
+		for i, wanted := range readHistories(t) {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				r := &recording{wanted: wanted, compares: true, less: tx.Retention{Last: 1, Key: tx.Kept.Key}}
+				rapid.MakeFuzz(r.make)(t, randomNumbers(i))
+				forgotten.Add(int64(len(r.forgotten)))
+			})
+		}
+	})
+	t.Logf("%d operations and versions were deleted", forgotten.Load())
+	if forgotten.Load() == 0 {
+		t.Error("nothing was deleted")
+	}
+}
+
+// recordedLength gives histories the length of those on record, until the test ends.
+func recordedLength(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short makes shorter histories than those on record")
+	}
+	steps := flag.Lookup("rapid.steps")
+	was := steps.Value.String()
+	t.Cleanup(func() { _ = steps.Value.Set(was) })
+	if err := steps.Value.Set("30"); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -143,6 +175,10 @@ type recording struct {
 	*history
 	wanted, found []string
 	compares      bool
+	// less is how much of the past is kept, where that is less than on record; forgotten
+	// are the operations and versions that went for it.
+	less      tx.Retention
+	forgotten map[string]bool
 	// event is what the step at work does: several where one was not possible.
 	event []string
 	// before is what there was after the last step, by the name of each part.
@@ -165,6 +201,10 @@ func (r *recording) make(t *rapid.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r.history = newHistory(t, dir)
+	if r.less != (tx.Retention{}) {
+		r.forgotten = map[string]bool{}
+		r.keeps(r.less)
+	}
 	r.event, r.named, r.counted, r.forms = []string{"begin"}, map[string]bool{}, map[string]int{}, map[string]string{}
 	events := r.events()
 	for name, happens := range events {
@@ -194,11 +234,14 @@ func (r *recording) step(t *rapid.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.before)) {
 		if _, ok := now[name]; !ok {
-			fmt.Fprintf(&text, "%s is gone\n", name)
+			text.WriteString(name + isGone)
 		}
 	}
 	n := len(r.found)
 	r.found = append(r.found, text.String())
+	if r.forgotten != nil && n < len(r.wanted) {
+		r.wanted[n], r.found[n] = r.withoutPast(r.wanted[n], r.found[n], now)
+	}
 	r.before, r.event = now, nil
 	r.watch()
 	if !r.compares {
@@ -213,6 +256,35 @@ func (r *recording) step(t *rapid.T) {
 	}
 }
 
+// withoutPast is what a step has changed, on record and as it was found, but for the
+// operations and versions that went with it: they may have changed before. One that went
+// earlier changes no more.
+func (r *recording) withoutPast(wanted, found string, now map[string]string) (string, string) {
+	went := map[string]bool{}
+	kept := func(step string) string {
+		var text strings.Builder
+		drop := false
+		for line := range strings.Lines(step) {
+			if !strings.ContainsAny(line[:1], " }]") { // a part begins
+				name, _, _ := strings.Cut(line, ": ")
+				name, isGone := strings.CutSuffix(name, isGone)
+				_, isThere := now[name]
+				isPast := strings.HasPrefix(name, "operation ") || strings.HasPrefix(name, "desired ")
+				if drop = isPast && !isThere && (isGone || !r.forgotten[name]); drop {
+					went[name] = true
+				}
+			}
+			if !drop {
+				text.WriteString(line)
+			}
+		}
+		return text.String()
+	}
+	wanted, found = kept(wanted), kept(found)
+	maps.Copy(r.forgotten, went)
+	return wanted, found
+}
+
 // watch waits for every key that a change can have.
 func (r *recording) watch() {
 	for _, stop := range r.stop {
@@ -222,7 +294,7 @@ func (r *recording) watch() {
 	for _, s := range pool {
 		keys = append(keys, s.ID)
 	}
-	for i := range len(r.world.operations()) + 9 { // those that the next step may make, too
+	for i := range 100 { // more than a history has
 		keys = append(keys, notify.OperationKey(instanceID, fmt.Sprint(i+1)))
 	}
 	r.watched, r.stop = map[string]<-chan struct{}{}, nil

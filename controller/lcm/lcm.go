@@ -58,7 +58,7 @@ type Manager struct {
 
 // New puts the parts together. Nothing runs yet.
 func New(o Options) *Manager {
-	runner := &tx.Runner{Store: o.Store, Hub: o.Hub, Now: o.Now}
+	runner := &tx.Runner{Store: o.Store, Hub: o.Hub, Now: o.Now, Keep: tx.Kept}
 	seen := &presence.Presence{Now: o.Now, Cadence: o.Cadence}
 	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
 	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}

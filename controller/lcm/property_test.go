@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -33,6 +34,10 @@ type history struct {
 	// after is done after each event.
 	after      func(*rapid.T)
 	operations map[string]api.Operation
+	// forgotten are the operations that are not kept any more, settled those that were
+	// over when the state was restored.
+	forgotten map[string]api.Operation
+	settled   map[string]bool
 	// proven is the digest that the machine now enrolled as a server has last
 	// reported itself ready for, in which epoch.
 	proven map[string]proof
@@ -57,7 +62,7 @@ type proof struct {
 
 // newHistory is an instance at the beginning of its history.
 func newHistory(t *rapid.T, dir string) *history {
-	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, proven: map[string]proof{},
+	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, proven: map[string]proof{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
 		heat: &heat{}, named: map[string][]string{}}
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
@@ -86,8 +91,8 @@ func (h *history) events() map[string]func(*rapid.T) {
 	}
 }
 
-// Whatever happens in whatever order: no operation is lost, at most one is at work,
-// an END completes only when each of its targets has proven its present document,
+// Whatever happens in whatever order, and however little of the past is kept: no operation
+// is lost that is to be kept, at most one is at work, an END completes only when each of its targets has proven its present document,
 // and what is over stays over. No storage server is let go of while the cluster has volumes of
 // it, and none is registered that it does not serve.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
@@ -97,6 +102,8 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			rt.Fatal(err)
 		}
 		h := newHistory(rt, dir)
+		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
+			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
 		events[""] = h.after
 		rt.Repeat(events)
@@ -179,7 +186,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 }
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
-	before := h.instance().Topology
+	before, answered := h.instance().Topology, h.answered(r)
 	op, err := h.LCM.Operations.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
@@ -187,6 +194,9 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	}
 	h.must(err)
 	h.looked = time.Time{}
+	if answered != "" && op.ID != answered {
+		t.Fatalf("the key %q was answered with operation %s, and now with %+v", r.IdempotencyKey, answered, op)
+	}
 	if known, ok := h.operations[op.ID]; ok && known.IdempotencyKey != r.IdempotencyKey {
 		t.Fatalf("operation %s was returned for another key: %+v", op.ID, op)
 	}
@@ -197,6 +207,17 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 		h.remember(op, r, before)
 		h.named[op.ID] = r.VnfcInstanceIds
 	}
+}
+
+// answered is the operation on record that the request's key means, "" for none: it has
+// succeeded since the last restore, or is at work.
+func (h *history) answered(r api.OperationRequest) string {
+	list := h.world.operations()
+	i := slices.IndexFunc(list, func(o api.Operation) bool { return r.IdempotencyKey != "" && o.IdempotencyKey == r.IdempotencyKey })
+	if i < 0 || list[i].State == api.Failed || h.settled[list[i].ID] {
+		return ""
+	}
+	return list[i].ID
 }
 
 func (h *history) enrolAny(t *rapid.T) {
@@ -283,6 +304,9 @@ func (h *history) restore(t *rapid.T) {
 		t.Skip()
 	}
 	h.Clock.Advance(time.Second)
+	for _, op := range h.world.operations() {
+		h.settled[op.ID] = op.State != api.Processing
+	}
 	h.restored()
 	h.looked = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
@@ -362,11 +386,13 @@ func (h *history) check(t *rapid.T) {
 	for id, before := range h.operations {
 		after, ok := now[id]
 		if !ok {
-			t.Fatalf("operation %s is lost: %+v", id, before)
+			h.checkForgotten(t, before)
+			continue
 		}
 		h.checkStep(t, before, after)
 		h.operations[id] = after
 	}
+	h.checkRetention(t, now)
 	if len(now) != len(h.operations) {
 		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
 	}

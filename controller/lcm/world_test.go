@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/controllertest"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -41,6 +42,8 @@ type world struct {
 	failer
 	*controllertest.Controller
 	ctx context.Context
+	// keep is how much of the past is kept, where it is not what a controller keeps.
+	keep tx.Retention
 	// remote is the address of the next machine that enrols.
 	remote netip.Addr
 }
@@ -63,6 +66,15 @@ func newWorld(t tester) *world {
 func (w *world) opened() {
 	w.Enrolment.Knock = w.LCM.Discovery.Discover
 	w.Permits.Changed = func(instanceID string) { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }
+	if w.keep != (tx.Retention{}) {
+		w.LCM.Reconciler.Runner.Keep = w.keep
+	}
+}
+
+// keeps makes the controller keep so much of the past from now on.
+func (w *world) keeps(keep tx.Retention) {
+	w.keep = keep
+	w.opened()
 }
 
 // restored is a restore of the state as it is, which begins another life of it.

@@ -123,16 +123,15 @@ func (s *Service) GetOperation(_ context.Context, instanceID, operationID string
 	var op store.Operation
 	err := s.Runner.View(instanceID, func(t *tx.Tx) error {
 		sequence, err := strconv.ParseInt(operationID, 10, 64)
-		var found bool
-		if err == nil && sequence > 0 && tx.OperationID(sequence) == operationID {
-			if op, found, err = t.Operations().Get(store.OperationKey(instanceID, sequence)); err != nil {
-				return err
-			}
-		}
-		if !found {
+		if err != nil || sequence < 1 || sequence > t.Instance.LastSequence || tx.OperationID(sequence) != operationID {
 			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %q", instanceID, operationID))
 		}
-		return nil
+		var found bool
+		if op, found, err = t.Operations().Get(store.OperationKey(instanceID, sequence)); err == nil && !found {
+			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
+				"operation %s of VNF instance %s is no longer on record: %s", operationID, instanceID, s.Runner.Keep))
+		}
+		return err
 	})
 	return op.Operation, err
 }

@@ -84,6 +84,15 @@ func (c Collection[T]) decode(key string, value []byte, record *T) error {
 	return nil
 }
 
+// Keys returns the keys that start so, in order. It decodes no record.
+func (c Collection[T]) Keys(prefix string) (keys []string, err error) {
+	defer guard(c.name, prefix, &err)
+	for key := range c.tx.reader.scan(c.name, prefix) {
+		keys = append(keys, key)
+	}
+	return keys, nil
+}
+
 // Len is how many records there are. It decodes none.
 func (c Collection[T]) Len() (n int, err error) {
 	defer guard(c.name, "", &err)

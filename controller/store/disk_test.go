@@ -70,6 +70,7 @@ func TestAPageThatCannotBeReadIsAnError(t *testing.T) {
 	for name, use := range map[string]func(Collection[Node]) error{
 		"get":    func(c Collection[Node]) error { _, _, err := c.Get("n001"); return err },
 		"prefix": func(c Collection[Node]) error { _, err := c.All(); return err },
+		"keys":   func(c Collection[Node]) error { _, err := c.Keys(""); return err },
 		"len":    func(c Collection[Node]) error { _, err := c.Len(); return err },
 		"put":    func(c Collection[Node]) error { return c.Put("n001", Node{}) },
 		"delete": func(c Collection[Node]) error { return c.Delete("n001") },

@@ -27,7 +27,7 @@ func (t *Tx) SaveOperation(op store.Operation) error {
 	return t.Operations().Put(store.OperationKey(t.Instance.ID, op.Sequence), op)
 }
 
-// History is the operations of the instance, newest first.
+// History is the operations of the instance that are kept, newest first.
 func (t *Tx) History() ([]store.Operation, error) {
 	history, err := t.Operations().Prefix(store.InstancePrefix(t.Instance.ID))
 	slices.Reverse(history)

@@ -19,6 +19,8 @@ type Runner struct {
 	Store *store.Store
 	Hub   *notify.Hub
 	Now   func() time.Time
+	// Keep is how much of each instance's past is kept.
+	Keep Retention
 }
 
 // Tx is one transaction on one instance. It must not be used after the function that
@@ -64,6 +66,9 @@ func (r *Runner) Upsert(ctx context.Context, instanceID string, fn func(t *Tx, f
 		}
 		t = r.begin(records, inst)
 		if err := fn(t, found); err != nil {
+			return err
+		}
+		if err := t.retain(r.Keep); err != nil {
 			return err
 		}
 		return t.save()

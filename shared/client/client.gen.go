@@ -228,7 +228,7 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/nodes/{nodeId}/revoke (the `RevokeNode` operationId).
 	RevokeNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListOperations All operations, newest first
+	// ListOperations All operations that are kept, newest first
 	//
 	// Corresponds with GET /v1/operations (the `ListOperations` operationId).
 	ListOperations(ctx context.Context, params *ListOperationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -335,7 +335,7 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
 	GetJoinToken(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListInstanceOperations The operations of one instance, newest first
+	// ListInstanceOperations The operations of one instance that are kept, newest first
 	//
 	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
 	ListInstanceOperations(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -343,7 +343,8 @@ type ClientInterface interface {
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+	// while one is PROCESSING is 409 and names it.
 	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 	// to be posted again.
 	//
@@ -355,7 +356,8 @@ type ClientInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+	// while one is PROCESSING is 409 and names it.
 	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 	// to be posted again.
 	//
@@ -364,7 +366,7 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
 	PostOperation(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetOperation One operation; with wait, answers when it has finished or the time is over
+	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	//
 	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
 	GetOperation(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -725,7 +727,7 @@ func (c *Client) RevokeNode(ctx context.Context, nodeID NodeID, reqEditors ...Re
 	return c.Client.Do(req)
 }
 
-// ListOperations All operations, newest first
+// ListOperations All operations that are kept, newest first
 //
 // Corresponds with GET /v1/operations (the `ListOperations` operationId).
 func (c *Client) ListOperations(ctx context.Context, params *ListOperationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -992,7 +994,7 @@ func (c *Client) GetJoinToken(ctx context.Context, instanceID InstanceID, reqEdi
 	return c.Client.Do(req)
 }
 
-// ListInstanceOperations The operations of one instance, newest first
+// ListInstanceOperations The operations of one instance that are kept, newest first
 //
 // Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
 func (c *Client) ListInstanceOperations(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1010,7 +1012,8 @@ func (c *Client) ListInstanceOperations(ctx context.Context, instanceID Instance
 // PostOperationWithBody Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+// while one is PROCESSING is 409 and names it.
 // While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 // to be posted again.
 //
@@ -1032,7 +1035,8 @@ func (c *Client) PostOperationWithBody(ctx context.Context, instanceID InstanceI
 // PostOperation Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+// while one is PROCESSING is 409 and names it.
 // While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 // to be posted again.
 //
@@ -1051,7 +1055,7 @@ func (c *Client) PostOperation(ctx context.Context, instanceID InstanceID, body 
 	return c.Client.Do(req)
 }
 
-// GetOperation One operation; with wait, answers when it has finished or the time is over
+// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 //
 // Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
 func (c *Client) GetOperation(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2872,7 +2876,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/nodes/{nodeId}/revoke (the `RevokeNode` operationId).
 	RevokeNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*RevokeNodeResponse, error)
 
-	// ListOperationsWithResponse All operations, newest first
+	// ListOperationsWithResponse All operations that are kept, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3001,7 +3005,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
 	GetJoinTokenWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error)
 
-	// ListInstanceOperationsWithResponse The operations of one instance, newest first
+	// ListInstanceOperationsWithResponse The operations of one instance that are kept, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3011,7 +3015,8 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+	// while one is PROCESSING is 409 and names it.
 	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 	// to be posted again.
 	//
@@ -3023,7 +3028,8 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+	// while one is PROCESSING is 409 and names it.
 	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 	// to be posted again.
 	//
@@ -3032,7 +3038,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
 	PostOperationWithResponse(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
-	// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over
+	// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5041,7 +5047,7 @@ func (c *ClientWithResponses) RevokeNodeWithResponse(ctx context.Context, nodeID
 	return ParseRevokeNodeResponse(rsp)
 }
 
-// ListOperationsWithResponse All operations, newest first
+// ListOperationsWithResponse All operations that are kept, newest first
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5266,7 +5272,7 @@ func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, inst
 	return ParseGetJoinTokenResponse(rsp)
 }
 
-// ListInstanceOperationsWithResponse The operations of one instance, newest first
+// ListInstanceOperationsWithResponse The operations of one instance that are kept, newest first
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5282,7 +5288,8 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 // PostOperationWithBodyWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+// while one is PROCESSING is 409 and names it.
 // While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 // to be posted again.
 //
@@ -5300,7 +5307,8 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 // PostOperationWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A different operation while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
+// while one is PROCESSING is 409 and names it.
 // While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
 // to be posted again.
 //
@@ -5315,7 +5323,7 @@ func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, ins
 	return ParsePostOperationResponse(rsp)
 }
 
-// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over
+// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 //
 // Returns a wrapper object for the known response body format(s).
 //
