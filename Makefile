@@ -43,7 +43,7 @@ compile-tests:
 # The recorded histories need their whole length.
 .PHONY: test-unit
 test-unit: ## Tests of the packages, with the race detector
-	go test -vet=off -run '^TestRecordedHistories$$' ./controller/lcm
+	go test -vet=off -run '^TestRecordedHistories' ./controller/lcm
 	go test -race -short -vet=off -timeout 10m $(UNIT)
 
 # Black-box suites, then the table of their cases: the folder of their records, how many
