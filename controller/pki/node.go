@@ -156,9 +156,12 @@ func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceFo
 
 func (a *Authority) verify(leaf *x509.Certificate, at time.Time) error {
 	a.mu.RLock()
-	roots, intermediates := a.rootPool, a.intermediatePool
+	roots, intermediates, before := a.rootPool, a.intermediatePool, a.verified
 	a.mu.RUnlock()
-	_, err := leaf.Verify(x509.VerifyOptions{
+	if before.at(leaf, at) {
+		return nil
+	}
+	chains, err := leaf.Verify(x509.VerifyOptions{
 		Roots:         roots,
 		Intermediates: intermediates,
 		CurrentTime:   at,
@@ -167,5 +170,6 @@ func (a *Authority) verify(leaf *x509.Certificate, at time.Time) error {
 	if err != nil {
 		return fmt.Errorf("the client certificate is not one of this controller's: %w", err)
 	}
+	before.add(leaf, windowOf(chains[0]))
 	return nil
 }

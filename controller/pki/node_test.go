@@ -86,6 +86,28 @@ func TestExpiredCertificatesMayRenewForThirtyDays(t *testing.T) {
 	}
 }
 
+// What was verified once is not taken at another time, and not without its issuer.
+func TestACertificateThatWasGoodIsStillLookedAt(t *testing.T) {
+	w := newWorld(t)
+	chain, _ := w.enrolled(nodeID)
+	leaf := chain[:1]
+	if id, _, err := w.VerifyNode(leaf, w.now, false); id != nodeID {
+		t.Fatal(err)
+	}
+	if n := len(w.verified.good); n != 1 {
+		t.Errorf("%d certificates are remembered, want 1", n)
+	}
+	for name, at := range map[string]time.Time{"before its time": leaf[0].NotBefore.Add(-time.Second), "after it": leaf[0].NotAfter.Add(31 * day)} {
+		if _, _, err := w.VerifyNode(leaf, at, true); err == nil {
+			t.Errorf("accepted %s", name)
+		}
+	}
+	w.set(func() { w.intermediates = nil })
+	if _, _, err := w.VerifyNode(leaf, w.now, false); err == nil {
+		t.Error("accepted without its intermediate")
+	}
+}
+
 func BenchmarkVerifyNode(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "pki")
 	a, err := Load(Options{Dir: dir, Names: []string{"controller.example"}, Log: slog.New(slog.DiscardHandler)})

@@ -66,6 +66,8 @@ type Authority struct {
 	server        *pair
 	// What VerifyNode trusts: the certificates above, made into pools once.
 	rootPool, intermediatePool *x509.CertPool
+	// verified is what has been verified with these pools.
+	verified *verified
 }
 
 // Load reads the authority from its directory, makes what is missing and rotates

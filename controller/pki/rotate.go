@@ -175,7 +175,7 @@ func (a *Authority) set(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
-	a.rootPool, a.intermediatePool = x509.NewCertPool(), x509.NewCertPool()
+	a.rootPool, a.intermediatePool, a.verified = x509.NewCertPool(), x509.NewCertPool(), new(verified)
 	a.rootPool.AddCert(a.root.cert)
 	for _, p := range a.intermediates {
 		a.intermediatePool.AddCert(p.cert)
