@@ -62,16 +62,27 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 	if err != nil {
 		return nil, err
 	}
-	spread := s.SpreadSeconds()
 	if unchanged {
-		return GetNodeConfig304Response{Headers: GetNodeConfig304ResponseHeaders{
-			ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
+		return s.notModified(etag), nil
 	}
-	config, digest, err := s.Nodes.NodeConfig(ctx, call.nodeID)
+	return s.nodeConfig(ctx, call.nodeID)
+}
+
+// The answers are made in functions of their own: what they need on the stack would
+// else be kept for each poll that is parked.
+
+func (s *Handler) notModified(etag string) GetNodeConfigResponseObject {
+	spread := s.SpreadSeconds()
+	return GetNodeConfig304Response{Headers: GetNodeConfig304ResponseHeaders{
+		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}
+}
+
+func (s *Handler) nodeConfig(ctx context.Context, nodeID string) (GetNodeConfigResponseObject, error) {
+	config, digest, err := s.Nodes.NodeConfig(ctx, nodeID)
 	if err != nil {
 		return nil, err
 	}
-	etag = `"` + digest + `"`
+	etag, spread := `"`+digest+`"`, s.SpreadSeconds()
 	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders{
 		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
 }

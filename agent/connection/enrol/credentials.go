@@ -170,6 +170,8 @@ func parse(content []byte) (*tls.Certificate, error) {
 	if len(bytes.TrimSpace(rest)) > 0 {
 		return nil, fmt.Errorf("%d bytes at its end are no PEM", len(rest))
 	}
+	// The controller has its intermediates, and takes none from a peer.
+	pair.Certificate = pair.Certificate[:1]
 	return &pair, nil
 }
 
