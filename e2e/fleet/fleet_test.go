@@ -38,6 +38,7 @@ type fleet struct {
 }
 
 type crowdProcess struct {
+	pid    int
 	input  io.WriteCloser
 	output *bufio.Reader
 }
@@ -135,7 +136,7 @@ func (f *fleet) start(o order) *crowdProcess {
 	})
 	_, err = input.Write(append(text, '\n'))
 	f.must(err)
-	return &crowdProcess{input: input, output: bufio.NewReader(output)}
+	return &crowdProcess{pid: cmd.Process.Pid, input: input, output: bufio.NewReader(output)}
 }
 
 func (f *fleet) must(err error) {
@@ -182,12 +183,29 @@ func (f *fleet) afresh() {
 	f.seen = tally{}
 }
 
+// agentsCPU is the processor time that the agents have taken.
+func (f *fleet) agentsCPU() (all time.Duration) {
+	f.t.Helper()
+	for _, crowd := range f.crowds {
+		u, err := loopback.UsageOf(crowd.pid)
+		f.must(err)
+		all += u.CPU
+	}
+	return all
+}
+
 // await waits until the crowds are as wanted, and returns how long that took.
 func (f *fleet) await(what string, limit time.Duration, ok func(tally) bool) time.Duration {
 	f.t.Helper()
+	return f.awaitEvery(100*time.Millisecond, what, limit, ok)
+}
+
+// awaitEvery is await that looks less often: a scrape of the metrics reads every node.
+func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration, ok func(tally) bool) time.Duration {
+	f.t.Helper()
 	began := time.Now()
 	deadline := time.After(limit)
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		t := f.look()
@@ -212,7 +230,7 @@ func (f *fleet) connected(limit time.Duration) time.Duration {
 // parked waits until every agent's poll is held.
 func (f *fleet) parked(limit time.Duration) {
 	f.t.Helper()
-	f.await("every agent's poll is parked", limit, func(tally) bool {
+	f.awaitEvery(time.Second, "every agent's poll is parked", limit, func(tally) bool {
 		return int(f.metric("nodehitch_parked_polls")) == f.agents
 	})
 }

@@ -34,15 +34,19 @@ func restart(t *testing.T, c *results.Case, agents int) {
 	f.enrol(agents)
 	c.Figure("all enrolled after", "%.1f s", f.connected(30*time.Minute).Seconds())
 	f.parked(2 * time.Minute)
-	if size := float64(agents); agents >= 1000 { // a small fleet says nothing of memory
-		f.quiet(2 * time.Minute)
-		c.Figure("RSS after the enrolment", "%d MiB, %.0f KiB per agent", f.Usage().Resident>>20, float64(f.Usage().Resident-empty)/1024/size)
-	}
+	seen, cpu := f.look(), f.Usage().CPU
+	c.Figure("CPU of the enrolment", "%.1f s, %.1f ms per agent; the agents' own %.1f s", cpu.Seconds(), perAgent(cpu, agents), f.agentsCPU().Seconds())
+	c.Figure("certificates", "%.2f per agent", float64(f.enrolments())/float64(agents))
+	c.Figure("connections", "%.2f per agent", float64(sum(seen.Dials))/float64(agents))
 	if n, asked := f.enrolments(), f.enrolRequests(); n < agents || asked < n { // more, where an answer was lost
 		t.Errorf("%d of %d agents have enrolled by %d requests", n, agents, asked)
 	}
-	u := f.Usage()
-	c.Figure("CPU of the enrolment", "%.1f s", u.CPU.Seconds())
+	if size := float64(agents); agents >= 1000 { // a small fleet says nothing of memory
+		f.quiet(2 * time.Minute)
+		u := f.Usage()
+		c.Figure("RSS after the enrolment", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20, float64(u.Resident-empty)/1024/size, u.Peak>>20)
+	}
+	t.Logf("while they enrolled the agents complained of:\n%s", complaints(seen))
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		name := map[syscall.Signal]string{syscall.SIGKILL: "kill -9", syscall.SIGTERM: "SIGTERM"}[signal]
 		f.afresh()
@@ -58,7 +62,7 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		c.Figure("attempts while it was down", "%.2f per agent", float64(sum(seen.Refused))/float64(agents))
 		c.Figure("polls", "%.2f per agent", f.polls()/float64(agents))
 		c.Figure("handshakes", "at most %.0f at a time", f.metric("nodehitch_handshakes_peak"))
-		c.Figure("CPU", "%.1f s", u.CPU.Seconds())
+		c.Figure("CPU", "%.1f s, %.1f ms per agent", u.CPU.Seconds(), perAgent(u.CPU, agents))
 		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
 			t.Errorf("%d of %d agents came back in one second", most, agents)
 		}
@@ -69,6 +73,9 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		}
 	}
 }
+
+// perAgent is each agent's part in milliseconds.
+func perAgent(cpu time.Duration, agents int) float64 { return 1000 * cpu.Seconds() / float64(agents) }
 
 // enrolments are the certificates that were issued to servers since the controller's start.
 func (f *fleet) enrolments() (n int) {
