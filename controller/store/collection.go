@@ -11,6 +11,8 @@ import (
 type Collection[T any] struct {
 	name string
 	tx   *Tx
+	// decoded is nil for records that are decoded each time.
+	decoded *decoded[T]
 }
 
 var errReadOnly = errors.New("the transaction is a View, which writes nothing")
@@ -22,10 +24,14 @@ func (c Collection[T]) Get(key string) (record T, found bool, err error) {
 	if value == nil {
 		return record, false, nil
 	}
+	if record, found = c.decoded.get(key, value); found {
+		return record, true, nil
+	}
 	if err := c.decode(key, value, &record); err != nil {
 		var zero T
 		return zero, false, err
 	}
+	c.decoded.add(key, value, record)
 	return record, true, nil
 }
 
@@ -38,7 +44,10 @@ func (c Collection[T]) Put(key string, record T) (err error) {
 	case c.tx.writer == nil:
 		err = errReadOnly
 	default:
-		err = c.tx.writer.put(c.name, key, summed(c.name, key, text))
+		value := summed(c.name, key, text)
+		if err = c.tx.writer.put(c.name, key, value); err == nil {
+			c.decoded.add(key, value, record)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s/%s: %w", c.name, key, err)
@@ -64,9 +73,11 @@ func (c Collection[T]) Prefix(prefix string) (records []T, err error) {
 	defer guard(c.name, prefix, &err)
 	records = []T{}
 	for key, value := range c.tx.reader.scan(c.name, prefix) {
-		var record T
-		if err := c.decode(key, value, &record); err != nil {
-			return nil, err
+		record, found := c.decoded.get(key, value)
+		if !found {
+			if err := c.decode(key, value, &record); err != nil {
+				return nil, err
+			}
 		}
 		records = append(records, record)
 	}
@@ -117,7 +128,9 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // Instances by instance id.
-func (t *Tx) Instances() Collection[Instance] { return of[Instance](t, bucketInstances) }
+func (t *Tx) Instances() Collection[Instance] {
+	return Collection[Instance]{name: bucketInstances, tx: t, decoded: t.recent.instances}
+}
 
 // Desired states by DesiredKey.
 func (t *Tx) Desired() Collection[Desired] { return of[Desired](t, bucketDesired) }
@@ -129,7 +142,9 @@ func (t *Tx) Nodes() Collection[Node] { return of[Node](t, bucketNodes) }
 func (t *Tx) Volumes() Collection[Volume] { return of[Volume](t, bucketVolumes) }
 
 // Operations by OperationKey.
-func (t *Tx) Operations() Collection[Operation] { return of[Operation](t, bucketOperations) }
+func (t *Tx) Operations() Collection[Operation] {
+	return Collection[Operation]{name: bucketOperations, tx: t, decoded: t.recent.operations}
+}
 
 // Files by FileKey.
 func (t *Tx) Files() Collection[File] { return of[File](t, bucketFiles) }

@@ -41,6 +41,7 @@ type Store struct {
 	epoch   atomic.Int64
 	doubt   <-chan struct{}
 	origin  atomic.Pointer[Origin]
+	recent  recent
 }
 
 // Open opens the store and creates it when it does not exist. It changes nothing
@@ -65,7 +66,8 @@ func open(o Options, steps []migration) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, doubt: file.doubt}
+	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, doubt: file.doubt,
+		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied)}}
 	if err := s.start(o.Key, steps); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
 	}
@@ -121,7 +123,7 @@ func (s *Store) Epoch() int64 { return s.epoch.Load() }
 func (s *Store) View(fn func(*Tx) error) error {
 	defer s.observed(false, time.Now())
 	defer faultsPanic()()
-	return s.engine.view(func(r reader) error { return fn(&Tx{reader: r}) })
+	return s.engine.view(func(r reader) error { return fn(&Tx{reader: r, recent: &s.recent}) })
 }
 
 // Update runs fn once, as one transaction, alone among writers. When it returns nil
@@ -135,7 +137,7 @@ func (s *Store) View(fn func(*Tx) error) error {
 func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.observed(true, time.Now())
 	defer faultsPanic()()
-	tx := &Tx{}
+	tx := &Tx{recent: &s.recent}
 	err := s.engine.update(func(w writer) error {
 		tx.reader, tx.writer = w, w
 		return fn(tx)
@@ -159,6 +161,7 @@ func (s *Store) observed(write bool, began time.Time) {
 type Tx struct {
 	reader    reader
 	writer    writer // nil in a View
+	recent    *recent
 	committed []func()
 }
 

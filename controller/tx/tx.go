@@ -121,7 +121,8 @@ func (r *Runner) ViewAll(fn func(*Tx) error) error {
 }
 
 func (r *Runner) begin(records *store.Tx, inst store.Instance) *Tx {
-	t := &Tx{Tx: records, Store: r.Store, Now: r.Now().UTC(), Instance: inst, before: inst}
+	// A time in a record has no reading of the monotonic clock, whether it is read again or not.
+	t := &Tx{Tx: records, Store: r.Store, Now: r.Now().UTC().Round(0), Instance: inst, before: inst}
 	t.Instance.NodeIDs, t.Instance.VolumeIDs = slices.Clone(inst.NodeIDs), slices.Clone(inst.VolumeIDs)
 	return t
 }
