@@ -4,10 +4,16 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// errNoTurn ends a handshake that waited for too long.
-var errNoTurn = errors.New("the controller is busy with other handshakes")
+var (
+	// errNoTurn ends a handshake that waited for too long.
+	errNoTurn = errors.New("the controller is busy with other handshakes")
+	// errGone ends one that the client has given up.
+	errGone = errors.New("the client has closed the connection")
+)
 
 // Read notes that something came.
 func (c *conn) Read(p []byte) (int, error) {
@@ -40,7 +46,9 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// takeTurn waits until the handshake may be computed.
+// takeTurn waits until the handshake may be computed. One that the client has given up
+// meanwhile is not: among many who come at once these would take the time in which others
+// are waited for too long, and give up in turn.
 func (c *conn) takeTurn(done <-chan struct{}) error {
 	c.ours.Store(true)
 	c.gate.waiting.Add(1)
@@ -50,6 +58,10 @@ func (c *conn) takeTurn(done <-chan struct{}) error {
 	select {
 	case c.gate.turns <- struct{}{}:
 		c.turn = true
+		if gone(c.Conn) {
+			c.ours.Store(false)
+			return errGone
+		}
 		return nil
 	case <-limit.C:
 	case <-done:
@@ -63,6 +75,25 @@ func (c *conn) endTurn() {
 		c.turn = false
 		<-c.gate.turns
 	}
+}
+
+// gone says whether the peer has closed a connection whose bytes have all been read.
+func gone(c net.Conn) bool {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return true
+	}
+	closed := false
+	err = raw.Read(func(fd uintptr) bool {
+		n, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		closed = n == 0 && err == nil || errors.Is(err, unix.ECONNRESET)
+		return true
+	})
+	return closed || err != nil
 }
 
 // abort closes a connection without a word and without a trace: nothing of it

@@ -37,6 +37,7 @@ type key struct {
 	crypto.Signer
 	mu        sync.Mutex
 	now, most int
+	made      int
 	hold      chan struct{} // one signature for each value; nil for as they come
 	free      sync.Once
 }
@@ -44,6 +45,7 @@ type key struct {
 func (k *key) Sign(random io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
 	k.mu.Lock()
 	k.now++
+	k.made++
 	k.most = max(k.most, k.now)
 	hold := k.hold
 	k.mu.Unlock()
@@ -214,6 +216,34 @@ func TestSoManyHandshakesAreComputedAtATime(t *testing.T) {
 				t.Errorf("%d handshakes were computed at a time, want %d", most, turns)
 			}
 		})
+	}
+}
+
+// A handshake that its client gives up while it waits is not computed.
+func TestNothingIsComputedForWhoHasGone(t *testing.T) {
+	h := build(t, func(l *Limits) { l.Handshake = time.Minute })
+	h.key.holdBack(t)
+	var stays sync.WaitGroup
+	h.comes(&stays)
+	until(t, "one has its turn", func() bool { now, _ := h.key.count(); return now == 1 })
+	const others = 20
+	for range others {
+		ctx, giveUp := context.WithCancel(t.Context())
+		conn, waiting := h.dial(), h.waiting.Load()
+		gaveUp := make(chan struct{})
+		go func() {
+			defer close(gaveUp)
+			_ = tls.Client(conn, h.client).HandshakeContext(ctx)
+		}()
+		until(t, "it waits", func() bool { return h.waiting.Load() == waiting+1 })
+		giveUp()
+		<-gaveUp
+	}
+	h.key.letGo()
+	stays.Wait()
+	until(t, "all others have failed", func() bool { return h.count(EventHandshakeFailed) == others })
+	if h.key.made != 1 {
+		t.Errorf("%d handshakes were computed, want 1", h.key.made)
 	}
 }
 

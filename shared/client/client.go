@@ -46,8 +46,13 @@ type Controller struct {
 	http *http.Client
 }
 
-// How long one attempt to connect and to agree on TLS may each take.
-const connectTimeout = 10 * time.Second
+// How long one attempt to connect, and then to agree on TLS, may take. Where thousands of
+// nodes come at once, all are connected long before the controller comes to the last one's
+// handshake; to give up earlier would only put it at the end of the line.
+const (
+	connectTimeout   = 10 * time.Second
+	handshakeTimeout = 25 * time.Second
+)
 
 // keepAlive notices within 75 seconds, however long a request is held, that the other
 // side or the way to it is gone without a word: a parked poll sends nothing by itself.
@@ -59,7 +64,7 @@ func New(o Options) (*Controller, error) {
 	transport := &http.Transport{
 		Proxy:               nil,
 		DialContext:         (&net.Dialer{Timeout: connectTimeout, KeepAliveConfig: keepAlive}).DialContext,
-		TLSHandshakeTimeout: connectTimeout,
+		TLSHandshakeTimeout: handshakeTimeout,
 		// A connection that waits costs the controller as much as one that works; it
 		// closes its own end later, so that none is closed while it is taken up.
 		IdleConnTimeout:     15 * time.Second,
