@@ -42,7 +42,8 @@ type Gate struct {
 
 	mu        sync.Mutex
 	open      int
-	strangers list.List // of *conn, the oldest first
+	strangers list.List            // of *conn, the oldest first
+	crowds    map[netip.Prefix]int // strangers of each network
 	callers   map[string]*list.List
 	turnedOff int       // since it was logged last
 	logged    time.Time // when that was
@@ -107,7 +108,7 @@ func (g *Gate) enter(c *conn) (refused string) {
 	switch {
 	case g.open >= g.Connections:
 		refused = EventFull
-	case g.crowd(c.source) >= g.PerSource && !g.giveWay(c.since, c.source):
+	case g.crowds[c.source] >= g.PerSource && !g.giveWay(c.since, c.source):
 		refused = EventCrowded
 	case g.strangers.Len() >= g.Strangers && !g.giveWay(c.since, netip.Prefix{}):
 		refused = EventCrowded
@@ -119,21 +120,11 @@ func (g *Gate) enter(c *conn) (refused string) {
 	g.open++
 	c.in = &g.strangers
 	c.place = g.strangers.PushBack(c)
+	if g.crowds == nil {
+		g.crowds = make(map[netip.Prefix]int)
+	}
+	g.crowds[c.source]++
 	return ""
-}
-
-// crowd is how many strangers a network has. There are few strangers, or it is
-// worth the time.
-func (g *Gate) crowd(source netip.Prefix) (n int) {
-	if g.strangers.Len() < g.PerSource {
-		return 0
-	}
-	for e := g.strangers.Front(); e != nil; e = e.Next() {
-		if e.Value.(*conn).source == source {
-			n++
-		}
-	}
-	return n
 }
 
 // giveWay closes the oldest stranger, of this network if one is given, who keeps
@@ -175,7 +166,12 @@ func (g *Gate) leave(c *conn) {
 // take takes a connection out of its list; g.mu is held.
 func (g *Gate) take(c *conn) {
 	c.in.Remove(c.place)
-	if c.in != &g.strangers && c.in.Len() == 0 {
+	switch {
+	case c.in == &g.strangers:
+		if g.crowds[c.source]--; g.crowds[c.source] == 0 {
+			delete(g.crowds, c.source)
+		}
+	case c.in.Len() == 0:
 		delete(g.callers, c.caller)
 	}
 	c.in, c.place = nil, nil

@@ -118,6 +118,23 @@ func TestStrangersOfOneNetworkLeaveRoomForOthers(t *testing.T) {
 	})
 }
 
+// A network has a place again for each of its strangers that goes or shows who he is.
+func TestANetworkHasItsPlacesBack(t *testing.T) {
+	play(t, func(s *scene) {
+		var all []*conn
+		for range 4 {
+			c, _ := s.comes("192.0.2.1")
+			all = append(all, c)
+		}
+		_ = all[0].Close()
+		Known(requestOf(all[1]), "node", 8)
+		s.comes("192.0.2.1")
+		s.comes("192.0.2.1")
+		s.turnedAway("192.0.2.1", EventCrowded)
+		s.counts(4, 1)
+	})
+}
+
 func TestWhoHasSaidNothingGivesWayFirst(t *testing.T) {
 	play(t, func(s *scene) {
 		var lines []*line
