@@ -92,7 +92,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 		return err
 	}
 	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
-	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID)
+	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID, unknown)
 	f.found = c
 	r, err := p.journal.read(p.v.VolumeID)
 	if err != nil {

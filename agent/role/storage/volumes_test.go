@@ -167,6 +167,19 @@ func TestUnknownIsNotBlank(t *testing.T) {
 	}
 }
 
+// A blank disk is read for the plan, for the permit, and right before mkfs; the last
+// two times by who has it for himself.
+func TestHowOftenABlankDiskIsRead(t *testing.T) {
+	const whole = 64 << 20 // of which every byte is read
+	r := machine(t, hosttest.Disk(volume, whole))
+	r.doc.Storage.Volumes[0].SizeBytes = whole
+	r.expect(mounted, served)
+	d := r.m.On(volume)
+	if all, alone := d.Read/whole, d.ReadAlone/whole; all != 3 || alone != 2 {
+		t.Errorf("it was read %d times, %d of them by who had it for himself; want 3 and 2", all, alone)
+	}
+}
+
 func TestDeviceHasToBeTheOne(t *testing.T) {
 	cases := map[string]struct {
 		parts []hosttest.Part
