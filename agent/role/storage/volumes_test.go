@@ -57,8 +57,6 @@ func TestOrderOfEverything(t *testing.T) {
 		"write /etc/systemd/system/volume.mount",
 		`write /etc/systemd/system/dev-disk-by\x2did-virtio\x2d4a0d9f3e\x2d1b2c\x2d4d5e\x2d8.device.d/nodehitch.conf`,
 		"enable volume.mount",
-		"write /etc/systemd/system/nfs-server.service.d/nodehitch.conf",
-		"reload systemd",
 		"start volume.mount",
 		"write " + journalOf(volume),
 		"install [NFS server]",
