@@ -93,11 +93,22 @@ bench: build ## Benchmarks: no-op convergence, long polls, agent size and memory
 	go test -run '^$$' -bench . -benchmem $(UNIT)
 	go run ./e2e/footprint
 
+# The tests of each part, none of which should need more than 35 minutes of a quiet
+# machine with two cores.
+PEERS_1 := ^Test(Noop.*|Timeline)$$
+PEERS_2 := ^TestFleets$$/^1\+1\+2,
+PEERS_3 := ^TestFleets$$/^1\+1\+20,.*shared
+PEERS_4 := ^TestFleets$$/^1\+1\+20,.*share for
 .PHONY: bench-peers
 bench-peers: export NODEHITCH_PEERS := 1
 bench-peers: export NODEHITCH_LAB := required
-bench-peers: deps build kube ## Beside cf-agent, puppet, ansible and SSH push: CPU, time, the timeline of a node (root)
-	$(call black-box,4h,-v -run '^Test(Noop.*|Timeline|Fleets)$$' ./e2e/peers ./e2e/cluster)
+bench-peers: deps build kube ## Beside cf-agent, puppet, ansible and SSH push: CPU, time, a node's timeline; PART=1..4 alone or all (root)
+ifdef PART
+	$(call black-box,peers/$(PART),1,50m,-v -run '$(PEERS_$(PART))' ./e2e/peers ./e2e/cluster)
+else
+	status=0; for part in 1 2 3 4; do $(MAKE) --no-print-directory bench-peers PART=$$part || status=$$?; done; \
+	go run ./e2e/results/cmd/results-table $(RESULTS)/peers/* | tee dist/results.md || status=$$?; exit $$status
+endif
 
 .PHONY: images
 images: deps-lab ## Build the lab's machine images into the cache

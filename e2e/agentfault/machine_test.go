@@ -132,7 +132,7 @@ func (m *machine) bare() {
 	m.do("sh", "-c", `systemctl stop nodehitch-agent
 systemctl disable --now volume.mount 2>/dev/null; umount /volume 2>/dev/null
 chattr -i /volume 2>/dev/null; rmdir /volume
-cd /etc/systemd/system && rm -rf volume.mount .volume* *.device.d nfs-server.service.d
+cd /etc/systemd/system && rm -rf volume.mount .volume* *.device.d
 rm -rf /var/lib/nodehitch/agent /run/nodehitch /etc/exports.d/nodehitch.exports
 systemctl daemon-reload; systemctl reset-failed; ! mountpoint -q /volume`)
 }

@@ -25,10 +25,12 @@ const playbook = `
       ansible.builtin.shell: "{{ volumes }}"
 `
 
-// configuration is the fastest that ansible has.
+// configuration is the fastest that ansible has. A machine of a small share is slow to
+// answer.
 const configuration = `[defaults]
 host_key_checking = False
 forks = 100
+timeout = 120
 [ssh_connection]
 pipelining = True
 `

@@ -69,7 +69,7 @@ func Open(ctx context.Context, o Options) (*Lab, error) {
 	if err := l.claimDir(o.Dir); err != nil {
 		return nil, errors.Join(err, cache.Close())
 	}
-	if err := l.openNetwork(ctx); err != nil {
+	if err := errors.Join(allowInotify(), l.openNetwork(ctx)); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil

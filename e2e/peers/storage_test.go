@@ -35,7 +35,7 @@ func TestNoopOfAStorageServer(t *testing.T) {
 		[]string{"rm", "/etc/exports.d/nodehitch.exports"},
 		[]string{"sed", "-i", "s/nosuid,//", "/etc/systemd/system/volume.mount"},
 	)
-	m.compare(r, 9)
+	m.compare(r, 5)
 }
 
 // copies puts what nodehitch has written on the machine beside the policies, and returns

@@ -43,8 +43,8 @@ type content struct {
 
 func unknownBecause(err error) content { return content{kind: unknown, what: err.Error()} }
 
-// look finds out what a disk holds. It only reads.
-func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) content {
+// look finds out what a disk holds. It only reads. before is what was found there last.
+func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string, before kind) content {
 	d, err := disks.Open(disk, false)
 	if err != nil {
 		return unknownBecause(err)
@@ -64,7 +64,7 @@ func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string) co
 	if what := users(use); what != "" {
 		return content{kind: foreign, what: what, claimed: true}
 	}
-	c := lookAtOthers(ctx, disks, d, uuid)
+	c := lookAtOthers(ctx, disks, d, uuid, before)
 	if c.adoptable != "" && !sb.Whole {
 		// blkid says so only since util-linux 2.39, and what is adopted has to be whole.
 		c.adoptable, c.repair = "", "e2fsck "+disk.Path
@@ -104,19 +104,26 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 	return content{kind: ours, what: "the assigned filesystem", used: sb.Used || len(use.Mounts) > 0}
 }
 
-// lookAtOthers proves that a disk is blank, or says why it is not. Blank is only what
-// is so while it has the disk for itself: nobody can mount it then or make it part of
-// another. It takes no other disk for itself, not for a moment, or who repairs one
-// would be told that it is in use.
-func lookAtOthers(ctx context.Context, disks host.Disks, d host.Device, uuid string) content {
-	if c := examine(ctx, disks, d, uuid); c.kind != blank {
-		return c
+// lookAtOthers proves that a disk is blank, or says why it is not. The first time it
+// takes the disk for itself only after it was found blank, and not for a moment before,
+// or who repairs a disk would be told that it is in use. A disk that was blank before is
+// read while nobody else can mount it or make it part of another: that is the proof
+// with which it is formatted.
+func lookAtOthers(ctx context.Context, disks host.Disks, d host.Device, uuid string, before kind) content {
+	var c content
+	if before != blank {
+		if c = examine(ctx, disks, d, uuid); c.kind != blank {
+			return c
+		}
 	}
 	claimed, err := disks.Open(d.Disk(), true)
 	if err != nil {
 		return unknownBecause(err)
 	}
 	defer claimed.Close()
+	if before != blank {
+		return c
+	}
 	return examine(ctx, disks, claimed, uuid)
 }
 

@@ -28,7 +28,7 @@ type formatter struct {
 
 // run looks at the disk anew, whatever a plan has seen, and does what may be done.
 func (f *formatter) run(ctx context.Context) error {
-	c := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID)
+	c := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID, f.found.kind)
 	f.found = c
 	r, err := f.journal.read(f.v.VolumeID)
 	if err != nil {
@@ -134,7 +134,7 @@ func (f *formatter) stillBlank(ctx context.Context, permit Permit) error {
 	if permit.Overwrite {
 		return nil
 	}
-	switch again := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID); again.kind {
+	switch again := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID, blank); again.kind {
 	case blank:
 		return nil
 	case ours, foreign:

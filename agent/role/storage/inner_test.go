@@ -140,10 +140,11 @@ func FuzzParseSuperblock(f *testing.F) {
 // cases on real machines.
 func TestUnitFiles(t *testing.T) {
 	v := &api.StorageVolume{VolumeID: "4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6", MountPath: "/srv/my-data"}
-	got := append(mountFiles(v, "/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8"), serverFile([]api.StorageVolume{{MountPath: "/volume"}, {MountPath: "/srv/my-data"}}))
+	got := mountFiles(v, "/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8")
 	want := []file{
 		{`/etc/systemd/system/srv-my\x2ddata.mount`, header + `[Unit]
 Description=Cinder volume 4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6 (nodehitch)
+Before=nfs-server.service
 
 [Mount]
 What=/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8
@@ -157,9 +158,6 @@ TimeoutSec=600
 WantedBy=multi-user.target
 `},
 		{`/etc/systemd/system/dev-disk-by\x2did-virtio\x2d4a0d9f3e\x2d1b2c\x2d4d5e\x2d8.device.d/nodehitch.conf`, header + "[Unit]\nJobRunningTimeoutSec=30s\n"},
-		{"/etc/systemd/system/nfs-server.service.d/nodehitch.conf", header + `[Unit]
-After=srv-my\x2ddata.mount volume.mount
-`},
 	}
 	for i := range want {
 		if got[i] != want[i] {

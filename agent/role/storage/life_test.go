@@ -135,7 +135,7 @@ func TestRemovalUnmountsNothingOfOthers(t *testing.T) {
 func TestDiskThatIsSwappedBeforeItIsMounted(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
 	r.m.Before = func(change string) {
-		if change == "reload systemd" && len(r.m.Disks) == 1 {
+		if change == "enable volume.mount" && len(r.m.Disks) == 1 {
 			r.m.Detach(r.m.On(volume))
 			r.m.Attach(hosttest.NewDisk(volume, gib, hosttest.Ext4(assigned2)))
 		}
@@ -197,7 +197,6 @@ func TestDriftIsRepaired(t *testing.T) {
 			r.m.Units["volume.mount"].Loaded = "[Mount]\nWhat=x\n"
 		},
 		"unit file repaired, not read": func(r *rig) { r.m.Units["volume.mount"].Loaded = "[Mount]\nWhat=x\nWhere=/volume\n" },
-		"drop-in written, not read":    func(r *rig) { r.m.Units["nfs-server.service"].Loaded = "[Unit]\n" },
 		"unit disabled":                func(r *rig) { r.m.Units["volume.mount"].Enabled = false },
 		"unmounted by hand":            func(r *rig) { r.m.MountTable = nil },
 		"exports file edited": func(r *rig) {
@@ -214,7 +213,6 @@ func TestDriftIsRepaired(t *testing.T) {
 		"exported otherwise": func(r *rig) { r.m.Table[0].Options = []string{"ro"} },
 		"server stopped":     func(r *rig) { r.m.Units["nfs-server.service"].Active = false },
 		"server disabled":    func(r *rig) { r.m.Units["nfs-server.service"].Enabled = false },
-		"drop-in gone":       func(r *rig) { delete(r.m.Files, "/etc/systemd/system/nfs-server.service.d/nodehitch.conf") },
 		"directory gone":     func(r *rig) { delete(r.m.On(volume).Inside, "nfs/pv1") },
 		"directory's owner":  func(r *rig) { r.m.On(volume).Inside["nfs/pv1"].UID = 0 },
 		"inventory lost":     func(r *rig) { delete(r.m.Files, "/var/lib/nodehitch/agent/inventory.json") },

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/unit"
@@ -39,17 +38,18 @@ func deviceDropInPath(device string) string {
 	return filepath.Join(unitDirectory, unit.UnitNamePathEscape(device)+".device.d", dropIn)
 }
 
-func serverDropInPath() string { return filepath.Join(unitDirectory, nfsServer+".d", dropIn) }
-
 // mountFiles are the files for one volume.
 //
 // nofail: the boot does not wait for the disk with the local filesystems, nor fails
 // without it. multi-user.target wants it, so that it is tried at boot, and that is
 // bounded by the device unit's drop-in (where there is no udev, that unit is never
 // asked for). errors=remount-ro: what damages itself further is worth more stopped.
+// Before: the NFS server starts after the mount and stops before it is taken away, and
+// requires it not: one volume that is away does not stop the others from being served.
 func mountFiles(v *api.StorageVolume, device string) []file {
 	mount := header + fmt.Sprintf(`[Unit]
 Description=Cinder volume %s (nodehitch)
+Before=%s
 
 [Mount]
 What=%s
@@ -61,20 +61,9 @@ TimeoutSec=600
 
 [Install]
 WantedBy=multi-user.target
-`, v.VolumeID, specifiers(device), specifiers(v.MountPath))
+`, v.VolumeID, nfsServer, specifiers(device), specifiers(v.MountPath))
 	wait := header + "[Unit]\nJobRunningTimeoutSec=" + deviceTimeout + "\n"
 	return []file{{mountUnitPath(v.MountPath), mount}, {deviceDropInPath(device), wait}}
-}
-
-// serverFile orders the NFS server after the mounts, and requires none: one volume
-// that is away does not stop the others from being served.
-func serverFile(volumes []api.StorageVolume) file {
-	var after []string
-	for _, v := range volumes {
-		after = append(after, mountUnit(v.MountPath))
-	}
-	slices.Sort(after)
-	return file{serverDropInPath(), header + "[Unit]\nAfter=" + strings.Join(after, " ") + "\n"}
 }
 
 // specifiers escapes what systemd would expand.

@@ -92,7 +92,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 		return err
 	}
 	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
-	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID)
+	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID, unknown)
 	f.found = c
 	r, err := p.journal.read(p.v.VolumeID)
 	if err != nil {
@@ -132,7 +132,9 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 	return p.report()
 }
 
-// files are the unit and its drop-in, on disk and known to systemd.
+// files are the unit and its drop-in, on disk and known to systemd. It reads a unit that
+// it does not know when that is started, and what is enabled and the device's drop-in
+// are for the next boot: nothing has to be read again then.
 func (p *volumePlan) files(ctx context.Context) error {
 	name := mountUnit(p.v.MountPath)
 	state, err := p.Host.Units.Unit(ctx, name)
@@ -140,12 +142,16 @@ func (p *volumePlan) files(ctx context.Context) error {
 		return err
 	}
 	p.units.changed = p.units.changed || state.Stale
-	actions, err := p.write(p.v.MountPath, p.units, mountFiles(p.v, p.disk.Path)...)
+	units := p.units
+	if state.Loaded == "not-found" {
+		units = &unitFiles{} // which nobody has systemd read
+	}
+	actions, err := p.write(p.v.MountPath, units, mountFiles(p.v, p.disk.Path)...)
 	if err != nil {
 		return err
 	}
 	if state.File != "enabled" {
-		actions = append(actions, p.units.action("enable "+name, p.v.MountPath, func(ctx context.Context) error { return p.Host.Units.Enable(ctx, name) }))
+		actions = append(actions, units.action("enable "+name, p.v.MountPath, func(ctx context.Context) error { return p.Host.Units.Enable(ctx, name) }))
 	}
 	p.actions = append(p.actions, actions...)
 	return nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -51,11 +50,6 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 		first, last = append(first, p.actions...), append(last, p.last...)
 		paths = append(paths, wanted[i].MountPath)
 	}
-	order, err := s.order(ctx, wanted, units)
-	if err != nil {
-		return converge.Plan{}, err
-	}
-	first = append(first, order...)
 	if units.planned || units.changed {
 		first = append(first, units.reload(s.Host.Units))
 	}
@@ -64,30 +58,6 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 		plan.Reason, plan.Message = api.ReasonRemoved, "no volume is wanted here, and none of ours is mounted"
 	}
 	return plan, errors.Join(problems...)
-}
-
-// order plans the drop-in that orders the NFS server after the mounts.
-func (s *volumes) order(ctx context.Context, wanted []api.StorageVolume, units *unitFiles) ([]converge.Action, error) {
-	f := serverFile(wanted)
-	if len(wanted) > 0 {
-		state, err := s.Host.Units.Unit(ctx, nfsServer)
-		if err != nil {
-			return nil, err
-		}
-		units.changed = units.changed || state.Stale
-		return s.write("systemd", units, f)
-	}
-	if _, err := s.Host.Files.Read(f.path); err != nil {
-		return nil, ignore(err, fs.ErrNotExist)
-	}
-	return []converge.Action{units.action("remove "+f.path, "systemd", func(context.Context) error { return s.Host.Files.Remove(f.path) })}, nil
-}
-
-func ignore(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
 }
 
 // is says whether what is owned is this volume at this place.

@@ -57,8 +57,6 @@ func TestOrderOfEverything(t *testing.T) {
 		"write /etc/systemd/system/volume.mount",
 		`write /etc/systemd/system/dev-disk-by\x2did-virtio\x2d4a0d9f3e\x2d1b2c\x2d4d5e\x2d8.device.d/nodehitch.conf`,
 		"enable volume.mount",
-		"write /etc/systemd/system/nfs-server.service.d/nodehitch.conf",
-		"reload systemd",
 		"start volume.mount",
 		"write " + journalOf(volume),
 		"install [NFS server]",
@@ -164,6 +162,19 @@ func TestUnknownIsNotBlank(t *testing.T) {
 			r.expect("Unknown Unreadable", notYet)
 			r.untouched()
 		})
+	}
+}
+
+// A blank disk is read for the plan, for the permit, and right before mkfs; the last
+// two times by who has it for himself.
+func TestHowOftenABlankDiskIsRead(t *testing.T) {
+	const whole = 64 << 20 // of which every byte is read
+	r := machine(t, hosttest.Disk(volume, whole))
+	r.doc.Storage.Volumes[0].SizeBytes = whole
+	r.expect(mounted, served)
+	d := r.m.On(volume)
+	if all, alone := d.Read/whole, d.ReadAlone/whole; all != 3 || alone != 2 {
+		t.Errorf("it was read %d times, %d of them by who had it for himself; want 3 and 2", all, alone)
 	}
 }
 

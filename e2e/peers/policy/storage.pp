@@ -1,4 +1,4 @@
-# A storage server: the NFS server's package; the volume's filesystem, by blkid; four
+# A storage server: the NFS server's package; the volume's filesystem, by blkid; three
 # files; the volume mounted and the server running, both also after a reboot; the
 # exported directories; what the server exports.
 Exec { path => ['/usr/sbin', '/usr/bin'] }
@@ -15,7 +15,7 @@ exec { 'filesystem':
 
 $files = [
   '/etc/systemd/system/volume.mount', '/DEVICEDROPIN',
-  '/etc/systemd/system/nfs-server.service.d/nodehitch.conf', '/etc/exports.d/nodehitch.exports',
+  '/etc/exports.d/nodehitch.exports',
 ]
 $files.each |$path| {
   file { $path:

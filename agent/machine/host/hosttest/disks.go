@@ -38,7 +38,9 @@ type DiskState struct {
 	Swap       bool
 	// Claimed says that another program has it.
 	Claimed bool
-	pages   map[int64][]byte
+	// Read is how many bytes were read of it, ReadAlone how many of them by who claimed it.
+	Read, ReadAlone int64
+	pages           map[int64][]byte
 	// used: its filesystem has been mounted.
 	used bool
 }
@@ -227,13 +229,14 @@ func (h disks) Open(disk host.Disk, claim bool) (host.Device, error) {
 	if claim && (d.Claimed || mounted || d.Swap || len(d.Holders) > 0) {
 		return nil, &host.InUseError{Disk: disk}
 	}
-	return &device{h.Machine, d, disk}, nil
+	return &device{h.Machine, d, disk, claim}, nil
 }
 
 type device struct {
-	m    *Machine
-	d    *DiskState
-	disk host.Disk
+	m     *Machine
+	d     *DiskState
+	disk  host.Disk
+	alone bool // nobody else can claim it
 }
 
 func (v *device) Disk() host.Disk { return v.disk }
@@ -260,6 +263,10 @@ func (v *device) ReadAt(p []byte, off int64) (int, error) {
 		if bad >= off && bad < off+int64(n) {
 			return 0, fmt.Errorf("reading %s at %d: input/output error", v.disk.Path, off)
 		}
+	}
+	v.d.Read += int64(n)
+	if v.alone {
+		v.d.ReadAlone += int64(n)
 	}
 	clear(p[:n])
 	for number, content := range v.d.pages {

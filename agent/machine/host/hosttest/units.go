@@ -31,14 +31,15 @@ func (h units) Unit(_ context.Context, name string) (host.Unit, error) {
 	if err := h.Fail["systemd"]; err != nil {
 		return host.Unit{}, err
 	}
-	u := h.Units[name]
-	if u == nil {
-		u = &UnitState{}
-	}
-	state := host.Unit{Loaded: "loaded", Active: "inactive", File: "disabled", Stale: h.Units[name] != nil && u.Loaded != h.text(name)}
 	if !h.known(name) {
-		state.Loaded, state.File = "not-found", ""
+		return host.Unit{Loaded: "not-found", Active: "inactive"}, nil
 	}
+	u := h.Units[name]
+	if u == nil { // it is read when it is asked for
+		u = h.unit(name)
+		u.Loaded = h.text(name)
+	}
+	state := host.Unit{Loaded: "loaded", Active: "inactive", File: "disabled", Stale: u.Loaded != h.text(name)}
 	if u.shown == nil {
 		shown := u.Enabled
 		u.shown = &shown

@@ -1,6 +1,7 @@
 // Command results-table prints the table of a run's cases from the folder that
-// NODEHITCH_RESULTS named, or with -parts from the folder of the parts of `make e2e`. It
-// fails when a case or a part failed, when none was run, and when a part is not there.
+// NODEHITCH_RESULTS named, or of several runs from theirs, or with -parts from the folder
+// of the parts of `make e2e`. It fails when a case or a part failed, when none was run,
+// and when a part is not there.
 package main
 
 import (
@@ -14,11 +15,11 @@ import (
 func main() {
 	parts := flag.Bool("parts", false, "the folder has the parts of `make e2e`")
 	flag.Parse()
-	if flag.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: results-table [-parts] FOLDER")
+	if flag.NArg() == 0 || *parts && flag.NArg() > 1 {
+		fmt.Fprintln(os.Stderr, "usage: results-table FOLDER...\n       results-table -parts FOLDER")
 		os.Exit(2)
 	}
-	failed, err := table(flag.Arg(0), *parts)
+	failed, err := table(flag.Args(), *parts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "results-table:", err)
 	}
@@ -27,7 +28,7 @@ func main() {
 	}
 }
 
-func table(folder string, parts bool) (failed int, err error) {
+func table(folders []string, parts bool) (failed int, err error) {
 	load := results.Load
 	if parts {
 		load = func(folder string) ([]results.Record, error) {
@@ -38,13 +39,17 @@ func table(folder string, parts bool) (failed int, err error) {
 			return records, err
 		}
 	}
-	records, err := load(folder)
-	if err != nil {
-		return failed, err
+	var all []results.Record
+	for _, folder := range folders {
+		records, err := load(folder)
+		if err != nil {
+			return failed, err
+		}
+		if len(records) == 0 {
+			return failed, fmt.Errorf("no case has left a record in %s", folder)
+		}
+		all = append(all, records...)
 	}
-	if len(records) == 0 {
-		return failed, fmt.Errorf("no case has left a record in %s", folder)
-	}
-	cases, err := results.Markdown(os.Stdout, records)
+	cases, err := results.Markdown(os.Stdout, all)
 	return failed + cases, err
 }
