@@ -3,6 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/agent/config"
 	"github.com/nodehitch/nodehitch/agent/machine/install"
 )
 
@@ -16,7 +17,7 @@ func installCommand() *cobra.Command {
 		Example: "  nodehitch-agent install",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return install.Host(cmd.OutOrStdout()).Install(cmd.Context())
+			return install.Host(config.DefaultFile, cmd.OutOrStdout()).Install(cmd.Context())
 		},
 	}
 }

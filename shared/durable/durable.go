@@ -2,7 +2,23 @@
 // failure, as far as the os package alone does not.
 package durable
 
-import "os"
+import (
+	"os"
+	"path/filepath"
+)
+
+// File makes a file last that somebody else has written: its content, and its name.
+func File(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return Directory(filepath.Dir(path))
+}
 
 // Directory makes the entries of a directory last: a file that was created or
 // renamed is found after a crash only once its directory has been synced (fsync(2)).

@@ -36,15 +36,19 @@ type Installer struct {
 	UnitDirectory string
 	// Binary has to exist there.
 	Binary string
+	// Given are files that cloud-init has written, or a person: they have reached the
+	// disk before the unit is enabled. One that does not exist is not needed.
+	Given []string
 	// Systemctl runs systemctl with arguments.
 	Systemctl func(ctx context.Context, args ...string) error
 	// Out gets one line for each thing done.
 	Out io.Writer
 }
 
-// Host installs on this machine.
-func Host(out io.Writer) Installer {
-	return Installer{UnitDirectory: "/etc/systemd/system", Binary: Binary, Systemctl: systemctl, Out: out}
+// Host installs on this machine, where configuration is the agent's configuration file.
+func Host(configuration string, out io.Writer) Installer {
+	return Installer{UnitDirectory: "/etc/systemd/system", Binary: Binary,
+		Given: []string{configuration, "/var/lib/nodehitch/bootstrap.py"}, Systemctl: systemctl, Out: out}
 }
 
 // Install may be run at any time: it writes the unit only where it is absent or
@@ -65,6 +69,11 @@ func (i Installer) Install(ctx context.Context) error {
 			return err
 		}
 		fmt.Fprintln(i.Out, "written:", path)
+	}
+	for _, path := range i.Given {
+		if err := durable.File(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	enable := []string{"enable", Unit}
 	if old == nil {

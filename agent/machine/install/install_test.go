@@ -54,6 +54,24 @@ func TestInstallTwice(t *testing.T) {
 	}
 }
 
+// What cloud-init wrote need not have reached the disk, and nothing writes it again once
+// the unit is enabled.
+func TestNothingIsEnabledBeforeWhatItNeedsLasts(t *testing.T) {
+	i, calls := machine(t, "")
+	loop := filepath.Join(t.TempDir(), "agent.yaml")
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	i.Given = []string{loop}
+	if err := i.Install(t.Context()); err == nil || len(*calls) > 0 {
+		t.Errorf("got %v and %q, want an error and nothing enabled", err, *calls)
+	}
+	i.Given = []string{filepath.Join(t.TempDir(), "absent")}
+	if err := i.Install(t.Context()); err != nil {
+		t.Errorf("a file that nobody has given: %v", err)
+	}
+}
+
 // That the unit is enabled says that the machine is installed (the bootstrap of
 // user_data is not run again then), so a failure has to be one of the command too.
 func TestFailuresOfSystemdAreReported(t *testing.T) {
