@@ -41,6 +41,8 @@ type (
 		GetNode(ctx context.Context, id string) (wire.Node, error)
 		// NodeVersion is the digest and the generation of the node's document.
 		NodeVersion(ctx context.Context, id string) (digest string, generation int64, err error)
+		// Polled is NodeVersion for an agent that says this of itself.
+		Polled(ctx context.Context, id string, agent wire.Agent) (digest string, generation int64, err error)
 		NodeConfig(ctx context.Context, id string) (config wire.NodeConfig, digest string, err error)
 		ReportStatus(ctx context.Context, id string, status wire.NodeStatus) error
 		// Seen notes that the node has called just now.

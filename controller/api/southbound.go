@@ -35,11 +35,14 @@ func (s *Handler) RenewCertificate(ctx context.Context, r RenewCertificateReques
 // is another than the agent has, and when its identity is revoked meanwhile.
 func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObject) (GetNodeConfigResponseObject, error) {
 	call := callOf(ctx)
+	agent, err := agentOf(r.Params.NodehitchAgent)
+	if err != nil {
+		return nil, err
+	}
 	s.Nodes.Seen(call.nodeID)
 	var etag string
 	var unchanged bool
 	longest := time.Duration(0)
-	var err error
 	if r.Params.IfNoneMatch != nil {
 		if longest, err = s.holdOf(r.Params.Wait); err != nil {
 			return nil, err
@@ -47,10 +50,7 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 	}
 	first := true
 	err = s.hold(ctx, call.nodeID, longest, func() (bool, error) {
-		if err := s.stillLive(ctx, &first); err != nil {
-			return false, err
-		}
-		digest, generation, err := s.Nodes.NodeVersion(ctx, call.nodeID)
+		digest, generation, err := s.nodeVersion(ctx, &first, agent)
 		if err != nil {
 			return false, err
 		}
@@ -87,15 +87,32 @@ func (s *Handler) nodeConfig(ctx context.Context, nodeID string) (GetNodeConfigR
 		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
 }
 
-// stillLive proves the caller's identity again after a change; the request itself
-// was authenticated before the first look.
-func (s *Handler) stillLive(ctx context.Context, first *bool) error {
+// agentOf is what the agent of a poll says of itself. A header that is malformed is
+// refused: to guess would be to plan for an agent that nobody knows.
+func agentOf(header *string) (wire.Agent, error) {
+	if header == nil {
+		return wire.FirstAgent(), nil
+	}
+	agent, err := wire.ParseAgent(*header)
+	if err != nil {
+		return agent, wire.NewProblem(wire.ProblemInvalid, "header parameter Nodehitch-Agent: "+err.Error())
+	}
+	return agent, nil
+}
+
+// nodeVersion is what a poll is compared with. The request was authenticated before the
+// first look, which notes what its agent is; after a change the caller's identity is
+// proven again, and the agent may have been replaced meanwhile.
+func (s *Handler) nodeVersion(ctx context.Context, first *bool, agent wire.Agent) (digest string, generation int64, err error) {
+	call := callOf(ctx)
 	if *first {
 		*first = false
-		return nil
+		return s.Nodes.Polled(ctx, call.nodeID, agent)
 	}
-	_, _, err := s.Enrolment.Authenticate(ctx, callOf(ctx).request.TLS.PeerCertificates, false)
-	return err
+	if _, _, err := s.Enrolment.Authenticate(ctx, call.request.TLS.PeerCertificates, false); err != nil {
+		return "", 0, err
+	}
+	return s.Nodes.NodeVersion(ctx, call.nodeID)
 }
 
 // PutNodeStatus takes what a node observed.

@@ -156,6 +156,33 @@ func (s *Service) NodeVersion(_ context.Context, nodeID string) (digest string, 
 	return node.Digest, node.Generation, err
 }
 
+// Polled is NodeVersion for a poll whose agent says this of itself. What differs from the
+// record is written first, and what the agent does not understand is withheld from the
+// document: so no poll is answered with more than its agent understands.
+func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (digest string, generation int64, err error) {
+	node, err := s.node(nodeID)
+	if err != nil || node.Agent != nil && node.Agent.Equal(agent) {
+		return node.Digest, node.Generation, err
+	}
+	err = s.Runner.Update(ctx, node.InstanceID, func(t *tx.Tx) error {
+		node, found, err := t.Nodes().Get(nodeID)
+		if err != nil || !found || node.InstanceID != t.Instance.ID {
+			return err
+		}
+		withheld := node.Agent != nil && !node.Agent.UnderstandsAll()
+		node.Agent = &agent
+		t.Changed(notify.Nodes)
+		if err := t.Nodes().Put(nodeID, node); err != nil || agent.UnderstandsAll() && !withheld {
+			return err
+		}
+		return s.Reconciler.Settle(t)
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	return s.NodeVersion(ctx, nodeID)
+}
+
 // NodeConfig is the document of a node and its digest.
 func (s *Service) NodeConfig(_ context.Context, nodeID string) (config api.NodeConfig, digest string, err error) {
 	node, err := s.node(nodeID)

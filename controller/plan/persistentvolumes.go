@@ -13,8 +13,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-const sectionPersistentVolumes = "persistentVolumes"
-
 // addPersistentVolumes has one master register the cluster's PersistentVolumes once
 // the storage server serves what they point to, or withdraw them.
 func (o *Output) addPersistentVolumes(in Input) {
@@ -29,7 +27,7 @@ func (o *Output) addPersistentVolumes(in Input) {
 	}
 	o.Standing.Owner = master.ID
 	if storage == nil {
-		master.withhold(sectionPersistentVolumes, api.ReasonTopologyIncomplete, "there is no storage server that could serve them")
+		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "there is no storage server that could serve them")
 		return
 	}
 	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: storage.Addresses, Manifests: []api.Manifest{}}
@@ -40,7 +38,7 @@ func (o *Output) addPersistentVolumes(in Input) {
 	} else {
 		o.awaitExports(in, master, storage)
 	}
-	if master.withholds(sectionPersistentVolumes) {
+	if master.withholds(api.SectionPersistentVolumes) || !master.takes(in, api.SectionPersistentVolumes, section) {
 		return
 	}
 	master.Config.PersistentVolumes = section
@@ -52,13 +50,13 @@ func (o *Output) addPersistentVolumes(in Input) {
 // away: only another section, or another server, has to be waited for.
 func (o *Output) awaitExports(in Input, master, storage *Node) {
 	if storage.Config.Storage == nil {
-		master.withhold(sectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
-			"the storage server %s (%s) has no configuration yet: %s", storage.Name, storage.ID, storage.Withheld[0].Message))
+		master.withhold(api.SectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
+			"the storage server %s (%s) has no configuration yet: %s", storage.Name, storage.ID, storage.why(api.SectionStorage).Message))
 		return
 	}
 	served, now := storage.served(), in.Nodes[storage.ID]
 	if in.Standing.Served != served && (!now.Heard || now.Serves != storage.Config.Digest()) {
-		master.withhold(sectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
+		master.withhold(api.SectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
 			"the storage server %s (%s) does not serve %s yet", storage.Name, storage.ID, directories(storage.Config.Storage)))
 		return
 	}
@@ -100,14 +98,14 @@ func (n *Node) addManifests(in Input, storage *Node, section *api.PersistentVolu
 	var all []Manifest
 	for _, pv := range in.Params.Cluster.PersistentVolumes {
 		address := n.serverAddress(in, storage, pv, section)
-		file, ok := n.usable(in, sectionPersistentVolumes, pv.ManifestPath)
+		file, ok := n.usable(in, api.SectionPersistentVolumes, pv.ManifestPath)
 		if !ok || address == "" {
 			continue
 		}
 		for _, m := range file.Manifests {
 			object, err := withServer(m.Object, address)
 			if err != nil {
-				n.withhold(sectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("the package file %s is damaged: %v; upload it again", pv.ManifestPath, err))
+				n.withhold(api.SectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("the package file %s is damaged: %v; upload it again", pv.ManifestPath, err))
 				continue
 			}
 			all = append(all, Manifest{Name: m.Name, Object: object})
@@ -116,7 +114,7 @@ func (n *Node) addManifests(in Input, storage *Node, section *api.PersistentVolu
 	slices.SortStableFunc(all, func(a, b Manifest) int { return cmp.Compare(a.Name, b.Name) })
 	for i, m := range all {
 		if i > 0 && all[i-1].Name == m.Name {
-			n.withhold(sectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("two package files register PersistentVolume %q; give each a name of its own", m.Name))
+			n.withhold(api.SectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("two package files register PersistentVolume %q; give each a name of its own", m.Name))
 		}
 		section.Manifests = append(section.Manifests, m.Object)
 	}
@@ -133,7 +131,7 @@ func (n *Node) serverAddress(in Input, storage *Node, pv params.PVRegistration, 
 	}
 	i := slices.IndexFunc(points, func(p api.ConnectionPoint) bool { return p.Name == pv.NFSServerCP })
 	if i < 0 || len(points[i].Addresses) == 0 {
-		n.withhold(sectionPersistentVolumes, api.ReasonConnectionPointUnresolved, fmt.Sprintf(
+		n.withhold(api.SectionPersistentVolumes, api.ReasonConnectionPointUnresolved, fmt.Sprintf(
 			"nfs_server_cp %q is no connection point of the storage server %s (%s) with an address; give it in its connectionPoints",
 			pv.NFSServerCP, storage.Name, storage.ID))
 		return ""

@@ -7,6 +7,10 @@ package plan
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -29,6 +33,9 @@ type Input struct {
 	Files map[string]File
 	// Nodes is what is known of the storage server and the masters, by id.
 	Nodes map[string]Observed
+	// Agents is what the nodes' agents understand, by node id. One that has not polled yet
+	// is not here: nothing is withheld from it, and nothing has been given to it either.
+	Agents map[string]api.Agent
 	// Standing is what the plan before has decided.
 	Standing Standing
 	// Withdraw has the cluster's PersistentVolumes be absent: their storage server is
@@ -97,6 +104,9 @@ type Node struct {
 	// Config has generation 0: whoever keeps documents counts them.
 	Config   api.NodeConfig
 	Withheld []api.Withheld
+	// Asked names the content of the sections that are withheld because the agent is too
+	// old for them, "" for none: what is asked of the node besides Config.
+	Asked string
 }
 
 // VolumeUse is a volume and who has it.
@@ -156,15 +166,14 @@ func (n *Node) orderWithheld() {
 }
 
 func newNode(in Input, s api.Server, role api.Role) Node {
-	return Node{
+	n := Node{
 		ID: s.ID, Name: s.Name, Role: role, Addresses: addresses(s),
-		Config: api.NodeConfig{
-			APIVersion: api.NodeConfigV1,
-			Epoch:      in.Epoch,
-			Role:       role,
-			Proxy:      proxy(in.Params),
-		},
+		Config: api.NodeConfig{APIVersion: api.NodeConfigV1, Epoch: in.Epoch, Role: role},
 	}
+	if p := proxy(in.Params); n.takes(in, api.SectionProxy, p) {
+		n.Config.Proxy = p
+	}
+	return n
 }
 
 // addresses are the fixed addresses of all connection points, each once, ordered.
@@ -181,7 +190,32 @@ func (n *Node) withhold(section string, reason api.Reason, message string) {
 	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message})
 }
 
+// takes says whether the node can be given a section with this content. One that its
+// agent does not understand is withheld: the agent would refuse the whole document.
+func (n *Node) takes(in Input, section string, content any) bool {
+	agent, known := in.Agents[n.ID]
+	if !known || agent.Understands(section) {
+		return true
+	}
+	text, err := json.Marshal(content)
+	if err != nil {
+		panic("plan: a section always has a JSON form: " + err.Error())
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", n.Asked, section, text))
+	n.Asked = hex.EncodeToString(sum[:16])
+	n.withhold(section, api.ReasonAgentTooOld, fmt.Sprintf("the node's agent (%s) does not understand the section %s; upgrade the agent",
+		cmp.Or(agent.Version, "which does not say its version"), section))
+	return false
+}
+
 // withholds says whether something of the section is withheld, and so all of it.
-func (n *Node) withholds(section string) bool {
-	return slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return w.Section == section })
+func (n *Node) withholds(section string) bool { return n.why(section) != nil }
+
+// why is the first reason for which the section is withheld, nil for none.
+func (n *Node) why(section string) *api.Withheld {
+	i := slices.IndexFunc(n.Withheld, func(w api.Withheld) bool { return w.Section == section })
+	if i < 0 {
+		return nil
+	}
+	return &n.Withheld[i]
 }

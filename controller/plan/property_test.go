@@ -189,7 +189,7 @@ func TestNoRegistryIsEverHalf(t *testing.T) {
 		out := Make(in)
 		n := out.Nodes[0]
 		c, r := n.Config, in.Params.Registry
-		if (c.Registry == nil) != n.withholds(sectionRegistry) || r.Volume != nil && (c.Storage == nil) != n.withholds(sectionStorage) {
+		if (c.Registry == nil) != n.withholds(api.SectionRegistry) || r.Volume != nil && (c.Storage == nil) != n.withholds(api.SectionStorage) {
 			t.Fatalf("registry %v, storage %v, withheld %v", c.Registry, c.Storage, n.Withheld)
 		}
 		if r.Volume == nil && c.Storage != nil || c.Registry != nil && r.Volume != nil && c.Storage == nil {

@@ -8,8 +8,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-const sectionRegistries = "registries"
-
 // addRegistries gives a master or worker the private registries of its cluster.
 // None is an empty section, not a missing one: a registry that leaves the
 // parameters has to leave the node.
@@ -18,11 +16,13 @@ func (n *Node) addRegistries(in Input) {
 	for _, c := range in.Params.Cluster.Registries {
 		list = append(list, n.connection(in, c))
 	}
-	if n.withholds(sectionRegistries) {
+	if n.withholds(api.SectionRegistries) {
 		return
 	}
 	slices.SortFunc(list, func(a, b api.RegistryConnection) int { return cmp.Compare(a.Server, b.Server) })
-	n.Config.Registries = list
+	if n.takes(in, api.SectionRegistries, list) {
+		n.Config.Registries = list
+	}
 }
 
 // connection reveals the password: documents are sealed in the store, and the
@@ -33,7 +33,7 @@ func (n *Node) connection(in Input, c params.RegistryConnection) api.RegistryCon
 		Username: c.Username, Password: c.Password.Reveal(),
 	}
 	if c.CertificatePath != "" && c.Type == params.HTTPS { // with HTTP it has no effect
-		to.CACertificate = n.file(in, sectionRegistries, c.CertificatePath)
+		to.CACertificate = n.file(in, api.SectionRegistries, c.CertificatePath)
 	}
 	if h := c.HostsEntry; h != nil {
 		to.HostsEntry = &api.HostsEntry{Address: h.Address.String(), Names: slices.Clone(h.Names)}

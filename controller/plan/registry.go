@@ -7,8 +7,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-const sectionRegistry = "registry"
-
 // publicImage is what the node pulls where the package brings no image.
 // REG, `docker run`.
 const publicImage = "registry:latest"
@@ -22,16 +20,16 @@ func (n *Node) addRegistry(in Input, s api.Server) (uses []VolumeUse) {
 		uses = n.addStorage(in, s, wantedStorage{volumes: []params.Volume{*r.Volume}})
 		if n.Config.Storage == nil {
 			// Without it the container would fill the directory that the volume hides.
-			n.withhold(sectionRegistry, n.Withheld[0].Reason, fmt.Sprintf(
+			n.withhold(api.SectionRegistry, n.why(api.SectionStorage).Reason, fmt.Sprintf(
 				"the registry's data belongs on the volume %q, which it does not have", r.Volume.ResourceID))
 		}
 	}
 	if r.ImagePath == "" {
 		section.Image.Reference = publicImage
 	} else {
-		section.Image.File = n.file(in, sectionRegistry, r.ImagePath)
+		section.Image.File = n.file(in, api.SectionRegistry, r.ImagePath)
 	}
-	if !n.withholds(sectionRegistry) {
+	if !n.withholds(api.SectionRegistry) && n.takes(in, api.SectionRegistry, section) {
 		n.Config.Registry = section
 	}
 	return uses

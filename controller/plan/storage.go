@@ -10,8 +10,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-const sectionStorage = "storage"
-
 // exportOptions are those of Tacker's sample driver; the agent adds mountpoint=.
 var exportOptions = []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}
 
@@ -36,7 +34,7 @@ func (n *Node) addStorage(in Input, s api.Server, wanted wantedStorage) []Volume
 			uses = append(uses, *use)
 		}
 		if problem != nil {
-			n.withhold(sectionStorage, problem.reason, problem.message)
+			n.withhold(api.SectionStorage, problem.reason, problem.message)
 			continue
 		}
 		section.Volumes = append(section.Volumes, api.StorageVolume{
@@ -47,10 +45,13 @@ func (n *Node) addStorage(in Input, s api.Server, wanted wantedStorage) []Volume
 		})
 	}
 	slices.SortFunc(uses, func(a, b VolumeUse) int { return cmp.Compare(a.ID, b.ID) })
-	if n.withholds(sectionStorage) {
+	if n.withholds(api.SectionStorage) {
 		return uses
 	}
 	slices.SortFunc(section.Volumes, func(a, b api.StorageVolume) int { return cmp.Compare(a.MountPath, b.MountPath) })
+	if !n.takes(in, api.SectionStorage, section) {
+		return uses
+	}
 	n.Config.Storage = section
 	for i := range uses {
 		uses[i].NodeID = n.ID

@@ -93,7 +93,7 @@ func TestVolumesAreWholeAndServedOrWithheld(t *testing.T) {
 		out := Make(in)
 		s, owner := section(t, out)
 		storage, wanted := nodeOf(out, api.RoleStorage), len(in.Params.Cluster.PersistentVolumes) > 0 || in.Standing.Registered
-		withheld := slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.withholds(sectionPersistentVolumes) })
+		withheld := slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.withholds(api.SectionPersistentVolumes) })
 		if want := wanted && nodeOf(out, api.RoleMaster) != nil; want != (withheld != (s != nil)) {
 			t.Fatalf("wanted %v: section %+v, withheld %v", want, s, withheld)
 		}

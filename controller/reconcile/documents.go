@@ -23,7 +23,7 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	if err := d.Valid(); err != nil {
 		return nil, &outdated{err}
 	}
-	out, err := r.Plan(t, d)
+	out, nodes, err := r.plan(t, d)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,8 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	expected := make([]string, len(out.Nodes))
 	for i, n := range out.Nodes {
 		expected[i] = n.ID
-		changed, err := r.putNode(t, n)
+		old, found := nodes[n.ID]
+		changed, err := r.putNode(t, n, old, found)
 		if err != nil {
 			return nil, err
 		}
@@ -49,12 +50,9 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	return e, r.putVolumes(t, out.Volumes)
 }
 
-// putNode writes a planned node and says whether its document changed.
-func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node) (changed bool, err error) {
-	old, found, err := t.Nodes().Get(planned.ID)
-	if err != nil {
-		return false, err
-	}
+// putNode writes a planned node, whose record is old if it is found, and says whether it
+// is one of Effect.Changed.
+func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found bool) (changed bool, err error) {
 	node := old
 	if !found || old.InstanceID != t.Instance.ID {
 		if found && old.Expected {
@@ -72,8 +70,9 @@ func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node) (changed bool, err err
 	if !node.Expected && !node.Identity.Live() {
 		node.Status = nil // of another time: what it says has to be said again
 	}
+	changed = planned.Asked != "" && planned.Asked != node.Asked
 	node.Name, node.Role, node.Addresses = planned.Name, planned.Role, planned.Addresses
-	node.Withheld, node.Expected = planned.Withheld, true
+	node.Withheld, node.Asked, node.Expected = planned.Withheld, planned.Asked, true
 	node.Conditions = planned.Config.ConditionTypes()
 	if digest := planned.Config.Digest(); digest != node.Digest {
 		changed = true
@@ -132,7 +131,7 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 		if !found || n.InstanceID != t.Instance.ID || !n.Expected {
 			continue
 		}
-		n.Expected, n.Withheld = false, nil
+		n.Expected, n.Withheld, n.Asked = false, nil, ""
 		if err := dropPersistentVolumes(t, &n); err != nil {
 			return err
 		}

@@ -17,24 +17,59 @@ import (
 // Plan is what follows from a desired state and from what is known of its volumes,
 // files and nodes. It writes nothing.
 func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, error) {
+	out, _, err := r.plan(t, d)
+	return out, err
+}
+
+// plan is Plan, and the records of the topology's servers as it has read them, by id.
+func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]store.Node, error) {
 	in := plan.Input{
 		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
 		Standing: plan.Standing(t.Instance.Standing), Withdraw: d.Withdraw,
 	}
 	if d.Topology == nil {
-		return plan.Make(in), nil
+		return plan.Make(in), nil, nil
 	}
 	var err error
 	if in.Files, err = packagefile.ForPlan(t, d.Desired); err != nil {
-		return plan.Output{}, err
+		return plan.Output{}, nil, err
 	}
 	if in.Volumes, err = knownVolumes(t, d.Topology); err != nil {
-		return plan.Output{}, err
+		return plan.Output{}, nil, err
 	}
-	if in.Nodes, err = r.observed(t, d); err != nil {
-		return plan.Output{}, err
+	nodes, err := nodesOf(t, d.Topology)
+	if err != nil {
+		return plan.Output{}, nil, err
 	}
-	return plan.Make(in), nil
+	in.Nodes, in.Agents = r.observed(t, d, nodes), agents(t, nodes)
+	return plan.Make(in), nodes, nil
+}
+
+// nodesOf is the record of each server of a topology that has one, by id. Another
+// instance's may be among them.
+func nodesOf(t *tx.Tx, topology *api.Topology) (map[string]store.Node, error) {
+	all := make(map[string]store.Node, len(topology.Servers))
+	for _, s := range topology.Servers {
+		n, found, err := t.Nodes().Get(s.ID)
+		if err != nil {
+			return nil, err
+		}
+		if found {
+			all[s.ID] = n
+		}
+	}
+	return all, nil
+}
+
+// agents is what the instance's nodes have said of their agents.
+func agents(t *tx.Tx, nodes map[string]store.Node) map[string]api.Agent {
+	all := map[string]api.Agent{}
+	for id, n := range nodes {
+		if n.Agent != nil && n.InstanceID == t.Instance.ID {
+			all[id] = *n.Agent
+		}
+	}
+	return all
 }
 
 func knownVolumes(t *tx.Tx, topology *api.Topology) (map[string]plan.Volume, error) {
@@ -67,24 +102,17 @@ func heldByOther(t *tx.Tx, v store.Volume) bool {
 }
 
 // observed is what is known of the nodes whose role the plan depends on.
-func (r *Reconciler) observed(t *tx.Tx, d *desired.State) (map[string]plan.Observed, error) {
+func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store.Node) map[string]plan.Observed {
 	if d.Params.Cluster == nil || d.Params.Cluster.StorageServer == nil {
-		return nil, nil
+		return nil
 	}
 	all := map[string]plan.Observed{}
 	for id, role := range topology.Assign(d.Params, d.Topology, fault.Root).Roles {
-		if !Planned(role) {
-			continue
-		}
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return nil, err
-		}
-		if found && n.InstanceID == t.Instance.ID {
+		if n, found := nodes[id]; found && Planned(role) && n.InstanceID == t.Instance.ID {
 			all[id] = r.observe(t, n)
 		}
 	}
-	return all, nil
+	return all
 }
 
 func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {

@@ -51,7 +51,8 @@ type Permits interface {
 // Effect is what a pass did.
 type Effect struct {
 	Plan plan.Output
-	// Changed are the nodes whose document is another than before, new ones included.
+	// Changed are the nodes whose document is another than before, new ones included, or
+	// would be if their agent were not too old for it.
 	Changed []string
 }
 

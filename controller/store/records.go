@@ -86,9 +86,13 @@ type Node struct {
 	// Conditions are the condition types that Config calls for.
 	Conditions []string       `json:"conditions,omitempty"`
 	Withheld   []api.Withheld `json:"withheld,omitempty"`
-	Identity   *Identity      `json:"identity,omitempty"`
+	// Asked is plan.Node.Asked: what is asked of the node besides Config.
+	Asked    string    `json:"asked,omitempty"`
+	Identity *Identity `json:"identity,omitempty"`
 	// MayReenrol lets the server redeem the join token once more (node reenrol).
 	MayReenrol bool `json:"mayReenrol,omitempty"`
+	// Agent is what the agent said of itself when it polled last; nil before the first poll.
+	Agent *api.Agent `json:"agent,omitempty"`
 	// Status is the last reported transition; heartbeats are not stored.
 	Status *api.NodeStatus `json:"status,omitempty"`
 	// StatusOf is the EnrolledAt of the identity that reported Status: a machine

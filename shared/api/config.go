@@ -20,30 +20,6 @@ func (c NodeConfig) Digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// ConditionTypes are the condition types that the sections of the document call
-// for, in the order in which an agent works on them. A section that is missing
-// calls for none; an empty one for the same as a full one. A node is Ready only
-// when it reports each of them as True.
-func (c *NodeConfig) ConditionTypes() []string {
-	var types []string
-	if c.Storage != nil {
-		types = append(types, ConditionVolumesMounted, ConditionExportsServed)
-	}
-	if c.NFSClient != nil {
-		types = append(types, ConditionNFSClientInstalled)
-	}
-	if c.Registry != nil {
-		types = append(types, ConditionRegistryRunning)
-	}
-	if c.Registries != nil {
-		types = append(types, ConditionRegistriesConnected)
-	}
-	if c.PersistentVolumes != nil {
-		types = append(types, ConditionPersistentVolumesRegistered)
-	}
-	return types
-}
-
 // Files are the files of the controller that the document names, each once.
 func (c *NodeConfig) Files() []FileReference {
 	var files []FileReference

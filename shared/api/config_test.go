@@ -3,6 +3,8 @@ package api_test
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -20,9 +22,11 @@ var proofs = map[string][]string{
 	"PersistentVolumes": {api.ConditionPersistentVolumesRegistered},
 }
 
-// A section that calls for no condition would be done by an agent that ignores it.
-func TestEverySectionCallsForItsConditions(t *testing.T) {
+// A section that calls for no condition would be done by an agent that ignores it, and one
+// that is not declared would be given to an agent that does not understand it.
+func TestEverySectionIsDeclaredAndCallsForItsConditions(t *testing.T) {
 	none := api.NodeConfig{}
+	var members []string
 	if types := none.ConditionTypes(); len(types) > 0 {
 		t.Errorf("a document without sections calls for %v", types)
 	}
@@ -38,14 +42,25 @@ func TestEverySectionCallsForItsConditions(t *testing.T) {
 		}
 		want, known := proofs[field.Name]
 		if !known {
-			t.Errorf("section %s: say in ConditionTypes, and here, which conditions prove it", field.Name)
+			t.Errorf("section %s: say in section.go, and here, which conditions prove it", field.Name)
 			continue
 		}
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		members = append(members, name)
 		var doc api.NodeConfig
 		reflect.ValueOf(&doc).Elem().FieldByIndex(field.Index).Set(empty)
 		if diff := cmp.Diff(want, doc.ConditionTypes()); diff != "" {
 			t.Errorf("section %s, which is empty (-want +got):\n%s", field.Name, diff)
 		}
+		if diff := cmp.Diff([]string{name}, doc.Sections()); diff != "" {
+			t.Errorf("a document with %s alone has the sections (-want +got):\n%s", field.Name, diff)
+		}
+	}
+	declared := api.Sections()
+	slices.Sort(members)
+	slices.Sort(declared)
+	if diff := cmp.Diff(members, declared); diff != "" {
+		t.Errorf("declared sections (-members of NodeConfig +declared):\n%s", diff)
 	}
 }
 

@@ -79,6 +79,7 @@ const (
 	ReasonTopologyIncomplete Reason = "TopologyIncomplete"
 	ReasonVolumeUnresolved   Reason = "VolumeUnresolved"
 	ReasonFileMissing        Reason = "FileMissing"
+	ReasonAgentTooOld        Reason = "AgentTooOld"
 
 	ReasonWaitingForExports         Reason = "WaitingForExports"
 	ReasonConnectionPointUnresolved Reason = "ConnectionPointUnresolved"
@@ -151,6 +152,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonNotEnrolled:               {"the server is in the topology and its agent has not enrolled", "look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`"},
 	ReasonNotReported:               {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},
 	ReasonTopologyIncomplete:        {"a role that the parameters require has no server in the topology", "give the topology with the operation, or say \"partial\": true"},
+	ReasonAgentTooOld:               {"the node's agent does not understand a section of its configuration, so the section is withheld; it converges the others", "upgrade the node's agent; the controller gives the section with the agent's next poll"},
 	ReasonFileMissing:               {"a package file that the parameters name is not on the controller, or not valid", "upload it: `hitchctl apply --package`"},
 	ReasonWaitingForExports:         {"PersistentVolumes are registered once the storage server serves the exports of its present configuration", "look at the storage server's conditions; the controller goes on by itself"},
 	ReasonConnectionPointUnresolved: {"nfs_server_cp of the parameters is no connection point of the storage server with an address", "give the connection point in the topology, or mend the parameter"},

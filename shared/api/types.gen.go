@@ -399,7 +399,7 @@ type CertificateRequest struct {
 	CertificateRequest string `json:"certificateRequest"`
 }
 
-// Condition One observed aspect of a node (Kubernetes shape).
+// Condition One observed aspect of a node (Kubernetes shape). Newer agents have types and reasons that are not known here.
 type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 
@@ -407,7 +407,7 @@ type Condition struct {
 	Message            string `json:"message,omitempty"`
 	ObservedGeneration int64  `json:"observedGeneration,omitempty"`
 
-	// Reason A registered reason of a condition; see the constants.
+	// Reason A reason of a condition; the registered ones are in docs/conditions.md.
 	Reason Reason          `json:"reason"`
 	Status ConditionStatus `json:"status"`
 
@@ -622,7 +622,7 @@ type Node struct {
 	// State Expected: in the topology, not enrolled. Enrolled: has a live identity. Lost: enrolled, unheard of for three cadences. Revoked: its identity is void.
 	State NodeState `json:"state"`
 
-	// Status What an agent reports.
+	// Status What an agent reports. Members that are not known here, which a newer agent has, are ignored: of this request alone.
 	Status *NodeStatus `json:"status,omitempty"`
 
 	// Unconfirmed Restored from a backup and not let in: its instance waits for a confirmation
@@ -676,7 +676,7 @@ type NodeList struct {
 // NodeState Expected: in the topology, not enrolled. Enrolled: has a live identity. Lost: enrolled, unheard of for three cadences. Revoked: its identity is void.
 type NodeState string
 
-// NodeStatus What an agent reports.
+// NodeStatus What an agent reports. Members that are not known here, which a newer agent has, are ignored: of this request alone.
 type NodeStatus struct {
 	// Activity What the agent is doing now; absent while it is idle.
 	Activity      *Activity `json:"activity,omitempty"`
@@ -779,7 +779,7 @@ type OperationTarget struct {
 	NodeID  string `json:"nodeId"`
 	Ready   bool   `json:"ready"`
 
-	// Reason A registered reason of a condition; see the constants.
+	// Reason A reason of a condition; the registered ones are in docs/conditions.md.
 	Reason Reason `json:"reason,omitempty"`
 }
 
@@ -848,7 +848,7 @@ type ProxySection struct {
 	NoProxy string `json:"noProxy,omitempty"`
 }
 
-// Reason A registered reason of a condition; see the constants.
+// Reason A reason of a condition; the registered ones are in docs/conditions.md.
 type Reason = string
 
 // ReformatRequest defines model for ReformatRequest.
@@ -1111,7 +1111,7 @@ type Withheld struct {
 	Message string `json:"message"`
 	NodeID  string `json:"nodeId"`
 
-	// Reason A registered reason of a condition; see the constants.
+	// Reason A reason of a condition; the registered ones are in docs/conditions.md.
 	Reason Reason `json:"reason"`
 
 	// Section Section of NodeConfig, for example storage
@@ -1143,6 +1143,12 @@ type GetNodeConfigParams struct {
 	// generation, which is answered as a change: what a node reports counts for the present generation only.
 	Generation  *string      `form:"generation,omitempty" json:"generation,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// NodehitchAgent The agent's version and the sections of a configuration that it understands, ordered names with a space between
+	// them. Sections that it does not understand are withheld from it (AgentTooOld). Other parameters of the same
+	// form are ignored. Without the header the agent understands the sections of the first release; a header that is
+	// malformed is refused and changes nothing.
+	NodehitchAgent *string `json:"Nodehitch-Agent,omitempty"`
 }
 
 // GetNodeFileParams defines parameters for GetNodeFile.

@@ -1439,6 +1439,17 @@ func NewGetNodeConfigRequest(server string, params *GetNodeConfigParams) (*http.
 			req.Header.Set("If-None-Match", headerParam0)
 		}
 
+		if params.NodehitchAgent != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Nodehitch-Agent", *params.NodehitchAgent, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Nodehitch-Agent", headerParam1)
+		}
+
 	}
 
 	return req, nil

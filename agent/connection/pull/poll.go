@@ -18,6 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/document"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // maxDocument bounds a configuration.
@@ -78,7 +79,8 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 	err := l.Do(ctx, func(ctx context.Context, c *client.Controller) error {
 		ctx, cancel := context.WithTimeout(ctx, r.Limit)
 		defer cancel()
-		params := &api.GetNodeConfigParams{}
+		agent := api.ThisAgent(version.Version).Header()
+		params := &api.GetNodeConfigParams{NodehitchAgent: &agent}
 		if r.Digest != "" {
 			tag := `"` + r.Digest + `"`
 			params.IfNoneMatch = &tag

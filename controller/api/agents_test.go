@@ -1,0 +1,159 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/nodehitch/nodehitch/controller/api"
+	"github.com/nodehitch/nodehitch/controller/store"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// agent is what the record of the node holds of its agent.
+func (w *world) agent() (agent *wire.Agent) {
+	w.t.Helper()
+	w.must(w.Store.View(func(t *store.Tx) error {
+		n, _, err := t.Nodes().Get(serverID)
+		agent = n.Agent
+		return err
+	}))
+	return agent
+}
+
+func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	if w.agent() != nil {
+		t.Fatalf("an agent that never polled is %+v", w.agent())
+	}
+	var old wire.NodeConfig
+	w.ok(w.call(node, "GET", "/v1/node/config", "", `Nodehitch-Agent: v0.1; sections="proxy"`), http.StatusOK, &old)
+	if old.Storage != nil || old.Proxy == nil {
+		t.Errorf("an agent that understands the proxy alone is given %+v", old)
+	}
+	var first wire.NodeConfig
+	a := w.call(node, "GET", "/v1/node/config", "", `If-None-Match: "`+old.Digest()+`"`)
+	w.ok(a, http.StatusOK, &first)
+	if first.Storage == nil || !w.agent().Equal(wire.FirstAgent()) {
+		t.Errorf("an agent that says nothing is %+v and given %+v; want the first release's sections", w.agent(), first)
+	}
+	parked := w.park(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+wire.ThisAgent("v0.2").Header())
+	if !w.agent().Equal(wire.ThisAgent("v0.2")) {
+		t.Errorf("the agent of the parked poll is %+v", w.agent())
+	}
+	// A poll of before an upgrade does not take it back.
+	w.ok(w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+wire.ThisAgent("v0.3").Header()), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
+	if a := soon(t, parked); a.status != http.StatusOK || w.agent().Version != "v0.3" {
+		t.Errorf("the parked poll is answered with %d, and the agent is %+v", a.status, w.agent())
+	}
+}
+
+func TestAMalformedAgentHeaderChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	for _, header := range []string{"", "v1", `v1; sections="Proxy"`, `v1; sections="` + strings.Repeat("a", 4000) + `"`, `v1; sections="proxy", v1; sections="proxy"`, "hunter2 é"} {
+		a := w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+header)
+		if a.status != http.StatusBadRequest || a.problem.Type != wire.ProblemInvalid || strings.Contains(a.body, "hunter2") {
+			t.Errorf("%.60q: %d %s, want it refused", header, a.status, a.body)
+		}
+		if header != "" && !strings.Contains(a.body, "Nodehitch-Agent") {
+			t.Errorf("%.60q: %s does not name the header", header, a.body)
+		}
+	}
+	if w.agent() != nil {
+		t.Errorf("the record says %+v", w.agent())
+	}
+}
+
+// newer is a status of an agent that knows more than this controller: a member and a
+// reason more at each place.
+const newer = `{"epoch": 1, "observedGeneration": 1, "observedDigest": "x", "rebootWanted": {"since": [1, null]},
+	"conditions": [{"type": "TimeSynced", "status": "False", "reason": "NoServerAnswers", "lastTransitionTime": "2030-01-31T12:00:00Z", "severity": "Low"}],
+	"activity": {"condition": "TimeSynced", "summary": "asks", "startedAt": "2030-01-31T12:00:00Z", "percent": 7},
+	"facts": {"hostname": "h", "virtualization": "kvm"}}`
+
+func TestAStatusOfANewerAgentIsTaken(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	w.ok(w.call(node, "PUT", "/v1/node/status", newer), http.StatusNoContent, nil)
+	var shown wire.Node
+	a := w.as(w.viewer, "GET", "/v1/nodes/"+serverID, "")
+	w.ok(a, http.StatusOK, &shown)
+	c := shown.Status.Condition("TimeSynced")
+	if c == nil || c.Reason != "NoServerAnswers" || shown.Status.Facts.Hostname != "h" {
+		t.Errorf("the status is kept as %+v", shown.Status)
+	}
+	if strings.Contains(a.body, "rebootWanted") || strings.Contains(a.body, "severity") {
+		t.Errorf("what is not known here is kept: %s", a.body)
+	}
+}
+
+func TestAStatusIsBounded(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	condition := `{"type": "TimeSynced", "status": "False", "reason": "NoServerAnswers", "lastTransitionTime": "2030-01-31T12:00:00Z", "severity": "Low"}`
+	for what, change := range map[string][2]string{
+		"a type with a space":        {`"TimeSynced", "status"`, `"Time Synced", "status"`},
+		"a long type":                {`"TimeSynced", "status"`, `"` + strings.Repeat("T", 65) + `", "status"`},
+		"a reason that is a line":    {`"NoServerAnswers"`, `"No\nServer"`},
+		"an empty reason":            {`"NoServerAnswers"`, `""`},
+		"a long reason":              {`"NoServerAnswers"`, `"` + strings.Repeat("N", 65) + `"`},
+		"a status that is no status": {`"False"`, `"Perhaps"`},
+		"33 conditions":              {condition, condition + strings.Repeat(","+condition, 32)},
+		"a member given twice":       {`"rebootWanted"`, `"epoch": 2, "rebootWanted"`},
+		"a depth without end":        {`[1, null]`, strings.Repeat("[", 200) + strings.Repeat("]", 200)},
+		"300 KiB":                    {`[1, null]`, `"` + strings.Repeat("x", 300<<10) + `"`},
+	} {
+		body := strings.Replace(newer, change[0], change[1], 1)
+		if body == newer {
+			t.Fatalf("%s: nothing was changed", what)
+		}
+		if a := w.call(node, "PUT", "/v1/node/status", body); a.status != http.StatusBadRequest && a.status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: %d %s", what, a.status, a.body)
+		}
+	}
+}
+
+// Anywhere else, to ignore what is not known would hide a mistake. What is open on purpose
+// (Tacker's parameters) says so. The facts of a status are sent with an enrolment, too.
+func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
+	document, err := api.GetSpec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	var check func(operation, at string, s *openapi3.SchemaRef)
+	check = func(operation, at string, s *openapi3.SchemaRef) {
+		if s == nil || s.Value == nil {
+			return
+		}
+		if len(s.Value.Properties) > 0 {
+			checked++
+			open, may := s.Value.AdditionalProperties.Has == nil, operation == "PutNodeStatus" || operation == "Enroll" && at == "/facts"
+			if open != may {
+				t.Errorf("%s: %s ignores members that it does not know: %v, want %v", operation, at, open, may)
+			}
+		}
+		for name, property := range s.Value.Properties {
+			check(operation, at+"/"+name, property)
+		}
+		for _, part := range s.Value.AllOf {
+			check(operation, at, part)
+		}
+		check(operation, at+"/0", s.Value.Items)
+	}
+	for _, path := range document.Paths.Map() {
+		for _, op := range path.Operations() {
+			if op.RequestBody != nil && op.RequestBody.Value.Content["application/json"] != nil {
+				check(op.OperationID, "", op.RequestBody.Value.Content["application/json"].Schema)
+			}
+		}
+	}
+	if checked < 10 {
+		t.Errorf("%d schemas were looked at", checked)
+	}
+}

@@ -1,0 +1,144 @@
+package lcm_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// without is an agent that understands all but these sections.
+func without(version string, sections ...string) api.Agent {
+	a := api.ThisAgent(version)
+	a.Sections = slices.DeleteFunc(a.Sections, func(s string) bool { return slices.Contains(sections, s) })
+	return a
+}
+
+// polled is the first look of a poll, and how often it wrote.
+func (w *world) polled(nodeID string, agent api.Agent) (digest string, writes bool) {
+	w.Helper()
+	writes = w.writes(func() {
+		var err error
+		digest, _, err = w.LCM.Nodes.Polled(w.ctx, nodeID, agent)
+		w.must(err)
+	})
+	return digest, writes
+}
+
+func TestWhatAnAgentIsIsWrittenWhenItChanges(t *testing.T) {
+	w := instantiated(t)
+	for _, c := range []struct {
+		what   string
+		agent  api.Agent
+		writes bool
+	}{
+		{"the first poll", api.ThisAgent("v1"), true},
+		{"the next", api.ThisAgent("v1"), false},
+		{"another version", api.ThisAgent("v2"), true},
+		{"the next of that", api.ThisAgent("v2"), false},
+		{"another set", without("v2", api.SectionPersistentVolumes), true},
+		{"the next of that", without("v2", api.SectionPersistentVolumes), false},
+		{"a set of before the header", api.FirstAgent(), true},
+		{"the next of that", api.FirstAgent(), false},
+	} {
+		before := w.document(workerServer)
+		digest, writes := w.polled(workerServer, c.agent)
+		if writes != c.writes {
+			t.Errorf("%s wrote: %v", c.what, writes)
+		}
+		if after := w.document(workerServer); after.Generation != before.Generation || digest != after.Digest() {
+			t.Errorf("%s: generation %d and digest %s, want %d and %s", c.what, after.Generation, digest, before.Generation, after.Digest())
+		}
+	}
+}
+
+func TestASectionIsWithheldUntilTheAgentUnderstandsIt(t *testing.T) {
+	w := newWorld(t)
+	w.put(spec(full()))
+	w.upload(script, "#!/bin/sh\n")
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	w.converge(masterServer, workerServer)
+	if w.document(storageServer).Storage == nil {
+		t.Fatal("something is withheld from an agent that has not polled")
+	}
+	digest, _ := w.polled(storageServer, without("v0.1", api.SectionStorage))
+	if now := w.document(storageServer); now.Storage != nil || now.Proxy == nil || digest != now.Digest() {
+		t.Fatalf("the poll of an old agent is answered with %+v", now)
+	}
+	w.converge(storageServer)
+	target := w.operation(op.ID).Targets[slices.IndexFunc(w.operation(op.ID).Targets, func(t api.OperationTarget) bool { return t.NodeID == storageServer })]
+	if got := w.operation(op.ID); got.State != api.Processing || target.Ready || target.Reason != api.ReasonAgentTooOld || len(got.Withheld) != 1 {
+		t.Errorf("INSTANTIATE END is %+v, want PROCESSING until the agent is upgraded", got)
+	}
+	if !w.node(storageServer).Ready {
+		t.Error("the old agent has converged what it was given, and its node is not ready")
+	}
+	w.polled(storageServer, api.ThisAgent("v0.2"))
+	if w.document(storageServer).Storage == nil || len(w.node(storageServer).Withheld) > 0 {
+		t.Errorf("the upgraded agent is given %+v", w.document(storageServer))
+	}
+	w.report(storageServer, w.status(storageServer))
+	if got := w.operation(op.ID); got.State != api.Completed {
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED", got)
+	}
+}
+
+// A section that was there and is not understood any more is missing, which means hands
+// off: nothing on the machine is removed.
+func TestAnAgentThatIsDowngradedLosesNothing(t *testing.T) {
+	w := instantiated(t)
+	w.polled(storageServer, api.ThisAgent("v2"))
+	w.polled(storageServer, without("v1", api.SectionStorage))
+	if now := w.document(storageServer); now.Storage != nil || slices.Contains(now.Sections(), api.SectionStorage) {
+		t.Errorf("the older agent is given %+v", now.Storage)
+	}
+	w.polled(storageServer, api.ThisAgent("v2"))
+	if now := w.document(storageServer); now.Storage == nil || len(now.Storage.Volumes) != 1 || now.Generation != 3 {
+		t.Errorf("the upgraded agent is given %+v", now)
+	}
+}
+
+// An END that asks for more of a server whose agent is too old for it is not done without
+// it, and one that asks for no more of the server does not wait for it.
+func TestAnEndWaitsForWhatItAsksOfAnOldAgent(t *testing.T) {
+	w := instantiated(t)
+	w.polled(storageServer, without("v1", api.SectionStorage))
+	w.converge(storageServer)
+	added := uuid(3, 2)
+	grown := full()
+	grown.Servers = append(grown.Servers, server(added, "worker"))
+	op := w.post(scale(api.ScaleOut, api.PhaseEnd, grown))
+	if targets := w.operation(op.ID).Targets; len(targets) != 1 || targets[0].NodeID != added {
+		t.Fatalf("SCALE_OUT END waits for %+v, want the new worker", targets)
+	}
+	w.converge(added)
+	if got := w.operation(op.ID); got.State != api.Completed || !warns(got, storageServer, string(api.ReasonAgentTooOld)) {
+		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with a warning of the storage server", got)
+	}
+	grown.Volumes[0].SizeBytes = 2 << 30
+	op = w.post(heal(api.PhaseEnd, grown, workerServer))
+	if got := w.operation(op.ID); got.State != api.Processing || !slices.ContainsFunc(got.Targets, func(t api.OperationTarget) bool {
+		return t.NodeID == storageServer && t.Reason == api.ReasonAgentTooOld
+	}) {
+		t.Errorf("HEAL END is %+v, want it to wait for the storage server", got)
+	}
+}
+
+func warns(op api.Operation, parts ...string) bool {
+	return slices.ContainsFunc(op.Warnings, func(f api.Fault) bool {
+		return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(f.Message, part) })
+	})
+}
+
+// A newer agent says what this controller has not heard of, and proves its document.
+func TestAConditionThatNobodyCalledForIsNoPartOfReady(t *testing.T) {
+	w := instantiated(t)
+	s := w.status(workerServer)
+	s.Conditions = append(s.Conditions, api.Condition{Type: "TimeSynced", Status: api.ConditionFalse, Reason: "NoServerAnswers",
+		ObservedGeneration: s.ObservedGeneration, LastTransitionTime: w.Clock.Now()})
+	w.report(workerServer, s)
+	if n := w.node(workerServer); !n.Ready || n.Status.Condition("TimeSynced") == nil {
+		t.Errorf("the node is %+v, its status %+v; want Ready, and what it said kept", n, n.Status)
+	}
+}

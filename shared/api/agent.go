@@ -1,0 +1,107 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Agent is what an agent says of itself with each poll, in the header Nodehitch-Agent:
+//
+//	v0.4.0; sections="nfsClient proxy registries storage"
+type Agent struct {
+	// Version is its build; empty for one that does not say.
+	Version string `json:"version,omitempty"`
+	// Sections are the sections of a NodeConfig that it understands, ordered.
+	Sections []string `json:"sections"`
+}
+
+// maxAgentHeader and maxSections bound what a poll may say.
+const (
+	maxAgentHeader = 2048
+	maxSections    = 64
+)
+
+// The grammar: a version, then parameters. Those that are not known are for newer
+// controllers.
+var (
+	agentHeader    = regexp.MustCompile(`^([0-9A-Za-z._+~:/@-]{1,64})((?:; [a-z][a-z0-9-]{0,31}="[ !#-\[\]-~]*")*)$`)
+	agentParameter = regexp.MustCompile(`; ([a-z0-9-]+)="([^"]*)"`)
+	sectionName    = regexp.MustCompile(`^[a-z][0-9A-Za-z]{0,63}$`)
+	notOfAVersion  = regexp.MustCompile(`[^0-9A-Za-z._+~:/@-]`)
+)
+
+// ThisAgent is what an agent of this build says of itself.
+func ThisAgent(version string) Agent {
+	names := Sections()
+	slices.Sort(names)
+	return Agent{Version: version, Sections: names}
+}
+
+// FirstAgent is what is known of an agent that says nothing of itself: it understands
+// what the first release does, exactly.
+func FirstAgent() Agent {
+	names := slices.Clone(firstSections)
+	slices.Sort(names)
+	return Agent{Sections: names}
+}
+
+// Header is the value of Nodehitch-Agent. A version that a linker was given and that does
+// not fit is made to, so that it never keeps an agent from its configuration.
+func (a Agent) Header() string {
+	version := notOfAVersion.ReplaceAllString(a.Version, "_")
+	if version == "" {
+		version = "unknown"
+	}
+	return fmt.Sprintf(`%s; sections="%s"`, version[:min(len(version), 64)], strings.Join(a.Sections, " "))
+}
+
+// ParseAgent reads the value of Nodehitch-Agent, which a node has written: it is bounded
+// and in visible ASCII afterwards. The error says what was expected and repeats nothing.
+func ParseAgent(header string) (Agent, error) {
+	expected := errors.New(`expected a version and the sections that the agent understands, such as v0.4.0; sections="nfsClient proxy"`)
+	if len(header) > maxAgentHeader {
+		return Agent{}, fmt.Errorf("has more than %d bytes", maxAgentHeader)
+	}
+	parts := agentHeader.FindStringSubmatch(header)
+	if parts == nil {
+		return Agent{}, expected
+	}
+	a := Agent{Version: parts[1]}
+	said := false
+	for _, p := range agentParameter.FindAllStringSubmatch(parts[2], -1) {
+		if p[1] != "sections" {
+			continue
+		}
+		if said {
+			return Agent{}, expected
+		}
+		said = true
+		a.Sections = strings.Fields(p[2])
+	}
+	slices.Sort(a.Sections)
+	a.Sections = slices.Compact(a.Sections)
+	switch {
+	case !said, slices.ContainsFunc(a.Sections, func(name string) bool { return !sectionName.MatchString(name) }):
+		return Agent{}, expected
+	case len(a.Sections) > maxSections:
+		return Agent{}, fmt.Errorf("names more than %d sections", maxSections)
+	}
+	return a, nil
+}
+
+// Understands says whether the agent understands a section.
+func (a Agent) Understands(section string) bool { return slices.Contains(a.Sections, section) }
+
+// UnderstandsAll says whether it understands every section that this build knows, so that
+// nothing can be withheld from it.
+func (a Agent) UnderstandsAll() bool {
+	return !slices.ContainsFunc(sections, func(s section) bool { return !a.Understands(s.name) })
+}
+
+// Equal says whether both say the same.
+func (a Agent) Equal(b Agent) bool {
+	return a.Version == b.Version && slices.Equal(a.Sections, b.Sections)
+}
