@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -43,10 +44,12 @@ func TestWhatAnAgentIsIsWrittenWhenItChanges(t *testing.T) {
 		{"the next of that", api.FirstAgent(), false},
 	} {
 		before := w.document(workerServer)
+		changed, stop := w.Hub.Watch(notify.Nodes)
 		digest, writes := w.polled(workerServer, c.agent)
-		if writes != c.writes {
-			t.Errorf("%s wrote: %v", c.what, writes)
+		if told := woken(changed); writes != c.writes || told != c.writes {
+			t.Errorf("%s wrote: %v, and woke who watches the nodes: %v", c.what, writes, told)
 		}
+		stop()
 		if after := w.document(workerServer); after.Generation != before.Generation || digest != after.Digest() {
 			t.Errorf("%s: generation %d and digest %s, want %d and %s", c.what, after.Generation, digest, before.Generation, after.Digest())
 		}
