@@ -17,7 +17,7 @@ import (
 // knows packages by their folder.
 type tree struct{ dir string }
 
-// copyTree copies what git knows of the checkout, and what it does not ignore.
+// copyTree copies the checkout.
 func copyTree(ctx context.Context, checkout string) (*tree, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -28,18 +28,24 @@ func copyTree(ctx context.Context, checkout string) (*tree, error) {
 	if err := os.RemoveAll(t.dir); err != nil {
 		return nil, err
 	}
+	return t, Copy(ctx, checkout, t.dir)
+}
+
+// Copy copies the files of a checkout to dir: those that git knows, and those that it
+// does not ignore.
+func Copy(ctx context.Context, checkout, dir string) error {
 	list := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	list.Dir = checkout
 	out, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("listing the files of %s: %w", checkout, err)
+		return fmt.Errorf("listing the files of %s: %w", checkout, err)
 	}
 	for name := range strings.SplitSeq(strings.TrimSuffix(string(out), "\x00"), "\x00") {
-		if err := copyFile(filepath.Join(checkout, name), filepath.Join(t.dir, name)); err != nil {
-			return nil, err
+		if err := copyFile(filepath.Join(checkout, name), filepath.Join(dir, name)); err != nil {
+			return err
 		}
 	}
-	return t, nil
+	return nil
 }
 
 func copyFile(from, to string) error {
@@ -63,11 +69,14 @@ func copyFile(from, to string) error {
 func (t *tree) remove() error { return os.RemoveAll(t.dir) }
 
 // apply puts the mutation into the tree, takeBack takes it out again.
-func (t *tree) apply(ctx context.Context, m Mutation) error { return gitApply(ctx, t.dir, m) }
+func (t *tree) apply(ctx context.Context, m Mutation) error { return Apply(ctx, t.dir, m) }
 
 func (t *tree) takeBack(ctx context.Context, m Mutation) error {
 	return gitApply(ctx, t.dir, m, "--reverse")
 }
+
+// Apply applies a patch to the files in dir.
+func Apply(ctx context.Context, dir string, m Mutation) error { return gitApply(ctx, dir, m) }
 
 // Applies says whether the mutation can be applied to the files in dir, and if not, what
 // to do.

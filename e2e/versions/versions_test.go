@@ -1,0 +1,150 @@
+package versions
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const suite = "versions"
+
+// What newer.patch adds.
+const (
+	clock     = "clock"
+	clockRead = "ClockRead"
+)
+
+// pair is a row of the table: which controller, which agents.
+func (w *world) pair(name string, controller, agents build) {
+	w.t.Run(name, func(t *testing.T) {
+		outer := w.t
+		w.t = t
+		defer func() { w.t = outer }()
+		r := results.Begin(t, suite, name, fmt.Sprintf("the %s controller and %s agents: every role does what it is asked anew, and nothing is lost", controller.name, agents.name))
+		w.ask()
+		var also, want []string
+		if controller.name == "newer" {
+			if agents.name == "newer" {
+				also = []string{clockRead}
+			} else {
+				want = []string{clock + " " + api.ReasonAgentTooOld}
+			}
+		}
+		for _, m := range w.machines {
+			n := w.proven(m, agents, also...)
+			var withheld []string
+			for _, h := range n.Withheld {
+				withheld = append(withheld, h.Section+" "+h.Reason)
+			}
+			if !slices.Equal(withheld, want) {
+				t.Errorf("%s: withheld is %q, want %q", m.role, withheld, want)
+			}
+			r.Figure(string(m.role), "%s; withheld %s", strings.Join(proven(n), " "), strings.Join(append(withheld, none(withheld)...), ", "))
+		}
+		w.lost(r)
+	})
+	if w.t.Failed() {
+		w.t.FailNow() // what comes after it is built on it
+	}
+}
+
+func none(list []string) []string {
+	if len(list) == 0 {
+		return []string{"nothing"}
+	}
+	return nil
+}
+
+// proven are the conditions of the node that are True for its document.
+func proven(n *api.Node) (list []string) {
+	for _, c := range n.Status.Conditions {
+		if c.Status == api.ConditionTrue && c.ObservedGeneration == n.Generation {
+			list = append(list, c.Type)
+		}
+	}
+	return list
+}
+
+// The way of an upgrade by two releases: the controller first, then the agents.
+func TestUpgrade(t *testing.T) {
+	labtest.Require(t, lab.KindNspawn)
+	old, now, next := oldest(t), current(t), newer(t)
+	w := newWorld(t, old, old)
+	for _, m := range w.machines {
+		w.proven(m, old)
+	}
+	w.keep()
+	w.pair("old-old", old, old)
+	w.upgradeController(now)
+	w.pair("new-old", now, old)
+	w.upgradeController(next)
+	w.pair("newer-old", next, old)
+	w.upgradeAgents(now)
+	w.pair("newer-new", next, now)
+	w.operationWaits(next)
+	w.pair("newer-newer", next, next)
+}
+
+// operationWaits: an operation that asks for a section which the agents of today do not
+// understand waits, says why, and completes when the agents are upgraded.
+func (w *world) operationWaits(next build) {
+	w.t.Run("operation", func(t *testing.T) {
+		outer := w.t
+		w.t = t
+		defer func() { w.t = outer }()
+		r := results.Begin(t, suite, "operation", "an END that asks for a section that an agent does not understand waits with AgentTooOld until the agent is upgraded")
+		op, err := client.Read[api.Operation](w.api.PostOperation(t.Context(), w.registry.id, api.OperationRequest{
+			Operation: api.Instantiate, Phase: api.PhaseEnd, Topology: &w.registry.topology, DeadlineSeconds: int((2 * time.Hour).Seconds())}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if op.State != api.Processing || len(op.Targets) != 1 || op.Targets[0].Reason != api.ReasonAgentTooOld {
+			t.Errorf("it is %+v, want it to wait for the registry's agent", op)
+		}
+		r.Figure("waited for", "%s", op.Targets[0].Reason)
+		w.upgradeAgents(next)
+		for _, m := range w.machines {
+			w.proven(m, next, clockRead)
+		}
+		if op, err = client.Read[api.Operation](w.api.GetOperation(t.Context(), w.registry.id, op.ID, nil)); err != nil {
+			t.Fatal(err)
+		}
+		if op.State != api.Completed {
+			t.Errorf("the agents are upgraded and it is %+v", op)
+		}
+		r.Figure("after the upgrade", "%s", op.State)
+	})
+}
+
+// Agents that come before their controller: images are often newer than what runs.
+func TestAgentsFirst(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		controller, agents func(*testing.T) build
+	}{
+		{"old-new", oldest, current},
+		{"new-newer", current, newer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			labtest.Require(t, lab.KindNspawn)
+			if c.name == "old-new" {
+				results.LongOnly(t)
+			}
+			controller, agents := c.controller(t), c.agents(t)
+			w := newWorld(t, controller, agents)
+			for _, m := range w.machines {
+				w.proven(m, agents)
+			}
+			w.keep()
+			w.pair(c.name, controller, agents)
+		})
+	}
+}
