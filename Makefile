@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.Version=$(VERSION)
+LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=nodehitch-version<$(VERSION)>
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...

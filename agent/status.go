@@ -104,6 +104,9 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	if c.HoldSeconds != 0 {
 		row("way", "gives up silent connections: polls are held for %d s; set the controller's cadence.pollSeconds below the idle timeout of what is between", c.HoldSeconds)
 	}
+	if len(c.Learned) > 0 {
+		row("learned", "%s", strings.Join(c.Learned, ", "))
+	}
 	if c.Damaged != "" {
 		row("identity", "not used: %s", c.Damaged)
 	}

@@ -4,13 +4,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"regexp"
-	"strconv"
-	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
 // Params are what a VM has to know to become a node.
@@ -30,7 +27,6 @@ const maxURLs = 16
 
 var (
 	joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
-	dnsNameGrammar   = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 )
 
 // agentConfig is /etc/nodehitch/agent.yaml as a new VM gets it. Its names are
@@ -61,7 +57,7 @@ func (p Params) check() (agentConfig, error) {
 	}
 	seen := map[string]bool{}
 	for _, raw := range p.ControllerURLs {
-		u, err := controllerURL(raw)
+		u, err := grammar.ControllerURL(raw)
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("controller URL %q: %w", raw, err))
@@ -83,30 +79,4 @@ func (p Params) check() (agentConfig, error) {
 		faults = append(faults, errors.New("join token: expected id.secret of letters, digits, - and _ (`hitchctl join-token show` prints it)"))
 	}
 	return c, errors.Join(faults...)
-}
-
-// controllerURL is the URL with its host in lower case and no slash at the end.
-func controllerURL(raw string) (string, error) {
-	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "https" || u.User != nil || u.Opaque != "" ||
-		strings.Trim(u.Path, "/") != "" || strings.ContainsAny(raw, "?#") {
-		return "", errors.New("expected https://host[:port] and nothing else")
-	}
-	host := strings.ToLower(u.Hostname())
-	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" {
-		host = ip.String()
-		if ip.Is6() {
-			host = "[" + host + "]"
-		}
-	} else if len(host) > 253 || !dnsNameGrammar.MatchString(host) {
-		return "", errors.New("expected a DNS name or an IP address as host")
-	}
-	if u.Port() == "" {
-		return "https://" + host, nil
-	}
-	port, err := strconv.ParseUint(u.Port(), 10, 16)
-	if err != nil || port == 0 {
-		return "", errors.New("expected a port from 1 to 65535")
-	}
-	return "https://" + host + ":" + strconv.FormatUint(port, 10), nil
 }

@@ -90,8 +90,8 @@ func (c *Config) check() fault.List {
 		faults = append(faults, at.Fault("expected at least one https://host[:port]"))
 	}
 	for i, raw := range c.ControllerURLs {
-		if !controllerURL(raw) {
-			faults = append(faults, at.Index(i).Fault("expected https://host[:port] and nothing else"))
+		if _, err := grammar.ControllerURL(raw); err != nil {
+			faults = append(faults, at.Index(i).Fault(err.Error()))
 		}
 	}
 	faults = append(faults, c.checkTrust()...)
@@ -152,10 +152,4 @@ func signalURL(raw string) bool {
 func visible(text string) bool {
 	const longest = 8192
 	return len(text) <= longest && !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' })
-}
-
-func controllerURL(raw string) bool {
-	u, err := url.Parse(raw)
-	return err == nil && u.Scheme == "https" && u.Hostname() != "" && u.User == nil &&
-		(u.Path == "" || u.Path == "/") && u.RawQuery == "" && u.Fragment == ""
 }

@@ -34,13 +34,18 @@ type line struct {
 	spread     time.Duration // over which agents come back that lost the controller
 	retry      retry
 	renewal    renewal
+	learned    learning
 }
 
 // contact keeps the line to the controller: it enrols where there is no
 // certificate, then polls, and renews between polls. Whatever the controller
 // answers, nothing on the machine is removed for want of it.
 func (d *Daemon) contact(ctx context.Context) error {
-	l := &line{Daemon: d, patience: patience{hold: defaultHold}, retry: pollRetry()}
+	var epoch int64
+	if doc := d.desired.document(); doc != nil {
+		epoch = doc.Epoch
+	}
+	l := &line{Daemon: d, patience: patience{hold: defaultHold}, retry: pollRetry(), learned: d.recall(epoch)}
 	current, err := d.credentials(ctx)
 	if err != nil {
 		return err
@@ -64,7 +69,7 @@ func (d *Daemon) contact(ctx context.Context) error {
 
 // use makes these credentials those of every further call.
 func (l *line) use(c *enrol.Credentials) error {
-	next, err := l.connect(c)
+	next, err := link.New(l.linkOptions(c))
 	if err != nil {
 		return err
 	}
@@ -85,13 +90,17 @@ func (l *line) use(c *enrol.Credentials) error {
 	return nil
 }
 
-// connect is a link with these credentials, nil for none.
-func (d *Daemon) connect(c *enrol.Credentials) (*link.Link, error) {
-	o := link.Options{URLs: d.Config.ControllerURLs, RootPEM: []byte(d.Config.RootCertificate), Pin: d.Config.Pin, Dial: d.Dial}
-	if c != nil {
-		o.Certificate = c.TLS
-	}
-	return link.New(o)
+// linkOptions are those of a link with these credentials, to the learned URLs before the
+// configured ones.
+func (l *line) linkOptions(c *enrol.Credentials) link.Options {
+	o := l.Daemon.linkOptions()
+	o.URLs, o.Certificate = l.learned.urls(o.URLs), c.TLS
+	return o
+}
+
+// linkOptions are those of a link without credentials.
+func (d *Daemon) linkOptions() link.Options {
+	return link.Options{URLs: d.Config.ControllerURLs, RootPEM: []byte(d.Config.RootCertificate), Pin: d.Config.Pin, Dial: d.Dial}
 }
 
 // poll polls once and returns how long to wait for the next time.
@@ -111,6 +120,7 @@ func (l *line) poll(ctx context.Context) time.Duration {
 	l.well()
 	another := l.take(answer)
 	l.once.Do(func() { close(l.asked) })
+	l.told(ctx, answer)
 	if another || time.Since(begun) >= shortestPoll {
 		if answer.Closing {
 			// It stops or restarts, and all the others are told the same.

@@ -46,6 +46,8 @@ type controller struct {
 	refuse func(r *http.Request, serial string) *api.Problem
 	// cut closes the connection without an answer.
 	cut bool
+	// tells are headers of each answer of a poll.
+	tells map[string]string
 	// life of the next certificate.
 	notBefore, notAfter time.Time
 	serial              int64
@@ -187,6 +189,11 @@ func (c *controller) getConfig(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("ETag", etag)
 	w.Header().Set("Nodehitch-Poll-Seconds", "60")
 	w.Header().Set("Nodehitch-Converge-Seconds", "1")
+	c.mu.Lock()
+	for name, value := range c.tells {
+		w.Header().Set(name, value)
+	}
+	c.mu.Unlock()
 	if r.Header.Get("If-None-Match") == etag {
 		w.WriteHeader(http.StatusNotModified)
 		return

@@ -46,6 +46,13 @@ func (d *desired) put(doc *api.NodeConfig, digest string) {
 	}
 }
 
+// document is the one in force, nil while there is none.
+func (d *desired) document() *api.NodeConfig {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.doc
+}
+
 // confirm says whether the controller stands behind the document at present.
 func (d *desired) confirm(yes bool) {
 	d.mu.Lock()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 )
@@ -66,7 +67,7 @@ func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
 		return nil, err
 	}
 	d.board.Change(func(s *status.Status) { s.NodeID, s.IdentitySource = claim.ID, claim.Source })
-	l, err := d.connect(nil)
+	l, err := link.New(d.linkOptions())
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (l *line) next() (*enrol.Credentials, error) {
 
 // prove makes one call with the next credentials and adopts them if it is good.
 func (l *line) prove(ctx context.Context, next *enrol.Credentials) error {
-	trial, err := l.connect(next)
+	trial, err := link.New(l.linkOptions(next))
 	if err != nil {
 		return err
 	}

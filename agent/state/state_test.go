@@ -96,12 +96,14 @@ func TestRecordsComeBack(t *testing.T) {
 func TestDamagedRecordsAreErrors(t *testing.T) {
 	d := open(t)
 	doc := api.NodeConfig{APIVersion: api.NodeConfigV1, Role: api.RoleStorage, Generation: 3, Storage: &api.StorageSection{}}
-	if err := errors.Join(d.SaveMachine(state.Machine{NodeID: server, Source: "DMI"}), d.SaveApplied(&doc)); err != nil {
+	if err := errors.Join(d.SaveMachine(state.Machine{NodeID: server, Source: "DMI"}), d.SaveApplied(&doc),
+		d.SaveControllerURLs([]state.ControllerURL{{URL: "https://c.example:8443", Epoch: 3}})); err != nil {
 		t.Fatal(err)
 	}
 	for name, read := range map[string]func() error{
 		"machine.json":         func() error { _, err := d.Machine(); return err },
 		"last-known-good.json": func() error { _, err := d.Applied(); return err },
+		"controllers.json":     func() error { _, err := d.ControllerURLs(); return err },
 	} {
 		whole, err := d.Read(name)
 		if err != nil {

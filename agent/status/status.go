@@ -61,6 +61,10 @@ type Controller struct {
 	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
 	// Damaged says what is wrong with the identity on disk, which is therefore not used.
 	Damaged string `json:"damaged,omitempty"`
+	// Wanted is the agent that the controller wants here; nil where it does not say.
+	Wanted *api.WantedAgent `json:"wantedAgent,omitempty"`
+	// Learned are addresses of the controller that it told itself and that are in use.
+	Learned []string `json:"learnedURLs,omitempty"`
 	// RenewalError is why the last attempt to renew the certificate failed.
 	RenewalError string `json:"renewalError,omitempty"`
 }

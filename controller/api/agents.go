@@ -16,6 +16,7 @@ import (
 	"time"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // machines maps what uname -m says to GOARCH, for the systems that the agent runs on.
@@ -34,10 +35,12 @@ type agentFiles struct {
 	digests map[string]agentDigest
 }
 
+// agentDigest is what is known of a file: of the one with this time and size.
 type agentDigest struct {
 	modified time.Time
 	size     int64
 	sha256   string
+	version  string
 }
 
 // GetAgent serves the agent for one architecture.
@@ -62,7 +65,7 @@ func (s *Handler) GetAgent(ctx context.Context, r GetAgentRequestObject) (GetAge
 }
 
 func (a *agentFiles) open(arch string) (*os.File, string, error) {
-	file, err := os.Open(filepath.Join(a.dir, "nodehitch-agent-"+arch))
+	file, err := os.Open(a.path(arch))
 	if err != nil {
 		return nil, "", fmt.Errorf("opening the agent: %w", err)
 	}
@@ -71,28 +74,69 @@ func (a *agentFiles) open(arch string) (*os.File, string, error) {
 		file.Close()
 		return nil, "", fmt.Errorf("reading the agent: %w", err)
 	}
-	return file, digest, nil
+	return file, digest.sha256, nil
 }
 
-func (a *agentFiles) digest(arch string, file *os.File) (string, error) {
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
+func (a *agentFiles) path(arch string) string {
+	return filepath.Join(a.dir, "nodehitch-agent-"+arch)
+}
+
+// wanted is the agent that a node of the architecture should have, nil for none: the one
+// that is served, if it is of the controller's own version. One that somebody put there
+// may be newer than the controller, and versions of builds have no order.
+func (a *agentFiles) wanted(arch string) *wire.WantedAgent {
+	if _, known := machines[arch]; !known {
+		return nil
 	}
+	info, err := os.Stat(a.path(arch))
+	if err != nil {
+		return nil
+	}
+	d, known := a.known(arch, info)
+	if !known {
+		file, err := os.Open(a.path(arch))
+		if err != nil {
+			return nil
+		}
+		defer file.Close()
+		if d, err = a.digest(arch, file); err != nil {
+			return nil
+		}
+	}
+	if d.version != version.Version {
+		return nil
+	}
+	return &wire.WantedAgent{Version: d.version, SHA256: d.sha256, SizeBytes: d.size}
+}
+
+func (a *agentFiles) known(arch string, info fs.FileInfo) (agentDigest, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if d := a.digests[arch]; d.sha256 != "" && d.modified.Equal(info.ModTime()) && d.size == info.Size() {
-		return d.sha256, nil
+	d := a.digests[arch]
+	return d, d.sha256 != "" && d.modified.Equal(info.ModTime()) && d.size == info.Size()
+}
+
+// digest reads a file that is not known yet, and leaves it at its beginning.
+func (a *agentFiles) digest(arch string, file *os.File) (agentDigest, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return agentDigest{}, err
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, file); err != nil {
-		return "", err
+	if d, known := a.known(arch, info); known {
+		return d, nil
 	}
+	program, err := io.ReadAll(file)
+	if err != nil {
+		return agentDigest{}, err
+	}
+	sum := sha256.Sum256(program)
+	d := agentDigest{modified: info.ModTime(), size: info.Size(), sha256: hex.EncodeToString(sum[:]), version: version.Of(program)}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if a.digests == nil {
 		a.digests = make(map[string]agentDigest)
 	}
-	sum := hex.EncodeToString(hash.Sum(nil))
-	a.digests[arch] = agentDigest{modified: info.ModTime(), size: info.Size(), sha256: sum}
+	a.digests[arch] = d
 	_, err = file.Seek(0, io.SeekStart)
-	return sum, err
+	return d, err
 }

@@ -1,6 +1,8 @@
 package api_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/store"
 	wire "github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // agent is what the record of the node holds of its agent.
@@ -41,9 +44,7 @@ func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
 		t.Errorf("an agent that says nothing is %+v and given %+v; want the first release's sections", w.agent(), first)
 	}
 	parked := w.park(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+wire.ThisAgent("v0.2").Header())
-	if !w.agent().Equal(wire.ThisAgent("v0.2")) {
-		t.Errorf("the agent of the parked poll is %+v", w.agent())
-	}
+	eventually(t, "the agent of the parked poll is noted", func() bool { return w.agent().Equal(wire.ThisAgent("v0.2")) })
 	// A poll of before an upgrade does not take it back.
 	w.ok(w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+wire.ThisAgent("v0.3").Header()), http.StatusOK, nil)
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
@@ -155,5 +156,59 @@ func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
 	}
 	if checked < 10 {
 		t.Errorf("%d schemas were looked at", checked)
+	}
+}
+
+// carry puts a program into the agent directory that says that it is of this version.
+func (w *world) carry(arch, version string) (sha string, size int) {
+	w.t.Helper()
+	program := "\x7fELF … nodehitch-version<" + version + "> …"
+	w.write("nodehitch-agent-"+arch, program)
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(program))), len(program)
+}
+
+func TestAPollIsToldWhichAgentIsWanted(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enrol()
+	says := func(architecture string) string {
+		a := w.call(node, "GET", "/v1/node/config", "", `Nodehitch-Agent: v0.1; sections="proxy"; architecture="`+architecture+`"`)
+		w.ok(a, http.StatusOK, nil)
+		return strings.TrimSpace(a.header.Get("Nodehitch-Agent-Version") + " " + a.header.Get("Nodehitch-Agent-Sha256") + " " + a.header.Get("Nodehitch-Agent-Size"))
+	}
+	if got := says("amd64"); got != "" {
+		t.Errorf("a controller that carries no agent says %q", got)
+	}
+	sha, size := w.carry("amd64", version.Version)
+	if got, want := says("amd64"), fmt.Sprintf("%s %s %d", version.Version, sha, size); got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	if got := says("arm64"); got != "" {
+		t.Errorf("for an architecture that it has no agent for it says %q", got)
+	}
+	w.carry("amd64", "v9-newer-than-this")
+	if got := says("amd64"); got != "" {
+		t.Errorf("of an agent that is not of its own version it says %q", got)
+	}
+	before := w.call(node, "GET", "/v1/node/config", "")
+	w.carry("amd64", version.Version)
+	if after := w.call(node, "GET", "/v1/node/config", ""); after.header.Get("ETag") != before.header.Get("ETag") || after.body != before.body {
+		t.Errorf("another agent is another document: %s", after.body)
+	}
+}
+
+func TestAPollIsToldWhereTheControllerIs(t *testing.T) {
+	w := newWorld(t, func(o *api.Options) { o.ControllerURLs = []string{"https://a.example:8443", "https://b.example"} })
+	node, _ := w.enrol()
+	known := w.call(node, "GET", "/v1/node/config", "")
+	same := w.call(node, "GET", "/v1/node/config?wait=1ms", "", "If-None-Match: "+known.header.Get("ETag"))
+	for _, a := range []answer{known, same} {
+		if got := a.header.Get("Nodehitch-Controller-Urls"); got != "https://a.example:8443 https://b.example" {
+			t.Errorf("an answer with %d says %q", a.status, got)
+		}
+	}
+	silent := newWorld(t)
+	node, _ = silent.enrol()
+	if a := silent.call(node, "GET", "/v1/node/config", ""); len(a.header.Values("Nodehitch-Controller-Urls")) > 0 {
+		t.Errorf("a controller that is told of none says %v", a.header)
 	}
 }

@@ -29,6 +29,8 @@ type Options struct {
 	Trust wire.Trust
 	// AgentDirectory holds nodehitch-agent-<GOARCH>.
 	AgentDirectory string
+	// ControllerURLs are told to agents with each poll.
+	ControllerURLs []string
 	// PollSeconds is how long a poll for a configuration is held, before jitter;
 	// ConvergeSeconds is passed on to agents.
 	PollSeconds, ConvergeSeconds int

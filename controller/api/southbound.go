@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/files"
@@ -63,28 +64,39 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 		return nil, err
 	}
 	if unchanged {
-		return s.notModified(etag), nil
+		return s.notModified(etag, agent.Architecture), nil
 	}
-	return s.nodeConfig(ctx, call.nodeID)
+	return s.nodeConfig(ctx, call.nodeID, agent.Architecture)
 }
 
 // The answers are made in functions of their own: what they need on the stack would
 // else be kept for each poll that is parked.
 
-func (s *Handler) notModified(etag string) GetNodeConfigResponseObject {
-	spread := s.SpreadSeconds()
-	return GetNodeConfig304Response{Headers: GetNodeConfig304ResponseHeaders{
-		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}
+func (s *Handler) notModified(etag, architecture string) GetNodeConfigResponseObject {
+	return GetNodeConfig304Response{Headers: s.pollHeaders(etag, architecture)}
 }
 
-func (s *Handler) nodeConfig(ctx context.Context, nodeID string) (GetNodeConfigResponseObject, error) {
+func (s *Handler) nodeConfig(ctx context.Context, nodeID, architecture string) (GetNodeConfigResponseObject, error) {
 	config, digest, err := s.Nodes.NodeConfig(ctx, nodeID)
 	if err != nil {
 		return nil, err
 	}
-	etag, spread := `"`+digest+`"`, s.SpreadSeconds()
-	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders{
-		ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}}, nil
+	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders(s.pollHeaders(`"`+digest+`"`, architecture))}, nil
+}
+
+// pollHeaders go with every answer of a poll: what every node shall do and no document
+// asks for, so that a change of it is no new generation and nobody waits for it.
+func (s *Handler) pollHeaders(etag, architecture string) GetNodeConfig304ResponseHeaders {
+	spread := s.SpreadSeconds()
+	h := GetNodeConfig304ResponseHeaders{ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}
+	if wanted := s.agents.wanted(architecture); wanted != nil {
+		h.NodehitchAgentVersion, h.NodehitchAgentSha256, h.NodehitchAgentSize = &wanted.Version, &wanted.SHA256, &wanted.SizeBytes
+	}
+	if len(s.ControllerURLs) > 0 {
+		urls := strings.Join(s.ControllerURLs, " ")
+		h.NodehitchControllerUrls = &urls
+	}
+	return h
 }
 
 // agentOf is what the agent of a poll says of itself. A header that is malformed is

@@ -49,6 +49,10 @@ type Config struct {
 	// AdvertiseURLs are the base URLs that user_data gives to agents, in order of
 	// preference. Default: https://<name>:<port of listen> for each of Names.
 	AdvertiseURLs []string `json:"advertiseURLs"`
+	// ControllerURLs are base URLs that enrolled agents learn with their polls, at most
+	// 8, so that the controller can move without a shell on any node. The first that
+	// answers is preferred to those that user_data gave. Default: none.
+	ControllerURLs []string `json:"controllerURLs"`
 	// DataDirectory holds the store, the CA, and package files. Default
 	// "/var/lib/nodehitch/controller".
 	DataDirectory string `json:"dataDirectory"`

@@ -35,7 +35,7 @@ func TestTheExampleShowsEveryDefault(t *testing.T) {
 		t.Fatalf("%v in\n%s", err, uncommented)
 	}
 	want := config.Default()
-	want.Names, want.AdvertiseURLs = []string{}, []string{}
+	want.Names, want.AdvertiseURLs, want.ControllerURLs = []string{}, []string{}, []string{}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -27,6 +27,7 @@ func (s Setting) Variable() string {
 var Settings = []Setting{
 	{"listen", "TCP address of the HTTPS API, host:port", text(func(c *Config) *string { return &c.Listen })},
 	{"names", "DNS names and IP addresses of the serving certificate, separated by commas", list(func(c *Config) *[]string { return &c.Names })},
+	{"controller-urls", "base URLs that agents learn with their polls, separated by commas", list(func(c *Config) *[]string { return &c.ControllerURLs })},
 	{"advertise-urls", "base URLs that user_data gives to agents, separated by commas", list(func(c *Config) *[]string { return &c.AdvertiseURLs })},
 	{"data-directory", "directory of store, CA and package files", text(func(c *Config) *string { return &c.DataDirectory })},
 	{"socket", "unix socket on which root of this machine is an operator; empty: none", text(func(c *Config) *string { return &c.Socket })},

@@ -4,14 +4,15 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
 var dnsName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
@@ -27,6 +28,12 @@ func (c *Config) validate() fault.List {
 	}
 	for i, u := range c.AdvertiseURLs {
 		v.url(u, fault.Root.Key("advertiseURLs").Index(i))
+	}
+	for i, u := range c.ControllerURLs {
+		v.url(u, fault.Root.Key("controllerURLs").Index(i))
+	}
+	if n := len(c.ControllerURLs); n > api.MaxControllerURLs {
+		v.fault("/controllerURLs", "has %d URLs; expected at most %d", n, api.MaxControllerURLs)
 	}
 	v.path(c.DataDirectory, "/dataDirectory", false)
 	v.path(c.Socket, "/socket", true)
@@ -71,9 +78,8 @@ func (v *validation) name(value string, at fault.At) {
 }
 
 func (v *validation) url(value string, at fault.At) {
-	u, err := url.Parse(value)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		v.fault(at, "is %q; expected a URL such as https://controller.example:8443", value)
+	if _, err := grammar.ControllerURL(value); err != nil {
+		v.fault(at, "is %s; %s, such as https://controller.example:8443", grammar.Show(value), err)
 	}
 }
 

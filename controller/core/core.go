@@ -106,7 +106,7 @@ func (c *Core) API() api.Options {
 		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Volumes: c.Permits, Enrolment: c.Enrolment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
-		AgentDirectory: o.Config.AgentDirectory, PollSeconds: o.Config.Cadence.PollSeconds, ConvergeSeconds: o.Config.Cadence.ConvergeSeconds,
+		AgentDirectory: o.Config.AgentDirectory, ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.Cadence.PollSeconds, ConvergeSeconds: o.Config.Cadence.ConvergeSeconds,
 		Ready: c.Ready, Now: o.Now, Log: o.Log,
 	}
 }

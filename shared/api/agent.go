@@ -4,18 +4,23 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 // Agent is what an agent says of itself with each poll, in the header Nodehitch-Agent:
 //
-//	v0.4.0; sections="nfsClient proxy registries storage"
+//	v0.4.0; sections="nfsClient proxy registries storage"; architecture="amd64"
 type Agent struct {
 	// Version is its build; empty for one that does not say.
 	Version string `json:"version,omitempty"`
 	// Sections are the sections of a NodeConfig that it understands, ordered.
 	Sections []string `json:"sections"`
+	// Architecture is the GOARCH of its build; empty for one that does not say.
+	Architecture string `json:"architecture,omitempty"`
 }
 
 // maxAgentHeader and maxSections bound what a poll may say.
@@ -27,17 +32,18 @@ const (
 // The grammar: a version, then parameters. Those that are not known are for newer
 // controllers.
 var (
-	agentHeader    = regexp.MustCompile(`^([0-9A-Za-z._+~:/@-]{1,64})((?:; [a-z][a-z0-9-]{0,31}="[ !#-\[\]-~]*")*)$`)
+	agentHeader    = regexp.MustCompile(`^(` + version.Grammar + `)((?:; [a-z][a-z0-9-]{0,31}="[ !#-\[\]-~]*")*)$`)
 	agentParameter = regexp.MustCompile(`; ([a-z0-9-]+)="([^"]*)"`)
 	sectionName    = regexp.MustCompile(`^[a-z][0-9A-Za-z]{0,63}$`)
+	architecture   = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 	notOfAVersion  = regexp.MustCompile(`[^0-9A-Za-z._+~:/@-]`)
 )
 
 // ThisAgent is what an agent of this build says of itself.
-func ThisAgent(version string) Agent {
+func ThisAgent(build string) Agent {
 	names := Sections()
 	slices.Sort(names)
-	return Agent{Version: version, Sections: names}
+	return Agent{Version: build, Sections: names, Architecture: runtime.GOARCH}
 }
 
 // FirstAgent is what is known of an agent that says nothing of itself: it understands
@@ -51,11 +57,26 @@ func FirstAgent() Agent {
 // Header is the value of Nodehitch-Agent. A version that a linker was given and that does
 // not fit is made to, so that it never keeps an agent from its configuration.
 func (a Agent) Header() string {
-	version := notOfAVersion.ReplaceAllString(a.Version, "_")
-	if version == "" {
-		version = "unknown"
+	build := notOfAVersion.ReplaceAllString(a.Version, "_")
+	if build == "" {
+		build = "unknown"
 	}
-	return fmt.Sprintf(`%s; sections="%s"`, version[:min(len(version), 64)], strings.Join(a.Sections, " "))
+	header := fmt.Sprintf(`%s; sections="%s"`, build[:min(len(build), 64)], strings.Join(a.Sections, " "))
+	if a.Architecture != "" {
+		header += fmt.Sprintf(`; architecture="%s"`, a.Architecture)
+	}
+	return header
+}
+
+// MaxControllerURLs is how many URLs of itself a controller may tell its agents, and how
+// many an agent remembers.
+const MaxControllerURLs = 8
+
+// WantedAgent is the agent that a controller wants on a node: headers of a poll's answer.
+type WantedAgent struct {
+	Version   string `json:"version"`
+	SHA256    string `json:"sha256"`
+	SizeBytes int64  `json:"sizeBytes"`
 }
 
 // ParseAgent reads the value of Nodehitch-Agent, which a node has written: it is bounded
@@ -69,22 +90,19 @@ func ParseAgent(header string) (Agent, error) {
 	if parts == nil {
 		return Agent{}, expected
 	}
-	a := Agent{Version: parts[1]}
-	said := false
+	given := map[string]string{}
 	for _, p := range agentParameter.FindAllStringSubmatch(parts[2], -1) {
-		if p[1] != "sections" {
-			continue
-		}
-		if said {
+		if _, twice := given[p[1]]; twice {
 			return Agent{}, expected
 		}
-		said = true
-		a.Sections = strings.Fields(p[2])
+		given[p[1]] = p[2]
 	}
+	names, said := given["sections"]
+	a := Agent{Version: parts[1], Sections: strings.Fields(names), Architecture: given["architecture"]}
 	slices.Sort(a.Sections)
 	a.Sections = slices.Compact(a.Sections)
 	switch {
-	case !said, slices.ContainsFunc(a.Sections, func(name string) bool { return !sectionName.MatchString(name) }):
+	case !said, a.Architecture != "" && !architecture.MatchString(a.Architecture), slices.ContainsFunc(a.Sections, func(name string) bool { return !sectionName.MatchString(name) }):
 		return Agent{}, expected
 	case len(a.Sections) > maxSections:
 		return Agent{}, fmt.Errorf("names more than %d sections", maxSections)
@@ -103,5 +121,5 @@ func (a Agent) UnderstandsAll() bool {
 
 // Equal says whether both say the same.
 func (a Agent) Equal(b Agent) bool {
-	return a.Version == b.Version && slices.Equal(a.Sections, b.Sections)
+	return a.Version == b.Version && a.Architecture == b.Architecture && slices.Equal(a.Sections, b.Sections)
 }

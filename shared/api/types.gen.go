@@ -1145,8 +1145,8 @@ type GetNodeConfigParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
 	// NodehitchAgent The agent's version and the sections of a configuration that it understands, ordered names with a space between
-	// them. Sections that it does not understand are withheld from it (AgentTooOld). Other parameters of the same
-	// form are ignored. Without the header the agent understands the sections of the first release; a header that is
+	// them, and its architecture (GOARCH). Sections that it does not understand are withheld from it (AgentTooOld).
+	// Other parameters of the same form are ignored. Without the header the agent understands the sections of the first release; a header that is
 	// malformed is refused and changes nothing.
 	NodehitchAgent *string `json:"Nodehitch-Agent,omitempty"`
 }

@@ -3355,6 +3355,10 @@ func (r RenewCertificateResponse) ContentType() string {
 // GetNodeConfigResponse200Headers the declared response headers of an HTTP 200 response for GetNodeConfig
 type GetNodeConfigResponse200Headers struct {
 	ETag                     *string
+	NodehitchAgentSha256     *string
+	NodehitchAgentSize       *int64
+	NodehitchAgentVersion    *string
+	NodehitchControllerUrls  *string
 	NodehitchConvergeSeconds *int
 	NodehitchPollSeconds     *int
 	NodehitchSpreadSeconds   *int
@@ -3363,6 +3367,10 @@ type GetNodeConfigResponse200Headers struct {
 // GetNodeConfigResponse304Headers the declared response headers of an HTTP 304 response for GetNodeConfig
 type GetNodeConfigResponse304Headers struct {
 	ETag                     *string
+	NodehitchAgentSha256     *string
+	NodehitchAgentSize       *int64
+	NodehitchAgentVersion    *string
+	NodehitchControllerUrls  *string
 	NodehitchConvergeSeconds *int
 	NodehitchPollSeconds     *int
 	NodehitchSpreadSeconds   *int
@@ -5628,6 +5636,34 @@ func ParseGetNodeConfigResponse(rsp *http.Response) (*GetNodeConfigResponse, err
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("Nodehitch-Agent-Sha256"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Agent-Sha256", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchAgentSha256 = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Agent-Size"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Agent-Size", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchAgentSize = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Agent-Version"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Agent-Version", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchAgentVersion = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Controller-Urls"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Controller-Urls", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchControllerUrls = &value
+		}
 		if values := rsp.Header.Values("Nodehitch-Converge-Seconds"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Converge-Seconds", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
@@ -5658,6 +5694,34 @@ func ParseGetNodeConfigResponse(rsp *http.Response) (*GetNodeConfigResponse, err
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Agent-Sha256"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Agent-Sha256", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchAgentSha256 = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Agent-Size"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Agent-Size", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchAgentSize = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Agent-Version"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Agent-Version", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchAgentVersion = &value
+		}
+		if values := rsp.Header.Values("Nodehitch-Controller-Urls"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Nodehitch-Controller-Urls", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.NodehitchControllerUrls = &value
 		}
 		if values := rsp.Header.Values("Nodehitch-Converge-Seconds"); len(values) > 0 {
 			var value int

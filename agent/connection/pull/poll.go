@@ -39,6 +39,10 @@ type Answer struct {
 	// Spread is over how long the agents come back together that lose the
 	// controller; 0 where it says nothing.
 	Spread time.Duration
+	// Wanted is the agent that the controller wants here, nil where it does not say so well.
+	Wanted *api.WantedAgent
+	// ControllerURLs are where else the controller may be reached, as it says.
+	ControllerURLs []string
 	// Closing says that the controller hangs up after this answer.
 	Closing bool
 	// Waited is how long the last attempt waited for its answer, of the failed ones
@@ -122,6 +126,8 @@ func read(resp *http.Response) (Answer, error) {
 		Converge: seconds(resp, "Nodehitch-Converge-Seconds"),
 		Spread:   seconds(resp, "Nodehitch-Spread-Seconds"),
 		Closing:  resp.Close,
+
+		Wanted: wantedAgent(resp.Header), ControllerURLs: controllerURLs(resp.Header),
 	}
 	switch resp.StatusCode {
 	case http.StatusNotModified:

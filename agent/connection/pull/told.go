@@ -1,0 +1,45 @@
+package pull
+
+import (
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/params/grammar"
+	"github.com/nodehitch/nodehitch/shared/version"
+)
+
+// maxAgent bounds an agent that could be asked for.
+const maxAgent = 1 << 30
+
+var (
+	versionGrammar = regexp.MustCompile(`^` + version.Grammar + `$`)
+	digestGrammar  = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// wantedAgent is what the headers of an answer say of the agent that should be here. What
+// does not fit the grammar, or is not whole, says nothing.
+func wantedAgent(h http.Header) *api.WantedAgent {
+	w := &api.WantedAgent{Version: h.Get("Nodehitch-Agent-Version"), SHA256: h.Get("Nodehitch-Agent-Sha256")}
+	var err error
+	w.SizeBytes, err = strconv.ParseInt(h.Get("Nodehitch-Agent-Size"), 10, 64)
+	if err != nil || w.SizeBytes <= 0 || w.SizeBytes > maxAgent || !versionGrammar.MatchString(w.Version) || !digestGrammar.MatchString(w.SHA256) {
+		return nil
+	}
+	return w
+}
+
+// controllerURLs are the URLs of the header that agent.yaml could have, each once.
+func controllerURLs(h http.Header) []string {
+	var urls []string
+	for _, raw := range strings.Fields(h.Get("Nodehitch-Controller-Urls")) {
+		url, err := grammar.ControllerURL(raw)
+		if err == nil && !slices.Contains(urls, url) && len(urls) < api.MaxControllerURLs {
+			urls = append(urls, url)
+		}
+	}
+	return urls
+}
