@@ -37,6 +37,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/controllerfault", Tests: []string{"TestDamagedData", "TestFullDisk", "TestKilledAtEveryTransaction", "TestLockedStore"}},
 		{Package: "./e2e/restore"},
+		{Package: "./e2e/versions"},
 	},
 	{
 		{Package: "./e2e/abuse"},
