@@ -116,7 +116,7 @@ func TestAnEndWaitsForWhatItAsksOfAnOldAgent(t *testing.T) {
 		t.Fatalf("SCALE_OUT END waits for %+v, want the new worker", targets)
 	}
 	w.converge(added)
-	if got := w.operation(op.ID); got.State != api.Completed || !warns(got, storageServer, string(api.ReasonAgentTooOld)) {
+	if got := w.operation(op.ID); got.State != api.Completed || !warns(got, storageServer, api.ReasonAgentTooOld) {
 		t.Errorf("SCALE_OUT END is %+v, want COMPLETED with a warning of the storage server", got)
 	}
 	grown.Volumes[0].SizeBytes = 2 << 30
