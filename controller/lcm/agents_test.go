@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -34,14 +35,15 @@ func TestWhatAnAgentIsIsWrittenWhenItChanges(t *testing.T) {
 		agent  api.Agent
 		writes bool
 	}{
-		{"the first poll", api.ThisAgent("v1"), true},
+		{"the first poll", api.ThisAgent("v1"), false},
 		{"the next", api.ThisAgent("v1"), false},
-		{"another version", api.ThisAgent("v2"), true},
-		{"the next of that", api.ThisAgent("v2"), false},
+		{"another version", api.ThisAgent("v2"), false},
 		{"another set", without("v2", api.SectionPersistentVolumes), true},
 		{"the next of that", without("v2", api.SectionPersistentVolumes), false},
+		{"another version that understands as little", without("v3", api.SectionPersistentVolumes), true},
 		{"a set of before the header", api.FirstAgent(), true},
 		{"the next of that", api.FirstAgent(), false},
+		{"the same set with a header", api.ThisAgent("v4"), false},
 	} {
 		before := w.document(workerServer)
 		changed, stop := w.Hub.Watch(notify.Nodes)
@@ -53,6 +55,42 @@ func TestWhatAnAgentIsIsWrittenWhenItChanges(t *testing.T) {
 		if after := w.document(workerServer); after.Generation != before.Generation || digest != after.Digest() {
 			t.Errorf("%s: generation %d and digest %s, want %d and %s", c.what, after.Generation, digest, before.Generation, after.Digest())
 		}
+	}
+}
+
+// What changes no document is on record with the next report, so that a controller that
+// knows more plans by it from its start.
+func TestWhatAnAgentIsIsWrittenWithItsNextReport(t *testing.T) {
+	w := instantiated(t)
+	agent := func() (agent *api.Agent) {
+		w.must(w.Store.View(func(t *store.Tx) error {
+			n, _, err := t.Nodes().Get(workerServer)
+			agent = n.Agent
+			return err
+		}))
+		return agent
+	}
+	w.polled(workerServer, api.ThisAgent("v1"))
+	w.report(workerServer, w.status(workerServer))
+	if agent() != nil {
+		t.Fatalf("a report without news wrote %+v", agent())
+	}
+	for _, said := range []api.Agent{api.ThisAgent("v1"), api.ThisAgent("v2")} {
+		w.polled(workerServer, said)
+		s := w.status(workerServer)
+		s.Facts.AgentVersion = said.Version
+		w.report(workerServer, s)
+		if got := agent(); got == nil || !got.Equal(said) {
+			t.Errorf("after the report of %s the record says %+v", said.Version, got)
+		}
+	}
+	w.polled(workerServer, api.ThisAgent("v3"))
+	w.polled(workerServer, api.ThisAgent("v2")) // it was rolled back before it reported
+	s := w.status(workerServer)
+	s.Facts.AgentVersion, s.Facts.Kernel = "v2", "6.1"
+	w.report(workerServer, s)
+	if got := agent(); got.Version != "v2" {
+		t.Errorf("the record says %+v of an agent that was rolled back", got)
 	}
 }
 

@@ -73,6 +73,9 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 		}
 		before := node
 		node.Status, node.StatusOf = &status, enrolledAt(node)
+		if agent := s.Presence.Said(nodeID); agent != nil {
+			node.Agent = agent
+		}
 		t.Changed(notify.Nodes)
 		if err := t.Nodes().Put(nodeID, node); err != nil {
 			return err
@@ -156,23 +159,31 @@ func (s *Service) NodeVersion(_ context.Context, nodeID string) (digest string, 
 	return node.Digest, node.Generation, err
 }
 
-// Polled is NodeVersion for a poll whose agent says this of itself. What differs from the
-// record is written first, and what the agent does not understand is withheld from the
-// document: so no poll is answered with more than its agent understands.
+// Polled is NodeVersion for a poll whose agent says this of itself. If that changes what is
+// withheld from the node it is written first, with the document that follows from it: so no
+// poll is answered with more than its agent understands. Else it is written with the node's
+// next report, so that a fleet costs no write more.
 func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (digest string, generation int64, err error) {
 	node, err := s.node(nodeID)
-	if err != nil || node.Agent != nil && node.Agent.Equal(agent) {
-		return node.Digest, node.Generation, err
+	if err != nil {
+		return "", 0, err
+	}
+	if node.Agent != nil && node.Agent.Equal(agent) {
+		s.Presence.Says(nodeID, nil)
+		return node.Digest, node.Generation, nil
+	}
+	s.Presence.Says(nodeID, &agent)
+	if agent.UnderstandsAll() && (node.Agent == nil || node.Agent.UnderstandsAll()) {
+		return node.Digest, node.Generation, nil
 	}
 	err = s.Runner.Update(ctx, node.InstanceID, func(t *tx.Tx) error {
 		node, found, err := t.Nodes().Get(nodeID)
 		if err != nil || !found || node.InstanceID != t.Instance.ID {
 			return err
 		}
-		withheld := node.Agent != nil && !node.Agent.UnderstandsAll()
 		node.Agent = &agent
 		t.Changed(notify.Nodes)
-		if err := t.Nodes().Put(nodeID, node); err != nil || agent.UnderstandsAll() && !withheld {
+		if err := t.Nodes().Put(nodeID, node); err != nil {
 			return err
 		}
 		return s.Reconciler.Settle(t)

@@ -28,6 +28,8 @@ type Presence struct {
 type heard struct {
 	at       time.Time
 	activity *api.Activity
+	// agent is what the agent said of itself in its last poll, nil if that is on record.
+	agent *api.Agent
 	// lost: NewlyLost found the node silent for too long, and what depends on it is
 	// planned again. Everyone reads this and nobody else the clock: otherwise time alone
 	// would change what a plan decides, with nothing that calls for another plan.
@@ -71,6 +73,23 @@ func (p *Presence) Doing(id string, activity *api.Activity) (news bool) {
 	h.activity = activity
 	p.nodes[id] = h
 	return news
+}
+
+// Says notes what the node's agent says of itself until it is on record; nil once it is.
+func (p *Presence) Says(id string, agent *api.Agent) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begin(p.Now())
+	h := p.nodes[id]
+	h.agent = agent
+	p.nodes[id] = h
+}
+
+// Said is what Says has noted, nil for nothing.
+func (p *Presence) Said(id string) *api.Agent {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.nodes[id].agent
 }
 
 // Last is the last sign of life, zero for none since the start, and the activity.
