@@ -29,7 +29,7 @@ func runCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run as the service: pull, converge, report",
-		Long: "Runs until SIGTERM. Without a certificate it enrols with the join token of its\n" +
+		Long: "Runs until SIGTERM. Without a certificate it enrolls with the join token of its\n" +
 			"configuration, and tries again until it may. Without a controller it keeps the\n" +
 			"machine what it was last asked to be.",
 		Example: "  nodehitch-agent run\n  nodehitch-agent run --config ./agent.yaml --status-file ./status.json",

@@ -8,17 +8,17 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/attestation"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 )
 
 // attestor is what proves that a machine is the server that it says it is.
-func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) enrolment.Attestor {
+func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) enrollment.Attestor {
 	if c.Attestation != config.AttestNova {
-		return enrolment.TokenAttestor{}
+		return enrollment.TokenAttestor{}
 	}
 	s.nova = &attestation.Nova{
 		Store: s.Store, Nonce: attestation.Policy(c.AttestationNonce), SourceAddress: c.AttestationSourceAddress, Now: now, Log: log,
-		Observe: s.metrics.Enrolment,
+		Observe: s.metrics.Enrollment,
 		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
 			cloud, err := s.clouds.For(ctx, vim)
 			if err != nil {
@@ -30,14 +30,14 @@ func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Log
 	return s.nova
 }
 
-// sayAttestation logs what proves who enrols, and warns of what does not.
+// sayAttestation logs what proves who enrolls, and warns of what does not.
 func sayAttestation(c config.Config, log *slog.Logger) {
 	if c.Attestation != config.AttestNova {
-		log.Warn("attestation is token: whoever holds an instance's join token can enrol as any of its servers that is expected and has not enrolled")
+		log.Warn("attestation is token: whoever holds an instance's join token can enroll as any of its servers that is expected and has not enrolled")
 		return
 	}
 	if c.AttestationNonce == config.NonceOff {
-		log.Warn("attestation is nova without a nonce: a server has to be one of its instance's stack, but whoever holds the join token can enrol as any of these that has not enrolled")
+		log.Warn("attestation is nova without a nonce: a server has to be one of its instance's stack, but whoever holds the join token can enroll as any of these that has not enrolled")
 		return
 	}
 	log.Info("attestation is nova: a server has to be one of its instance's stack, and to read a nonce from its metadata service",

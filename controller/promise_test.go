@@ -50,8 +50,8 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	userData := l.userData()
 	first := l.machine(userData, "11111111-0000-4000-8000-000000000001")
 	l.stack(first.id)
-	if status := first.enrol(); status != http.StatusCreated {
-		t.Fatalf("the first worker's enrolment is answered %d", status)
+	if status := first.enroll(); status != http.StatusCreated {
+		t.Fatalf("the first worker's enrollment is answered %d", status)
 	}
 
 	servers, intermediates := map[string]bool{}, map[string]bool{}
@@ -73,13 +73,13 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 		t.Errorf("user_data changed, so that Heat would replace every server:\n%s\n%s", userData, again)
 	}
 	worker := l.machine(userData, "11111111-0000-4000-8000-000000000002")
-	if status := worker.enrol(); status != http.StatusForbidden {
+	if status := worker.enroll(); status != http.StatusForbidden {
 		t.Errorf("a machine that the stack has not is answered %d", status)
 	}
 	l.stack(first.id, worker.id)
 	l.now = l.now.Add(time.Minute) // the stack was looked into just now
-	if status := worker.enrol(); status != http.StatusCreated {
-		t.Fatalf("the new worker's enrolment is answered %d", status)
+	if status := worker.enroll(); status != http.StatusCreated {
+		t.Fatalf("the new worker's enrollment is answered %d", status)
 	}
 	if status := worker.config(); status != http.StatusOK {
 		t.Errorf("its configuration is answered %d", status)
@@ -154,7 +154,7 @@ func (l *life) close() {
 // userData is what HOT parameters are made of.
 func (l *life) userData() []byte {
 	l.t.Helper()
-	token, err := l.Enrolment.JoinToken(l.t.Context(), promisedInstance)
+	token, err := l.Enrollment.JoinToken(l.t.Context(), promisedInstance)
 	l.must(err)
 	text, err := cloudinit.Render(cloudinit.Params{
 		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.Authority.RootPEM()), Pin: l.Authority.Pin(), JoinToken: token,
@@ -233,11 +233,11 @@ func (m *newcomer) call(method, path string, body any) (int, []byte) {
 	return response.StatusCode, answer.Bytes()
 }
 
-func (m *newcomer) enrol() int {
+func (m *newcomer) enroll() int {
 	m.t.Helper()
 	status, text := m.call(http.MethodPost, "/v1/enroll", wire.EnrollRequest{ServerID: m.id, CertificateRequest: testca.Request(m.key, nil)})
 	if status != http.StatusCreated {
-		m.t.Logf("enrolment of %s: %d %s", m.id, status, text)
+		m.t.Logf("enrollment of %s: %d %s", m.id, status, text)
 		return status
 	}
 	var issued wire.IssuedCertificate

@@ -86,7 +86,7 @@ func newReports(b *testing.B, nodes int) *reports {
 		must(b, s.Store.Close())
 		must(b, r.db.Close())
 	})
-	r.enrol(s, c.AdvertiseURLs[0], nodes)
+	r.enroll(s, c.AdvertiseURLs[0], nodes)
 	must(b, s.Store.View(func(tx *store.Tx) error {
 		node, _, err := tx.Nodes().Get(benchServer(0))
 		r.value = append([]byte(node.Config), make([]byte, 1500)...) // its other members, in JSON
@@ -117,7 +117,7 @@ func must(b *testing.B, err error) {
 
 func benchServer(n int) string { return fmt.Sprintf("f1ee7000-0000-4000-8001-%012d", n) }
 
-func (r *reports) enrol(s *services, url string, nodes int) {
+func (r *reports) enroll(s *services, url string, nodes int) {
 	r.b.Helper()
 	const instance = "f1ee7000-0000-4000-8000-000000000000"
 	topology := &wire.Topology{StackStatus: "CREATE_COMPLETE"}
@@ -130,7 +130,7 @@ func (r *reports) enrol(s *services, url string, nodes int) {
 			"master_node": {"ssh_cp_name": "master_CP", "nic_cp_name": "master_CP", "cluster_cp_name": "master_CP"},
 			"worker_node": {"ssh_cp_name": "worker_CP", "nic_cp_name": "worker_CP"}}}`)})
 	must(r.b, err)
-	token, err := s.Enrolment.JoinToken(r.b.Context(), instance)
+	token, err := s.Enrollment.JoinToken(r.b.Context(), instance)
 	must(r.b, err)
 	for n := range nodes {
 		o := client.Options{BaseURL: url, RootPEM: []byte(s.Authority.RootPEM()), Pin: s.Authority.Pin()}

@@ -44,9 +44,9 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	if err != nil {
 		return nil, err
 	}
-	s.Enrolment.Attestor = s.attestor(c, now, log)
+	s.Enrollment.Attestor = s.attestor(c, now, log)
 	if s.clouds != nil {
-		s.Enrolment.Knock = s.LCM.Discovery.Discover
+		s.Enrollment.Knock = s.LCM.Discovery.Discover
 	}
 	s.metrics.Count(s.census, log)
 	o := s.API()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
-	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/agent/status"
@@ -24,7 +24,7 @@ const (
 // line is the contact with the controller.
 type line struct {
 	*Daemon
-	credentials *enrol.Credentials
+	credentials *enroll.Credentials
 	link        *link.Link
 	// digest of the newest document, "" after trouble: then the next poll is
 	// answered at once, which confirms the document in force.
@@ -37,7 +37,7 @@ type line struct {
 	learned    learning
 }
 
-// contact keeps the line to the controller: it enrols where there is no
+// contact keeps the line to the controller: it enrolls where there is no
 // certificate, then polls, and renews between polls. Whatever the controller
 // answers, nothing on the machine is removed for want of it.
 func (d *Daemon) contact(ctx context.Context) error {
@@ -68,7 +68,7 @@ func (d *Daemon) contact(ctx context.Context) error {
 }
 
 // use makes these credentials those of every further call.
-func (l *line) use(c *enrol.Credentials) error {
+func (l *line) use(c *enroll.Credentials) error {
 	next, err := link.New(l.linkOptions(c))
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (l *line) use(c *enrol.Credentials) error {
 
 // linkOptions are those of a link with these credentials, to the learned URLs before the
 // configured ones.
-func (l *line) linkOptions(c *enrol.Credentials) link.Options {
+func (l *line) linkOptions(c *enroll.Credentials) link.Options {
 	o := l.Daemon.linkOptions()
 	o.URLs, o.Certificate = l.learned.urls(o.URLs), c.TLS
 	return o
@@ -205,14 +205,14 @@ func (l *line) troubled(ctx context.Context, err error) time.Duration {
 	l.desired.confirm(false)
 	l.link.Close() // what was idle meanwhile may be as dead, and would cost half a minute to find out
 	if link.Judge(err) == link.Refused && l.Config.JoinToken != "" {
-		if fresh, enrolError := l.enrol(ctx); enrolError == nil {
+		if fresh, enrollError := l.enroll(ctx); enrollError == nil {
 			l.Log.Info("enrolled anew", "after", err)
 			if err = l.use(fresh); err == nil {
 				return 0
 			}
 		} else {
 			// What the controller says of that is what a person can do about it.
-			err = fmt.Errorf("%w; nor may the machine enrol anew: %w", err, enrolError)
+			err = fmt.Errorf("%w; nor may the machine enroll anew: %w", err, enrollError)
 		}
 	}
 	wait := l.retry.after(err)

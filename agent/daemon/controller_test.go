@@ -39,9 +39,9 @@ type controller struct {
 	hold    time.Duration
 	// enroll and answer say no, where they are not nil.
 	enroll func() *api.Problem
-	// nonce is what an enrolment has to bring, where it is not empty.
+	// nonce is what an enrollment has to bring, where it is not empty.
 	nonce string
-	// claims are the enrolments that were asked for.
+	// claims are the enrollments that were asked for.
 	claims []api.EnrollRequest
 	refuse func(r *http.Request, serial string) *api.Problem
 	// cut closes the connection without an answer.

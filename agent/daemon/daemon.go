@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nodehitch/nodehitch/agent/config"
-	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/heatsignal"
 	"github.com/nodehitch/nodehitch/agent/connection/identity"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
@@ -63,7 +63,7 @@ type Options struct {
 // Daemon runs once.
 type Daemon struct {
 	Options
-	files   enrol.Files
+	files   enroll.Files
 	board   *status.Board
 	desired *desired
 	link    atomic.Pointer[link.Link]
@@ -83,7 +83,7 @@ func New(o Options) *Daemon {
 		o.Metadata = metadata.This()
 	}
 	return &Daemon{
-		Options: o, files: enrol.Files{Directory: o.State}, board: status.NewBoard(o.Facts, nil),
+		Options: o, files: enroll.Files{Directory: o.State}, board: status.NewBoard(o.Facts, nil),
 		desired: newDesired(), resumed: make(chan struct{}, 1), asked: make(chan struct{}),
 	}
 }

@@ -150,7 +150,7 @@ func TestRefusedIdentityRemovesNothing(t *testing.T) {
 	if _, err := n.state().Read("identity.pem"); err != nil {
 		t.Error(err)
 	}
-	// `hitchctl node reenrol`
+	// `hitchctl node reenroll`
 	c.set(func() { c.enroll = nil })
 	c.give(2, 1, "")
 	until(t, "Ready under a new identity", n.ready(c, 2))

@@ -57,12 +57,12 @@ func (n *node) read(name string) []byte {
 }
 
 // Whatever became of one file, the node comes back with the other's help, as itself
-// and, where its certificate is whole, without an enrolment.
+// and, where its certificate is whole, without an enrollment.
 func TestDamagedFileMendsItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
 		content []byte
-		enrols  bool
+		enrolls bool
 	}{
 		"no record":                   {"machine.json", nil, false},
 		"an empty record":             {"machine.json", []byte{}, false},
@@ -91,8 +91,8 @@ func TestDamagedFileMendsItself(t *testing.T) {
 				a, err2 := n.state().Applied()
 				return errors.Join(err, err2) == nil && m != nil && m.NodeID == server && a != nil
 			})
-			if got := ctl.count("POST /v1/enroll") - enrolled; got != 0 != c.enrols {
-				t.Errorf("%d enrolments", got)
+			if got := ctl.count("POST /v1/enroll") - enrolled; got != 0 != c.enrolls {
+				t.Errorf("%d enrollments", got)
 			}
 			// The status on disk follows a moment after what the controller is told.
 			until(t, "its status is that of a whole node", func() bool {
@@ -128,21 +128,21 @@ func TestDirectoryInPlaceOfAFileIsNamed(t *testing.T) {
 	}
 }
 
-// An enrolment that the controller refuses says what a person has to do; then the
+// An enrollment that the controller refuses says what a person has to do; then the
 // node comes back without a hand on the machine.
 func TestLostIdentityWaitsForTheOperator(t *testing.T) {
 	c, n := ran(t)
 	n.write("identity.pem", []byte("x"))
 	c.set(func() {
 		c.enroll = func() *api.Problem {
-			return api.NewProblem(api.ProblemIdentityLive, "if it was rebuilt, `hitchctl node reenrol "+server+"` lets it enrol again")
+			return api.NewProblem(api.ProblemIdentityLive, "if it was rebuilt, `hitchctl node reenroll "+server+"` lets it enroll again")
 		}
 	})
 	n.start()
 	until(t, "converged from disk", func() bool { return n.work.is() == 1 })
 	until(t, "it says what to do, and why", func() bool {
 		s := n.status()
-		return strings.Contains(s.Summary(), "hitchctl node reenrol "+server) && strings.Contains(s.Controller.Damaged, "identity.pem")
+		return strings.Contains(s.Summary(), "hitchctl node reenroll "+server) && strings.Contains(s.Controller.Damaged, "identity.pem")
 	})
 }
 
@@ -166,7 +166,7 @@ func TestStateOfAnotherMachineIsNotUsed(t *testing.T) {
 			c.set(func() { c.enroll = func() *api.Problem { return api.NewProblem(api.ProblemServerNotExpected, "") } })
 			before := c.count("GET /v1/node/config")
 			n.start()
-			until(t, "it stops short, or enrols as the machine that it is", func() bool {
+			until(t, "it stops short, or enrolls as the machine that it is", func() bool {
 				s := n.status()
 				return strings.Contains(s.Problem, "copy of an enrolled node") || s.NodeID == stranger && s.Controller.LastError != ""
 			})

@@ -5,21 +5,21 @@ import (
 	"errors"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
-	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 )
 
-// credentials are those on disk, else those that an enrolment brings, however often
+// credentials are those on disk, else those that an enrollment brings, however often
 // it has to be tried.
-func (d *Daemon) credentials(ctx context.Context) (*enrol.Credentials, error) {
-	retry := enrolRetry()
+func (d *Daemon) credentials(ctx context.Context) (*enroll.Credentials, error) {
+	retry := enrollRetry()
 	for {
 		d.pulse.beat("contact", longestPlan)
 		credentials, err := d.present()
 		if err == nil && credentials == nil {
-			credentials, err = d.enrol(ctx)
+			credentials, err = d.enroll(ctx)
 		}
 		if err == nil {
 			return credentials, nil
@@ -28,7 +28,7 @@ func (d *Daemon) credentials(ctx context.Context) (*enrol.Credentials, error) {
 			return nil, ctx.Err()
 		}
 		wait := retry.after(err)
-		if errors.Is(err, enrol.ErrNoToken) {
+		if errors.Is(err, enroll.ErrNoToken) {
 			wait = idle
 		}
 		d.failed(err, wait)
@@ -40,7 +40,7 @@ func (d *Daemon) credentials(ctx context.Context) (*enrol.Credentials, error) {
 }
 
 // present are the credentials on disk, nil where there are none that can be used.
-func (d *Daemon) present() (*enrol.Credentials, error) {
+func (d *Daemon) present() (*enroll.Credentials, error) {
 	credentials, damaged, err := d.files.Usable()
 	d.board.Change(func(s *status.Status) {
 		s.Controller.Damaged = ""
@@ -51,8 +51,8 @@ func (d *Daemon) present() (*enrol.Credentials, error) {
 	return credentials, err
 }
 
-// enrol tries once.
-func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
+// enroll tries once.
+func (d *Daemon) enroll(ctx context.Context) (*enroll.Credentials, error) {
 	claim, err := d.Machine.Find(ctx)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (d *Daemon) enrol(ctx context.Context) (*enrol.Credentials, error) {
 		return nil, err
 	}
 	defer l.Close()
-	credentials, err := d.prove(ctx, l, enrol.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
+	credentials, err := d.prove(ctx, l, enroll.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
 	if err != nil {
 		return nil, err
 	}

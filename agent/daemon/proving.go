@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/connection/metadata"
 	"github.com/nodehitch/nodehitch/agent/status"
@@ -15,15 +15,15 @@ import (
 // right; a second where the metadata service had an old answer.
 const mostNonces = 4
 
-// prove enrols once. Where the controller wants proof that this machine is the server,
+// prove enrolls once. Where the controller wants proof that this machine is the server,
 // it reads the nonce that its metadata service shows to it, and asks again with the
 // same key. Where it does not, the service is left alone.
-func (d *Daemon) prove(ctx context.Context, l *link.Link, claim enrol.Claim) (*enrol.Credentials, error) {
+func (d *Daemon) prove(ctx context.Context, l *link.Link, claim enroll.Claim) (*enroll.Credentials, error) {
 	defer d.waitFor("")
 	for n := 0; ; n++ {
 		d.pulse.beat("contact", longestPlan)
-		credentials, err := enrol.Enrol(ctx, l, d.files, claim)
-		if !enrol.NonceRequired(err) || n == mostNonces {
+		credentials, err := enroll.Enroll(ctx, l, d.files, claim)
+		if !enroll.NonceRequired(err) || n == mostNonces {
 			return credentials, err
 		}
 		if claim.Nonce, err = d.nonce(ctx, claim, err); err != nil {
@@ -33,7 +33,7 @@ func (d *Daemon) prove(ctx context.Context, l *link.Link, claim enrol.Claim) (*e
 }
 
 // nonce waits for one that the controller has not refused yet, and says so.
-func (d *Daemon) nonce(ctx context.Context, claim enrol.Claim, asked error) (string, error) {
+func (d *Daemon) nonce(ctx context.Context, claim enroll.Claim, asked error) (string, error) {
 	begun := time.Now()
 	said := ""
 	nonce, err := d.Metadata.Nonce(ctx, metadata.Wanted{ServerID: claim.ServerID, Not: claim.Nonce}, func(why string) {
@@ -50,7 +50,7 @@ func (d *Daemon) nonce(ctx context.Context, claim enrol.Claim, asked error) (str
 	return nonce, nil
 }
 
-// waitFor puts up what the enrolment waits for, "" for nothing.
+// waitFor puts up what the enrollment waits for, "" for nothing.
 func (d *Daemon) waitFor(what string) {
 	d.board.Change(func(s *status.Status) { s.Controller.Waiting = what })
 }

@@ -52,7 +52,7 @@ func (s *shown) set(f func()) {
 	f()
 }
 
-// claimed are the public keys and the nonces that the enrolments brought.
+// claimed are the public keys and the nonces that the enrollments brought.
 func (c *controller) claimed(t *testing.T) (keys map[string]bool, nonces []string) {
 	t.Helper()
 	c.mu.Lock()

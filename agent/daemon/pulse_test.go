@@ -57,10 +57,10 @@ func TestWaitsBetweenAttempts(t *testing.T) {
 			within      time.Duration // the time in which `attempts` are made
 			attempts    int
 		}{
-			"not expected yet":   {enrolRetry(), api.NewProblem(api.ProblemServerNotExpected, ""), time.Second, 5 * time.Minute, time.Minute, 12},
-			"unreachable":        {enrolRetry(), context.DeadlineExceeded, time.Second, 5 * time.Minute, time.Minute, 12},
-			"token not accepted": {enrolRetry(), api.NewProblem(api.ProblemUnauthorized, ""), time.Minute, time.Hour, time.Hour, 5},
-			"identity is live":   {enrolRetry(), api.NewProblem(api.ProblemIdentityLive, ""), 10 * time.Second, 5 * time.Minute, time.Minute, 2},
+			"not expected yet":   {enrollRetry(), api.NewProblem(api.ProblemServerNotExpected, ""), time.Second, 5 * time.Minute, time.Minute, 12},
+			"unreachable":        {enrollRetry(), context.DeadlineExceeded, time.Second, 5 * time.Minute, time.Minute, 12},
+			"token not accepted": {enrollRetry(), api.NewProblem(api.ProblemUnauthorized, ""), time.Minute, time.Hour, time.Hour, 5},
+			"identity is live":   {enrollRetry(), api.NewProblem(api.ProblemIdentityLive, ""), 10 * time.Second, 5 * time.Minute, time.Minute, 2},
 			"controller lost":    {pollRetry(), context.DeadlineExceeded, time.Second, time.Minute, time.Minute, 9},
 			"revoked":            {pollRetry(), api.NewProblem(api.ProblemRevoked, ""), 5 * time.Second, time.Hour, time.Hour, 8},
 		} {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
-	"github.com/nodehitch/nodehitch/agent/connection/enrol"
+	"github.com/nodehitch/nodehitch/agent/connection/enroll"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/agent/state"
@@ -34,7 +34,7 @@ func (l *line) renew(ctx context.Context) {
 		return
 	}
 	if err == nil && pending == nil {
-		pending, err = enrol.Renew(ctx, l.link, l.files)
+		pending, err = enroll.Renew(ctx, l.link, l.files)
 	}
 	if err == nil {
 		err = l.prove(ctx, pending)
@@ -50,7 +50,7 @@ func (l *line) renew(ctx context.Context) {
 // next are credentials that were renewed and not used yet. Damaged ones, and those
 // of another node, are given up: the controller holds the present certificate good
 // until another is used.
-func (l *line) next() (*enrol.Credentials, error) {
+func (l *line) next() (*enroll.Credentials, error) {
 	pending, err := l.files.Next()
 	var damaged *state.Damaged
 	switch {
@@ -65,7 +65,7 @@ func (l *line) next() (*enrol.Credentials, error) {
 }
 
 // prove makes one call with the next credentials and adopts them if it is good.
-func (l *line) prove(ctx context.Context, next *enrol.Credentials) error {
+func (l *line) prove(ctx context.Context, next *enroll.Credentials) error {
 	trial, err := link.New(l.linkOptions(next))
 	if err != nil {
 		return err

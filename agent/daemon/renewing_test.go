@@ -25,7 +25,7 @@ func enrolled(t *testing.T, behind, before time.Duration) (*controller, *node, f
 	}
 	_ = n.state().Remove("identity.pem")
 	c.set(func() { c.notBefore, c.notAfter = time.Now().Add(-behind), time.Now().Add(before) })
-	// Enrol once more, for a certificate of that life; what comes next is longer.
+	// Enroll once more, for a certificate of that life; what comes next is longer.
 	c.set(func() {
 		c.refuse = func(*http.Request, string) *api.Problem { return api.NewProblem(api.ProblemUnavailable, "busy") }
 	})
@@ -41,7 +41,7 @@ func enrolled(t *testing.T, behind, before time.Duration) (*controller, *node, f
 	return c, n, n.start()
 }
 
-// renewed waits until another certificate than that of the enrolment (the second)
+// renewed waits until another certificate than that of the enrollment (the second)
 // is in use. Which it is depends on what the agent asked for as it was stopped.
 func renewed(t *testing.T, n *node) (serial string) {
 	t.Helper()
@@ -184,7 +184,7 @@ func identityOf(t *testing.T, id string) []byte {
 }
 
 // Killed anywhere in a renewal: what may be on disk then, each state made by the
-// steps up to it. No start asks for another enrolment, and each ends with one
+// steps up to it. No start asks for another enrollment, and each ends with one
 // identity, the files of which are the only ones.
 func TestRenewalKilledAnywhere(t *testing.T) {
 	c := newController(t)

@@ -18,7 +18,7 @@ func TestNewIdentityTellsItsStatusAgain(t *testing.T) {
 		c.reports = nil
 		c.refuse = func(_ *http.Request, serial string) *api.Problem {
 			if serial == "1" {
-				return api.NewProblem(api.ProblemRevoked, "re-enrolment")
+				return api.NewProblem(api.ProblemRevoked, "re-enrollment")
 			}
 			return nil
 		}

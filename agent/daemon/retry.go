@@ -11,10 +11,10 @@ import (
 // retry says how long to wait after each kind of trouble.
 type retry map[link.Trouble]*backoff.Backoff
 
-// enrolRetry: a controller that cannot be reached and a topology that does not
+// enrollRetry: a controller that cannot be reached and a topology that does not
 // name the server yet are the ordinary start of a node's life; the waits are at
 // most a quarter of the time waited so far. A token that is refused is not.
-func enrolRetry() retry {
+func enrollRetry() retry {
 	return retry{
 		link.Passing:    {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
 		link.Unexpected: {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},

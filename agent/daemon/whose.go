@@ -28,11 +28,11 @@ func (d *Daemon) whose(ctx context.Context) (known bool, err error) {
 		}
 		record = d.certified(ctx, current.NodeID())
 	} else if current != nil && current.NodeID() != "" && current.NodeID() != record.NodeID {
-		return false, &identity.OtherMachine{Enrolled: current.NodeID(), Found: record.NodeID, Source: "the record of its enrolment", StateDirectory: d.Config.StateDirectory}
+		return false, &identity.OtherMachine{Enrolled: current.NodeID(), Found: record.NodeID, Source: "the record of its enrollment", StateDirectory: d.Config.StateDirectory}
 	}
 	if other := d.Machine.Same(ctx, *record, d.Config.StateDirectory); other != nil {
 		if current == nil && !d.hasApplied() {
-			return false, nil // all there is is a key, which enrol forgets
+			return false, nil // all there is is a key, which enroll forgets
 		}
 		return false, other
 	}

@@ -52,7 +52,7 @@ type Controller struct {
 	// LastError and NextAttempt are set while not connected.
 	LastError   string     `json:"lastError,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
-	// Waiting is what an enrolment under way waits for on this machine; no secret.
+	// Waiting is what an enrollment under way waits for on this machine; no secret.
 	Waiting string `json:"waiting,omitempty"`
 	// HoldSeconds is how long polls are held at most where the controller's cadence
 	// is more than the way to it bears; else 0.

@@ -28,7 +28,7 @@ func (w *world) agent() (agent *wire.Agent) {
 
 func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	if w.agent() != nil {
 		t.Fatalf("an agent that never polled is %+v", w.agent())
 	}
@@ -57,7 +57,7 @@ func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
 
 func TestAMalformedAgentHeaderChangesNothing(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	for _, header := range []string{"", "v1", `v1; sections="Proxy"`, `v1; sections="` + strings.Repeat("a", 4000) + `"`, `v1; sections="proxy", v1; sections="proxy"`, "hunter2 é"} {
 		a := w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+header)
 		if a.status != http.StatusBadRequest || a.problem.Type != wire.ProblemInvalid || strings.Contains(a.body, "hunter2") {
@@ -81,7 +81,7 @@ const newer = `{"epoch": 1, "observedGeneration": 1, "observedDigest": "x", "reb
 
 func TestAStatusOfANewerAgentIsTaken(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	w.ok(w.call(node, "PUT", "/v1/node/status", newer), http.StatusNoContent, nil)
 	var shown wire.Node
 	a := w.as(w.viewer, "GET", "/v1/nodes/"+serverID, "")
@@ -97,7 +97,7 @@ func TestAStatusOfANewerAgentIsTaken(t *testing.T) {
 
 func TestAStatusIsBounded(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	condition := `{"type": "TimeSynced", "status": "False", "reason": "NoServerAnswers", "lastTransitionTime": "2030-01-31T12:00:00Z", "severity": "Low"}`
 	for what, change := range map[string][2]string{
 		"a type with a space":        {`"TimeSynced", "status"`, `"Time Synced", "status"`},
@@ -122,7 +122,7 @@ func TestAStatusIsBounded(t *testing.T) {
 }
 
 // Anywhere else, to ignore what is not known would hide a mistake. What is open on purpose
-// (Tacker's parameters) says so. The facts of a status are sent with an enrolment, too.
+// (Tacker's parameters) says so. The facts of a status are sent with an enrollment, too.
 func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
 	document, err := api.GetSpec()
 	if err != nil {
@@ -171,7 +171,7 @@ func (w *world) carry(arch, version string) (sha string, size int) {
 
 func TestAPollIsToldWhichAgentIsWanted(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	says := func(architecture string) string {
 		a := w.call(node, "GET", "/v1/node/config", "", `Nodehitch-Agent: v0.1; sections="proxy"; architecture="`+architecture+`"`)
 		w.ok(a, http.StatusOK, nil)
@@ -200,7 +200,7 @@ func TestAPollIsToldWhichAgentIsWanted(t *testing.T) {
 
 func TestAPollIsToldWhereTheControllerIs(t *testing.T) {
 	w := newWorld(t, func(o *api.Options) { o.ControllerURLs = []string{"https://a.example:8443", "https://b.example"} })
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	known := w.call(node, "GET", "/v1/node/config", "")
 	same := w.call(node, "GET", "/v1/node/config?wait=1ms", "", "If-None-Match: "+known.header.Get("ETag"))
 	for _, a := range []answer{known, same} {
@@ -209,7 +209,7 @@ func TestAPollIsToldWhereTheControllerIs(t *testing.T) {
 		}
 	}
 	silent := newWorld(t)
-	node, _ = silent.enrol()
+	node, _ = silent.enroll()
 	if a := silent.call(node, "GET", "/v1/node/config", ""); len(a.header.Values("Nodehitch-Controller-Urls")) > 0 {
 		t.Errorf("a controller that is told of none says %v", a.header)
 	}

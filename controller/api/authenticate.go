@@ -72,7 +72,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	return nil
 }
 
-// joinToken takes the join token along; only enrolment can judge it.
+// joinToken takes the join token along; only enrollment can judge it.
 func (s *Handler) joinToken(c echo.Context, _ operation) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {
@@ -86,10 +86,10 @@ func (s *Handler) joinToken(c echo.Context, _ operation) error {
 func (s *Handler) certificate(c echo.Context, op operation) error {
 	r := c.Request()
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs the client certificate that was issued at enrolment")
+		return wire.NewProblem(wire.ProblemUnauthorized, "this call needs the client certificate that was issued at enrollment")
 	}
 	call := callOf(r.Context())
-	nodeID, serial, err := s.Enrolment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")
+	nodeID, serial, err := s.Enrollment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")
 	if isUnconfirmed(err) {
 		s.Nodes.Seen(nodeID) // an operator wants to know who is there before he confirms
 	}

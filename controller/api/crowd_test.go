@@ -75,7 +75,7 @@ func BenchmarkParkedPolls(b *testing.B) {
 	const agents = 2000
 	for b.Loop() {
 		w := newWorld(b, pollSeconds(300))
-		node, _ := w.enrol()
+		node, _ := w.enroll()
 		known := etag(b, w, node)
 		node.CloseIdleConnections()
 		before := inUse()

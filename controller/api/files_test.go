@@ -143,7 +143,7 @@ func TestTheFilesOfADeletedInstanceAreGone(t *testing.T) {
 
 func TestANodeGetsNoFileThatItsConfigurationDoesNotName(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	var file wire.PackageFile
 	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
 	if a := w.call(node, "GET", "/v1/node/files/"+file.Sha256, ""); a.status != http.StatusNotFound {

@@ -19,7 +19,7 @@ type Options struct {
 	Operations Operations
 	Nodes      Nodes
 	Volumes    Volumes
-	Enrolment  Enrolment
+	Enrollment Enrollment
 	Tokens     Tokens
 	Files      Files
 	Backups    Backups

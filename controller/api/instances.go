@@ -63,7 +63,7 @@ func (s *Handler) DeleteInstance(ctx context.Context, r DeleteInstanceRequestObj
 
 // GetJoinToken shows what user_data of the instance's VMs carries.
 func (s *Handler) GetJoinToken(ctx context.Context, r GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error) {
-	token, err := s.Enrolment.JoinToken(ctx, canonical(r.InstanceID))
+	token, err := s.Enrollment.JoinToken(ctx, canonical(r.InstanceID))
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func TestABodyThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		status  int
 	}{
 		"of a PUT":           {"PUT /v1/vnf_instances/" + instanceID, http.StatusBadRequest},
-		"of an enrolment":    {"POST /v1/enroll", http.StatusBadRequest},
+		"of an enrollment":   {"POST /v1/enroll", http.StatusBadRequest},
 		"of an upload":       {"PUT /v1/vnf_instances/" + instanceID + "/files/a", http.StatusBadRequest},
 		"where no route is":  {"POST /v1/nothing", http.StatusNotFound},
 		"of a wrong method":  {"POST /healthz", http.StatusMethodNotAllowed},
@@ -108,7 +108,7 @@ func TestADownloadThatNobodyReadsIsCut(t *testing.T) {
 
 func TestAPollOutlivesTheTimesOfARequest(t *testing.T) {
 	w := newWorld(t, hasty, pollSeconds(2))
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	if a := w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+etag(t, w, node)); a.status != http.StatusNotModified {
 		t.Errorf("%d %s", a.status, a.body)
 	}

@@ -49,7 +49,7 @@ func (s *Handler) GetNode(ctx context.Context, r GetNodeRequestObject) (GetNodeR
 // RevokeNode makes the node's identity void.
 func (s *Handler) RevokeNode(ctx context.Context, r RevokeNodeRequestObject) (RevokeNodeResponseObject, error) {
 	id := canonical(r.NodeID)
-	if err := s.Enrolment.Revoke(ctx, id, "by "+callOf(ctx).who); err != nil {
+	if err := s.Enrollment.Revoke(ctx, id, "by "+callOf(ctx).who); err != nil {
 		return nil, err
 	}
 	node, err := s.Nodes.GetNode(ctx, id)
@@ -59,17 +59,17 @@ func (s *Handler) RevokeNode(ctx context.Context, r RevokeNodeRequestObject) (Re
 	return RevokeNode200JSONResponse(node), nil
 }
 
-// ReenrolNode lets the server redeem the join token once more.
-func (s *Handler) ReenrolNode(ctx context.Context, r ReenrolNodeRequestObject) (ReenrolNodeResponseObject, error) {
+// ReenrollNode lets the server redeem the join token once more.
+func (s *Handler) ReenrollNode(ctx context.Context, r ReenrollNodeRequestObject) (ReenrollNodeResponseObject, error) {
 	id := canonical(r.NodeID)
-	if err := s.Enrolment.Reenrol(ctx, id); err != nil {
+	if err := s.Enrollment.Reenroll(ctx, id); err != nil {
 		return nil, err
 	}
 	node, err := s.Nodes.GetNode(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return ReenrolNode200JSONResponse(node), nil
+	return ReenrollNode200JSONResponse(node), nil
 }
 
 // ListVolumes lists all volumes.

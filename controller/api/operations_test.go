@@ -36,7 +36,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 		t.Errorf("another one: %d %s", other.status, other.body)
 	}
 
-	// It waits for a node that never enrols; its deadline ends it.
+	// It waits for a node that never enrolls; its deadline ends it.
 	w.ok(w.as(w.viewer, "GET", location, ""), http.StatusOK, &operation)
 	if operation.State != wire.Processing {
 		t.Fatalf("%+v", operation)

@@ -19,7 +19,7 @@ var policy = map[string]string{
 	"listTokens": "viewer", "getTrust": "viewer",
 
 	"putInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "getJoinToken": "operator",
-	"postOperation": "operator", "revokeNode": "operator", "reenrolNode": "operator", "adoptVolume": "operator",
+	"postOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
 	"getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",
 
@@ -36,7 +36,7 @@ func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {
 	w := newWorld(t)
 	document, err := api.GetSpec()
 	w.must(err)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	seen := 0
 	for path, item := range document.Paths.Map() {
 		for method, op := range item.Operations() {
@@ -65,7 +65,7 @@ func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {
 					}
 				}
 				operator, viewer := "Authorization: Bearer "+w.operator, "Authorization: bearer "+w.viewer
-				if id == "revokeNode" || id == "reenrolNode" || id == "deleteInstance" {
+				if id == "revokeNode" || id == "reenrollNode" || id == "deleteInstance" {
 					path = strings.NewReplacer(serverID, strings.Replace(serverID, "3", "4", 1), instanceID, strings.Replace(instanceID, "b", "c", 1)).Replace(path)
 				}
 				switch want {

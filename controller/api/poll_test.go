@@ -75,7 +75,7 @@ func etag(t testing.TB, w *world, node *http.Client) string {
 
 func TestAPollIsAnsweredWhenTheConfigurationChanges(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	known := etag(t, w, node)
 	parked := w.park(node, "/v1/node/config", "If-None-Match: "+known)
 
@@ -95,7 +95,7 @@ func TestAPollIsAnsweredWhenTheConfigurationChanges(t *testing.T) {
 
 func TestAPollThatNothingHappensToIsAnsweredAfterTheCadence(t *testing.T) {
 	w := newWorld(t, pollSeconds(1))
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	known := etag(t, w, node)
 	started := time.Now()
 	a := w.call(node, "GET", "/v1/node/config", "", "If-None-Match: "+known)
@@ -113,7 +113,7 @@ func TestAPollThatNothingHappensToIsAnsweredAfterTheCadence(t *testing.T) {
 
 func TestAPollIsHeldForNoLongerThanItsAgentAsks(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	known := etag(t, w, node)
 	started := time.Now()
 	a := w.call(node, "GET", "/v1/node/config?wait=1s", "", "If-None-Match: "+known)
@@ -134,7 +134,7 @@ func TestAPollIsHeldForNoLongerThanItsAgentAsks(t *testing.T) {
 
 func TestARevokedIdentityEndsItsPollAtOnce(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	parked := w.park(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
 	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
 	if a := soon(t, parked); a.status != http.StatusForbidden || a.problem.Type != wire.ProblemRevoked {
@@ -147,7 +147,7 @@ func TestARevokedIdentityEndsItsPollAtOnce(t *testing.T) {
 
 func TestAShutdownAnswersWhatIsParked(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	poll := w.park(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
 	list := w.as(w.viewer, "GET", "/v1/nodes", "")
 	watching := w.park(w.client, "/v1/nodes?wait=60s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+list.header.Get("ETag"))
@@ -167,7 +167,7 @@ func TestAShutdownAnswersWhatIsParked(t *testing.T) {
 
 func TestAnAgentThatGoesAwayLeavesNothingParked(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	known := etag(t, w, node)
 	ctx, hangUp := context.WithCancel(context.Background())
 	gone := make(chan struct{})
@@ -185,7 +185,7 @@ func TestAnAgentThatGoesAwayLeavesNothingParked(t *testing.T) {
 
 func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
 	w := newWorld(t)
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	list := w.as(w.viewer, "GET", "/v1/nodes", "")
 	etag(t, w, node) // a call, which changes lastSeen
 	tag := list.header.Get("ETag")
@@ -205,7 +205,7 @@ func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
 // the present one, also where the content is what it was.
 func TestAPollIsAnsweredWhenTheSameContentHasAnotherGeneration(t *testing.T) {
 	w := newWorld(t, hasty, pollSeconds(1))
-	node, _ := w.enrol()
+	node, _ := w.enroll()
 	known := "If-None-Match: " + etag(t, w, node)
 	if a := w.call(node, "GET", "/v1/node/config?generation=7", "", known); a.status != http.StatusOK {
 		t.Errorf("with another generation: %d %s", a.status, a.body)

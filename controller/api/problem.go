@@ -11,7 +11,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -35,12 +35,12 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	}
 	p := problemOf(err, c.Request().Context())
 	header := c.Response().Header()
-	var limited *enrolment.LimitError
+	var limited *enrollment.LimitError
 	if errors.As(err, &limited) {
 		seconds := int(math.Ceil(limited.RetryAfter.Seconds()))
 		header.Set("Retry-After", strconv.Itoa(max(seconds, 1)))
 	}
-	var refused *enrolment.Refusal
+	var refused *enrollment.Refusal
 	if errors.As(err, &refused) && refused.RetryAfter > 0 {
 		header.Set("Retry-After", strconv.Itoa(int(math.Ceil(refused.RetryAfter.Seconds()))))
 	}

@@ -121,7 +121,7 @@ func TestWhatGoesWrongInsideStaysInside(t *testing.T) {
 
 func TestAServerThatNoTopologyExpectsIsToldWhenToAskAgain(t *testing.T) {
 	w := newWorld(t)
-	_, join := w.enrol()
+	_, join := w.enroll()
 	csr := testca.Request(testca.NewKey(), nil)
 	body := `{"serverId": "99999999-0000-4000-8000-000000000001", "certificateRequest": ` + quote(csr) + `}`
 	a := w.as(join, "POST", "/v1/enroll", body)

@@ -14,7 +14,7 @@ import (
 // come out is in the log, and what goes in sealed never comes out.
 func TestNoSecretReachesTheLog(t *testing.T) {
 	w := newWorld(t)
-	node, join := w.enrol()
+	node, join := w.enroll()
 	var made wire.NewToken
 	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "third", "scope": "viewer"}`), http.StatusCreated, &made)
 	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)

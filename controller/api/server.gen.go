@@ -60,9 +60,9 @@ type ServerInterface interface {
 	// GetNode One node
 	// (GET /v1/nodes/{nodeId})
 	GetNode(ctx echo.Context, nodeID NodeID) error
-	// ReenrolNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
-	// (POST /v1/nodes/{nodeId}/reenrol)
-	ReenrolNode(ctx echo.Context, nodeID NodeID) error
+	// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// (POST /v1/nodes/{nodeId}/reenroll)
+	ReenrollNode(ctx echo.Context, nodeID NodeID) error
 	// RevokeNode Revoke the node's identity at once, its parked poll included
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx echo.Context, nodeID NodeID) error
@@ -373,8 +373,8 @@ func (w *ServerInterfaceWrapper) GetNode(ctx echo.Context) error {
 	return err
 }
 
-// ReenrolNode converts echo context to params.
-func (w *ServerInterfaceWrapper) ReenrolNode(ctx echo.Context) error {
+// ReenrollNode converts echo context to params.
+func (w *ServerInterfaceWrapper) ReenrollNode(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "nodeId" -------------
 	var nodeID NodeID
@@ -385,7 +385,7 @@ func (w *ServerInterfaceWrapper) ReenrolNode(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ReenrolNode(ctx, nodeID)
+	err = w.Handler.ReenrollNode(ctx, nodeID)
 	return err
 }
 
@@ -903,7 +903,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
 	router.POST(options.BaseURL+"/v1/nodes/:nodeId/revoke", wrapper.RevokeNode, options.OperationMiddlewares["revokeNode"]...)
-	router.POST(options.BaseURL+"/v1/nodes/:nodeId/reenrol", wrapper.ReenrolNode, options.OperationMiddlewares["reenrolNode"]...)
+	router.POST(options.BaseURL+"/v1/nodes/:nodeId/reenroll", wrapper.ReenrollNode, options.OperationMiddlewares["reenrollNode"]...)
 	router.GET(options.BaseURL+"/v1/volumes", wrapper.ListVolumes, options.OperationMiddlewares["listVolumes"]...)
 	router.GET(options.BaseURL+"/v1/volumes/:volumeId", wrapper.GetVolume, options.OperationMiddlewares["getVolume"]...)
 	router.POST(options.BaseURL+"/v1/volumes/:volumeId/adopt", wrapper.AdoptVolume, options.OperationMiddlewares["adoptVolume"]...)
@@ -1511,17 +1511,17 @@ func (response GetNodedefaultApplicationProblemPlusJSONResponse) VisitGetNodeRes
 	return err
 }
 
-type ReenrolNodeRequestObject struct {
+type ReenrollNodeRequestObject struct {
 	NodeID NodeID `json:"nodeId"`
 }
 
-type ReenrolNodeResponseObject interface {
-	VisitReenrolNodeResponse(w http.ResponseWriter) error
+type ReenrollNodeResponseObject interface {
+	VisitReenrollNodeResponse(w http.ResponseWriter) error
 }
 
-type ReenrolNode200JSONResponse Node
+type ReenrollNode200JSONResponse Node
 
-func (response ReenrolNode200JSONResponse) VisitReenrolNodeResponse(w http.ResponseWriter) error {
+func (response ReenrollNode200JSONResponse) VisitReenrollNodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response); err != nil {
@@ -1533,12 +1533,12 @@ func (response ReenrolNode200JSONResponse) VisitReenrolNodeResponse(w http.Respo
 	return err
 }
 
-type ReenrolNodedefaultApplicationProblemPlusJSONResponse struct {
+type ReenrollNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
 	StatusCode int
 }
 
-func (response ReenrolNodedefaultApplicationProblemPlusJSONResponse) VisitReenrolNodeResponse(w http.ResponseWriter) error {
+func (response ReenrollNodedefaultApplicationProblemPlusJSONResponse) VisitReenrollNodeResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2552,9 +2552,9 @@ type StrictServerInterface interface {
 	// GetNode One node
 	// (GET /v1/nodes/{nodeId})
 	GetNode(ctx context.Context, request GetNodeRequestObject) (GetNodeResponseObject, error)
-	// ReenrolNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
-	// (POST /v1/nodes/{nodeId}/reenrol)
-	ReenrolNode(ctx context.Context, request ReenrolNodeRequestObject) (ReenrolNodeResponseObject, error)
+	// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// (POST /v1/nodes/{nodeId}/reenroll)
+	ReenrollNode(ctx context.Context, request ReenrollNodeRequestObject) (ReenrollNodeResponseObject, error)
 	// RevokeNode Revoke the node's identity at once, its parked poll included
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
@@ -3016,25 +3016,25 @@ func (sh *strictHandler) GetNode(ctx echo.Context, nodeID NodeID) error {
 	return nil
 }
 
-// ReenrolNode operation middleware
-func (sh *strictHandler) ReenrolNode(ctx echo.Context, nodeID NodeID) error {
-	var request ReenrolNodeRequestObject
+// ReenrollNode operation middleware
+func (sh *strictHandler) ReenrollNode(ctx echo.Context, nodeID NodeID) error {
+	var request ReenrollNodeRequestObject
 
 	request.NodeID = nodeID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.ReenrolNode(ctx.Request().Context(), request.(ReenrolNodeRequestObject))
+		return sh.ssi.ReenrollNode(ctx.Request().Context(), request.(ReenrollNodeRequestObject))
 	}
 	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "ReenrolNode")
+		handler = middleware(handler, "ReenrollNode")
 	}
 
 	response, err := handler(ctx, request)
 
 	if err != nil {
 		return err
-	} else if validResponse, ok := response.(ReenrolNodeResponseObject); ok {
-		return validResponse.VisitReenrolNodeResponse(ctx.Response())
+	} else if validResponse, ok := response.(ReenrollNodeResponseObject); ok {
+		return validResponse.VisitReenrollNodeResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -3730,198 +3730,197 @@ var swaggerSpec = []string{
 	"sJMbMRJmkuKXKAB4diI0K5Q9RKnGB4x7zm2PV+Cvoiih08pag8refyMI7JZECuPEjj7/SoJNa//N3syR",
 	"ZS1teGWgODQNJC24gbY9jFbqlWG/z6vJ1Oivd19mCfpW34jfo4XVg8Qr+BwGULd/QG7sZIeFGpgLQm08",
 	"wYKG4OV5tOkuLzVMw6ErStATbaBvKWUCAyP6CV/NHqtf8KIY+Ltvb5lF+Ude4xgKU8tKbtoY0IabpOiI",
-	"SDKo1AgKe6lBVqrsR+IjsD7Pe0KCxRCUeZC47rMvRt2D/JLhl38oe+XsF4yXSsIB+yLViLtfHT3mjjxz",
-	"WVzLX4Ab1uMji3wZux0aJpWVG3PLhIdlYeW5cWXFGcmENAqpex8ML7jhbvg2Po+TWJ4snUBhv+xcW7QA",
-	"OexbIOHKLClSI+7+o3cjeEVAt6+1R7yylEvb9wmCUPw0uXIj1d+c0ZjxFzjwQ9b6qeTy/rxSqrsU1xKH",
-	"YqUOK+VkQfiDqkJmXTBeluxPqFQQ/DgjXCIx1ZO82duM2scF8GIlxSNraaTReo4YFiNiPXL9Vgobj+xi",
-	"upZswuMuYp4coAnA8+NTdv6Po8v/2t1hCnGPSRize5gcMCXLCWLTPUwsUg812DVHxOfH3bfLqc/sKpK7",
-	"jannlJBqdaRbvBsF43oAubH0g6Nsw178Y3gLlQQDmukeH8BWh53B2G6FRFm8O3Y+jRhRAddKancVKmTZ",
-	"7F5a7cuqTbOYUHJtriouNS7vylLnlWl2H7TmdzCHmlgU7KqhRNnMfYavdn92o7Kgb41ihWrCfW/n7ZsF",
-	"RLCt78WgrQaEJ+2BsqhYkXD0kLU8LH8GCVWgdstwfPXxCcLLOPoFPUW80AwR1J4MXVVDC873FqtbWetX",
-	"ieezIg0KmORGCZ/9cOGLMO6DH3j6mN6rijnxi5HMqk/VUJrpi2B5/IBbldK+9X9/P2z/z2f7D2//udN+",
-	"+/n/+0tr2TXBXwMsAhCzFPrNuT8ScvvIuT2ONenooVXo3PsMz5O9ODrPGGdnMDQVflmZLURKSxG64isU",
-	"7OSc8aKoQGvQs/cm/IQKm4F+Qv88OR/tWcXx5Hz0xo+VukfuC15VfLIGJnZLxY2Qd4fxUqZO2D3S2IwX",
-	"T+ymMzTtDEANSjiwvDdXsivunBBv6WKfF+De6Fsw/Gv2StpDUp06/0Ez+7O3xnw6e/8OjxKNPr98vGoi",
-	"88vXr7NWX0j/eXcZ7uLUKaQ8tkJSuSr3SlBI7q1OGmShkb9PiVEJOXw9tvdoPpe1ujwnk+oiOvceH7IH",
-	"hOLOfOXDi49WlLEioJXhOpbF9YTJezck8nUr1Q/WQi/lodwocvAqPkqpjsORxhIJl/bbaykMy0su+tqy",
-	"l1vosEsLZW/Sw7na/ogPmLiTqrIqIxoWp+w/XN+T+VMq6cTJCHS7L398PKeiJafMBIe0fDLQNm0ZswL5",
-	"LZQCLESElaQ3pE+EtWWrijjvPbpMbeXWiqzRemOKkyCrUwbuhZrm6qCOzdVTw756+fhhb5UydH4bWmdP",
-	"aeNJ3TTNeuyY91Z+LKdGfBLikl1QyLtL1DgTBOji+Orq/9ycHZ4eW9ahdLuCEjjKJ5tZxEMSA4elSQvY",
-	"ZLYaV0reWfVWSWCDkudAknah8qFVdmfRMZJwZ+hjWNC3hMnmzdudXfb3y49nzD1GtA1NakoZz4K9ee1W",
-	"FZOlQpSfsBa8Z+5h8253LUA6BJYYsKJvWb9dONoc91t3wvSGt51c9bcDSY7+0j1eQbGNw+Gq3osSLqAL",
-	"FTiiv5Yw1hUl1GQstrWrstAHwRFlF7CNho3tbxrdeMEfJVBxMM4CrNm4pzRMyS4oMjOROFU9xyf4YZ7z",
-	"LxZ+d9pvebv7+dubvYe/JA1Z4k/4CZ17KbWjL6ToWzVgJ1umSbtVxiMm6S5OcQ5VX6wrhFw1wP+DZjy3",
-	"KkMJxR2k74NVoseVMClZrBoCCRuOz8rYf1ABgWIftT4gVg2sEPqejt077/wMBu0rbre3SpXA5RokahDg",
-	"0Vzlz0oVzpsptLPDZfQB9W0rN1rq4A4ucb6DnqVjy8QiOhR8dOYa09L8SAvO1M/kFccxd7qZs24GVm//",
-	"Xk19pJF/8wPRx8swHH1+Xw8aFnMBnmasgWCW9Dpa5Smes0/BVzLUz6JYAVbYmz2520lbFMwSLKIdY65J",
-	"FJSxRLFB8WzW0vsYuWo+Klrt2x0kol19lJvbw/rIisdBlspF70Q2zdVp3u5SmkfrjQfMVjFt/6K00cfS",
-	"kP9gLWZUCopR2AaTb1vxS7MXegD5PsMPNwTyrbkGgMdrwu5ORtaDWQObkCf04+6U5jwNuHoeGjYFJe/t",
-	"Tekbn87eM+/GtepZijMneWkEbF7xvp5/AOS8nJpYszuBV9iyhAnTkFdgWAUonWGIxnXr9woKnhsoPl+3",
-	"Woslnj+0kp0LPj51AtJD1sor4Gv6ogrQFq5z42x+Qz101AyUcC/ZK23QSyKkvdI5HCBD8ZaU2wlFDxD5",
-	"w4uPn51MjUaxFQzyeCnSBpEBz+8twcVHiFaikfgWQLLhoFS8gKJhyVnomqTRrMQ3Y755yFqiSCLuvZDF",
-	"spE/nb3/h30M8VxrIe/epzd1PrshNF+FEAoy/5Djx+9WKrNgx4vNUmjOKFJLOSmC9YwET+9iVgNVqrtJ",
-	"xlRVQLXubNrw/H4ZvC7tQ5cAMryRMh2gQw1/ZaI4oJVa6HhziWWbeOUsJnqvvnvBR6nhCz2uCYBow289",
-	"wcxhL8TsQs8+Xt2cnF1eHZ5dnRxeHb9jQ2lEacXG6Ft2fPYOV2LhUYKBIiPHF4qYV8cXpydn9rEXlx8/",
-	"7Oy8ciTMCLxJl3bircj/Nz1lK2s1Pq4mQp0pcxKmQW7d+IjmdocOy470yj/3kLWGEtWXqg/FcueCNspR",
-	"C/vmoFiXwo15JYW8a7KfxXY+1P2WcCGUivDu+2PPZhnE1HX3tCxalL9+MfGOtzlDoRdxuw+CTKRNthU2",
-	"vdLuA+dcCgAcbdFyLgeQP0JN89wlInpouoj59jMwZ0feIgT/JLvOCugJoRkrZiUmnbGh5KWx5G99Nr0a",
-	"QbP0dYqmofEXfx6LskTibzluDtEvwnki0bYsCvv5HgZmTcfA6iTvMfd/JPq1l+tEdlUiZpmI3KfpJ3//",
-	"vI/7YRp4aUmkRAXbkXnLWiJmtOj8Z7B2nrcmcYZrWO6mBNcmiiYvj9ZDKKKQgdkLnTd/nHGIZKwE3mVd",
-	"UWmD4SiE2biyPhSCiNWskB6CD5c4iXwwYbyO1Fb+roSk6JG0r2SoobpBt4fqOqH406m/akFCz3lViZRb",
-	"0qSHFkWHROsDxrUeRvJACfxe7ztHyp1SBdlwrEZNPoBI4vJo7dz4ekbkYqUYARMFSCPMcoMmLTYFpVMu",
-	"RXehVy1JsCSjISy8osAJrtEUe8A4O7ccQxuQhhze5HSz5KsjuwjPNenW2fvLo1KANJd0Hx9B29Hw1FdD",
-	"aTQ7e39poauqWg9FXn8HN3Qcmd0bOcL6XCMjwFgKVd3j3xWwHNejtzrsigLydQjcNOpa5j2lNGRMK+cx",
-	"sgfXh/6tH0sqtEXQyfaBS80q6KsR7Du5m8TxPp8QijBlevbd2wmTakwCmjZ8osldtgig2lTD3Hx7QEjC",
-	"OFyMKXstom5a27kFXkFF3tKMRXiue2oskREk3dB+psXk2T6UxtrMryqFvmeqSGvZeJO5XKRqa4C5mnYi",
-	"4mCpbsGbYX+8LD92W/u/L955HCv48Hl1xhdRvzNlDrvOP7KaUBq9fAmV4OXs/lZfSSHukr7xj5SOMqgA",
-	"A1+96ye1HgyCLNcTrO8aUUerTr2Cwj9H0S65NqgTrrxC716c+aECXiTChy/s15aGoIHfJwLNh5+31dsR",
-	"VbnU+HihSi//maUP23uFWl0zsGqVV4Y6oWRN79SSWijIVcdRchoOHEm0nNIwIfdJhvT3d8wxYEhVjDM3",
-	"tLfiPNp30UjMSB6VZVo9KIuVFZjf/AsraXCIItPrcMdZK3YRqofr5rEoWmIWEa55tPIIHXdPUIvI6Ka6",
-	"aGqz/LTDDpl2EV8k6mjm1E7H0npcojGne2AJMvQHZoJvxwzvWlLkImBACmayddi7aUOflda8zG2xoN/n",
-	"siDeN0XBByKyKXqrRO1nHe2ubILwMPu0iwYHSj6bdWiKLsSJXMHRh2u38lDlcd4hOzoktIuTVRJWI06L",
-	"qN4R5YqQWNnIsCL6AXq1OWRXk6C1Ohebkc0sK2uu7jQhQ6FinZdD+4sXby1InCDm5GJ/oV1eS5jLuXwa",
-	"UuZyK+v0C2HFiENfJytkkHydRC9VcCcsBs01EldiZNG3fq4W811SlT0iLiRUDOSdkKDZYFiWjjjKgg2G",
-	"useM8mKqG/HGjTi5qWMub4Tsqq1gG8XESw/DlcjXhRuzVnsfG0poH1N9O+nATAJhoe/+hEpFYb405apL",
-	"i2G/FttDnFpu+8XHwiTTSnRNWDwtmKLPuKZ55HcTJjIUeR9vHqs5+wy6HruY8f1ZY7tly15K67Bj99e+",
-	"u68NZbTDPlDqpnsoY0PZA14V9rqTVFOBVawLkJgSfAEjdY+zos2IRmEYNCDQvO/pt19fy0eE4p92tlbW",
-	"cqOsQdej4fBjPSQeFQ1r/wxDR+Ab6jlmhRBqWqEfX3fYqdP45mQK+GhL5AQ+3cACNsOHXczkPnEXoUMk",
-	"E+b9JJlflKC2UPXwz1ndZTAoBRTvgiy/Kb+4G/jnBXwLNXMYU/Kj0uDShDEdm3IZkIRkG0wtCKlsq1+7",
-	"OrHkAY2Zzl0cBTUGRTDICKu4F9eK/bVKyHsuSiiOVs4SXB0q9egrHhdidBffYAaqvpC8LDd7Uj7JZFXM",
-	"nJuXMncTXrFiGmAln/AUqfVcIDHtzPIbmOcPP0WlPw4WLr2CXBFBxQDLHtfg7B3Bu52K9+FFKeQaaUeY",
-	"/7a6FBiSaz/PBuFPmDDs/eHJh+N3HXKrS6F766n8czRzUUB/oAzIfPIPmDzFlKFiqC/aaTieKzvTquE/",
-	"4a0QART5Yp7g9F07A3gVC0BYbDADGF7dgdHz6wPEMRCYDsDIpGGZPsWReufyykERNaBx8pTZzWdcrYaj",
-	"lzkvgU7t80YNBRvy8z67yWHa1hCHw4SgMGd4qHErq6lHjQgN20MAwEJytgkBuKaNj5eCp67inMAj1WWh",
-	"iEdPqXtNEpjQ7EUd/wA3CKaMxV+BpFBDrZiSW7EQe3l1eHFlJdizVcMgcIkYOdrK6MOxJGE07OJxqVEf",
-	"5/IOdszznvvNbqrQJG7inpxLrHZSOTcE+o0T1nTMtE05nC+PDj8co7niCUEvHi/n1qZxP7iol7railAS",
-	"ZRedsd0fd3bIYmK10xAYSrGUP77Z29lZGFu5+mJnWdW0NLMZt7gcWpXjY/fSwEAvAfxGNvYEzskr4zwQ",
-	"00ZiusjMatQ65OSHDK1CoSJljxBP1V6op8Sxe0KwGh+Z5uUzIs/x2btplFqDpa8QocFUhcEZB8R1px3X",
-	"U3N/zwCLp3DkBYi6BrPOaxaXKpN1fPhh32ewHmHqYg94mTnb9N+opIg0osInOgyXcXNyxpB4N161oC+B",
-	"j2CNOMRHBnDUd2whRwvGHc9xzi8+Hh1fXp6c/dzKWkcfT88/HFNIHonjq3KhSuWAZn1MfXdBgphdb/W/",
-	"Jj9y0lrCMYsu+GAArSlxcO9kdcUCDKJ0X6+RMbZ+rvPqwSiR8y7hhVurYMG8uBbnE6J5Fp70VbLWwIej",
-	"0wiuLl6zIYJEoZitjO5YK8Nb0cpaIdRzRbyIItbsYPYy28EA07muyChgqDxLHOGcQA3MVnNk7NPZex/+",
-	"MHvymB43z/4mtMs+xHgTYXTwgHiPKlYeTAU39/m9q6J40BCH0HeCzAYlPRfMa3zIB5eTlfWZtNS/BpfC",
-	"NMIEWq6dabdmOt2ydBIqqbZiJh3l0M2xQp8pCfshjiYER1Nyj4Giw36uMKsqYy6dKmMhj2qfYRGfgarw",
-	"yRMLvGo4wF+8x4WNONkesDoomDGAPIiz6HBSo5gFFjo4C0UjxM/YC1CgQ/Or0Fj5oU6fiS/bGfn23Jrt",
-	"FZnKAfORzWGlLVc2a2VjNoHTTUQf6ukCrKv4czw1fdNcAH0XlkFnlnacradzzAzjb3wURdbwCIZTszfN",
-	"RWLZd7wzbOT9YHhVb/A6u4isicv9uJZ9hfUGuAzDZbV6Vk7YEAsF1vnJyaRZF3WgmZKNyIza/Zayxvdd",
-	"gF2qambtpfMlGDqO+q9ETELsXirRgUIKU0lTs/VJmv7W4D48qMP1nMytupRD4zdlD8WVnjU96C8UgRak",
-	"WM1NXXAg3p+dlQ7drjISGIKDH29w/UjYJwHlB3YLWmBSiWYFoCDjalJIRQUhriVyCWE6rnCfJR9KB/4U",
-	"TjUL5cFcbN70VKa5sD5H3KvAT5yxoSxB61Ae+FpG77u4P6HZrRr6WAdPWhx0WlmL1rg6uWhewfMwzsxP",
-	"h27gmZRpbyFyaJZFeJ6k+HU9x5lIUrQyZ5ZwzyvBmLJl2x82Ug/rscKjmJvkd1XXG/hBM8caHz/NiJei",
-	"qNMKptRMDFxGiWiq1MF3k0n0HHfoL1dX5ywUopp1fRlhyjnQuxcSL63HAyEZZ10Ys7GqigXVjqbHGlZy",
-	"P9y9fTfa/vVwZ+dVbu8D/gUHdpW3pS+YUqk7lz6zUqkt2kYAwxzsr2NG1o+9wrgUWpuLCC7UWJaKFyF0",
-	"eTq4n97Z6rCPA/7PITADX81BXQc6rwD97Dx1t3rGDJ6iVdn39ZPUMnXuI3E2V7PkIihn03oHqW0uGMm7",
-	"5w7cVapZiAQK+hZWH8j1du3J6/TR7PmkOm6rQ+fCFXh4ZDFHEmJc4eR36esXKiZTeo+VnlorVIdtDPw5",
-	"eQYz0UXrZpFPhVNNMiw7LpxMgOXoLYnP6hL5oa6UkkDlUUt1J1IFv/hU3stq9qtmiZZZG9b58ekBM5UV",
-	"aaOCGE6g8oIIsnzUHX6gmlzuXkeR2jeWkWxNBcMdHcZrdnWN6gT9ReuOUvlRsdTaEtek/bwCs8nCkbiC",
-	"BLV2W66j2exYbAdZ9m4k9yCB8nRmNZnHY57lSa2s8fES1RsXJjdLHjA1T/Qt1cXRqFwBs1qi0mafSvtx",
-	"2ShCgIplxfN78pItri/1kLWGGqp03b1DJ3xKRVi7dLRH2hZDlKA7m0W396TvzG5rXNzjrzw35SRSFpgZ",
-	"q4Rpx9mGNnP1UBr8Uqj8Hiqm+Qi+sHGlDPjbhcdK9+rAVV7gzPC7WpIaKC2MqiaB3pCdLyrINKVdIaIY",
-	"hRGcJE/4up9+hP2SG4oF2dhJzj2qx8scfrVoiZsXeIoicFlGmvfWPjFRF886/QZpQ660lIXwO4yJvR2i",
-	"me3w/CQh6XPD34kKcnsMyQuiyqEBqlejagWfsrecFh/mxxhsfUBJnI0YaVqwLx6BTUCSMSj9FYJImzcF",
-	"K5hVqayqo3MsDWqXbTXIGb2cChM74KvK3Ei1Fbsm37x+/er1WmVfaPluQdkUcNOXvs6An6PoIEyZFuR1",
-	"EnmPSXWriokrJ+CyQMjej+NGxfBJ53ZF40KGh8WSDjvDkBLVvZZ6mPeayVwuipIyRVJmFx9uv05cjOH3",
-	"IA9NshEOIYqL3bcKJT4ch4stGHpacXDzZPEqk8BX5bxKn5x9OqVs6yq2NvooZ4skmkrYUbB9Kwq0XpFl",
-	"qhIuw3D206kf0n74zQ9rP1yEoR+cD8D7JkLYg3OheYfDzcdfr1ZcCI53Ir134ePQuGlUcwpvmm1lrZGA",
-	"MVQrj68G8LF+GT9/ciPYiYJosGZsRZ1OTD7bFx8v9/fP1Ijv79OYW2tFS+S8tNfEVS5/gc7gu0oNB1su",
-	"gdQSLmGeoFrwERclvxWlMJP/URKS4hBWSbVXW5ipemCPnTZv1pxeKya3Uaz68TaM3mQA1UhoVaXatWhX",
-	"qcWdZv1wFpeyDTq1S9iFzUFIFCk/SVyt9iBOKBHFI2vTziv/HM/lLNRrFXrOWqNi+LQ4x6ZX/0kjuYY/",
-	"CZOV6xgk6uJD3BhSKukt3bCqPQ7Em4gFqLMHU3yjLmCUZNmejf6gWRRRgjcaWRvKRdzbEbESCI/LPlNz",
-	"uiJjJdeG9XiB5Q2UuseWJh12gto4puldyzE3Fn6Rld5OoQGkY193CnuOpFqCWfbIK6NTDL5bqX6KNyqm",
-	"uSiYVvu0OWE0lN1QziQEraG5x20x1i2BG9cJqll/eSEHAZA/TX6hV+2HExkVcH565fW5daVq+uPgaoUi",
-	"SqN5Sh0p8GLQ6vHESQMwcEMpkPn9DT3UVImOLo4Pr45vfEzKE0tfDfU8G59biBrLOQbkp+haTkY6/vqI",
-	"sp2HrPDStytGAQX1Tzl7f5mwUFG9iQR9BmPFvCwYIJx5gjDHaRA0wY1BHWK2FN+qOtYtlGpMTjA1lOac",
-	"U9dN7q2GzdkKUSWnIwAntuJqcrx4vcXcMyH0D+fDA/mbT5qqu23xAs911XINU/S03n0WoFwv8vP8Y3+8",
-	"ht10uqZrkCQERAeflWWkJnomPMWjOnF2nQHJ0LsUsH70LCx8ATDdmOveoUafv8w1Fgm9wIjvOGOw1e+p",
-	"8Ura9qRDnXXPEOCr2VuRDRzjo8mCttNStBZ3kjz/TZa3j20hR6+9+BEs8cSFJeMUkjGdMb6WAEJvRQEf",
-	"P03SfCfm+VgF2MfgMKN8feFolQhpexddjyxhQiiOC6ksDmqbzGxF6h4vu6Gx1hOYQaBLy0iZu3P4/Dy6",
-	"WDXdLalyFodRWBAKHwSw+RstlRWrtIpba4xVZXqM63sMJUKRi8B9YB+gP+vyQiTVPCXeuRHulTDWMvtA",
-	"XXJ1JHII3ZQP2A77G8oaeQ/yeyg2mvI3muubmm7oeVDDNxSeu8VMM05/eXABdWzaQLuOsLgYzeIbv1od",
-	"5Tn1lx5RQhe+DkQFegN5dHOjYbW3tCwO41YU0P+Iyi9YFU0NQNYIXpMQERkRH4/wC6qv0PbiEphzT2wT",
-	"6Uuu1tWjU5fw/cc5fx2unMi5yTLe3xQiXumV1P0OVuc3O0+47Gml5/2cMvNv9qYNDVNedudgr//s3LST",
-	"bdPWw+pUoyo/QvqM6qyJNcXCT6c6m+miRmVTRs2ISdSrOuxn1AWFLLHlj6qo8RPeL6v3OI4rNPNncC19",
-	"5DIWZ6xAq3JEwoh9IQtNQ51g5QbtDjU9hDoFquta9YGuqwSgsuUJTT1l3pui6zPbRcZoNQ3qkixViE0k",
-	"X4C2+oaozJCX7OR85VCnzRkMo/jK1aRmMiLPK0n95Bzg/P7y30IL9+t4dlV8fcXFX8o5msuTPOd6IRnY",
-	"hF7TvPUzlyxlIZ4Wl5zPYNCbaJHz8sbe/GGVw40oth6tTPhBTtLcHn9rdA30zQJdcCatLl4LWhOm49lI",
-	"yVrb7LxAyr208m0t0UZibn+oXRY7uLAFCtkRf0KH1REZC6XfDWRVTiFaBGgU4ZIIVw21WVrvloi1URQw",
-	"RbVl7Yu0zVoZncWygUhcaUr6cFGVPfhKQZUhhkJZQNVBSj9o9u74IqlpKWWOlhQXTtZYs8QEpzk6TI07",
-	"rMrE8f9k0fDXiw++Lg81+R1qyCxSYAQ8RaCGYI9HG5dwAbP7yxCcqWP0DRvmp6X7cuCfzt7r6TQmeuUW",
-	"Yr9wnV1xRMkVrax1TsEZF+u5hVcaye4h0LzFZC24BWYzfZiSyfqslNWxlpY0a5FZWSsKqYBz6gkv6ojG",
-	"pBo/gcMNXGLPkhXUuWz4vPOrPHney1XKhMSpXPOsJY+2UTR5y6OlknUS21Yf9lF67njWlIZI7sJnqIA0",
-	"FQdDA1Gw9+jQeD4yNqExUDvxHDemGwEAG6+I+hRte+oKNrEsSQWRQGxC5V7RVj1f5/4tqskyTc4axU/x",
-	"FpY8Shm9E1QNx7WZn4DxrtDJel0wF+ckr9cpvXZazMT6Gtdpqa582tQW6gijFev0+8miXuRzu2o+0OKG",
-	"lTCTS4xERbBQ6fEE8M9PqB75AUNdXEdXw+rLFMNTBxz7gcK0GEn84F0+C4UPbOFYP8AEdkpg3NVFbJZm",
-	"7g+tZnr14dIO/sf8RgR/D/2n48Rn75+Pqqwv38QD5gqlmlnMNJ88PD/B/EgmVWV6mFjGtCiAvWjWeL/6",
-	"cLnlmEkArPYd9K5lszQOSdBaDZsjEmRjyIUhSeTqsOOqUq6gvk8Au5ZTGWBUQZdMEL4AYim00a5zAyVA",
-	"YcNZCzeUazEBnDd6w17LF75n7NbyPrGuqj6lKdXVg1tZa+SLC7dGu+TNBMkHorXfetXZ7exQI9Me4u52",
-	"D3hpen/av11NhJBYbq9z62cwv7hHkOMNlHSl51/u7Dj7iXHVeA18NduDkpMYThc71TLjYVqZ5KUYQeN6",
-	"tfZ//5y19LDf59WkTjTKMXxdM3ohaxl+p11cRGl6lAi4jbUJFu7ogp54vg1ReQT8uuu7EaeIX5i/rk63",
-	"BAgUzor2MpCu8QYgsoEE16tDz4PMaHcb0Xr7G6/y3sMiEB3eEcmoJXeMd5/qovrx8OLoF7TADVGJbvd/",
-	"0Ozrj29u3uxR5qmdBwUZgQmz5I5w2SH2t1ZMlqkwbw1mR9Tto/0iFocC4D8vPUKs8Jnj1rZVbsC0tamA",
-	"95sHGuSuWyF5lepY8jBrAMHGCDk7/vCeudee48ApfsCx74YC7EtdZT5/iDXam9c4gEPUKEDSXnT40xsz",
-	"vGIEpf2QStz5Qysr9Fn06xS3Gbst1a3eJrWadGynWSM7xgJdUb8+kiowIuuLL7P3BfOdruXlL4ftl6/f",
-	"hPRtkKaaRC4WRCR2enhEsSemB5rquuMSQ/yFCz7Kh5ZadjvsDITpuf7CGnh5Le9hYpkKfnN0+IMO6Vr3",
-	"MAnZc8J02JdATdtT8V6qgi8YXF2bk2euzk8E37VQ82vb8OrJOHkVgsAfj4oB+Q4tqrl8a5arwSSy8Rmo",
-	"y4w0QuKGUrMXKO0EnrwVYaJbXEBFqsKMArRKmYb2dnadt5nEEF/C34qumHjMXsROVPuT5qLYytjeziv2",
-	"hayfbalM22dYf6kXfi1DuF2Qh10sW50C96ICU022MvbaDuhQoB1pV37A6QodUpnr+qlmtwjXGTtkJ9Ak",
-	"B05awFT9WFbxXN8otZVdy72dt+yLr0TdtpzwCzk87F0pkfVQ5WsZVb3+rY4Ero8Lkw/xu1INi3229/LH",
-	"a/lFWiml7cnyF1eaTlgk6LtSZy6cV+auIo0OJSIQbsJKOXgCFvTUeYYg5RZxLXHGGu5WtEM369BYUL9k",
-	"X/CBLzGaNd/gUo+hSl1BKpVdh0n+pKgk0pyr94dTTuqbt0hNocG9g/OhqVfUhoH43u9ubPLZ/mcJIhAq",
-	"hW+AG32L1YPfPz80uNMFFAAko/5RawquB8qMYD2fH2F//6m+bZ4cNE/2AiSMm0bK5zjjaIZ/54NGaGzq",
-	"nBM65ux5Sxiz2wnDzuCeG/g6M/cwyRgvtWLDATOKvdphBbdsFWmd8L76YhkehBYwaeEEb732ulQdl318",
-	"xe9YIbpd+yvqTifd9pmS0D7lJu9lxB8ozinWpFC4cIO+2tm7lrTeGSu+awjQYb85caMxPBpTsfELzjBH",
-	"MIha3MwI1qljqx/ZPunayXCu1kM2mwNSYpQ73j3D+kobphVD//QLzn5WrHC2361GTLbQDIu7hNpDYZeH",
-	"5HDg+t7VR76W9F7tVHfZjGM+sTIXttCJIgNmOk5rUfoyZ5yoOkEJFYN/DgElHKcZjLkINoUpTeDlTrL0",
-	"RaLHljvCyO6NK2qeG5rCO+zIFWFz+QN9EqM8n5bEka2ETR0lJIyvZd1Xw4f7YrU1i0pQUAwAuQKcXdWZ",
-	"2FzjBZZTo7/pRlr1qFj7aT6MGm09UpD6a6sZf7LTfvv5v/+yCvCC2vGDDt3Nvaap/fH6ghTT8BWG6lVR",
-	"Yd662Qs5HZzVQw94Dr66GZYU6pOGYEWJWIthL0jH3OqwywZiCVOLAvV8KMT7ss9EBoRhLxCbr5T6WBZb",
-	"nWv5EY+z2UIX92YPHlseRq0t6huPyVXAC0ceSDGL9joDH/sZG42yCkrgGjsthRHw/l3LPi/tlFBQjQgy",
-	"ImEhY9cwyQm4ESbQEDUqnAVtxWvtKXwY7XT2OjsHYYV/u657KbkiLnUXoOvWQeMc/nZNOnjcef+RWvh6",
-	"nDCimXMUngYOtjIHHVyIZQrzJnCPbeMzrnVKBMT2ZShZuOhtfNY9mhpE/AmrDWEfTAwQ9QlbOoZ/tjHM",
-	"UWBi7V+dp3nRQPXj+PT0UCOo7qAdxectGQuf9483BjtXZbnqQPbZ5CCXA6vtrDoMPR0Gstj0amdvVsb4",
-	"VToX7n+Q6T/ItAYyfRch/IOV6QaqLOtiPXWftgYdXCRlo7dz+xvZ7RbagS18sCTujMSasOiGAqvzbbpT",
-	"Eglvdz9/e7P3MEcuSbK7C3s5G0zu38gsfNUjg6fFrZc7b76fNXrAK0PGmO+mELqiyLVtOoWJITZuET7W",
-	"OZqDYQIPz4cm6mz2PEp/3CB2FWU/wTiuuIud/07qOFZnGTegz3xLJ1Jsqb3ZEuC7SNXtbz71/GHbY+C3",
-	"NdVUV1+twGpHaZPuGEv/shfBjEjWBNPIRxKa3ZZc3m81dCqnPFBkRkYGgEGI1TpgriHMtcQQyVtgPL+X",
-	"alxCcQeFdyg0I5GstH3gcrrsskBSoDi1GBHY8Y96YtQVuq2acC0R2tj/0i1HK8Yxd8otGJeu711ZNSzZ",
-	"0/FG0Ta99IUZKEvNxr1JXbBbKgneyksLa4s6Ge6LCwicWw86YXo4V9qVVH6mu/PeRVVREucqt2dnw3NT",
-	"oFeSMkY48P0oI9lNMleSHYMSsKUY1RmS4PMTo9TkxbdUz2XSH4RG6qiXeWs/ynIS6nDo0LExVIpN2xmm",
-	"OzLN57rZUvLwG0futJ6167m1SwzhmsPJEVKNhrV19EulSiIA4tGKQqSCLMbFM2VOVSG64ik4XGNnWdLO",
-	"IpSjz02U2/5GYVJLBcTWMx/RouPZADw+umbhCXCsa6d10bAPn5Nw3K4APZ7rM9YwbjbXNYIj/6tO45RP",
-	"KNJsA8fxAUzDBVsl/Uyh9it7wVkFt0NRYsuEQclz2DpASyKaxaOWvZVrlbsi2m/T889yWnbgf9VhuY7B",
-	"7AUKJdOGxq0NHCHN0Cz65I4hRMHZAxrwyi4E9Vkh83JYLDqdAMPFzPBj/di61/ffjkE1WxPOIYMq3vD/",
-	"NkZUL75uQX0PA5P5DrhoQY+QItptwAwkCYux4ooeecazqnOw55yTW+UG4OYji3UWwp9MD0TFKB63oW7n",
-	"OWjHypK06AgTy8nH/zzqQSMn/Dt70s9g7FLaF5zJBo7klN9jDFAU9G0JHJ0HKpKSmJpTDq3gKBX5VF39",
-	"h5kTayD39jf830lj1J5jHmPxh7ncYufGXGiyW25dS9hCflYSNsdIYsCuAaltF38VCsSmTRKHcXTZmAc5",
-	"gdWxAK60Kp2jMB12mGKdnRnV+4gW8L0PZMNELXV5jkJ60QboWTMeLsPKuXhbwqlTvLNvvGc/BJPOgvhC",
-	"4zNO52kvlJL6nPDDCRLwO0N/uCUDlVJmA0Ccl0abTJ5dcIlGsnvjtdzFLPUkPPW/Xs7yW1nEvgNQmgaB",
-	"/43af5zHEwsL9XdpdNj+JoItaIoPTQfuvp2OixUKa2rW/T6pcue0fiA0K8UIDlho9UgS4CxtfYdzn9Tm",
-	"q+/Gld6r6g5Mo+a38UnCUuH6pw0KMWSzueRo/mY2j+rL0HxDhpVmypiTT61Oz3PTUPaaEFozPK62UKLS",
-	"PUxw+U+8FAU3rrT/uKeon+dMLYeQyTphn06pf6LO2D3AAHOmX/gtaOAlFFuWhF/LPqYEmGb52tpaQQlt",
-	"GF/k+30mde+k9X7YRIvNy+d++MsB5N/bfL8IGy8AjTkF5Rf5oAx0rO5+lwWQarQJoksjUS40bspV9NDY",
-	"Q7wZisYbd+ax1HlW9n3SjZojOPsWAV5A7vFm1eQpgRrzyDssmIe4vwdE4pnvuhm8gTTstbyXaqwZd3Wb",
-	"I4edNnwSdV8nv9o+1jfH/HOSsFz++TyxPXHrnHj7rybI30HKnucPwrZ2vtHIHPl6Afq5EBOr3Sz0HywI",
-	"LvlP4Mf3CvwIOPLOte4jH2W65fWiBK9NMfGZmGQs5Cwkpm1PrSdjuuS6B5phqi7D6nxVDtK0QeaKTMoJ",
-	"Vdt9WiX/9D0i830oLrMtu7o9GO12JrxfpiNikzLIJR46VajFQAds8+so6AQtRi4bEuvU9/kEk67i2IVa",
-	"lqLSLqLwtfKuZQUU/FEHtFulj8pAUV4mJpgNNSzpMN5hh5INB4gJwSqSD821RC+KHvZ9OIabqI13k2H+",
-	"+tvd3Z0sFJ7Y3evsbR2wVzs/umCHnhqz/tB1weVVJeyC03LPGrShsY45EdBYS4vt7uz9+Pqvb9ovd97+",
-	"dff17vbe7ts9q4atEBh/7Nu0RimrtTBJea5lsqX5Adt7+TJk6bk8lXnx3P9/+8iemR72feDoIyPoPq8q",
-	"Lz6RJH0/cTFu0p+ghpd4lVqoWP+YqjUhNNHLCPcyF6dfhgI3dJwTrGsRafaEWunyZY3x4oIkiHN/22kT",
-	"1r1eyL0enk6/fx0so96PlietNnNjfKWQeez87yFf8BmxoJ7kma36V1M+52kR6Ttwws/LT2ZFv6gfteEf",
-	"/bfxXG7msCJvouriNWhaaNbzLmbPoTSd1BGFaD50n/LJP2Cyj9jmMhSHUgp5xyrIVVVkrAIzrNxvepjn",
-	"AAVV2ndRZiExzfKHvtV8nLzf5aKkJzvskN0D2tiwiJdL7f5rnKnpSuH7vO4AD/su8S278vD1tSQzH4K6",
-	"Yd0Tmu3tvCVHlys417mWv+HT1PsG0zjHqrr3uYSu1Y9kx2fv/Pv4XVvINna+Bu1cnuwCTDVpO51GFpEO",
-	"SADbp+rc19IodgvMngUULgxzToxkQNlnsrOE8dfyhb7c/PzpOMkcsHfDC1UhFgKWXY343weVz+m06Lus",
-	"UGKthf7iQMFWdHjJMl+YVJEYom4cuQFeeYmxmRZxBz0rrqmuRb0PR6c1di8JO1iJJm9/izBtoSoc499j",
-	"/CnfJRBlKSnfkN04jHdA933MBdamo1RtL0mjvQkja8lMiJVHRZ8qJI2gOmB7O3uhPk5dPgRzo6FCXvAc",
-	"1D9LOnfjE1/Lwevxra4pPZfLfwotbZ4NF6LSh3OQwS90M96qUWwV5HKSLGeqqPdf7FHwq6jv60ymw6Lr",
-	"+MmHZT8zIBcDcUPXaSbGvAZO9vgkj7lw3Ubj64YSSJonc2hHjs5m83waZ1iLR38PlDik3kqbEJTRzjNC",
-	"4dDVOaar5YsHUa9xyeCr2YuaVWWuv4Jr8cNcpdQ1rtu2t8Q/C2ZcuMGfFTkumjWE/33w49zX7N0AhtBY",
-	"yDMxxJq2TDXxwRVh86iD2ELRbhh4IjRmQaURYzqXxtdOdQk0vm3F799aw6p01UP1/vZ21IPsx729V4gE",
-	"bvgZP28c27Dv/jSCm9jWmTWq0+ksdN6smXWtwM8aAhtComYvjq8uT9jPl+zs/af25ccPbGfn1RZDv1fu",
-	"2khMSwCpUT+dhgIZlSohczGdPjQim+J7ZDt2KZFufIqYnh26UdVcLytrbnrYKcpnAAVmPrfCbbQCF06U",
-	"eHi2iFzUdrUuhlYCx/77Kk5yq8cP9e1m1IZQMM0XXKEaNjnHYmB+eZhalfAvVOoWom24upkPnx/+XwAA",
-	"AP//",
+	"SDKo1AgKe6lBWvbXj+RHYH2e94QEiyIo9CB13WdfjLoH+SXDL/9Q9s7ZLxgvlYQD9kWqEXe/OoLMHX3m",
+	"sriWvwA3rMdHFvsydjs0TCorOOaWCw/Lwgp048rKM5IJaRSS9z4YXnDD3fBtfB4nsUxZOonCftm5tngB",
+	"cti3UMKVWVqkRtz9R+9GAIugbl9rj3hlSZe27xMIofhpcuVGqr85ozHjL3Dgh6z1U8nl/XmlVHcpsiVO",
+	"xYodVszJgvQHVYXcumC8LNmfUKkg+XFGyERyqqd5s9cZ1Y8L4MVKmkfW0kik9Rw5LMbEeuT6rRQ6HtnF",
+	"dC3dhMfdxDw5QBOA58en7PwfR5f/tbvDFOIekzBm9zA5YEqWE8Sme5hYpB5qsGuOqM+Pu2+Xk5/ZVSR3",
+	"G5PPKSnVKkm3eDcKxvUAcmMJCEfhhr34x/AWKgkGNNM9PoCtDjuDsd0KybJ4d+x8GjGiAq6V1O4qVMiz",
+	"2b206pfVm2YxoeTaXFVcalzelSXPKxPtPmjN72AOObEo2FVDicKZ+wxf7f7sRmVB3xrFCtWE+97O2zcL",
+	"qGBb34tBWw0IT9oDZVGxIunoIWt5WP4MEqpA7pbh+OrjE4SXsfQLeoqYoRkiqD0ZuqqGFpzvLVa3stav",
+	"Es9nRRoUMMmNEj774cIXYdwHP/D0Mb1XFXPyFyOhVZ+qoTTTF8Ey+QG3OqV96//+ftj+n8/2H97+c6f9",
+	"9vP/95fWsmuCvwZYBCBmKfSbc38k5PaRc3sca9LRQ6vRufcZnid7cXSeMc7OYGgq/LIyW4iUliJ0xVco",
+	"2Mk540VRgdagZ+9N+Ak1NgP9hAJ6cj7as5rjyfnojR8rdY/cF7yq+GQNTOyWihsh7w7jpUydsHuksRkv",
+	"n9hNZ2jbGYAalHBgeW+uZFfcOSne0sU+L8C90bdg+NfsldSHpD51/oNm9mdvjvl09v4dHiVafX75eNVE",
+	"5pevX2etvpD+8+4y3MWpU0h5jFLSqtwrQSG5NztpkIVG/j4lRiUE8fXY3qP5XNbq8pxsqovo3Ht8yB4Q",
+	"ijvztQ8vPlpRxoqAVobrWBbXEybv3ZDI161UP5gLvZSHcqPIwev4KKY6DkcqSyRc2m+vpTAsL7noa8te",
+	"bqHDLi2UvU0P52r7Iz5g4k6qyuqMaFmcMgBxfU/2T6mkEycj0O2+/PHxnIqWnLITHNLyyULbNGbMCuS3",
+	"UAqwEBFWkt6QQhHWlq0q4rz36DK1lVsrskbrjSlOgqxOWbgXqpqrgzq2V08N++rl44e9VcrQ+W1onT2l",
+	"jSd10zTrsWPeW/mxnBrxSYhLhkEh7y5R5UwQoIvjq6v/c3N2eHpsWYfS7QpK4CifbGYRD0kMHJYmLWCT",
+	"3WpcKXln9VslgQ1KngNJ2oXKh1bZnUXHSMKdoY9hQd8SNps3b3d22d8vP54x9xjRNrSpKWU8C/b2tVtV",
+	"TJYKUX7CWvCeuYfNu921AOkQWGLAir5l/XbhaHTcb90J0xvednLV3w4kOfpL93gFxTYOh6t6L0q4gC5U",
+	"4Ij+WsJYV5RQk7HY2K7KQh8ET5RdwDZaNra/afTjBYeUQMXBOBOwZuOe0jAlu6DIzETiVPUcp+CHed6/",
+	"WPjdab/l7e7nb2/2Hv6StGSJP+En9O6l1I6+kKJv1YCdbJkm7VYZj5ikuzjFOVR9sa4QctUA/w+a8dyq",
+	"DCUUd5C+D1aJHlfCpGSxaggkbDg+K2MHQgUEin3U+oBYNbBC6Hs6du+98zMYtK+43d4qVQKXa5CoQYBH",
+	"c5U/K1U4d6bQzhCX0QfUt63caKmDO7jE+Q56lo4tE4voUPDRmWtMS/MjLThTP5NXHMfc6WbOvBlYvf17",
+	"NfWRRv7ND0QfL8Nw9Pl9PWhYzAV4mrEGglnS62iVp3jOPgVfyVI/i2IFWGFv9uRuJ21RMEuwiHaMuSZR",
+	"UMYSxQbFs1lT72PkqvmoaLVvd5CIdvVRbm4P6yMrHgdZKhe9E9k0V6d5u0tpHq03HjBbxbb9i9JGH0tD",
+	"DoS1mFEpKEhhG0y+bcUvzV7oAeT7DD/cEMi35hoAHq8JuzsZWQ9mDWxCntCPu1Oa8zTg6nlo2BSUvLs3",
+	"pW98OnvPvB/XqmcpzpzkpRGwecX7ev4BkPdyamLN7gReYcsSJkxDXoFhFaB0hjEa163fKyh4bqD4fN1q",
+	"LZZ4/tBKdi74+NQJSA9ZK6+Ar+mMKkBbuM4NtPkN9dBRM1LCvWSvtEEviZD2SudwgAzFW1JuJxQ+QOQP",
+	"Lz5+djI1GsVWMMjjpUgbRAY8v7cEFx8hWolG4lsAyYaDUvECioYlZ6FvkkazEt+M+eYha4kiibj3QhbL",
+	"Rv509v4f9jHEc62FvHuf3tT57IbQfBViKMj8Q44fv1upzIIdLzZLoTmjSC3lpAjWMxI8vY9ZDVSp7iYZ",
+	"U1UB1bqzacPz+2XwurQPXQLI8EbKdIAONfyVieKAVmqh480llm3ilbOY6N367gUfpoYv9LgmAKINv/UE",
+	"M4e9ELMLPft4dXNydnl1eHZ1cnh1/I4NpRGlFRujb9nx2TtciYVHCQaKjBxfKGJeHV+cnpzZx15cfvyw",
+	"s/PKkTAj8CZd2om3Iv/f9JStrNX4uJoIdabMSZgGuXXjI5rbHTosO9Ir/9xD1hpKVF+qPhTLnQvaKEct",
+	"7JuDYl0KN+aVFPKuyX4W2/lQ91vChVAqwrvvjz2bZRBT193TsmhR/vrFxDve5gyFXsTtPggykTbZVtj0",
+	"SrsPnHMpAHC0Rcu5HED+CDXNc5eI6KHpIubbz8CcHXmLEPyT7DoroCeEZqyYlZh0xoaSl8aSv/XZ9GoE",
+	"zdLXKZqGxl/8eSzKEom/5bg5RL8I54lE27Io7Od7GJg1HQOrk7zH3P+R6NderhPZVYmgZSJyn6af/P3z",
+	"Pu6HaeClJZESFWxH5i1riZjRovOfwdp53prEGa5huZsSXJsomrw8Wg+hiEIGZi903vxxxiGSsRJ4l3VF",
+	"pQ2GoxBm48r6UAgiVrNCeog+XOIk8tGE8TpSW/m7EpKiR9K+kqGG6gbdHqrrhOJPp/6qBQk951UlUm5J",
+	"kx5aFB0SrQ8Y13oYyQMl8Hu97xwpd0oVZMOxGjX5ACKJy6O1c+PrGZGLlWIETBQgjTDLDZq02BSUTrkU",
+	"3YVetSTBkoyGsPCKAie4RlPsAePs3HIMbUAacniT082Sr47sIjzXpFtn7y+PSgHSXNJ9fARtR8NTXw2l",
+	"0ezs/aWFrqpqPRR5/R3c0HFkdm/kCOtzjYwAYylUdY9/V8ByXI/e6rArisjXIXLTqGuZ95TSkDGtnMfI",
+	"Hlwf+rd+LKnQFkEn2wcuNaugr0aw7+RuEsf7fEIowpTp2XdvJ0yqMQlo2vCJJnfZIoBqUw1z8+0BIQnj",
+	"cDGm7LWIumlt5xZ4BRV5SzMW4bnuqbFERpB0Q/uZFpNn+1AaazO/qhT6nqkirWXjTeZykaqtAeZq2omI",
+	"g6W6BW/G/fGy/Nht7f++eOdxsODD59UZX0T9zpQ57Dr/yGpCafTyJVSCl7P7W30lhbhL+sY/Uj7KoAKM",
+	"fPWun9R6KApyPcH6rhF1tOrUKyj8cxTtkmuDOuHKK/TuxZkfKuBFIn74wn5taQga+H0m0Hz4eVu9HVGV",
+	"S42PF6r08p9Z+rC9V6jVNQOrVnllqBNK1vROLamFglx1HCWn4cCRRMspDRNyn2RIf3/HHAOGVMU4c0N7",
+	"K86jfReNzIzkUVmm1YOyWFmB+c2/sJIGhygyvQ53nLViF6F6uG4ei6IlZhHhmkcrj9Bx9wS1iIxuqoum",
+	"NstPO+yQaRfxRaKOZk7tdCytxyUac7oHliBDf2Am+HbM8K4lRS4CBqRgKluHvZs29FlpzcvcFgv6fS4L",
+	"4n1TFHwgIpuit0rUftbR7somCA+zT7tocKDss1mHpuhCnMkVHH24disPVR7nHbKjQ0K7OFklYTXitIjq",
+	"HVGyCImVjRQroh+gV5tDdjUJWqtzsRnZzLKy5upOEzIUKtZ5ObS/ePHWgsQJYk4u9hfaJbaEuZzLpyFl",
+	"LreyTr8QVow49HWyQgrJ10n0UgV3wmLQXCNxJUYWfevnajHfZVXZI+JCQsVA3gkJmg2GZemIoyzYYKh7",
+	"zCgvproRb9yIk5s65vJGyK7aCrZRzLz0MFyJfF24MWu197GhhPYx1beTDswkEBb67k+oVBTmS1OuurQY",
+	"9muxPcSp5bZffCxMMq1E14TF04Ip+oxrmkd+N2EiQ5H38eaxmrPPoOuxixnfnzW2W7bspbQOO3Z/7bv7",
+	"2lBGO+wD5W66hzI2lD3gVWGvO0k1FVjFugCJOcEXMFL3OCvajGgUhkEDAs37nn779bV8RCj+aWdrZS03",
+	"yhp0PRoOP9ZD4lHRsPbPMHQEvqGeY1YIoaYV+vF1h506jW9OpoCPtkRO4NMNLGAzfNjFTO4TdxE6RDJh",
+	"3k+S+UUZagtVD/+c1V0Gg1JA8S7I8pvyi7uBf17At1AzhzFlPyoNLk8Y87EplwFJSLbB1IKQy7b6tasT",
+	"Sx7QmOncxVFQY1AEg4ywintxrdhfq4S856KE4mjlNMHVoVKPvuJxIUZ38Q1moOoLyctysyflk0xWxcy5",
+	"eSlzN+EVK6YBVvIJT5FazwUS084sv4F5/vBTVPrjYOHSK8gVEVQMsOxxDc7eEbzbqXgfXpRCrpF2hPlv",
+	"q0uBIbv282wQ/oQJw94fnnw4ftcht7oUureeyj9HMxcF9AfKgMwn/4DJU0wZKob6op2G47myM60a/hPe",
+	"ChFAkS/mCU7ftVOAV7EAhMUGM4Dh1R0YPb9AQBwDgekAjEwalulTHKl3Lq8cFFEDGidPmd18xtVqOHqZ",
+	"8xLo1D5v1FCwIT/vs5scpm0NcThMCApzhocat7KaetSI0LA9BAAsJGebEIBr2vh4KXjqKs4JPFJdFqp4",
+	"9JS61ySBCc1e1PEPcINgylj8FUgKNdSKKbkVC7GXV4cXV1aCPVs1DAKXiJGjrYw+HEsSRsMuHpca9XEu",
+	"72DHPO+53+ymCk3iJu7JucRqJ5VzQ6DfOGFNx0zblMP58ujwwzGaK54Q9OLxcm5xGveDi3qpy60IJVF2",
+	"0Rnb/XFnhywmVjsNgaEUS/njm72dnYWxlasvdpZVTUszm3GLy6FVOT52Lw0M9BLAb2RjT+CcvDLOAzFt",
+	"JKaLzKxGrUNOfsjQKhQqUvYI8VTthXpKHLsnBKvxkWlePiPyHJ+9m0apNVj6ChEaTFUYnHFAXHfacT01",
+	"9/cMsHgKR16AqGsw67xmcak6WceHH/Z9BusRpi72gJeZs03/jWqKSCMqfKLDcBk3J2cMiXfjVQv6EvgI",
+	"1ohDfGQAR33HFnK0YNzxHOf84uPR8eXlydnPrax19PH0/MMxheSROL4qF6pUDmjWx9R3FySI2fVW/2vy",
+	"IyetJRyz6IIPBtCaEgf3TlZXLMAgSvf1Ghlj6+c6rx6MEjnvEl64tQoWzItrcT4hmmfhSV8law18ODqN",
+	"4OriNRsiSBSK2crojrUyvBWtrBVCPVfEiyhizQ5mL7MdDDCd64qMAobKs8QRzgnUwGw1R8Y+nb334Q+z",
+	"J4/pcfPsb0K77EOMNxFGBw+I96hi6cFUcHOf37syigcNcQh9J8hsUNJzwbzGh3xwOVlZn0lL/WtwKUwj",
+	"TKDl2pl2a6bTLUsnoZpqK2bSUQ7dHCv0mZKwH+JoQnA0JfcYKDrs5wqzqjLm0qkyFvKo9hkW8RmoCp88",
+	"scCrhgP8xXtc2IiT7QHLg4IZA8iDOIsOJzWKWWChg7NQNEL8jL0ABTo0vwqNlR/q9Jn4sp2Rb8+t2V6R",
+	"qRwwH9kcVtpydbNWNmYTON1E9KGeLsC6ij/HU9M3zQXQd2EZdGZpx9l6OsfMMP7GR1FkDY9gODV701wk",
+	"ln3HO8NG3g+GV/UGr7OLyJq43I9r2VdYb4DLMFxWq2flhA2xUmCdn5xMmnVRB5op2YjMqN1vKWt83wXY",
+	"pcpm1l46X4Kh46j/SsQkxO6lEh0opDCVNDVbn6Tpbw3uw4M6XM/J3KpLOTR+U/ZQXO1Z04P+QhFoQYrV",
+	"3NQFB+L92Vnp0O0qI4EhOPjxBtePhH0SUH5gt6AFJpVoVgAKMq4mhVRUEOJaIpcQpuMq91nyoXTgT+FU",
+	"s1AezMXmTU9lmgvrc8S9CvzEGRvKErQO9YGvZfS+i/sTmt2qoY918KTFQaeVtWiNq5OL5hU8D+PM/HTo",
+	"Bp5JmfYWIodmWYTnSYpfF3SciSRFK3NmCfe8GowpW7b9YSP1sB4rPIq5SX5Xdb2BHzRzrPHx04x4KYo6",
+	"rWBKzcTAZZSIpkodfDeZRM9xh/5ydXXOQiGqWdeXEaacA717IfHSejwQknHWhTEbq6pYUO1oeqxhJffD",
+	"3dt3o+1fD3d2XuX2PuBfcGBXeVv6gimVunPpMyuV2qJtBDDMwf46ZmT92CuMS6G1uYjgQo1lqXgRQpen",
+	"g/vpna0O+zjg/xwCM/DVHNSFoPMK0M/OU3erZ8zgKVqVfV8/SS1T5z4SZ3M1Sy6Ccjatd5Da5oKRvHvu",
+	"wF2lmoVIoKBvYfWBXG/XnrxOH82eT6rjtjp0LlyBh0cWcyQhxlVOfpe+fqFkMqX3WOmptUJ52MbAn5Nn",
+	"MBNdtG4W+VQ41STDuuPCyQRYj96S+KyukR/qSikJVB61VHciVfCLT+W9rGa/apZombVhnR+fHjBTWZE2",
+	"KojhBCoviCDLR93hB6rJ5e51FKl9YxnJ1lQw3NFhvGZX16hO0F+07iiVHxVLrS1xTdrPKzCbLByJK0hQ",
+	"a7flOprNjsV2kGXvRnIPEihPZ1aTeTzmWZ7UyhofL1G9cWFys+QBU/NE31JdHI3KFTCrJSpt9qm0H5eN",
+	"IgSoWFY8vycv2eL6Ug9Za6ihStfdO3TCp1SEtUtHe6RtMUQJurNZdHtP+s7stsbFPf7Kc1NOImWBmbFK",
+	"mHacbWgzVw+lwS+Fyu+hYpqP4AsbV8qAv114rHSvDlzlBc4Mv6slqYHSwqhqEugN2fmigkxT2hUiilEY",
+	"wUnyhK/76UfYL7mhWJCNneTco3q8zOFXi5a4eYGnKAKXZaR5b+0TE3XxrNNvkDbkSktZCL/DmNjbIZrZ",
+	"Ds9PEpI+N/ydqCC3x5C8IKocGqB6NapW8Cl7y2nxYX6MwdYHlMTZiJGmBfviEdgFJBmD0l8hiLR5U7CC",
+	"WZXKqjo6x9KgdtlWg5zRy6kwsQO+qsyNVFuxa/LN69evXq9V9oWW7xaUTQE3fenrDPg5ig7ClGlBXieR",
+	"95hUt6qYuHICLguE7P04blQNn3RuVzQuZHhYLOmwMwwpUd1rqYd5r5nM5aIoKVMkZXbx4fbrxMUYfg/y",
+	"0CQ74RCiuNh9q1Diw3G42IKhpxUHN08WrzIJfFXOq/TJ2adTyrauYmujj3K2SKKphB0F27eiQOsVWaYq",
+	"4TIMZz+d+iHth9/8sPbDRRj6wfkAvG8ihD04F5p3ONx8/PVqxYXgeCfSexc+Do2bRjWn8KbZVtYaCRhD",
+	"tfL4agAf65fx8yc3gp0oiAZrxlbU6cTks33x8XJ//0yN+P4+jbm1VrREzkt7TVzl8hfoDL6r1HCw5RJI",
+	"LeES5gmqBR9xUfJbUQoz+R8lISkOYZVUe7WFmaoH9thp82bN6bVichvFqh9vw+hNBlCNhFZVql+LdpVa",
+	"3GnWD2dxKdugU7uEXdgchESR8pPE1WoP4oQSUTyyNu288s/xXM5CvVah56w1KoZPi3NsevWfNJLr+JMw",
+	"WbmWQaIuPsSNIaWS3tINq9rjQLyJWIA6ezDFN+oCRkmW7dnoD5pFESV4o5G1oVzEvR0RK4HwuOwzdacr",
+	"MlZybViPF1jeQKl77GnSYSeojWOa3rUcc2PhF1np7RQaQDr2daew50iqJ5hlj7wyOsXgu5Xqp3ijYpqL",
+	"gmm1T5sTRkPZDeVMQtAamnvcFmPdErhxraCa9ZcXchAA+dPkF3rVfjiRUQHnp1den1tXqqY/Dq5WKKI0",
+	"mqfUkQIvBq0eT5w0AAM3lAKZ39/QQ02V6Oji+PDq+MbHpDyx9NVQz7PxuYWosZxjQH6KruVkpOOvjyjb",
+	"ecgKL327YhRQUP+Us/eXCQsV1ZtI0GcwVszLggHCmScIc5wGQRPcGNQhZkvxrapj3UKpxuQEU0Npzjm1",
+	"3eTeaticrRBVcjoCcGIrribHi9dbzD0TQv9wPjyQv/mkqbrdFi/wXFct1zBFT+vdZwHK9SI/zz/2x2vY",
+	"TadrugZJQkB08FlZRmqiZ8JTPKoTZ9cZkAy9SwHrR8/CwhcA04257h1qNPrLXGOR0AyM+I4zBlv9nhqv",
+	"pG1POtRZ9wwBvpq9FdnAMT6aLGg7LUVrcSfJ899kefvYF3L02osfwRJPXFgyTiEZ0xnjawkg9FYU8PHT",
+	"JM13Yp6PVYB9DA4zytcXjlaJkLZ30fXIEiaE4riQyuKgtsnMVqTu8bIbGms9gRkEurSMlLk7h8/Po4tV",
+	"092SKmdxGIUFofBBAJu/0VJZsUqruLXGWFWmx7i+x1AiFLkI3Af2AfqzLi9EUs1T4p0b4V4JYy2zD9Ql",
+	"V0cih9BO+YDtsL+hrJH3IL+HYqMpf6O5vqnpjp4HNXxD4blbzDTj9JcHF1DHpg206wiLi9EsvvGr1VGe",
+	"U3/pESV04etAVKA3kEc3NxpWe0vL4jBuRQH9j6j8glXR1ABkjeA1CRGREfHxCL+g+gptLy6BOffENpG+",
+	"5GpdPTp1Cd9/nPPX4cqJnJss4/1NIeKVXknd72B1frPzhMueVnrezykz/2Zv2tAw5WV3Dvb6z85NO9k2",
+	"bT2sTjWq8iOkz6jOmlhTLPx0qrOZLmpUNmXUjJhEvarDfkZdUMgSW/6oiho/4f2yeo/juEIzfwbX0kcu",
+	"Y3HGCrQqRySM2Bey0DTUCVZu0O5Q00OoU6C6rlUf6LpKACpbntDUU+a9Kbo+s11kjFbToDbJUoXYRPIF",
+	"aKtviMoMeclOzlcOddqcwTCKr1xNaiYj8ryS1E/OAc7vL/8ttHC/jmdXxddXXPylnKO5PMlzrheSgU3o",
+	"Nc1bP3PJUhbiaXHJ+QwGvYkWOS9v7M0fVjnciGLr0cqEH+Qkze3xt0bXQN8s0AVn0uritaA1YTqejZSs",
+	"tc3OC6TcSyvf1hJtJOb2h9plsYMLW6CQHfEndFgdkbFQ+t1AVuUUokWARhEuiXDVUJul9W6JWBtFAVNU",
+	"W9a+SNusldFZLBuIxJWmpA8XVdmDrxRUGWIolAVUHaT0g2bvji+SmpZS5mhJceFkjTVLTHCao8PUuMOq",
+	"TBz/TxYNf7344OvyUJPfoYbMIgVGwFMEagj2eLRxCRcwu78MwZk6Rt+wYX5aui8H/unsvZ5OY6JXbiH2",
+	"C9fZFUeUXNHKWucUnHGxnlt4pZHsHgLNW0zWgltgNtOHKZmsz0pZHWtpSbMWmZW1opAKOKee8KKOaEyq",
+	"8RM43MAl9ixZQZ3Lhs87v8qT571cpUxInMo1z1ryaBtFk7c8WipZJ7Ft9WEfpeeOZ01piOQufIYKSFNx",
+	"MDQQBXuPDo3nI2MTGgO1E89xY7oRALDxiqhP0banrmATy5JUEAnEJlTuFW3V83Xu36KaLNPkrFH8FG9h",
+	"yaOU0TtB1XBcm/kJGO8KnazXBXNxTvJ6ndJrp8VMrK9xnZbqyqdNbaGOMFqxTr+fLOpFPrer5gMtblgJ",
+	"M7nESFQEC5UeTwD//ITqkR8w1MV1dDWsvkwxPHXAsR8oTIuRxA/e5bNQ+MAWjvUDTGCnBMZ9XcRmbeb+",
+	"0KqmVx8u7eh/zO9E8PfQgDrOfPYO+qjM+vJdPGCyUKqbxUz3ycPzE0yQZFJVpoeZZUyLAtiLZpH3qw+X",
+	"W46bBMhq30LvWjZr45AIrdWwOSKBNgZdGJJkrg47rirlKur7DLBrOZUCRiV0yQbhKyCWQhvtWjdQBhR2",
+	"nLVwQ8EWM8B5oznstXzhm8ZuLW8U68rqU55SXT64lbVGvrpwa7RL7kyQfCBa+61Xnd3ODnUy7SHybveA",
+	"l6b3p/3bFUUImeX2Prd+BvOLewRZ3kBJV3v+5c6OM6AYV47XwFezPSg5yeF0s1M9Mx6mtUleihE07ldr",
+	"//fPWUsP+31eTepMoxzj1zWjF7KW4XfaBUaUpkeZgNtYnGDhji7oiefbENVHwK+7vh1xivqF+evydEuA",
+	"QPGsaDAD6TpvACIbSHDNOvQ8yIx2txGtt7/xKu89LALR4R2RjFp0x4D3qTaqHw8vjn5BE9wQteh2/wfN",
+	"vv745ubNHqWe2nlQkhGYMUv+CJceYn9rxXSZKvPWYHZU3T7aL2J5KAD+89IjxBKfOW5tW+UGTFubCni/",
+	"eaBB8LoVklepliUPsxYQ7IyQs+MP75l77TkOnAIIHP9uaMC+1lXmE4hYo795jQM4RI0CJO5Fhz+9McMr",
+	"RlDaD7nEnT+0slKfRb9OcZux21Ld6m3Sq0nJdqo18mOs0BU17COxAkOyvvg6e18w4elaXv5y2H75+k3I",
+	"3wZpqknkY0FEYqeHRxR8YnqgqbA7LjEEYLjoo3xoqWW3w85AmJ5rMKyBl9fyHiaWqeA3R4c/6JCvdQ+T",
+	"kD4nTId9CdS0PRXwpSr4gtHVtT155ur8RPBdCzW/tg2vnoyTVyEK/PGoGJDv0KKaS7hmuRpMIiOfgbrO",
+	"SCMmbig1e4HiTuDJWxEmusUFVCTpBCVolbIN7e3sOncziSG+hr+VXTHzmL2Ivaj2J81FsZWxvZ1X7AuZ",
+	"P9tSmbZPsf5SL/xahni7IBC7YLY6B+5FBaaabGXstR3QoUA7Uq/8gNMlOqQy1/VTzXYRrjV2SE+gSQ6c",
+	"tIC5+rGs4rm+UWoru5Z7O2/ZF1+Kum054RfyeNi7UiLrodLXMip7/VsdClwfF2Yf4nelGhb7bO/lj9fy",
+	"i7RSStuT5S+uNp2wSNB3tc5cPK/MXUkaHWpEINyElXLwBCzoqfUMQcot4lrijDXcrWiHftahsaB+yb7g",
+	"A19iNGu+waUeQ5W6glQru46T/ElRTaQ5V+8Pp53UN2+RnkKDew/nQ1OxqC0D8b3f3djksw3QEkQglArf",
+	"ADf6FqsHv39+aHCnCygASEb9o9YUXBOUGcF6Pj/CBv9Tjds8OWie7AVIGDetlM9xxtEM/84HjdDY1Dkn",
+	"lMzZ85YwZrcThq3BPTfwhWbuYZIxXmrFhgNmFHu1wwpu2SrSOuGd9cUyPAg9YNLCCd567XWpOjD7+Irf",
+	"sUJ0u/ZX1J1Ouu0zJaF9yk3ey4g/UKBTrEmhcOEGfbWzdy1pvTNmfNcRoMN+c+JGY3i0pmLnF5xhjmAQ",
+	"9biZEaxTx1Y/sn3StZPhXK2HbDYJpMQwd7x7hvWVNkwrhg7qF5z9rFjhjL9bjaBsoRlWdwnFh8IuD8nj",
+	"wPW9K5B8Lem92qvu0hnHfGJlLuyhE4UGzLSc1qL0dc44UXWCEioG/xwCSjhOMxhzEWwKU5rAy51k7YtE",
+	"ky13hJHhG1fUPDe0hXfYkavC5hII+iRGeT4tiSNbCZtaSkgYX8u6sYaP98VyaxaVoKAgAPIFOMOqs7G5",
+	"zgssp05/05206lGx+NN8GDX6eqQg9ddWMwBlp/3283//ZRXgBbXjBx3am3tNU/vj9RUppuErDBWsosq8",
+	"dbcX8jo4q4ce8Bx8eTOsKdQnDcGKErEWw16QjrnVYZcNxBKmFgXq+VCI93WfiQwIw14gNl8p9bEstjrX",
+	"8iMeZ7OHLu7NHjz2PIx6W9Q3HrOrgBeOPJBiFu11Bj72M3YaZRWUwDW2Wgoj4P27ln1e2imhoCIRZETC",
+	"SsauY5ITcCNMoCFqVDgL2orX2lP4MNrp7HV2DsIK/3ZdN1NyVVzqNkDXrYPGOfztmnTwuPX+I7Xw9Thh",
+	"RDPnKDwNHGxlDjq4EMsU5k3gHtvGZ1zvlAiI7ctQs3DR2/isezQ1iPgTVhvCPpgYIGoUtnQM/2xjmKPA",
+	"xNq/OlfzooHqx/Hp6aFGUN1BOwrQWzIWPu8fbwx2rspy1YHss8lBLgdW21l1GHo6DGSx6dXO3qyM8at0",
+	"Ptz/INN/kGkNZPouQvgHK9MNVFnW1XrqRm0NOrhIykZ35/Y3ststtANb+GBN3BmJNWHRDRVW59t0pyQS",
+	"3u5+/vZm72GOXJJkdxf2cjaY3L+RWfiqRwZPi1svd958P2v0gFeGjDHfTSF0VZFr23QKE0Nw3CJ8rJM0",
+	"B8MEHp4PTdTa7HmU/rhD7CrKfoJxXHEXPP+d1HEszzJuQJ/5nk6k2FJ/syXAd6Gq29987vnDtsfAb2uq",
+	"qa7AWoHljtIm3THW/mUvghmRrAmmkZAkNLstubzfauhUTnmg0IyMDACDEKx1wFxHmGuJMZK3wHh+L9W4",
+	"hOIOCu9QaIYiWWn7wCV12WWBpEhx6jEisOUfNcWoS3RbNeFaIrSxAaZbjlaMY/KUWzAuXd+7umpYs6fj",
+	"jaJteukLM1CWmo17k7pit1QSvJWXFtYWdTbcFxcROLcgdML0cK60q6n8THfnvQuroizOVW7Pzobnpkiv",
+	"JGWMcOD7UUaym2SuJjsGJWBPMSo0JMEnKEa5yYtvqZ7LpD8IjdRRL/PWfpTlJBTi0KFlYygVm7YzTLdk",
+	"ms91s6Xk4TeO3Gk9a9dza5cYwzWHkyOkGh1r6+iXSpVEAMSjFYVIBVmMi2fKnKpCdMVTcLjGzrKknUUo",
+	"R5+bKLf9jeKklgqIrWc+okXHswF4fHTdwhPgWNdO68JhHz4n4bhdQeTxfNzA2VzfCA39rzqPUz5xwWYb",
+	"OJEPYBpe2Crpagr1X9kLziq4HYoS2yYMSp7D1gEaE9EyHrXtrVy73BUxf5uef5bzsgP/q07LdQ1mL1Au",
+	"mbY1bm3gCGmGZuEndwwhEM4e0IBXdiGo0gqZl8Ni0ekEGC7mhx/rx9a9wf92PKrZnnAOJVTxhv+38aJ6",
+	"8XUb6nsYmMx3wUUjeoQU0W4DZiBJWIwVV/TIM55VnYc955zcKjcANx9drLMQAWV6ICpGIbkNjTvPQTtu",
+	"lqRFR5hcTm7+59EQGnnh39mZfgZjl9a+4Ew2cCSn/B7DgKLAb0vg6DxQl5TE1Jx+aGVHqcit6mpAzJxY",
+	"A7m3v+H/TiCjFh3zGIs/zOVGOzfmQqvdcgNbwhzys5KwOUYSA3YNSG27EKxQJDZtlTiMA8zGPMgJrA4H",
+	"cOVV6RyF6bDDFOvszGjfR7SA730gGyZqqctzFFKMNkDPmiFxGVbPxdsSTp1Cnn3zPfshWHUWhBgan3U6",
+	"T4GhtNTnhB9OkIDfGbrELRmolDIbAOK8VNpkAu2CSzSS3Ruv6C5mqSfhqf/1cpbfyiL2HYDStAn8bzQA",
+	"xKk8sbBQf5dGh+1vIpiDpvjQdOzu2+nQWKGwrmbd85Oqd07rB0KzUozggIV2jyQBztLWdzj3SW3B+m5c",
+	"6b2q7sA06n4bnygsFa5/2qYQQzabS47mb2bzqL4MzTdkW2lmjTn51Or0PDcNZa8JoTUj5GojJSrdwwSX",
+	"/8RLUXDjyvuPe4p6es7UcwjZrBP26ZR6KOqM3QMMMG/6hd+CBl5CsWVJ+LXsY1aAaZawra0VlNOGIUa+",
+	"52dS904a8IdNtNi8fO6HvxxA/r0t+Iuw8QLQmFNQipGPy0Df6u53WQCpRpsgujQS5UPjplxVD419xJvR",
+	"aLxxZx5LnWdl3yfdqDmCs28T4AXkHm9WTp4SqDGXvMOCeYj7e0AknvnOm8EhSMNey3upxppxV7s58tlp",
+	"wydRB3Zyre1jjXPMQScJy+WgzxPbE7fOibf/aoL8HaTseS4hbG3nm43Mka8XoJ+LMrHazUIXwoL4kv/E",
+	"fnyv2I+AI+9c+z5yU6bbXi/K8doUE58JS8ZizkJi5vbUejKmS657oBlm6zKs0FflIE0bZK7IpJxQtd2n",
+	"VVJQ3yMy34cCM9uyq9uD0W5nwvtlOig2KYNc4qFTlVqMdcBWv46CTtBi5BIisVZ9n08w7yoOX6hlKSrv",
+	"IgpfL+9aVkDxH3VMu1X6qBQUpWZijtlQw5Iu4x12KNlwgJgQrCL50FxL9KLoYd9HZLiJ2ng3Gaawv93d",
+	"3clC8Yndvc7e1gF7tfOji3foqTHrD10nXF5Vwi44LfesQRsa65gTBI31tNjuzt6Pr//6pv1y5+1fd1/v",
+	"bu/tvt2zatgKsfHHvlVrlLVaC5OU6lom25ofsL2XL0OinktVmRfS/f+3j+yZ6WHfx44+Moju86ry4hNJ",
+	"0vcTF+NG/QlqeIlXqYWK9Y+pchNCE72McC9zofplKHJDxznB0haRZk+olS5h1hgvLkqCOPe3nTZh3euF",
+	"3Ovh6fT718Ey6v1oedJqMzfGFwuZx87/HlIGnxEL6kme2ap/NeVznhaRvgMn/Lz8ZFb0i/pRG/7RfxvP",
+	"5WYOK/Imqi5eg6aFZj3vYvYcStNJHVSI5kP3KZ/8Ayb7iG0uSXEopZB3rIJcVUXGKjDDyv2mh3kOUFC1",
+	"fRdoFnLTLH/oW83HyftdLkp6ssMO2T2gjQ0Lebns7r/GyZquHL5P7Q7wsO8S37IrD19fSzLzIagb1j2h",
+	"2d7OW3J0uaJznWv5Gz5N/W8wk3OsqnufTuja/Uh2fPbOv4/ftYVsY/dr0M7lyS7AVJO202lkEemABLB9",
+	"qtB9LY1it8DsWUDhIjHnhEkGlH0mO0sYfy1f6MvNz58OlcwB+ze8UBViIWDp1Yj/fVD5nG6LvtMK5dZa",
+	"6C+OFWxFh5cs9YV5FYkh6uaRG+CVlxieaRF30LPimupa1PtwdFpj95Kwg5Vo8va3CNMWqsIx/j3Gn/Jd",
+	"AlGWkvIN2Y3DeAd038dcYH06ytb2kjTamzC4lsyEWH1U9KlI0giqA7a3sxdK5NQVRDA9GirkBc9B/bOk",
+	"czc+8bUcvB7f6rrSc7n8p9DW5tlwISp/OAcZ/EI3460axVZBLifJkqaK+v/FHgW/ivq+ziQ7LLqOn3xk",
+	"9jMDcjEQN3SdZsLMa+Bkj8/zmAvXbTS+biiHpHkyh3bk6Gw2z6dxhrV49PdAiUPqr7QJQRntPCMUDl2t",
+	"Y7pavn4Q9RuXDL6avahhVeZ6LLg2P8xVS13jum17S/yzYMaFG/xZkeOiWUf43wc/zn3d3g1gCI2FPBND",
+	"rGnLVBcfXB02jzqILRTthoEnQmMiVBoxptNpfP1Ul0PjW1f8/q01rEpXQFTvb29Hfch+3Nt7hUjghp/x",
+	"88axDfvuTyO4iW2dWaNAnc5C982aWdcK/KwhsCEkavbi+OryhP18yc7ef2pffvzAdnZebTH0e+WulcS0",
+	"BJAa9dNpqJFRqRIyF9PpQyOyKb5HtmOXFenGp4jp2aEblc31stLmpofdonwSUGDmc6vcRitw4USJh2fr",
+	"yEWtV+t6aCVw7MGv4jy3evxQ4m5GbQg103zNFSpjk3OsB+aXh9lVCf9CpW4h2oYrnfnw+eH/BQAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -58,8 +58,8 @@ type (
 		Reformat(ctx context.Context, id, confirm string) (wire.Volume, error)
 		Report(ctx context.Context, nodeID, volumeID string, r wire.FormatReport) (wire.FormatPermit, error)
 	}
-	// Enrolment gives identities to nodes and takes them away.
-	Enrolment interface {
+	// Enrollment gives identities to nodes and takes them away.
+	Enrollment interface {
 		JoinToken(ctx context.Context, instanceID string) (string, error)
 		Enroll(ctx context.Context, joinToken string, r wire.EnrollRequest, remote netip.Addr) (wire.IssuedCertificate, error)
 		Renew(ctx context.Context, nodeID, serial string, r wire.CertificateRequest) (wire.IssuedCertificate, error)
@@ -67,7 +67,7 @@ type (
 		// expired certificate for as long as it may be renewed.
 		Authenticate(ctx context.Context, peer []*x509.Certificate, renewal bool) (nodeID, serial string, err error)
 		Revoke(ctx context.Context, nodeID, why string) error
-		Reenrol(ctx context.Context, nodeID string) error
+		Reenroll(ctx context.Context, nodeID string) error
 	}
 	// Tokens are the API tokens.
 	Tokens interface {

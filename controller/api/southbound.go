@@ -14,7 +14,7 @@ import (
 // Enroll redeems a join token for a client certificate.
 func (s *Handler) Enroll(ctx context.Context, r EnrollRequestObject) (EnrollResponseObject, error) {
 	call := callOf(ctx)
-	issued, err := s.Enrolment.Enroll(ctx, call.joinToken, *r.Body, call.remote())
+	issued, err := s.Enrollment.Enroll(ctx, call.joinToken, *r.Body, call.remote())
 	if err != nil {
 		return nil, err
 	}
@@ -25,7 +25,7 @@ func (s *Handler) Enroll(ctx context.Context, r EnrollRequestObject) (EnrollResp
 // RenewCertificate issues the caller's next certificate.
 func (s *Handler) RenewCertificate(ctx context.Context, r RenewCertificateRequestObject) (RenewCertificateResponseObject, error) {
 	call := callOf(ctx)
-	issued, err := s.Enrolment.Renew(ctx, call.nodeID, call.serial, *r.Body)
+	issued, err := s.Enrollment.Renew(ctx, call.nodeID, call.serial, *r.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *Handler) nodeVersion(ctx context.Context, first *bool, agent wire.Agent
 		*first = false
 		return s.Nodes.Polled(ctx, call.nodeID, agent)
 	}
-	if _, _, err := s.Enrolment.Authenticate(ctx, call.request.TLS.PeerCertificates, false); err != nil {
+	if _, _, err := s.Enrollment.Authenticate(ctx, call.request.TLS.PeerCertificates, false); err != nil {
 		return "", 0, err
 	}
 	return s.Nodes.NodeVersion(ctx, call.nodeID)

@@ -240,8 +240,8 @@ func (w *world) putInstance() {
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, spec), http.StatusCreated, nil)
 }
 
-// enrol makes the instance and enrols its storage server.
-func (w *world) enrol() (client *http.Client, joinToken string) {
+// enroll makes the instance and enrolls its storage server.
+func (w *world) enroll() (client *http.Client, joinToken string) {
 	w.t.Helper()
 	w.putInstance()
 	var join wire.JoinToken

@@ -1,4 +1,4 @@
-// Package attestation asks the cloud whether a machine that enrols is the server that
+// Package attestation asks the cloud whether a machine that enrolls is the server that
 // it says it is: Nova and Heat have to know the server as one of the instance's stack,
 // and the machine has to read a nonce that only its own metadata service shows.
 package attestation
@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -32,7 +32,7 @@ const (
 	Off Policy = "off"
 )
 
-// patience is how long an enrolment waits for the cloud; an agent waits 30 s for the
+// patience is how long an enrollment waits for the cloud; an agent waits 30 s for the
 // controller.
 const patience = 20 * time.Second
 
@@ -47,10 +47,10 @@ type Cloud interface {
 	DeleteMetadata(ctx context.Context, serverID, key string) error
 }
 
-// Nova is the enrolment.Attestor that asks the cloud. It fails closed: without a good
-// answer of the cloud nobody enrols.
+// Nova is the enrollment.Attestor that asks the cloud. It fails closed: without a good
+// answer of the cloud nobody enrolls.
 //
-// An enrolment costs seven calls at most: the stack, the server, whether the stack owns
+// An enrollment costs seven calls at most: the stack, the server, whether the stack owns
 // it, the nonce's item written; then the server once more, perhaps whether the stack
 // owns it, and the item deleted. Whoever asks again within seconds, or at the same
 // time, costs none, whatever the answer was, so that a holder of the join token cannot
@@ -63,7 +63,7 @@ type Nova struct {
 	Cloud func(ctx context.Context, vim json.RawMessage) (Cloud, error)
 	// Nonce is the policy; IfAllowed when empty.
 	Nonce Policy
-	// SourceAddress has an enrolment come from one of the server's addresses.
+	// SourceAddress has an enrollment come from one of the server's addresses.
 	SourceAddress bool
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
@@ -82,14 +82,14 @@ type Nova struct {
 }
 
 // Attest says what proves that the machine is the server, or why it is not proven: an
-// *enrolment.Refusal with one of the Event constants as its reason. Any other error is
+// *enrollment.Refusal with one of the Event constants as its reason. Any other error is
 // one of the store, or that of ctx.
 func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	n.once.Do(n.begin)
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	proof, err := n.attest(within, node, req, remote)
-	var refused *enrolment.Refusal
+	var refused *enrollment.Refusal
 	if err != nil && ctx.Err() != nil && (!errors.As(err, &refused) || refused.Reason == EventCloud) {
 		return "", ctx.Err() // the machine has hung up, which says nothing of the cloud
 	}

@@ -18,15 +18,15 @@ func TestANonceThatCannotBeTakenAway(t *testing.T) {
 	w.cloud.Deny(openstacktest.DeleteMetadata)
 	m := w.boot(worker)
 	spent := m.asked()
-	wantOK(t, m.enrol(spent))
+	wantOK(t, m.enroll(spent))
 	w.until("the log says so", func() bool { return w.logged("is left in its Nova metadata") == 1 })
-	w.reenrol()
+	w.reenroll()
 	again := w.boot(worker)
-	if err := again.enrol(spent); err == nil {
+	if err := again.enroll(spent); err == nil {
 		t.Fatal("a nonce was good twice")
 	}
 	w.Clock.Advance(failureCounts)
-	wantOK(t, again.enrol(again.asked()))
+	wantOK(t, again.enroll(again.asked()))
 }
 
 // held is a cloud in which a call of Nova goes on until release is closed.
@@ -74,17 +74,17 @@ func (h *held) DeleteMetadata(ctx context.Context, id, key string) error {
 	return h.Cloud.DeleteMetadata(ctx, id, key)
 }
 
-// An operator lets the machine enrol again while its nonce is still being deleted: the
+// An operator lets the machine enroll again while its nonce is still being deleted: the
 // next nonce is written after that, and so stays.
 func TestTheNextNonceOutlivesTheEndOfTheLast(t *testing.T) {
 	w := newWorld(t)
 	h := w.hold(openstacktest.DeleteMetadata)
 	m := w.boot(worker)
-	wantOK(t, m.enrol(m.asked()))
+	wantOK(t, m.enroll(m.asked()))
 	<-h.begun
-	w.reenrol()
+	w.reenroll()
 	again, result := w.boot(worker), make(chan error, 1)
-	go func() { result <- again.enrol("") }()
+	go func() { result <- again.enroll("") }()
 	select {
 	case err := <-result:
 		t.Errorf("the next nonce did not wait: %v", err)
@@ -94,7 +94,7 @@ func TestTheNextNonceOutlivesTheEndOfTheLast(t *testing.T) {
 	close(h.release)
 	wantRefusal(t, <-result, api.ProblemNonceRequired, attestation.EventNonceAsked)
 	w.nova.Close() // deletions have ended
-	wantOK(t, again.enrol(w.nonce(worker)))
+	wantOK(t, again.enroll(w.nonce(worker)))
 }
 
 // A controller that ends does not wait for a cloud that hangs.
@@ -102,7 +102,7 @@ func TestTheEndDoesNotWaitForTheCloud(t *testing.T) {
 	w := newWorld(t)
 	h := w.hold(openstacktest.DeleteMetadata)
 	m := w.boot(worker)
-	wantOK(t, m.enrol(m.asked()))
+	wantOK(t, m.enroll(m.asked()))
 	<-h.begun
 	begun := time.Now()
 	w.nova.Close()
@@ -118,9 +118,9 @@ func TestAMachineThatHangsUp(t *testing.T) {
 	h := w.hold(openstacktest.ServerByID)
 	ctx, hangUp := context.WithCancel(t.Context())
 	first, second := make(chan error, 1), make(chan error, 1)
-	go func() { first <- w.boot(worker).enrolAs(ctx, remote, "") }()
+	go func() { first <- w.boot(worker).enrollAs(ctx, remote, "") }()
 	<-h.begun
-	go func() { second <- w.boot(worker).enrol("") }()
+	go func() { second <- w.boot(worker).enroll("") }()
 	hangUp()
 	if err := <-first; err == nil {
 		t.Error("it is in")
@@ -132,7 +132,7 @@ func TestAMachineThatHangsUp(t *testing.T) {
 	}
 }
 
-// A cloud that hangs costs an enrolment its patience, and no other enrolment anything
+// A cloud that hangs costs an enrollment its patience, and no other enrollment anything
 // beyond that; when it answers again all is as before.
 func TestACloudThatHangs(t *testing.T) {
 	w := newWorld(t)
@@ -143,7 +143,7 @@ func TestACloudThatHangs(t *testing.T) {
 	results := make(chan error, 20)
 	for range cap(results) {
 		m := w.boot(worker)
-		go func() { results <- m.enrol("") }()
+		go func() { results <- m.enroll("") }()
 	}
 	for range cap(results) {
 		if err := <-results; err == nil {
@@ -156,12 +156,12 @@ func TestACloudThatHangs(t *testing.T) {
 	w.cloud.Fail(openstacktest.ServerByID, openstacktest.Fault{})
 	w.Clock.Advance(failureCounts)
 	m := w.boot(worker)
-	wantOK(t, m.enrol(m.asked()))
+	wantOK(t, m.enroll(m.asked()))
 }
 
-func (w *world) reenrol() {
+func (w *world) reenroll() {
 	w.t.Helper()
-	wantOK(w.t, w.Enrolment.Reenrol(w.t.Context(), worker))
+	wantOK(w.t, w.Enrollment.Reenroll(w.t.Context(), worker))
 }
 
 func (w *world) until(what string, ok func() bool) {

@@ -25,25 +25,25 @@ func TestTwoMachinesClaimOneServer(t *testing.T) {
 		t.Fatal("the second who asks takes the first one's nonce away")
 	}
 	for _, guess := range []string{"00112233445566778899aabbccddeeff", shown[:31], shown + "0", shown[1:] + "0", "\x00"} {
-		wantRefusal(t, thief.enrol(guess), api.ProblemNonceRequired, attestation.EventNonceWrong)
+		wantRefusal(t, thief.enroll(guess), api.ProblemNonceRequired, attestation.EventNonceWrong)
 	}
-	wantOK(t, good.enrol(shown))
+	wantOK(t, good.enroll(shown))
 	w.gone(worker)
 	for _, nonce := range []string{"", shown} {
-		if err := thief.enrol(nonce); err == nil || w.identity(worker).Attestation != api.AttestedByNonce {
+		if err := thief.enroll(nonce); err == nil || w.identity(worker).Attestation != api.AttestedByNonce {
 			t.Errorf("the thief is in: %v", err)
 		}
 	}
 }
 
 // Both have read it: one is the server.
-func TestOfTwoThatReadTheNonceOneEnrols(t *testing.T) {
+func TestOfTwoThatReadTheNonceOneEnrolls(t *testing.T) {
 	w := newWorld(t)
 	shown := w.boot(worker).asked()
 	results := make(chan error, 8)
 	for range cap(results) {
 		m := w.boot(worker)
-		go func() { results <- m.enrol(shown) }()
+		go func() { results <- m.enroll(shown) }()
 	}
 	enrolled := 0
 	for range cap(results) {
@@ -60,7 +60,7 @@ func TestTheNonceOfAnotherServer(t *testing.T) {
 	w := newWorld(t)
 	pod := w.boot(master).asked() // reads what the machine that it runs on is shown
 	own := w.boot(worker).asked()
-	wantRefusal(t, w.boot(worker).enrol(pod), api.ProblemNonceRequired, attestation.EventNonceWrong)
+	wantRefusal(t, w.boot(worker).enroll(pod), api.ProblemNonceRequired, attestation.EventNonceWrong)
 	if own == pod {
 		t.Error("two servers have one nonce")
 	}
@@ -71,12 +71,12 @@ func TestARestartBetweenChallengeAndAnswer(t *testing.T) {
 	m := w.boot(worker)
 	before := m.asked()
 	w.restart(attestation.IfAllowed)
-	wantRefusal(t, m.enrol(before), api.ProblemNonceRequired, attestation.EventNonceWrong)
+	wantRefusal(t, m.enroll(before), api.ProblemNonceRequired, attestation.EventNonceWrong)
 	after := w.nonce(worker)
 	if after == before {
 		t.Fatal("the nonce of before is still in force")
 	}
-	wantOK(t, m.enrol(after))
+	wantOK(t, m.enroll(after))
 }
 
 func TestANonceEnds(t *testing.T) {
@@ -88,12 +88,12 @@ func TestANonceEnds(t *testing.T) {
 		t.Error("it has ended early")
 	}
 	w.Clock.Advance(time.Second)
-	wantRefusal(t, m.enrol(before), api.ProblemNonceRequired, attestation.EventNonceWrong)
+	wantRefusal(t, m.enroll(before), api.ProblemNonceRequired, attestation.EventNonceWrong)
 	after := w.nonce(worker)
 	if after == before {
 		t.Fatal("the nonce is the old one")
 	}
-	wantOK(t, m.enrol(after))
+	wantOK(t, m.enroll(after))
 }
 
 // A stack update can take items out of the metadata that the template does not name.
@@ -103,7 +103,7 @@ func TestANonceThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	before := m.asked()
 	w.cloud.Put(openstacktest.Server{ID: worker, Metadata: map[string]string{"role": "worker"}})
 	w.Clock.Advance(writeAgain - time.Second)
-	wantRefusal(t, m.enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+	wantRefusal(t, m.enroll(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	if n := w.cloud.Calls()[openstacktest.SetMetadata]; n != 1 {
 		t.Errorf("%d writes within a minute", n)
 	}
@@ -111,7 +111,7 @@ func TestANonceThatWasTakenAwayIsWrittenAgain(t *testing.T) {
 	if m.asked() != before || w.cloud.Metadata(worker)["role"] != "worker" {
 		t.Errorf("the metadata is %v", w.cloud.Metadata(worker))
 	}
-	wantOK(t, m.enrol(before))
+	wantOK(t, m.enroll(before))
 }
 
 func TestWithoutPermissionToWrite(t *testing.T) {
@@ -122,8 +122,8 @@ func TestWithoutPermissionToWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.cloud.Fail(openstacktest.SetMetadata, forbid)
-			wantOK(t, w.boot(worker).enrol(""))
-			wantOK(t, w.boot(master).enrol("00112233445566778899aabbccddeeff"))
+			wantOK(t, w.boot(worker).enroll(""))
+			wantOK(t, w.boot(master).enroll("00112233445566778899aabbccddeeff"))
 			for _, id := range []string{worker, master} {
 				if got := w.identity(id).Attestation; got != api.AttestedByNova {
 					t.Errorf("attested %q", got)
@@ -150,16 +150,16 @@ func TestPermissionTakenAwayIsNoWayAround(t *testing.T) {
 	w.cloud.Deny(openstacktest.SetMetadata)
 	for range 3 {
 		w.Clock.Advance(writeAgain)
-		wantRefusal(t, w.boot(worker).enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+		wantRefusal(t, w.boot(worker).enroll(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	}
-	wantOK(t, m.enrol(shown))
+	wantOK(t, m.enroll(shown))
 }
 
 // It is not asked for, and not written; what a machine brings of its own is nothing.
 func TestWithoutANonce(t *testing.T) {
 	w := newWorld(t)
 	w.restart(attestation.Off)
-	wantOK(t, w.boot(worker).enrol("00112233445566778899aabbccddeeff"))
+	wantOK(t, w.boot(worker).enroll("00112233445566778899aabbccddeeff"))
 	if got := w.identity(worker).Attestation; got != api.AttestedByNova {
 		t.Errorf("attested %q", got)
 	}

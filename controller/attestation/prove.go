@@ -51,7 +51,7 @@ func write(ctx context.Context, cloud Cloud, serverID, value string) error {
 	return cloud.SetMetadata(ctx, serverID, NonceKey, value)
 }
 
-// without says, once for each cloud, that machines enrol without a nonce.
+// without says, once for each cloud, that machines enroll without a nonce.
 func (n *Nova) without(cloud string, err error) {
 	if n.Observe != nil {
 		n.Observe(EventWithoutNonce)
@@ -60,6 +60,6 @@ func (n *Nova) without(cloud string, err error) {
 		return
 	}
 	n.log().Warn("servers of this cloud are not asked for a nonce, for the credential may not write their metadata: whoever holds the join token can "+
-		"enrol as a server of the stack that has not enrolled; allow it PUT and DELETE of /v2.1/servers/{server_id}/metadata/{key}, "+
+		"enroll as a server of the stack that has not enrolled; allow it PUT and DELETE of /v2.1/servers/{server_id}/metadata/{key}, "+
 		"or set attestationNonce to required or off", "cloud", cloud, "error", err)
 }

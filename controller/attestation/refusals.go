@@ -5,12 +5,12 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The reasons of refusals, as they are counted among the events of enrolment, and what
+// The reasons of refusals, as they are counted among the events of enrollment, and what
 // else is.
 const (
 	EventNoCloud        = "attest-no-cloud"
@@ -35,83 +35,83 @@ const (
 const soon = 15 * time.Second
 
 func noCloud(instanceID string, err error) error {
-	return &enrolment.Refusal{Reason: EventNoCloud, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
-		"the controller asks the cloud who enrols, and has no credential for the one of the VNF instance %s: PUT the instance with its vimConnectionInfo, "+
+	return &enrollment.Refusal{Reason: EventNoCloud, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+		"the controller asks the cloud who enrolls, and has no credential for the one of the VNF instance %s: PUT the instance with its vimConnectionInfo, "+
 			"or set openstack.cloud in controller.yaml, or attestation: token; the controller's log says more", instanceID))}
 }
 
 func noStack(instanceID string) error {
-	return &enrolment.Refusal{Reason: EventNoStack, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
-		"the controller asks the cloud who enrols, and does not know the Heat stack of the VNF instance %s: PUT the instance with its stackId", instanceID))}
+	return &enrollment.Refusal{Reason: EventNoStack, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+		"the controller asks the cloud who enrolls, and does not know the Heat stack of the VNF instance %s: PUT the instance with its stackId", instanceID))}
 }
 
 // cloudSilent is the refusal while the cloud does not say yes or no.
 func cloudSilent(service string, err error) error {
-	detail := service + " did not answer whether this machine is the server that it says it is; it may enrol when it does"
+	detail := service + " did not answer whether this machine is the server that it says it is; it may enroll when it does"
 	if openstack.IsForbidden(err) {
 		detail = "the controller may not ask " + service + " whether this machine is the server that it says it is: its credential lacks a role or an access rule, see the controller's log"
 	}
-	return &enrolment.Refusal{Reason: EventCloud, Found: err, Problem: api.NewProblem(api.ProblemCloud, detail)}
+	return &enrollment.Refusal{Reason: EventCloud, Found: err, Problem: api.NewProblem(api.ProblemCloud, detail)}
 }
 
 func unknownServer(serverID string, err error) error {
-	return &enrolment.Refusal{Reason: EventUnknownServer, Found: err, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventUnknownServer, Found: err, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"Nova has no server %s in this project: expected one that exists; if it was deleted, post the operation that takes it out of the topology", serverID))}
 }
 
 func otherProject(serverID, found, expected string) error {
-	return &enrolment.Refusal{Reason: EventOtherProject, Found: fmt.Errorf("the server is of project %s, the credential of %s", found, expected),
+	return &enrollment.Refusal{Reason: EventOtherProject, Found: fmt.Errorf("the server is of project %s, the credential of %s", found, expected),
 		Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 			"the server %s is of another project than the controller's credential: expected one of the same", serverID))}
 }
 
 func wrongStatus(serverID, found string) error {
-	return &enrolment.Refusal{Reason: EventStatus, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventStatus, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"the server %s is %s, expected ACTIVE or BUILD: a machine that runs has one of these, so look at the server in Nova", serverID, found))}
 }
 
 // wrongSource does not say which addresses would be right.
 func wrongSource(serverID string, found netip.Addr, expected []netip.Addr) error {
-	return &enrolment.Refusal{Reason: EventSourceAddress, Found: fmt.Errorf("Nova has the addresses %v", expected), //nolint:staticcheck // a name
+	return &enrollment.Refusal{Reason: EventSourceAddress, Found: fmt.Errorf("Nova has the addresses %v", expected), //nolint:staticcheck // a name
 		Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 			"the request came from %v, which is no fixed or floating address of the server %s: let it reach the controller without address translation, "+
 				"or set attestationSourceAddress: false in controller.yaml", found, serverID))}
 }
 
 func stackGone(serverID, stackID string, err error) error {
-	return &enrolment.Refusal{Reason: EventStackGone, Found: err, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventStackGone, Found: err, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"the Heat stack %s, of which the server %s should be, is not there: if another has taken its place, post the operation's END with its stackId", stackID, serverID))}
 }
 
 func notInStack(serverID string, stack openstack.Stack) error {
-	return &enrolment.Refusal{Reason: EventNotInStack, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventNotInStack, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"the server %s is no resource of the Heat stack %s (%s), nor of one nested in it: expected a server that this stack made; "+
 			"`openstack stack resource list -n 5 %s` shows them", serverID, stack.Name, stack.ID, stack.ID))}
 }
 
 // nonceAsked is a step, not a failure.
 func nonceAsked(serverID string) error {
-	return &enrolment.Refusal{Reason: EventNonceAsked, Passing: true, Problem: api.NewProblem(api.ProblemNonceRequired, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventNonceAsked, Passing: true, Problem: api.NewProblem(api.ProblemNonceRequired, fmt.Sprintf(
 		"prove that this machine is the server %s: read meta.%s from its metadata service, which shows it within seconds, and send it as nonce", serverID, NonceKey))}
 }
 
 func nonceWrong(serverID string) error {
-	return &enrolment.Refusal{Reason: EventNonceWrong, Problem: api.NewProblem(api.ProblemNonceRequired, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventNonceWrong, Problem: api.NewProblem(api.ProblemNonceRequired, fmt.Sprintf(
 		"the nonce is not the one of the server %s that is in force: read meta.%s from its metadata service again, which may show an old answer for some seconds", serverID, NonceKey))}
 }
 
 func nonceForbidden(serverID string, err error) error {
-	return &enrolment.Refusal{Reason: EventNonceForbidden, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventNonceForbidden, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"the controller's credential may not write the metadata of the server %s, so the machine cannot prove that it is that server: "+
 			"allow it, or set attestationNonce: ifAllowed in controller.yaml", serverID))}
 }
 
 // busy is Nova's 409 while the server is built or has a task, or is locked.
 func busy(serverID string, err error) error {
-	return &enrolment.Refusal{Reason: EventBusy, Found: err, Passing: true, RetryAfter: soon, Problem: api.NewProblem(api.ProblemCloud, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventBusy, Found: err, Passing: true, RetryAfter: soon, Problem: api.NewProblem(api.ProblemCloud, fmt.Sprintf(
 		"Nova does not take metadata for the server %s now, by which the machine has to prove that it is that server: it is being built, is at another task, or is locked", serverID))}
 }
 
 func full(err error) error {
-	return &enrolment.Refusal{Reason: EventFull, Problem: api.NewProblem(api.ProblemUnavailable, err.Error())}
+	return &enrollment.Refusal{Reason: EventFull, Problem: api.NewProblem(api.ProblemUnavailable, err.Error())}
 }

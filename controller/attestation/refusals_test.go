@@ -18,7 +18,7 @@ import (
 
 const strange = "55555555-0000-4000-8000-000000000001"
 
-// wrong is a situation in which the worker must not enrol.
+// wrong is a situation in which the worker must not enroll.
 type wrong struct {
 	is            func(w *world)
 	problem, says string
@@ -93,7 +93,7 @@ var allWrong = map[string]wrong{
 	}, api.ProblemNotAttested, "may not write the metadata", attestation.EventNonceForbidden, ""},
 }
 
-// away is a service that does not answer well, and nobody enrols meanwhile.
+// away is a service that does not answer well, and nobody enrolls meanwhile.
 func away(call, says string) wrong {
 	return wrong{func(w *world) {
 		w.cloud.Fail(call, openstacktest.Fault{Status: http.StatusServiceUnavailable, Body: "<html>internal-7"})
@@ -101,13 +101,13 @@ func away(call, says string) wrong {
 		api.ProblemCloud, says, attestation.EventCloud, "internal-7"}
 }
 
-func TestNobodyEnrolsWho(t *testing.T) {
+func TestNobodyEnrollsWho(t *testing.T) {
 	for name, c := range allWrong {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			c.is(w)
-			detail := wantRefusal(t, w.boot(worker).enrol(""), c.problem, c.reason)
+			detail := wantRefusal(t, w.boot(worker).enroll(""), c.problem, c.reason)
 			if !strings.Contains(strings.ToLower(detail), strings.ToLower(c.says)) || c.hides != "" && strings.Contains(detail, c.hides) {
 				t.Errorf("it is told: %s", detail)
 			}
@@ -126,7 +126,7 @@ func TestAMachineThatHangsUpIsNoSilentCloud(t *testing.T) {
 	w := newWorld(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	if err := w.boot(worker).enrolAs(ctx, remote, ""); !errors.Is(err, context.Canceled) {
+	if err := w.boot(worker).enrollAs(ctx, remote, ""); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want the end of the machine's own request", err)
 	}
 	if n := w.counted(); len(n) > 0 {
@@ -165,15 +165,15 @@ func TestWhatIsWrongPasses(t *testing.T) {
 			w := newWorld(t)
 			allWrong[name].is(w)
 			m := w.boot(worker)
-			wantRefusal(t, m.enrol(""), allWrong[name].problem, allWrong[name].reason)
+			wantRefusal(t, m.enroll(""), allWrong[name].problem, allWrong[name].reason)
 			right(w)
 			before := w.cloud.Calls()
-			wantRefusal(t, m.enrol(""), allWrong[name].problem, allWrong[name].reason)
+			wantRefusal(t, m.enroll(""), allWrong[name].problem, allWrong[name].reason)
 			if after := w.cloud.Calls(); after[openstacktest.ServerByID] != before[openstacktest.ServerByID] || after[openstacktest.SetMetadata] != before[openstacktest.SetMetadata] {
 				t.Errorf("the cloud is asked all the time: %v, then %v", before, after)
 			}
 			w.Clock.Advance(failureCounts)
-			wantOK(t, m.enrol(m.asked()))
+			wantOK(t, m.enroll(m.asked()))
 		})
 	}
 }
@@ -183,12 +183,12 @@ func TestWhatIsWrongPasses(t *testing.T) {
 func TestAStackThatTookTheNameOfAnother(t *testing.T) {
 	w := newWorld(t)
 	w.update(func(tx *store.Tx) error { return w.desire(tx, "vnf-1") })
-	wantRefusal(t, w.boot(master).enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+	wantRefusal(t, w.boot(master).enroll(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	w.cloud.Remove(stack)
 	w.cloud.Put(openstacktest.Stack{ID: strange, Name: "vnf-1", Resources: []openstacktest.Resource{{Name: "worker", Type: "OS::Nova::Server", PhysicalID: worker}}})
 	m := w.boot(worker)
-	wantRefusal(t, m.enrol(""), api.ProblemNotAttested, attestation.EventStackGone)
-	wantOK(t, m.enrol(m.asked()))
+	wantRefusal(t, m.enroll(""), api.ProblemNotAttested, attestation.EventStackGone)
+	wantOK(t, m.enroll(m.asked()))
 }
 
 func TestSourceAddresses(t *testing.T) {
@@ -196,7 +196,7 @@ func TestSourceAddresses(t *testing.T) {
 	w.nova.SourceAddress = true
 	w.cloud.Put(openstacktest.Server{ID: worker, Addresses: map[string][]string{"lab": {"10.10.0.7", "203.0.113.9"}, "v6": {"2001:db8::7"}}})
 	for _, from := range []string{"10.10.0.7", "203.0.113.9", "2001:db8::7", "::ffff:10.10.0.7"} {
-		wantRefusal(t, w.boot(worker).enrolAs(t.Context(), netip.MustParseAddr(from), ""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+		wantRefusal(t, w.boot(worker).enrollAs(t.Context(), netip.MustParseAddr(from), ""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	}
-	wantRefusal(t, w.boot(worker).enrolAs(t.Context(), netip.MustParseAddr("10.10.0.77"), ""), api.ProblemNotAttested, attestation.EventSourceAddress)
+	wantRefusal(t, w.boot(worker).enrollAs(t.Context(), netip.MustParseAddr("10.10.0.77"), ""), api.ProblemNotAttested, attestation.EventSourceAddress)
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/attestation"
 	"github.com/nodehitch/nodehitch/controller/controllertest"
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -33,7 +33,7 @@ const (
 
 var remote = netip.MustParseAddr("10.10.0.7")
 
-// world is a controller's enrolment before a cloud that has one stack: a worker in an
+// world is a controller's enrollment before a cloud that has one stack: a worker in an
 // autoscaling group, and a master.
 type world struct {
 	*controllertest.Controller
@@ -51,7 +51,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, cloud: openstacktest.Start(t), events: map[string]int{}, timeout: 10 * time.Second}
 	w.Controller = controllertest.New(t, controllertest.Options{Log: w.logger()})
-	w.Enrolment.Observe = w.observe
+	w.Enrollment.Observe = w.observe
 	w.restart(attestation.IfAllowed)
 	w.cloud.Put(openstacktest.Server{ID: worker, Addresses: map[string][]string{"lab": {remote.String()}}}, openstacktest.Server{ID: master},
 		openstacktest.Stack{ID: stack, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
@@ -63,13 +63,13 @@ func newWorld(t testing.TB) *world {
 			{Name: "worker", Type: "OS::Nova::Server", PhysicalID: worker},
 		}})
 	w.update(func(tx *store.Tx) error {
-		if err := w.Enrolment.NewJoinToken(tx, &store.Instance{ID: instance, DesiredVersion: 1, LastVersion: 1}); err != nil {
+		if err := w.Enrollment.NewJoinToken(tx, &store.Instance{ID: instance, DesiredVersion: 1, LastVersion: 1}); err != nil {
 			return err
 		}
 		return w.desire(tx, stack)
 	})
 	var err error
-	w.token, err = w.Enrolment.JoinToken(t.Context(), instance)
+	w.token, err = w.Enrollment.JoinToken(t.Context(), instance)
 	wantOK(t, err)
 	w.expect(worker, master)
 	t.Cleanup(func() {
@@ -93,7 +93,7 @@ func (w *world) restart(policy attestation.Policy) {
 	}
 	w.nova = &attestation.Nova{Store: w.Store, Nonce: policy, Now: w.Clock.Now, Log: w.logger(), Observe: w.observe,
 		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) { return clouds.For(ctx, vim) }}
-	w.Enrolment.Attestor = w.nova
+	w.Enrollment.Attestor = w.nova
 }
 
 // desire puts a desired state with this stack in force.
@@ -167,12 +167,12 @@ func (w *world) boot(id string) *machine {
 	return &machine{w, id, testca.NewKey()}
 }
 
-func (m *machine) enrolAs(ctx context.Context, from netip.Addr, nonce string) error {
-	_, err := m.w.Enrolment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id, Nonce: nonce}, from)
+func (m *machine) enrollAs(ctx context.Context, from netip.Addr, nonce string) error {
+	_, err := m.w.Enrollment.Enroll(ctx, m.w.token, api.EnrollRequest{CertificateRequest: testca.Request(m.key, nil), ServerID: m.id, Nonce: nonce}, from)
 	return err
 }
 
-func (m *machine) enrol(nonce string) error { return m.enrolAs(context.Background(), remote, nonce) }
+func (m *machine) enroll(nonce string) error { return m.enrollAs(context.Background(), remote, nonce) }
 
 func wantOK(t testing.TB, err error) {
 	t.Helper()
@@ -185,7 +185,7 @@ func wantOK(t testing.TB, err error) {
 // is told.
 func wantRefusal(t testing.TB, err error, problemType, reason string) (detail string) {
 	t.Helper()
-	var refusal *enrolment.Refusal
+	var refusal *enrollment.Refusal
 	if !errors.As(err, &refusal) || refusal.Problem.Type != problemType || refusal.Reason != reason {
 		t.Fatalf("%v, want a refusal %s for the reason %s", err, problemType, reason)
 	}
@@ -195,7 +195,7 @@ func wantRefusal(t testing.TB, err error, problemType, reason string) (detail st
 // asked has the machine be asked for the nonce, and is what it then reads.
 func (m *machine) asked() string {
 	m.w.t.Helper()
-	wantRefusal(m.w.t, m.enrol(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
+	wantRefusal(m.w.t, m.enroll(""), api.ProblemNonceRequired, attestation.EventNonceAsked)
 	nonce := m.w.nonce(m.id)
 	if len(nonce) != 32 {
 		m.w.t.Fatalf("the metadata shows %q, want 128 bits in hexadecimal", nonce)

@@ -49,7 +49,7 @@ func (b *beginning) change(tx *store.Tx, epoch int64) error {
 }
 
 // withdraw takes back what is good once and may have been used since the backup:
-// the leave to enrol again, and numbers of operations, which somebody may be
+// the leave to enroll again, and numbers of operations, which somebody may be
 // waiting for. Numbers go on at the epoch; nobody posts one in each second of a life.
 func (b *beginning) withdraw(tx *store.Tx, epoch int64) error {
 	nodes, err := tx.Nodes().All()
@@ -57,10 +57,10 @@ func (b *beginning) withdraw(tx *store.Tx, epoch int64) error {
 		return err
 	}
 	for _, n := range nodes {
-		if !n.MayReenrol {
+		if !n.MayReenroll {
 			continue
 		}
-		n.MayReenrol = false
+		n.MayReenroll = false
 		if err := tx.Nodes().Put(n.ID, n); err != nil {
 			return err
 		}

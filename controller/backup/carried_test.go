@@ -22,17 +22,17 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 	w := newWorld(t)
 	w.expect(servers...)
 	left, formatting, rebuilt := servers[0], servers[1], servers[2]
-	leaver, err := w.enrol(left, testca.NewKey())
+	leaver, err := w.enroll(left, testca.NewKey())
 	w.must(err)
-	_, err = w.enrol(formatting, testca.NewKey())
+	_, err = w.enroll(formatting, testca.NewKey())
 	w.must(err)
 	permit, err := w.format(formatting, api.FormatWanted, "")
 	w.must(err)
-	w.must(w.Enrolment.Reenrol(ctx, rebuilt))
+	w.must(w.Enrollment.Reenroll(ctx, rebuilt))
 	token, err := w.Tokens.Create(ctx, api.TokenRequest{Name: "t", Scope: api.ScopeOperator})
 	w.must(err)
 	file := w.take()
-	w.must(w.Store.Update(func(tx *store.Tx) error { return w.Enrolment.RevokeTx(tx, left, "an operation ended without it") }))
+	w.must(w.Store.Update(func(tx *store.Tx) error { return w.Enrollment.RevokeTx(tx, left, "an operation ended without it") }))
 	for _, phase := range []api.FormatPhase{api.FormatStarted, api.FormatFormatted} {
 		_, err = w.format(formatting, phase, permit)
 		w.must(err)
@@ -60,9 +60,9 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 	w.must(w.Store.View(func(tx *store.Tx) error {
 		node, _, nodeErr := tx.Nodes().Get(rebuilt)
 		i, _, instanceErr := tx.Instances().Get(instance)
-		t.Run("the leave to enrol again is withdrawn", func(t *testing.T) {
-			if node.MayReenrol {
-				t.Error("it may enrol again")
+		t.Run("the leave to enroll again is withdrawn", func(t *testing.T) {
+			if node.MayReenroll {
+				t.Error("it may enroll again")
 			}
 		})
 		t.Run("numbers of operations go on at the epoch", func(t *testing.T) {

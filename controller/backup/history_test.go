@@ -51,7 +51,7 @@ func TestNothingThatWasRevokedIsBroughtBack(t *testing.T) {
 		h.nothingIsTrusted(r)
 		if lost {
 			for id := range h.banned {
-				h.must(h.Enrolment.Revoke(context.Background(), id, "again"))
+				h.must(h.Enrollment.Revoke(context.Background(), id, "again"))
 			}
 		}
 		h.confirm(servers...)
@@ -66,9 +66,9 @@ func TestNothingThatWasRevokedIsBroughtBack(t *testing.T) {
 func (h *history) event(r *rapid.T) {
 	h.Clock.Advance(time.Minute)
 	server := rapid.SampledFrom(servers).Draw(r, "server")
-	switch rapid.SampledFrom([]string{"enrol", "renew", "revoke", "reenrol", "format", "token", "revoke token"}).Draw(r, "event") {
-	case "enrol":
-		if c, err := h.enrol(server, testca.NewKey()); err == nil {
+	switch rapid.SampledFrom([]string{"enroll", "renew", "revoke", "reenroll", "format", "token", "revoke token"}).Draw(r, "event") {
+	case "enroll":
+		if c, err := h.enroll(server, testca.NewKey()); err == nil {
 			h.issue(c)
 		}
 	case "renew":
@@ -79,11 +79,11 @@ func (h *history) event(r *rapid.T) {
 			h.must(h.calls(next))
 		}
 	case "revoke":
-		h.must(h.Enrolment.Revoke(context.Background(), server, "test"))
+		h.must(h.Enrollment.Revoke(context.Background(), server, "test"))
 		h.banned[server] = true
 		delete(h.newest, server)
-	case "reenrol":
-		h.must(h.Enrolment.Reenrol(context.Background(), server))
+	case "reenroll":
+		h.must(h.Enrollment.Reenroll(context.Background(), server))
 		delete(h.newest, server)
 		delete(h.banned, server)
 	case "format":
@@ -135,13 +135,13 @@ func (h *history) nothingIsTrusted(r *rapid.T) {
 		if h.calls(c) == nil {
 			r.Errorf("a certificate of %s is let in before the confirmation", c.server)
 		}
-		if _, err := h.enrol(c.server, c.key); err == nil {
-			r.Errorf("%s enrols with its key before the confirmation", c.server)
+		if _, err := h.enroll(c.server, c.key); err == nil {
+			r.Errorf("%s enrolls with its key before the confirmation", c.server)
 		}
 	}
 	for _, server := range servers {
-		if _, err := h.enrol(server, testca.NewKey()); err == nil {
-			r.Errorf("%s enrols with the join token before the confirmation", server)
+		if _, err := h.enroll(server, testca.NewKey()); err == nil {
+			r.Errorf("%s enrolls with the join token before the confirmation", server)
 		}
 	}
 	for id, secret := range h.tokens {
@@ -176,8 +176,8 @@ func (h *history) onlyTheNewestIsTrusted(r *rapid.T) {
 		}
 	}
 	for server := range h.banned {
-		if _, err := h.enrol(server, testca.NewKey()); err == nil {
-			r.Errorf("%s was revoked and enrols", server)
+		if _, err := h.enroll(server, testca.NewKey()); err == nil {
+			r.Errorf("%s was revoked and enrolls", server)
 		}
 	}
 	h.nothingIsPermitted(r)

@@ -46,7 +46,7 @@ func (w *world) expect(servers ...string) {
 	w.must(w.Store.Update(func(tx *store.Tx) error {
 		epoch := w.Store.Epoch()
 		i := &store.Instance{ID: instance, Epoch: epoch, NodeIDs: servers, VolumeIDs: servers}
-		err := w.Enrolment.NewJoinToken(tx, i)
+		err := w.Enrollment.NewJoinToken(tx, i)
 		for _, id := range servers {
 			err = errors.Join(err, tx.Nodes().Put(id, store.Node{ID: id, InstanceID: instance, Expected: true, Epoch: epoch}),
 				tx.Volumes().Put(id, store.Volume{ID: id, InstanceID: instance, NodeID: id, AttachedTo: []string{id}, Epoch: epoch,
@@ -105,12 +105,12 @@ type certificate struct {
 	chain  []*x509.Certificate
 }
 
-// enrol redeems the join token, each time from another address.
-func (w *world) enrol(server string, key *ecdsa.PrivateKey) (*certificate, error) {
-	token, err := w.Enrolment.JoinToken(context.Background(), instance)
+// enroll redeems the join token, each time from another address.
+func (w *world) enroll(server string, key *ecdsa.PrivateKey) (*certificate, error) {
+	token, err := w.Enrollment.JoinToken(context.Background(), instance)
 	w.must(err)
 	w.remote = w.remote.Next()
-	issued, err := w.Enrolment.Enroll(context.Background(), token, api.EnrollRequest{ServerID: server, CertificateRequest: testca.Request(key, nil)}, w.remote)
+	issued, err := w.Enrollment.Enroll(context.Background(), token, api.EnrollRequest{ServerID: server, CertificateRequest: testca.Request(key, nil)}, w.remote)
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +118,12 @@ func (w *world) enrol(server string, key *ecdsa.PrivateKey) (*certificate, error
 }
 
 func (w *world) renew(c *certificate) (*certificate, error) {
-	_, serial, err := w.Enrolment.Authenticate(context.Background(), c.chain, true)
+	_, serial, err := w.Enrollment.Authenticate(context.Background(), c.chain, true)
 	if err != nil {
 		return nil, err
 	}
 	key := testca.NewKey()
-	issued, err := w.Enrolment.Renew(context.Background(), c.server, serial, api.CertificateRequest{CertificateRequest: testca.Request(key, nil)})
+	issued, err := w.Enrollment.Renew(context.Background(), c.server, serial, api.CertificateRequest{CertificateRequest: testca.Request(key, nil)})
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +138,7 @@ func (w *world) certificate(server string, key *ecdsa.PrivateKey, issued api.Iss
 
 // calls is whether the certificate is let in.
 func (w *world) calls(c *certificate) error {
-	_, _, err := w.Enrolment.Authenticate(context.Background(), c.chain, false)
+	_, _, err := w.Enrollment.Authenticate(context.Background(), c.chain, false)
 	return err
 }
 

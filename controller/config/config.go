@@ -83,13 +83,13 @@ type Config struct {
 	// OpenStack is where the controller finds stacks, servers and volumes by itself.
 	OpenStack OpenStack `json:"openstack"`
 	// Attestation is how much of a server's claim to be itself is proven at
-	// enrolment: "token" or "nova". Default: "nova" where OpenStack is configured,
+	// enrollment: "token" or "nova". Default: "nova" where OpenStack is configured,
 	// else "token".
 	Attestation string `json:"attestation"`
 	// AttestationNonce says whether a server has to read a nonce from its metadata
 	// service: "ifAllowed", "required" or "off". Default "ifAllowed".
 	AttestationNonce string `json:"attestationNonce"`
-	// AttestationSourceAddress has an enrolment come from an address that Nova knows of
+	// AttestationSourceAddress has an enrollment come from an address that Nova knows of
 	// the server. Routers that translate addresses make that false for good servers.
 	// Default false.
 	AttestationSourceAddress bool `json:"attestationSourceAddress"`

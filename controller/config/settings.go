@@ -45,7 +45,7 @@ var Settings = []Setting{
 	{"openstack-timeout-seconds", "how long one call of a cloud may take, in seconds (1 to 300)", integer(func(c *Config, n int64) { c.OpenStack.TimeoutSeconds = int(n) })},
 	{"attestation", "nova or token; empty: nova where a cloud is configured", text(func(c *Config) *string { return &c.Attestation })},
 	{"attestation-nonce", "ifAllowed, required or off", text(func(c *Config) *string { return &c.AttestationNonce })},
-	{"attestation-source-address", "enrolments have to come from an address of the server (true or false)", boolean(func(c *Config) *bool { return &c.AttestationSourceAddress })},
+	{"attestation-source-address", "enrollments have to come from an address of the server (true or false)", boolean(func(c *Config) *bool { return &c.AttestationSourceAddress })},
 }
 
 func text(field func(*Config) *string) func(*Config, string) error {

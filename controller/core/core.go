@@ -16,7 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/archive"
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/lcm"
 	"github.com/nodehitch/nodehitch/controller/notify"
@@ -41,19 +41,19 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Core is the services. Enrolment believes join tokens and does not look for unknown
+// Core is the services. Enrollment believes join tokens and does not look for unknown
 // servers: a program that has a cloud sets its Attestor and its Knock.
 type Core struct {
-	Store     *store.Store
-	Authority *pki.Authority
-	Blobs     *files.Blobs
-	Files     *files.Service
-	Tokens    *access.Service
-	Enrolment *enrolment.Service
-	Permits   *permit.Service
-	LCM       *lcm.Manager
-	Hub       *notify.Hub
-	Backups   *backup.Service
+	Store      *store.Store
+	Authority  *pki.Authority
+	Blobs      *files.Blobs
+	Files      *files.Service
+	Tokens     *access.Service
+	Enrollment *enrollment.Service
+	Permits    *permit.Service
+	LCM        *lcm.Manager
+	Hub        *notify.Hub
+	Backups    *backup.Service
 
 	o Options
 }
@@ -92,10 +92,10 @@ func (c *Core) tie(o Options) error {
 		Keep: keptApart(o.Config), Now: o.Now, Log: o.Log}
 	c.Tokens = &access.Service{Store: c.Store, Now: o.Now, Log: o.Log}
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
-	c.Enrolment = &enrolment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Observe: o.Metrics.Enrolment}
-	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrolment: c.Enrolment, Permits: c.Permits,
+	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Observe: o.Metrics.Enrollment}
+	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
 		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.Cadence.PollSeconds) * time.Second})
-	c.Enrolment.Changed = c.LCM.Nodes.NodeChanged
+	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (c *Core) tie(o Options) error {
 func (c *Core) API() api.Options {
 	o := c.o
 	return api.Options{
-		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Volumes: c.Permits, Enrolment: c.Enrolment,
+		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Volumes: c.Permits, Enrollment: c.Enrollment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		AgentDirectory: o.Config.AgentDirectory, ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.Cadence.PollSeconds, ConvergeSeconds: o.Config.Cadence.ConvergeSeconds,

@@ -19,8 +19,8 @@ type machine struct {
 	conn     *client.Controller
 }
 
-// enrol redeems the join token for the server.
-func enrol(ctx context.Context, trust api.Trust, joinToken, serverID string) (*machine, error) {
+// enroll redeems the join token for the server.
+func enroll(ctx context.Context, trust api.Trust, joinToken, serverID string) (*machine, error) {
 	m, key := &machine{serverID: serverID}, testca.NewKey()
 	var identity tls.Certificate
 	var err error

@@ -148,7 +148,7 @@ func stop(w *world) error {
 	return cmd.Wait()
 }
 
-// cmdAgent is `agent enrol SERVER INSTANCE` and `agent report SERVER claim…`.
+// cmdAgent is `agent enroll SERVER INSTANCE` and `agent report SERVER claim…`.
 func cmdAgent(ts *testscript.TestScript, neg bool, args []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -169,7 +169,7 @@ func cmdAgent(ts *testscript.TestScript, neg bool, args []string) {
 		if err != nil {
 			return err
 		}
-		w.machines[args[1]], err = enrol(ctx, *trust, token.Token, args[1])
+		w.machines[args[1]], err = enroll(ctx, *trust, token.Token, args[1])
 		return err
 	}()
 	if neg != (err != nil) {

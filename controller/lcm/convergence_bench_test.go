@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What the first convergence of one instance costs for each of its servers, enrolment and
+// What the first convergence of one instance costs for each of its servers, enrollment and
 // all: it should not grow with the number of servers.
 func BenchmarkFirstConvergence(b *testing.B) {
 	for _, servers := range []int{50, 200, 500} {

@@ -25,7 +25,7 @@ func TestANewInstanceSaysWhatIsMissing(t *testing.T) {
 	if strings.Contains(string(instance.AdditionalParams), "s3cr3t") {
 		t.Errorf("a secret is shown: %s", instance.AdditionalParams)
 	}
-	if _, err := w.Enrolment.JoinToken(w.ctx, instanceID); err != nil {
+	if _, err := w.Enrollment.JoinToken(w.ctx, instanceID); err != nil {
 		t.Errorf("no join token: %v", err)
 	}
 }

@@ -14,17 +14,17 @@ import (
 )
 
 // A WaitCondition in the stack waits for machines that converge while the stack is made.
-func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
+func TestMachinesEnrollWhileTheirStackIsMade(t *testing.T) {
 	w, c := inCloud(t)
 	w.put(stackSpec("vnf-1"))
 	w.upload(script, "#!/bin/sh\n")
 	w.post(request(api.Instantiate, api.PhaseStart))
-	w.refused(w.enrol(storageServer), api.ProblemServerNotExpected)
+	w.refused(w.enroll(storageServer), api.ProblemServerNotExpected)
 
 	c.stacks[stackOne], c.names["vnf-1"] = topologyOf(server(masterServer, "master")), stackOne
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.Clock.Advance(shortestPause)
-	w.must(w.enrol(masterServer))
+	w.must(w.enroll(masterServer))
 	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" || !slices.Equal(i.Nodes, []string{masterServer}) {
 		t.Fatalf("instance %+v, want the master and the stack's id", i)
 	}
@@ -32,8 +32,8 @@ func TestMachinesEnrolWhileTheirStackIsMade(t *testing.T) {
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.Clock.Advance(shortestPause)
 	asked := c.asks(func() {
-		w.must(w.enrol(storageServer))
-		w.must(w.enrol(workerServer)) // found by the storage server's look
+		w.must(w.enroll(storageServer))
+		w.must(w.enroll(workerServer)) // found by the storage server's look
 	})
 	if asked != 1 {
 		t.Errorf("the cloud was asked %d times for two servers, want once", asked)
@@ -63,7 +63,7 @@ func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
 	grown.Servers = append(grown.Servers, server(second, "worker"))
 	c.stacks[stackOne] = grown
 	c.status(stackOne, "UPDATE_IN_PROGRESS", "")
-	w.must(w.enrol(second))
+	w.must(w.enroll(second))
 	c.status(stackOne, "UPDATE_COMPLETE", "")
 	op := w.post(scale(api.ScaleOut, api.PhaseEnd, nil))
 	if op.State != api.Processing || !slices.Equal(reconcile.TargetIDs(op.Targets), []string{second}) {
@@ -131,7 +131,7 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 				c.prepare(w, cloud)
 			}
 			before := w.instance()
-			if w.writes(func() { w.notLetIn(w.enrol(c.server.ID)) }) {
+			if w.writes(func() { w.notLetIn(w.enroll(c.server.ID)) }) {
 				t.Errorf("the instance was %+v and is %+v", before, w.instance())
 			}
 		})
@@ -153,8 +153,8 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 	grown.Servers[2].Name = "by another name"
 	grown.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.9"}}}
 	c.stacks[stackOne] = grown
-	w.notLetIn(w.enrol(replacement))
-	w.must(w.enrol(second))
+	w.notLetIn(w.enroll(replacement))
+	w.must(w.enroll(second))
 	want := *before
 	want.Servers = append(slices.Clone(want.Servers), server(second, "worker"))
 	want.ConnectionPoints = grown.ConnectionPoints
@@ -183,7 +183,7 @@ func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
 	w.upload(script, "#!/bin/sh\n")
 	c.stacks[stackOne] = top
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
-	w.must(w.enrol(storageServer))
+	w.must(w.enroll(storageServer))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Fatalf("withheld %+v, want the section with both volumes", n.Withheld)
 	}
@@ -208,12 +208,12 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 	c.stacks[stackOne] = early
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.Clock.Advance(shortestPause)
-	w.must(w.enrol(masterServer))
-	w.notLetIn(w.enrol(storageServer))
+	w.must(w.enroll(masterServer))
+	w.notLetIn(w.enroll(storageServer))
 	c.stacks[stackOne] = full()
 	c.status(stackOne, "CREATE_IN_PROGRESS", "")
 	w.Clock.Advance(longestPause)
-	w.must(w.enrol(storageServer))
+	w.must(w.enroll(storageServer))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Errorf("withheld %+v", n.Withheld)
 	}
@@ -228,7 +228,7 @@ func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
 	c.stacks[stackOne] = grown
-	w.must(w.enrol(uuid(3, 2)))
+	w.must(w.enroll(uuid(3, 2)))
 	if n := w.node(storageServer); len(n.Withheld) > 0 {
 		t.Errorf("withheld %+v", n.Withheld)
 	}
@@ -261,7 +261,7 @@ func TestLooksAreFew(t *testing.T) {
 	grown := full()
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: stranger, Name: "no role"})
 	c.stacks[stackOne] = grown
-	if n := c.asks(func() { w.must(w.enrol(uuid(3, 2))) }); n != 1 {
+	if n := c.asks(func() { w.must(w.enroll(uuid(3, 2))) }); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
 	if n := calls(11 * time.Second); n != 1 {
@@ -309,11 +309,11 @@ func TestALookThatAnOperationOvertookIsMadeAgain(t *testing.T) {
 		c.stacks[stackOne] = full()
 		w.post(heal(api.PhaseEnd, nil, workerServer))
 	}
-	w.notLetIn(w.enrol(second))
+	w.notLetIn(w.enroll(second))
 	if nodes := w.instance().Nodes; len(nodes) != 3 {
 		t.Errorf("nodes %v; one was taken in that a newer look has not seen", nodes)
 	}
-	if n := c.asks(func() { w.notLetIn(w.enrol(second)) }); n != 1 {
+	if n := c.asks(func() { w.notLetIn(w.enroll(second)) }); n != 1 {
 		t.Errorf("asked %d times after the operation, want once", n)
 	}
 }
@@ -338,7 +338,7 @@ func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	grown := topologyOf(server(masterServer, "master"), replacement)
 	grown.Volumes[0].ID = other
 	c.stacks[stackOne] = grown
-	w.notLetIn(w.enrol(replacement.ID))
+	w.notLetIn(w.enroll(replacement.ID))
 	if diff := cmp.Diff(before, w.instance().Topology); diff != "" {
 		t.Errorf("the topology in force (-before +after):\n%s", diff)
 	}
@@ -355,7 +355,7 @@ func TestAConnectionPointThatIsAnotherOneNow(t *testing.T) {
 	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"))
 	grown.ConnectionPoints = []api.ConnectionPoint{{Name: "vip_CP", Addresses: []string{"10.10.0.10"}}}
 	c.stacks[stackOne] = grown
-	w.must(w.enrol(uuid(3, 2)))
+	w.must(w.enroll(uuid(3, 2)))
 	if diff := cmp.Diff(before.ConnectionPoints, w.instance().Topology.ConnectionPoints); diff != "" {
 		t.Errorf("connection points (-before +after):\n%s", diff)
 	}

@@ -101,7 +101,7 @@ func (h *history) overtaken(t *rapid.T) {
 		rapid.SampledFrom([]func(*rapid.T){h.putAny, h.putStack, h.postAny, h.heatChanges}).Draw(t, "meanwhile")(t)
 		h.after(t) // before what was overtaken changes it again
 	}
-	rapid.SampledFrom([]func(*rapid.T){h.putStack, h.postEnd, h.enrolAny}).Draw(t, "overtaken")(t)
+	rapid.SampledFrom([]func(*rapid.T){h.putStack, h.postEnd, h.enrollAny}).Draw(t, "overtaken")(t)
 	h.heat.meanwhile, h.looked = nil, time.Time{}
 }
 

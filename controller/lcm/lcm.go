@@ -30,9 +30,9 @@ type Options struct {
 	Hub   *notify.Hub
 	// Blobs has the content of package files.
 	Blobs packagefile.Blobs
-	// Enrolment has the identities of nodes and the join tokens, Permits the permits to
+	// Enrollment has the identities of nodes and the join tokens, Permits the permits to
 	// format volumes.
-	Enrolment interface {
+	Enrollment interface {
 		instance.JoinTokens
 		reconcile.Identities
 	}
@@ -62,11 +62,11 @@ func New(o Options) *Manager {
 	seen := &presence.Presence{Now: o.Now, Cadence: o.Cadence}
 	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
 	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}
-	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrolment, Permits: o.Permits, Log: o.Log}
+	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Log: o.Log}
 	found := &discovery.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Now: o.Now, Log: o.Log}
 	return &Manager{
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
-			Presence: seen, JoinTokens: o.Enrolment, Log: o.Log, Accepted: found.Reset},
+			Presence: seen, JoinTokens: o.Enrollment, Log: o.Log, Accepted: found.Reset},
 		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator, Accepted: found.Reset},
 		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log},
 		Discovery:  found,

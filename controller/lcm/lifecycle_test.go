@@ -68,13 +68,13 @@ func TestAFormatThatAReplacedServerBeganIsInterrupted(t *testing.T) {
 
 func TestHealInPlaceWaitsForTheMachineThatEnrolledAnew(t *testing.T) {
 	w := instantiated(t)
-	w.must(w.Enrolment.Reenrol(w.ctx, workerServer))
+	w.must(w.Enrollment.Reenroll(w.ctx, workerServer))
 	op := w.post(heal(api.PhaseEnd, full(), workerServer))
 	if op.State != api.Processing || op.Targets[0].Reason != api.ReasonNotEnrolled {
-		t.Fatalf("HEAL END is %+v, want PROCESSING until the rebuilt worker enrols", op)
+		t.Fatalf("HEAL END is %+v, want PROCESSING until the rebuilt worker enrolls", op)
 	}
 	w.Clock.Advance(time.Minute)
-	w.must(w.enrol(workerServer))
+	w.must(w.enroll(workerServer))
 	if got := w.operation(op.ID); got.State != api.Processing || got.Targets[0].Reason != api.ReasonNotReported {
 		t.Fatalf("what the old machine had reported counts for the new one: %+v", got)
 	}
@@ -161,7 +161,7 @@ func TestTerminateRevokesEverybody(t *testing.T) {
 		if n.State != api.NodeRevoked {
 			t.Errorf("%s is %s, want Revoked", n.Name, n.State)
 		}
-		w.refused(w.enrol(id), api.ProblemServerNotExpected)
+		w.refused(w.enroll(id), api.ProblemServerNotExpected)
 	}
 	// The parameters are kept: a new stack instantiates again.
 	again := request(api.Instantiate, api.PhaseEnd)
@@ -321,7 +321,7 @@ func TestOperationsSurviveARestart(t *testing.T) {
 func TestARestoredBackupCountsNoOldSuccess(t *testing.T) {
 	w := instantiated(t)
 	op := w.post(heal(api.PhaseEnd, healed(uuid(1, 2)), storageServer))
-	w.must(w.enrol(uuid(1, 2)))
+	w.must(w.enroll(uuid(1, 2)))
 	before := w.status(uuid(1, 2))
 	w.restored()
 	_, err := w.LCM.Instances.ConfirmInstance(w.ctx, instanceID)

@@ -28,7 +28,7 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	changed, stop := w.Hub.Watch(notify.OperationKey(instanceID, op.ID))
 	defer stop()
 	w.converge(masterServer, workerServer)
-	w.must(w.enrol(storageServer))
+	w.must(w.enroll(storageServer))
 
 	old := w.status(storageServer)
 	old.AppliedDigest = "of an older document"

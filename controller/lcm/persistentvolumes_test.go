@@ -193,7 +193,7 @@ func TestTimeAloneTakesNothingFromTheMasterThatSpeaks(t *testing.T) {
 		w.LCM.Nodes.Seen(second)
 		w.must(w.LCM.Sweep(w.ctx))
 	}
-	w.refused(w.enrol(second), api.ProblemIdentityLive) // the clock goes on
+	w.refused(w.enroll(second), api.ProblemIdentityLive) // the clock goes on
 	inLine := func(when string) {
 		if w.writes(func() { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }) {
 			t.Errorf("%s, the records are not in line with the desired state in force", when)

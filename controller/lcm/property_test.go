@@ -82,7 +82,7 @@ func newHistory(t *rapid.T, dir string) *history {
 // events are what may happen to the instance, by name.
 func (h *history) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enrol": h.enrolAny, "converge": h.convergeAny,
+		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
 		"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.looked = time.Time{} },
 		"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
 		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
@@ -220,14 +220,14 @@ func (h *history) answered(r api.OperationRequest) string {
 	return list[i].ID
 }
 
-func (h *history) enrolAny(t *rapid.T) {
+func (h *history) enrollAny(t *rapid.T) {
 	id := rapid.SampledFrom(pool).Draw(t, "server").ID
 	h.join(id)
 }
 
 func (h *history) join(id string) {
 	asked := h.heat.asked
-	err := h.enrol(id)
+	err := h.enroll(id)
 	if h.heat.asked > asked { // it was none that a topology names
 		h.looked = h.Clock.Now()
 	}
@@ -321,11 +321,11 @@ func (h *history) revokeAny(t *rapid.T) {
 		t.Skip("no nodes")
 	}
 	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
-	if rapid.Bool().Draw(t, "and enrol again") {
-		_ = h.Enrolment.Reenrol(h.ctx, id) // refused where the topology no longer has it
+	if rapid.Bool().Draw(t, "and enroll again") {
+		_ = h.Enrollment.Reenroll(h.ctx, id) // refused where the topology no longer has it
 		return
 	}
-	h.must(h.Enrolment.Revoke(h.ctx, id, "by hand"))
+	h.must(h.Enrollment.Revoke(h.ctx, id, "by hand"))
 }
 
 // formatAny is one message of the format exchange, with the permit on record or none.

@@ -15,7 +15,7 @@ func TestReadyTakesEveryConditionThatTheDocumentCallsFor(t *testing.T) {
 	w.upload(script, "#!/bin/sh\n")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	w.converge(masterServer, workerServer)
-	w.must(w.enrol(storageServer))
+	w.must(w.enroll(storageServer))
 	for _, called := range []string{api.ConditionVolumesMounted, api.ConditionExportsServed} {
 		silent := w.status(storageServer)
 		silent.Conditions = slices.DeleteFunc(silent.Conditions, func(c api.Condition) bool { return c.Type == called })

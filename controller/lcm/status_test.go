@@ -106,16 +106,16 @@ func TestSilenceCountsFromTheStartOfTheController(t *testing.T) {
 	}
 }
 
-// An enrolment is a call like any other.
-func TestALostNodeThatEnrolsAgainIsLostNoMore(t *testing.T) {
+// An enrollment is a call like any other.
+func TestALostNodeThatEnrollsAgainIsLostNoMore(t *testing.T) {
 	w := instantiated(t)
 	w.Clock.Advance(2 * time.Minute)
 	w.must(w.LCM.Sweep(w.ctx))
 	if got := w.node(storageServer).State; got != api.NodeLost {
 		t.Fatalf("after two minutes the silent node is %s", got)
 	}
-	w.must(w.Enrolment.Reenrol(w.ctx, storageServer))
-	w.must(w.enrol(storageServer))
+	w.must(w.Enrollment.Reenroll(w.ctx, storageServer))
+	w.must(w.enroll(storageServer))
 	if got := w.node(storageServer).State; got != api.NodeEnrolled {
 		t.Errorf("the node that enrolled again is %s", got)
 	}

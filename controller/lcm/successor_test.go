@@ -29,17 +29,17 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 	w.post(request(api.Heal, api.PhaseStart))
 	delete(c.stacks, stackOne)
 	delete(c.names, "vnf-1")
-	if w.writes(func() { w.notLetIn(w.enrol(newStorage)) }) {
+	if w.writes(func() { w.notLetIn(w.enroll(newStorage)) }) {
 		t.Error("while there is no stack something was written")
 	}
 	c.madeAnew()
 	c.status(stackTwo, "CREATE_IN_PROGRESS", "")
 	w.Clock.Advance(longestPause)
-	if n := c.asks(func() { w.must(w.enrol(newStorage)) }); n != 2 {
+	if n := c.asks(func() { w.must(w.enroll(newStorage)) }); n != 2 {
 		t.Errorf("the cloud was asked %d times, want twice: for the id, and for the name", n)
 	}
-	w.must(w.enrol(newMaster))
-	w.must(w.enrol(newWorker))
+	w.must(w.enroll(newMaster))
+	w.must(w.enroll(newWorker))
 	i := w.instance()
 	if i.StackID != stackTwo || i.Stack.Name != "vnf-1" || len(i.Topology.Servers) != 3 || i.Topology.Volumes[0].ID != newVolume {
 		t.Errorf("instance %+v with %+v, want the new stack and nothing of the old one", i, i.Topology)
@@ -102,7 +102,7 @@ func TestAStackThatIsNoSuccessor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, c := created(t)
 			prepare(w, c)
-			if w.writes(func() { w.notLetIn(w.enrol(newWorker)) }) {
+			if w.writes(func() { w.notLetIn(w.enroll(newWorker)) }) {
 				t.Errorf("the instance is %+v", w.instance())
 			}
 		})
@@ -114,7 +114,7 @@ func TestAStackThatIsKnownByItsIDAlone(t *testing.T) {
 	c.stacks[stackOne] = full()
 	w.put(stackSpec(stackOne))
 	c.madeAnew()
-	if w.writes(func() { w.notLetIn(w.enrol(newWorker)) }) {
+	if w.writes(func() { w.notLetIn(w.enroll(newWorker)) }) {
 		t.Errorf("the instance is %+v", w.instance())
 	}
 }
@@ -179,10 +179,10 @@ func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 			grown.Servers[0].VnfcInstanceID = ""
 			grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), server(uuid(3, 3), "worker"))
 			c.stacks[stackOne], c.names["vnf-1"] = topologyOf(grown.Servers[:4]...), stackOne
-			w.must(w.enrol(uuid(3, 2)))
+			w.must(w.enroll(uuid(3, 2)))
 			c.stacks[stackOne] = grown
 			w.Clock.Advance(shortestPause)
-			w.must(w.enrol(uuid(3, 3)))
+			w.must(w.enroll(uuid(3, 3)))
 			if servers := w.instance().Topology.Servers; len(servers) != 5 || servers[0].VnfcInstanceID == "" {
 				t.Errorf("the topology has %+v, want what the request gave, and two workers", servers)
 			}
@@ -207,7 +207,7 @@ func TestAStackThatIsThereAfterAll(t *testing.T) {
 	c.stacks[stackOne] = topologyOf(server(storageServer, "storage"), server(masterServer, "master"), server(newWorker, "worker"))
 	c.away = api.NewProblem(api.ProblemStackGone, "there is none")
 	c.meanwhile = func() { c.meanwhile = func() { c.away = nil } } // from the second question on
-	w.must(w.enrol(newWorker))
+	w.must(w.enroll(newWorker))
 	if servers := w.instance().Topology.Servers; len(servers) != 4 || !slices.ContainsFunc(servers, func(s api.Server) bool { return s.ID == workerServer }) {
 		t.Errorf("the topology has %+v, want what was there and the new worker", servers)
 	}
@@ -225,7 +225,7 @@ func TestMachinesOfAStackThatAPutHasNamed(t *testing.T) {
 	c.names["vnf-2"] = stackTwo
 	c.status(stackTwo, "CREATE_IN_PROGRESS", "")
 	for _, id := range []string{newStorage, newMaster, newWorker} {
-		w.must(w.enrol(id))
+		w.must(w.enroll(id))
 	}
 	if i := w.instance(); i.StackID != stackTwo || i.Stack.Name != "vnf-2" || len(i.Topology.Servers) != 3 {
 		t.Errorf("instance %+v with %+v, want nothing of the old stack", i, i.Topology)

@@ -317,7 +317,7 @@ func TestAMasterThatLeavesRegistersNothingAnyMore(t *testing.T) {
 	w.wantSection(second, api.PersistentVolumesPresent)
 }
 
-func TestAMasterThatEnrolsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
+func TestAMasterThatEnrollsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
 	w := newWorld(t)
 	second := uuid(2, 2)
 	grown := full()
@@ -326,7 +326,7 @@ func TestAMasterThatEnrolsAndIsNeverHeardOfAgainIsMissed(t *testing.T) {
 	w.upload(script, "#!/bin/sh\n")
 	w.upload(manifestFile, manifestOf("pv1"))
 	w.must(w.LCM.Sweep(w.ctx)) // the controller runs
-	w.must(w.enrol(masterServer))
+	w.must(w.enroll(masterServer))
 	w.converge(second, storageServer)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 	for range 4 {

@@ -44,7 +44,7 @@ type world struct {
 	ctx context.Context
 	// keep is how much of the past is kept, where it is not what a controller keeps.
 	keep tx.Retention
-	// remote is the address of the next machine that enrols.
+	// remote is the address of the next machine that enrolls.
 	remote netip.Addr
 }
 
@@ -64,7 +64,7 @@ func newWorld(t tester) *world {
 // opened lets servers call that no topology has, and fails the test where a change of a
 // volume cannot be followed.
 func (w *world) opened() {
-	w.Enrolment.Knock = w.LCM.Discovery.Discover
+	w.Enrollment.Knock = w.LCM.Discovery.Discover
 	w.Permits.Changed = func(instanceID string) { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }
 	if w.keep != (tx.Retention{}) {
 		w.LCM.Reconciler.Runner.Keep = w.keep
@@ -185,14 +185,14 @@ func (w *world) faults(err error) []api.Fault {
 	return p.InvalidParams
 }
 
-// enrol is a machine that redeems the instance's join token.
-func (w *world) enrol(serverID string) error {
+// enroll is a machine that redeems the instance's join token.
+func (w *world) enroll(serverID string) error {
 	w.Helper()
-	token, err := w.Enrolment.JoinToken(w.ctx, instanceID)
+	token, err := w.Enrollment.JoinToken(w.ctx, instanceID)
 	w.must(err)
 	w.remote = w.remote.Next()       // the rate is limited for each address
-	w.Clock.Advance(time.Nanosecond) // no two machines enrol at one moment
-	_, err = w.Enrolment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(testca.NewKey(), nil)}, w.remote)
+	w.Clock.Advance(time.Nanosecond) // no two machines enroll at one moment
+	_, err = w.Enrollment.Enroll(w.ctx, token, api.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(testca.NewKey(), nil)}, w.remote)
 	return err
 }
 
@@ -216,12 +216,12 @@ func (w *world) report(nodeID string, s api.NodeStatus) {
 	w.must(w.LCM.Nodes.ReportStatus(w.ctx, nodeID, s))
 }
 
-// converge enrols the servers that have not and lets all report that they are ready.
+// converge enrolls the servers that have not and lets all report that they are ready.
 func (w *world) converge(ids ...string) {
 	w.Helper()
 	for _, id := range ids {
 		if w.node(id).State == api.NodeExpected {
-			w.must(w.enrol(id))
+			w.must(w.enroll(id))
 		}
 		w.report(id, w.status(id))
 	}

@@ -100,7 +100,7 @@ func (s *Service) stateOf(n store.Node) api.NodeState {
 		return api.NodeLost
 	case n.Identity.Live():
 		return api.NodeEnrolled
-	case n.Identity == nil && n.Expected, n.MayReenrol:
+	case n.Identity == nil && n.Expected, n.MayReenroll:
 		return api.NodeExpected
 	}
 	return api.NodeRevoked

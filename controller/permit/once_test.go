@@ -28,7 +28,7 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		h := &history{begun: map[string]string{}, license: map[string]bool{}}
 		for _, node := range nodes {
-			w.enrol(node)
+			w.enroll(node)
 		}
 		w.volume(volume, func(v *store.Volume) {
 			*v = store.Volume{ID: volume, FilesystemUUID: api.FilesystemUUID(volume), Epoch: w.Store.Epoch()}
@@ -72,7 +72,7 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 			},
 			"the volume moves":        func(r *rapid.T) { w.attach(node.Draw(r, "to")) },
 			"a server goes":           func(r *rapid.T) { w.gone(node.Draw(r, "which")) },
-			"a server comes":          func(r *rapid.T) { w.enrol(node.Draw(r, "which")) },
+			"a server comes":          func(r *rapid.T) { w.enroll(node.Draw(r, "which")) },
 			"the controller restarts": func(*rapid.T) { w.restart() },
 			"a new epoch": func(r *rapid.T) {
 				if _, err := w.Store.NewLife(store.Life{}); err != nil {

@@ -45,7 +45,7 @@ func TestAdoptionOfOurOwnFilesystem(t *testing.T) {
 	if v.PermitState != api.PermitAdopted || v.ReformatRequested {
 		t.Errorf("adopted as %+v", v)
 	}
-	w.enrol(alpha)
+	w.enroll(alpha)
 	_, err = w.report(alpha, unproven())
 	wantProblem(t, err, api.ProblemNoPermit, "adopted")
 }
@@ -90,7 +90,7 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 			_, err := w.Adopt(background, volume, existing)
 			wantOK(w.t, err)
 		},
-		"of an interrupted format": func(w *world) { w.until(api.FormatStarted); w.gone(alpha); w.enrol(alpha) },
+		"of an interrupted format": func(w *world) { w.until(api.FormatStarted); w.gone(alpha); w.enroll(alpha) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -130,7 +130,7 @@ func TestAReformatThatNoLongerHolds(t *testing.T) {
 	}{
 		"the volume moved":                 {func(w *world) { w.attach(beta) }, beta},
 		"the server went":                  {func(w *world) { w.gone(alpha); w.attach(beta) }, beta},
-		"the server was rebuilt":           {func(w *world) { w.gone(alpha); w.enrol(alpha) }, alpha},
+		"the server was rebuilt":           {func(w *world) { w.gone(alpha); w.enroll(alpha) }, alpha},
 		"it was granted, the server went":  {func(w *world) { granted(w); w.gone(alpha); w.attach(beta) }, beta},
 		"it was granted, the volume moved": {func(w *world) { granted(w); w.attach(beta) }, beta},
 		"the store was restored": {func(w *world) {

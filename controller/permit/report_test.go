@@ -149,7 +149,7 @@ func TestWhatEndsWithItsNode(t *testing.T) {
 	w.gone(beta)
 	w.wantState(api.PermitInterrupted)
 
-	w.enrol(alpha)
+	w.enroll(alpha)
 	w.attach(alpha)
 	for _, r := range []api.FormatReport{wanted(), unproven(), started(permit.Permit), started(unused), formatted(unused)} {
 		_, err := w.report(alpha, r)
@@ -172,7 +172,7 @@ func TestANodeThatComesBackWithTheWorkDone(t *testing.T) {
 	w := newWorld(t)
 	id := w.until(api.FormatStarted)
 	w.gone(alpha)
-	w.enrol(alpha)
+	w.enroll(alpha)
 	_, err := w.report(alpha, started(id))
 	wantProblem(t, err, api.ProblemFormatInterrupted)
 	w.acknowledged(alpha, formatted(id))
@@ -248,7 +248,7 @@ func TestAStrangerLearnsNothingOfAVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			before(w)
-			w.enrol(beta)
+			w.enroll(beta)
 			for _, r := range []api.FormatReport{wanted(), started("guess"), formatted("guess"), formatted("")} {
 				_, none := w.Report(background, beta, second, r)
 				_, others := w.report(beta, r)

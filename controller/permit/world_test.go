@@ -41,7 +41,7 @@ func newWorld(t testing.TB) *world {
 	w.restart()
 	t.Cleanup(func() { wantOK(t, w.Store.Close()) })
 	for _, node := range []string{alpha, beta} {
-		w.enrol(node)
+		w.enroll(node)
 	}
 	w.volume(volume, func(v *store.Volume) {
 		v.InstanceID, v.NodeID, v.SizeBytes, v.AttachedTo = "i1", alpha, size, []string{alpha}
@@ -64,7 +64,7 @@ func (w *world) restart() {
 	w.Store = s
 }
 
-func (w *world) enrol(node string) {
+func (w *world) enroll(node string) {
 	w.t.Helper()
 	wantOK(w.t, w.Store.Update(func(tx *store.Tx) error {
 		return tx.Nodes().Put(node, store.Node{ID: node, Identity: &store.Identity{}})
@@ -82,7 +82,7 @@ func (w *world) mounts(node string) {
 	}))
 }
 
-// gone is what enrolment does when an identity ends.
+// gone is what enrollment does when an identity ends.
 func (w *world) gone(node string) {
 	w.t.Helper()
 	wantOK(w.t, w.Store.Update(func(tx *store.Tx) error {

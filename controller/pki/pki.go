@@ -2,7 +2,7 @@
 // every stack because user_data pins it, an intermediate and the listener's
 // certificate that rotate under it, and the short-lived client certificates of
 // nodes. It says who a certificate is for; whether that node is still welcome is
-// the business of controller/enrolment.
+// the business of controller/enrollment.
 package pki
 
 import (

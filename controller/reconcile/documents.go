@@ -60,7 +60,7 @@ func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found 
 			// back to after the server had moved. It is theirs until they let go of it.
 			return false, nil
 		}
-		if found { // it leaves an instance that no longer expects it, and enrols anew
+		if found { // it leaves an instance that no longer expects it, and enrolls anew
 			if err := r.Permits.NodeGone(t.Tx, planned.ID); err != nil {
 				return false, err
 			}

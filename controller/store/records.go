@@ -89,8 +89,8 @@ type Node struct {
 	// Asked is plan.Node.Asked: what is asked of the node besides Config.
 	Asked    string    `json:"asked,omitempty"`
 	Identity *Identity `json:"identity,omitempty"`
-	// MayReenrol lets the server redeem the join token once more (node reenrol).
-	MayReenrol bool `json:"mayReenrol,omitempty"`
+	// MayReenroll lets the server redeem the join token once more (node reenroll).
+	MayReenroll bool `json:"mayReenroll,omitempty"`
 	// Agent is what the agent said of itself when it polled last; nil before the first poll.
 	Agent *api.Agent `json:"agent,omitempty"`
 	// Status is the last reported transition; heartbeats are not stored.
@@ -106,13 +106,13 @@ type Identity struct {
 	// PreviousSerial stays good until the new certificate has made one call.
 	PreviousSerial string `json:"previousSerial,omitempty"`
 	// KeyHash is the SHA-256 (lower-case hexadecimal) of the certified public key.
-	// An enrolment with the same key is the same machine that lost the answer.
+	// An enrollment with the same key is the same machine that lost the answer.
 	KeyHash    string     `json:"keyHash,omitempty"`
 	NotAfter   time.Time  `json:"notAfter"`
 	EnrolledAt time.Time  `json:"enrolledAt"`
 	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
 	RevokedWhy string     `json:"revokedWhy,omitempty"`
-	// RevokedByHand: only an operator lets the server enrol again. One that was
+	// RevokedByHand: only an operator lets the server enroll again. One that was
 	// revoked because the topology lacked it may, when a topology expects it again.
 	RevokedByHand bool `json:"revokedByHand,omitempty"`
 	// Attestation is what proved that the machine is the server, when it enrolled;

@@ -16,14 +16,14 @@ import (
 // Metrics is every metric of the controller. Its methods may be called at the
 // same time.
 type Metrics struct {
-	registry   *prometheus.Registry
-	requests   *prometheus.CounterVec
-	durations  *prometheus.HistogramVec
-	parked     prometheus.Gauge
-	enrolments *prometheus.CounterVec
-	gate       *prometheus.CounterVec
-	store      *prometheus.HistogramVec
-	cloud      *prometheus.CounterVec
+	registry    *prometheus.Registry
+	requests    *prometheus.CounterVec
+	durations   *prometheus.HistogramVec
+	parked      prometheus.Gauge
+	enrollments *prometheus.CounterVec
+	gate        *prometheus.CounterVec
+	store       *prometheus.HistogramVec
+	cloud       *prometheus.CounterVec
 }
 
 // New makes the metrics of this build.
@@ -43,9 +43,9 @@ func New(version string) *Metrics {
 			Name: "nodehitch_parked_polls",
 			Help: "Requests that are held until something changes.",
 		}),
-		enrolments: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodehitch_enrolment_events_total",
-			Help: "What enrolment did and refused, by event.",
+		enrollments: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_enrollment_events_total",
+			Help: "What enrollment did and refused, by event.",
 		}, []string{"event"}),
 		gate: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodehitch_connection_events_total",
@@ -67,7 +67,7 @@ func New(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrolments, m.gate, m.store, m.cloud, build,
+	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrollments, m.gate, m.store, m.cloud, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -81,8 +81,8 @@ func (m *Metrics) Answered(operation string, status int, took time.Duration) {
 // Parked counts a request that is held (+1) and let go (-1).
 func (m *Metrics) Parked(delta int) { m.parked.Add(float64(delta)) }
 
-// Enrolment counts an event of enrolment, good or refused.
-func (m *Metrics) Enrolment(event string) { m.enrolments.WithLabelValues(event).Inc() }
+// Enrollment counts an event of enrollment, good or refused.
+func (m *Metrics) Enrollment(event string) { m.enrollments.WithLabelValues(event).Inc() }
 
 // Connection counts an event of the gate.
 func (m *Metrics) Connection(event string) { m.gate.WithLabelValues(event).Inc() }

@@ -30,7 +30,7 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	m.Parked(+1)
 	m.Parked(+1)
 	m.Parked(-1)
-	m.Enrolment("bad-token")
+	m.Enrollment("bad-token")
 	m.Cloud("compute", "GET /servers/detail", 503)
 	m.Transaction(true, time.Millisecond)
 	m.Count(func() (telemetry.Census, error) {
@@ -45,7 +45,7 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 		`nodehitch_http_requests_total{code="404",operation="getNode"} 1`,
 		`nodehitch_http_request_duration_seconds_bucket{operation="getNode",le="0.01"} 1`,
 		`nodehitch_parked_polls 1`,
-		`nodehitch_enrolment_events_total{event="bad-token"} 1`,
+		`nodehitch_enrollment_events_total{event="bad-token"} 1`,
 		`nodehitch_cloud_requests_total{call="GET /servers/detail",service="compute",status="503"} 1`,
 		`nodehitch_store_transaction_seconds_count{kind="update"} 1`,
 		`nodehitch_nodes{state="Lost"} 2`,

@@ -13,7 +13,7 @@ import (
 // Assignment says what each server of a topology is for.
 type Assignment struct {
 	// Roles has the role of each server by its id. A server without one is not
-	// nodehitch's: it gets no configuration and cannot enrol.
+	// nodehitch's: it gets no configuration and cannot enroll.
 	Roles map[string]api.Role
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role

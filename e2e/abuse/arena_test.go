@@ -72,9 +72,9 @@ func open(t *testing.T, c *results.Case) *arena {
 	a.stranger = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
 	a.join = a.JoinToken(instance)
 	a.node, a.decentNode, a.revokedNode = a.stranger.Clone(), a.stranger.Clone(), a.stranger.Clone()
-	a.node.Certificates = []tls.Certificate{a.enrol(server)}
-	a.decentNode.Certificates = []tls.Certificate{a.enrol(decent)}
-	a.revokedNode.Certificates = []tls.Certificate{a.enrol(expelled)}
+	a.node.Certificates = []tls.Certificate{a.enroll(server)}
+	a.decentNode.Certificates = []tls.Certificate{a.enroll(decent)}
+	a.revokedNode.Certificates = []tls.Certificate{a.enroll(expelled)}
 	a.must(client.Done(a.API.RevokeNode(t.Context(), expelled)))
 	return a
 }
@@ -93,10 +93,10 @@ func (a *arena) token(scope api.Scope) *api.NewToken {
 	return token
 }
 
-func (a *arena) enrol(server string) tls.Certificate {
+func (a *arena) enroll(server string) tls.Certificate {
 	a.t.Helper()
 	m := a.Machine(server)
-	a.must(m.Enrol(a.t.Context(), a.join))
+	a.must(m.Enroll(a.t.Context(), a.join))
 	a.request = testca.Request(m.Key, nil)
 	return m.Identity
 }

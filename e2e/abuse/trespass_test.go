@@ -23,15 +23,15 @@ func (a *arena) trespasses() []trespass {
 	const once = "Connection: close"
 	text, err := json.Marshal(api.EnrollRequest{ServerID: expelled, CertificateRequest: a.request})
 	a.must(err)
-	enrol := string(text)
+	enroll := string(text)
 	return []trespass{
 		{"the instances without a token", a.stranger, head("GET", "/v1/vnf_instances", "", 0, once)},
 		{"the instances with a token that is made up", a.stranger, head("GET", "/v1/vnf_instances", "made.up", 0, once)},
 		{"the join token with a token that was revoked", a.stranger, head("GET", putInstance+"/join_token", a.revokedPerson, 0, once)},
 		{"a configuration without a certificate", a.stranger, head("GET", "/v1/node/config", "", 0, once)},
 		{"the configuration of a revoked node", a.revokedNode, head("GET", "/v1/node/config", "", 0, once)},
-		{"a certificate for a revoked node", a.stranger, head("POST", "/v1/enroll", a.join, len(enrol), once) + enrol},
-		{"a certificate with a join token that is made up", a.stranger, head("POST", "/v1/enroll", "made.up", len(enrol), once) + enrol},
+		{"a certificate for a revoked node", a.stranger, head("POST", "/v1/enroll", a.join, len(enroll), once) + enroll},
+		{"a certificate with a join token that is made up", a.stranger, head("POST", "/v1/enroll", "made.up", len(enroll), once) + enroll},
 	}
 }
 

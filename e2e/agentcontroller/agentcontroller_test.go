@@ -106,7 +106,7 @@ func TestFormatOfANodeThatVanished(t *testing.T) {
 		t.Fatal(err)
 	}
 	serial := c.node().CertificateSerial
-	c.reenrol()
+	c.reenroll()
 	loopback.Until(t, "it has enrolled anew", func() bool {
 		s := n.status().Controller
 		return s.Connected && s.CertificateSerial != serial && s.CertificateSerial == c.node().CertificateSerial
@@ -126,7 +126,7 @@ func TestRevokedNodeKeepsWhatItHas(t *testing.T) {
 	if after := n.last(); after.Digest() != before.Digest() {
 		t.Errorf("converged %+v after the revocation", after)
 	}
-	c.reenrol()
+	c.reenroll()
 	loopback.Until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().Ready })
 }
 
@@ -166,7 +166,7 @@ func TestSecondMachineWithTheSameID(t *testing.T) {
 	c, _, _ := instantiated(t)
 	thief := newNode(t, c)
 	thief.start()
-	loopback.Until(t, "it is told what to do", func() bool { return strings.Contains(thief.status().Summary(), "hitchctl node reenrol "+server) })
+	loopback.Until(t, "it is told what to do", func() bool { return strings.Contains(thief.status().Summary(), "hitchctl node reenroll "+server) })
 	if !c.node().Ready {
 		t.Error("the first machine suffers")
 	}

@@ -37,9 +37,9 @@ func (c controller) revoke() {
 	}
 }
 
-func (c controller) reenrol() {
+func (c controller) reenroll() {
 	c.t.Helper()
-	if _, err := client.Read[api.Node](c.API.ReenrolNode(c.t.Context(), server)); err != nil {
+	if _, err := client.Read[api.Node](c.API.ReenrollNode(c.t.Context(), server)); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -143,10 +143,10 @@ func TestDamagedFiles(t *testing.T) {
 		w.isBack(t, i, d, agents[i], serials[i])
 	}
 	if w.refused < outcomes[waits] {
-		t.Errorf("%d enrolments were refused, of %d that had to be", w.refused, outcomes[waits])
+		t.Errorf("%d enrollments were refused, of %d that had to be", w.refused, outcomes[waits])
 	}
 	r.Figure("damages", "%d", len(all))
-	r.Figure("enrolments refused", "%d", w.refused)
+	r.Figure("enrollments refused", "%d", w.refused)
 	r.Figure("mended by themselves", "%d", outcomes[mends]+outcomes[reissues])
 	r.Figure("with a command for the operator", "%d", outcomes[waits])
 	r.Figure("with the name of the file", "%d", outcomes[named])
@@ -182,7 +182,7 @@ func (w *world) waitsForTheOperator(t *testing.T, r *results.Case, i int, d dama
 	now := serial
 	loopback.Until(t, d.String()+": the status has the command", func() bool {
 		now = w.Node(id).CertificateSerial
-		return now != serial || strings.Contains(a.Status().Summary(), "hitchctl node reenrol "+id)
+		return now != serial || strings.Contains(a.Status().Summary(), "hitchctl node reenroll "+id)
 	})
 	w.refused += w.refusals("node=" + id)
 	r.Unauthorised(0)
@@ -191,7 +191,7 @@ func (w *world) waitsForTheOperator(t *testing.T, r *results.Case, i int, d dama
 		t.Errorf("%s: it got the certificate %s in place of %s without the operator", d, now, serial)
 		return
 	}
-	if _, err := client.Read[api.Node](w.API.ReenrolNode(t.Context(), id)); err != nil {
+	if _, err := client.Read[api.Node](w.API.ReenrollNode(t.Context(), id)); err != nil {
 		t.Fatal(err)
 	}
 }

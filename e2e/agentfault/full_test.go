@@ -124,7 +124,7 @@ func TestFullDisk(t *testing.T) {
 	late := newSmall(t)
 	late.fill()
 	b := w.in(late, 1)
-	loopback.Until(t, "the other says why it does not enrol", func() bool { return strings.Contains(b.Status().Summary(), "no space left on device") })
+	loopback.Until(t, "the other says why it does not enroll", func() bool { return strings.Contains(b.Status().Summary(), "no space left on device") })
 	if n := w.Node(w.servers[1]); n.CertificateSerial != "" {
 		t.Errorf("it got the certificate %s, which it cannot keep", n.CertificateSerial)
 	}

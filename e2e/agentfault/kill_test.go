@@ -59,7 +59,7 @@ func (k kill) under(t *testing.T, state string) []string {
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "agent killed anywhere in its first life",
-		"SIGKILL at each call that makes, fills, renames or removes a file or begins a connection, from the enrolment to the last known good: started again it gets there, with one identity that no operator had to give")
+		"SIGKILL at each call that makes, fills, renames or removes a file or begins a connection, from the enrollment to the last known good: started again it gets there, with one identity that no operator had to give")
 	most := 1
 	if results.Full() {
 		most = 8
@@ -96,12 +96,12 @@ func TestKilledAnywhere(t *testing.T) {
 		config.StateDirectory = a.State()
 		w.secondLife(t, i, kills[i], loopback.StartAgent(t, loopback.AgentOptions{ServerID: w.servers[i], Config: config}))
 	}
-	enrolled, reissued := w.enrolments()
+	enrolled, reissued := w.enrollments()
 	if enrolled != len(kills) {
 		t.Errorf("%d servers of %d have enrolled", enrolled, len(kills))
 	}
 	if refused := w.refusals(); refused > 0 {
-		t.Errorf("%d enrolments were refused: a lost answer would have stranded the machine", refused)
+		t.Errorf("%d enrollments were refused: a lost answer would have stranded the machine", refused)
 	}
 	if killed < len(turns) {
 		t.Errorf("only %d of %d were killed", killed, len(kills))

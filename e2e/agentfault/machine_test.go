@@ -173,7 +173,7 @@ func (m *machine) carries(program string) []string {
 }
 
 // The agent of a storage server is killed at calls of its first life, from the
-// enrolment to the mounted volume.
+// enrollment to the mounted volume.
 func TestKilledOnAMachine(t *testing.T) {
 	r := results.Begin(t, suite, "agent killed anywhere on a storage server",
 		"SIGKILL at each call that makes, renames or removes something, up to the mounted volume: started by systemd it makes the same machine, under one identity, and the data is there")
@@ -188,7 +188,7 @@ func TestKilledOnAMachine(t *testing.T) {
 			k := kill{call: call, n: n}
 			before := m.serial()
 			m.bare()
-			if _, err := m.site.Hitchctl(t.Context(), "node", "reenrol", m.node.ServerID()); err != nil {
+			if _, err := m.site.Hitchctl(t.Context(), "node", "reenroll", m.node.ServerID()); err != nil {
 				t.Fatal(err)
 			}
 			lives++

@@ -100,11 +100,11 @@ func TestOneWayLoss(t *testing.T) {
 	}
 }
 
-// Every third packet of each direction is lost, from before the enrolment on.
+// Every third packet of each direction is lost, from before the enrollment on.
 func TestThirtyPercentLoss(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "30 % loss each way",
-		"the node enrols, follows four documents and reports each over a way that loses 30 % in each direction")
+		"the node enrolls, follows four documents and reports each over a way that loses 30 % in each direction")
 	results.LongOnly(t)
 	c := newCable(t)
 	w := c.world("10")
@@ -119,7 +119,7 @@ func TestThirtyPercentLoss(t *testing.T) {
 		took := w.await(3*time.Minute, "the next document", func() bool { return w.current(0) })
 		sum, worst = sum+took, max(worst, took)
 	}
-	if first, reissued := w.enrolments(); first+reissued > 3 {
+	if first, reissued := w.enrollments(); first+reissued > 3 {
 		t.Errorf("enrolled %d times", first+reissued)
 	}
 	if serial := w.Node(w.servers[0]).CertificateSerial; a.Status().Controller.CertificateSerial != strings.TrimLeft(serial, "0") {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -22,7 +22,7 @@ type world struct {
 	instance string
 	servers  []string
 	changes  int
-	// refused is how many enrolments the controller refused to who had to wait for an
+	// refused is how many enrollments the controller refused to who had to wait for an
 	// operator.
 	refused int
 }
@@ -104,18 +104,18 @@ func (w *world) requests(operation string) int {
 	return n
 }
 
-// refusals is how many enrolments the controller has refused.
+// refusals is how many enrollments the controller has refused.
 func (w *world) refusals(fields ...string) int {
-	return w.Logged(append(fields, "reason="+enrolment.EventRefused)...)
+	return w.Logged(append(fields, "reason="+enrollment.EventRefused)...)
 }
 
-// enrolments is how many servers have got a certificate, by the event; at least one was
+// enrollments is how many servers have got a certificate, by the event; at least one was
 // for a server that had none.
-func (w *world) enrolments() (enrolled, reissued int) {
+func (w *world) enrollments() (enrolled, reissued int) {
 	w.t.Helper()
-	enrolled, reissued = w.Logged("event="+enrolment.EventEnrolled), w.Logged("event="+enrolment.EventReissued)
+	enrolled, reissued = w.Logged("event="+enrollment.EventEnrolled), w.Logged("event="+enrollment.EventReissued)
 	if enrolled == 0 {
-		w.t.Error("the controller's log has no enrolment: they cannot be counted there")
+		w.t.Error("the controller's log has no enrollment: they cannot be counted there")
 	}
 	return enrolled, reissued
 }

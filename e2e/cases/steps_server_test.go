@@ -17,7 +17,7 @@ var _ = add(map[string]stepFunc{
 	"heal":         (*run).heal,
 	"healed":       (*run).healed,
 	"revoke":       (*run).revoke,
-	"re-enrol":     (*run).reenrol,
+	"re-enroll":    (*run).reenroll,
 	"attach-twice": (*run).attachTwice,
 	"attach-once":  (*run).attachOnce,
 	"rival":        (*run).rival,
@@ -85,8 +85,8 @@ func (r *run) revoke(ctx context.Context, _ Step) error {
 	return err
 }
 
-func (r *run) reenrol(ctx context.Context, _ Step) error {
-	_, err := r.site.Hitchctl(ctx, "node", "reenrol", r.storage.Server.ID)
+func (r *run) reenroll(ctx context.Context, _ Step) error {
+	_, err := r.site.Hitchctl(ctx, "node", "reenroll", r.storage.Server.ID)
 	r.cutOff = false
 	return err
 }

@@ -43,8 +43,8 @@ func tell(tx *store.Tx, say func(string, ...any)) error {
 	}
 	nodes, err := tx.Nodes().All()
 	for _, n := range nodes {
-		say("node %s of %s is %s, expected %v, generation %d, live %v, by hand %v, may enrol %v", n.ID, n.InstanceID, n.Role, n.Expected, n.Generation,
-			n.Identity.Live(), n.Identity != nil && n.Identity.RevokedByHand, n.MayReenrol)
+		say("node %s of %s is %s, expected %v, generation %d, live %v, by hand %v, may enroll %v", n.ID, n.InstanceID, n.Role, n.Expected, n.Generation,
+			n.Identity.Live(), n.Identity != nil && n.Identity.RevokedByHand, n.MayReenroll)
 	}
 	if err != nil {
 		return err

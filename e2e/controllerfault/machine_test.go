@@ -23,7 +23,7 @@ func (r *rig) machine(server string) *machine {
 	return &machine{Machine: r.c.Machine(server), r: r}
 }
 
-func (m *machine) enrol(joinToken string) error { return m.Enrol(m.r.t.Context(), joinToken) }
+func (m *machine) enroll(joinToken string) error { return m.Enroll(m.r.t.Context(), joinToken) }
 
 func (m *machine) renew() error { return m.Renew(m.r.t.Context()) }
 

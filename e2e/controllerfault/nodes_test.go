@@ -13,13 +13,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-func (w *work) enrol(m *machine) {
-	w.step("enrol "+m.ServerID, nil, func() error {
+func (w *work) enroll(m *machine) {
+	w.step("enroll "+m.ServerID, nil, func() error {
 		token, err := client.Read[api.JoinToken](w.c.API.GetJoinToken(w.t.Context(), instance))
 		if err != nil {
 			return err
 		}
-		return m.enrol(token.Token)
+		return m.enroll(token.Token)
 	}, facts{m.ServerID + " is let in": kept(func() int { return len(m.Identity.Certificate) }, m.opens)})
 }
 

@@ -151,7 +151,7 @@ func (w *work) instantiates() {
 	}
 	w.operate("instantiate", api.OperationRequest{Operation: api.Instantiate, Topology: w.topology(serverA)}, nil, api.Completed)
 	w.a = w.machine(serverA)
-	w.enrol(w.a)
+	w.enroll(w.a)
 	w.formats(w.a, &api.BlankProof{BytesRead: 1 << 20, Samples: 9})
 	w.converges(w.a)
 	w.completes()
@@ -168,7 +168,7 @@ func (w *work) heals() {
 	w.operate("heal", api.OperationRequest{Operation: api.Heal, Topology: w.topology(serverB)}, []string{serverA + " is let in", reportOf(serverA)}, api.Completed)
 	w.ledger["the replaced server is not let in"] = refused(old.opensNothing)
 	w.b = w.machine(serverB)
-	w.enrol(w.b)
+	w.enroll(w.b)
 	w.converges(w.b)
 	w.completes()
 }
@@ -193,9 +193,9 @@ func (w *work) revokes() {
 	w.step("revoke", []string{serverB + " is let in"}, func() error {
 		return client.Done(w.c.API.RevokeNode(w.t.Context(), serverB))
 	}, facts{"the revoked certificate is not let in": refused(old.opensNothing)})
-	w.step("reenrol", nil, func() error { return client.Done(w.c.API.ReenrolNode(w.t.Context(), serverB)) }, nil)
+	w.step("reenroll", nil, func() error { return client.Done(w.c.API.ReenrollNode(w.t.Context(), serverB)) }, nil)
 	w.b = w.machine(serverB)
-	w.enrol(w.b)
+	w.enroll(w.b)
 	w.converges(w.b)
 }
 

@@ -28,7 +28,7 @@ func TestChange(t *testing.T) {
 
 func change(t *testing.T, c *results.Case, agents int) {
 	f := open(t, c)
-	f.enrol(agents)
+	f.enroll(agents)
 	f.connected(30 * time.Minute)
 	f.parked(2 * time.Minute)
 	const rounds = 3

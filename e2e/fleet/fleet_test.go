@@ -82,8 +82,8 @@ func (f *fleet) filesystem(dir string) string {
 	return name
 }
 
-// enrol makes instances for so many servers and starts their agents, all at once.
-func (f *fleet) enrol(agents int) {
+// enroll makes instances for so many servers and starts their agents, all at once.
+func (f *fleet) enroll(agents int) {
 	f.t.Helper()
 	var members []member
 	for f.agents < agents {

@@ -23,7 +23,7 @@ import (
 const pollsOfANode = 8
 
 // TestMemory parks polls that bare connections make, which takes a fraction of the
-// time in which as many agents enrol: each node parks as many as it may.
+// time in which as many agents enroll: each node parks as many as it may.
 func TestMemory(t *testing.T) {
 	for _, size := range []struct {
 		polls int
@@ -39,12 +39,12 @@ func TestMemory(t *testing.T) {
 			f.park(size.polls)
 			u := f.Usage()
 			c.Figure("RSS", "%d MiB, then %d with all parked: %d KiB per poll", empty.Resident>>20, u.Resident>>20, (u.Resident-empty.Resident)>>10/int64(size.polls))
-			c.Figure("CPU", "%.1f ms per poll, with its part of an enrolment", 1000*u.CPU.Seconds()/float64(size.polls))
+			c.Figure("CPU", "%.1f ms per poll, with its part of an enrollment", 1000*u.CPU.Seconds()/float64(size.polls))
 		})
 	}
 }
 
-// park enrols nodes and parks polls of them.
+// park enrolls nodes and parks polls of them.
 func (f *fleet) park(polls int) {
 	f.t.Helper()
 	nodes := polls / pollsOfANode
@@ -136,10 +136,10 @@ func ask(conn net.Conn, answers *bufio.Reader, tag string) (string, error) {
 	return resp.Header.Get("ETag"), err
 }
 
-// certificate enrols the n-th node.
+// certificate enrolls the n-th node.
 func (f *fleet) certificate(trust *api.Trust, token string, n int) (tls.Certificate, error) {
 	m := loopback.Machine{ServerID: id(1, n), Key: testca.NewKey(), Controller: f.URL, Trust: trust, Dial: source(n).DialContext}
-	if err := m.Enrol(f.t.Context(), token); err != nil {
+	if err := m.Enroll(f.t.Context(), token); err != nil {
 		return tls.Certificate{}, err
 	}
 	m.Identity.Certificate = m.Identity.Certificate[:1] // all that an agent presents

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -18,7 +18,7 @@ func TestRestart(t *testing.T) {
 		long   bool
 	}{{"200 agents", 200, false}, {"2000 agents", 2000, true}, {"10000 agents", 10000, true}} {
 		t.Run(size.name, func(t *testing.T) {
-			c := results.Begin(t, "fleet", "restart under "+size.name, "all come back by themselves, spread over time, and none has to enrol again")
+			c := results.Begin(t, "fleet", "restart under "+size.name, "all come back by themselves, spread over time, and none has to enroll again")
 			if size.long {
 				results.LongOnly(t)
 			}
@@ -31,20 +31,20 @@ func restart(t *testing.T, c *results.Case, agents int) {
 	f := open(t, c)
 	empty := f.Usage().Resident
 	c.Figure("RSS without agents", "%d MiB", empty>>20)
-	f.enrol(agents)
+	f.enroll(agents)
 	c.Figure("all enrolled after", "%.1f s", f.connected(30*time.Minute).Seconds())
 	f.parked(2 * time.Minute)
 	seen, cpu := f.look(), f.Usage().CPU
-	c.Figure("CPU of the enrolment", "%.1f s, %.1f ms per agent; the agents' own %.1f s", cpu.Seconds(), perAgent(cpu, agents), f.agentsCPU().Seconds())
-	c.Figure("certificates", "%.2f per agent", float64(f.enrolments())/float64(agents))
+	c.Figure("CPU of the enrollment", "%.1f s, %.1f ms per agent; the agents' own %.1f s", cpu.Seconds(), perAgent(cpu, agents), f.agentsCPU().Seconds())
+	c.Figure("certificates", "%.2f per agent", float64(f.enrollments())/float64(agents))
 	c.Figure("connections", "%.2f per agent", float64(sum(seen.Dials))/float64(agents))
-	if n, asked := f.enrolments(), f.enrolRequests(); n < agents || asked < n { // more, where an answer was lost
+	if n, asked := f.enrollments(), f.enrollRequests(); n < agents || asked < n { // more, where an answer was lost
 		t.Errorf("%d of %d agents have enrolled by %d requests", n, agents, asked)
 	}
 	if size := float64(agents); agents >= 1000 { // a small fleet says nothing of memory
 		f.quiet(2 * time.Minute)
 		u := f.Usage()
-		c.Figure("RSS after the enrolment", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20, float64(u.Resident-empty)/1024/size, u.Peak>>20)
+		c.Figure("RSS after the enrollment", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20, float64(u.Resident-empty)/1024/size, u.Peak>>20)
 	}
 	t.Logf("while they enrolled the agents complained of:\n%s", complaints(seen))
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -68,8 +68,8 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		}
 		c.Figure("RSS with all parked", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20,
 			float64(u.Resident-empty)/1024/float64(agents), u.Peak>>20)
-		if n := f.enrolRequests(); n != 0 {
-			t.Errorf("after %s agents asked %d times to enrol anew", name, n)
+		if n := f.enrollRequests(); n != 0 {
+			t.Errorf("after %s agents asked %d times to enroll anew", name, n)
 		}
 	}
 }
@@ -77,20 +77,20 @@ func restart(t *testing.T, c *results.Case, agents int) {
 // perAgent is each agent's part in milliseconds.
 func perAgent(cpu time.Duration, agents int) float64 { return 1000 * cpu.Seconds() / float64(agents) }
 
-// enrolments are the certificates that were issued to servers since the controller's start.
-func (f *fleet) enrolments() (n int) {
+// enrollments are the certificates that were issued to servers since the controller's start.
+func (f *fleet) enrollments() (n int) {
 	f.t.Helper()
 	all, err := f.Metrics()
 	f.must(err)
-	for _, event := range []string{enrolment.EventEnrolled, enrolment.EventReissued} {
-		n += int(all[`nodehitch_enrolment_events_total{event="`+event+`"}`])
+	for _, event := range []string{enrollment.EventEnrolled, enrollment.EventReissued} {
+		n += int(all[`nodehitch_enrollment_events_total{event="`+event+`"}`])
 	}
 	return n
 }
 
-// enrolRequests are the requests to enrol since the controller's start, those that were
+// enrollRequests are the requests to enroll since the controller's start, those that were
 // refused included.
-func (f *fleet) enrolRequests() (n int) {
+func (f *fleet) enrollRequests() (n int) {
 	f.t.Helper()
 	all, err := f.Metrics()
 	f.must(err)

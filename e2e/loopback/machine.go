@@ -48,8 +48,8 @@ func call[T any](m *Machine, read func(*client.Controller) (*T, error)) (*T, err
 	return read(c)
 }
 
-// Enrol redeems a join token, with the same key however often it is asked.
-func (m *Machine) Enrol(ctx context.Context, joinToken string) error {
+// Enroll redeems a join token, with the same key however often it is asked.
+func (m *Machine) Enroll(ctx context.Context, joinToken string) error {
 	issued, err := call(m, func(c *client.Controller) (*api.IssuedCertificate, error) {
 		return client.Read[api.IssuedCertificate](c.Enroll(ctx,
 			api.EnrollRequest{ServerID: m.ServerID, CertificateRequest: testca.Request(m.Key, nil)}, client.Bearer(joinToken)))

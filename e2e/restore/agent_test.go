@@ -38,14 +38,14 @@ func TestTheRealAgentKeepsWhatItHas(t *testing.T) {
 		if after.Node.Epoch == before.Node.Epoch {
 			w.t.Errorf("it still reports the epoch %d", after.Node.Epoch)
 		}
-		if n := w.enrolments(); n != 1 {
+		if n := w.enrollments(); n != 1 {
 			w.t.Errorf("the agent has enrolled %d times, expected once, before the backup came back", n)
 		}
 	})
 }
 
-// enrolments is how many requests to enrol the controllers have granted.
-func (w *world) enrolments() int { return w.Logged("operation=enroll", "status=201") }
+// enrollments is how many requests to enroll the controllers have granted.
+func (w *world) enrollments() int { return w.Logged("operation=enroll", "status=201") }
 
 // state is the agent's identity and its last known good configuration.
 func (w *world) state(agent *loopback.Agent) string {

@@ -25,11 +25,11 @@ func (w *world) boot(id string) *machine {
 func (w *world) enrolled(id string) *machine {
 	w.t.Helper()
 	m := w.boot(id)
-	w.must(m.enrol())
+	w.must(m.enroll())
 	return m
 }
 
-func (m *machine) enrol() error { return m.Enrol(m.w.t.Context(), m.token) }
+func (m *machine) enroll() error { return m.Enroll(m.w.t.Context(), m.token) }
 
 func (m *machine) renew() error { return m.Renew(m.w.t.Context()) }
 

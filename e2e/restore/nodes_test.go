@@ -16,28 +16,28 @@ func (w *world) everything(m *machine, what string, problems ...string) {
 	_, err := m.format(api.FormatWanted, "")
 	w.refused(what+" a format", err, problems...)
 	w.refused(what+" a renewal", m.copy().renew(), problems...)
-	w.refused(what+" an enrolment with its key", m.copy().enrol(), append(problems, api.ProblemRestoreUnconfirmed)...)
+	w.refused(what+" an enrollment with its key", m.copy().enroll(), append(problems, api.ProblemRestoreUnconfirmed)...)
 	stranger := m.copy()
 	stranger.Key = testca.NewKey()
-	w.refused(what+" an enrolment with another key", stranger.enrol(), append(problems, api.ProblemRestoreUnconfirmed)...)
+	w.refused(what+" an enrollment with another key", stranger.enroll(), append(problems, api.ProblemRestoreUnconfirmed)...)
 }
 
 func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
 	both(t, "unconfirmed", "after a restore no node is let in by certificate or join token before an operator has confirmed its instance", func(w *world, lost bool) {
 		live, reenrolling := w.enrolled(storage), w.enrolled(worker)
-		w.hitchctl("node", "reenrol", worker)
+		w.hitchctl("node", "reenroll", worker)
 		w.restored(w.backup(), lost)
 		w.everything(live, "a live identity", api.ProblemRestoreUnconfirmed)
-		w.refused("the leave to enrol once more", reenrolling.enrol(), api.ProblemRestoreUnconfirmed)
-		w.refused("a server that never enrolled", w.boot(spare).enrol(), api.ProblemRestoreUnconfirmed)
+		w.refused("the leave to enroll once more", reenrolling.enroll(), api.ProblemRestoreUnconfirmed)
+		w.refused("a server that never enrolled", w.boot(spare).enroll(), api.ProblemRestoreUnconfirmed)
 		if i := w.instance(); i.Unconfirmed == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeen == nil {
 			w.t.Errorf("the instance is %+v, its node %+v; want both unconfirmed, and the node seen", i.Unconfirmed, w.Node(storage))
 		}
 		w.confirm()
 		w.allowed("the live identity after the confirmation", live.asks())
 		w.allowed("its renewal", live.renew())
-		w.allowed("the server that never enrolled", w.boot(spare).enrol())
-		w.refused("a leave that may have been used since the backup", reenrolling.enrol(), api.ProblemRevoked)
+		w.allowed("the server that never enrolled", w.boot(spare).enroll())
+		w.refused("a leave that may have been used since the backup", reenrolling.enroll(), api.ProblemRevoked)
 	})
 }
 
@@ -50,14 +50,14 @@ func TestARevokedNodeStaysOut(t *testing.T) {
 		w.refused("the revoked node", node.asks(), api.ProblemRevoked)
 		w.restored(file, lost)
 		w.everything(node, "the revoked node asks for", api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
-		w.refused("the revoked server", early.enrol(), api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
+		w.refused("the revoked server", early.enroll(), api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
 		if lost { // nobody but the operator knows
 			w.hitchctl("node", "revoke", storage)
 			w.hitchctl("node", "revoke", spare)
 		}
 		w.confirm()
 		w.everything(node, "after the confirmation, the revoked node asks for", api.ProblemRevoked)
-		w.refused("after the confirmation, the revoked server", early.enrol(), api.ProblemRevoked)
+		w.refused("after the confirmation, the revoked server", early.enroll(), api.ProblemRevoked)
 		w.allowed("the other node", other.asks())
 	})
 }
@@ -70,7 +70,7 @@ func TestANodeThatEnrolledAfterTheBackup(t *testing.T) {
 		w.refused("before the confirmation, the node", node.asks(), api.ProblemRestoreUnconfirmed)
 		w.confirm()
 		thief := w.boot(storage)
-		w.refused("who has only user_data", thief.enrol(), api.ProblemIdentityLive)
+		w.refused("who has only user_data", thief.enroll(), api.ProblemIdentityLive)
 		w.allowed("the node", node.asks())
 	})
 }
@@ -99,10 +99,10 @@ func TestANodeThatRenewedAfterTheBackup(t *testing.T) {
 }
 
 func TestANodeThatWasReplacedAfterTheBackup(t *testing.T) {
-	both(t, "replaced after the backup", "the identity before a re-enrolment is void after the restore too, once the new one has called", func(w *world, lost bool) {
+	both(t, "replaced after the backup", "the identity before a re-enrollment is void after the restore too, once the new one has called", func(w *world, lost bool) {
 		old := w.enrolled(storage)
 		file := w.backup()
-		w.hitchctl("node", "reenrol", storage)
+		w.hitchctl("node", "reenroll", storage)
 		later(w.t)
 		node := w.enrolled(storage)
 		w.restored(file, lost)

@@ -175,7 +175,7 @@ func (w *world) steps(one *life, short bool) []step {
 			return err
 		}
 		m.token = token.Token
-		return m.enrol()
+		return m.enroll()
 	}, `"certificateSerial"`}, step{m.converged, `"state":"COMPLETED"`})
 }
 

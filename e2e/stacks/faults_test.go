@@ -23,8 +23,8 @@ func TestFaults(t *testing.T) {
 		name, shows string
 		do          func(*world, *results.Case)
 	}{
-		{"another-id", "a machine that claims another server's id gets nothing; the server itself enrols", anotherID},
-		{"nova-silent", "while Nova does not answer nobody enrols; when it does the machine enrols by itself", novaSilent},
+		{"another-id", "a machine that claims another server's id gets nothing; the server itself enrolls", anotherID},
+		{"nova-silent", "while Nova does not answer nobody enrolls; when it does the machine enrolls by itself", novaSilent},
 		{"heat-down", "while Heat is down an operation is refused and says so; nothing has changed", heatDown},
 		{"heat-503", "while Heat answers 503 an operation is refused after several attempts, and says so; nothing has changed", heat503},
 		{"another-project", "a stack of another project is none, until a request brings a credential of that project", anotherProject},
@@ -94,8 +94,8 @@ func novaSilent(w *world, r *results.Case) {
 	if err := errors.Join(nova.Pause(w.t.Context()), w.Start(w.t.Context())); err != nil {
 		w.t.Fatal(err)
 	}
-	w.until("an enrolment has been refused for want of the cloud", func() error {
-		if w.metric(`nodehitch_enrolment_events_total{event="attest-cloud"}`) == 0 {
+	w.until("an enrollment has been refused for want of the cloud", func() error {
+		if w.metric(`nodehitch_enrollment_events_total{event="attest-cloud"}`) == 0 {
 			return errors.New("none was")
 		}
 		return nil

@@ -22,7 +22,7 @@ func TestHeat(t *testing.T) {
 		do          func(*vnf, *results.Case)
 	}{
 		{"templates", "each template, as hitchctl writes them, is valid to `openstack orchestration template validate`", (*vnf).templates},
-		{"heat-waits", "with wait_for_nodes the stack is complete when its machines are; they enrol while Heat is still at work", (*vnf).waitedFor},
+		{"heat-waits", "with wait_for_nodes the stack is complete when its machines are; they enroll while Heat is still at work", (*vnf).waitedFor},
 		{"made-anew", "the whole VNF is healed by a stack of the same name, which waits for its machines: nobody tells the controller its id", (*vnf).madeAnew},
 	} {
 		t.Run(c.name, func(t *testing.T) {

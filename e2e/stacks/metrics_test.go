@@ -18,20 +18,20 @@ func (w *world) metric(line string) float64 {
 }
 
 // enrolled is absent from the metrics until somebody has enrolled.
-const enrolled = `nodehitch_enrolment_events_total{event="enrolled"}`
+const enrolled = `nodehitch_enrollment_events_total{event="enrolled"}`
 
 // noneEnrolled counts who has enrolled where all had to be refused.
 func (w *world) noneEnrolled(r *results.Case) {
 	w.t.Helper()
-	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrolment_events_total", `event="attest-`)
+	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrollment_events_total", `event="attest-`)
 	if let+refused == 0 {
-		w.t.Fatal("the metrics know of no enrolment, good or refused")
+		w.t.Fatal("the metrics know of no enrollment, good or refused")
 	}
 	r.Unauthorised(int64(let))
-	r.Figure("enrolments that had to be refused", "%.0f", let+refused)
+	r.Figure("enrollments that had to be refused", "%.0f", let+refused)
 }
 
-// someEnrolled says that the metrics know of an enrolment when there was one, without
+// someEnrolled says that the metrics know of an enrollment when there was one, without
 // which noneEnrolled shows nothing.
 func (w *world) someEnrolled() {
 	w.t.Helper()

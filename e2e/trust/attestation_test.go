@@ -15,7 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// attested is a controller that asks a cloud who enrols, with an instance of which the
+// attested is a controller that asks a cloud who enrolls, with an instance of which the
 // cloud has made the stack. The cloud is one in memory; e2e/openstack has a real one.
 type attested struct {
 	*world
@@ -68,7 +68,7 @@ func TestAMachineProvesItself(t *testing.T) {
 		"a network without IPv4 metadata": (*metadata).serveIPv6,
 	} {
 		t.Run(name, func(t *testing.T) {
-			try := begin(t, nil, "attestation: "+name, "a machine that reads its nonce from its own metadata service enrols, and no log has the nonce")
+			try := begin(t, nil, "attestation: "+name, "a machine that reads its nonce from its own metadata service enrolls, and no log has the nonce")
 			a := newAttested(t, newWire(t))
 			service := &metadata{cloud: a.cloud, server: a.ours.worker, keeps: 5 * time.Second}
 			serve(service, a.wire)
@@ -124,7 +124,7 @@ func TestAPodClaimsAnotherServer(t *testing.T) {
 	}
 }
 
-// prove enrols with a nonce, and does not use the certificate.
+// prove enrolls with a nonce, and does not use the certificate.
 func (m *machine) prove(token, nonce string) answer {
 	m.t.Helper()
 	request := api.EnrollRequest{ServerID: m.id, CertificateRequest: testca.Request(m.key, nil), Nonce: nonce}

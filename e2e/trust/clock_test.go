@@ -22,11 +22,11 @@ func TestClocks(t *testing.T) {
 		name, shows string
 		try         func(*clocks, *attempt)
 	}{
-		{"clock: agent an hour behind", "at the first start of the controller, whose certificates are new: it enrols, polls and renews", (*clocks).behind},
-		{"clock: agent an hour ahead", "it enrols, polls and renews", (*clocks).ahead},
-		{"clock: three days without a controller", "the certificate has expired meanwhile: the agent renews it by proof of its key, and does not enrol anew", (*clocks).threeDays},
-		{"clock: 31 days after the certificate's end", "renewal and everything else is refused, the node keeps what it has; after reenrol it comes back by itself", (*clocks).tooLate},
-		{"clock: a year later", "every certificate of the controller but the root is another one: a machine that is made anew enrols with the user_data of the year before, which is still the same to the byte", (*clocks).aYearLater},
+		{"clock: agent an hour behind", "at the first start of the controller, whose certificates are new: it enrolls, polls and renews", (*clocks).behind},
+		{"clock: agent an hour ahead", "it enrolls, polls and renews", (*clocks).ahead},
+		{"clock: three days without a controller", "the certificate has expired meanwhile: the agent renews it by proof of its key, and does not enroll anew", (*clocks).threeDays},
+		{"clock: 31 days after the certificate's end", "renewal and everything else is refused, the node keeps what it has; after reenroll it comes back by itself", (*clocks).tooLate},
+		{"clock: a year later", "every certificate of the controller but the root is another one: a machine that is made anew enrolls with the user_data of the year before, which is still the same to the byte", (*clocks).aYearLater},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
 			c.try(w, begin(t, nil, c.name, c.shows+" (two VMs whose clocks are set)"))
@@ -45,7 +45,7 @@ func (w *clocks) behind(a *attempt) {
 func (w *clocks) ahead(a *attempt) {
 	w.exec(w.node, "systemctl", "stop", "nodehitch-agent")
 	w.exec(w.node, "rm", "-r", "/var/lib/nodehitch/agent")
-	if _, err := client.Read[api.Node](w.api.API.ReenrolNode(a.Context(), w.node.ServerID())); err != nil {
+	if _, err := client.Read[api.Node](w.api.API.ReenrollNode(a.Context(), w.node.ServerID())); err != nil {
 		a.Fatal(err)
 	}
 	w.set(w.there, w.there+time.Hour)
@@ -96,7 +96,7 @@ func (w *clocks) tooLate(a *attempt) {
 	if after := w.now(); after.CertificateSerial != before.CertificateSerial || after.LastSeen != nil && after.LastSeen.After(*before.CertificateNotAfter) {
 		a.Errorf("before %+v, after %+v", before, after)
 	}
-	if _, err := client.Read[api.Node](w.api.API.ReenrolNode(a.Context(), w.node.ServerID())); err != nil {
+	if _, err := client.Read[api.Node](w.api.API.ReenrollNode(a.Context(), w.node.ServerID())); err != nil {
 		a.Fatal(err)
 	}
 	w.until(a, "it has enrolled anew", func(n api.Node) bool { return enrolledAndReady(n) && n.CertificateSerial != before.CertificateSerial })
@@ -132,7 +132,7 @@ func (w *clocks) aYearLater(a *attempt) {
 	if w.sum("server.pem") == server || w.pki() == all {
 		a.Errorf("a year later the certificates are the same: %s", w.pki())
 	}
-	if _, err := client.Read[api.Node](w.api.API.ReenrolNode(a.Context(), w.node.ServerID())); err != nil {
+	if _, err := client.Read[api.Node](w.api.API.ReenrollNode(a.Context(), w.node.ServerID())); err != nil {
 		a.Fatal(err)
 	}
 	w.exec(w.node, "systemctl", "start", "nodehitch-agent")

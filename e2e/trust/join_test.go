@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/nodehitch/nodehitch/controller/enrolment"
+	"github.com/nodehitch/nodehitch/controller/enrollment"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -19,11 +19,11 @@ func TestJoinTokens(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
 		{"join token: not the right one", "wrong, malformed or another kind of token: 401 for all, and which it was is not said", wrongTokens},
-		{"join token: of another instance", "a good token does not enrol the server of another instance, and does not tell that there is one", tokenOfAnother},
+		{"join token: of another instance", "a good token does not enroll the server of another instance, and does not tell that there is one", tokenOfAnother},
 		{"join token: server that no topology names", "403 for a server that no topology names, also with a good token", unknownServer},
 		{"join token: server with a live identity", "409 for a second machine that claims an enrolled server; the same key gets its lost answer again", liveIdentity},
 		{"join token: server revoked by hand", "a good token does not undo a revocation", revokedServer},
-		{"join token: after TERMINATE", "the token of a terminated instance enrols nobody and its nodes are out", terminated},
+		{"join token: after TERMINATE", "the token of a terminated instance enrolls nobody and its nodes are out", terminated},
 	})
 }
 
@@ -46,7 +46,7 @@ func wrongTokens(a *attempt) {
 		"the token twice":                 a.w.ours.token + "." + secret,
 		"eight kilobytes":                 strings.Repeat("a", 4096) + "." + strings.Repeat("b", 4096),
 	} {
-		got := m.enrolWith(token, csr)
+		got := m.enrollWith(token, csr)
 		if got.status == http.StatusTooManyRequests {
 			a.Fatal("this case has more tokens than one address may guess")
 		}
@@ -59,7 +59,7 @@ func wrongTokens(a *attempt) {
 	}
 	none := a.w.caller().call(http.MethodPost, "/v1/enroll", "{}")
 	a.refused("no token", none, http.StatusUnauthorized)
-	a.allowed("the right token", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.allowed("the right token", m.enroll(a.w.ours.token, nil), http.StatusCreated)
 }
 
 // flipped is the text with its last digit changed.
@@ -73,37 +73,37 @@ func flipped(secret string) string {
 
 func tokenOfAnother(a *attempt) {
 	theirs, nobody := a.w.boot(a.w.other.spares[0]), a.w.boot(uuid.NewString())
-	got := theirs.enrol(a.w.ours.token, nil)
+	got := theirs.enroll(a.w.ours.token, nil)
 	a.refused("the server of another instance", got, http.StatusForbidden)
-	unknown := nobody.enrol(a.w.ours.token, nil)
+	unknown := nobody.enroll(a.w.ours.token, nil)
 	if strings.ReplaceAll(got.body, theirs.id, nobody.id) != unknown.body {
 		a.Errorf("a server of another instance is answered %s, one that nobody knows %s", got.body, unknown.body)
 	}
-	a.allowed("its own token", theirs.enrol(a.w.other.token, nil), http.StatusCreated)
+	a.allowed("its own token", theirs.enroll(a.w.other.token, nil), http.StatusCreated)
 }
 
 func unknownServer(a *attempt) {
-	got := a.w.boot(uuid.NewString()).enrol(a.w.ours.token, nil)
+	got := a.w.boot(uuid.NewString()).enroll(a.w.ours.token, nil)
 	a.refused("a server that nobody knows", got, http.StatusForbidden)
 	if got.problem.Type != api.ProblemServerNotExpected {
 		a.Errorf("the problem is %s", got.problem.Type)
 	}
 	for _, id := range []string{"", "x", "../" + a.w.ours.worker, a.w.ours.worker + " "} {
 		m := a.w.boot(id)
-		a.refused(fmt.Sprintf("the server id %q", id), m.enrol(a.w.ours.token, nil), http.StatusBadRequest, http.StatusForbidden)
+		a.refused(fmt.Sprintf("the server id %q", id), m.enroll(a.w.ours.token, nil), http.StatusBadRequest, http.StatusForbidden)
 	}
 }
 
 func liveIdentity(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.spare())
 	thief := a.w.boot(m.id)
-	got := thief.enrol(a.w.ours.token, nil)
+	got := thief.enroll(a.w.ours.token, nil)
 	a.refused("a second machine", got, http.StatusConflict)
 	thief = a.w.boot(strings.ToUpper(m.id))
-	a.refused("the same id in capitals", thief.enrol(a.w.ours.token, nil), http.StatusConflict)
+	a.refused("the same id in capitals", thief.enroll(a.w.ours.token, nil), http.StatusConflict)
 	a.allowed("the first machine goes on", m.config(), http.StatusOK)
 	first := m.leaf().SerialNumber
-	a.allowed("its lost answer", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.allowed("its lost answer", m.enroll(a.w.ours.token, nil), http.StatusCreated)
 	if m.leaf().SerialNumber.Cmp(first) == 0 {
 		a.Error("the same certificate was issued twice")
 	}
@@ -113,14 +113,14 @@ func liveIdentity(a *attempt) {
 func revokedServer(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.spare())
 	a.w.revoke(m.id)
-	a.refused("the revoked machine's own key", m.enrol(a.w.ours.token, nil), http.StatusForbidden)
-	a.refused("a new key", a.w.boot(m.id).enrol(a.w.ours.token, nil), http.StatusForbidden)
-	if _, err := client.Read[api.Node](a.w.API.ReenrolNode(a.Context(), m.id)); err != nil {
+	a.refused("the revoked machine's own key", m.enroll(a.w.ours.token, nil), http.StatusForbidden)
+	a.refused("a new key", a.w.boot(m.id).enroll(a.w.ours.token, nil), http.StatusForbidden)
+	if _, err := client.Read[api.Node](a.w.API.ReenrollNode(a.Context(), m.id)); err != nil {
 		a.Fatal(err)
 	}
 	again := a.w.enrolled(a.w.ours, m.id)
-	a.refused("once more, with a key of its own", a.w.boot(m.id).enrol(a.w.ours.token, nil), http.StatusConflict)
-	a.allowed("what reenrol let in", again.config(), http.StatusOK)
+	a.refused("once more, with a key of its own", a.w.boot(m.id).enroll(a.w.ours.token, nil), http.StatusConflict)
+	a.allowed("what reenroll let in", again.config(), http.StatusOK)
 	a.refused("the certificate from before", m.config(), http.StatusUnauthorized, http.StatusForbidden)
 }
 
@@ -142,7 +142,7 @@ func terminated(a *attempt) {
 	a.refused("its node", m.config(), http.StatusForbidden)
 	a.refused("its node's renewal", m.renew(), http.StatusForbidden)
 	for _, id := range s.servers() {
-		a.refused("its server "+id, a.w.boot(id).enrol(s.token, nil), http.StatusForbidden)
+		a.refused("its server "+id, a.w.boot(id).enroll(s.token, nil), http.StatusForbidden)
 	}
 }
 
@@ -176,7 +176,7 @@ func guesses(a *attempt, metrics string) {
 			}
 		}
 		if i == manyGuesses/2 {
-			a.allowed("a good token in the midst of it", neighbour.enrol(a.w.ours.token, nil), http.StatusCreated)
+			a.allowed("a good token in the midst of it", neighbour.enroll(a.w.ours.token, nil), http.StatusCreated)
 		}
 	}
 	// 10 at once, then one in 6 s: more than a minute's worth would be no limit.
@@ -185,15 +185,15 @@ func guesses(a *attempt, metrics string) {
 	}
 	after := scrape(a, metrics)
 	for event, n := range map[string]int{"bad-token": judged, "limited": limited} {
-		name := `nodehitch_enrolment_events_total{event="` + event + `"}`
+		name := `nodehitch_enrollment_events_total{event="` + event + `"}`
 		if got := after[name] - before[name]; int(got) != n {
 			a.Errorf("%s has grown by %v, want %d", name, got, n)
 		}
 	}
-	if got := a.w.Logged("reason=" + enrolment.EventBadToken); got != judged {
+	if got := a.w.Logged("reason=" + enrollment.EventBadToken); got != judged {
 		a.Errorf("the log has %d of the %d wrong tokens", got, judged)
 	}
-	a.allowed("the good token from the same address", victim.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.allowed("the good token from the same address", victim.enroll(a.w.ours.token, nil), http.StatusCreated)
 	a.c.Figure("judged", "%d", judged)
 	a.c.Figure("turned away unjudged", "%d", limited)
 }

@@ -94,20 +94,20 @@ func (w *world) boot(id string) *machine {
 func (w *world) enrolled(s stack, id string) *machine {
 	w.t.Helper()
 	m := w.boot(id)
-	if a := m.enrol(s.token, nil); a.status != http.StatusCreated {
+	if a := m.enroll(s.token, nil); a.status != http.StatusCreated {
 		w.t.Fatalf("enrolling %s: %d %s (%v)", id, a.status, a.body, a.err)
 	}
 	return m
 }
 
-// enrol redeems a token, and uses the certificate from then on.
-func (m *machine) enrol(token string, template *x509.CertificateRequest) answer {
+// enroll redeems a token, and uses the certificate from then on.
+func (m *machine) enroll(token string, template *x509.CertificateRequest) answer {
 	m.t.Helper()
-	return m.take(m.enrolWith(token, testca.Request(m.key, template)), m.key)
+	return m.take(m.enrollWith(token, testca.Request(m.key, template)), m.key)
 }
 
-// enrolWith sends any request, and does not use what comes.
-func (m *machine) enrolWith(token, csr string) answer {
+// enrollWith sends any request, and does not use what comes.
+func (m *machine) enrollWith(token, csr string) answer {
 	m.t.Helper()
 	return m.w.caller().call(http.MethodPost, "/v1/enroll", asJSON(m.t, api.EnrollRequest{ServerID: m.id, CertificateRequest: csr}), bearer(token))
 }

@@ -24,11 +24,11 @@ import (
 func TestCertificateRequests(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
-		{"CSR: another identity, a CA, a server", "the certificate has the node's id and is for a client of a day, whatever the request asks for, at enrolment and at renewal", greedyRequests},
+		{"CSR: another identity, a CA, a server", "the certificate has the node's id and is for a client of a day, whatever the request asks for, at enrollment and at renewal", greedyRequests},
 		{"CSR: a node makes certificates itself", "what a node signs with its own certificate opens nothing", ownIssuer},
-		{"CSR: weak and foreign keys", "RSA below 3072, P-224, P-521, secp256k1, Ed448, DSA; MD5 and SHA-1: refused at enrolment and at renewal, and the next request is not", weakKeys},
+		{"CSR: weak and foreign keys", "RSA below 3072, P-224, P-521, secp256k1, Ed448, DSA; MD5 and SHA-1: refused at enrollment and at renewal, and the next request is not", weakKeys},
 		{"CSR: somebody else's key", "a request that its key has not signed is refused: no certificate without proof of the key", unproven},
-		{"CSR: garbage", "what is no PKCS#10 is 400 and leaves the server free to enrol", garbage},
+		{"CSR: garbage", "what is no PKCS#10 is 400 and leaves the server free to enroll", garbage},
 	})
 }
 
@@ -66,7 +66,7 @@ func greedyRequests(a *attempt) {
 	m := a.w.boot(a.w.spare())
 	for name, wish := range wishes(a, a.w.ours.storage) {
 		// The same key again is the same machine.
-		got := m.enrol(a.w.ours.token, wish)
+		got := m.enroll(a.w.ours.token, wish)
 		a.allowed(name, got, http.StatusCreated)
 		isOnlyItself(a, name, m)
 	}
@@ -148,7 +148,7 @@ func weakKeys(a *attempt) {
 			continue
 		}
 		tried++
-		got := m.enrolWith(a.w.ours.token, csr)
+		got := m.enrollWith(a.w.ours.token, csr)
 		a.refused(name, got, http.StatusBadRequest)
 		if len(got.problem.InvalidParams) != 1 || got.problem.InvalidParams[0].Pointer != "/certificateRequest" {
 			a.Errorf("%s: the faults are %+v", name, got.problem.InvalidParams)
@@ -159,7 +159,7 @@ func weakKeys(a *attempt) {
 		a.Error("no request was tried")
 	}
 	a.c.Figure("kinds of request", "%d", tried)
-	a.allowed("a good key", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.allowed("a good key", m.enroll(a.w.ours.token, nil), http.StatusCreated)
 	a.allowed("the enrolled one goes on", enrolled.config(), http.StatusOK)
 }
 
@@ -194,10 +194,10 @@ func unproven(a *attempt) {
 	}
 	for name, der := range map[string][]byte{"another's signature": swapped, "a bit of the signature": flipped} {
 		csr := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-		a.refused(name, m.enrolWith(a.w.ours.token, csr), http.StatusBadRequest)
+		a.refused(name, m.enrollWith(a.w.ours.token, csr), http.StatusBadRequest)
 		a.refused(name+", renewal", enrolled.renewWith(csr), http.StatusBadRequest)
 	}
-	a.allowed("with its own signature", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.allowed("with its own signature", m.enroll(a.w.ours.token, nil), http.StatusCreated)
 }
 
 func garbage(a *attempt) {
@@ -222,10 +222,10 @@ func garbage(a *attempt) {
 		"deeply nested":         armour("CERTIFICATE REQUEST", nested(2000)),
 		"more than is read":     armour("CERTIFICATE REQUEST", make([]byte, 20_000)),
 	} {
-		a.refused(name, m.enrolWith(a.w.ours.token, csr), http.StatusBadRequest)
+		a.refused(name, m.enrollWith(a.w.ours.token, csr), http.StatusBadRequest)
 		a.refused(name+", renewal", enrolled.renewWith(csr), http.StatusBadRequest)
 	}
-	a.allowed("a good one", m.enrol(a.w.ours.token, nil), http.StatusCreated)
+	a.allowed("a good one", m.enroll(a.w.ours.token, nil), http.StatusCreated)
 }
 
 // nested is a DER sequence within a sequence, and so on.

@@ -95,8 +95,8 @@ func revokedRenewal(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.spare())
 	a.w.revoke(m.id)
 	a.refused("renewal", m.renew(), http.StatusForbidden)
-	a.refused("the join token", m.enrol(a.w.ours.token, nil), http.StatusForbidden)
-	a.refused("the join token, another key", a.w.boot(m.id).enrol(a.w.ours.token, nil), http.StatusForbidden)
+	a.refused("the join token", m.enroll(a.w.ours.token, nil), http.StatusForbidden)
+	a.refused("the join token, another key", a.w.boot(m.id).enroll(a.w.ours.token, nil), http.StatusForbidden)
 	a.refused("and still", m.config(), http.StatusForbidden)
 }
 
@@ -119,7 +119,7 @@ func revokedByTerminate(a *attempt) {
 	}
 	for _, m := range nodes {
 		everything(a, m, "of an instance that is deleted", http.StatusForbidden)
-		a.refused("its join token", a.w.boot(m.id).enrol(s.token, nil), http.StatusUnauthorized)
+		a.refused("its join token", a.w.boot(m.id).enroll(s.token, nil), http.StatusUnauthorized)
 	}
 }
 
@@ -129,7 +129,7 @@ func revokedAfterKill(a *attempt) {
 	a.w.End(syscall.SIGKILL)
 	a.w.Start()
 	everything(a, m, "after the restart", http.StatusForbidden)
-	a.refused("the join token after the restart", a.w.boot(m.id).enrol(a.w.ours.token, nil), http.StatusForbidden)
+	a.refused("the join token after the restart", a.w.boot(m.id).enroll(a.w.ours.token, nil), http.StatusForbidden)
 }
 
 func replaced(a *attempt) {

@@ -59,11 +59,11 @@ func TestRotation(t *testing.T) {
 	if issuer := machine.certificate.Certificate[1]; !bytes.Equal(issuer, a.presented()[1]) {
 		t.Error("the renewed certificate is not the new intermediate's")
 	}
-	a.refused("and no longer the one from before", w.boot(machine.id).enrol(w.ours.token, nil), http.StatusConflict)
+	a.refused("and no longer the one from before", w.boot(machine.id).enroll(w.ours.token, nil), http.StatusConflict)
 }
 
 // wereNotRefused looks at what agents and controller say of the time since. An agent whose
-// identity is refused asks to enrol anew.
+// identity is refused asks to enroll anew.
 func (a *attempt) wereNotRefused(agents []*loopback.Agent, serials []string, metrics string) {
 	a.Helper()
 	for i, agent := range agents {

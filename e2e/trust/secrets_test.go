@@ -14,7 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// One run uses every kind of secret: a machine boots with user_data, enrols,
+// One run uses every kind of secret: a machine boots with user_data, enrolls,
 // installs packages through a proxy, formats and mounts its volume, and an
 // operator makes mistakes with what he knows. Then each secret is looked for
 // wherever it must not be. Controller and agent log at level debug.
@@ -141,12 +141,12 @@ func (s *secretive) inRefusals(a *attempt) {
 	}
 	// Tokens where they do not belong.
 	for name, got := range map[string]answer{
-		"a token in the query":  line.call(http.MethodGet, "/v1/nodes?access_token="+s.operator, ""),
-		"a token in the path":   line.call(http.MethodGet, "/v1/nodes/"+uuid.NewString()+"?token="+s.operator, "", bearer(s.operator)),
-		"a token as Basic":      line.call(http.MethodGet, "/v1/nodes", "", "Authorization: Basic "+s.operator),
-		"a join token as API's": line.call(http.MethodGet, "/v1/nodes", "", bearer(s.joinToken)),
-		"an API token to enrol": line.call(http.MethodPost, "/v1/enroll", `{"serverId":"`+s.node.ServerID()+`","certificateRequest":"x"}`, bearer(s.operator)),
-		"a join token twice":    line.call(http.MethodPost, "/v1/enroll", `{"serverId":"`+s.node.ServerID()+`","certificateRequest":"`+s.joinToken+`"}`, bearer(s.joinToken)),
+		"a token in the query":   line.call(http.MethodGet, "/v1/nodes?access_token="+s.operator, ""),
+		"a token in the path":    line.call(http.MethodGet, "/v1/nodes/"+uuid.NewString()+"?token="+s.operator, "", bearer(s.operator)),
+		"a token as Basic":       line.call(http.MethodGet, "/v1/nodes", "", "Authorization: Basic "+s.operator),
+		"a join token as API's":  line.call(http.MethodGet, "/v1/nodes", "", bearer(s.joinToken)),
+		"an API token to enroll": line.call(http.MethodPost, "/v1/enroll", `{"serverId":"`+s.node.ServerID()+`","certificateRequest":"x"}`, bearer(s.operator)),
+		"a join token twice":     line.call(http.MethodPost, "/v1/enroll", `{"serverId":"`+s.node.ServerID()+`","certificateRequest":"`+s.joinToken+`"}`, bearer(s.joinToken)),
 	} {
 		a.refused(name, got, http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict)
 		a.mustNotHold("the answer to "+name, got.body, s.all())

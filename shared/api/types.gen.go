@@ -383,7 +383,7 @@ type AdoptRequest struct {
 	FilesystemUUID string `json:"filesystemUUID"`
 }
 
-// Attestation What proved at enrolment that the machine is the server: `token`, the join token alone; `nova`, the server as Nova and
+// Attestation What proved at enrollment that the machine is the server: `token`, the join token alone; `nova`, the server as Nova and
 // Heat have it, but no nonce could be written into its metadata; `nova-nonce`, that and the nonce.
 type Attestation string
 

@@ -218,10 +218,10 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/nodes/{nodeId} (the `GetNode` operationId).
 	GetNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReenrolNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
 	//
-	// Corresponds with POST /v1/nodes/{nodeId}/reenrol (the `ReenrolNode` operationId).
-	ReenrolNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
+	ReenrollNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RevokeNode Revoke the node's identity at once, its parked poll included
 	//
@@ -697,11 +697,11 @@ func (c *Client) GetNode(ctx context.Context, nodeID NodeID, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// ReenrolNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
 //
-// Corresponds with POST /v1/nodes/{nodeId}/reenrol (the `ReenrolNode` operationId).
-func (c *Client) ReenrolNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewReenrolNodeRequest(c.Server, nodeID)
+// Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
+func (c *Client) ReenrollNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReenrollNodeRequest(c.Server, nodeID)
 	if err != nil {
 		return nil, err
 	}
@@ -1706,8 +1706,8 @@ func NewGetNodeRequest(server string, nodeID NodeID) (*http.Request, error) {
 	return req, nil
 }
 
-// NewReenrolNodeRequest constructs an http.Request for the ReenrolNode method
-func NewReenrolNodeRequest(server string, nodeID NodeID) (*http.Request, error) {
+// NewReenrollNodeRequest constructs an http.Request for the ReenrollNode method
+func NewReenrollNodeRequest(server string, nodeID NodeID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1722,7 +1722,7 @@ func NewReenrolNodeRequest(server string, nodeID NodeID) (*http.Request, error) 
 		return nil, err
 	}
 
-	operationPath := fmt.Sprintf("/v1/nodes/%s/reenrol", pathParam0)
+	operationPath := fmt.Sprintf("/v1/nodes/%s/reenroll", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2873,12 +2873,12 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/nodes/{nodeId} (the `GetNode` operationId).
 	GetNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*GetNodeResponse, error)
 
-	// ReenrolNodeWithResponse Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// ReenrollNodeWithResponse Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/nodes/{nodeId}/reenrol (the `ReenrolNode` operationId).
-	ReenrolNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*ReenrolNodeResponse, error)
+	// Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
+	ReenrollNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*ReenrollNodeResponse, error)
 
 	// RevokeNodeWithResponse Revoke the node's identity at once, its parked poll included
 	//
@@ -3668,7 +3668,7 @@ func (r GetNodeResponse) ContentType() string {
 	return ""
 }
 
-type ReenrolNodeResponse struct {
+type ReenrollNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
@@ -3678,22 +3678,22 @@ type ReenrolNodeResponse struct {
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ReenrolNodeResponse) GetJSON200() *Node {
+func (r ReenrollNodeResponse) GetJSON200() *Node {
 	return r.JSON200
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r ReenrolNodeResponse) GetApplicationProblemJSONDefault() *Problem {
+func (r ReenrollNodeResponse) GetApplicationProblemJSONDefault() *Problem {
 	return r.ApplicationProblemJSONDefault
 }
 
 // GetBody returns the raw response body bytes
-func (r ReenrolNodeResponse) GetBody() []byte {
+func (r ReenrollNodeResponse) GetBody() []byte {
 	return r.Body
 }
 
 // Status returns HTTPResponse.Status
-func (r ReenrolNodeResponse) Status() string {
+func (r ReenrollNodeResponse) Status() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Status
 	}
@@ -3701,7 +3701,7 @@ func (r ReenrolNodeResponse) Status() string {
 }
 
 // StatusCode returns HTTPResponse.StatusCode
-func (r ReenrolNodeResponse) StatusCode() int {
+func (r ReenrollNodeResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -3709,7 +3709,7 @@ func (r ReenrolNodeResponse) StatusCode() int {
 }
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ReenrolNodeResponse) ContentType() string {
+func (r ReenrollNodeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5040,17 +5040,17 @@ func (c *ClientWithResponses) GetNodeWithResponse(ctx context.Context, nodeID No
 	return ParseGetNodeResponse(rsp)
 }
 
-// ReenrolNodeWithResponse Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+// ReenrollNodeWithResponse Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/nodes/{nodeId}/reenrol (the `ReenrolNode` operationId).
-func (c *ClientWithResponses) ReenrolNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*ReenrolNodeResponse, error) {
-	rsp, err := c.ReenrolNode(ctx, nodeID, reqEditors...)
+// Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
+func (c *ClientWithResponses) ReenrollNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*ReenrollNodeResponse, error) {
+	rsp, err := c.ReenrollNode(ctx, nodeID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
-	return ParseReenrolNodeResponse(rsp)
+	return ParseReenrollNodeResponse(rsp)
 }
 
 // RevokeNodeWithResponse Revoke the node's identity at once, its parked poll included
@@ -5930,15 +5930,15 @@ func ParseGetNodeResponse(rsp *http.Response) (*GetNodeResponse, error) {
 	return response, nil
 }
 
-// ParseReenrolNodeResponse parses an HTTP response from a ReenrolNodeWithResponse call
-func ParseReenrolNodeResponse(rsp *http.Response) (*ReenrolNodeResponse, error) {
+// ParseReenrollNodeResponse parses an HTTP response from a ReenrollNodeWithResponse call
+func ParseReenrollNodeResponse(rsp *http.Response) (*ReenrollNodeResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
 	defer func() { _ = rsp.Body.Close() }()
 	if err != nil {
 		return nil, err
 	}
 
-	response := &ReenrolNodeResponse{
+	response := &ReenrollNodeResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

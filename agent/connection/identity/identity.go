@@ -60,7 +60,7 @@ type NotFound struct {
 }
 
 func (e *NotFound) Error() string {
-	return "this machine's server id was not found, so it cannot enrol: expected a UUID from one of\n  " +
+	return "this machine's server id was not found, so it cannot enroll: expected a UUID from one of\n  " +
 		strings.Join(e.Failures, "\n  ")
 }
 

@@ -15,7 +15,7 @@ type OtherMachine struct {
 
 func (e *OtherMachine) Error() string {
 	return fmt.Sprintf("this machine is %s (by %s), but the identity in %s is that of %s: its disk or image is a copy of an enrolled node. "+
-		"Nothing is done under the other node's name. To enrol as the machine it is, move %s away and restart nodehitch-agent; "+
+		"Nothing is done under the other node's name. To enroll as the machine it is, move %s away and restart nodehitch-agent; "+
 		"to avoid it, make images before the agent has enrolled", e.Found, e.Source, e.StateDirectory, e.Enrolled, e.StateDirectory)
 }
 

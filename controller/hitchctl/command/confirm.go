@@ -31,7 +31,7 @@ topology. What will be trusted is shown, and you are asked; --yes answers.
 
 Wait until SEEN tells that the agents have called, which takes a minute: certificates
 that were renewed after the backup are known by then. A node that comes later with
-one of those needs hitchctl node reenrol.
+one of those needs hitchctl node reenroll.
 
 Volumes are not confirmed with it. One that the backup knows as not formatted may
 have been since: it is formatted only after hitchctl volume reformat.`,

@@ -13,9 +13,9 @@ import (
 
 func (a *app) node() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "node", Short: "Revoke a node's identity, or let it enrol again", Args: cobra.NoArgs,
-		Example: "  hitchctl node revoke storage_server\n  hitchctl node reenrol storage_server",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: revoke or reenrol") },
+		Use: "node", Short: "Revoke a node's identity, or let it enroll again", Args: cobra.NoArgs,
+		Example: "  hitchctl node revoke storage_server\n  hitchctl node reenroll storage_server",
+		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: revoke or reenroll") },
 	}
 	cmd.AddCommand(
 		a.nodeCommand("revoke", "Revoke a node's identity at once",
@@ -24,11 +24,11 @@ func (a *app) node() *cobra.Command {
 			func(ctx context.Context, c *client.Controller, id string) (*http.Response, error) {
 				return c.RevokeNode(ctx, id)
 			}),
-		a.nodeCommand("reenrol", "Let a server that was rebuilt in place enrol once more",
+		a.nodeCommand("reenroll", "Let a server that was rebuilt in place enroll once more",
 			"Let this server redeem its instance's join token once more, after it was rebuilt in place.\nIts old identity is revoked.",
-			"may enrol once more",
+			"may enroll once more",
 			func(ctx context.Context, c *client.Controller, id string) (*http.Response, error) {
-				return c.ReenrolNode(ctx, id)
+				return c.ReenrollNode(ctx, id)
 			}),
 	)
 	return cmd

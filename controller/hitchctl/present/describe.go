@@ -43,7 +43,7 @@ func stateDoc(s api.NodeState) string {
 		api.NodeExpected: "in the topology; its agent has not enrolled: look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`",
 		api.NodeEnrolled: "it has a live identity",
 		api.NodeLost:     "unheard of for three cadences; it goes on by its last configuration: look at the VM and the network",
-		api.NodeRevoked:  "its identity is void; `hitchctl node reenrol` lets it come again",
+		api.NodeRevoked:  "its identity is void; `hitchctl node reenroll` lets it come again",
 	}
 	return string(s) + ", " + doc[s]
 }

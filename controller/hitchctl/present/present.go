@@ -110,7 +110,7 @@ func Why(n api.Node) string {
 		return reasonAndMessage(w.Reason, w.Message)
 	}
 	if n.State == api.NodeRevoked {
-		return "its identity is revoked; `hitchctl node reenrol` lets it come again"
+		return "its identity is revoked; `hitchctl node reenroll` lets it come again"
 	}
 	if n.Status == nil {
 		return "it has enrolled and not reported yet"

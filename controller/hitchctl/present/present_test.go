@@ -170,16 +170,18 @@ Conditions
       do: keep it with `+"`hitchctl volume adopt`"+`, or lose it
       with `+"`hitchctl volume reformat`"+`
   ExportsServed   False   NotMounted, for 30s
-      means: the volume below an exported directory, or a
-      registry's data, is not mounted, so that is not served
+      means: the volume of an exported directory, or of a
+      registry's data, is not mounted, so its data is not
+      served
       do: see VolumesMounted
   Custom          Unknown Strange, for 30s
 
 Withheld from its configuration
   persistentVolumes: NotMounted
       storage does not serve /volume yet
-      means: the volume below an exported directory, or a
-      registry's data, is not mounted, so that is not served
+      means: the volume of an exported directory, or of a
+      registry's data, is not mounted, so its data is not
+      served
       do: see VolumesMounted`, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

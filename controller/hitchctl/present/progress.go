@@ -36,7 +36,7 @@ type step struct {
 	text  string    // reason
 }
 
-// steps are those of a node: its enrolment, its conditions, Ready.
+// steps are those of a node: its enrollment, its conditions, Ready.
 func steps(n api.Node) []step {
 	enrolled := step{name: stepEnrolled, done: n.State == api.NodeEnrolled || n.State == api.NodeLost}
 	if !enrolled.done {

@@ -42,7 +42,7 @@ func becomes(n api.Node) screen.Cell {
 	case n.State == api.NodeRevoked:
 		return screen.Cell{Text: "stays out: its identity is revoked", Style: screen.Good}
 	case n.State == api.NodeExpected:
-		return screen.Cell{Text: "may enrol with the join token", Style: screen.Waiting}
+		return screen.Cell{Text: "may enroll with the join token", Style: screen.Waiting}
 	case n.LastSeen == nil:
 		return screen.Cell{Text: "is let in by its certificate, but has not called yet", Style: screen.Waiting}
 	}

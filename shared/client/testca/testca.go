@@ -1,5 +1,5 @@
 // Package testca makes certificate chains for tests of TLS: right ones and, by
-// giving the wrong authority, name or time, wrong ones. For tests of enrolment it makes
+// giving the wrong authority, name or time, wrong ones. For tests of enrollment it makes
 // keys and certificate requests. It is never linked into a binary.
 package testca
 

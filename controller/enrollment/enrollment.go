@@ -1,0 +1,101 @@
+// Package enrollment decides who is a node: it redeems join tokens for client
+// certificates, renews them, and checks on every request that the identity behind
+// a certificate is still the node's own. It signs nothing itself (controller/pki)
+// and knows nothing of what a node may then do.
+package enrollment
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/pki"
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Service keeps the identities of nodes. Every error that concerns the caller is,
+// or wraps, an *api.Problem. Fill the fields before the first call; they are not
+// changed after it.
+type Service struct {
+	Store *store.Store
+	PKI   *pki.Authority
+	// Now is the clock, time.Now when nil.
+	Now func() time.Time
+	// Log, slog.Default() when nil. It never sees a token.
+	Log *slog.Logger
+	// Attestor proves that a machine is the server that it says it is; nil trusts
+	// the join token alone.
+	Attestor Attestor
+	// Knock has a look whether the cloud made a server that no topology names yet, and
+	// puts one that it finds into the topology in force. It is called outside of any
+	// transaction for a server that came with a good token; nil: there is none. A
+	// not-found says that the stack has no such server; any other error, that it could
+	// not be looked into.
+	Knock func(ctx context.Context, instanceID, serverID string) error
+	// Changed is called after an identity came, went or changed, once that is on
+	// disk, so that parked polls of the node are looked at again.
+	Changed func(nodeID string)
+	// Gone is called within the transaction that ends an identity by hand or by
+	// re-enrollment, with what else ends with it (permit.Service.NodeGone).
+	Gone func(tx *store.Tx, nodeID string) error
+	// Observe counts what happened, for metrics; one of the Event constants.
+	Observe func(event string)
+
+	once            sync.Once
+	refused, served *limiter
+	seen            sync.Map // of token ids: the instance that had it last
+}
+
+// What Observe is told.
+const (
+	EventEnrolled    = "enrolled"
+	EventReissued    = "reissued"
+	EventRenewed     = "renewed"
+	EventRevoked     = "revoked"
+	EventBadToken    = "bad-token"
+	EventNotExpected = "not-expected"
+	EventRefused     = "refused"
+	EventUnconfirmed = "unconfirmed"
+	EventLimited     = "limited"
+	// EventKnockFailed: a server is not expected, and its stack could not be looked into.
+	EventKnockFailed = "knock-failed"
+)
+
+func (s *Service) now() time.Time {
+	if s.Now == nil {
+		return time.Now()
+	}
+	return s.Now()
+}
+
+func (s *Service) log() *slog.Logger {
+	if s.Log == nil {
+		return slog.Default()
+	}
+	return s.Log
+}
+
+func (s *Service) observe(event string) {
+	if s.Observe != nil {
+		s.Observe(event)
+	}
+}
+
+// afterCommit tells the others of a change once it is on disk.
+func (s *Service) afterCommit(tx *store.Tx, nodeID, event string) {
+	tx.OnCommit(func() {
+		if event != "" {
+			s.observe(event)
+		}
+		if s.Changed != nil {
+			s.Changed(nodeID)
+		}
+	})
+}
+
+func unknownNode(nodeID string) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("no node %q: `hitchctl get nodes` lists them", nodeID))
+}

@@ -1,4 +1,0 @@
-// Package enrol tests how a machine comes in and how it is put out: user_data
-// through real cloud-init on a systemd-nspawn machine, enrolment, a controller
-// that dies and comes back, revocation.
-package enrol
