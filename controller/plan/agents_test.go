@@ -64,6 +64,9 @@ func TestNoAgentIsGivenWhatItDoesNotUnderstand(t *testing.T) {
 			}
 		}
 	})
+	if testing.Short() { // has a fifth of the checks: too few to have seen every section
+		return
+	}
 	for _, section := range api.Sections() {
 		if given[section] == 0 || withheld[section] == 0 {
 			t.Errorf("%s was given %d times and withheld %d times: let drawAnyInput make plans that have it", section, given[section], withheld[section])
