@@ -22,8 +22,10 @@ var (
 )
 
 const (
-	bridge   = "br0"
-	netnsDir = "/run/netns/"
+	bridge = "br0"
+	// bridgeAddress is one of those that anybody may use.
+	bridgeAddress = "02:00:00:00:00:01"
+	netnsDir      = "/run/netns/"
 )
 
 func netnsPath(name string) string { return netnsDir + name }
@@ -40,7 +42,9 @@ func (l *Lab) openNetwork(context.Context) error {
 	}
 	for _, args := range [][]string{
 		{"-n", ns, "link", "set", "lo", "up"},
-		{"-n", ns, "link", "add", bridge, "type", "bridge"},
+		// A bridge without an address of its own takes the lowest of its ports' addresses, so
+		// that it has another when a machine comes or goes, and the others do not find it.
+		{"-n", ns, "link", "add", bridge, "address", bridgeAddress, "type", "bridge"},
 		{"-n", ns, "addr", "add", netip.PrefixFrom(Gateway, Subnet.Bits()).String(), "dev", bridge},
 		{"-n", ns, "link", "set", bridge, "up"},
 	} {

@@ -35,7 +35,7 @@ func (m *machine) haunt() {
 func (m *machine) relieve() []string {
 	m.w.t.Helper()
 	m.run("systemctl", "stop", "lab-killer")
-	return strings.Split(strings.TrimSpace(m.read(killedFile)), "\n")
+	return strings.FieldsFunc(m.read(killedFile), func(r rune) bool { return r == '\n' })
 }
 
 func (c *cluster) killed(r *results.Case) {

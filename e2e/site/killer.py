@@ -7,9 +7,11 @@ import re
 import signal
 import subprocess
 import sys
+import time
 
+# From now on, however long journalctl takes to begin.
 journal = subprocess.Popen(
-    ["journalctl", "--follow", "--lines=0", "--output=json", "--unit=nodehitch-agent"],
+    ["journalctl", "--follow", "--no-tail", "--since=@%.6f" % time.time(), "--output=json", "--unit=nodehitch-agent"],
     stdout=subprocess.PIPE)
 seen = set()
 with open(sys.argv[1], "w", buffering=1) as killed:
