@@ -61,24 +61,20 @@ func (s *Handler) GetAgent(ctx context.Context, r GetAgentRequestObject) (GetAge
 	if err != nil {
 		return nil, err
 	}
-	return content{request: callOf(ctx).request, file: file, sha256: digest}, nil
+	return content{request: callOf(ctx).request, file: file, sha256: digest.sha256}, nil
 }
 
-func (a *agentFiles) open(arch string) (*os.File, string, error) {
-	file, err := os.Open(a.path(arch))
+func (a *agentFiles) open(arch string) (*os.File, agentDigest, error) {
+	file, err := os.Open(filepath.Join(a.dir, "nodehitch-agent-"+arch))
 	if err != nil {
-		return nil, "", fmt.Errorf("opening the agent: %w", err)
+		return nil, agentDigest{}, fmt.Errorf("opening the agent: %w", err)
 	}
 	digest, err := a.digest(arch, file)
 	if err != nil {
 		file.Close()
-		return nil, "", fmt.Errorf("reading the agent: %w", err)
+		return nil, agentDigest{}, fmt.Errorf("reading the agent: %w", err)
 	}
-	return file, digest.sha256, nil
-}
-
-func (a *agentFiles) path(arch string) string {
-	return filepath.Join(a.dir, "nodehitch-agent-"+arch)
+	return file, digest, nil
 }
 
 // wanted is the agent that a node of the architecture should have, nil for none: the one
@@ -88,51 +84,39 @@ func (a *agentFiles) wanted(arch string) *wire.WantedAgent {
 	if _, known := machines[arch]; !known {
 		return nil
 	}
-	info, err := os.Stat(a.path(arch))
+	file, d, err := a.open(arch)
 	if err != nil {
 		return nil
 	}
-	d, known := a.known(arch, info)
-	if !known {
-		file, err := os.Open(a.path(arch))
-		if err != nil {
-			return nil
-		}
-		defer file.Close()
-		if d, err = a.digest(arch, file); err != nil {
-			return nil
-		}
-	}
+	file.Close()
 	if d.version != version.Version {
 		return nil
 	}
 	return &wire.WantedAgent{Version: d.version, SHA256: d.sha256, SizeBytes: d.size}
 }
 
-func (a *agentFiles) known(arch string, info fs.FileInfo) (agentDigest, bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	d := a.digests[arch]
-	return d, d.sha256 != "" && d.modified.Equal(info.ModTime()) && d.size == info.Size()
-}
-
-// digest reads a file that is not known yet, and leaves it at its beginning.
+// digest reads a file that is not known yet, for one caller at a time and never as a
+// whole: who asks for an agent need not have shown who he is. It leaves the file at its
+// beginning.
 func (a *agentFiles) digest(arch string, file *os.File) (agentDigest, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return agentDigest{}, err
 	}
-	if d, known := a.known(arch, info); known {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if d := a.digests[arch]; d.sha256 != "" && d.modified.Equal(info.ModTime()) && d.size == info.Size() {
 		return d, nil
 	}
-	program, err := io.ReadAll(file)
+	sum := sha256.New()
+	found, err := version.Of(io.TeeReader(file, sum))
 	if err != nil {
 		return agentDigest{}, err
 	}
-	sum := sha256.Sum256(program)
-	d := agentDigest{modified: info.ModTime(), size: info.Size(), sha256: hex.EncodeToString(sum[:]), version: version.Of(program)}
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	if _, err := io.Copy(sum, file); err != nil {
+		return agentDigest{}, err
+	}
+	d := agentDigest{modified: info.ModTime(), size: info.Size(), sha256: hex.EncodeToString(sum.Sum(nil)), version: found}
 	if a.digests == nil {
 		a.digests = make(map[string]agentDigest)
 	}

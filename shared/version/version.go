@@ -3,6 +3,8 @@ package version
 
 import (
 	"cmp"
+	"errors"
+	"io"
 	"regexp"
 	"strings"
 )
@@ -25,11 +27,25 @@ const Grammar = `[0-9A-Za-z._+~:/@-]{1,64}`
 
 var stamped = regexp.MustCompile(`nodehitch-version<(` + Grammar + `)>`)
 
-// Of is the version of a program of nodehitch by its content, "" for any other.
-func Of(program []byte) string {
-	found := stamped.FindSubmatch(program)
-	if found == nil {
-		return ""
+// longest is more than a stamp has.
+const longest = 128
+
+// Of is the version of a program of nodehitch by its content, "" for any other. It reads no
+// further than it has to, and keeps a small part in memory, whatever the size.
+func Of(program io.Reader) (string, error) {
+	part, kept := make([]byte, 64<<10), 0
+	for {
+		n, err := io.ReadFull(program, part[kept:])
+		read := part[:kept+n]
+		if found := stamped.FindSubmatch(read); found != nil {
+			return string(found[1]), nil
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return "", nil
+		case err != nil:
+			return "", err
+		}
+		kept = copy(part, read[len(read)-longest:]) // a stamp may begin there
 	}
-	return string(found[1])
 }

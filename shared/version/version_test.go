@@ -1,6 +1,7 @@
 package version_test
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,16 +40,25 @@ func main() { print(version.Version) }
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := version.Of(content); got != c.inFile {
-			t.Errorf("its file says %q, want %q", got, c.inFile)
+		if got, err := version.Of(bytes.NewReader(content)); got != c.inFile || err != nil {
+			t.Errorf("its file says %q, %v; want %q", got, err, c.inFile)
 		}
 	}
 }
 
 func TestAFileThatIsNoProgramHasNoVersion(t *testing.T) {
 	for _, content := range []string{"", "nodehitch-version<>", "nodehitch-version<a b>", "nodehitch-version<" + strings.Repeat("v", 65) + ">"} {
-		if got := version.Of([]byte(content)); got != "" {
-			t.Errorf("%q: %q", content, got)
+		if got, err := version.Of(strings.NewReader(content)); got != "" || err != nil {
+			t.Errorf("%q: %q, %v", content, got, err)
+		}
+	}
+}
+
+func TestAVersionIsFoundWhereverItStands(t *testing.T) {
+	const stamp = "nodehitch-version<v1.2.3>"
+	for before := 64<<10 - 2*len(stamp); before < 64<<10+len(stamp); before++ {
+		if got, err := version.Of(strings.NewReader(strings.Repeat("x", before) + stamp + strings.Repeat("y", 1<<17))); got != "v1.2.3" || err != nil {
+			t.Fatalf("after %d bytes: %q, %v", before, got, err)
 		}
 	}
 }
