@@ -90,7 +90,8 @@ func (v *victim) awaitReport(ctx context.Context, blank *volume, ended <-chan er
 		}
 		known, err := client.Read[api.Volume](v.api.GetVolume(ctx, blank.disk.VolumeID))
 		if err == nil && known.PermitState == api.PermitFormatted && v.journalPhase(ctx, blank) == "reported" {
-			return errors.Join(unix.Kill(pid, unix.SIGKILL), <-ended)
+			kill(pid) // unless that has been done at this very moment
+			return <-ended
 		}
 	}
 }
