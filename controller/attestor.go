@@ -33,11 +33,11 @@ func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Log
 // sayAttestation logs what proves who enrolls, and warns of what does not.
 func sayAttestation(c config.Config, log *slog.Logger) {
 	if c.Attestation != config.AttestNova {
-		log.Warn("attestation is token: whoever holds an instance's join token can enroll as any of its servers that is expected and has not enrolled")
+		log.Warn("attestation is token: a holder of an instance's join token can enroll as any of its expected servers that has not enrolled")
 		return
 	}
 	if c.AttestationNonce == config.NonceOff {
-		log.Warn("attestation is nova without a nonce: a server has to be one of its instance's stack, but whoever holds the join token can enroll as any of these that has not enrolled")
+		log.Warn("attestation is nova without a nonce: a server must be in its instance's stack, but a holder of the join token can enroll as any of these that has not enrolled")
 		return
 	}
 	log.Info("attestation is nova: a server has to be one of its instance's stack, and to read a nonce from its metadata service",

@@ -12,7 +12,7 @@ import (
 )
 
 // checkForgotten wants that an operation which is gone was over, that enough newer ones
-// came, that its key is good no more, and that whoever asks for it is told.
+// came, that its key is good no more, and that a client that asks for it is told.
 func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	newer, key := 0, op.IdempotencyKey
 	for _, known := range []map[string]api.Operation{h.operations, h.forgotten} {
@@ -49,7 +49,7 @@ func sequenceOf(id string) int64 {
 // named who leaves: the newest of each of five kinds, two ENDs, one that is awaited.
 const inUseAtMost = 8
 
-// checkRetention wants no more of the past than is to be kept.
+// checkRetention fails if more of the past is kept than the retention says.
 func (h *history) checkRetention(t *rapid.T, now map[string]api.Operation) {
 	most, keys := h.keep.Last+inUseAtMost, map[string]bool{"": true}
 	for id, op := range now {

@@ -84,7 +84,7 @@ func together[T any](t rapid.TB, update func(func(T) error) error, g *group, fns
 	return results
 }
 
-// While an update has its turn, whoever shares its commit waits for the end of that.
+// While an update has its turn, the others of its commit wait for its end.
 func turnAfterTurn(t *testing.T, e engine, g *group) {
 	for busy(g) { // with what came before: it cannot work for those in the bubble
 		runtime.Gosched()

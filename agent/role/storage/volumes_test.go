@@ -168,7 +168,7 @@ func TestUnknownIsNotBlank(t *testing.T) {
 // A blank disk is read for the plan, for the permit, and right before mkfs; the last
 // two times by who has it for himself.
 func TestHowOftenABlankDiskIsRead(t *testing.T) {
-	const whole = 64 << 20 // of which every byte is read
+	const whole = 64 << 20 // up to this size every byte is read
 	r := machine(t, hosttest.Disk(volume, whole))
 	r.doc.Storage.Volumes[0].SizeBytes = whole
 	r.expect(mounted, served)

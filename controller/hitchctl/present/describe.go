@@ -40,7 +40,7 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 
 func stateDoc(s api.NodeState) string {
 	doc := map[api.NodeState]string{
-		api.NodeExpected: "in the topology; its agent has not enrolled: look at the VM's console, or on it at `journalctl -u nodehitch-bootstrap -u nodehitch-agent`",
+		api.NodeExpected: "in the topology; its agent has not enrolled: " + api.Reasons[api.ReasonNotEnrolled].Action,
 		api.NodeEnrolled: "it has a live identity",
 		api.NodeLost:     "unheard of for three cadences; it goes on by its last configuration: look at the VM and the network",
 		api.NodeRevoked:  "its identity is void; `hitchctl node reenroll` lets it come again",
