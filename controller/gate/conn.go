@@ -19,21 +19,18 @@ var (
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.moved.Store(time.Now().UnixNano())
+		c.gate.moved(c, false)
 	}
 	return n, err
 }
 
-// Write notes that something went. The first that goes is the server's part of the
-// handshake, which ends the turn: what the client does with it is his time.
+// Write notes that the next may go: all before it has gone. The first that goes is the
+// server's part of the handshake, which ends the turn: what the client does with it is
+// his time.
 func (c *conn) Write(p []byte) (int, error) {
 	c.endTurn()
-	c.ours.Store(false)
-	n, err := c.Conn.Write(p)
-	if n > 0 {
-		c.moved.Store(time.Now().UnixNano())
-	}
-	return n, err
+	c.gate.moved(c, false)
+	return c.Conn.Write(p)
 }
 
 // Close gives the place to others.
@@ -50,7 +47,7 @@ func (c *conn) Close() error {
 // meanwhile is not: among many who come at once these would take the time in which others
 // are waited for too long, and give up in turn.
 func (c *conn) takeTurn(done <-chan struct{}) error {
-	c.ours.Store(true)
+	c.gate.moved(c, true)
 	c.gate.waiting.Add(1)
 	defer c.gate.waiting.Add(-1)
 	limit := time.NewTimer(c.gate.Handshake)
@@ -59,14 +56,14 @@ func (c *conn) takeTurn(done <-chan struct{}) error {
 	case c.gate.turns <- struct{}{}:
 		c.turn = true
 		if gone(c.Conn) {
-			c.ours.Store(false)
+			c.gate.moved(c, false)
 			return errGone
 		}
 		return nil
 	case <-limit.C:
 	case <-done:
 	}
-	c.ours.Store(false)
+	c.gate.moved(c, false)
 	return errNoTurn
 }
 

@@ -1,7 +1,7 @@
 // Package gate decides which connections the controller has: how many at all, how
 // many of strangers, who have not shown yet who they are, and how many of one
-// caller. Whoever has been let in keeps his place; among strangers, those who keep
-// the controller waiting give way to those who come. It agrees on TLS with them
+// caller. Whoever has been let in keeps his place; among strangers, the one who has
+// kept the controller waiting for the longest time gives way to the one who comes. It agrees on TLS with them
 // before a request is read, a few at a time, so that a fleet that comes back at
 // once is taken in at the speed of the machine.
 package gate
@@ -22,10 +22,11 @@ const (
 	EventHandshake       = "handshake"
 	EventHandshakeFailed = "handshake-failed"
 	// EventFull and EventCrowded: a connection was turned away because there are
-	// too many at all, or too many strangers (from its network).
+	// too many, or too many strangers from its network, and none gives way.
 	EventFull    = "turned-away-full"
 	EventCrowded = "turned-away-crowded"
-	// EventStalled: a stranger who kept the controller waiting gave way.
+	// EventStalled: the stranger who kept the controller waiting for the longest time
+	// gave way.
 	EventStalled = "stalled"
 	// EventExcess: the oldest connection of a caller gave way to his newest.
 	EventExcess = "excess"
@@ -42,7 +43,7 @@ type Gate struct {
 
 	mu        sync.Mutex
 	open      int
-	strangers list.List            // of *conn, the oldest first
+	strangers list.List            // of *conn; the one that moved last is the last
 	crowds    map[netip.Prefix]int // strangers of each network
 	callers   map[string]*list.List
 	turnedOff int       // since it was logged last
@@ -50,7 +51,7 @@ type Gate struct {
 
 	turns       chan struct{}
 	once        sync.Once
-	waiting     atomic.Int64 // for their turn
+	waiting     atomic.Int64 // for their turn; the listener, too, where it stands in line
 	handshaking atomic.Int64
 	peak        atomic.Int64
 }
@@ -61,10 +62,6 @@ type conn struct {
 	gate   *Gate
 	source netip.Prefix
 	since  time.Time
-	// moved is when a byte came or went last; ours says that the controller is at
-	// work on it, so that nothing can move.
-	moved  atomic.Int64
-	ours   atomic.Bool
 	closed sync.Once
 
 	// Of the goroutine of its handshake: it has its turn.
@@ -74,6 +71,7 @@ type conn struct {
 	in     *list.List // strangers or those of caller; nil when it is gone
 	caller string
 	place  *list.Element
+	ours   bool // the controller is at work on it, so that nothing can move
 	served bool // handed to the HTTP server
 }
 
@@ -92,7 +90,6 @@ func (g *Gate) Peak() int { return int(g.peak.Load()) }
 // the connection away and closed it.
 func (g *Gate) admit(raw net.Conn) *conn {
 	c := &conn{Conn: raw, gate: g, source: network(raw.RemoteAddr()), since: time.Now()}
-	c.moved.Store(c.since.UnixNano())
 	if event := g.enter(c); event != "" {
 		g.observe(event)
 		abort(raw)
@@ -106,12 +103,10 @@ func (g *Gate) enter(c *conn) (refused string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
-	case g.open >= g.Connections:
-		refused = EventFull
 	case g.crowds[c.source] >= g.PerSource && !g.giveWay(c.since, c.source):
 		refused = EventCrowded
-	case g.strangers.Len() >= g.Strangers && !g.giveWay(c.since, netip.Prefix{}):
-		refused = EventCrowded
+	case (g.open >= g.Connections || g.strangers.Len() >= g.Strangers) && !g.giveWay(c.since, netip.Prefix{}):
+		refused = EventFull
 	}
 	if refused != "" {
 		g.complain(c, refused)
@@ -127,15 +122,15 @@ func (g *Gate) enter(c *conn) (refused string) {
 	return ""
 }
 
-// giveWay closes the oldest stranger, of this network if one is given, who keeps
-// the controller waiting; false where there is none.
+// giveWay closes the stranger, of this network if one is given, who has kept the
+// controller waiting for the longest time; false where it is at work on all.
 func (g *Gate) giveWay(now time.Time, source netip.Prefix) bool {
 	for e := g.strangers.Front(); e != nil; e = e.Next() {
 		c := e.Value.(*conn)
 		if source.IsValid() && c.source != source {
 			continue
 		}
-		if c.stalls(now) {
+		if !c.ours || now.Sub(c.since) >= g.Longest {
 			g.leave(c)
 			g.observe(EventStalled)
 			go abort(c.Conn)
@@ -145,13 +140,15 @@ func (g *Gate) giveWay(now time.Time, source netip.Prefix) bool {
 	return false
 }
 
-// stalls says whether the stranger has kept the controller waiting for too long.
-func (c *conn) stalls(now time.Time) bool {
-	moved, patience := time.Unix(0, c.moved.Load()), c.gate.Patience
-	if moved.Equal(c.since) {
-		patience = c.gate.Silence
+// moved notes that a connection has moved, and whether it is the controller that has
+// to move next: every other stranger has kept it waiting for longer.
+func (g *Gate) moved(c *conn, ours bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	c.ours = ours
+	if c.in == &g.strangers {
+		g.strangers.MoveToBack(c.place)
 	}
-	return !c.ours.Load() && now.Sub(moved) >= patience || now.Sub(c.since) >= c.gate.Longest
 }
 
 // leave forgets a connection; g.mu is held.
@@ -216,7 +213,7 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 // goes, it is not the stranger who keeps the controller waiting.
 func Working(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*conn); ok {
-		c.ours.Store(true)
+		c.gate.moved(c, true)
 	}
 }
 

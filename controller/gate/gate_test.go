@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// line is a connection of which only who and whether matter.
+// line is a connection of which only who and whether matter: whatever it is asked to
+// read or to write, it does.
 type line struct {
 	net.Conn
 	from string
@@ -25,6 +26,9 @@ func (l *line) RemoteAddr() net.Addr {
 	addr, _ := net.ResolveTCPAddr("tcp", l.from)
 	return addr
 }
+
+func (l *line) Read(p []byte) (int, error)  { return len(p), nil }
+func (l *line) Write(p []byte) (int, error) { return len(p), nil }
 
 func (l *line) Close() error {
 	l.mu.Lock()
@@ -52,7 +56,7 @@ func play(t *testing.T, f func(s *scene)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{t: t, events: map[string]int{}}
 		s.Gate = &Gate{
-			Limits:  Limits{Connections: 8, Strangers: 6, PerSource: 4, Handshake: 10 * time.Second, Silence: 250 * time.Millisecond, Patience: time.Second, Longest: time.Minute},
+			Limits:  Limits{Connections: 8, Strangers: 6, PerSource: 4, Handshake: 10 * time.Second, Longest: time.Minute},
 			Log:     slog.New(slog.NewTextHandler(&s.log, nil)),
 			Observe: func(event string) { s.events[event]++ },
 		}
@@ -89,6 +93,25 @@ func (s *scene) turnedAway(from, event string) {
 	}
 }
 
+// moves has a connection read or write.
+func (s *scene) moves(how func([]byte) (int, error)) {
+	s.t.Helper()
+	if _, err := how(make([]byte, 1)); err != nil {
+		s.t.Error(err)
+	}
+}
+
+// comesInsteadOf is a connection for which another one gives way, and no other.
+func (s *scene) comesInsteadOf(gone *line, from string) (*conn, *line) {
+	s.t.Helper()
+	before, closed := s.events[EventStalled], gone.closed()
+	c, l := s.comes(from)
+	if closed || !gone.closed() || s.events[EventStalled] != before+1 {
+		s.t.Errorf("%s has come, %s is closed: %v, was before: %v; events %v", from, gone.from, gone.closed(), closed, s.events)
+	}
+	return c, l
+}
+
 func (s *scene) counts(strangers, known int) {
 	s.t.Helper()
 	if a, b := s.Count(); a != strangers || b != known {
@@ -100,20 +123,12 @@ func requestOf(c *conn) context.Context { return Context(context.Background(), c
 
 func TestStrangersOfOneNetworkLeaveRoomForOthers(t *testing.T) {
 	play(t, func(s *scene) {
-		var first *line
-		for i := range 4 {
-			_, l := s.comes("192.0.2.1")
-			if i == 0 {
-				first = l
-			}
+		s.comes("192.0.2.2") // has waited for longer, but is of another network
+		_, first := s.comes("192.0.2.1")
+		for range 3 {
+			s.comes("192.0.2.1")
 		}
-		s.turnedAway("192.0.2.1", EventCrowded)
-		s.comes("192.0.2.2")
-		time.Sleep(time.Second) // they have kept the controller waiting
-		s.comes("192.0.2.1")
-		if !first.closed() || s.events[EventStalled] != 1 {
-			t.Errorf("the oldest did not give way: %v", s.events)
-		}
+		s.comesInsteadOf(first, "192.0.2.1")
 		s.counts(5, 0)
 	})
 }
@@ -130,60 +145,87 @@ func TestANetworkHasItsPlacesBack(t *testing.T) {
 		Known(requestOf(all[1]), "node", 8)
 		s.comes("192.0.2.1")
 		s.comes("192.0.2.1")
-		s.turnedAway("192.0.2.1", EventCrowded)
+		if s.events[EventStalled] != 0 {
+			t.Errorf("one gave way while the network had places: %v", s.events)
+		}
+		s.comes("192.0.2.1")
 		s.counts(4, 1)
 	})
 }
 
-func TestWhoHasSaidNothingGivesWayFirst(t *testing.T) {
+// full is a gate that has no more places for strangers: one of each address.
+func (s *scene) full() (all []*conn, lines []*line) {
+	s.t.Helper()
+	for i := range 6 {
+		c, l := s.comes(fmt.Sprintf("192.0.2.%d", i))
+		all, lines = append(all, c), append(lines, l)
+	}
+	return all, lines
+}
+
+// It gives way whatever its age: in a flood all are young.
+func TestWhoHasWaitedForTheLongestTimeGivesWay(t *testing.T) {
 	play(t, func(s *scene) {
-		var lines []*line
-		for i := range 6 {
-			c, l := s.comes(fmt.Sprintf("192.0.2.%d", i))
-			time.Sleep(time.Millisecond)
-			if i < 3 {
-				c.moved.Store(time.Now().UnixNano())
-			}
+		all, lines := s.full()
+		s.moves(all[0].Read)
+		s.moves(all[2].Write)
+		s.moves(all[1].Read)
+		for i, next := range []int{3, 4, 5, 0, 2, 1} {
+			_, l := s.comesInsteadOf(lines[next], fmt.Sprintf("198.51.100.%d", i))
 			lines = append(lines, l)
 		}
-		s.turnedAway("192.0.2.7", EventCrowded)
-		time.Sleep(250 * time.Millisecond)
-		s.comes("192.0.2.7")
-		if !lines[3].closed() || lines[0].closed() {
-			t.Errorf("the first who said nothing is there: %v; who spoke before him: %v", !lines[3].closed(), !lines[0].closed())
-		}
+		s.comesInsteadOf(lines[6], "198.51.100.7")
+		s.counts(6, 0)
 	})
 }
 
 func TestAnIPv6NetworkIsOneSource(t *testing.T) {
 	play(t, func(s *scene) {
-		for i := range 4 {
-			s.comes(fmt.Sprintf("[2001:db8::%d]", i))
+		_, first := s.comes("[2001:db8::1]")
+		for i := range 3 {
+			s.comes(fmt.Sprintf("[2001:db8::1:%d]", i))
 		}
-		s.turnedAway("[2001:db8::99]", EventCrowded)
 		s.comes("[2001:db8:0:1::1]")
+		s.comesInsteadOf(first, "[2001:db8::99]")
 	})
 }
 
-func TestStrangersThatMakeProgressKeepTheirPlaces(t *testing.T) {
+func TestWhomTheControllerIsAtWorkForKeepsHisPlace(t *testing.T) {
 	play(t, func(s *scene) {
-		var all []*conn
-		for i := range 6 {
-			c, _ := s.comes(fmt.Sprintf("192.0.2.%d", i))
-			all = append(all, c)
-		}
+		all, lines := s.full()
 		time.Sleep(59 * time.Second)
-		for i, c := range all {
-			if i%2 == 0 {
-				Working(requestOf(c)) // the controller is at it
-			} else {
-				c.moved.Store(time.Now().UnixNano())
+		for _, c := range all {
+			Working(requestOf(c))
+		}
+		s.turnedAway("198.51.100.1", EventFull)
+		s.moves(all[4].Write) // the answer goes
+		young, _ := s.comesInsteadOf(lines[4], "198.51.100.1")
+		Working(requestOf(young))
+		s.turnedAway("198.51.100.2", EventFull)
+		time.Sleep(time.Second) // a minute is the longest, whatever the controller does
+		for _, i := range []int{0, 1, 2, 3, 5} {
+			c, _ := s.comesInsteadOf(lines[i], "198.51.100.2")
+			Working(requestOf(c))
+			if s.crowds[c.source] == s.PerSource {
+				break
 			}
 		}
-		s.turnedAway("192.0.2.7", EventCrowded)
-		time.Sleep(time.Second)
-		s.comes("192.0.2.7") // a minute is the longest, whatever they do
-		s.counts(6, 0)
+		s.turnedAway("198.51.100.2", EventCrowded) // though another network's gives way
+	})
+}
+
+func TestAStrangerGivesWayWhereThereAreTooManyAtAll(t *testing.T) {
+	play(t, func(s *scene) {
+		for i := range 4 {
+			c, _ := s.comes("192.0.2.1")
+			Known(requestOf(c), fmt.Sprintf("node %d", i), 2)
+		}
+		_, first := s.comes("192.0.2.1")
+		for range 3 {
+			s.comes("192.0.2.1")
+		}
+		s.comesInsteadOf(first, "192.0.2.2")
+		s.counts(4, 4)
 	})
 }
 

@@ -15,11 +15,9 @@ type Limits struct {
 	Strangers, PerSource int
 	// Handshake is how long a handshake may take.
 	Handshake time.Duration
-	// When others want in, Patience is how long a stranger may keep the controller
-	// waiting, Silence how long he may who has not said a word since he came, and
-	// Longest how long anybody may stay a stranger. A flood of 10,000 connections comes
-	// in seconds: whom it finds room for in a second of patience, it would keep out.
-	Silence, Patience, Longest time.Duration
+	// Longest is how long a stranger keeps his place when others want in although
+	// the controller is at work for him.
+	Longest time.Duration
 	// Turns is how many handshakes are computed at a time.
 	Turns int
 }
@@ -31,7 +29,7 @@ func LimitsFor(descriptors int) Limits {
 	strangers := max(min(2048, connections/4), 1)
 	return Limits{
 		Connections: connections, Strangers: strangers, PerSource: max(strangers/4, 1),
-		Handshake: 10 * time.Second, Silence: 250 * time.Millisecond, Patience: time.Second, Longest: time.Minute,
+		Handshake: 10 * time.Second, Longest: time.Minute,
 		// Half of the machine, for those who are in want to be served meanwhile.
 		Turns: max(runtime.GOMAXPROCS(0)/2, 1),
 	}

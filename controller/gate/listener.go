@@ -71,9 +71,9 @@ func (l *listener) run() {
 			}
 			continue
 		}
+		l.gate.pace()
 		if c := l.gate.admit(raw); c != nil {
 			go l.greet(c)
-			l.gate.pace()
 		}
 	}
 }
@@ -137,16 +137,20 @@ func explain(err error) {
 	}
 }
 
-// crowdedTurns is how many hellos may wait for their turn before no more
-// connections are taken: the kernel keeps those, and their callers wait.
+// crowdedTurns is how many hellos may wait for their turn, and half of the places of
+// a network, before no more connections are taken: the kernel keeps those, and their
+// callers wait.
 const crowdedTurns = 64
 
 // pace lets those who were let in say hello before the next one is, and stands in
-// line with them where the line is long.
+// line with them where the line is long: else it would find nobody who gives way to
+// the next one.
 func (g *Gate) pace() {
 	runtime.Gosched()
-	if g.waiting.Load() > crowdedTurns {
+	if g.waiting.Load() > int64(min(crowdedTurns, g.PerSource/2)) {
+		g.waiting.Add(1)
 		g.turns <- struct{}{}
+		g.waiting.Add(-1)
 		<-g.turns
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,8 +29,20 @@ type house struct {
 	address string
 	client  *tls.Config
 	key     *key
+	door    *door
 	mu      sync.Mutex
 	events  map[string]int
+}
+
+// door counts how often the gate has asked for the next connection.
+type door struct {
+	net.Listener
+	asked atomic.Int64
+}
+
+func (d *door) Accept() (net.Conn, error) {
+	d.asked.Add(1)
+	return d.Listener.Accept()
 }
 
 // key is the server's; it counts the handshakes that are being computed.
@@ -68,6 +81,13 @@ func (k *key) holdBack(t *testing.T) {
 	t.Cleanup(k.letGo)
 }
 
+// signed is how many handshakes have been computed.
+func (k *key) signed() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.made - k.now
+}
+
 func (k *key) letGo() { k.free.Do(func() { close(k.hold) }) }
 
 func (k *key) count() (now, most int) {
@@ -98,7 +118,7 @@ func build(t *testing.T, change func(*Limits)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.address = inner.Addr().String()
+	h.address, h.door = inner.Addr().String(), &door{Listener: inner}
 	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, ConnContext: Context, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who := r.Header.Get("Who"); who != "" {
 			Known(r.Context(), who, 2)
@@ -108,7 +128,7 @@ func build(t *testing.T, change func(*Limits)) *house {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(h.Listener(inner, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
+		_ = server.Serve(h.Listener(h.door, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
 	}()
 	t.Cleanup(func() {
 		if err := server.Close(); err != nil {
@@ -242,8 +262,8 @@ func TestNothingIsComputedForWhoHasGone(t *testing.T) {
 	h.key.letGo()
 	stays.Wait()
 	until(t, "all others have failed", func() bool { return h.count(EventHandshakeFailed) == others })
-	if h.key.made != 1 {
-		t.Errorf("%d handshakes were computed, want 1", h.key.made)
+	if n := h.key.signed(); n != 1 {
+		t.Errorf("%d handshakes were computed, want 1", n)
 	}
 }
 
@@ -261,37 +281,75 @@ func TestNoMoreAreTakenInWhileManyWait(t *testing.T) {
 	for range others {
 		h.comes(&all)
 	}
-	for range crowdedTurns {
-		h.key.hold <- struct{}{}
-	}
-	// The listener stands in line behind them; one may have come as it looked.
-	if taken, _ := h.Count(); taken < first || taken > first+1 || h.Peak() != taken {
-		t.Errorf("%d of %d are taken in, at most %d handshakes were under way, want %d and one more at most", taken, first+others, h.Peak(), first)
+	until(t, "the listener stands in line behind them", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) > first })
+	if taken, _ := h.Count(); taken != first || h.Peak() != taken {
+		t.Errorf("%d of %d are taken in, at most %d handshakes were under way, want %d", taken, first+others, h.Peak(), first)
 	}
 	h.key.letGo()
 	all.Wait()
 	until(t, "all handshakes are counted", func() bool { return h.count(EventHandshake) == first+others })
 }
 
+// hello is the first message of a handshake.
+func (h *house) hello() []byte {
+	h.t.Helper()
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	defer theirs.Close()
+	go func() { _ = tls.Client(theirs, h.client).HandshakeContext(context.WithoutCancel(h.t.Context())) }()
+	message := make([]byte, 4096)
+	n, err := ours.Read(message)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return message[:n]
+}
+
+// halfway is some connections that say hello, and then nothing.
+func (h *house) halfway(connections ...net.Conn) {
+	h.t.Helper()
+	hello := h.hello()
+	for _, c := range connections {
+		if _, err := c.Write(hello); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// silent is so many connections, when the gate has let them in and waits for the next.
+func (h *house) silent(n int) (all []net.Conn) {
+	h.t.Helper()
+	for range n {
+		all = append(all, h.dial())
+	}
+	until(h.t, "all are let in", func() bool { return int(h.door.asked.Load()) == n+1 })
+	return all
+}
+
 // Whoever says hello and then nothing does not keep the others from their turn.
 func TestHalfHandshakesHoldNobodyUp(t *testing.T) {
 	h := build(t, func(*Limits) {})
-	for range 20 {
-		ours, theirs := net.Pipe()
-		go func() { _ = tls.Client(theirs, h.client).HandshakeContext(context.WithoutCancel(t.Context())) }()
-		hello := make([]byte, 4096)
-		n, err := ours.Read(hello)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, _ = ours.Close(), theirs.Close()
-		if _, err := h.dial().Write(hello[:n]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	until(t, "all have said hello", func() bool { strangers, _ := h.Count(); return strangers == 20 && h.waiting.Load() == 0 })
+	h.halfway(h.silent(20)...)
+	until(t, "all have had their turn", func() bool { return h.key.signed() == 20 })
 	if _, err := h.get(""); err != nil {
 		t.Error(err)
+	}
+}
+
+// Where all strangers wait for their turn, none gives way; who comes waits behind them.
+func TestWhoComesWaitsWhileAllOthersDo(t *testing.T) {
+	const crowd = 100
+	h := build(t, func(l *Limits) { l.Strangers, l.PerSource, l.Handshake = crowd, crowd, time.Minute })
+	h.key.holdBack(t)
+	h.halfway(h.silent(crowd)...)
+	until(t, "each is computed or waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == crowd })
+	var honest sync.WaitGroup
+	h.comes(&honest)
+	until(t, "the listener waits", func() bool { return h.waiting.Load() == crowd })
+	h.key.letGo()
+	honest.Wait()
+	if h.count(EventFull)+h.count(EventCrowded) != 0 || h.count(EventStalled) != 1 {
+		t.Errorf("%d and %d are turned away, %d gave way", h.count(EventFull), h.count(EventCrowded), h.count(EventStalled))
 	}
 }
 
@@ -306,15 +364,34 @@ func TestWhoSaysNothingIsSentAwayInTime(t *testing.T) {
 }
 
 func TestSilentConnectionsDoNotShutTheDoor(t *testing.T) {
-	h := build(t, func(l *Limits) { l.Strangers, l.PerSource, l.Patience = 10, 10, time.Millisecond })
+	h := build(t, func(l *Limits) { l.Strangers, l.PerSource = 10, 10 })
 	for range 300 {
-		_, _ = h.connect() // or it is reset at once
+		h.dial()
 	}
-	until(t, "they have come", func() bool { return h.count(EventStalled)+h.count(EventCrowded) == 290 })
-	until(t, "there is room", func() bool { _, err := h.get(""); return err == nil })
-	if strangers, _ := h.Count(); strangers > 10 {
-		t.Errorf("%d strangers", strangers)
+	until(t, "they have come", func() bool { return h.count(EventStalled) == 290 })
+	if _, err := h.get(""); err != nil {
+		t.Error(err)
 	}
+	if strangers, _ := h.Count(); strangers > 10 || h.count(EventFull)+h.count(EventCrowded) != 0 {
+		t.Errorf("%d strangers, %d and %d were turned away", strangers, h.count(EventFull), h.count(EventCrowded))
+	}
+}
+
+// The controller owes them a handshake: a flood does not take their places meanwhile.
+func TestWhoWaitsForHisTurnKeepsHisPlace(t *testing.T) {
+	h := build(t, func(l *Limits) { l.Strangers, l.PerSource, l.Handshake = 10, 10, time.Minute })
+	h.key.holdBack(t)
+	var honest sync.WaitGroup
+	for range 3 {
+		h.comes(&honest)
+	}
+	until(t, "each is computed or waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == 3 })
+	for range 300 {
+		h.dial()
+	}
+	until(t, "they have come", func() bool { return h.count(EventStalled) == 293 })
+	h.key.letGo()
+	honest.Wait()
 }
 
 func TestACallersNewestConnectionsAreServed(t *testing.T) {

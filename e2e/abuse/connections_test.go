@@ -106,7 +106,11 @@ func silent(a *arena) {
 	n := a.size(1000, 10000)
 	a.hold(n, a.dial)
 	a.calls()
-	a.c.Figure("connections", "%d, of which %d were turned away and %d gave way", n, a.event("turned-away-crowded"), a.event("stalled"))
+	turnedAway := a.event("turned-away-full") + a.event("turned-away-crowded")
+	a.c.Figure("connections", "%d, of which %d were turned away and %d gave way", n, turnedAway, a.event("stalled"))
+	if turnedAway != 0 {
+		a.t.Errorf("%d were turned away", turnedAway)
+	}
 	// The small attack does not reach the bound.
 	if strangers := a.metric(`nodehitch_connections{caller="stranger"}`); strangers > 2048 || strangers == 0 {
 		a.t.Errorf("%d strangers", strangers)
