@@ -44,7 +44,7 @@ func (c *cluster) boot(servers ...api.Server) []*machine {
 	c.t.Helper()
 	userData := []byte(c.must("render", "user-data", c.id))
 	return c.bootThen(userData, func(m *machine) error {
-		if err := c.trouble.haunt(m); err != nil || !m.virtual() {
+		if err := c.trouble.startKiller(m); err != nil || !m.virtual() {
 			return err
 		}
 		return c.inject(m, userData)

@@ -20,7 +20,7 @@ type trouble struct {
 	controller bool
 
 	mu      sync.Mutex
-	haunted []*machine
+	killers map[*machine]*site.Killer
 	kills   int
 }
 
@@ -35,7 +35,7 @@ func (t *trouble) during(c *cluster, machines []*machine, args []string) said {
 		return c.hitchctl(args...)
 	}
 	for _, m := range machines {
-		if err := t.haunt(m); err != nil {
+		if err := t.startKiller(m); err != nil {
 			c.t.Error(err)
 		}
 	}
@@ -88,31 +88,26 @@ func (t *trouble) strike(c *cluster, machines []*machine) {
 	}
 }
 
-// killedFile has the moments in which the agent was killed.
-const killedFile = "/run/lab-killed"
-
-// haunt starts the killer on a machine, whose agent is started again at once. It need
-// not be there yet.
-func (t *trouble) haunt(m *machine) error {
+// startKiller has the agent of a machine killed at every action until the trouble is
+// over. It need not be there yet.
+func (t *trouble) startKiller(m *machine) error {
 	t.mu.Lock()
-	known := !t.agents || slices.Contains(t.haunted, m)
-	if !known {
-		t.haunted = append(t.haunted, m)
-	}
+	_, known := t.killers[m]
 	t.mu.Unlock()
-	if known {
+	if known || !t.agents {
 		return nil
 	}
-	for path, content := range map[string][]byte{
-		"/root/killer.py": site.AgentKiller,
-		"/etc/systemd/system/nodehitch-agent.service.d/lab.conf": []byte("[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=100ms\n"),
-	} {
-		if err := m.Push(m.w.t.Context(), path, 0o700, content); err != nil {
-			return err
-		}
+	killer, err := site.StartKiller(m.w.t.Context(), m)
+	if err != nil {
+		return err
 	}
-	_, err := m.try("sh", "-euc", "systemctl daemon-reload; rm -f "+killedFile+"; systemd-run --quiet --collect --unit=lab-killer /root/killer.py "+killedFile)
-	return err
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.killers == nil {
+		t.killers = map[*machine]*site.Killer{}
+	}
+	t.killers[m] = killer
+	return nil
 }
 
 // over ends the trouble of a case and says how much it was. A case in which nothing was
@@ -122,17 +117,19 @@ func (t *trouble) over(c *cluster, r *results.Case) {
 	if t.none() {
 		return
 	}
-	for _, m := range t.haunted {
-		if _, err := m.try("systemctl", "stop", "lab-killer"); err != nil {
-			continue // the machine is gone, or has been restarted
+	for m, killer := range t.killers {
+		if !slices.Contains(c.machines, m) {
+			continue // it is gone
 		}
-		if moments, err := m.Pull(c.t.Context(), killedFile); err == nil {
-			t.kills += strings.Count(string(moments), "\n")
+		moments, err := killer.Stop(c.t.Context())
+		if err != nil {
+			c.t.Errorf("%s: %v", m.Name(), err)
 		}
+		t.kills += len(moments)
 	}
 	r.Figure("killed", "%d times", t.kills)
 	if t.kills == 0 {
 		c.t.Error("nothing was killed")
 	}
-	t.haunted, t.kills = nil, 0
+	t.killers, t.kills = nil, 0
 }

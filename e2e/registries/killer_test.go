@@ -3,7 +3,6 @@ package registries
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/registry"
@@ -12,30 +11,20 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// killedFile has the moments in which the agent was killed.
-const killedFile = "/run/lab-killed"
-
-// haunt starts the killer on a machine, whose agent is started again at once.
-func (m *machine) haunt() {
+// killedDuring kills the agent at each action that something makes it take, and returns
+// how often it was killed.
+func (m *machine) killedDuring(something func()) int {
 	m.w.t.Helper()
-	if err := m.Push(m.w.t.Context(), "/root/killer.py", 0o700, site.AgentKiller); err != nil {
+	killer, err := site.StartKiller(m.w.t.Context(), m)
+	if err != nil {
 		m.w.t.Fatal(err)
 	}
-	m.write("/etc/systemd/system/nodehitch-agent.service.d/lab.conf", "[Service]\nRestartSec=100ms\n")
-	m.run("systemctl", "daemon-reload")
-	m.run("rm", "-f", killedFile)
-	m.run("systemd-run", "--quiet", "--unit=lab-killer", "/root/killer.py", killedFile)
-	m.w.until("the killer looks", func() error {
-		_, err := m.try("test", "-e", killedFile)
-		return err
-	})
-}
-
-// relieve ends it and returns the moments at which it has killed.
-func (m *machine) relieve() []string {
-	m.w.t.Helper()
-	m.run("systemctl", "stop", "lab-killer")
-	return strings.FieldsFunc(m.read(killedFile), func(r rune) bool { return r == '\n' })
+	something()
+	moments, err := killer.Stop(m.w.t.Context())
+	if err != nil {
+		m.w.t.Error(err)
+	}
+	return len(moments)
 }
 
 func (c *cluster) killed(r *results.Case) {
@@ -44,19 +33,15 @@ func (c *cluster) killed(r *results.Case) {
 	registry.Open(c.t, c.lab, registry.Options{Address: address})
 	c.serve("443", password, time.Now().Add(time.Hour))
 	m := c.workers[0]
-	m.haunt()
-	c.connected(plain(address), secure(secureServer, password))
-	came := len(m.relieve())
+	came := m.killedDuring(func() { c.connected(plain(address), secure(secureServer, password)) })
 	c.crossed(address)
 	c.crossed(secureServer)
-	m.haunt()
-	c.connected()
-	went := m.relieve()
+	went := m.killedDuring(func() { c.connected() })
 	c.gone(address)
 	c.gone(secureServer)
-	r.Figure("killed", "%d times while registries came, %d while they went", came, len(went))
-	if came < 4 || len(went) < 4 {
-		c.t.Errorf("the agent was hardly killed: %d, %q", came, went)
+	r.Figure("killed", "%d times while registries came, %d while they went", came, went)
+	if came < 4 || went < 4 {
+		c.t.Errorf("the agent was killed %d and %d times only", came, went)
 	}
 	m.stays()
 }
