@@ -169,7 +169,7 @@ func (c *Case) alone() bool {
 
 func (s Step) limit() (time.Duration, error) {
 	if s.Within == "" {
-		return 3 * time.Minute, nil
+		return 6 * time.Minute, nil
 	}
 	return time.ParseDuration(s.Within)
 }
