@@ -17,8 +17,8 @@ func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Log
 		return enrollment.TokenAttestor{}
 	}
 	s.nova = &attestation.Nova{
-		Store: s.Store, Nonce: attestation.Policy(c.AttestationNonce), SourceAddress: c.AttestationSourceAddress, Now: now, Log: log,
-		Observe: s.metrics.Enrollment,
+		Store: s.Store, Nonce: attestation.Policy(c.Attestation.Nonce), SourceAddress: c.Attestation.SourceAddress, Now: now, Log: log,
+		WithoutNonce: s.metrics.EnrollmentWithoutNonce,
 		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) {
 			cloud, err := s.clouds.For(ctx, vim)
 			if err != nil {

@@ -69,8 +69,9 @@ type Nova struct {
 	Now func() time.Time
 	// Log, slog.Default() when nil. It never sees a nonce.
 	Log *slog.Logger
-	// Observe counts what is no refusal: EventWithoutNonce. May be nil.
-	Observe func(event string)
+	// WithoutNonce counts a machine that is asked for no nonce, because none could be
+	// written. May be nil.
+	WithoutNonce func()
 
 	once     sync.Once
 	looks    looks

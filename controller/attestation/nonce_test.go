@@ -129,7 +129,7 @@ func TestWithoutPermissionToWrite(t *testing.T) {
 					t.Errorf("attested %q", got)
 				}
 			}
-			if n := w.counted()[attestation.EventWithoutNonce]; n != 2 {
+			if n := w.counted()["without nonce"]; n != 2 {
 				t.Errorf("%d counted", n)
 			}
 			if n := w.logged("are not asked for a nonce"); n != 1 {

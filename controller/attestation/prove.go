@@ -53,8 +53,8 @@ func write(ctx context.Context, cloud Cloud, serverID, value string) error {
 
 // without says, once for each cloud, that machines enroll without a nonce.
 func (n *Nova) without(cloud string, err error) {
-	if n.Observe != nil {
-		n.Observe(EventWithoutNonce)
+	if n.WithoutNonce != nil {
+		n.WithoutNonce()
 	}
 	if _, before := n.warned.LoadOrStore(cloud, true); before {
 		return

@@ -13,22 +13,20 @@ import (
 // The reasons of refusals, as they are counted among the events of enrollment, and what
 // else is.
 const (
-	EventNoCloud        = "attest-no-cloud"
-	EventNoStack        = "attest-no-stack"
-	EventCloud          = "attest-cloud"
-	EventUnknownServer  = "attest-unknown-server"
-	EventOtherProject   = "attest-other-project"
-	EventStatus         = "attest-status"
-	EventSourceAddress  = "attest-source-address"
-	EventStackGone      = "attest-stack-gone"
-	EventNotInStack     = "attest-not-in-stack"
-	EventNonceAsked     = "attest-nonce-asked"
-	EventNonceWrong     = "attest-nonce-wrong"
-	EventNonceForbidden = "attest-nonce-forbidden"
-	EventBusy           = "attest-busy"
-	EventFull           = "attest-full"
-	// EventWithoutNonce is no refusal: a nonce could not be written, and need not be.
-	EventWithoutNonce = "attest-without-nonce"
+	EventNoCloud        = "attest_no_cloud"
+	EventNoStack        = "attest_no_stack"
+	EventCloud          = "attest_cloud"
+	EventUnknownServer  = "attest_unknown_server"
+	EventOtherProject   = "attest_other_project"
+	EventStatus         = "attest_status"
+	EventSourceAddress  = "attest_source_address"
+	EventStackGone      = "attest_stack_gone"
+	EventNotInStack     = "attest_not_in_stack"
+	EventNonceAsked     = "attest_nonce_asked"
+	EventNonceWrong     = "attest_nonce_wrong"
+	EventNonceForbidden = "attest_nonce_forbidden"
+	EventBusy           = "attest_busy"
+	EventFull           = "attest_full"
 )
 
 // soon is when a refusal that the cloud's next step may lift is worth another try.

@@ -51,7 +51,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	w := &world{t: t, cloud: openstacktest.Start(t), events: map[string]int{}, timeout: 10 * time.Second}
 	w.Controller = controllertest.New(t, controllertest.Options{Log: w.logger()})
-	w.Enrollment.Observe = w.observe
+	w.Enrollment.Metrics = observed{w.Enrollment.Metrics, w}
 	w.restart(attestation.IfAllowed)
 	w.cloud.Put(openstacktest.Server{ID: worker, Addresses: map[string][]string{"lab": {remote.String()}}}, openstacktest.Server{ID: master},
 		openstacktest.Stack{ID: stack, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
@@ -91,7 +91,7 @@ func (w *world) restart(policy attestation.Policy) {
 	if w.nova != nil {
 		w.nova.Close()
 	}
-	w.nova = &attestation.Nova{Store: w.Store, Nonce: policy, Now: w.Clock.Now, Log: w.logger(), Observe: w.observe,
+	w.nova = &attestation.Nova{Store: w.Store, Nonce: policy, Now: w.Clock.Now, Log: w.logger(), WithoutNonce: func() { w.observe("without nonce") },
 		Cloud: func(ctx context.Context, vim json.RawMessage) (attestation.Cloud, error) { return clouds.For(ctx, vim) }}
 	w.Enrollment.Attestor = w.nova
 }
@@ -123,6 +123,17 @@ func (w *world) identity(id string) *store.Identity {
 	var node store.Node
 	wantOK(w.t, w.Store.View(func(tx *store.Tx) (err error) { node, _, err = tx.Nodes().Get(id); return err }))
 	return node.Identity
+}
+
+// observed are the controller's metrics, with each enrollment's result for the test.
+type observed struct {
+	enrollment.Metrics
+	w *world
+}
+
+func (o observed) Enrollment(result string) {
+	o.w.observe(result)
+	o.Metrics.Enrollment(result)
 }
 
 func (w *world) observe(event string) {

@@ -26,7 +26,7 @@ type Attestor interface {
 // may be a stranger's.
 type Refusal struct {
 	Problem *api.Problem
-	// Reason is what Observe is told, of few values.
+	// Reason is what Metrics.Enrollment is told, of few values.
 	Reason string
 	// Found is for the log alone: what the stranger need not know; may be nil.
 	Found error
@@ -81,7 +81,7 @@ func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 	var problem *api.Problem
 	var refused *Refusal
 	if errors.As(err, &refused) {
-		s.observe(refused.Reason)
+		s.Metrics.Enrollment(refused.Reason)
 		level := slog.LevelWarn
 		if refused.Passing {
 			level = slog.LevelInfo

@@ -30,7 +30,7 @@ func (a *attestor) Enrolled(node store.Node) { a.enrolled = append(a.enrolled, n
 func TestAttestationRefuses(t *testing.T) {
 	w := newWorld(t)
 	a := &attestor{try: func(node store.Node) error {
-		return &Refusal{Problem: api.NewProblem(api.ProblemNotAttested, node.ID+" is not ACTIVE"), Reason: "attest-status", Found: errors.New("SHUTOFF")}
+		return &Refusal{Problem: api.NewProblem(api.ProblemNotAttested, node.ID+" is not ACTIVE"), Reason: "attest_status", Found: errors.New("SHUTOFF")}
 	}}
 	w.Attestor = a
 	problem := problemOf(t, w.boot(server).enroll(), api.ProblemNotAttested)
@@ -40,7 +40,7 @@ func TestAttestationRefuses(t *testing.T) {
 	if w.node(server).Identity != nil || len(a.enrolled) != 0 {
 		t.Error("a refused server has an identity")
 	}
-	if diff := cmp.Diff(map[string]int{"attest-status": 1}, w.events); diff != "" {
+	if diff := cmp.Diff(map[string]int{"attest_status": 1}, w.events); diff != "" {
 		t.Error(diff)
 	}
 	a.try = func(store.Node) error { return api.NewProblem(api.ProblemForbidden, "") }

@@ -80,7 +80,7 @@ func (s *Service) admit(bearer string, remote netip.Addr) (instanceID string, er
 		limiter = s.refused
 	}
 	if err := limiter.take(remote, s.now()); err != nil {
-		s.observe(EventLimited)
+		s.Metrics.Enrollment(EventLimited)
 		return "", err
 	}
 	if !ok {
@@ -159,7 +159,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 		}
 		node.Identity, node.MayReenroll = identity, false
 		enrolled = node
-		s.afterCommit(tx, c.nodeID, event)
+		s.afterCommit(tx, c.nodeID, func() { s.Metrics.Enrollment(result) })
 		return tx.Nodes().Put(c.nodeID, node)
 	})
 	if err != nil {

@@ -41,27 +41,36 @@ type Service struct {
 	// Gone is called within the transaction that ends an identity by hand or by
 	// re-enrollment, with what else ends with it (permit.Service.NodeGone).
 	Gone func(tx *store.Tx, nodeID string) error
-	// Observe counts what happened, for metrics; one of the Event constants.
-	Observe func(event string)
+	// Metrics counts what happened. Required.
+	Metrics Metrics
 
 	once            sync.Once
 	refused, served *limiter
 	seen            sync.Map // of token ids: the instance that had it last
 }
 
-// What Observe is told.
+// Metrics counts, one at a time.
+type Metrics interface {
+	// Enrollment is a request to enroll, by its result: one of the Event constants, or
+	// the Reason of an Attestor's Refusal.
+	Enrollment(result string)
+	// Renewal is a certificate that was renewed.
+	Renewal()
+	// Revocation is an identity that ended before its time.
+	Revocation()
+	// DiscoveryFailure is a server that is not expected, whose stack could not be observed.
+	DiscoveryFailure()
+}
+
+// The results of requests to enroll.
 const (
 	EventEnrolled    = "enrolled"
 	EventReissued    = "reissued"
-	EventRenewed     = "renewed"
-	EventRevoked     = "revoked"
-	EventBadToken    = "bad-token"
-	EventNotExpected = "not-expected"
+	EventBadToken    = "bad_token"
+	EventNotExpected = "not_expected"
 	EventRefused     = "refused"
 	EventUnconfirmed = "unconfirmed"
 	EventLimited     = "limited"
-	// EventKnockFailed: a server is not expected, and its stack could not be looked into.
-	EventKnockFailed = "knock-failed"
 )
 
 func (s *Service) now() time.Time {
@@ -78,17 +87,11 @@ func (s *Service) log() *slog.Logger {
 	return s.Log
 }
 
-func (s *Service) observe(event string) {
-	if s.Observe != nil {
-		s.Observe(event)
-	}
-}
-
-// afterCommit tells the others of a change once it is on disk.
-func (s *Service) afterCommit(tx *store.Tx, nodeID, event string) {
+// afterCommit counts a change, and tells the others of it, once it is on disk.
+func (s *Service) afterCommit(tx *store.Tx, nodeID string, count func()) {
 	tx.OnCommit(func() {
-		if event != "" {
-			s.observe(event)
+		if count != nil {
+			count()
 		}
 		if s.Changed != nil {
 			s.Changed(nodeID)

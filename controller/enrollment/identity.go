@@ -82,7 +82,7 @@ func (s *Service) dropPrevious(nodeID, serial string) error {
 			return err
 		}
 		node.Identity.PreviousSerial = ""
-		s.afterCommit(tx, nodeID, "")
+		s.afterCommit(tx, nodeID, nil)
 		return tx.Nodes().Put(nodeID, node)
 	})
 }
@@ -106,7 +106,7 @@ func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.Certif
 		}
 		node.Identity.Serial, node.Identity.PreviousSerial = newSerial, serial
 		node.Identity.KeyHash, node.Identity.NotAfter = keyHash, notAfter
-		s.afterCommit(tx, nodeID, EventRenewed)
+		s.afterCommit(tx, nodeID, s.Metrics.Renewal)
 		return tx.Nodes().Put(nodeID, node)
 	})
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Service) revoke(tx *store.Tx, node store.Node, why string, byHand bool)
 }
 
 func (s *Service) ended(tx *store.Tx, nodeID string) error {
-	s.afterCommit(tx, nodeID, EventRevoked)
+	s.afterCommit(tx, nodeID, s.Metrics.Revocation)
 	if s.Gone == nil {
 		return nil
 	}

@@ -25,7 +25,7 @@ func TestRenewalEndsTheOldCertificateWithTheFirstCall(t *testing.T) {
 	wantOK(t, m.call(m.chain, false))
 	wantProblem(t, m.call(old, false), api.ProblemUnauthorized)
 	wantProblem(t, m.renew(old, false), api.ProblemUnauthorized)
-	if w.events[EventRenewed] != 1 {
+	if w.events["renewal"] != 1 {
 		t.Errorf("events %v", w.events)
 	}
 }

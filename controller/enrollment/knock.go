@@ -44,7 +44,7 @@ func (s *Service) knockedInVain(notExpected, knocked error, instanceID, nodeID s
 	case problem != nil && problem.Type == api.ProblemNotFound:
 		s.log().Debug("a server that no topology names was not taken from its stack", "node", nodeID, "instance", instanceID, "error", knocked)
 	default:
-		s.observe(EventKnockFailed)
+		s.Metrics.DiscoveryFailure()
 		s.log().Warn("a server that no topology names could not be looked for in its stack", "node", nodeID, "instance", instanceID, "error", knocked)
 		why := "the controller's log says why"
 		if problem != nil {

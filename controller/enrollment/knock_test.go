@@ -53,7 +53,7 @@ func TestAServerThatIsNotInItsStack(t *testing.T) {
 			if !strings.Contains(problem.Detail, c.says) || strings.Contains(problem.Detail, inside) {
 				t.Errorf("it is told %s", problem.Detail)
 			}
-			if *knocks != 1 || w.events[EventKnockFailed] != c.failed || w.events[EventNotExpected] != 1 {
+			if *knocks != 1 || w.events["discovery failure"] != c.failed || w.events[EventNotExpected] != 1 {
 				t.Errorf("%d knocks, events %v", *knocks, w.events)
 			}
 		})

@@ -32,11 +32,27 @@ type world struct {
 	now     time.Time
 	changed []string
 	gone    []string
-	events  map[string]int
+	counts
 }
 
+// counts are the metrics, by result of an enrollment or by what else happened.
+type counts struct {
+	mu     sync.Mutex
+	events map[string]int
+}
+
+func (c *counts) Enrollment(result string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.events[result]++
+}
+
+func (c *counts) Renewal()          { c.Enrollment("renewal") }
+func (c *counts) Revocation()       { c.Enrollment("revocation") }
+func (c *counts) DiscoveryFailure() { c.Enrollment("discovery failure") }
+
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), events: map[string]int{}}
+	w := &world{t: t, now: time.Date(2026, 10, 1, 12, 0, 0, 0, time.UTC), counts: counts{events: map[string]int{}}}
 	dir := t.TempDir()
 	clock := func() time.Time { return w.now }
 	st, err := store.Open(store.Options{
@@ -57,7 +73,7 @@ func newWorld(t testing.TB) *world {
 		Store: st, PKI: authority, Now: clock, Log: silent,
 		Changed: func(id string) { w.changed = append(w.changed, id) },
 		Gone:    func(_ *store.Tx, id string) error { w.gone = append(w.gone, id); return nil },
-		Observe: func(event string) { w.events[event]++ },
+		Metrics: &w.counts,
 	}
 	w.newInstance(instance)
 	w.expect(server, instance, true)

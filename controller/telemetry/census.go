@@ -25,7 +25,7 @@ var (
 	instances   = prometheus.NewDesc("nodehitch_instances", "VNF instances by state.", []string{"state"}, nil)
 	nodes       = prometheus.NewDesc("nodehitch_nodes", "Nodes by state.", []string{"state"}, nil)
 	operation   = prometheus.NewDesc("nodehitch_operations", "LCM operation records by state.", []string{"state"}, nil)
-	notAfter    = prometheus.NewDesc("nodehitch_certificate_not_after_seconds", "When the controller's own certificates end, in Unix time.", []string{"certificate"}, nil)
+	notAfter    = prometheus.NewDesc("nodehitch_certificate_expiration_timestamp_seconds", "When the controller's own certificates end, in Unix time.", []string{"certificate"}, nil)
 	connections = prometheus.NewDesc("nodehitch_connections", "Open connections to the HTTPS listener, by whether the caller has shown who he is.", []string{"caller"}, nil)
 	handshakes  = prometheus.NewDesc("nodehitch_handshakes_peak", "The most TLS handshakes that were under way at a time since the start.", nil, nil)
 )

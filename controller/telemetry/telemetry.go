@@ -21,6 +21,10 @@ type Metrics struct {
 	durations   *prometheus.HistogramVec
 	parked      prometheus.Gauge
 	enrollments *prometheus.CounterVec
+	noNonce     prometheus.Counter
+	discovery   prometheus.Counter
+	renewals    prometheus.Counter
+	revocations prometheus.Counter
 	gate        *prometheus.CounterVec
 	store       *prometheus.HistogramVec
 	cloud       *prometheus.CounterVec
@@ -40,26 +44,32 @@ func New(version string) *Metrics {
 			Buckets: []float64{.001, .01, .1, 1, 10, 60},
 		}, []string{"operation"}),
 		parked: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "nodehitch_parked_polls",
+			Name: "nodehitch_long_polls_in_flight",
 			Help: "Requests that are held until something changes.",
 		}),
 		enrollments: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodehitch_enrollment_events_total",
-			Help: "What enrollment did and refused, by event.",
-		}, []string{"event"}),
+			Name: "nodehitch_enrollments_total",
+			Help: "Requests to enroll, by result.",
+		}, []string{"result"}),
+		noNonce: counter("nodehitch_enrollments_without_nonce_total",
+			"Servers that were asked for no nonce, because the credential may not write their metadata."),
+		discovery: counter("nodehitch_discovery_failures_total",
+			"Servers that no topology names, whose stack could not be observed."),
+		renewals:    counter("nodehitch_certificate_renewals_total", "Certificates of nodes that were renewed."),
+		revocations: counter("nodehitch_identity_revocations_total", "Identities of nodes that were revoked."),
 		gate: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodehitch_connection_events_total",
 			Help: "TLS handshakes, and connections that were turned away or gave way to others, by event.",
 		}, []string{"event"}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "nodehitch_store_transaction_seconds",
+			Name:    "nodehitch_store_transaction_duration_seconds",
 			Help:    "Duration of store transactions; an update includes its fsync.",
 			Buckets: []float64{.0001, .001, .005, .02, .1, .5, 2},
 		}, []string{"kind"}),
 		cloud: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodehitch_cloud_requests_total",
-			Help: "Requests to clouds, each attempt one, by service, call and HTTP status (0: no answer).",
-		}, []string{"service", "call", "status"}),
+			Help: "Requests to clouds, each attempt one, by service, call and HTTP status code (0: no answer).",
+		}, []string{"service", "call", "code"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name:        "nodehitch_build_info",
@@ -67,9 +77,13 @@ func New(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrollments, m.gate, m.store, m.cloud, build,
+	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrollments, m.noNonce, m.discovery, m.renewals, m.revocations, m.gate, m.store, m.cloud, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 }
 
 // Answered counts an answered request.
@@ -81,8 +95,20 @@ func (m *Metrics) Answered(operation string, status int, took time.Duration) {
 // Parked counts a request that is held (+1) and let go (-1).
 func (m *Metrics) Parked(delta int) { m.parked.Add(float64(delta)) }
 
-// Enrollment counts an event of enrollment, good or refused.
-func (m *Metrics) Enrollment(event string) { m.enrollments.WithLabelValues(event).Inc() }
+// Enrollment counts a request to enroll, by its result.
+func (m *Metrics) Enrollment(result string) { m.enrollments.WithLabelValues(result).Inc() }
+
+// EnrollmentWithoutNonce counts a server that is asked for no nonce.
+func (m *Metrics) EnrollmentWithoutNonce() { m.noNonce.Inc() }
+
+// DiscoveryFailure counts a server whose stack could not be observed.
+func (m *Metrics) DiscoveryFailure() { m.discovery.Inc() }
+
+// Renewal counts a renewed certificate.
+func (m *Metrics) Renewal() { m.renewals.Inc() }
+
+// Revocation counts a revoked identity.
+func (m *Metrics) Revocation() { m.revocations.Inc() }
 
 // Connection counts an event of the gate.
 func (m *Metrics) Connection(event string) { m.gate.WithLabelValues(event).Inc() }

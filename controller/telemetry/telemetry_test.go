@@ -30,7 +30,12 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	m.Parked(+1)
 	m.Parked(+1)
 	m.Parked(-1)
-	m.Enrollment("bad-token")
+	m.Enrollment("bad_token")
+	m.Renewal()
+	m.Revocation()
+	m.Revocation()
+	m.DiscoveryFailure()
+	m.EnrollmentWithoutNonce()
 	m.Cloud("compute", "GET /servers/detail", 503)
 	m.Transaction(true, time.Millisecond)
 	m.Count(func() (telemetry.Census, error) {
@@ -44,14 +49,18 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	for _, want := range []string{
 		`nodehitch_http_requests_total{code="404",operation="getNode"} 1`,
 		`nodehitch_http_request_duration_seconds_bucket{operation="getNode",le="0.01"} 1`,
-		`nodehitch_parked_polls 1`,
-		`nodehitch_enrollment_events_total{event="bad-token"} 1`,
-		`nodehitch_cloud_requests_total{call="GET /servers/detail",service="compute",status="503"} 1`,
-		`nodehitch_store_transaction_seconds_count{kind="update"} 1`,
+		`nodehitch_long_polls_in_flight 1`,
+		`nodehitch_enrollments_total{result="bad_token"} 1`,
+		"nodehitch_enrollments_without_nonce_total 1\n",
+		"nodehitch_discovery_failures_total 1\n",
+		"nodehitch_certificate_renewals_total 1\n",
+		"nodehitch_identity_revocations_total 2\n",
+		`nodehitch_cloud_requests_total{call="GET /servers/detail",code="503",service="compute"} 1`,
+		`nodehitch_store_transaction_duration_seconds_count{kind="update"} 1`,
 		`nodehitch_nodes{state="Lost"} 2`,
 		`nodehitch_nodes{state="Expected"} 0`,
 		`nodehitch_operations{state="PROCESSING"} 0`,
-		`nodehitch_certificate_not_after_seconds{certificate="root"} 1000`,
+		`nodehitch_certificate_expiration_timestamp_seconds{certificate="root"} 1000`,
 		`version="v1.2.3"} 1`,
 		"go_goroutines",
 		"process_open_fds",
@@ -66,7 +75,7 @@ func TestACensusThatFailsLeavesTheRest(t *testing.T) {
 	m := telemetry.New("v1")
 	var log strings.Builder
 	m.Count(func() (telemetry.Census, error) { return telemetry.Census{}, errors.New("the store is closed") }, slog.New(slog.NewTextHandler(&log, nil)))
-	if text := scrape(t, m); strings.Contains(text, "nodehitch_nodes") || !strings.Contains(text, "nodehitch_parked_polls 0") {
+	if text := scrape(t, m); strings.Contains(text, "nodehitch_nodes") || !strings.Contains(text, "nodehitch_long_polls_in_flight 0") {
 		t.Error(text)
 	}
 	if !strings.Contains(log.String(), "the store is closed") {

@@ -275,7 +275,7 @@ func polls(a *arena) {
 		return conn
 	})
 	a.calls()
-	parked := a.metric("nodehitch_parked_polls")
+	parked := a.metric("nodehitch_long_polls_in_flight")
 	a.c.Figure("polls", "%d, of which %d are held", n, parked)
 	// One more may be on its way out.
 	if parked > 9 || parked == 0 {
@@ -294,7 +294,7 @@ func watches(a *arena) {
 		return conn
 	})
 	a.calls()
-	parked := a.metric("nodehitch_parked_polls")
+	parked := a.metric("nodehitch_long_polls_in_flight")
 	a.c.Figure("watches", "%d, of which %d are held", n, parked)
 	if parked > 256 || parked == 0 {
 		a.t.Errorf("%d watches of one token are held", parked)

@@ -231,7 +231,7 @@ func (f *fleet) connected(limit time.Duration) time.Duration {
 func (f *fleet) parked(limit time.Duration) {
 	f.t.Helper()
 	f.awaitEvery(time.Second, "every agent's poll is parked", limit, func(tally) bool {
-		return int(f.metric("nodehitch_parked_polls")) == f.agents
+		return int(f.metric("nodehitch_long_polls_in_flight")) == f.agents
 	})
 }
 

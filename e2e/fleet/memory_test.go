@@ -68,7 +68,7 @@ func (f *fleet) park(polls int) {
 		})
 	}
 	enrolling.Wait()
-	f.await("all polls are parked", 5*time.Minute, func(tally) bool { return int(f.metric("nodehitch_parked_polls")) == polls })
+	f.await("all polls are parked", 5*time.Minute, func(tally) bool { return int(f.metric("nodehitch_long_polls_in_flight")) == polls })
 }
 
 func (f *fleet) parkNode(trust *api.Trust, token string, n int) error {

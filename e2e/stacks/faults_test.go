@@ -121,7 +121,7 @@ func heat503(w *world, r *results.Case) {
 	v := w.newPlain(1)
 	v.operate(api.Instantiate, "--phase=START")
 	attempts := func() float64 {
-		return w.metricSum("nodehitch_cloud_requests_total", `service="orchestration",status="503"`)
+		return w.metricSum("nodehitch_cloud_requests_total", `code="503",service="orchestration"`)
 	}
 	before := attempts()
 	v.outlives("keystone", "503")
