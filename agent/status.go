@@ -102,7 +102,7 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 		row("next attempt", "in %s", c.NextAttempt.Sub(now).Round(time.Second))
 	}
 	if c.HoldSeconds != 0 {
-		row("way", "gives up silent connections: polls are held for %d s; set the controller's cadence.pollSeconds below the idle timeout of what is between", c.HoldSeconds)
+		row("way", "gives up silent connections: polls are held for %d s; set the controller's pollSeconds below the idle timeout of what is between", c.HoldSeconds)
 	}
 	if len(c.Learned) > 0 {
 		row("learned", "%s", strings.Join(c.Learned, ", "))

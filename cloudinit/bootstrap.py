@@ -107,7 +107,7 @@ def main(configuration=CONFIGURATION, agent=AGENT):
     with open(configuration, encoding="utf-8") as f:
         config = json.load(f)  # written by user_data as JSON, which is YAML too
     context = trust(config["rootCertificate"], config["pin"])
-    for url in config["controllerURLs"]:
+    for url in config["controllerUrls"]:
         try:
             download(url, context, agent)
         except (OSError, Refused, http.client.HTTPException) as e:

@@ -74,7 +74,7 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 		"a URL without TLS": {func(t *testing.T) (*scene, []string) {
 			s := newScene(t, giveAgent(t))
 			s.alter = func(c map[string]any) {
-				c["controllerURLs"] = []string{strings.Replace(s.server.URL, "https", "http", 1)}
+				c["controllerUrls"] = []string{strings.Replace(s.server.URL, "https", "http", 1)}
 			}
 			return s, nil
 		}, "expected https://"},

@@ -32,7 +32,7 @@ var (
 // agentConfig is /etc/nodehitch/agent.yaml as a new VM gets it. Its names are
 // those of the agent's configuration.
 type agentConfig struct {
-	ControllerURLs  []string `json:"controllerURLs"`
+	ControllerURLs  []string `json:"controllerUrls"`
 	RootCertificate string   `json:"rootCertificate"`
 	Pin             string   `json:"pin"`
 	JoinToken       string   `json:"joinToken"`

@@ -106,7 +106,7 @@ func TestNothingIsLostInYAML(t *testing.T) {
 	}
 	p := golden(t)
 	want := map[string]any{
-		"controllerURLs":  []any{p.ControllerURLs[0], p.ControllerURLs[1], p.ControllerURLs[2]},
+		"controllerUrls":  []any{p.ControllerURLs[0], p.ControllerURLs[1], p.ControllerURLs[2]},
 		"rootCertificate": string(p.RootPEM), "pin": p.Pin, "joinToken": p.JoinToken,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -13,7 +13,7 @@ import (
 
 // attestor is what proves that a machine is the server that it says it is.
 func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) enrollment.Attestor {
-	if c.Attestation != config.AttestNova {
+	if c.Attestation.Mode != config.AttestNova {
 		return enrollment.TokenAttestor{}
 	}
 	s.nova = &attestation.Nova{
@@ -32,14 +32,14 @@ func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Log
 
 // sayAttestation logs what proves who enrolls, and warns of what does not.
 func sayAttestation(c config.Config, log *slog.Logger) {
-	if c.Attestation != config.AttestNova {
+	if c.Attestation.Mode != config.AttestNova {
 		log.Warn("attestation is token: a holder of an instance's join token can enroll as any of its expected servers that has not enrolled")
 		return
 	}
-	if c.AttestationNonce == config.NonceOff {
+	if c.Attestation.Nonce == config.NonceOff {
 		log.Warn("attestation is nova without a nonce: a server must be in its instance's stack, but a holder of the join token can enroll as any of these that has not enrolled")
 		return
 	}
 	log.Info("attestation is nova: a server has to be one of its instance's stack, and to read a nonce from its metadata service",
-		"nonce", c.AttestationNonce, "sourceAddress", c.AttestationSourceAddress)
+		"nonce", c.Attestation.Nonce, "sourceAddress", c.Attestation.SourceAddress)
 }

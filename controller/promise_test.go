@@ -103,8 +103,8 @@ type life struct {
 func newLife(t *testing.T) *life {
 	c := config.Default()
 	c.DataDirectory = t.TempDir()
-	c.KeyFile = filepath.Join(c.DataDirectory, "seal.key")
-	c.Names, c.Attestation = []string{"127.0.0.1"}, config.AttestToken
+	c.SealKeyFile = filepath.Join(c.DataDirectory, "seal.key")
+	c.Names, c.Attestation.Mode = []string{"127.0.0.1"}, config.AttestToken
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -64,8 +64,8 @@ type reports struct {
 func newReports(b *testing.B, nodes int) *reports {
 	b.Helper()
 	c := config.Default()
-	c.DataDirectory, c.Names, c.Attestation = onDisk(b), []string{"127.0.0.1"}, config.AttestToken
-	c.KeyFile = filepath.Join(c.DataDirectory, "seal.key")
+	c.DataDirectory, c.Names, c.Attestation.Mode = onDisk(b), []string{"127.0.0.1"}, config.AttestToken
+	c.SealKeyFile = filepath.Join(c.DataDirectory, "seal.key")
 	listener, err := new(net.ListenConfig).Listen(b.Context(), "tcp", "127.0.0.1:0")
 	must(b, err)
 	c.AdvertiseURLs = []string{"https://" + listener.Addr().String()}

@@ -50,7 +50,7 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	}
 	s.metrics.Count(s.census, log)
 	o := s.API()
-	o.SpreadSeconds = (&spread{store: s.Store, longest: c.Cadence.PollSeconds, now: now, log: log}).seconds
+	o.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
 	if s.handler, err = api.New(o); err != nil {
 		return nil, errors.Join(err, s.Store.Close())
 	}

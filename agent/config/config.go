@@ -27,7 +27,7 @@ const DefaultFile = "/etc/nodehitch/agent.yaml"
 // Config is the agent's configuration file.
 type Config struct {
 	// ControllerURLs are https://host[:port], tried in this order. Required.
-	ControllerURLs []string `json:"controllerURLs"`
+	ControllerURLs []string `json:"controllerUrls"`
 	// RootCertificate is the controller's root CA, PEM; nothing else is trusted. Required.
 	RootCertificate string `json:"rootCertificate"`
 	// Pin is sha256:<hex> of the root's DER. Required.
@@ -42,11 +42,17 @@ type Config struct {
 	// HeatSignalURL is the http(s) URL at which a wait condition of the stack waits for
 	// this machine, "" for none. One that is signed by itself lets whoever knows it
 	// signal, so it is a secret.
-	HeatSignalURL string `json:"heatSignalURL,omitempty"`
+	HeatSignalURL string `json:"heatSignalUrl,omitempty"`
 	// HeatSignalToken is Keystone's for that URL, "" where the URL is a signed one.
 	HeatSignalToken string `json:"heatSignalToken,omitempty"`
-	// LogLevel is debug, info (when absent), warn or error.
-	LogLevel string `json:"logLevel,omitempty"`
+	// Log is how the agent logs, on standard error.
+	Log Log `json:"log,omitzero"`
+}
+
+// Log is the shape of the log.
+type Log struct {
+	// Level is the least that is logged: debug, info (when absent), warn or error.
+	Level string `json:"level,omitempty"`
 }
 
 var joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
@@ -59,7 +65,7 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Config{StateDirectory: state.DefaultDirectory, LogLevel: "info"}
+	c := Config{StateDirectory: state.DefaultDirectory, Log: Log{Level: "info"}}
 	if err := strict.Unmarshal(content, &c); err != nil {
 		return nil, fmt.Errorf("%s:\n%w", path, err)
 	}
@@ -85,7 +91,7 @@ func read(path string) ([]byte, error) {
 
 func (c *Config) check() fault.List {
 	var faults fault.List
-	at := fault.Root.Key("controllerURLs")
+	at := fault.Root.Key("controllerUrls")
 	if len(c.ControllerURLs) == 0 {
 		faults = append(faults, at.Fault("expected at least one https://host[:port]"))
 	}
@@ -107,13 +113,13 @@ func (c *Config) check() fault.List {
 		}
 	}
 	if c.HeatSignalURL != "" && !signalURL(c.HeatSignalURL) {
-		faults = append(faults, fault.Root.Key("heatSignalURL").Fault("expected http(s)://host/path in visible ASCII, as a wait condition's handle of Heat gives it"))
+		faults = append(faults, fault.Root.Key("heatSignalUrl").Fault("expected http(s)://host/path in visible ASCII, as a wait condition's handle of Heat gives it"))
 	}
 	if c.HeatSignalToken != "" && (c.HeatSignalURL == "" || !visible(c.HeatSignalToken)) {
-		faults = append(faults, fault.Root.Key("heatSignalToken").Fault("expected a token in visible ASCII, beside heatSignalURL"))
+		faults = append(faults, fault.Root.Key("heatSignalToken").Fault("expected a token in visible ASCII, beside heatSignalUrl"))
 	}
 	if _, err := c.Level(); err != nil {
-		faults = append(faults, fault.Root.Key("logLevel").Fault("expected debug, info, warn or error"))
+		faults = append(faults, fault.Root.Key("log").Key("level").Fault("expected debug, info, warn or error"))
 	}
 	return faults
 }
@@ -132,10 +138,10 @@ func (c *Config) checkTrust() fault.List {
 	return faults
 }
 
-// Level is LogLevel for slog.
+// Level is Log.Level for slog.
 func (c *Config) Level() (slog.Level, error) {
 	var level slog.Level
-	err := level.UnmarshalText([]byte(c.LogLevel))
+	err := level.UnmarshalText([]byte(c.Log.Level))
 	return level, err
 }
 

@@ -139,7 +139,7 @@ func (l *line) cutOff(err error, parked bool, after time.Duration) {
 	case link.Judge(err) != link.Passing || client.Status(err) != 0: // somebody answered
 	case l.patience.lost(after, time.Now()):
 		l.Log.Warn("polls are cut off on their way: something there gives up connections that are silent; shorter polls are asked for",
-			"after", after.Round(time.Second), "hold", l.patience.wait(), "advice", "set the controller's cadence.pollSeconds below its idle timeout")
+			"after", after.Round(time.Second), "hold", l.patience.wait(), "advice", "set the controller's pollSeconds below its idle timeout")
 	}
 }
 

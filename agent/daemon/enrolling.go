@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // credentials are those on disk, else those that an enrollment brings, however often

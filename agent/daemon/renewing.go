@@ -12,6 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // renewal is when a renewal that failed may be tried again.

@@ -175,7 +175,7 @@ func TestNoValueBreaksOut(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				p := parameters(t, "")
 				p[name] = value
-				want := map[string]any{"controllerURLs": p["controller_urls"], "rootCertificate": p["root_certificate"], "pin": p["pin"], "joinToken": p["join_token"]}
+				want := map[string]any{"controllerUrls": p["controller_urls"], "rootCertificate": p["root_certificate"], "pin": p["pin"], "joinToken": p["join_token"]}
 				var config cloudConfig
 				if err := yaml.UnmarshalStrict([]byte(ours(t, p)), &config); err != nil {
 					t.Fatal(err)
@@ -215,8 +215,8 @@ func TestWhereHeatWaitsHasItsPlace(t *testing.T) {
 		text = strings.Replace(text, place, value, 1)
 	}
 	got := agentYAML(t, consume(t, header+text).file("/etc/nodehitch/agent.yaml"))
-	if got["heatSignalURL"] != url || got["heatSignalToken"] != secret {
-		t.Errorf("%v, %v", got["heatSignalURL"], got["heatSignalToken"])
+	if got["heatSignalUrl"] != url || got["heatSignalToken"] != secret {
+		t.Errorf("%v, %v", got["heatSignalUrl"], got["heatSignalToken"])
 	}
 	if text := ours(t, parameters(t, "")); strings.Contains(text, "heatSignal") {
 		t.Error("a place to signal where nobody waits")

@@ -25,7 +25,7 @@ type Policy string
 // The policies.
 const (
 	// IfAllowed goes on without the nonce where the credential may not write it.
-	IfAllowed Policy = "ifAllowed"
+	IfAllowed Policy = "if-allowed"
 	// Required refuses then.
 	Required Policy = "required"
 	// Off asks for none and writes nothing.

@@ -61,5 +61,5 @@ func (n *Nova) without(cloud string, err error) {
 	}
 	n.log().Warn("servers of this cloud are not asked for a nonce, for the credential may not write their metadata: whoever holds the join token can "+
 		"enroll as a server of the stack that has not enrolled; allow it PUT and DELETE of /v2.1/servers/{server_id}/metadata/{key}, "+
-		"or set attestationNonce to required or off", "cloud", cloud, "error", err)
+		"or set attestation.nonce to required or off", "cloud", cloud, "error", err)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The reasons of refusals, as they are counted among the events of enrollment, and what
-// else is.
+// The reasons of refusals, as they are counted among the results of enrollments.
 const (
 	EventNoCloud        = "attest_no_cloud"
 	EventNoStack        = "attest_no_stack"
@@ -35,7 +34,7 @@ const soon = 15 * time.Second
 func noCloud(instanceID string, err error) error {
 	return &enrollment.Refusal{Reason: EventNoCloud, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"the controller asks the cloud who enrolls, and has no credential for the one of the VNF instance %s: PUT the instance with its vimConnectionInfo, "+
-			"or set openstack.cloud in controller.yaml, or attestation: token; the controller's log says more", instanceID))}
+			"or set openstack.cloud in controller.yaml, or attestation: {mode: token}; the controller's log says more", instanceID))}
 }
 
 func noStack(instanceID string) error {
@@ -73,7 +72,7 @@ func wrongSource(serverID string, found netip.Addr, expected []netip.Addr) error
 	return &enrollment.Refusal{Reason: EventSourceAddress, Found: fmt.Errorf("Nova has the addresses %v", expected), //nolint:staticcheck // a name
 		Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 			"the request came from %v, which is no fixed or floating address of the server %s: let it reach the controller without address translation, "+
-				"or set attestationSourceAddress: false in controller.yaml", found, serverID))}
+				"or set attestation: {sourceAddress: false} in controller.yaml", found, serverID))}
 }
 
 func stackGone(serverID, stackID string, err error) error {
@@ -101,7 +100,7 @@ func nonceWrong(serverID string) error {
 func nonceForbidden(serverID string, err error) error {
 	return &enrollment.Refusal{Reason: EventNonceForbidden, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
 		"the controller's credential may not write the metadata of the server %s, so the machine cannot prove that it is that server: "+
-			"allow it, or set attestationNonce: ifAllowed in controller.yaml", serverID))}
+			"allow it, or set attestation: {nonce: if-allowed} in controller.yaml", serverID))}
 }
 
 // busy is Nova's 409 while the server is built or has a task, or is locked.

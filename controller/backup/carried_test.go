@@ -104,7 +104,7 @@ func TestABackupThatAStrangerHasMadeIsRefused(t *testing.T) {
 	path := w.Store.Path()
 	before, err := os.ReadFile(path)
 	w.must(err)
-	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.KeyFile}, Replace: true, Now: w.Clock.Now}
+	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.SealKeyFile}, Replace: true, Now: w.Clock.Now}
 	if _, err := r.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "without the controller's key") {
 		t.Errorf("%v; expected it to be refused", err)
 	}

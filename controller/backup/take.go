@@ -16,6 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/archive"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // macPurpose separates the MAC of a backup from all others made with the store's key.

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// The values of Config.Attestation.
+// The values of Attestation.Mode.
 const (
 	// AttestToken believes a server id that comes with the join token, for a
 	// server that the topology expects and that has no live identity.
@@ -21,11 +21,11 @@ const (
 	AttestNova = "nova"
 )
 
-// The values of Config.AttestationNonce.
+// The values of Attestation.Nonce.
 const (
 	// NonceIfAllowed goes on without the nonce where the credential may not write a
 	// server's metadata, and says so.
-	NonceIfAllowed = "ifAllowed"
+	NonceIfAllowed = "if-allowed"
 	// NonceRequired refuses a server that no nonce can be given to.
 	NonceRequired = "required"
 	// NonceOff asks for none: for clouds whose servers have no metadata service.
@@ -33,7 +33,7 @@ const (
 )
 
 // CredentialName is the systemd credential that holds the seal key where
-// KeyFile is not set (LoadCredential= or LoadCredentialEncrypted= of the unit).
+// SealKeyFile is not set (LoadCredential= or LoadCredentialEncrypted= of the unit).
 const CredentialName = "nodehitch-seal-key"
 
 // Config is everything that can be set. The zero value is not usable; begin with
@@ -48,11 +48,11 @@ type Config struct {
 	Names []string `json:"names"`
 	// AdvertiseURLs are the base URLs that user_data gives to agents, in order of
 	// preference. Default: https://<name>:<port of listen> for each of Names.
-	AdvertiseURLs []string `json:"advertiseURLs"`
+	AdvertiseURLs []string `json:"advertiseUrls"`
 	// ControllerURLs are base URLs that enrolled agents learn with their polls, at most
 	// 8, so that the controller can move without a shell on any node. The first that
 	// answers is preferred to those that user_data gave. Default: none.
-	ControllerURLs []string `json:"controllerURLs"`
+	ControllerURLs []string `json:"controllerUrls"`
 	// DataDirectory holds the store, the CA, and package files. Default
 	// "/var/lib/nodehitch/controller".
 	DataDirectory string `json:"dataDirectory"`
@@ -63,18 +63,23 @@ type Config struct {
 	// MetricsListen is the TCP address of GET /metrics (plain HTTP); "" has none.
 	// Default "127.0.0.1:9090". A socket `metrics` from systemd replaces it.
 	MetricsListen string `json:"metricsListen"`
-	// KeyFile holds the key that seals secrets in the store. Keep a copy apart from
+	// SealKeyFile holds the key that seals secrets in the store. Keep a copy apart from
 	// the backup. Default: the systemd credential nodehitch-seal-key where the unit
 	// has one, else seal.key in DataDirectory, which is made at the first start.
-	KeyFile string `json:"keyFile"`
+	SealKeyFile string `json:"sealKeyFile"`
 	// KeyCredential is the path of that systemd credential where it is used, and
-	// KeyFile then is ""; Load finds it, nobody sets it.
+	// SealKeyFile then is ""; Load finds it, nobody sets it.
 	KeyCredential string `json:"-"`
 	// AgentDirectory holds the agents that GET /v1/agent/{arch} serves, as
-	// nodehitch-agent-<GOARCH>. Default "/usr/share/nodehitch/agents".
+	// nodehitch-agent-<GOARCH>. Default "/usr/lib/nodehitch/agents".
 	AgentDirectory string `json:"agentDirectory"`
-	// Cadence is how often agents call and plan.
-	Cadence Cadence `json:"cadence"`
+	// PollSeconds is how long a long poll is held before it is answered with 304,
+	// in seconds, give or take 10 %; from 5 to 300. A node unheard of for three times
+	// as long is lost. Default 30.
+	PollSeconds int `json:"pollSeconds"`
+	// ConvergeSeconds is how often an agent plans again without being told, which
+	// is what corrects drift, in seconds; from 10 to 86400. Default 300.
+	ConvergeSeconds int `json:"convergeSeconds"`
 	// MaxFileBytes is the largest package file that is taken, in bytes. Default
 	// 10737418240 (10 GiB).
 	MaxFileBytes int64 `json:"maxFileBytes"`
@@ -82,17 +87,22 @@ type Config struct {
 	Log Log `json:"log"`
 	// OpenStack is where the controller finds stacks, servers and volumes by itself.
 	OpenStack OpenStack `json:"openstack"`
-	// Attestation is how much of a server's claim to be itself is proven at
-	// enrollment: "token" or "nova". Default: "nova" where OpenStack is configured,
-	// else "token".
-	Attestation string `json:"attestation"`
-	// AttestationNonce says whether a server has to read a nonce from its metadata
-	// service: "ifAllowed", "required" or "off". Default "ifAllowed".
-	AttestationNonce string `json:"attestationNonce"`
-	// AttestationSourceAddress has an enrollment come from an address that Nova knows of
-	// the server. Routers that translate addresses make that false for good servers.
-	// Default false.
-	AttestationSourceAddress bool `json:"attestationSourceAddress"`
+	// Attestation is how much of a server's claim to be itself is proven at enrollment.
+	Attestation Attestation `json:"attestation"`
+}
+
+// Attestation is what a server has to prove at enrollment.
+type Attestation struct {
+	// Mode is "token" or "nova". Default: "nova" where OpenStack is configured, else
+	// "token".
+	Mode string `json:"mode"`
+	// Nonce says whether nova has a server read a nonce from its metadata service:
+	// "if-allowed", "required" or "off". Default "if-allowed".
+	Nonce string `json:"nonce"`
+	// SourceAddress requires of nova that an enrollment comes from an address that Nova
+	// knows of the server. Routers that translate addresses make that false for good
+	// servers. Default false.
+	SourceAddress bool `json:"sourceAddress"`
 }
 
 // OpenStack is how the controller reaches clouds. The zero value reaches none.
@@ -112,17 +122,6 @@ type OpenStack struct {
 
 // Configured says whether any instance can have a cloud.
 func (o OpenStack) Configured() bool { return o.Cloud != "" || o.VIMConnectionInfo }
-
-// Cadence is the fleet's rhythm.
-type Cadence struct {
-	// PollSeconds is how long a long poll is held before it is answered with 304,
-	// in seconds, give or take 10 %; from 5 to 300. A node unheard of for three times
-	// as long is lost. Default 30.
-	PollSeconds int `json:"pollSeconds"`
-	// ConvergeSeconds is how often an agent plans again without being told, which
-	// is what corrects drift, in seconds; from 10 to 86400. Default 300.
-	ConvergeSeconds int `json:"convergeSeconds"`
-}
 
 // Log is the shape of the log.
 type Log struct {
@@ -166,18 +165,18 @@ func (c *Config) complete(getenv func(string) string, hostname func() (string, e
 			c.AdvertiseURLs = append(c.AdvertiseURLs, u.String())
 		}
 	}
-	if c.Attestation == "" {
-		c.Attestation = AttestToken
+	if c.Attestation.Mode == "" {
+		c.Attestation.Mode = AttestToken
 		if c.OpenStack.Configured() {
-			c.Attestation = AttestNova
+			c.Attestation.Mode = AttestNova
 		}
 	}
-	if c.KeyFile == "" {
+	if c.SealKeyFile == "" {
 		if path, ok := credential(getenv); ok {
 			c.KeyCredential = path
 			return nil
 		}
-		c.KeyFile = filepath.Join(c.DataDirectory, "seal.key")
+		c.SealKeyFile = filepath.Join(c.DataDirectory, "seal.key")
 	}
 	return nil
 }

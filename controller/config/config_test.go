@@ -70,7 +70,7 @@ func names(t reflect.Type, f func(string)) {
 
 func TestFlagsWinOverEnvironmentOverFileOverDefault(t *testing.T) {
 	got, err := config.Load(config.Source{
-		File:    write(t, "listen: ':1'\nsocket: /file.sock\nmetricsListen: ':4'\ncadence: {pollSeconds: 10}\n"),
+		File:    write(t, "listen: ':1'\nsocket: /file.sock\nmetricsListen: ':4'\npollSeconds: 10\n"),
 		Environ: []string{"NODEHITCH_CONTROLLER_LISTEN=:2", "NODEHITCH_CONTROLLER_SOCKET=/env.sock", "NODEHITCH_CONTROLLER_NAMES=a.example, 10.0.0.1", "HOME=/root"},
 		Flags:   map[string]string{"listen": ":3"},
 	})
@@ -79,11 +79,11 @@ func TestFlagsWinOverEnvironmentOverFileOverDefault(t *testing.T) {
 	}
 	want := config.Default()
 	want.Listen, want.Socket, want.MetricsListen = ":3", "/env.sock", ":4"
-	want.Cadence.PollSeconds = 10
+	want.PollSeconds = 10
 	want.Names = []string{"a.example", "10.0.0.1"}
 	want.AdvertiseURLs = []string{"https://a.example:3", "https://10.0.0.1:3"}
-	want.KeyFile = "/var/lib/nodehitch/controller/seal.key"
-	want.Attestation = config.AttestToken
+	want.SealKeyFile = "/var/lib/nodehitch/controller/seal.key"
+	want.Attestation.Mode = config.AttestToken
 	if diff := cmp.Diff(want, got.Config); diff != "" {
 		t.Error(diff)
 	}
@@ -94,12 +94,12 @@ func TestAttestationFollowsTheCloud(t *testing.T) {
 		"{}":                                   config.AttestToken,
 		"openstack: {cloud: lab}":              config.AttestNova,
 		"openstack: {vimConnectionInfo: true}": config.AttestNova,
-		"{openstack: {cloud: lab}, attestation: token}":      config.AttestToken,
-		"{openstack: {cloud: lab}, attestationNonce: 'off'}": config.AttestNova,
+		"{openstack: {cloud: lab}, attestation: {mode: token}}":  config.AttestToken,
+		"{openstack: {cloud: lab}, attestation: {nonce: 'off'}}": config.AttestNova,
 	} {
 		got, err := config.Load(config.Source{File: write(t, file)})
-		if err != nil || got.Attestation != want {
-			t.Errorf("%s: attestation %q (%v), expected %s", file, got.Attestation, err, want)
+		if err != nil || got.Attestation.Mode != want {
+			t.Errorf("%s: attestation %q (%v), expected %s", file, got.Attestation.Mode, err, want)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestEverySettingHasAFlagAndAVariable(t *testing.T) {
 func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 	path := write(t, "Listen: x\nmaxFileBytes: many\n")
 	_, err := config.Load(config.Source{File: path,
-		Environ: []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=soon", "NODEHITCH_CONTROLLER_ATTESTATION=nova", "NODEHITCH_CONTROLLER_METRICS_LISTEN=9090"},
+		Environ: []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=soon", "NODEHITCH_CONTROLLER_ATTESTATION_MODE=nova", "NODEHITCH_CONTROLLER_METRICS_LISTEN=9090"},
 		Flags: map[string]string{"converge-seconds": "1", "log-level": "loud", "socket": "nodehitch.sock",
 			"names": "ok,under_score", "advertise-urls": "http://a"},
 	})
@@ -129,13 +129,13 @@ func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 		path + ":/Listen: is not known here; did you mean listen?",
 		path + ":/maxFileBytes: found a string",
 		"NODEHITCH_CONTROLLER_POLL_SECONDS: expected an integer",
-		"/attestation: is nova, but no cloud is configured",
+		"/attestation/mode: is nova, but no cloud is configured",
 		`/metricsListen: is "9090"; expected host:port`,
-		"/cadence/convergeSeconds: is 1; expected 10 to 86400",
+		"/convergeSeconds: is 1; expected 10 to 86400",
 		`/log/level: is "loud"`,
 		`/socket: is "nodehitch.sock"; expected an absolute path`,
 		`/names/1: is "under_score"`,
-		`/advertiseURLs/0: is "http://a"`,
+		`/advertiseUrls/0: is "http://a"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
@@ -178,9 +178,9 @@ func TestTheKeyIsASystemdCredentialWhereThereIsOne(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			got, err := config.Load(config.Source{Environ: []string{"CREDENTIALS_DIRECTORY=" + dir}, Flags: map[string]string{"key-file": test.flag}})
-			if err != nil || strings.TrimPrefix(got.KeyFile+got.KeyCredential, dir+"/") != test.want {
-				t.Errorf("got %s, %v; want %s", got.KeyFile, err, test.want)
+			got, err := config.Load(config.Source{Environ: []string{"CREDENTIALS_DIRECTORY=" + dir}, Flags: map[string]string{"seal-key-file": test.flag}})
+			if err != nil || strings.TrimPrefix(got.SealKeyFile+got.KeyCredential, dir+"/") != test.want {
+				t.Errorf("got %s, %v; want %s", got.SealKeyFile, err, test.want)
 			}
 		})
 	}

@@ -14,6 +14,12 @@ type Setting struct {
 	Flag string
 	// Usage is one line for --help. Lists are separated by commas.
 	Usage string
+	value
+}
+
+type value struct {
+	// Type is what --help shows: string, strings, int or bool.
+	Type string
 	// set puts the text into a Config; its error says what was expected.
 	set func(c *Config, text string) error
 }
@@ -32,59 +38,59 @@ var Settings = []Setting{
 	{"data-directory", "directory of store, CA and package files", text(func(c *Config) *string { return &c.DataDirectory })},
 	{"socket", "unix socket on which root of this machine is an operator; empty: none", text(func(c *Config) *string { return &c.Socket })},
 	{"metrics-listen", "TCP address of /metrics, plain HTTP; empty: none", text(func(c *Config) *string { return &c.MetricsListen })},
-	{"key-file", "file with the key that seals secrets", text(func(c *Config) *string { return &c.KeyFile })},
+	{"seal-key-file", "file with the key that seals secrets", text(func(c *Config) *string { return &c.SealKeyFile })},
 	{"agent-directory", "directory of the agents that VMs download, nodehitch-agent-<GOARCH>", text(func(c *Config) *string { return &c.AgentDirectory })},
-	{"poll-seconds", "how long a long poll is held, in seconds (5 to 300)", integer(func(c *Config, n int64) { c.Cadence.PollSeconds = int(n) })},
-	{"converge-seconds", "how often agents plan again, in seconds (10 to 86400)", integer(func(c *Config, n int64) { c.Cadence.ConvergeSeconds = int(n) })},
+	{"poll-seconds", "how long a long poll is held, in seconds (5 to 300)", integer(func(c *Config, n int64) { c.PollSeconds = int(n) })},
+	{"converge-seconds", "how often agents plan again, in seconds (10 to 86400)", integer(func(c *Config, n int64) { c.ConvergeSeconds = int(n) })},
 	{"max-file-bytes", "largest package file, in bytes", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},
 	{"openstack-clouds-file", "clouds.yaml with the entry of --openstack-cloud", text(func(c *Config) *string { return &c.OpenStack.CloudsFile })},
 	{"openstack-cloud", "entry of the clouds file by which stacks and servers are looked up; empty: none", text(func(c *Config) *string { return &c.OpenStack.Cloud })},
-	{"openstack-vim-connection-info", "use the credentials in an instance's vimConnectionInfo (true or false)", boolean(func(c *Config) *bool { return &c.OpenStack.VIMConnectionInfo })},
+	{"openstack-vim-connection-info", "use the credentials in an instance's vimConnectionInfo", boolean(func(c *Config) *bool { return &c.OpenStack.VIMConnectionInfo })},
 	{"openstack-timeout-seconds", "how long one call of a cloud may take, in seconds (1 to 300)", integer(func(c *Config, n int64) { c.OpenStack.TimeoutSeconds = int(n) })},
-	{"attestation", "nova or token; empty: nova where a cloud is configured", text(func(c *Config) *string { return &c.Attestation })},
-	{"attestation-nonce", "ifAllowed, required or off", text(func(c *Config) *string { return &c.AttestationNonce })},
-	{"attestation-source-address", "enrollments have to come from an address of the server (true or false)", boolean(func(c *Config) *bool { return &c.AttestationSourceAddress })},
+	{"attestation-mode", "nova or token; empty: nova where a cloud is configured", text(func(c *Config) *string { return &c.Attestation.Mode })},
+	{"attestation-nonce", "if-allowed, required or off", text(func(c *Config) *string { return &c.Attestation.Nonce })},
+	{"attestation-source-address", "enrollments have to come from an address of the server", boolean(func(c *Config) *bool { return &c.Attestation.SourceAddress })},
 }
 
-func text(field func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		*field(c) = value
+func text(field func(*Config) *string) value {
+	return value{"string", func(c *Config, text string) error {
+		*field(c) = text
 		return nil
-	}
+	}}
 }
 
-func list(field func(*Config) *[]string) func(*Config, string) error {
-	return func(c *Config, value string) error {
+func list(field func(*Config) *[]string) value {
+	return value{"strings", func(c *Config, text string) error {
 		*field(c) = nil
-		for item := range strings.SplitSeq(value, ",") {
+		for item := range strings.SplitSeq(text, ",") {
 			if item = strings.TrimSpace(item); item != "" {
 				*field(c) = append(*field(c), item)
 			}
 		}
 		return nil
-	}
+	}}
 }
 
-func integer(put func(*Config, int64)) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		n, err := strconv.ParseInt(value, 10, 64)
+func integer(put func(*Config, int64)) value {
+	return value{"int", func(c *Config, text string) error {
+		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
 			return errNotAnInteger
 		}
 		put(c, n)
 		return nil
-	}
+	}}
 }
 
-func boolean(field func(*Config) *bool) func(*Config, string) error {
-	return func(c *Config, value string) error {
-		b, err := strconv.ParseBool(value)
+func boolean(field func(*Config) *bool) value {
+	return value{"bool", func(c *Config, text string) error {
+		b, err := strconv.ParseBool(text)
 		if err != nil {
 			return errNotABoolean
 		}
 		*field(c) = b
 		return nil
-	}
+	}}
 }

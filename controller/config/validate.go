@@ -27,29 +27,29 @@ func (c *Config) validate() fault.List {
 		v.name(name, fault.Root.Key("names").Index(i))
 	}
 	for i, u := range c.AdvertiseURLs {
-		v.url(u, fault.Root.Key("advertiseURLs").Index(i))
+		v.url(u, fault.Root.Key("advertiseUrls").Index(i))
 	}
 	for i, u := range c.ControllerURLs {
-		v.url(u, fault.Root.Key("controllerURLs").Index(i))
+		v.url(u, fault.Root.Key("controllerUrls").Index(i))
 	}
 	if n := len(c.ControllerURLs); n > api.MaxControllerURLs {
-		v.fault("/controllerURLs", "has %d URLs; expected at most %d", n, api.MaxControllerURLs)
+		v.fault("/controllerUrls", "has %d URLs; expected at most %d", n, api.MaxControllerURLs)
 	}
 	v.path(c.DataDirectory, "/dataDirectory", false)
 	v.path(c.Socket, "/socket", true)
-	v.path(c.KeyFile, "/keyFile", true)
+	v.path(c.SealKeyFile, "/sealKeyFile", true)
 	v.path(c.AgentDirectory, "/agentDirectory", false)
-	v.between(int64(c.Cadence.PollSeconds), 5, 300, "/cadence/pollSeconds")
-	v.between(int64(c.Cadence.ConvergeSeconds), 10, 86400, "/cadence/convergeSeconds")
+	v.between(int64(c.PollSeconds), 5, 300, "/pollSeconds")
+	v.between(int64(c.ConvergeSeconds), 10, 86400, "/convergeSeconds")
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
 	v.oneOf(c.Log.Format, "/log/format", "text", "json")
 	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")
 	v.path(c.OpenStack.CloudsFile, "/openstack/cloudsFile", false)
 	v.between(int64(c.OpenStack.TimeoutSeconds), 1, 300, "/openstack/timeoutSeconds")
-	v.oneOf(c.Attestation, "/attestation", AttestToken, AttestNova, "")
-	v.oneOf(c.AttestationNonce, "/attestationNonce", NonceIfAllowed, NonceRequired, NonceOff)
-	if c.Attestation == AttestNova && !c.OpenStack.Configured() {
-		v.fault("/attestation", "is nova, but no cloud is configured that could be asked; set openstack.cloud or openstack.vimConnectionInfo, "+
+	v.oneOf(c.Attestation.Mode, "/attestation/mode", AttestToken, AttestNova, "")
+	v.oneOf(c.Attestation.Nonce, "/attestation/nonce", NonceIfAllowed, NonceRequired, NonceOff)
+	if c.Attestation.Mode == AttestNova && !c.OpenStack.Configured() {
+		v.fault("/attestation/mode", "is nova, but no cloud is configured that could be asked; set openstack.cloud or openstack.vimConnectionInfo, "+
 			"or set it to token, which believes the server id of whoever holds the join token, for servers that the topology expects")
 	}
 	return v.faults

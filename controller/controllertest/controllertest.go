@@ -60,7 +60,7 @@ func New(t T, o Options) *Controller {
 	}
 	c.o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	c.Config.DataDirectory = t.TempDir()
-	c.Config.KeyFile = filepath.Join(c.Config.DataDirectory, "seal.key")
+	c.Config.SealKeyFile = filepath.Join(c.Config.DataDirectory, "seal.key")
 	c.Config.AgentDirectory = c.Config.DataDirectory
 	c.Config.Names, c.Config.AdvertiseURLs = []string{"127.0.0.1"}, []string{"https://127.0.0.1"}
 	c.Config.MaxFileBytes = 1 << 20

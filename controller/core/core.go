@@ -64,7 +64,7 @@ func Open(o Options) (*Core, error) {
 	var err error
 	c.Store, err = store.Open(store.Options{
 		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
-		Key:     store.KeySource{File: o.Config.KeyFile, Credential: o.Config.KeyCredential, Create: o.Config.KeyFile != ""},
+		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
 		Now:     o.Now,
 		Observe: o.Metrics.Transaction,
 	})
@@ -94,7 +94,7 @@ func (c *Core) tie(o Options) error {
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
 	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
-		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.Cadence.PollSeconds) * time.Second})
+		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.PollSeconds) * time.Second})
 	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
 	return nil
 }
@@ -106,14 +106,14 @@ func (c *Core) API() api.Options {
 		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Volumes: c.Permits, Enrollment: c.Enrollment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
-		AgentDirectory: o.Config.AgentDirectory, ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.Cadence.PollSeconds, ConvergeSeconds: o.Config.Cadence.ConvergeSeconds,
+		AgentDirectory: o.Config.AgentDirectory, ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
 		Ready: c.Ready, Now: o.Now, Log: o.Log,
 	}
 }
 
 // keptApart is what no backup has and every restore needs.
 func keptApart(c config.Config) []archive.Kept {
-	key := c.KeyFile
+	key := c.SealKeyFile
 	if c.KeyCredential != "" {
 		key = "the systemd credential " + config.CredentialName
 	}

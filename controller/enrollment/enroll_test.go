@@ -84,7 +84,7 @@ func TestASecondMachineCannotTakeALiveIdentity(t *testing.T) {
 // user_data has leaked, or a boot script runs twice: one of them is the server.
 func TestOfManyMachinesAtOnceOneEnrolls(t *testing.T) {
 	w := newWorld(t)
-	w.Changed, w.Observe = nil, nil
+	w.Changed = nil
 	token := w.token(instance)
 	results := make(chan error, 8)
 	for range cap(results) {

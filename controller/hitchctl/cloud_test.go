@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
 )
 
-const cloudConfig = "openstack: {cloudsFile: %s, cloud: fake, timeoutSeconds: 1}\nattestation: token\n"
+const cloudConfig = "openstack: {cloudsFile: %s, cloud: fake, timeoutSeconds: 1}\nattestation: {mode: token}\n"
 
 // cmdCloud is `cloud start`, before the controller's start; `cloud stack NAME STATUS
 // REASON`, which makes the stack of a storage server or has it be in that state; and

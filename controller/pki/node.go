@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-)
 
 // nodeURN starts the URI that names a node in its certificate.
 const nodeURN = "urn:nodehitch:node:"

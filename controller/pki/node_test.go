@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 

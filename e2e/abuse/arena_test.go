@@ -56,7 +56,7 @@ func open(t *testing.T, c *results.Case) *arena {
 	t.Helper()
 	address := loopback.FreeAddress(t)
 	a := &arena{t: t, c: c, address: address, full: results.Full(), Controller: loopback.Open(t, loopback.Options{Address: address,
-		Settings: map[string]string{"metricsListen": loopback.FreeAddress(t), "cadence": "{pollSeconds: 30, convergeSeconds: 86400}"}})}
+		Settings: map[string]string{"metricsListen": loopback.FreeAddress(t), "pollSeconds": "30", "convergeSeconds": "86400"}})}
 	topology := loopback.StorageTopology(server, volume, 1<<30)
 	for i, id := range []string{decent, expelled} {
 		topology.Servers = append(topology.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i),

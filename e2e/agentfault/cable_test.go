@@ -80,7 +80,7 @@ func (c *cable) world(pollSeconds string, settings ...string) *world {
 	c.t.Helper()
 	all := map[string]string{
 		"listen": "0.0.0.0:" + port, "names": "[" + controllerEnd + "]",
-		"cadence": "{pollSeconds: " + pollSeconds + ", convergeSeconds: 10}",
+		"pollSeconds": pollSeconds, "convergeSeconds": "10",
 	}
 	for i := 0; i < len(settings); i += 2 {
 		all[settings[i]] = settings[i+1]

@@ -48,7 +48,7 @@ func (f *forwarder) between(t *testing.T, pollSeconds string) *world {
 	t.Helper()
 	f.to = loopback.FreeAddress(t)
 	w := newWorld(t, 1, loopback.Options{Address: f.to, Settings: map[string]string{
-		"advertiseURLs": "[" + f.url() + "]", "cadence": "{pollSeconds: " + pollSeconds + ", convergeSeconds: 10}",
+		"advertiseUrls": "[" + f.url() + "]", "pollSeconds": pollSeconds, "convergeSeconds": "10",
 	}})
 	f.serve(t)
 	return w

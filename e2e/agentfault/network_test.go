@@ -138,7 +138,7 @@ func TestControllerMovesBehindItsName(t *testing.T) {
 		"the name leads to another address, the old one is silent: the agent asks the name again")
 	results.LongOnly(t)
 	c := newCable(t)
-	w := c.world("5", "names", "[controller.example]", "advertiseURLs", "[https://controller.example:"+port+"]")
+	w := c.world("5", "names", "[controller.example]", "advertiseUrls", "[https://controller.example:"+port+"]")
 	hosts := filepath.Join(t.TempDir(), "hosts")
 	name := func(address string) {
 		if err := os.WriteFile(hosts, fmt.Appendf(nil, "%s controller.example\n", address), 0o644); err != nil { //nolint:gosec // as /etc/hosts is

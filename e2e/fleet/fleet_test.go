@@ -54,7 +54,7 @@ func open(t testing.TB, c *results.Case) *fleet {
 	f.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{
 		"metricsListen": loopback.FreeAddress(t),
 		"dataDirectory": filepath.Join(disk, "data"),
-		"cadence":       "{pollSeconds: 30, convergeSeconds: 86400}",
+		"pollSeconds":   "30", "convergeSeconds": "86400",
 	}})
 	return f
 }

@@ -88,8 +88,8 @@ func StartAgent(t testing.TB, o AgentOptions) *Agent {
 	if a.o.Config.StateDirectory == "" {
 		a.o.Config.StateDirectory = filepath.Join(a.Dir, "state")
 	}
-	if a.o.Config.LogLevel == "" {
-		a.o.Config.LogLevel = "debug"
+	if a.o.Config.Log.Level == "" {
+		a.o.Config.Log.Level = "debug"
 	}
 	text, err := json.Marshal(a.o.Config)
 	if err != nil {

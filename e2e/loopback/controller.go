@@ -99,13 +99,13 @@ func (c *Controller) config() []byte {
 	lines := map[string]string{
 		"listen":         c.o.Address,
 		"names":          "[" + host + "]",
-		"advertiseURLs":  "[" + c.URL + "]",
+		"advertiseUrls":  "[" + c.URL + "]",
 		"dataDirectory":  filepath.Join(c.Dir, "data"),
 		"socket":         filepath.Join(c.Dir, "socket"),
 		"metricsListen":  `""`,
 		"agentDirectory": c.Dir,
-		"attestation":    "token",
-		"cadence":        "{pollSeconds: 5, convergeSeconds: 10}",
+		"attestation":    "{mode: token}",
+		"pollSeconds":    "5", "convergeSeconds": "10",
 	}
 	for name, value := range c.o.Settings {
 		lines[name] = value

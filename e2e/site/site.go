@@ -72,12 +72,13 @@ func (s *Site) configFile() string { return filepath.Join(s.dir, "controller.yam
 func (s *Site) config() string {
 	return fmt.Sprintf(`listen: %[1]s:8443
 names: [%[1]s]
-advertiseURLs: [%[2]s]
+advertiseUrls: [%[2]s]
 dataDirectory: %[3]s/data
 socket: %[3]s/controller.sock
 metricsListen: 127.0.0.1:9090
 agentDirectory: %[4]s
-cadence: {pollSeconds: 10, convergeSeconds: 20}
+pollSeconds: 10
+convergeSeconds: 20
 %[5]s
 `, lab.Gateway, s.URL, s.dir, s.bin, strings.Join(s.settings, "\n"))
 }

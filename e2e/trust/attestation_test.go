@@ -31,7 +31,7 @@ func newAttested(t testing.TB, on *wire) *attested {
 		a.cloud = openstacktest.Start(t)
 		return nil
 	}
-	o := loopback.Options{Settings: map[string]string{"log": "{level: debug}", "attestation": "nova"}}
+	o := loopback.Options{Settings: map[string]string{"log": "{level: debug}", "attestation": "{mode: nova}"}}
 	if on == nil {
 		_ = start() // it is always nil
 	} else {

@@ -125,7 +125,7 @@ func (w *clocks) startController() {
 	w.program(w.controller, "nodehitch-controller", "/usr/local/bin/nodehitch-controller")
 	w.program(w.controller, "hitchctl", "/usr/local/bin/hitchctl")
 	w.push(w.controller, "/etc/nodehitch/controller.yaml", 0o644, fmt.Appendf(nil,
-		"listen: %[1]s:8443\nnames: [%[1]s]\nadvertiseURLs: [https://%[1]s:8443]\nmetricsListen: \"\"\nattestation: token\nlog: {level: debug}\ncadence: {pollSeconds: 5}\n", address))
+		"listen: %[1]s:8443\nnames: [%[1]s]\nadvertiseURLs: [https://%[1]s:8443]\nmetricsListen: \"\"\nattestation: {mode: token}\nlog: {level: debug}\npollSeconds: 5\n", address))
 	w.push(w.controller, "/etc/systemd/system/nodehitch-controller.service", 0o644, []byte(controllerUnit))
 	w.exec(w.controller, "systemctl", "start", "nodehitch-controller")
 	token := w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "token", "create", "trust")
@@ -153,7 +153,7 @@ func (w *clocks) startController() {
 func (w *clocks) startAgent() {
 	w.t.Helper()
 	config := w.api.AgentConfig(w.stack.instance)
-	config.StateDirectory, config.LogLevel = "/var/lib/nodehitch/agent", "debug"
+	config.StateDirectory, config.Log.Level = "/var/lib/nodehitch/agent", "debug"
 	text, err := json.Marshal(config)
 	if err != nil {
 		w.t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 // A poll is held for longer than any of these cases may take: an answer is one to
 // the event, not the end of the hold.
 func TestRevocation(t *testing.T) {
-	w := newWorld(t, loopback.Options{Settings: map[string]string{"cadence": "{pollSeconds: 300}"}})
+	w := newWorld(t, loopback.Options{Settings: map[string]string{"pollSeconds": "300"}})
 	run(t, w, []trial{
 		{"revoked: next request", "every request of a revoked node is refused, on the connection that it has kept and on a new one", revokedNext},
 		{"revoked: parked poll", "the poll that is held when its node is revoked is answered at once, with a refusal", revokedPoll},

@@ -108,7 +108,7 @@ func (s *secretive) run(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	userData = bytes.Replace(userData, []byte(`"joinToken":`), []byte(`"logLevel": "debug", "joinToken":`), 1)
+	userData = bytes.Replace(userData, []byte(`"joinToken":`), []byte(`"log": {"level": "debug"}, "joinToken":`), 1)
 	s.node, err = s.lab.Nspawn(t.Context(), lab.Spec{Name: "storage", ServerID: server, Address: lab.Gateway.Next(), UserData: userData, Disks: []lab.Disk{disk}})
 	if err != nil {
 		t.Fatal(err)

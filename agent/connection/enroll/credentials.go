@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/state"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // The files. A key is on disk before a certificate for it is asked for, so that

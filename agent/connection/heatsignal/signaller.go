@@ -120,7 +120,7 @@ func (s *Signaller) request(ctx context.Context, signal Signal) (*http.Request, 
 	}
 	r, err := http.NewRequestWithContext(ctx, method, s.where.URL, bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("the URL in heatSignalURL cannot be used")
+		return nil, errors.New("the URL in heatSignalUrl cannot be used")
 	}
 	// heat-api-cfn would take a form's fields for signed ones.
 	r.Header.Set("Content-Type", "application/json")

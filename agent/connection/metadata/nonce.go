@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // longestWait is how long a nonce is waited for at one time. Nova keeps an answer for
@@ -84,7 +85,7 @@ func (s *Service) look(ctx context.Context, w Wanted) (string, error) {
 	content, url, err := s.read(ctx)
 	if err != nil {
 		return "", fmt.Errorf("the metadata service does not answer: %w; the network of the server needs one, "+
-			"or the controller has to do without (attestationNonce: off)", err)
+			"or the controller has to do without (attestation: {nonce: off})", err)
 	}
 	shown, err := parse(content)
 	switch {

@@ -20,7 +20,7 @@ const unixScheme = "unix://"
 
 // Flags are what the command line says; "" is not given.
 type Flags struct {
-	Context, Server, CAFile, TokenFile string
+	Server, CAFile, TokenFile string
 }
 
 // Target is a controller and how to be admitted there.
