@@ -35,18 +35,18 @@ type applyOptions struct {
 func applyCommand() *cobra.Command {
 	var o applyOptions
 	cmd := &cobra.Command{
-		Use:   "apply --file node.json",
+		Use:   "apply --filename node.json",
 		Short: "Converge this machine once, without any controller",
 		Long: "Reads a node configuration (JSON or YAML), converges the machine to it once, and\n" +
 			"prints the conditions. Exit code 0: converged; 1: not; 2: the file or the command\n" +
 			"line is wrong. A disk is formatted only if its volume is named with\n" +
 			"--permit-format, and only if it is proven blank.",
-		Example: "  nodehitch-agent apply --file node.json --dry-run\n" +
-			"  nodehitch-agent apply --file node.json --permit-format 6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f",
+		Example: "  nodehitch-agent apply --filename node.json --dry-run\n" +
+			"  nodehitch-agent apply --filename node.json --permit-format 6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f",
 		Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error { return apply(cmd, o) },
 	}
-	cmd.Flags().StringVarP(&o.file, "file", "f", "", "the node configuration; - is standard input")
+	cmd.Flags().StringVarP(&o.file, "filename", "f", "", "the node configuration; - is standard input")
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what would be done, do nothing")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "table", "table or json")
 	cmd.Flags().StringArrayVar(&o.permit, "permit-format", nil, "`volume id` that may be formatted; may be given again")
@@ -97,7 +97,7 @@ func (o applyOptions) read(stdin io.Reader) (*api.NodeConfig, error) {
 	var err error
 	switch o.file {
 	case "":
-		return nil, errors.New("--file is missing: it names the node configuration")
+		return nil, errors.New("--filename is missing: it names the node configuration")
 	case "-":
 		content, err = io.ReadAll(stdin)
 	default:

@@ -83,10 +83,10 @@ func command() *cobra.Command {
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
-	root.CompletionOptions.DisableDefaultCmd = true
 	root.AddCommand(runCommand(), applyCommand(), statusCommand(), installCommand(), versionCommand())
 	return root
 }
@@ -102,6 +102,8 @@ func none(cmd *cobra.Command, args []string) error {
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version of this agent", Args: none,
-		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), version.Version) },
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), cmd.Root().Name(), version.Version)
+		},
 	}
 }

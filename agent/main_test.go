@@ -50,13 +50,13 @@ func TestMistakesOfTheCaller(t *testing.T) {
 	}{
 		"no such command":  {[]string{"aply"}, `no command "aply"`},
 		"no such flag":     {[]string{"apply", "--fiel", "x"}, "--fiel"},
-		"no file":          {[]string{"apply"}, "--file is missing"},
-		"file is absent":   {[]string{"apply", "--file", "/nonexistent/x"}, "/nonexistent/x"},
+		"no file":          {[]string{"apply"}, "--filename is missing"},
+		"file is absent":   {[]string{"apply", "--filename", "/nonexistent/x"}, "/nonexistent/x"},
 		"an argument":      {[]string{"status", "x"}, "x"},
-		"another output":   {[]string{"apply", "--file", "x", "-o", "yaml"}, "table or json"},
-		"no volume id":     {[]string{"apply", "--file", "x", "--permit-format", "/dev/vdb"}, "UUID in lower case"},
+		"another output":   {[]string{"apply", "--filename", "x", "-o", "yaml"}, "table or json"},
+		"no volume id":     {[]string{"apply", "--filename", "x", "--permit-format", "/dev/vdb"}, "UUID in lower case"},
 		"no configuration": {[]string{"run", "--config", "/nonexistent/agent.yaml"}, "user_data writes it"},
-		"all faults":       {[]string{"apply", "--file", write(t, `{"apiVersion":"v1","role":"boss","storge":{}}`)}, "/storge"},
+		"all faults":       {[]string{"apply", "--filename", write(t, `{"apiVersion":"v1","role":"boss","storge":{}}`)}, "/storge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, stdout, stderr := runs(t, c.args...)
@@ -67,10 +67,21 @@ func TestMistakesOfTheCaller(t *testing.T) {
 	}
 }
 
+func TestVersionAndCompletion(t *testing.T) {
+	for _, args := range [][]string{{"version"}, {"--version"}} {
+		if code, stdout, _ := runs(t, args...); code != exitOK || stdout != "nodehitch-agent devel\n" {
+			t.Errorf("%v: exit %d, %q", args, code, stdout)
+		}
+	}
+	if code, stdout, _ := runs(t, "completion", "bash"); code != exitOK || !strings.Contains(stdout, "bash completion") {
+		t.Errorf("completion: exit %d, %q", code, stdout)
+	}
+}
+
 func TestApply(t *testing.T) {
 	where := []string{"--state-directory", filepath.Join(t.TempDir(), "state"), "--lock-file", filepath.Join(t.TempDir(), "lock")}
 	apply := func(text string, args ...string) (int, string, string) {
-		return runs(t, append(append([]string{"apply", "--file", write(t, text)}, where...), args...)...)
+		return runs(t, append(append([]string{"apply", "--filename", write(t, text)}, where...), args...)...)
 	}
 	if code, stdout, stderr := apply(nothing); code != exitOK || !strings.Contains(stdout, "Ready") || stderr != "" {
 		t.Errorf("nothing to do: exit %d, %q, %q", code, stdout, stderr)
@@ -104,7 +115,7 @@ func TestApplyLooksAtTheClusterOfTheGivenKubeconfig(t *testing.T) {
 		"/nonexistent/admin.conf":    {"--kubeconfig", "/nonexistent/admin.conf"},
 		"/etc/kubernetes/admin.conf": nil,
 	} {
-		code, stdout, _ := runs(t, append([]string{"apply", "--dry-run", "--file", doc}, args...)...)
+		code, stdout, _ := runs(t, append([]string{"apply", "--dry-run", "--filename", doc}, args...)...)
 		if code != exitFailed || !strings.Contains(stdout, "there is no "+kubeconfig) {
 			t.Errorf("exit %d, %q; want %s in it", code, stdout, kubeconfig)
 		}

@@ -24,8 +24,8 @@ func statusCommand() *cobra.Command {
 		Example: "  nodehitch-agent status\n  nodehitch-agent status -o json | jq .node.conditions",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return &usageError{fmt.Errorf("--output %s: expected text or json", output)}
+			if output != "table" && output != "json" {
+				return &usageError{fmt.Errorf("--output %s: expected table or json", output)}
 			}
 			s, err := status.Load(file)
 			if err != nil {
@@ -39,7 +39,7 @@ func statusCommand() *cobra.Command {
 			return showStatus(cmd.OutOrStdout(), &s, time.Now())
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table or json")
 	cmd.Flags().StringVar(&file, "status-file", status.DefaultFile, "`file` that the service keeps")
 	return cmd
 }

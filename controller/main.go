@@ -4,10 +4,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -17,13 +17,44 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
+// The exit codes, beside 0.
+const (
+	exitFailed = 1
+	exitUsage  = 2 // the command line or the configuration is wrong
+)
+
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// A second signal ends the process at once.
 	context.AfterFunc(ctx, stop)
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "nodehitch-controller:", err)
-		os.Exit(1)
+	err := command().ExecuteContext(ctx)
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "nodehitch-controller:", err)
+	var running *runError
+	if errors.As(err, &running) {
+		os.Exit(exitFailed)
+	}
+	os.Exit(exitUsage)
+}
+
+// runError is what went wrong once command line and configuration were understood.
+type runError struct{ error }
+
+func (e *runError) Unwrap() error { return e.error }
+
+// configured reads the configuration and runs the command with it.
+func configured(file *string, run func(cmd *cobra.Command, c config.Loaded, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := config.Load(config.Source{File: *file, Flags: given(cmd.Flags()), Environ: os.Environ()})
+		if err != nil {
+			return err
+		}
+		if err := run(cmd, c, args); err != nil {
+			return &runError{err}
+		}
+		return nil
 	}
 }
 
@@ -33,7 +64,9 @@ func command() *cobra.Command {
 		Short:         "Brings the VMs of Tacker VNFs to their role: the controller",
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		Version:       version.Version,
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.AddCommand(serveCommand(), restoreCommand(), versionCommand())
 	return root
 }
@@ -41,12 +74,10 @@ func command() *cobra.Command {
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print which build this is",
+		Short: "Print the version of this controller",
 		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "nodehitch-controller %s %s/%s %s\n",
-				version.Version, runtime.GOOS, runtime.GOARCH, runtime.Version())
-			return err
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprintln(cmd.OutOrStdout(), cmd.Root().Name(), version.Version)
 		},
 	}
 }
@@ -63,31 +94,42 @@ func serveCommand() *cobra.Command {
 			"  nodehitch-controller serve --names controller.example --agent-directory \"$PWD/bin\"",
 		Args: cobra.NoArgs,
 	}
-	settings(cmd, &file)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		loaded, err := config.Load(config.Source{File: file, Flags: given(cmd.Flags()), Environ: os.Environ()})
-		if err != nil {
-			return err
-		}
-		return serve(cmd.Context(), loaded, newLog(loaded.Log, os.Stderr))
-	}
+	settings(cmd, &file, config.Settings)
+	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, _ []string) error {
+		return serve(cmd.Context(), c, newLog(c.Log, os.Stderr))
+	})
 	return cmd
 }
 
-// settings gives the command the flags of the configuration, and of its file.
-func settings(cmd *cobra.Command, file *string) {
+// settings gives the command the flags of these settings, and of the file.
+func settings(cmd *cobra.Command, file *string, all []config.Setting) {
 	cmd.Flags().StringVar(file, "config", "", "configuration file (YAML)")
-	for _, s := range config.Settings {
-		cmd.Flags().String(s.Flag, "", s.Usage)
+	for _, s := range all {
+		f := cmd.Flags().VarPF(&setting{kind: s.Type}, s.Flag, "", s.Usage)
+		if s.Type == "bool" {
+			f.NoOptDefVal = "true"
+		}
 	}
+}
+
+// setting is the value of a flag. config.Load parses it, so that the user hears of every
+// fault at once.
+type setting struct{ text, kind string }
+
+func (s *setting) String() string { return s.text }
+func (s *setting) Type() string   { return s.kind }
+
+func (s *setting) Set(text string) error {
+	s.text = text
+	return nil
 }
 
 // given are the settings that the command line names, also with an empty value.
 func given(flags *pflag.FlagSet) map[string]string {
 	values := make(map[string]string)
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Name != "config" && f.Name != "replace" {
-			values[f.Name] = f.Value.String()
+		if s, ok := f.Value.(*setting); ok {
+			values[f.Name] = s.text
 		}
 	})
 	return values

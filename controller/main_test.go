@@ -219,7 +219,7 @@ func TestAControllerServesFromItsFirstStartToItsEndAndAgain(t *testing.T) {
 	p.says("hitchctl --server unix://" + regexp.QuoteMeta(p.socket) + " token create")
 	metrics := p.says(`metrics=(\S+)`)
 	text := scrape(t, metrics[1])
-	for _, want := range []string{`nodehitch_instances{state="NOT_INSTANTIATED"} 1`, `operation="putInstance"} 1`, `nodehitch_store_transaction_seconds_count{kind="update"}`} {
+	for _, want := range []string{`nodehitch_instances{state="NOT_INSTANTIATED"} 1`, `operation="putInstance"} 1`, `nodehitch_store_transaction_duration_seconds_count{kind="update"}`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in the metrics", want)
 		}
@@ -316,16 +316,37 @@ func TestSocketsFromSystemdAreUsed(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigurationIsToldAtOnce(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "serve", "--listen", "nowhere", "--poll-seconds", "x", "--attestation", "nova")
-	cmd.Env = append(os.Environ(), asController+"=1")
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		t.Error("it starts")
-	}
-	for _, want := range []string{"/listen: is \"nowhere\"", "--poll-seconds: expected an integer", "/attestation: is nova, but no cloud is configured"} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("%q is missing in %s", want, out)
-		}
+func TestWhatTheCommandLineSays(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says []string
+	}{
+		"no such command": {[]string{"bogus"}, exitUsage, []string{`unknown command "bogus"`}},
+		"no such flag":    {[]string{"serve", "--liste", "x"}, exitUsage, []string{"unknown flag: --liste"}},
+		"no backup":       {[]string{"restore"}, exitUsage, []string{"accepts 1 arg"}},
+		"every wrong setting at once": {[]string{"serve", "--listen", "nowhere", "--poll-seconds", "x", "--attestation-mode", "nova"}, exitUsage,
+			[]string{"/listen: is \"nowhere\"", "--poll-seconds: expected an integer", "/attestation/mode: is nova, but no cloud is configured"}},
+		"a boolean needs no value":              {[]string{"serve", "--listen", "nowhere", "--attestation-source-address"}, exitUsage, []string{"not valid:\n/listen: is \"nowhere\""}},
+		"restore has what it uses":              {[]string{"restore", "--data-directory", dir, "--seal-key-file", dir + "/key", dir + "/absent.tar"}, exitFailed, []string{"absent.tar: no such file"}},
+		"restore has no flag that does nothing": {[]string{"restore", "--listen", ":1", "x.tar"}, exitUsage, []string{"unknown flag: --listen"}},
+		"the version":                           {[]string{"version"}, 0, []string{"nodehitch-controller devel\n"}},
+		"the version by a flag":                 {[]string{"--version"}, 0, []string{"nodehitch-controller devel\n"}},
+		"completion":                            {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], c.args...)
+			cmd.Env = append(os.Environ(), asController+"=1")
+			out, err := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit code %d (%v); want %d", code, err, c.code)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%q is missing in %s", want, out)
+				}
+			}
+		})
 	}
 }

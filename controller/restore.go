@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,21 +36,19 @@ keep what they have meanwhile. docs/controller.md has the steps.`,
 			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --replace nodehitch.tar",
 		Args: cobra.ExactArgs(1),
 	}
-	settings(cmd, &file)
+	settings(cmd, &file, slices.DeleteFunc(slices.Clone(config.Settings), func(s config.Setting) bool {
+		return s.Flag != "data-directory" && s.Flag != "seal-key-file"
+	}))
 	cmd.Flags().BoolVar(&replace, "replace", false, "there is a store already: move it aside, and take over what it knows of revocations and formats")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := config.Load(config.Source{File: file, Flags: given(cmd.Flags()), Environ: os.Environ()})
-		if err != nil {
-			return err
-		}
+	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, args []string) error {
 		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Now: time.Now,
-			Key: store.KeySource{File: c.KeyFile, Credential: c.KeyCredential}}
+			Key: store.KeySource{File: c.SealKeyFile, Credential: c.KeyCredential}}
 		done, err := restore.Run(cmd.Context())
 		if err != nil {
 			return err
 		}
 		return tell(cmd.OutOrStdout(), done)
-	}
+	})
 	return cmd
 }
 

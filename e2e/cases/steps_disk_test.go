@@ -60,7 +60,7 @@ func (r *run) blank(_ context.Context, s Step) error {
 
 func (r *run) reformat(ctx context.Context, s Step) error {
 	id := r.disks[s.Disk].VolumeID
-	_, err := r.site.Hitchctl(ctx, "volume", "reformat", id, "--confirm", id)
+	_, err := r.site.Hitchctl(ctx, "volume", "reformat", id, "--volume-id", id)
 	return err
 }
 

@@ -38,7 +38,7 @@ func (r *run) secondRun(ctx context.Context, _ Step) error {
 	if _, err := r.node.Exec(ctx, "touch", "/run/marker"); err != nil {
 		return err
 	}
-	out, err := r.node.Exec(ctx, "nodehitch-agent", "apply", "--file", document, "-o", "json")
+	out, err := r.node.Exec(ctx, "nodehitch-agent", "apply", "--filename", document, "-o", "json")
 	if err != nil {
 		return err
 	}

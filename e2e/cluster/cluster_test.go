@@ -167,7 +167,7 @@ func (c *cluster) lastOperation() api.Operation {
 // start is the flag of a START; without it an operation is an END.
 const start = "--phase=" + string(api.PhaseStart)
 
-func vnfc(s api.Server) string { return "--vnfc=" + s.VnfcInstanceID }
+func vnfc(s api.Server) string { return "--vnfc-instance-id=" + s.VnfcInstanceID }
 
 // of is the machines of a role, by the connection point that makes it.
 func (c *cluster) of(point string) []*machine {

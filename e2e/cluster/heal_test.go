@@ -103,7 +103,7 @@ func (c *cluster) replace(m *machine) {
 
 // givenUp: a START whose END does not come by its deadline leaves all as it was.
 func (c *cluster) givenUp(*results.Case) {
-	c.operate(api.Heal, start, vnfc(c.storage().server), "--timeout=30s")
+	c.operate(api.Heal, start, vnfc(c.storage().server), "--deadline=30s")
 	c.none()
 	c.available(c.storage().Address())
 	c.inRole()
@@ -133,7 +133,7 @@ func (c *cluster) healMaster(*results.Case) {
 		c.t.Errorf("to heal the only master: %s", s)
 	}
 	other := c.boot(c.draw("master", masterPoint, masterAspect))[0]
-	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect="+masterAspect, byOne)
+	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect-id="+masterAspect, byOne)
 	before := c.volumes()
 
 	c.operate(api.Heal, start, vnfc(first.server))
@@ -151,10 +151,10 @@ func (c *cluster) healMaster(*results.Case) {
 	c.inRole()
 	c.untouched(before, true)
 
-	c.operate(api.Scale, start, "--type=SCALE_IN", "--aspect="+masterAspect, byOne, vnfc(other.server))
+	c.operate(api.Scale, start, "--type=SCALE_IN", "--aspect-id="+masterAspect, byOne, vnfc(other.server))
 	c.destroy(other)
 	c.drop(other.server)
-	c.operate(api.Scale, "--type=SCALE_IN", "--aspect="+masterAspect, byOne)
+	c.operate(api.Scale, "--type=SCALE_IN", "--aspect-id="+masterAspect, byOne)
 	c.inRole()
 	c.untouched(before, true)
 }

@@ -206,7 +206,7 @@ func (m *machine) stays() {
 	m.w.t.Helper()
 	m.ready()
 	m.run("systemctl", "stop", "nodehitch-agent")
-	out, err := m.try("nodehitch-agent", "apply", "--file", "/var/lib/nodehitch/agent/last-known-good.json", "--output", "json")
+	out, err := m.try("nodehitch-agent", "apply", "--filename", "/var/lib/nodehitch/agent/last-known-good.json", "--output", "json")
 	m.run("systemctl", "start", "nodehitch-agent")
 	if err != nil {
 		m.w.t.Errorf("%s: a second pass: %v", m.Name(), err)

@@ -7,13 +7,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-const byOne = "--steps=1"
+const byOne = "--number-of-steps=1"
 
 // scaleOut adds a worker as Tacker does, which calls no START for it.
 func (c *cluster) scaleOut(*results.Case) {
 	before := c.volumes()
 	worker := c.boot(c.draw("worker", workerPoint, workerAspect))[0]
-	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect="+workerAspect, byOne)
+	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect-id="+workerAspect, byOne)
 	worker.says(api.ConditionNFSClientInstalled, api.ReasonInstalled)
 	c.inRole()
 	c.untouched(before, true)
@@ -25,11 +25,11 @@ func (c *cluster) scaleIn(r *results.Case) {
 	c.scaleOut(r) // more than are to leave
 	before := c.volumes()
 	for i, worker := range c.workers()[:2] {
-		c.operate(api.Scale, start, "--type=SCALE_IN", "--aspect="+workerAspect, byOne, vnfc(worker.server))
+		c.operate(api.Scale, start, "--type=SCALE_IN", "--aspect-id="+workerAspect, byOne, vnfc(worker.server))
 		c.destroy(worker)
 		c.drop(worker.server)
 		if i > 0 {
-			c.operate(api.Scale, "--type=SCALE_IN", "--aspect="+workerAspect, byOne)
+			c.operate(api.Scale, "--type=SCALE_IN", "--aspect-id="+workerAspect, byOne)
 		}
 		c.inRole()
 	}
@@ -40,7 +40,7 @@ func (c *cluster) scaleIn(r *results.Case) {
 func (c *cluster) refused(*results.Case) {
 	before := c.volumes()
 	for _, flags := range [][]string{
-		{"--type=SCALE_OUT", "--aspect=storage_server", byOne},
+		{"--type=SCALE_OUT", "--aspect-id=storage_server", byOne},
 		{start, "--type=SCALE_IN", byOne, vnfc(c.storage().server)},
 	} {
 		if s := c.try(api.Scale, flags...); s.code != 1 || !strings.Contains(s.stderr, "cannot be scaled") {

@@ -94,7 +94,7 @@ func (d *demo) boot(ctx context.Context) error {
 
 // converge shows the operation as Tacker's instantiate_end would wait for it.
 func (d *demo) converge(ctx context.Context) error {
-	err := d.show(ctx, "operate", d.instance, "INSTANTIATE", "--partial", "--wait", "--timeout", "10m")
+	err := d.show(ctx, "operate", d.instance, "INSTANTIATE", "--partial", "--wait", "--deadline", "10m")
 	if err != nil {
 		console, _ := d.storage.Console()
 		return fmt.Errorf("%w; the VM's console ends with:\n%s", err, tail(string(console), 30))

@@ -60,7 +60,7 @@ func measure(ctx context.Context) (err error) {
 	if _, err := node.Exec(ctx, "systemctl", "stop", "nodehitch-agent"); err != nil {
 		return err
 	}
-	noop, err := timed(ctx, node, "nodehitch-agent", "apply", "--file", document)
+	noop, err := timed(ctx, node, "nodehitch-agent", "apply", "--filename", document)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ const document = "/var/lib/nodehitch/agent/last-known-good.json"
 var ours = contestant{
 	name: "nodehitch", version: []string{"nodehitch-agent", "version"},
 	apply: func(string) []string {
-		return []string{"nodehitch-agent", "apply", "--file", document, "--output", "json"}
+		return []string{"nodehitch-agent", "apply", "--filename", document, "--output", "json"}
 	},
 	changed: changedByNodehitch,
 }

@@ -30,7 +30,7 @@ func (m *machine) stays() {
 	m.w.t.Helper()
 	m.ready()
 	before := m.picture()
-	if out := m.run("nodehitch-agent", "apply", "--file", lastKnownGood, "--dry-run"); !strings.Contains(out, "nothing would be done") {
+	if out := m.run("nodehitch-agent", "apply", "--filename", lastKnownGood, "--dry-run"); !strings.Contains(out, "nothing would be done") {
 		m.w.t.Errorf("%s: a dry run on a converged machine:\n%s", m.Name(), out)
 	}
 	was, err := m.status()
@@ -38,7 +38,7 @@ func (m *machine) stays() {
 		m.w.t.Fatal(err)
 	}
 	m.run("systemctl", "stop", "nodehitch-agent")
-	out, err := m.try("nodehitch-agent", "apply", "--file", lastKnownGood, "--output", "json")
+	out, err := m.try("nodehitch-agent", "apply", "--filename", lastKnownGood, "--output", "json")
 	if err != nil {
 		m.w.t.Errorf("%s: a second run: %v", m.Name(), err)
 	}

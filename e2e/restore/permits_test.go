@@ -45,7 +45,7 @@ func formatted(w *world, m *machine) string {
 
 func reformat(w *world, _ *machine) string {
 	w.t.Helper()
-	w.hitchctl("volume", "reformat", volume, "--confirm", volume)
+	w.hitchctl("volume", "reformat", volume, "--volume-id", volume)
 	return ""
 }
 

@@ -51,7 +51,7 @@ func Open(ctx context.Context, l *lab.Lab, bin string, settings ...string) (*Sit
 		settings: settings,
 	}
 	if len(settings) == 0 {
-		s.settings = []string{"attestation: token"}
+		s.settings = []string{"attestation: {mode: token}"}
 	}
 	for _, name := range []string{"nodehitch-controller", "hitchctl", "nodehitch-agent-amd64"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {

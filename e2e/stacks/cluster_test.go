@@ -96,7 +96,7 @@ func (c *cluster) instantiate(r *results.Case) {
 func (c *cluster) scaleOut(*results.Case) {
 	c.set(map[string]any{"worker_desired": 3})
 	c.update()
-	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect=worker_instance")
+	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect-id=worker_instance")
 	c.proven(map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3})
 }
 
@@ -105,13 +105,13 @@ func (c *cluster) scaleOut(*results.Case) {
 func (c *cluster) scaleIn(*results.Case) {
 	c.set(map[string]any{"worker_desired": 2})
 	c.update()
-	c.operate(api.Scale, "--type=SCALE_IN", "--aspect=worker_instance")
+	c.operate(api.Scale, "--type=SCALE_IN", "--aspect-id=worker_instance")
 	c.proven(whole)
 }
 
 func (c *cluster) healStorage(*results.Case) {
 	before := c.one(api.RoleStorage)
-	vnfc := "--vnfc=" + before.ID
+	vnfc := "--vnfc-instance-id=" + before.ID
 	c.operate(api.Heal, "--phase=START", vnfc)
 	if out := c.kubectl("get", "pv", "-o", "name"); out != "" {
 		c.t.Errorf("after heal_start there are %s", out)

@@ -38,7 +38,7 @@ func (v *vnf) templates(r *results.Case) {
 	ctx, dir := v.t.Context(), v.t.TempDir()
 	parameters := filepath.Join(dir, "nodehitch.yaml")
 	v.hitchctl("render", "hot", dir)
-	v.hitchctl("render", "hot-parameters", v.id, "-o", parameters)
+	v.hitchctl("render", "hot-parameters", v.id, "--file", parameters)
 	written, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		v.t.Fatal(err)

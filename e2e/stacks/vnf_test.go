@@ -39,7 +39,7 @@ func (w *world) newVNF(flavour, request, folder string, parameters map[string]an
 	}
 	w.hitchctl(apply...)
 	environment := filepath.Join(w.t.TempDir(), "nodehitch.yaml")
-	w.hitchctl("render", "hot-parameters", v.id, "-o", environment)
+	w.hitchctl("render", "hot-parameters", v.id, "--file", environment)
 	v.template = openstack.Template{Name: name, Files: hot.Files(), TimeoutMinutes: 15}
 	v.template.Text = v.template.Files[flavour+".yaml"]
 	v.template.Parameters = map[string]any{"nfv": w.places()}

@@ -169,7 +169,7 @@ func (s *secretive) inStatus(a *attempt) {
 	}
 	a.mustNotHold("the worker's status file", string(status), s.all())
 	for _, args := range [][]string{{"get", "instances", "-o", "yaml"}, {"describe", "instance", s.instance}, {"describe", "node", s.node.ServerID()},
-		{"get", "operations", "-o", "json"}, {"get", "volumes", "-o", "json"}, {"token", "list"}} {
+		{"get", "operations", "-o", "json"}, {"get", "volumes", "-o", "json"}, {"get", "tokens"}} {
 		out, err := s.Hitchctl(args...)
 		if err != nil {
 			a.Error(err)

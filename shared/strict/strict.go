@@ -1,5 +1,5 @@
 // Package strict reads the project's own documents (configuration files and
-// what `apply --file` is given), in YAML or JSON, and accepts nothing that it
+// what `apply --filename` is given), in YAML or JSON, and accepts nothing that it
 // does not understand: a misspelled key in a configuration file is an error,
 // never a silent default. It is not for Tacker's request bodies, whose unknown
 // attributes are kept; see package params for those.

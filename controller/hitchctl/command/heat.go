@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// heatWithin is how long Heat is waited for where no --timeout is given.
+	// heatWithin is how long Heat is waited for where no --deadline is given.
 	heatWithin = 30 * time.Minute
 	// heatPause is between two attempts where the controller names no pause.
 	heatPause = 5 * time.Second
@@ -35,13 +35,13 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 	if body.IdempotencyKey == "" { // an answer that is lost must not start it twice
 		body.IdempotencyKey = uuid.NewString()
 	}
-	limit := f.timeout
+	limit := f.deadline
 	if limit == 0 {
 		limit = heatWithin
 	}
 	again := func(ctx context.Context) (*api.Operation, time.Duration, error) {
-		if f.timeout > 0 { // what Heat has taken of it is gone
-			left := f.timeout - a.now().Sub(started)
+		if f.deadline > 0 { // what Heat has taken of it is gone
+			left := f.deadline - a.now().Sub(started)
 			body.DeadlineSeconds = max(1, int(left/time.Second))
 		}
 		return attempt(ctx, c, id, body)

@@ -50,9 +50,9 @@ instance's join token, which is a secret. The same for the life of the stack.
 
 With --tacker the same as JSON, for the additionalParams of an instantiate request,
 from which Tacker's UserData takes a base HOT's parameters.`,
-		Example: `  hitchctl render hot-parameters 0b1a5c2e -o nodehitch.yaml
+		Example: `  hitchctl render hot-parameters 0b1a5c2e --file nodehitch.yaml
   openstack stack create -t simple-storage.yaml -e environment.yaml -e nodehitch.yaml my-cluster
-  hitchctl render hot-parameters 0b1a5c2e --tacker -o additional-params.json`,
+  hitchctl render hot-parameters 0b1a5c2e --tacker --file additional-params.json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -77,6 +77,6 @@ from which Tacker's UserData takes a base HOT's parameters.`,
 	}
 	cmd.Flags().StringArrayVar(&urls, "controller-url", nil, "URL by which the VMs reach the controller, may be repeated (default those that the controller names)")
 	cmd.Flags().BoolVar(&additional, "tacker", false, "JSON for additionalParams")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, mode 0600 (default standard output)")
+	cmd.Flags().StringVar(&file, "file", "", "file to write, mode 0600 (default standard output)")
 	return cmd
 }

@@ -25,22 +25,22 @@ through. START and END are records of their own and neither needs the other; the
 phase is END where none is given.
 
     INSTANTIATE  at END every node of the topology is in its role
-    SCALE        --type SCALE_OUT, or SCALE_IN whose START names each leaving --vnfc
-    HEAL         --vnfc to heal, none is the entire VNF
+    SCALE        --type SCALE_OUT, or SCALE_IN whose START names each leaving VNFC
+    HEAL         --vnfc-instance-id to heal, none is the entire VNF
     TERMINATE    identities are revoked, the instance is NOT_INSTANTIATED
 
 Where the controller has a cloud, it reads the servers, addresses and volumes from
 Heat, and no --topology is needed. It takes no END while Heat is at work on the stack;
 with --wait that is waited for, and Heat's own words are shown.
 
---timeout is the deadline of the operation: when it has passed, the controller fails
+--deadline is that of the operation: when it has passed, the controller fails
 the operation, whoever waits for it. "hitchctl wait operation --timeout" only ends
 that wait. The nodes go on converging in both cases. What Heat takes counts, too.`
 
 type operateFlags struct {
 	operation              api.OperationRequest
 	phase, scale, topology string
-	timeout                time.Duration
+	deadline               time.Duration
 	wait                   bool
 	output                 output
 }
@@ -52,8 +52,9 @@ func (a *app) operate() *cobra.Command {
 		Short: "Start an LCM operation, and wait for it", Long: operateHelp,
 		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --stack-id vnflcm_0b1a5c2e --wait
   hitchctl operate 0b1a5c2e INSTANTIATE --topology topology.json --wait
-  hitchctl operate 0b1a5c2e SCALE --type SCALE_IN --phase START --vnfc 5c41… --vnfc 77ab…
-  hitchctl operate 0b1a5c2e TERMINATE --wait --timeout 5m`,
+  hitchctl operate 0b1a5c2e SCALE --type SCALE_IN --phase START \
+    --vnfc-instance-id 5c41… --vnfc-instance-id 77ab…
+  hitchctl operate 0b1a5c2e TERMINATE --wait --deadline 5m`,
 		Args: cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
@@ -74,12 +75,12 @@ func (a *app) operate() *cobra.Command {
 	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now, where Heat does not tell; - is standard input")
 	flags.StringVar(&o.StackID, "stack-id", "", "id or name of the Heat stack, where it has changed")
 	flags.StringVar(&f.scale, "type", "", "SCALE: SCALE_OUT or SCALE_IN")
-	flags.StringVar(&o.AspectID, "aspect", "", "SCALE: the scaling aspect")
-	flags.IntVar(&o.NumberOfSteps, "steps", 0, "SCALE: number of steps")
-	flags.StringArrayVar(&o.VnfcInstanceIds, "vnfc", nil, "HEAL: a VNFC to heal; SCALE_IN START: one that leaves; may be repeated")
+	flags.StringVar(&o.AspectID, "aspect-id", "", "SCALE: the scaling aspect")
+	flags.IntVar(&o.NumberOfSteps, "number-of-steps", 0, "SCALE: number of steps")
+	flags.StringArrayVar(&o.VnfcInstanceIds, "vnfc-instance-id", nil, "HEAL: a VNFC to heal; SCALE_IN START: one that leaves; may be repeated")
 	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
-	flags.DurationVar(&f.timeout, "timeout", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
+	flags.DurationVar(&f.deadline, "deadline", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 where it failed")
 	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
 	return cmd
@@ -90,7 +91,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	o.Operation = api.OperationType(strings.ToUpper(operation))
 	o.Phase = api.OperationPhase(strings.ToUpper(f.phase))
 	o.Type = api.ScaleType(strings.ToUpper(f.scale))
-	o.DeadlineSeconds = int(f.timeout.Round(time.Second) / time.Second)
+	o.DeadlineSeconds = int(f.deadline.Round(time.Second) / time.Second)
 	switch {
 	case !o.Operation.Valid():
 		return o, usagef("operation %q: expected INSTANTIATE, HEAL, SCALE or TERMINATE", operation)
@@ -100,8 +101,8 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 		return o, usagef("--type %q: expected SCALE_OUT or SCALE_IN", f.scale)
 	case o.Operation == api.Scale && o.Type == "":
 		return o, usagef("SCALE needs --type SCALE_OUT or SCALE_IN")
-	case f.timeout < 0 || f.timeout > 0 && o.DeadlineSeconds == 0:
-		return o, usagef("--timeout %s: expected a second or more", f.timeout)
+	case f.deadline < 0 || f.deadline > 0 && o.DeadlineSeconds == 0:
+		return o, usagef("--deadline %s: expected a second or more", f.deadline)
 	}
 	if f.topology == "" {
 		return o, nil

@@ -12,7 +12,7 @@ Tacker VNF to their role.
 Where the controller is and who you are comes from flags, from the environment
 (NODEHITCH_SERVER, NODEHITCH_CA: a file or the PEM itself, NODEHITCH_TOKEN), or from
 ~/.config/nodehitch/hitchctl.yaml (server, ca or caFile, pin, token or tokenFile; see
-"hitchctl token create --write-context"; NODEHITCH_CONTEXT names another file).
+"hitchctl token create --write-context"; NODEHITCH_CONFIG names another file).
 Root on the controller's own machine needs none of it: the controller's unix socket
 is used. Trusted is the controller's root certificate alone.
 
@@ -37,11 +37,11 @@ func (a *app) root() *cobra.Command {
 		DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.target.Server, "server", "", "the controller: https://host:port, or unix:///path of its socket")
 	flags.StringVar(&a.target.CAFile, "ca", "", "file with the controller's root certificate (PEM)")
 	flags.StringVar(&a.target.TokenFile, "token-file", "", "file with the API token, readable by you alone")
-	flags.StringVar(&a.target.Context, "context", "", "context file (default ~/.config/nodehitch/hitchctl.yaml)")
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	group := func(id, title string, commands ...*cobra.Command) {

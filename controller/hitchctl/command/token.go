@@ -8,27 +8,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
-	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 func (a *app) token() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "token", Short: "Make, list, revoke and confirm API tokens", Args: cobra.NoArgs,
-		Example: "  hitchctl token create alice\n  hitchctl token list\n  hitchctl token revoke alice",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: create, list, revoke or confirm") },
+		Use: "token", Short: "Make, revoke and confirm API tokens", Args: cobra.NoArgs,
+		Example: "  hitchctl token create alice\n  hitchctl token revoke alice",
+		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: create, revoke or confirm") },
 	}
-	list := getCommand(a, resource[api.Token]{
-		kind: "token",
-		list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Token, error) {
-			return listTokens(ctx, c)
-		},
-		name:  tokenName,
-		table: present.View.Tokens,
-	})
-	list.Use, list.Aliases, list.Example, list.Args = "list", nil, "  hitchctl token list", cobra.NoArgs
-	cmd.AddCommand(a.tokenCreate(), list, a.tokenRevoke(), a.tokenConfirm())
+	cmd.AddCommand(a.tokenCreate(), a.tokenRevoke(), a.tokenConfirm())
 	return cmd
 }
 

@@ -50,9 +50,9 @@ for servers that the topology expects and that have no live identity, for nobody
 func (a *app) render() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "render", Short: "Render what VMs are started with", Args: cobra.NoArgs,
-		Example: `  hitchctl render user-data 0b1a5c2e -o user-data.yaml
+		Example: `  hitchctl render user-data 0b1a5c2e --file user-data.yaml
   hitchctl render hot ./templates
-  hitchctl render hot-parameters 0b1a5c2e -o nodehitch.yaml`,
+  hitchctl render hot-parameters 0b1a5c2e --file nodehitch.yaml`,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("say what to render: user-data INSTANCE_ID, hot DIRECTORY or hot-parameters INSTANCE_ID")
 		},
@@ -69,7 +69,7 @@ func (a *app) userData() *cobra.Command {
 		Long: `Render the user_data for every VM of the instance: a cloud-config with the
 controller's names, its root certificate and pin, the instance's join token, and a
 small downloader for the agent. The same for all VMs, now and a year later.`,
-		Example: `  hitchctl render user-data 0b1a5c2e -o user-data.yaml
+		Example: `  hitchctl render user-data 0b1a5c2e --file user-data.yaml
   hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
@@ -90,7 +90,7 @@ small downloader for the agent. The same for all VMs, now and a year later.`,
 		}),
 	}
 	cmd.Flags().StringArrayVar(&urls, "controller-url", nil, "URL by which the VMs reach the controller, may be repeated (default those that the controller names)")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write, mode 0600 (default standard output)")
+	cmd.Flags().StringVar(&file, "file", "", "file to write, mode 0600 (default standard output)")
 	return cmd
 }
 

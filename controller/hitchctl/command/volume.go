@@ -61,7 +61,7 @@ is mounted where the parameters say.`,
 }
 
 func (a *app) volumeReformat() *cobra.Command {
-	var confirm string
+	var again string
 	var o output
 	cmd := &cobra.Command{
 		Use: "reformat VOLUME", Short: "Permit one more format of a volume; all its data is lost",
@@ -72,9 +72,9 @@ with the UUID that the controller assigned: that one is mounted, as always. The
 permit is for the node that the volume is attached to now, and ends when it is used,
 when that node is replaced, or when you adopt the volume.
 
-On a terminal you are asked to type the volume's id; elsewhere --confirm takes it.`,
+On a terminal you are asked to type the volume's id; elsewhere --volume-id takes it.`,
 		Example: `  hitchctl volume reformat 4a0dbb52
-  hitchctl volume reformat 4a0dbb52 --confirm 4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1`,
+  hitchctl volume reformat 4a0dbb52 --volume-id 4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("volume", true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -86,7 +86,7 @@ On a terminal you are asked to type the volume's id; elsewhere --confirm takes i
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(ctx, *v, confirm); err != nil {
+			if err := a.confirm(ctx, *v, again); err != nil {
 				return err
 			}
 			if v, err = client.Read[api.Volume](c.ReformatVolume(ctx, v.ID, api.ReformatRequest{ConfirmVolumeID: v.ID})); err != nil {
@@ -98,16 +98,16 @@ On a terminal you are asked to type the volume's id; elsewhere --confirm takes i
 			return a.print("volume " + v.ID + ": one more format is permitted")
 		}),
 	}
-	cmd.Flags().StringVar(&confirm, "confirm", "", "the whole id of the volume, once more")
+	cmd.Flags().StringVar(&again, "volume-id", "", "the whole id of the volume, once more")
 	outputFlag(cmd, &o, asTable, asJSON, asYAML)
 	return cmd
 }
 
-// confirm makes sure that the user means this volume: by --confirm, or by having
+// confirm makes sure that the user means this volume: by --volume-id, or by having
 // the id typed on a terminal.
 func (a *app) confirm(ctx context.Context, v api.Volume, given string) error {
 	if given == "" && (!term.IsTerminal(int(a.in.Fd())) || !a.err.TTY) {
-		return usagef("reformatting loses all data of volume %s; confirm with --confirm %s", v.ID, v.ID)
+		return usagef("reformatting loses all data of volume %s; confirm with --volume-id %s", v.ID, v.ID)
 	}
 	if given == "" {
 		for _, line := range present.Volume(a.err, v, a.now()) {

@@ -18,7 +18,7 @@ import (
 const waitHelp = `Wait for a node, an instance or an operation, and show how the nodes get on: their
 steps in place on a terminal, else one line for each step. A controller that is
 away for a moment does not end the wait. --timeout ends the wait and nothing else:
-an operation has a deadline of its own ("hitchctl operate --timeout").
+an operation has a deadline of its own ("hitchctl operate --deadline").
 
 Exit codes: 0 it is so, 1 it cannot be any more or the time is over.`
 

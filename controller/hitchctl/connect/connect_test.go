@@ -67,7 +67,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			connect.Target{Server: "https://flag", CA: []byte("other-ca"), Token: "flag.token"}},
 		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
 			connect.Target{Server: "https://file", CA: []byte("beside"), Token: "beside.token"}},
-		"another context": {full, nil, connect.Flags{Context: "~/other.yaml"},
+		"another context": {full, map[string]string{"NODEHITCH_CONFIG": "~/other.yaml"}, connect.Flags{},
 			connect.Target{Server: "https://other", CA: []byte{}}},
 	}
 	for name, test := range tests {
@@ -78,7 +78,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			h.write(t, "other.yaml", "server: https://other", 0o644)
 			h.write(t, ".config/nodehitch/ca", "beside", 0o644)
 			h.write(t, ".config/nodehitch/token", "beside.token", 0o400)
-			for _, path := range []*string{&test.flags.Context, &test.flags.CAFile, &test.flags.TokenFile} {
+			for _, path := range []*string{&test.flags.CAFile, &test.flags.TokenFile} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
 			got, err := connect.Find(test.flags, h.getenv)
@@ -102,7 +102,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"a misspelled key":        {"sever: https://a\n", nil, connect.Flags{}, "/sever: "},
 		"two CAs":                 {"ca: a\ncaFile: b\n", nil, connect.Flags{}, "both ca and caFile"},
 		"two tokens":              {"token: a\ntokenFile: b\n", nil, connect.Flags{}, "both token and tokenFile"},
-		"no such context":         {"", nil, connect.Flags{Context: "/nonexistent"}, "reading the context"},
+		"no such context":         {"", map[string]string{"NODEHITCH_CONFIG": "/nonexistent"}, connect.Flags{}, "reading the context"},
 		"no such CA":              {"", map[string]string{"NODEHITCH_CA": "/nonexistent"}, connect.Flags{}, "NODEHITCH_CA: "},
 		"a token of two lines":    {"", map[string]string{"NODEHITCH_TOKEN": "a\nb"}, connect.Flags{}, "holds no API token"},
 		"a token file for others": {"", nil, connect.Flags{TokenFile: "~/open"}, "mode 0640, so others can read it; run chmod 600"},
