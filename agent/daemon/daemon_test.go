@@ -38,7 +38,7 @@ func TestFirstBoot(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
 	}
-	if _, err := os.Stat(n.state().Path("key-new.pem")); err == nil {
+	if _, err := os.Stat(n.state().Path("key-next.pem")); err == nil {
 		t.Error("the key is there twice")
 	}
 }
@@ -334,7 +334,7 @@ func TestKeyOfAnotherMachineIsNotUsed(t *testing.T) {
 	stop := n.start()
 	until(t, "it was refused", func() bool { return n.status().Controller.LastError != "" })
 	_ = stop()
-	before, err := n.state().Read("key-new.pem")
+	before, err := n.state().Read("key-next.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestKeyOfAnotherMachineIsNotUsed(t *testing.T) {
 	stop = n.start()
 	until(t, "it is refused again", func() bool { return c.count("POST /v1/enroll") == 2 })
 	_ = stop()
-	after, err := n.state().Read("key-new.pem")
+	after, err := n.state().Read("key-next.pem")
 	if err != nil || string(before) == string(after) {
 		t.Errorf("the key of the machine that this is a copy of is used, %v", err)
 	}

@@ -76,7 +76,7 @@ func TestDamagedFileMendsItself(t *testing.T) {
 		"an identity of garbage":      {"identity.pem", []byte("x"), true},
 		"a renewed one of garbage":    {"identity-next.pem", []byte("x"), false},
 		"an empty renewed one":        {"identity-next.pem", []byte{}, false},
-		"a key of garbage":            {"key-new.pem", []byte("x"), false},
+		"a key of garbage":            {"key-next.pem", []byte("x"), false},
 		"a file that is not finished": {".identity.pem.new", []byte("x"), false},
 	} {
 		t.Run(name, func(t *testing.T) {

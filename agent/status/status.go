@@ -27,7 +27,7 @@ type Status struct {
 	// Problem is why the agent as a whole cannot go on, "" where it can.
 	Problem string `json:"problem,omitempty"`
 	// Unsaved is why the document in force could not be kept as the last known good.
-	Unsaved    string         `json:"unsaved,omitempty"`
+	Unsaved    string         `json:"unsavedReason,omitempty"`
 	Controller Controller     `json:"controller"`
 	Origin     Origin         `json:"documentFrom,omitempty"`
 	Role       api.Role       `json:"role,omitempty"`
@@ -56,15 +56,15 @@ type Controller struct {
 	Waiting string `json:"waiting,omitempty"`
 	// HoldSeconds is how long polls are held at most where the controller's cadence
 	// is more than the way to it bears; else 0.
-	HoldSeconds         int        `json:"holdSeconds,omitempty"`
+	HoldSeconds         int        `json:"maxPollSeconds,omitempty"`
 	CertificateSerial   string     `json:"certificateSerial,omitempty"`
 	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
 	// Damaged says what is wrong with the identity on disk, which is therefore not used.
-	Damaged string `json:"damaged,omitempty"`
+	Damaged string `json:"identityDamage,omitempty"`
 	// Wanted is the agent that the controller wants here; nil where it does not say.
 	Wanted *api.WantedAgent `json:"wantedAgent,omitempty"`
 	// Learned are addresses of the controller that it told itself and that are in use.
-	Learned []string `json:"learnedURLs,omitempty"`
+	Learned []string `json:"learnedUrls,omitempty"`
 	// RenewalError is why the last attempt to renew the certificate failed.
 	RenewalError string `json:"renewalError,omitempty"`
 }

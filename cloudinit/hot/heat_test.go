@@ -26,7 +26,7 @@ func TestHeatsEngineAcceptsThem(t *testing.T) {
 	var all []map[string]any
 	for _, flavour := range Flavours {
 		for _, wait := range []bool{false, true} {
-			parameters := map[string]any{"nfv": nfv(t, flavour), "wait_for_nodes": wait}
+			parameters := map[string]any{"nfv": nfv(t, flavour), "nodehitch_wait_for_nodes": wait}
 			if err := json.Unmarshal(additional, &parameters); err != nil {
 				t.Fatal(err)
 			}

@@ -205,7 +205,7 @@ func TestARootThatTackerHasKept(t *testing.T) {
 
 func TestWhereHeatWaitsHasItsPlace(t *testing.T) {
 	p := parameters(t, "")
-	p["wait_for_nodes"] = true
+	p["nodehitch_wait_for_nodes"] = true
 	header, text := userData(t, p)
 	const url, secret = "http://10.10.0.1:8004/v1/p/stacks/s%20/id/resources/signal/signal?a=b&c=d%3D", "gAAAAABr_9LIQkr-MDgeE=="
 	for place, value := range map[string]string{"__NODEHITCH_HEAT_SIGNAL_URL__": url, "__NODEHITCH_HEAT_SIGNAL_TOKEN__": secret} {

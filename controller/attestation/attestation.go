@@ -130,10 +130,10 @@ func (n *Nova) Enrolled(node store.Node) {
 			if err != nil {
 				return err
 			}
-			return place.cloud.DeleteMetadata(ctx, node.ID, NonceKey)
+			return place.cloud.DeleteMetadata(ctx, node.ID, api.NonceKey)
 		})
 		if err != nil && !openstack.IsNotFound(err) {
-			n.log().Warn("the nonce of a server that has enrolled is left in its Nova metadata; it opens nothing", "node", node.ID, "item", NonceKey, "error", err)
+			n.log().Warn("the nonce of a server that has enrolled is left in its Nova metadata; it opens nothing", "node", node.ID, "item", api.NonceKey, "error", err)
 		}
 	}()
 }

@@ -11,9 +11,6 @@ import (
 	"time"
 )
 
-// NonceKey is the item of a server's Nova metadata that holds its nonce.
-const NonceKey = "nodehitch_nonce"
-
 const (
 	// nonceBytes are 128 bits, of which nobody guesses one in ten minutes.
 	nonceBytes = 16

@@ -48,7 +48,7 @@ func write(ctx context.Context, cloud Cloud, serverID, value string) error {
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	return cloud.SetMetadata(ctx, serverID, NonceKey, value)
+	return cloud.SetMetadata(ctx, serverID, api.NonceKey, value)
 }
 
 // without says, once for each cloud, that machines enroll without a nonce.

@@ -89,12 +89,12 @@ func notInStack(serverID string, stack openstack.Stack) error {
 // nonceAsked is a step, not a failure.
 func nonceAsked(serverID string) error {
 	return &enrollment.Refusal{Reason: EventNonceAsked, Passing: true, Problem: api.NewProblem(api.ProblemNonceRequired, fmt.Sprintf(
-		"prove that this machine is the server %s: read meta.%s from its metadata service, which shows it within seconds, and send it as nonce", serverID, NonceKey))}
+		"prove that this machine is the server %s: read meta.%s from its metadata service, which shows it within seconds, and send it as nonce", serverID, api.NonceKey))}
 }
 
 func nonceWrong(serverID string) error {
 	return &enrollment.Refusal{Reason: EventNonceWrong, Problem: api.NewProblem(api.ProblemNonceRequired, fmt.Sprintf(
-		"the nonce is not the one of the server %s that is in force: read meta.%s from its metadata service again, which may show an old answer for some seconds", serverID, NonceKey))}
+		"the nonce is not the one of the server %s that is in force: read meta.%s from its metadata service again, which may show an old answer for some seconds", serverID, api.NonceKey))}
 }
 
 func nonceForbidden(serverID string, err error) error {

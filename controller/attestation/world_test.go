@@ -165,7 +165,7 @@ func (w *world) logged(text string) int {
 }
 
 // nonce is what the metadata service of the server shows.
-func (w *world) nonce(id string) string { return w.cloud.Metadata(id)[attestation.NonceKey] }
+func (w *world) nonce(id string) string { return w.cloud.Metadata(id)[api.NonceKey] }
 
 // machine has a key of its own.
 type machine struct {

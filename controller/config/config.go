@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 // The values of Attestation.Mode.
@@ -135,17 +137,17 @@ type Log struct {
 // Default is the configuration of an empty file.
 func Default() Config {
 	return Config{
-		Listen:         ":8443",
-		DataDirectory:  "/var/lib/nodehitch/controller",
-		Socket:         "/run/nodehitch/controller.sock",
-		MetricsListen:  "127.0.0.1:9090",
-		AgentDirectory: "/usr/share/nodehitch/agents",
-		Cadence:        Cadence{PollSeconds: 30, ConvergeSeconds: 300},
-		MaxFileBytes:   10 << 30,
-		Log:            Log{Format: "text", Level: "info"},
-		OpenStack:      OpenStack{CloudsFile: "/etc/nodehitch/clouds.yaml", TimeoutSeconds: 30},
-
-		AttestationNonce: NonceIfAllowed,
+		Listen:          ":8443",
+		DataDirectory:   "/var/lib/nodehitch/controller",
+		Socket:          client.DefaultSocket,
+		MetricsListen:   "127.0.0.1:9090",
+		AgentDirectory:  "/usr/lib/nodehitch/agents",
+		PollSeconds:     30,
+		ConvergeSeconds: 300,
+		MaxFileBytes:    10 << 30,
+		Log:             Log{Format: "text", Level: "info"},
+		OpenStack:       OpenStack{CloudsFile: "/etc/nodehitch/clouds.yaml", TimeoutSeconds: 30},
+		Attestation:     Attestation{Nonce: NonceIfAllowed},
 	}
 }
 

@@ -120,7 +120,7 @@ func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 	case !id.Live():
 		return api.NewProblem(api.ProblemRevoked, fmt.Sprintf(
 			"the identity of the server %s was revoked on %s (%s): `hitchctl node reenroll %s` lets it enroll again",
-			node.ID, id.RevokedAt.UTC().Format(time.RFC3339), id.RevokedWhy, node.ID))
+			node.ID, id.RevokedAt.UTC().Format(time.RFC3339), id.RevokedReason, node.ID))
 	case id.KeyHash == keyHash && !s.now().After(id.NotAfter):
 		return nil
 	default:

@@ -62,7 +62,7 @@ func (s *Service) current(tx *store.Tx, nodeID, serial string) (store.Node, erro
 		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf("the server %s belongs to no VNF instance any more", nodeID))
 	case node.Identity != nil && !node.Identity.Live():
 		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf(
-			"the identity of the server %s was revoked on %s (%s)", nodeID, node.Identity.RevokedAt.UTC().Format(time.RFC3339), node.Identity.RevokedWhy))
+			"the identity of the server %s was revoked on %s (%s)", nodeID, node.Identity.RevokedAt.UTC().Format(time.RFC3339), node.Identity.RevokedReason))
 	case !s.confirmed(node):
 		return node, s.unconfirmed(node)
 	case node.Identity == nil:
@@ -152,7 +152,7 @@ func (s *Service) revoke(tx *store.Tx, node store.Node, why string, byHand bool)
 	}
 	if id.Live() {
 		now := s.now()
-		id.RevokedAt, id.RevokedWhy = &now, why
+		id.RevokedAt, id.RevokedReason = &now, why
 	}
 	id.RevokedByHand = id.RevokedByHand || byHand
 	node.MayReenroll = false

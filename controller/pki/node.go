@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-// nodeURN starts the URI that names a node in its certificate.
-const nodeURN = "urn:nodehitch:node:"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
 
 const (
 	maxRequest = 16 << 10 // bytes of PEM; an RSA-8192 request needs 4 KiB
@@ -40,7 +40,7 @@ func (a *Authority) SignNode(nodeID string, csrPEM []byte) (chainPEM, serial str
 	if err != nil {
 		return "", "", time.Time{}, err
 	}
-	uri, err := url.Parse(nodeURN + nodeID)
+	uri, err := url.Parse(api.NodeURN + nodeID)
 	if err != nil || nodeID == "" {
 		return "", "", time.Time{}, fmt.Errorf("the node id %q cannot be part of a URN", nodeID)
 	}
@@ -147,10 +147,10 @@ func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceFo
 	if err != nil {
 		return "", "", err
 	}
-	if len(leaf.URIs) != 1 || !strings.HasPrefix(leaf.URIs[0].String(), nodeURN) {
+	if len(leaf.URIs) != 1 || !strings.HasPrefix(leaf.URIs[0].String(), api.NodeURN) {
 		return "", "", errors.New("the client certificate does not name a node")
 	}
-	return strings.TrimPrefix(leaf.URIs[0].String(), nodeURN), serialText(leaf.SerialNumber), nil
+	return strings.TrimPrefix(leaf.URIs[0].String(), api.NodeURN), serialText(leaf.SerialNumber), nil
 }
 
 func (a *Authority) verify(leaf *x509.Certificate, at time.Time) error {

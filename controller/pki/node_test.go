@@ -20,7 +20,7 @@ func TestCertificatesOfOthersAreRefused(t *testing.T) {
 	own, ownKey := w.enrolled(nodeID)
 
 	// A node that plays authority with its own certificate.
-	uri, _ := url.Parse(nodeURN + "victim")
+	uri, _ := url.Parse(api.NodeURN + "victim")
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: w.now.Add(-time.Minute), NotAfter: w.now.Add(time.Hour),
 		URIs: []*url.URL{uri}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},

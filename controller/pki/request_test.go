@@ -31,7 +31,7 @@ func TestNodeCertificateIsOnlyWhatWeDecide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	uri, _ := url.Parse(nodeURN + "another-node")
+	uri, _ := url.Parse(api.NodeURN + "another-node")
 	text, serial, notAfter, err := w.SignNode(nodeID, requestPEM(testca.NewKey(), &x509.CertificateRequest{
 		Subject:         pkix.Name{CommonName: "root", Organization: []string{"system:masters"}},
 		DNSNames:        []string{"controller.example"},

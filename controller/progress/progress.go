@@ -69,7 +69,7 @@ func missing(n store.Node, epoch int64) (api.Reason, string) {
 	case n.Identity == nil:
 		return api.ReasonNotEnrolled, "its agent has not enrolled"
 	case !n.Identity.Live():
-		return api.ReasonNotEnrolled, fmt.Sprintf("its identity was revoked (%s) and it has not enrolled again", n.Identity.RevokedWhy)
+		return api.ReasonNotEnrolled, fmt.Sprintf("its identity was revoked (%s) and it has not enrolled again", n.Identity.RevokedReason)
 	case Ready(n, epoch):
 		return "", ""
 	}

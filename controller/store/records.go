@@ -107,11 +107,11 @@ type Identity struct {
 	PreviousSerial string `json:"previousSerial,omitempty"`
 	// KeyHash is the SHA-256 (lower-case hexadecimal) of the certified public key.
 	// An enrollment with the same key is the same machine that lost the answer.
-	KeyHash    string     `json:"keyHash,omitempty"`
-	NotAfter   time.Time  `json:"notAfter"`
-	EnrolledAt time.Time  `json:"enrolledAt"`
-	RevokedAt  *time.Time `json:"revokedAt,omitempty"`
-	RevokedWhy string     `json:"revokedWhy,omitempty"`
+	KeyHash       string     `json:"keyHash,omitempty"`
+	NotAfter      time.Time  `json:"notAfter"`
+	EnrolledAt    time.Time  `json:"enrolledAt"`
+	RevokedAt     *time.Time `json:"revokedAt,omitempty"`
+	RevokedReason string     `json:"revokedReason,omitempty"`
 	// RevokedByHand: only an operator lets the server enroll again. One that was
 	// revoked because the topology lacked it may, when a topology expects it again.
 	RevokedByHand bool `json:"revokedByHand,omitempty"`

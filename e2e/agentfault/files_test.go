@@ -76,8 +76,8 @@ func damages() []damage {
 		{"identity.pem", "is a directory", directory, named},
 		{"identity-next.pem", "is empty", with(empty), mends},
 		{"identity-next.pem", "is garbage", with(garbage), mends},
-		{"key-new.pem", "is garbage", with(garbage), mends},
-		{"key-new.pem", "is a directory", directory, mends},
+		{"key-next.pem", "is garbage", with(garbage), mends},
+		{"key-next.pem", "is a directory", directory, mends},
 	}
 	for _, file := range []string{"machine.json", "last-known-good.json"} {
 		all = append(all,

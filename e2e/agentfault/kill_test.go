@@ -34,8 +34,8 @@ func (k kill) String() string { return strings.TrimSpace(fmt.Sprintf("%s %d %s",
 // atFiles are the moments that matter most: the key is about to be kept, what the
 // controller issued is known and not on disk, the record is not there yet.
 var atFiles = []kill{
-	{"renameat", 1, "key-new.pem"}, {"renameat", 1, "machine.json"}, {"renameat", 1, "identity.pem"},
-	{"fsync", 1, ".identity.pem.new"}, {"unlinkat", 1, "key-new.pem"}, {"renameat", 1, "last-known-good.json"},
+	{"renameat", 1, "key-next.pem"}, {"renameat", 1, "machine.json"}, {"renameat", 1, "identity.pem"},
+	{"fsync", 1, ".identity.pem.new"}, {"unlinkat", 1, "key-next.pem"}, {"renameat", 1, "last-known-good.json"},
 }
 
 // under is the program under which the agent runs to be killed there.

@@ -16,13 +16,13 @@ import (
 // TestHeat has Heat's command line check the templates, and Heat wait for machines.
 func TestHeat(t *testing.T) {
 	w := newWorld(t, nil)
-	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"wait_for_nodes": true})
+	v := w.newVNF("simple", plainRequest, clusterPackage, map[string]any{"nodehitch_wait_for_nodes": true})
 	for _, c := range []struct {
 		name, shows string
 		do          func(*vnf, *results.Case)
 	}{
 		{"templates", "each template, as hitchctl writes them, is valid to `openstack orchestration template validate`", (*vnf).templates},
-		{"heat-waits", "with wait_for_nodes the stack is complete when its machines are; they enroll while Heat is still at work", (*vnf).waitedFor},
+		{"heat-waits", "with nodehitch_wait_for_nodes the stack is complete when its machines are; they enroll while Heat is still at work", (*vnf).waitedFor},
 		{"made-anew", "the whole VNF is healed by a stack of the same name, which waits for its machines: nobody tells the controller its id", (*vnf).madeAnew},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -12,6 +12,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
+// DefaultSocket is where a controller listens for root of its own machine.
+const DefaultSocket = "/run/nodehitch/controller.sock"
+
 // Options say which controller to talk to and as whom.
 type Options struct {
 	// BaseURL is https://host[:port], without a path. The server's certificate must

@@ -27,7 +27,7 @@ import (
 const (
 	currentFile = "identity.pem"      // key and certificates in use
 	nextFile    = "identity-next.pem" // renewed, and not used for a good call yet
-	keyFile     = "key-new.pem"       // a key that has no certificate yet
+	keyFile     = "key-next.pem"      // a key that has no certificate yet
 )
 
 const (
@@ -54,13 +54,10 @@ func (c *Credentials) RenewAt() time.Time {
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) * 2 / 3)
 }
 
-// nodeURN begins the URI in a certificate that names its node.
-const nodeURN = "urn:nodehitch:node:"
-
 // NodeID is the node that the certificate is of, "" where it does not say.
 func (c *Credentials) NodeID() string {
 	for _, uri := range c.TLS.Leaf.URIs {
-		if id, ok := strings.CutPrefix(uri.String(), nodeURN); ok {
+		if id, ok := strings.CutPrefix(uri.String(), api.NodeURN); ok {
 			return id
 		}
 	}

@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// NonceKey is the item of the server's metadata that holds the nonce.
-const NonceKey = "nodehitch_nonce"
-
 // Where OpenStack's metadata service answers: on every network by IPv4, and where
 // Neutron is of 2020 or later by IPv6, on the link of an interface.
 const (

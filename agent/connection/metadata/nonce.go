@@ -94,7 +94,7 @@ func (s *Service) look(ctx context.Context, w Wanted) (string, error) {
 	case !strings.EqualFold(shown.serverID, w.ServerID):
 		return "", &OtherServer{Claimed: w.ServerID, Found: shown.serverID, URL: url}
 	case shown.nonce == "":
-		return "", errors.New(url + " does not show meta." + NonceKey + " yet" + oldAnswer)
+		return "", errors.New(url + " does not show meta." + api.NonceKey + " yet" + oldAnswer)
 	case shown.nonce == w.Not:
 		return "", errors.New(url + " still shows the nonce of before" + oldAnswer)
 	}
@@ -124,12 +124,12 @@ func parse(content []byte) (shown, error) {
 	if err := json.Unmarshal(meta, &items); err != nil {
 		return shown{}, fmt.Errorf("has a meta that is no JSON object")
 	}
-	item, ok := items[NonceKey]
+	item, ok := items[api.NonceKey]
 	if !ok {
 		return out, nil
 	}
 	if err := json.Unmarshal(item, &out.nonce); err != nil || !nonceGrammar.MatchString(out.nonce) {
-		return shown{}, fmt.Errorf("has a meta.%s that the controller did not write, expected 32 hexadecimal digits; waiting until it is written over", NonceKey)
+		return shown{}, fmt.Errorf("has a meta.%s that the controller did not write, expected 32 hexadecimal digits; waiting until it is written over", api.NonceKey)
 	}
 	return out, nil
 }

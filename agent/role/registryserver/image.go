@@ -18,7 +18,7 @@ import (
 func (p *plan) image(ctx context.Context, up bool, have *owned) (*image, error) {
 	source := sourceOf(p.section.Image)
 	if have.Refused != nil && have.Refused.Source == source {
-		return nil, converge.Fail(api.ReasonImageNotFound, "%s", have.Refused.Why)
+		return nil, converge.Fail(api.ReasonImageNotFound, "%s", have.Refused.Reason)
 	}
 	if up {
 		found, err := p.known(ctx, source, have)
@@ -91,7 +91,7 @@ func (p *plan) load(ctx context.Context) error {
 	name := choose(names)
 	if name == "" {
 		why := fmt.Sprintf("the image file %.12s holds %s; expected a tag of the repository registry: give one that `docker save registry:latest` wrote", ref.Sha256, listed(names))
-		err := p.own(func(o *owned) { o.Refused = &refused{Source: source, Why: why} })
+		err := p.own(func(o *owned) { o.Refused = &refused{Source: source, Reason: why} })
 		return errors.Join(converge.Fail(api.ReasonImageNotFound, "%s", why), err, p.Files.Remove(ref))
 	}
 	return errors.Join(p.remember(ctx, source, name), p.Files.Remove(ref))

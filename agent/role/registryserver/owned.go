@@ -24,7 +24,7 @@ type image struct {
 
 type refused struct {
 	Source string `json:"source"`
-	Why    string `json:"why"`
+	Reason string `json:"reason"`
 }
 
 // inventoryKind is the member of the inventory that is this role's.

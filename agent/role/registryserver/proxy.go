@@ -16,7 +16,7 @@ import (
 // A pull goes by the engine's own proxy. The engine is told of ours only where an image
 // has to be pulled and nothing but our registry runs in it, for it has to be restarted.
 const (
-	proxyDropIn = "/etc/systemd/system/docker.service.d/nodehitch.conf"
+	proxyDropIn = "/etc/systemd/system/docker.service.d/nodehitch-proxy.conf"
 	// proxyFile may hold a password, and unit files are for all to read.
 	proxyFile = "/etc/nodehitch/docker-proxy.env"
 	header    = "# Written by nodehitch-agent, which repairs it: changes made here are lost.\n"

@@ -13,9 +13,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// DefaultSocket is where a controller listens for root of its own machine.
-const DefaultSocket = "/run/nodehitch/controller.sock"
-
 const unixScheme = "unix://"
 
 // Flags are what the command line says; "" is not given.
@@ -104,10 +101,10 @@ func ownMachine() (Target, error) {
 	if os.Geteuid() != 0 {
 		return Target{}, none
 	}
-	if _, err := os.Stat(DefaultSocket); err != nil {
-		return Target{}, fmt.Errorf("%w; and there is no socket %s of a controller on this machine", none, DefaultSocket)
+	if _, err := os.Stat(client.DefaultSocket); err != nil {
+		return Target{}, fmt.Errorf("%w; and there is no socket %s of a controller on this machine", none, client.DefaultSocket)
 	}
-	return Target{Server: unixScheme + DefaultSocket}, nil
+	return Target{Server: unixScheme + client.DefaultSocket}, nil
 }
 
 // Client is a client for the target. Its requests have no time limit of their own.

@@ -130,7 +130,7 @@ func TestWhatIsRefused(t *testing.T) {
 }
 
 func TestNoControllerIsSet(t *testing.T) {
-	if _, err := os.Stat(connect.DefaultSocket); err == nil {
+	if _, err := os.Stat(client.DefaultSocket); err == nil {
 		t.Skip("a controller runs on this machine")
 	}
 	_, err := connect.Find(connect.Flags{}, newHome(t, "", nil).getenv)
