@@ -59,7 +59,7 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 	if err != nil {
 		return err
 	}
-	log.Info("starting", "version", version.Version, "pid", os.Getpid())
+	log.Info("starting", "event", api.EventAgentStarted, "version", version.Version, "pid", os.Getpid())
 	permits, store := new(permit.Controller), files.New(cfg.StateDirectory, log)
 	var heat *heatsignal.Signaller
 	if cfg.HeatSignalURL != "" {

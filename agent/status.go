@@ -67,7 +67,7 @@ func showStatus(w io.Writer, s *status.Status, now time.Time) error {
 		row("last failure", "generation %d, %s", s.Node.LastFailedGeneration, s.Node.LastFailedCondition)
 	}
 	if a := s.Node.Activity; a != nil {
-		row("doing", "%s, for %s", a.Summary, since(a.StartedAt, now))
+		row("activity", "%s, for %s", a.Summary, since(a.StartedAt, now))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	case c.LastContact != nil:
 		row("controller", "%s does not answer; last heard of %s ago", c.URL, since(*c.LastContact, now))
 	default:
-		row("controller", "no good answer yet")
+		row("controller", "not connected yet")
 	}
 	switch { // while it waits, what was said before is history
 	case c.Waiting != "":

@@ -42,7 +42,7 @@ func (s *spread) seconds() int {
 			return err
 		})
 		if err != nil {
-			s.log.Error("counting the nodes", "error", err)
+			s.log.Error("the nodes cannot be counted", "error", err)
 		}
 		s.counted = now
 	}

@@ -197,7 +197,7 @@ func (p *pass) act(ctx context.Context, condition string, a Action) error {
 func (p *pass) guard(condition, doing string, f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			p.Log.Error("panic", "condition", condition, "doing", doing, "panic", v, "stack", string(debug.Stack()))
+			p.Log.Error("panic", "condition", condition, "activity", doing, "panic", v, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%s: a bug in the agent: panic: %v", doing, v)
 		}
 	}()

@@ -120,13 +120,13 @@ func (d *Daemon) observe(e converge.Event) {
 	switch {
 	case !e.Finished:
 		d.pulse.beat("converging", longestAction)
-		log.Info("action started")
+		log.Info("action started", "event", api.EventActionStarted)
 	case e.Err != nil:
 		d.pulse.beat("converging", longestPlan)
-		log.Warn("action failed", "took", e.Took.Round(time.Millisecond), "error", e.Err)
+		log.Warn("action failed", "event", api.EventActionFailed, "took", e.Took.Round(time.Millisecond), "error", e.Err)
 	default:
 		d.pulse.beat("converging", longestPlan)
-		log.Info("action finished", "took", e.Took.Round(time.Millisecond))
+		log.Info("action finished", "event", api.EventActionFinished, "took", e.Took.Round(time.Millisecond))
 	}
 }
 
@@ -137,7 +137,7 @@ func (d *Daemon) log(before, after []api.Condition, generation int64) {
 		if old := previous.Condition(c.Type); old != nil && old.Status == c.Status && old.Reason == c.Reason && old.Message == c.Message {
 			continue
 		}
-		d.Log.Info("condition", "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message, "generation", generation)
+		d.Log.Info("condition changed", "event", api.EventConditionChanged, "type", c.Type, "status", c.Status, "reason", c.Reason, "message", c.Message, "generation", generation)
 	}
 }
 

@@ -125,7 +125,7 @@ func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error)
 
 // problem puts up what only a person can mend.
 func (d *Daemon) problem(err error) {
-	d.Log.Error("stopped short", "error", err)
+	d.Log.Error("stopped: only an operator can fix this", "error", err)
 	d.board.Change(func(s *status.Status) { s.Problem = err.Error() })
 }
 

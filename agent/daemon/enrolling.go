@@ -77,6 +77,6 @@ func (d *Daemon) enroll(ctx context.Context) (*enroll.Credentials, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Log.Info("enrolled", "node", claim.ID, "source", claim.Source, "url", l.URL(), "notAfter", credentials.NotAfter())
+	d.Log.Info("enrolled", "event", api.EventNodeEnrolled, "node", claim.ID, "source", claim.Source, "url", l.URL(), "notAfter", credentials.NotAfter())
 	return credentials, nil
 }

@@ -76,7 +76,7 @@ func (l *line) learn(ctx context.Context, told []string) error {
 	if err := l.proveURL(ctx, url); err != nil {
 		if ctx.Err() == nil {
 			l.learned.tried[url] = time.Now()
-			l.Log.Warn("an address that the controller tells is not used", "url", url, "error", err, "next", tryURLAgain)
+			l.Log.Warn("an address that the controller tells is not used", "url", url, "error", err, "retryIn", tryURLAgain)
 		}
 		return nil
 	}

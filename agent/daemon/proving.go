@@ -39,7 +39,7 @@ func (d *Daemon) nonce(ctx context.Context, claim enroll.Claim, asked error) (st
 	nonce, err := d.Metadata.Nonce(ctx, metadata.Wanted{ServerID: claim.ServerID, Not: claim.Nonce}, func(why string) {
 		d.waitFor(fmt.Sprintf("the controller wants proof that this machine is the server %s, and the metadata service has to give it: %s", claim.ServerID, why))
 		if why != said {
-			d.Log.Info("waiting for the proof that this machine is the server", "node", claim.ServerID, "asked", asked, "found", why)
+			d.Log.Info("waiting for the proof that this machine is the server", "node", claim.ServerID, "demand", asked, "reason", why)
 			said = why
 		}
 	})

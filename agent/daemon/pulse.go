@@ -49,7 +49,7 @@ func (d *Daemon) watching(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if loop := d.pulse.stuck(); loop != "" {
-			d.Log.Error("a loop does not turn any more; the service manager will restart the agent", "loop", loop)
+			d.Log.Error("watchdog: a loop is stuck; systemd restarts the agent", "loop", loop)
 			continue
 		}
 		d.Notify("WATCHDOG=1")

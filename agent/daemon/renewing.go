@@ -44,7 +44,7 @@ func (l *line) renew(ctx context.Context) {
 		wait := l.renewal.backoff.Next()
 		l.renewal.notBefore = now.Add(wait)
 		l.board.Change(func(s *status.Status) { s.Controller.RenewalError = err.Error() })
-		l.Log.Warn("the certificate is not renewed", "error", err, "notAfter", l.credentials.NotAfter(), "next", wait.Round(time.Second))
+		l.Log.Warn("the certificate is not renewed", "error", err, "notAfter", l.credentials.NotAfter(), "retryIn", wait.Round(time.Second))
 	}
 }
 
@@ -83,7 +83,7 @@ func (l *line) prove(ctx context.Context, next *enroll.Credentials) error {
 		return err
 	}
 	l.renewal = renewal{}
-	l.Log.Info("certificate renewed", "serial", next.Serial(), "notAfter", next.NotAfter())
+	l.Log.Info("certificate renewed", "event", api.EventCertificateRenewed, "serial", next.Serial(), "notAfter", next.NotAfter())
 	if err := l.use(next); err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func (d *Daemon) reporting(ctx context.Context) error {
 		wait = retry.after(err)
 		if err.Error() != failure {
 			failure = err.Error()
-			d.Log.Warn("the status is not reported", "error", err, "next", wait.Round(time.Second))
+			d.Log.Warn("the status is not reported", "error", err, "retryIn", wait.Round(time.Second))
 		}
 	}
 }

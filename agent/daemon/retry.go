@@ -56,6 +56,6 @@ func (d *Daemon) failed(err error, wait time.Duration) {
 		s.Controller.Connected, s.Controller.LastError, s.Controller.NextAttempt = false, text, &next
 	})
 	if !said {
-		d.Log.Warn("no good answer from the controller", "error", text, "next", wait.Round(time.Second))
+		d.Log.Warn("the controller is not available", "error", text, "retryIn", wait.Round(time.Second))
 	}
 }

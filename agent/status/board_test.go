@@ -183,7 +183,7 @@ func TestSummary(t *testing.T) {
 		{status.Status{Controller: status.Controller{LastError: "refused"}}, "not enrolled: refused"},
 		{status.Status{Controller: status.Controller{CertificateSerial: "1"}}, "waiting for the first configuration"},
 		{status.Status{Controller: status.Controller{CertificateSerial: "1", LastError: "gone"}}, "no configuration yet: gone"},
-		{status.Status{Problem: "a copy"}, "stopped short: a copy"},
+		{status.Status{Problem: "a copy"}, "stopped: a copy"},
 		{status.Status{Node: api.NodeStatus{Activity: &api.Activity{Condition: "A", Summary: "format"}}}, "A: format"},
 		{status.Status{Node: api.NodeStatus{Conditions: ready(api.ConditionFalse, api.ReasonWaitingForDevice)}}, "not ready: A: WaitingForDevice: no disk"},
 		{status.Status{Node: api.NodeStatus{AppliedGeneration: 3, Conditions: ready(api.ConditionTrue, api.ReasonMounted)}}, "ready (generation 3)"},

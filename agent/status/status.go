@@ -74,7 +74,7 @@ func (s *Status) Summary() string {
 	ready := s.Node.Condition(api.ConditionReady)
 	switch {
 	case s.Problem != "":
-		return "stopped short: " + s.Problem
+		return "stopped: " + s.Problem
 	case s.Node.Activity != nil:
 		return s.Node.Activity.Condition + ": " + s.Node.Activity.Summary
 	case ready == nil && s.Controller.CertificateSerial == "" && s.Controller.Waiting != "":

@@ -54,7 +54,7 @@ func (s *Service) Create(_ context.Context, r api.TokenRequest) (api.NewToken, e
 	if err != nil {
 		return api.NewToken{}, fmt.Errorf("storing an API token: %w", err)
 	}
-	s.Log.Info("API token made", "token", id, "name", token.Name, "scope", token.Scope)
+	s.Log.Info("API token created", "event", api.EventTokenCreated, "token", id, "name", token.Name, "scope", token.Scope)
 	return api.NewToken{Token: token, Secret: secret}, nil
 }
 
@@ -102,7 +102,7 @@ func (s *Service) Revoke(_ context.Context, id string) error {
 	if err != nil {
 		return fmt.Errorf("revoking an API token: %w", err)
 	}
-	s.Log.Info("API token revoked", "token", id, "name", revoked.Name)
+	s.Log.Info("API token revoked", "event", api.EventTokenRevoked, "token", id, "name", revoked.Name)
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (s *Service) Confirm(_ context.Context, id string) (api.Token, error) {
 	if err != nil {
 		return api.Token{}, fmt.Errorf("confirming an API token: %w", err)
 	}
-	s.Log.Info("API token confirmed", "token", id, "name", record.Name)
+	s.Log.Info("API token confirmed", "event", api.EventTokenConfirmed, "token", id, "name", record.Name)
 	return s.show(record), nil
 }
 
@@ -158,7 +158,7 @@ func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	expired := record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt)
 	if !genuine || expired {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized,
-			"the API token is not valid: it is unknown, revoked or expired; `hitchctl token list` shows those there are")
+			"the API token is not valid: it is unknown, revoked or expired; `hitchctl get tokens` shows those there are")
 	}
 	if record.Epoch != s.Store.Epoch() {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(

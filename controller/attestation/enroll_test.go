@@ -27,6 +27,9 @@ func TestServersOfTheStackEnroll(t *testing.T) {
 			if diff := cmp.Diff(map[string]int{attestation.EventNonceAsked: 1, "enrolled": 1}, w.counted()); diff != "" {
 				t.Error(diff)
 			}
+			if n := w.logged("event=" + api.EventNodeEnrolled); n != 1 {
+				t.Errorf("the log has the enrollment %d times", n)
+			}
 			if w.logged(nonce) != 0 {
 				t.Error("the nonce is in the log")
 			}

@@ -114,7 +114,7 @@ func TestNobodyEnrollsWho(t *testing.T) {
 			if w.identity(worker) != nil || w.counted()[c.reason] != 1 || w.counted()["enrolled"] != 0 {
 				t.Errorf("%+v, events %v", w.identity(worker), w.counted())
 			}
-			if w.logged("reason="+c.reason) != 1 {
+			if w.logged("event="+api.EventEnrollmentRefused) != 1 || w.logged("reason="+c.reason) != 1 {
 				t.Error("the log does not say why")
 			}
 		})

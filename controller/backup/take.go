@@ -131,7 +131,7 @@ func (c *Copy) Write(ctx context.Context, to io.Writer) error {
 	}
 	err = w.Close(func(sums []byte) []byte { return c.service.Store.MAC(macPurpose, sums) })
 	if err == nil {
-		c.service.Log.Info("backup taken", "epoch", c.manifest.Epoch, "storeBytes", c.manifest.StoreBytes,
+		c.service.Log.Info("backup taken", "event", api.EventBackupTaken, "epoch", c.manifest.Epoch, "storeBytes", c.manifest.StoreBytes,
 			"packageFiles", len(c.blobs), "packageFileBytes", c.manifest.BlobBytes)
 	}
 	return err

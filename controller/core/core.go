@@ -127,7 +127,7 @@ func keptApart(c config.Config) []archive.Kept {
 // change the documents of the instance's nodes.
 func (c *Core) planAgain(instanceID string) {
 	if err := c.LCM.Reconciler.Reconcile(context.Background(), instanceID); err != nil {
-		c.o.Log.Error("planning an instance again after a change of a volume", "instance", instanceID, "error", err)
+		c.o.Log.Error("an instance cannot be planned again after a change of a volume", "instance", instanceID, "error", err)
 	}
 }
 

@@ -86,19 +86,19 @@ func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 		if refused.Passing {
 			level = slog.LevelInfo
 		}
-		s.log().Log(context.Background(), level, "enrollment refused", "node", nodeID, "remote", remote, "reason", refused.Reason, "error", err)
+		s.log().Log(context.Background(), level, "enrollment refused", "event", api.EventEnrollmentRefused, "node", nodeID, "remote", remote, "reason", refused.Reason, "error", err)
 		return
 	}
 	passing := map[string]string{api.ProblemServerNotExpected: EventNotExpected, api.ProblemRestoreUnconfirmed: EventUnconfirmed}
 	if errors.As(err, &problem) && passing[problem.Type] != "" {
-		s.observe(passing[problem.Type])
-		s.log().Debug("enrollment refused", "node", nodeID, "remote", remote, "error", err)
+		s.Metrics.Enrollment(passing[problem.Type])
+		s.log().Debug("enrollment refused", "event", api.EventEnrollmentRefused, "node", nodeID, "remote", remote, "reason", passing[problem.Type], "error", err)
 		return
 	}
 	if errors.Is(err, context.Canceled) {
 		s.log().Debug("an enrollment was given up by the machine", "node", nodeID, "remote", remote)
 		return
 	}
-	s.observe(EventRefused)
-	s.log().Warn("enrollment refused", "node", nodeID, "remote", remote, "reason", EventRefused, "error", err)
+	s.Metrics.Enrollment(EventRefused)
+	s.log().Warn("enrollment refused", "event", api.EventEnrollmentRefused, "node", nodeID, "remote", remote, "reason", EventRefused, "error", err)
 }

@@ -84,8 +84,8 @@ func (s *Service) admit(bearer string, remote netip.Addr) (instanceID string, er
 		return "", err
 	}
 	if !ok {
-		s.observe(EventBadToken)
-		s.log().Warn("enrollment refused: the join token is not valid", "remote", remote, "reason", EventBadToken)
+		s.Metrics.Enrollment(EventBadToken)
+		s.log().Warn("enrollment refused: the join token is not valid", "event", api.EventEnrollmentRefused, "remote", remote, "reason", EventBadToken)
 		return "", api.NewProblem(api.ProblemUnauthorized, "")
 	}
 	return instanceID, nil
@@ -137,7 +137,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 	if err != nil {
 		return api.IssuedCertificate{}, fmt.Errorf("signing the certificate of the server %s: %w", c.nodeID, err)
 	}
-	event := EventEnrolled
+	result := EventEnrolled
 	var enrolled store.Node
 	err = s.Store.Update(func(tx *store.Tx) error {
 		node, err := s.expectedNode(tx, c.instanceID, c.nodeID)
@@ -153,7 +153,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 		identity := &store.Identity{Serial: serial, KeyHash: c.keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: c.attestation}
 		if node.Identity.Live() && !node.MayReenroll {
 			// The first answer may have arrived after all.
-			event = EventReissued
+			result = EventReissued
 			identity.PreviousSerial = node.Identity.Serial
 			identity.EnrolledAt = node.Identity.EnrolledAt
 		}
@@ -168,7 +168,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 	if s.Attestor != nil {
 		s.Attestor.Enrolled(enrolled)
 	}
-	s.log().Info("server enrolled", "node", c.nodeID, "instance", c.instanceID, "remote", c.remote, "serial", serial, "event", event, "attestation", c.attestation)
+	s.log().Info("node enrolled", "event", api.EventNodeEnrolled, "node", c.nodeID, "instance", c.instanceID, "remote", c.remote, "serial", serial, "result", result, "attestation", c.attestation)
 	return api.IssuedCertificate{Certificate: chain, NodeID: c.nodeID}, nil
 }
 

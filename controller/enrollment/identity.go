@@ -112,7 +112,7 @@ func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.Certif
 	if err != nil {
 		return api.IssuedCertificate{}, err
 	}
-	s.log().Info("certificate renewed", "node", nodeID, "serial", newSerial, "previous", serial)
+	s.log().Info("certificate renewed", "event", api.EventCertificateRenewed, "node", nodeID, "serial", newSerial, "previous", serial)
 	return api.IssuedCertificate{Certificate: chain, NodeID: nodeID}, nil
 }
 
@@ -156,7 +156,9 @@ func (s *Service) revoke(tx *store.Tx, node store.Node, why string, byHand bool)
 	}
 	id.RevokedByHand = id.RevokedByHand || byHand
 	node.MayReenroll = false
-	tx.OnCommit(func() { s.log().Info("identity revoked", "node", node.ID, "serial", id.Serial, "why", why) })
+	tx.OnCommit(func() {
+		s.log().Info("identity revoked", "event", api.EventIdentityRevoked, "node", node.ID, "serial", id.Serial, "reason", why)
+	})
 	if err := tx.Nodes().Put(node.ID, node); err != nil {
 		return err
 	}
@@ -196,7 +198,7 @@ func (s *Service) Reenroll(_ context.Context, nodeID string) error {
 			}
 		}
 		node.MayReenroll = true
-		tx.OnCommit(func() { s.log().Info("server may enroll again", "node", nodeID) })
+		tx.OnCommit(func() { s.log().Info("node may enroll again", "node", nodeID) })
 		return tx.Nodes().Put(nodeID, node)
 	})
 }

@@ -23,7 +23,7 @@ func (s *Service) confirm(t *tx.Tx) error {
 	if t.Instance.Epoch != epoch {
 		t.Instance.Epoch = epoch
 		id := t.Instance.ID
-		t.OnCommit(func() { s.Log.Info("restored instance confirmed", "instance", id) })
+		t.OnCommit(func() { s.Log.Info("restored instance confirmed", "event", api.EventInstanceConfirmed, "instance", id) })
 	}
 	for _, id := range t.Instance.NodeIDs {
 		node, found, err := t.Nodes().Get(id)

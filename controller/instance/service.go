@@ -49,7 +49,7 @@ func (s *Service) TakeUp(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil //nolint:nilerr // the end of ctx is how a stop is told
 			}
-			s.Log.Error("taking up an instance", "instance", id, "error", err)
+			s.Log.Error("an instance cannot be planned at the start", "instance", id, "error", err)
 		}
 	}
 	return err

@@ -95,7 +95,7 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if err := m.Sweep(ctx); err != nil && ctx.Err() == nil {
-			m.log.Error("looking for operations that are due", "error", err)
+			m.log.Error("due operations cannot be finished", "error", err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package lcm_test
 
 import (
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,21 @@ import (
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
+
+// An operation of which nothing is awaited starts and finishes in one transaction: two lines.
+func TestALogReaderSeesOperationsStartAndFinish(t *testing.T) {
+	w := newWorld(t)
+	var log strings.Builder
+	w.LCM.Reconciler.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.put(spec(nil))
+	w.upload(script, "#!/bin/sh\n")
+	w.post(request(api.Instantiate, api.PhaseStart))
+	for event, state := range map[string]api.OperationState{api.EventOperationStarted: api.Processing, api.EventOperationFinished: api.Completed} {
+		if n := strings.Count(log.String(), "event="+event+" instance="+instanceID); n != 1 || !strings.Contains(log.String(), "state="+string(state)) {
+			t.Errorf("%s %d times, state %s: %s", event, n, state, log.String())
+		}
+	}
+}
 
 func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	w := newWorld(t)

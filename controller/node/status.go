@@ -34,7 +34,7 @@ func (s *Service) Seen(nodeID string) {
 	}
 	s.Runner.Hub.Changed(notify.Nodes)
 	if err := s.presenceChanged(context.Background(), nodeID); err != nil {
-		s.Log.Error("planning again for a node that came back", "node", nodeID, "error", err)
+		s.Log.Error("an instance cannot be planned again after a node came back", "node", nodeID, "error", err)
 	}
 }
 
@@ -49,7 +49,7 @@ func (s *Service) NodeChanged(nodeID string) {
 		err = s.Reconciler.NodeChanged(context.Background(), node)
 	}
 	if err != nil {
-		s.Log.Error("looking again at a node whose identity changed", "node", nodeID, "error", err)
+		s.Log.Error("a node cannot be taken up after its identity changed", "node", nodeID, "error", err)
 	}
 }
 

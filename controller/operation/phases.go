@@ -28,7 +28,7 @@ func (p *posting) begin() (store.Operation, error) {
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID
 	}
-	p.s.Reconciler.LogAfter(p.t, "operation begins", op)
+	p.s.Reconciler.LogAfter(p.t, api.EventOperationStarted, op)
 	switch {
 	case p.r.Phase == api.PhaseStart:
 		return p.start(op)

@@ -59,7 +59,7 @@ func (s *Service) put(tx *store.Tx, v *store.Volume, before store.Permit, why st
 	v.ChangedAt = s.now()
 	id, after := v.ID, v.Permit
 	tx.OnCommit(func() {
-		s.log().Info("permit changed", "volume", id, "why", why, "node", after.NodeID, "permit", after.ID,
+		s.log().Info("permit changed", "event", api.EventPermitChanged, "volume", id, "reason", why, "node", after.NodeID, "permit", after.ID,
 			"from", before.State, "to", after.State, "overwrite", after.Overwrite)
 	})
 	return tx.Volumes().Put(v.ID, *v)

@@ -152,7 +152,7 @@ func (a *Authority) Run(ctx context.Context) {
 			return
 		case <-tick.C:
 			if err := a.Rotate(); err != nil {
-				a.log.Error("rotating certificates failed, the present ones stay in use", "error", err)
+				a.log.Error("the certificates cannot be rotated; the present ones stay in use", "error", err)
 			}
 		}
 	}

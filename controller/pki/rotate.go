@@ -50,7 +50,7 @@ func (a *Authority) ensureRoot(now time.Time) error {
 		return err
 	}
 	a.set(func() { a.root = p })
-	a.log.Info("made a root certificate", "pin", a.Pin(), "notAfter", p.cert.NotAfter)
+	a.log.Info("root certificate created", "pin", a.Pin(), "notAfter", p.cert.NotAfter)
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (a *Authority) ensureIntermediate(now time.Time) error {
 		return err
 	}
 	a.set(func() { a.intermediates = append(slices.Clone(a.intermediates), p) })
-	a.log.Info("made an intermediate certificate", "notAfter", p.cert.NotAfter)
+	a.log.Info("intermediate certificate created", "notAfter", p.cert.NotAfter)
 	return nil
 }
 
@@ -117,7 +117,7 @@ func (a *Authority) ensureServer(now time.Time) error {
 		return err
 	}
 	a.set(func() { a.server = p })
-	a.log.Info("made a server certificate", "names", a.names, "notAfter", p.cert.NotAfter)
+	a.log.Info("server certificate created", "names", a.names, "notAfter", p.cert.NotAfter)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 			t.Instance.Standing = store.Standing{} // of a cluster that is no more
 		}
 	}
-	r.LogAfter(t, "operation ended", *op)
+	r.LogAfter(t, api.EventOperationFinished, *op)
 	return t.SaveOperation(*op)
 }
 
@@ -76,12 +76,12 @@ func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
 }
 
 // LogAfter logs an operation once the transaction is on disk.
-func (r *Reconciler) LogAfter(t *tx.Tx, what string, op store.Operation) {
+func (r *Reconciler) LogAfter(t *tx.Tx, event string, op store.Operation) {
 	t.OnCommit(func() {
 		why := ""
 		if op.Error != nil {
 			why = op.Error.Error()
 		}
-		r.Log.Info(what, "instance", op.VnfInstanceID, "operation", op.ID, "request", op.Request.Describe(), "state", op.State, "error", why)
+		r.Log.Info("operation changed state", "event", event, "instance", op.VnfInstanceID, "operation", op.ID, "request", op.Request.Describe(), "state", op.State, "error", why)
 	})
 }

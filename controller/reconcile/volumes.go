@@ -69,7 +69,7 @@ func (r *Reconciler) releaseVolume(t *tx.Tx, id string) error {
 		if other.ID != t.Instance.ID && slices.Contains(other.VolumeIDs, id) {
 			t.After(func(ctx context.Context) {
 				if err := r.Reconcile(ctx, other.ID); err != nil {
-					r.Log.Error("planning again an instance that shares a volume", "instance", other.ID, "error", err)
+					r.Log.Error("an instance that shares a volume cannot be planned again", "instance", other.ID, "error", err)
 				}
 			})
 		}

@@ -54,7 +54,7 @@ func (c census) Describe(out chan<- *prometheus.Desc) {
 func (c census) Collect(out chan<- prometheus.Metric) {
 	now, err := c.take()
 	if err != nil {
-		c.log.Error("counting for the metrics", "error", err)
+		c.log.Error("the state cannot be counted for the metrics", "error", err)
 		return
 	}
 	send(out, instances, now.Instances, api.NotInstantiated, api.Instantiated)

@@ -109,11 +109,11 @@ func (w *world) refusals(fields ...string) int {
 	return w.Logged(append(fields, "reason="+enrollment.EventRefused)...)
 }
 
-// enrollments is how many servers have got a certificate, by the event; at least one was
+// enrollments is how many servers have got a certificate, by the result; at least one was
 // for a server that had none.
 func (w *world) enrollments() (enrolled, reissued int) {
 	w.t.Helper()
-	enrolled, reissued = w.Logged("event="+enrollment.EventEnrolled), w.Logged("event="+enrollment.EventReissued)
+	enrolled, reissued = w.Logged("result="+enrollment.EventEnrolled), w.Logged("result="+enrollment.EventReissued)
 	if enrolled == 0 {
 		w.t.Error("the controller's log has no enrollment: they cannot be counted there")
 	}

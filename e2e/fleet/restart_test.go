@@ -101,8 +101,8 @@ func (f *fleet) enrollments() (n int) {
 	f.t.Helper()
 	all, err := f.Metrics()
 	f.must(err)
-	for _, event := range []string{enrollment.EventEnrolled, enrollment.EventReissued} {
-		n += int(all[`nodehitch_enrollment_events_total{event="`+event+`"}`])
+	for _, result := range []string{enrollment.EventEnrolled, enrollment.EventReissued} {
+		n += int(all[`nodehitch_enrollments_total{result="`+result+`"}`])
 	}
 	return n
 }

@@ -122,7 +122,7 @@ var ownText = regexp.MustCompile(`(?i)^[\w./:@*-]*nodehitch[\w./:@*-]*$`)
 
 func ownTexts(_ context.Context, s *source) (list []string, err error) {
 	s.texts(func(p *packages.Package, text string) {
-		if ownText.MatchString(text) && !elsewhere(text) && folder(p) != "shared/api" && folder(p) != "controller/telemetry" {
+		if ownText.MatchString(text) && !elsewhere(text) && !strings.HasPrefix(text, api.ProblemPrefix) && folder(p) != "controller/telemetry" {
 			list = append(list, side(p)+" "+text)
 		}
 	})

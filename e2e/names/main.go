@@ -34,7 +34,7 @@ var groups = []group{
 	{"Condition types", conditionTypes},
 	{"Reasons", reasons},
 	{"Metrics", metrics},
-	{"Values of the metrics' label event", events},
+	{"Values of the log's fields event and reason, and of the metrics' labels event and result", events},
 	{"Log lines, and their fields", logLines},
 	{"Settings of configuration files", settings},
 	{"Environment variables", variables},

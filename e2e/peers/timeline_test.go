@@ -49,11 +49,11 @@ var milestones = []milestone{
 	{name: "bootstrap starts", unit: bootstrapUnit, message: "Starting " + bootstrapUnit},
 	{name: "agent received", unit: bootstrapUnit, message: "agent received"},
 	{name: "agent starts", unit: agentUnit, property: "ExecMainStartTimestampMonotonic"},
-	{name: "agent runs", unit: agentUnit, message: "msg=starting"},
-	{name: "enrolled", unit: agentUnit, message: "msg=enrolled"},
+	{name: "agent runs", unit: agentUnit, message: "event=agent.started"},
+	{name: "enrolled", unit: agentUnit, message: "event=node.enrolled"},
 	{name: "document", unit: agentUnit, message: `msg="the controller answers"`},
-	{name: firstAction, unit: agentUnit, message: `msg="action started"`},
-	{name: "last action done", unit: agentUnit, message: `msg="action finished"`},
+	{name: firstAction, unit: agentUnit, message: "event=action.started"},
+	{name: "last action done", unit: agentUnit, message: "event=action.finished"},
 }
 
 // The timeline of a node: seconds since systemd has begun, the median of several workers.

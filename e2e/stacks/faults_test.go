@@ -95,7 +95,7 @@ func novaSilent(w *world, r *results.Case) {
 		w.t.Fatal(err)
 	}
 	w.until("an enrollment has been refused for want of the cloud", func() error {
-		if w.metric(`nodehitch_enrollment_events_total{event="attest-cloud"}`) == 0 {
+		if w.metric(`nodehitch_enrollments_total{result="attest_cloud"}`) == 0 {
 			return errors.New("none was")
 		}
 		return nil

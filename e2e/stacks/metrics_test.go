@@ -18,12 +18,12 @@ func (w *world) metric(line string) float64 {
 }
 
 // enrolled is absent from the metrics until somebody has enrolled.
-const enrolled = `nodehitch_enrollment_events_total{event="enrolled"}`
+const enrolled = `nodehitch_enrollments_total{result="enrolled"}`
 
 // noneEnrolled counts who has enrolled where all had to be refused.
 func (w *world) noneEnrolled(r *results.Case) {
 	w.t.Helper()
-	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrollment_events_total", `event="attest-`)
+	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrollments_total", `result="attest_`)
 	if let+refused == 0 {
 		w.t.Fatal("the metrics know of no enrollment, good or refused")
 	}

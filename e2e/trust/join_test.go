@@ -184,8 +184,8 @@ func guesses(a *attempt, metrics string) {
 		a.Errorf("%d guesses were judged and %d were not", judged, limited)
 	}
 	after := scrape(a, metrics)
-	for event, n := range map[string]int{"bad-token": judged, "limited": limited} {
-		name := `nodehitch_enrollment_events_total{event="` + event + `"}`
+	for result, n := range map[string]int{"bad_token": judged, "limited": limited} {
+		name := `nodehitch_enrollments_total{result="` + result + `"}`
 		if got := after[name] - before[name]; int(got) != n {
 			a.Errorf("%s has grown by %v, want %d", name, got, n)
 		}

@@ -42,7 +42,7 @@ func (s *Store) Fetch(ctx context.Context, ref api.FileReference) error {
 		if final(err) || ctx.Err() != nil || p.have <= before {
 			return s.failed(p, err)
 		}
-		s.Log.Info("a download was cut off, going on", "file", ref.Sha256, "have", p.have, "of", ref.SizeBytes, "error", err)
+		s.Log.Info("a download was cut off; it is resumed", "file", ref.Sha256, "received", p.have, "size", ref.SizeBytes, "error", err)
 	}
 	return p.finish()
 }

@@ -93,14 +93,14 @@ func (s *Signaller) Run(ctx context.Context, changed <-chan struct{}, read func(
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err == nil:
-			s.log.Info("Heat knows", "status", signal.Status, "reason", signal.Reason)
+			s.log.Info("Heat was signalled", "status", signal.Status, "reason", signal.Reason)
 			return s.keep(signal)
 		case s.now().Sub(first) > longestWait:
-			s.log.Warn("Heat was not told in all the time that it may have waited; it is not tried any more", "error", err)
+			s.log.Warn("Heat was not signalled while it may have waited; no further attempt is made", "error", err)
 			return s.keep(Signal{Status: "GIVEN-UP"})
 		case err.Error() != said:
 			said = err.Error()
-			s.log.Warn("Heat is not told yet", "status", signal.Status, "error", err)
+			s.log.Warn("Heat is not signalled yet", "status", signal.Status, "error", err)
 		}
 		if err := backoff.Sleep(ctx, s.backoff.Next(), nil); err != nil {
 			return err
@@ -180,7 +180,7 @@ func (s *Signaller) told() bool {
 		err = json.Unmarshal(text, &r)
 	}
 	if err != nil {
-		s.log.Warn("what was signalled to Heat is not known any more", "error", err)
+		s.log.Warn("the record of what was signalled to Heat cannot be read", "error", err)
 		return false
 	}
 	return r.URL == s.digest()
@@ -194,7 +194,7 @@ func (s *Signaller) keep(signal Signal) error {
 		err = s.state.Write(stateFile, append(text, '\n'))
 	}
 	if err != nil {
-		s.log.Warn("Heat will be told again after a restart", "error", err)
+		s.log.Warn("Heat will be signalled again after a restart", "error", err)
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 		if err := m.run(t.Context(), "http://heat.example"+signedURL); err != nil || m.heat.count() != tried {
 			t.Errorf("%v, %d attempts after a restart", err, m.heat.count()-tried)
 		}
-		if n := strings.Count(m.log.String(), "not told yet"); n != 1 {
+		if n := strings.Count(m.log.String(), "not signalled yet"); n != 1 {
 			t.Errorf("the same refusal is logged %d times", n)
 		}
 	})

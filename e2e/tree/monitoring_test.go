@@ -1,0 +1,32 @@
+package tree
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The page says what each metric and each event is: who looks for one finds it there.
+func TestMonitoringPageHasEveryMetricAndEvent(t *testing.T) {
+	page := read(t, "../../docs/monitoring.md")
+	names := read(t, "../../docs/public-names.txt")
+	found := map[string]int{}
+	for _, title := range []string{"Metrics", "Values of the log's fields"} {
+		_, list, _ := strings.Cut(names, "\n# "+title)
+		list, _, _ = strings.Cut(list, "\n#")
+		_, list, _ = strings.Cut(list, "\n")
+		for line := range strings.Lines(list) {
+			name := strings.Fields(line + " ")
+			if len(name) == 0 {
+				continue
+			}
+			found[title]++
+			if whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(name[0]) + `($|[^\w.-])`); !whole.MatchString(page) {
+				t.Errorf("docs/monitoring.md does not have %s", name[0])
+			}
+		}
+		if found[title] == 0 {
+			t.Errorf("docs/public-names.txt has no %q", title)
+		}
+	}
+}

@@ -1,0 +1,24 @@
+package api
+
+// The values of the field event in the logs: the lines that programs may read. What a
+// line says may change, its event does not.
+const (
+	EventNodeEnrolled       = "node.enrolled"
+	EventEnrollmentRefused  = "enrollment.refused"
+	EventCertificateRenewed = "certificate.renewed"
+	EventIdentityRevoked    = "identity.revoked"
+	EventOperationStarted   = "operation.started"
+	EventOperationFinished  = "operation.finished"
+	EventPermitChanged      = "permit.changed"
+	EventTokenCreated       = "token.created"
+	EventTokenRevoked       = "token.revoked"
+	EventInstanceConfirmed  = "instance.confirmed"
+	EventTokenConfirmed     = "token.confirmed"
+	EventBackupTaken        = "backup.taken"
+
+	EventAgentStarted     = "agent.started"
+	EventConditionChanged = "condition.changed"
+	EventActionStarted    = "action.started"
+	EventActionFinished   = "action.finished"
+	EventActionFailed     = "action.failed"
+)
