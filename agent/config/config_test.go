@@ -101,6 +101,7 @@ func TestRefusals(t *testing.T) {
 		"absent":              {filepath.Join(t.TempDir(), "agent.yaml"), "no such file"},
 		"empty":               {file(t, 0o600, ""), "/rootCertificate"},
 		"an unknown name":     {file(t, 0o600, strings.Replace(all, `"pin"`, `"pinn"`, 1)), "/pinn: is not known here"},
+		"another level":       {file(t, 0o600, strings.Replace(all, `"log":{"level":"info"}`, `"log":{"level":"loud"}`, 1)), "/log/level"},
 		"a server's own cert": {file(t, 0o600, text(t, leaf(t))), "is no CA"},
 	} {
 		t.Run(name, func(t *testing.T) {
