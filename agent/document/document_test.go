@@ -15,8 +15,8 @@ const good = `{
   "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "storage",
   "proxy": {"http": "http://user1:password1@host1:port1"},
   "storage": {
-    "volumes": [{"volumeID": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "sizeBytes": 1073741824, "mountPath": "/volume",
-                 "filesystem": "ext4", "filesystemUUID": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f"}],
+    "volumes": [{"volumeId": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "sizeBytes": 1073741824, "mountPath": "/volume",
+                 "filesystem": "ext4", "filesystemUuid": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f"}],
     "exports": [{"directory": "/volume/nfs/pv1", "clients": "10.10.0.0/24", "options": ["rw", "sync", "anonuid=65534"]}]
   }
 }`
@@ -36,9 +36,9 @@ func TestFaults(t *testing.T) {
 		"a section of a later agent":   {`"role"`, `"cluster": {}, "role"`, "/cluster"},
 		"another version":              {"nodehitch/v1", "nodehitch/v2", "/apiVersion"},
 		"no role":                      {`"role": "storage",`, "", "/role"},
-		"a volume id with a path":      {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "../../etc/passwd", "/storage/volumes/0/volumeID"},
-		"a volume id in upper case":    {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "6F1C1D4E-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "/storage/volumes/0/volumeID"},
-		"no filesystem UUID":           {"0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f", "", "/storage/volumes/0/filesystemUUID"},
+		"a volume id with a path":      {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "../../etc/passwd", "/storage/volumes/0/volumeId"},
+		"a volume id in upper case":    {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "6F1C1D4E-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "/storage/volumes/0/volumeId"},
+		"no filesystem UUID":           {"0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f", "", "/storage/volumes/0/filesystemUuid"},
 		"another filesystem":           {"ext4", "xfs", "/storage/volumes/0/filesystem"},
 		"a mount over the system":      {`"mountPath": "/volume"`, `"mountPath": "/usr"`, "/storage/volumes/0/mountPath"},
 		"an export of the root disk":   {"/volume/nfs/pv1", "/srv/pv1", "/storage/exports/0/directory"},
@@ -81,8 +81,8 @@ func TestAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestTwoVolumesAtOnePlace(t *testing.T) {
-	text := strings.Replace(good, `"volumes": [`, `"volumes": [{"volumeID": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70", "mountPath": "/volume/nfs",
-		"filesystem": "ext4", "filesystemUUID": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e70"}, `, 1)
+	text := strings.Replace(good, `"volumes": [`, `"volumes": [{"volumeId": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70", "mountPath": "/volume/nfs",
+		"filesystem": "ext4", "filesystemUuid": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e70"}, `, 1)
 	if _, err := document.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "/storage/volumes/1/mountPath") {
 		t.Errorf("got %v", err)
 	}

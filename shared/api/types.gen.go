@@ -380,7 +380,7 @@ type Activity struct {
 // AdoptRequest defines model for AdoptRequest.
 type AdoptRequest struct {
 	// FilesystemUUID UUID of the ext4 filesystem that the volume holds
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 }
 
 // Attestation What proved at enrollment that the machine is the server: `token`, the join token alone; `nova`, the server as Nova and
@@ -484,7 +484,7 @@ type FormatPhase string
 type FormatReport struct {
 	// Device by-id path that was proven, for people
 	Device         string `json:"device,omitempty"`
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 
 	// Permit For started and formatted
 	Permit string      `json:"permit,omitempty"`
@@ -854,7 +854,7 @@ type Reason = string
 // ReformatRequest defines model for ReformatRequest.
 type ReformatRequest struct {
 	// ConfirmVolumeID The volume id once more
-	ConfirmVolumeID string `json:"confirmVolumeID"`
+	ConfirmVolumeID string `json:"confirmVolumeId"`
 }
 
 // RegistryConnection A private registry, how it is reached and, where it asks for one, the login.
@@ -987,7 +987,7 @@ type StorageVolume struct {
 	Filesystem StorageVolumeFilesystem `json:"filesystem"`
 
 	// FilesystemUUID Assigned by the controller: UUIDv5 of the volume id, or an adopted one
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 
 	// FormatInterruptedBy The server that was permitted to format the volume and went before it reported the end; what the disk holds may be half a format
 	FormatInterruptedBy string `json:"formatInterruptedBy,omitempty"`
@@ -1002,7 +1002,7 @@ type StorageVolume struct {
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
 	// VolumeID Cinder volume id; the disk is found by it and by nothing else
-	VolumeID string `json:"volumeID"`
+	VolumeID string `json:"volumeId"`
 }
 
 // StorageVolumeFilesystem defines model for StorageVolume.Filesystem.
@@ -1081,7 +1081,7 @@ type VNFKind string
 // Volume A Cinder volume and what has been permitted on it.
 type Volume struct {
 	ChangedAt      *time.Time `json:"changedAt,omitempty"`
-	FilesystemUUID string     `json:"filesystemUUID"`
+	FilesystemUUID string     `json:"filesystemUuid"`
 	ID             string     `json:"id"`
 
 	// NodeID The node whose configuration names it now
