@@ -111,8 +111,8 @@ func (c *checker) export(e api.StorageExport, volumes []api.StorageVolume, at fa
 	if err == nil && !slices.ContainsFunc(volumes, on) {
 		c.say(at.Key("directory"), "is on none of the volumes; the root disk is never exported")
 	}
-	_, err = grammar.ExportClient(e.Clients)
-	c.must(at.Key("clients"), err)
+	_, err = grammar.ExportClient(e.Client)
+	c.must(at.Key("client"), err)
 	for i, option := range e.Options {
 		if !exportOption(option) {
 			c.say(at.Key("options").Index(i), "expected one option of exports(5), in lower case and without mountpoint=")

@@ -17,7 +17,7 @@ const good = `{
   "storage": {
     "volumes": [{"volumeId": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "sizeBytes": 1073741824, "mountPath": "/volume",
                  "filesystem": "ext4", "filesystemUuid": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f"}],
-    "exports": [{"directory": "/volume/nfs/pv1", "clients": "10.10.0.0/24", "options": ["rw", "sync", "anonuid=65534"]}]
+    "exports": [{"directory": "/volume/nfs/pv1", "client": "10.10.0.0/24", "options": ["rw", "sync", "anonuid=65534"]}]
   }
 }`
 
@@ -26,7 +26,7 @@ func TestGoodDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Generation != 3 || len(doc.Storage.Volumes) != 1 || doc.Storage.Exports[0].Clients != "10.10.0.0/24" {
+	if doc.Generation != 3 || len(doc.Storage.Volumes) != 1 || doc.Storage.Exports[0].Client != "10.10.0.0/24" {
 		t.Errorf("got %+v", doc)
 	}
 }
@@ -43,7 +43,7 @@ func TestFaults(t *testing.T) {
 		"a mount over the system":      {`"mountPath": "/volume"`, `"mountPath": "/usr"`, "/storage/volumes/0/mountPath"},
 		"an export of the root disk":   {"/volume/nfs/pv1", "/srv/pv1", "/storage/exports/0/directory"},
 		"an export with a second one":  {"/volume/nfs/pv1", "/volume *(rw)", "/storage/exports/0/directory"},
-		"clients with options":         {"10.10.0.0/24", "10.10.0.0/24(rw,no_root_squash)", "/storage/exports/0/clients"},
+		"a client with options":        {"10.10.0.0/24", "10.10.0.0/24(rw,no_root_squash)", "/storage/exports/0/client"},
 		"an option that ends the list": {"sync", "sync) *(rw", "/storage/exports/0/options/1"},
 		"a mountpoint of its own":      {"sync", "mountpoint=/", "/storage/exports/0/options/1"},
 		"an NFS client with a choice":  {`"role"`, `"nfsClient": {"version": 4}, "role"`, "/nfsClient/version"},
@@ -75,7 +75,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	for _, f := range faults {
 		at = append(at, f.Pointer)
 	}
-	if diff := cmp.Diff([]string{"/apiVersion", "/storage/volumes/0/filesystem", "/storage/exports/0/clients"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/apiVersion", "/storage/volumes/0/filesystem", "/storage/exports/0/client"}, at); diff != "" {
 		t.Error(diff)
 	}
 }

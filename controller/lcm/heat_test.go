@@ -150,7 +150,7 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	if i.StackID != stackOne || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
 		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
 	}
-	if config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
+	if config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Client != "10.20.0.0/24" {
 		t.Errorf("the parameters are not in force: %+v, %v", config, err)
 	}
 	// What it says of servers would be half a topology.

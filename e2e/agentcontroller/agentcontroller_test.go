@@ -46,7 +46,7 @@ func TestInstantiate(t *testing.T) {
 	if !node.Ready || node.Status.AppliedDigest != node.Digest || node.Status.AppliedGeneration != node.Generation || node.CertificateSerial == "" {
 		t.Errorf("node %+v, status %+v", node, node.Status)
 	}
-	if doc.Digest() != node.Digest || doc.Storage.Volumes[0].VolumeID != volume || doc.Storage.Exports[0].Clients != "10.10.0.0/24" {
+	if doc.Digest() != node.Digest || doc.Storage.Volumes[0].VolumeID != volume || doc.Storage.Exports[0].Client != "10.10.0.0/24" {
 		t.Errorf("converged %+v", doc)
 	}
 }

@@ -966,8 +966,8 @@ type StackSeenFrom string
 
 // StorageExport A directory exported over NFS.
 type StorageExport struct {
-	// Clients Network, address or host name (spec: export_to)
-	Clients string `json:"clients"`
+	// Client Network, address or host name (spec: export_to)
+	Client string `json:"client"`
 
 	// Directory Absolute path below the mountPath of a volume (spec: export_dir)
 	Directory string `json:"directory"`
