@@ -207,7 +207,7 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
-	r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
+	r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), BlankCheck: &api.BlankCheck{}}
 	granted, err := w.Permits.Report(w.ctx, storageServer, volume, r)
 	w.must(err)
 	r.Phase, r.Permit = api.FormatStarted, granted.Permit

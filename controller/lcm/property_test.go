@@ -340,7 +340,7 @@ func (h *history) formatAny(t *rapid.T) {
 	if r.Phase != api.FormatWanted {
 		r.Permit = v.Permit.ID
 	} else if rapid.Bool().Draw(t, "proven") {
-		r.Proof = &api.BlankProof{}
+		r.BlankCheck = &api.BlankCheck{}
 	}
 	_, err := h.Permits.Report(h.ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, volume, r)
 	h.unless(err)

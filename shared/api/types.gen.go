@@ -387,8 +387,8 @@ type AdoptRequest struct {
 // Heat have it, but no nonce could be written into its metadata; `nova-nonce`, that and the nonce.
 type Attestation string
 
-// BlankProof What was read, without error and all zero, before a format was asked for.
-type BlankProof struct {
+// BlankCheck What was read, without error and all zero, before a format was asked for.
+type BlankCheck struct {
 	BytesRead int64 `json:"bytesRead"`
 	Samples   int   `json:"samples"`
 }
@@ -482,16 +482,16 @@ type FormatPhase string
 
 // FormatReport One message of the format exchange.
 type FormatReport struct {
-	// Device by-id path that was proven, for people
+	// BlankCheck What was read, without error and all zero, before a format was asked for.
+	BlankCheck *BlankCheck `json:"blankCheck,omitempty"`
+
+	// Device by-id path of the disk, for people
 	Device         string `json:"device,omitempty"`
 	FilesystemUUID string `json:"filesystemUuid"`
 
 	// Permit For started and formatted
-	Permit string      `json:"permit,omitempty"`
-	Phase  FormatPhase `json:"phase"`
-
-	// Proof What was read, without error and all zero, before a format was asked for.
-	Proof     *BlankProof `json:"proof,omitempty"`
+	Permit    string      `json:"permit,omitempty"`
+	Phase     FormatPhase `json:"phase"`
 	SizeBytes int64       `json:"sizeBytes"`
 }
 

@@ -186,7 +186,7 @@ type ClientInterface interface {
 
 	// PostFormatWithBody Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -198,7 +198,7 @@ type ClientInterface interface {
 
 	// PostFormat Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -625,7 +625,7 @@ func (c *Client) PutNodeStatus(ctx context.Context, body PutNodeStatusJSONReques
 
 // PostFormatWithBody Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -647,7 +647,7 @@ func (c *Client) PostFormatWithBody(ctx context.Context, volumeID VolumeID, cont
 
 // PostFormat Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -2837,7 +2837,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostFormatWithBodyWithResponse Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -2849,7 +2849,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostFormatWithResponse Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -4980,7 +4980,7 @@ func (c *ClientWithResponses) PutNodeStatusWithResponse(ctx context.Context, bod
 
 // PostFormatWithBodyWithResponse Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -4998,7 +4998,7 @@ func (c *ClientWithResponses) PostFormatWithBodyWithResponse(ctx context.Context
 
 // PostFormatWithResponse Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
