@@ -132,7 +132,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if op.StackID != stackOne || i.StackID != stackOne || len(i.Nodes) != 3 || len(i.Warnings) != 0 {
 		t.Errorf("operation of stack %q, instance %+v; want the stack's id and servers, and no warning any more", op.StackID, i)
 	}
-	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.From != api.SeenByHeat || !s.SeenAt.Equal(w.Clock.Now()) {
+	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.Source != api.ObservedByHeat || !s.ObservedAt.Equal(w.Clock.Now()) {
 		t.Errorf("the stack is shown as %+v", i.Stack)
 	}
 	// A hook that goes on giving the name means the same stack.

@@ -319,18 +319,18 @@ func (e Scope) Valid() bool {
 	}
 }
 
-// Defines values for StackSeenFrom.
+// Defines values for StackObservationSource.
 const (
-	SeenByHeat    StackSeenFrom = "heat"
-	SeenInRequest StackSeenFrom = "request"
+	ObservedByHeat    StackObservationSource = "heat"
+	ObservedInRequest StackObservationSource = "request"
 )
 
-// Valid indicates whether the value is a known member of the StackSeenFrom enum.
-func (e StackSeenFrom) Valid() bool {
+// Valid indicates whether the value is a known member of the StackObservationSource enum.
+func (e StackObservationSource) Valid() bool {
 	switch e {
-	case SeenByHeat:
+	case ObservedByHeat:
 		return true
-	case SeenInRequest:
+	case ObservedInRequest:
 		return true
 	default:
 		return false
@@ -524,9 +524,9 @@ type Instance struct {
 	// Nodes Ids of the nodes in the topology, ordered.
 	Nodes []string `json:"nodes"`
 
-	// Stack The instance's Heat stack as it was when a request, or a server that called, last had it looked at. It is never
-	// watched, and what was seen is forgotten when the controller restarts.
-	Stack *StackSeen `json:"stack,omitempty"`
+	// Stack The instance's Heat stack as a request, or a server that called, last had it observed. It is never
+	// watched, and the observation is forgotten when the controller restarts.
+	Stack *StackObservation `json:"stack,omitempty"`
 
 	// StackID Heat stack id; the name that it was given by while no stack of that name has been found
 	StackID string `json:"stackId,omitempty"`
@@ -944,15 +944,15 @@ type Server struct {
 	VolumeIds []string `json:"volumeIds,omitempty"`
 }
 
-// StackSeen The instance's Heat stack as it was when a request, or a server that called, last had it looked at. It is never
-// watched, and what was seen is forgotten when the controller restarts.
-type StackSeen struct {
-	// From Who said so: Heat itself, or the topology of a request
-	From StackSeenFrom `json:"from,omitempty"`
-
+// StackObservation The instance's Heat stack as a request, or a server that called, last had it observed. It is never
+// watched, and the observation is forgotten when the controller restarts.
+type StackObservation struct {
 	// Name The name that it was given by, where that was not its id
-	Name   string     `json:"name,omitempty"`
-	SeenAt *time.Time `json:"seenAt,omitempty"`
+	Name       string     `json:"name,omitempty"`
+	ObservedAt *time.Time `json:"observedAt,omitempty"`
+
+	// Source Who said so: Heat itself, or the topology of a request
+	Source StackObservationSource `json:"source,omitempty"`
 
 	// Status Heat's stack_status, for example CREATE_COMPLETE
 	Status string `json:"status,omitempty"`
@@ -961,8 +961,8 @@ type StackSeen struct {
 	StatusReason string `json:"statusReason,omitempty"`
 }
 
-// StackSeenFrom Who said so: Heat itself, or the topology of a request
-type StackSeenFrom string
+// StackObservationSource Who said so: Heat itself, or the topology of a request
+type StackObservationSource string
 
 // StorageExport A directory exported over NFS.
 type StorageExport struct {

@@ -141,11 +141,11 @@ func (p *page) stack(i api.Instance) {
 	if s == nil || s.Status == "" {
 		return
 	}
-	from := "as Heat said"
-	if s.From == api.SeenInRequest {
-		from = "as a request said"
+	source := "as Heat said"
+	if s.Source == api.ObservedInRequest {
+		source = "as a request said"
 	}
-	text := s.Status + ", " + from + " at " + p.moment(s.SeenAt)
+	text := s.Status + ", " + source + " at " + p.moment(s.ObservedAt)
 	if s.StatusReason != "" {
 		text += ": " + s.StatusReason
 	}
