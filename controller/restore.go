@@ -59,7 +59,7 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 	waiting := 0
 	instances, err := s.LCM.Instances.ListInstances(context.Background())
 	for _, i := range instances {
-		if i.Unconfirmed != nil {
+		if i.Unconfirmed {
 			waiting++
 		}
 	}

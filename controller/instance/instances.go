@@ -51,7 +51,7 @@ func (s *Service) show(t *tx.Tx) (api.Instance, error) {
 		StackID:          d.StackID, Topology: d.Topology, DesiredVersion: t.Instance.DesiredVersion,
 		MissingFiles: []string{}, Files: []api.PackageFile{}, Nodes: []string{}, Warnings: []api.Fault{},
 		CreatedAt: t.Instance.CreatedAt, UpdatedAt: t.Instance.UpdatedAt,
-		Unconfirmed: t.Unconfirmed(),
+		Unconfirmed: t.Unconfirmed(), Restored: t.Restored(),
 	}
 	s.Observer.Show(d.Desired, &shown)
 	if err := s.showPlan(t, d, &shown); err != nil {

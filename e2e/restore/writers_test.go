@@ -198,7 +198,7 @@ func (w *world) look(one *life) (parts, error) {
 		for _, f := range instance.Files {
 			found["record of "+f.Path] = fmt.Sprintf("%s, %d bytes", f.Sha256, f.SizeBytes)
 		}
-		instance.Files, instance.Warnings, instance.Unconfirmed = nil, nil, nil
+		instance.Files, instance.Warnings, instance.Unconfirmed, instance.Restored = nil, nil, false, nil
 	}
 	operations, listErr := client.Read[api.OperationList](w.API.ListInstanceOperations(ctx, one.id))
 	if operations != nil {

@@ -524,6 +524,9 @@ type Instance struct {
 	// Nodes Ids of the nodes in the topology, ordered.
 	Nodes []string `json:"nodes"`
 
+	// Restored The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.
+	Restored *RestoreOrigin `json:"restored,omitempty"`
+
 	// Stack The instance's Heat stack as a request, or a server that called, last had it observed. It is never
 	// watched, and the observation is forgotten when the controller restarts.
 	Stack *StackObservation `json:"stack,omitempty"`
@@ -538,11 +541,10 @@ type Instance struct {
 	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
 	Topology *Topology `json:"topology,omitempty"`
 
-	// Unconfirmed The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
-	// such an instance are not let in.
-	Unconfirmed *Restoration `json:"unconfirmed,omitempty"`
-	UpdatedAt   time.Time    `json:"updatedAt"`
-	Warnings    []Fault      `json:"warnings"`
+	// Unconfirmed Restored from a backup: none of its nodes is let in before an operator confirms it
+	Unconfirmed bool      `json:"unconfirmed,omitempty"`
+	UpdatedAt   time.Time `json:"updatedAt"`
+	Warnings    []Fault   `json:"warnings"`
 }
 
 // InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
@@ -902,9 +904,8 @@ type RegistrySection struct {
 	Port int `json:"port"`
 }
 
-// Restoration The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
-// such an instance are not let in.
-type Restoration struct {
+// RestoreOrigin The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.
+type RestoreOrigin struct {
 	RestoredAt time.Time `json:"restoredAt"`
 
 	// TakenAt When the backup was taken

@@ -101,8 +101,8 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	p.field("ID", i.ID)
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
-	if i.Unconfirmed != nil {
-		p.field("Unconfirmed", p.restoration(i.Unconfirmed)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
+	if i.Unconfirmed {
+		p.field("Unconfirmed", p.origin(i.Restored)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
 	}
 	p.stack(i)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))

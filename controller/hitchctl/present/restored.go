@@ -14,7 +14,7 @@ func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.
 	p := &page{screen: s, now: now}
 	p.field("Instance", i.ID)
 	p.field("State", string(i.State))
-	p.field("Unconfirmed", p.restoration(i.Unconfirmed))
+	p.field("Unconfirmed", p.origin(i.Restored))
 	p.heading("Nodes")
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "NAME"}, {Title: "ROLE", Spare: 1}, {Title: "ID", Spare: 3}, {Title: "SEEN", Spare: 2}, {Title: "WITH THE CONFIRMATION", Flexible: true}}}
@@ -29,7 +29,7 @@ func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.
 	return append(p.lines, "")
 }
 
-func (p *page) restoration(r *api.Restoration) string {
+func (p *page) origin(r *api.RestoreOrigin) string {
 	if r == nil {
 		return ""
 	}

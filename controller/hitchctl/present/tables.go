@@ -54,7 +54,7 @@ func (v View) Instances(list []api.Instance) screen.Table {
 			state = screen.Good
 		}
 		text := string(i.State)
-		if i.Unconfirmed != nil {
+		if i.Unconfirmed {
 			text, state = text+unconfirmed, screen.Bad
 		}
 		missing := screen.Cell{Text: strconv.Itoa(len(i.MissingFiles))}
