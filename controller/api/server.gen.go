@@ -79,7 +79,7 @@ type ServerInterface interface {
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx echo.Context, tokenID string) error
 	// ConfirmToken After a restore, let this API token open what it opened before
-	// (POST /v1/tokens/{tokenId}/confirmation)
+	// (POST /v1/tokens/{tokenId}/confirm)
 	ConfirmToken(ctx echo.Context, tokenID string) error
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
@@ -97,7 +97,7 @@ type ServerInterface interface {
 	// (PUT /v1/vnf_instances/{instanceId})
 	PutInstance(ctx echo.Context, instanceID InstanceID) error
 	// ConfirmInstance After a restore, let the nodes of this instance in again
-	// (POST /v1/vnf_instances/{instanceId}/confirmation)
+	// (POST /v1/vnf_instances/{instanceId}/confirm)
 	ConfirmInstance(ctx echo.Context, instanceID InstanceID) error
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{instanceId}/files/{path})
@@ -895,7 +895,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/confirmation", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations/:operationId", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
@@ -911,7 +911,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/v1/tokens/:tokenId", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
-	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirmation", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
+	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirm", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
 	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
 	router.GET(options.BaseURL+"/v1/trust", wrapper.GetTrust, options.OperationMiddlewares["getTrust"]...)
 	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
@@ -2571,7 +2571,7 @@ type StrictServerInterface interface {
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
 	// ConfirmToken After a restore, let this API token open what it opened before
-	// (POST /v1/tokens/{tokenId}/confirmation)
+	// (POST /v1/tokens/{tokenId}/confirm)
 	ConfirmToken(ctx context.Context, request ConfirmTokenRequestObject) (ConfirmTokenResponseObject, error)
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
@@ -2589,7 +2589,7 @@ type StrictServerInterface interface {
 	// (PUT /v1/vnf_instances/{instanceId})
 	PutInstance(ctx context.Context, request PutInstanceRequestObject) (PutInstanceResponseObject, error)
 	// ConfirmInstance After a restore, let the nodes of this instance in again
-	// (POST /v1/vnf_instances/{instanceId}/confirmation)
+	// (POST /v1/vnf_instances/{instanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{instanceId}/files/{path})
@@ -3892,35 +3892,35 @@ var swaggerSpec = []string{
 	"WpiFgAbLRZqX2aLT8TBczA8vqsfWvcH/djyq3nSwhRLKcMP/23hRtfiqufQDG+vE9bYFm3mAFMFuPWYA",
 	"SViMFTf4yDOeVZV23XJOdpVbgJsLJlaJD3jSQ8YLghG4NQU7TZmy3CxKi44hlxy9+s+jIdTSwL+z7/yc",
 	"TW0W+4Iz2cKRnNEHiPoJ4rwNgcPzAF1SIFOz+qGRHYVEL6ot+TB3YjXk3v0G/1uBDBtvtDEWd5jLbXR2",
-	"zIVGuuX2tIj142cp2PYYSQjYNSC1ayOufIW5uBHiKIwnm1IvJ5DK+2+rquI5ct0jRzHW2ZvTvo9xAd/7",
-	"QLZM1GKX59hnFG2BntUj4BKSOxHQnzpGOLuWeuaDt+osiCjULsm0TYHBLNTnhB9MEIHfOXjADRkopNRb",
-	"AGJb5mw0X3bBJZqIwWen6C5mqaf+qf/1cpbbyiL27YFStwn8bzQAhJk7obBQfRdHh91v3JuDGnyoGar7",
-	"thkJa0tqVp08sXJnUz/giuR8wg6Jb+KIEuA8bX0Hc59WFqzvxpXey+KegR3WB/FqlxcsJKy/aVMIIZu0",
-	"kqP2zWwf1Zeh+ZZsK/UkMSufGp2eprqm7NUhtGZAXGWkBKW7jHD5jzTnGdW2aP90KLFT51z5Bp+8OiMf",
-	"z7AzokrIA2NjSJN+4bagGM1ZtmNI+K0YQRKArpesrawVmMIGEUWuk2dU944a8Ms6WmxfPnfDX49Z+r0t",
-	"+Iuw8YqBMSfDjCIXhgGu1P3vsgBUjbZBdHEkTH+GTdkiHgq6g9eDz2jtzmxKnedl3yfdqBbB2XUHcALy",
-	"kNaLJjcEakgd7xFvHqLuHiCJJ66fpk9QxmFvxYOQU0WoLdwc+OyUprOgrzq61vpQ2hxSzlHCsinnbWJ7",
-	"5NZZ8fZfTZC/g5Td5hKChnWuhUiLfL0A/WxQidFuFroQFoST/CfU43uFengceWeb8qGbMt7MelFK17aY",
-	"+FwUMpRu5gIStRvrSYjKqRoyRSA5l0BBviJlQneZSCWalCOqtv20Ssbpe0DmB19PZlcMVHc82e/N6CiP",
-	"x8BGZZBrOHQsSgu1QKGBr6WgM7AY2fxHKFQ/ojNIswrDFypZCqu58MyVx7sVBXNV7l0Iu1H6sPITZmJC",
-	"Slmp2JLe4T1yJEg5BkzwVpG01LcCvCiqHLmIDDtRF+4mgYz1t/v7e4mvNbF/0DvYOSSv9n608Q5DOSWj",
-	"0va3pUXBzYLjcs8atKG2jpaYZyifRfb3Dn58/dc33Zd7b/+6/3p/92D/7YFRw1YIhT9xDViDJNVKmMTM",
-	"1jzarPyQHLx86fPybGZKWwT3/989NmemypELFd0wZu7TqvLiE0nS9xMXw/b7EWp4DVepA4r1j7HqElwh",
-	"vQxwL7GR+bmvaYPHOYNKFoFmj6gVr1hWGy+sQQI497e9LmLd64Xc6/Hp9PvX8TLqvbE8abSZz9rVBmlj",
-	"53/3GYLPiAXVJM9s1b9p+JybItJ34ISflp/Min5RN2rNP/pv47nczmEF3kQ5gGtQt9Cs511MnkNpOq2C",
-	"CsF8aD+ls3+wWR+wzeYklkJwcU8KlsoiS0jBdFnY31SZpoxlWFzfBpr5VDTDH0ZG87Hy/oDyHJ/skSPy",
-	"wMDGBnW7bDL3X8PcTFv93mVye3iYd5FvQeM79/WtQDMfgLpm3eOKHOy9RUeXrTHXuxW/wdPYOwYSN6ey",
-	"eHDZg7a9jyAn5+/c+/Bdl4su9LRmyro8yRXTxaxrdRqRBTogAqyPBblvhZbkjhFzFiyzkZgtYZIeZZ/J",
-	"zuLHX8sX+nL788dDJVMG7RpeyAKwkEGl1YD/fZBpS6sm11cFU2kN9BfHCnaCw4tW9oI0isgQVUvILfDK",
-	"awjPNIg7HhpxTQ4M6n04Pquwe0nYwUo0efdbgGkLVeEQ/zbxp3yXQJSlpHxLdmM/3iHe9ynlUI4Ok7Od",
-	"JA32JgiuRTMhFBvlI6yJNGHFITnYO/AVcaqCIZANzQrgBc9B/ZOoczc88bUcvA7fqjLSrVz+o+9i82y4",
-	"EFQ7bEEGt9DteKsmoVWQilm0gqnEtn+hR8Gtorqvc7kNi67jRxeZ/cyAXAzELV2nuTDzCjjJ5mkdrXDd",
-	"BePrllJG6idzZEYOzmb7fBpmWItHfw+UOMJ2StsQlMHOMwHh0JY2xqvlygVhF3FB2Fd9EPSnSmxLBdvV",
-	"B/o/rXfddp0l/lkw48oO/qzIcVUvG/zvgx+XrkzvFjAExwKeCSHWuGUsg89s2TWHOoAtGO0GgSdcQSJU",
-	"HDGa6TSuXKrNoXGdKn7/1imL3NYLVf3d3aDt2I8HB68ACezwc37eMLahb//UnOrQ1pnU6tGpxHeurJh1",
-	"pcDPGwJrQqIiL05urk/Jz9fk/P3H7vXFB7K392qHgN8rtZ0jmhJAbNSPZ74kRiFzltiYThcakTT4HtqO",
-	"bRKkHR8jpueHrhUyV8sqmeshNIdySUCembcWtQ1WYMOJIg/Pl41LqoVU5c9yRqGzvgzz3KrxfUW7ObXB",
-	"l0hzJVawak1KofyXWx5kV0X8C4W8Y8E2bKXMx0+P/y8AAP//",
+	"zIVGuuX2tIj142cp2PYYSQjYNSC1ayOu2kPKjsJQsin1IgKpHP+2oCoeIdc9chTjmr05xfsY5/7eZ7Fl",
+	"eha7N8c+mWgLpKwe/JaQ3El//sAxuNl10zMfvEFnQTChdvmlbboLJqA+J/xgggj8zsH5bShAIaXeAhDb",
+	"kmajqbIL7s9EDD47HXcxNz31T/2vF7HcVhZxbg+Uujngf6PuHybthHJC9V0cHXa/cW8JarCgZpTu22YQ",
+	"rK2mWTXxxKKdTdWAK5LzCTskvn8jCn/ztPUdzH1aGa++G0N6L4t7BiZYH7+rXUqwkLD+pjkhhGzSSo7a",
+	"N7N9VF+G5lsyq9Tzw6xoatR5muqanleH0JqxcJV9EvTtMsLlP9KcZ1Tbev3TocQmnXOVG3ze6ox8PMOm",
+	"iCohD4yNIUP6hduCYjRn2Y4h4bdiBPH/ul6ttjJUYPYaBBO5Jp5RtTtquy/raLF90dwNfz1m6fc23i/C",
+	"xisGdpwMk4lcBAZ4Ufe/ywJQK9oG0cWRMPMZNmXrdyhoDF6PO6O1O7Mpda6JvU+6TC0ys+sJ4GTjIa2X",
+	"Sm7I0pAw3iPeKETdFUDqTlwXTZ+WjMPeigchp4pQW6458NQpTWdBN3V0qPWhoDkkmqNwZRPN2yT2yIWz",
+	"ku2/mhZ/BwG7zREEbepc45AW0XoB5tlQEqPYLHQcLAgi+U+Ax/cK8PA48s624kPnZLyF9aJErm3x77nY",
+	"YyjYzAWkZzfWkxCVUzVkikBKLoEyfEXKhO4ykUo0JEe0bPtplTzT94DMD76KzK4YqO54st+b0VEej3yN",
+	"ih/XcOhYihYqgELbXktBZ2AnslmPUJ5+RGeQXBUGLVRiFNZw4ZkrincrCuZq27vAdaPvYb0nzL+ERLJS",
+	"sSUdw3vkSJByDJjgDSJpqW8F+E5UOXJxGHaiLtxNAnnqb/f39xJfYWL/oHewc0he7f1ooxyGckpGpe1q",
+	"S4uCmwXHRZ41aENtHS2RzlA0i+zvHfz4+q9vui/33v51//X+7sH+2wOjga0QAH/i2q4GqamVHIn5rHm0",
+	"RfkhOXj50mfj2XyUtrjt/797bM5MlSMXILphpNynVUXFJ5Kk7ycphk33I9TwGq5SB3TqH2M1JbhCehng",
+	"XmLj8XNfyQaPcwb1KwKlHlErXqesNl5YeQRw7m97XcS61wu51+PT6fev42XUe2NR0igyn7WrCNLGzv/u",
+	"8wKfEQuqSZ7Zln/T8DQ3RaTvwAk/LT+ZFb2hbtSaV/Tfxl+5ncMKfIhyANegbpxZz6eYPIfSdFqFEoLl",
+	"0H5KZ/9gsz5gm81ELIXg4p4ULJVFlpCC6bKwv6kyTRnLsKS+DS/zCWiGP4yM5mPl/QHlOT7ZI0fkgYF5",
+	"Dap12RTuv4YZmbbmvcvf9vAw7yLfgnZ37utbgRY+AHXNsMcVOdh7i+4tW1mudyt+g6exYwyka05l8eBy",
+	"Bm1TH0FOzt+59+G7Lhdd6GTNlHV0kiumi1nX6jQiC3RABFgfy3DfCi3JHSPmLFhm4y9bgiM9yj6TicWP",
+	"v5YH9OX2548HSKYMmjS8kAVgIYP6qgH/+yDTlgZNrpsKJtAa6C+OEOwEhxet5wXJE5EhqkaQW+CV1xCU",
+	"aRB3PDTimhwY1PtwfFZh95Jgg5Vo8u63ANMWqsIh/m3iSvku4SdLSfmWTMZ+vEO871PKoQgdpmQ7SRrs",
+	"TRBSixZCKDHKR1gJacKKQ3Kwd+Dr4FRlQiAHmhXAC56D+idRv2544mv5dh2+VcWjW7n8R9+75tlwIahx",
+	"2IIMbqHbcVRNQqsgFbNo3VKJzf5CZ4JbRXVf5zIaFl3Hjy4e+5kBuRiIW7pOc8HlFXCSzZM5WuG6C8bX",
+	"LSWK1E/myIwcnM32+TTMsBaP/h4ocYRNlLYhKIOdZwLCoS1ojFfLFQnC3uGCsK/6IOhKldhGCraXD3R9",
+	"Wu+67TpL/LNgxpUd/FmR46peLPjfBz8uXXHeLWAIjgU8EwKrcctY/J7ZYmsOdQBbMMYNYk64gvSnOGI0",
+	"k2hckVSbOeP6U/z+rVMWua0Sqvq7u0GzsR8PDl4BEtjh51y8YVhD3/6pOdWhrTOpVaFTie9XWTHrSoGf",
+	"NwTWhERFXpzcXJ+Sn6/J+fuP3euLD2Rv79UOAb9XavtFNCWA2Kgfz3whjELmLLGRnC4qImnwPbQd29RH",
+	"Oz7GSc8PXStfrpbVL9dDaAnlUn88M28tZRuswEYSRR6eLxaXVAupip7ljEI/fRlmt1Xj+zp2c2qDL4zm",
+	"CqtgrZqUQtEvtzzIqYr4Fwp5x4Jt2PqYj58e/18AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -261,7 +261,7 @@ type ClientInterface interface {
 	//
 	// A token that was revoked after the backup is in it. Again changes nothing.
 	//
-	// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+	// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 	ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTrust What user_data needs to trust this controller
@@ -311,7 +311,7 @@ type ClientInterface interface {
 	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
 	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
 	ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFile Download one file of the VNF package (scope operator)
@@ -810,7 +810,7 @@ func (c *Client) RevokeToken(ctx context.Context, tokenID string, reqEditors ...
 //
 // A token that was revoked after the backup is in it. Again changes nothing.
 //
-// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 func (c *Client) ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewConfirmTokenRequest(c.Server, tokenID)
 	if err != nil {
@@ -930,7 +930,7 @@ func (c *Client) PutInstance(ctx context.Context, instanceID InstanceID, body Pu
 // A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
 // knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
 func (c *Client) ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewConfirmInstanceRequest(c.Server, instanceID)
 	if err != nil {
@@ -1960,7 +1960,7 @@ func NewConfirmTokenRequest(server string, tokenID string) (*http.Request, error
 		return nil, err
 	}
 
-	operationPath := fmt.Sprintf("/v1/tokens/%s/confirmation", pathParam0)
+	operationPath := fmt.Sprintf("/v1/tokens/%s/confirm", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2205,7 +2205,7 @@ func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Requ
 		return nil, err
 	}
 
-	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/confirmation", pathParam0)
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/confirm", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2928,7 +2928,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+	// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 	ConfirmTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*ConfirmTokenResponse, error)
 
 	// GetTrustWithResponse What user_data needs to trust this controller
@@ -2988,7 +2988,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
 	ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
 
 	// GetFileWithResponse Download one file of the VNF package (scope operator)
@@ -5137,7 +5137,7 @@ func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, token
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 func (c *ClientWithResponses) ConfirmTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*ConfirmTokenResponse, error) {
 	rsp, err := c.ConfirmToken(ctx, tokenID, reqEditors...)
 	if err != nil {
@@ -5239,7 +5239,7 @@ func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, insta
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
+// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
 func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error) {
 	rsp, err := c.ConfirmInstance(ctx, instanceID, reqEditors...)
 	if err != nil {
