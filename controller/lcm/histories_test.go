@@ -327,7 +327,7 @@ func (r *recording) parts() map[string]string {
 	shown, err := r.LCM.Nodes.ListNodes(r.ctx, instanceID)
 	r.must(err)
 	for _, n := range shown {
-		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeen}
+		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeenAt}
 		config, digest, err := r.LCM.Nodes.NodeConfig(r.ctx, n.ID)
 		r.must(err)
 		all["document "+n.ID+" "+digest] = config

@@ -30,7 +30,7 @@ func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
 		w.everything(live, "a live identity", api.ProblemRestoreUnconfirmed)
 		w.refused("the leave to enroll once more", reenrolling.enroll(), api.ProblemRestoreUnconfirmed)
 		w.refused("a server that never enrolled", w.boot(spare).enroll(), api.ProblemRestoreUnconfirmed)
-		if i := w.instance(); !i.Unconfirmed || i.Restored == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeen == nil {
+		if i := w.instance(); !i.Unconfirmed || i.Restored == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeenAt == nil {
 			w.t.Errorf("the instance is %+v, its node %+v; want both unconfirmed, the instance with the backup that it is from, and the node seen", i.Restored, w.Node(storage))
 		}
 		w.confirm()

@@ -211,7 +211,7 @@ func (w *world) look(one *life) (parts, error) {
 	}
 	node, nodeErr := client.Read[api.Node](w.API.GetNode(ctx, one.server))
 	if node != nil {
-		node.State, node.Ready, node.LastSeen, node.Unconfirmed = "", false, nil, false
+		node.State, node.Ready, node.LastSeenAt, node.Unconfirmed = "", false, nil, false
 		node.Generation, node.Digest = 0, "" // a new epoch is in every document
 		if node.Status != nil {
 			node.Status.Activity = nil

@@ -451,10 +451,12 @@ type Facts struct {
 	Architecture string `json:"architecture,omitempty"`
 	BootID       string `json:"bootId,omitempty"`
 	Hostname     string `json:"hostname,omitempty"`
-	Kernel       string `json:"kernel,omitempty"`
 
-	// OperatingSystem PRETTY_NAME of os-release
-	OperatingSystem string `json:"operatingSystem,omitempty"`
+	// KernelVersion The release that `uname -r` prints
+	KernelVersion string `json:"kernelVersion,omitempty"`
+
+	// OSImage PRETTY_NAME of os-release
+	OSImage string `json:"osImage,omitempty"`
 }
 
 // Fault One thing wrong at one place of a document.
@@ -612,7 +614,7 @@ type Node struct {
 	// Generation Of its present document
 	Generation int64      `json:"generation"`
 	ID         string     `json:"id"`
-	LastSeen   *time.Time `json:"lastSeen,omitempty"`
+	LastSeenAt *time.Time `json:"lastSeenAt,omitempty"`
 	Name       string     `json:"name"`
 
 	// Ready Ready is True for the present document
@@ -930,8 +932,8 @@ type Server struct {
 	AvailabilityZone string            `json:"availabilityZone,omitempty"`
 	ConnectionPoints []ConnectionPoint `json:"connectionPoints,omitempty"`
 
-	// Hypervisor Host name of the hypervisor, where the credential may see it, for people
-	Hypervisor string `json:"hypervisor,omitempty"`
+	// HypervisorHostname Host name of the hypervisor, where the credential may see it, for people
+	HypervisorHostname string `json:"hypervisorHostname,omitempty"`
 
 	// ID Nova server id; the node's id
 	ID string `json:"id"`

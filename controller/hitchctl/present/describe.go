@@ -26,7 +26,7 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
 	p.field("Attested", attestationDoc(n.Attestation))
-	p.field("Last seen", p.moment(n.LastSeen))
+	p.field("Last seen", p.moment(n.LastSeenAt))
 	if n.CertificateSerial != "" {
 		p.field("Certificate", "serial "+n.CertificateSerial+", until "+p.moment(n.CertificateNotAfter))
 	}
@@ -68,7 +68,7 @@ func (p *page) status(s api.NodeStatus) {
 	}
 	p.field("Reported", reported)
 	f := s.Facts
-	system := slices.DeleteFunc([]string{f.OperatingSystem, f.Kernel, f.Architecture}, func(s string) bool { return s == "" })
+	system := slices.DeleteFunc([]string{f.OSImage, f.KernelVersion, f.Architecture}, func(s string) bool { return s == "" })
 	p.field("System", strings.Join(system, ", "))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)

@@ -97,7 +97,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
-			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id),
+			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
 		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, cmp.Or(string(n.Attestation), none)), screen.Text(Why(n)))...)
 	}
 	return t
