@@ -67,7 +67,7 @@ func (c *cloud) asks(fn func()) int {
 }
 
 // unreachable is what a source says of a cloud that does not answer.
-func unreachable() error { return api.NewProblem(api.ProblemCloud, "Heat does not answer") }
+func unreachable() error { return api.NewProblem(api.ProblemCloudError, "Heat does not answer") }
 
 // inCloud is a world whose controller has a cloud.
 func inCloud(t tester) (*world, *cloud) {
@@ -155,7 +155,7 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	}
 	// What it says of servers would be half a topology.
 	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec(full()))
-	w.refused(err, api.ProblemCloud, "Heat does not answer")
+	w.refused(err, api.ProblemCloudError, "Heat does not answer")
 	c.away = nil
 	if i := w.put(other); len(i.Warnings) != 0 {
 		t.Errorf("warnings %v, want none any more", i.Warnings)
@@ -251,7 +251,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	}
 	c.away = unreachable()
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
-	w.refused(err, api.ProblemCloud, "Heat does not answer")
+	w.refused(err, api.ProblemCloudError, "Heat does not answer")
 }
 
 func TestTerminateAsksNobody(t *testing.T) {

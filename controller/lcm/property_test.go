@@ -367,7 +367,7 @@ func (h *history) unless(err error) {
 
 // passes: nothing is wrong with the controller.
 func passes(p *api.Problem) bool {
-	return slices.Contains([]string{api.ProblemRestoreUnconfirmed, api.ProblemCloud}, p.Type)
+	return slices.Contains([]string{api.ProblemRestoreUnconfirmed, api.ProblemCloudError}, p.Type)
 }
 
 // check holds everything that can be seen against what must be true at any time.
