@@ -88,35 +88,35 @@ type ServerInterface interface {
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx echo.Context, params ListInstancesParams) error
 	// DeleteInstance Forget an instance that has no live node
-	// (DELETE /v1/vnf_instances/{instanceId})
-	DeleteInstance(ctx echo.Context, instanceID InstanceID) error
+	// (DELETE /v1/vnf_instances/{vnfInstanceId})
+	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetInstance One VNF instance, secrets redacted
-	// (GET /v1/vnf_instances/{instanceId})
-	GetInstance(ctx echo.Context, instanceID InstanceID) error
+	// (GET /v1/vnf_instances/{vnfInstanceId})
+	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// PutInstance Create or replace the desired parameters of a VNF instance
-	// (PUT /v1/vnf_instances/{instanceId})
-	PutInstance(ctx echo.Context, instanceID InstanceID) error
+	// (PUT /v1/vnf_instances/{vnfInstanceId})
+	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ConfirmInstance After a restore, let the nodes of this instance in again
-	// (POST /v1/vnf_instances/{instanceId}/confirm)
-	ConfirmInstance(ctx echo.Context, instanceID InstanceID) error
+	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
+	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetFile Download one file of the VNF package (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/files/{path})
-	GetFile(ctx echo.Context, instanceID InstanceID, path string, params GetFileParams) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error
 	// PutFile Upload one file of the VNF package
-	// (PUT /v1/vnf_instances/{instanceId}/files/{path})
-	PutFile(ctx echo.Context, instanceID InstanceID, path string, params PutFileParams) error
+	// (PUT /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	PutFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params PutFileParams) error
 	// GetJoinToken The join token of this instance (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/join_token)
-	GetJoinToken(ctx echo.Context, instanceID InstanceID) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/join_token)
+	GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListInstanceOperations The operations of one instance that are kept, newest first
-	// (GET /v1/vnf_instances/{instanceId}/operations)
-	ListInstanceOperations(ctx echo.Context, instanceID InstanceID) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
+	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// PostOperation Start one phase of an LCM operation
-	// (POST /v1/vnf_instances/{instanceId}/operations)
-	PostOperation(ctx echo.Context, instanceID InstanceID) error
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
+	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
-	// (GET /v1/vnf_instances/{instanceId}/operations/{operationId})
-	GetOperation(ctx echo.Context, instanceID InstanceID, operationID string, params GetOperationParams) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
+	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
 	// ListVolumes All volumes that any configuration names or named
 	// (GET /v1/volumes)
 	ListVolumes(ctx echo.Context) error
@@ -537,76 +537,76 @@ func (w *ServerInterfaceWrapper) ListInstances(ctx echo.Context) error {
 // DeleteInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) DeleteInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteInstance(ctx, instanceID)
+	err = w.Handler.DeleteInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // GetInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) GetInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetInstance(ctx, instanceID)
+	err = w.Handler.GetInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // PutInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutInstance(ctx, instanceID)
+	err = w.Handler.PutInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // ConfirmInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ConfirmInstance(ctx, instanceID)
+	err = w.Handler.ConfirmInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // GetFile converts echo context to params.
 func (w *ServerInterfaceWrapper) GetFile(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// ------------- Path parameter "path" -------------
@@ -638,19 +638,19 @@ func (w *ServerInterfaceWrapper) GetFile(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetFile(ctx, instanceID, path, params)
+	err = w.Handler.GetFile(ctx, vnfInstanceID, path, params)
 	return err
 }
 
 // PutFile converts echo context to params.
 func (w *ServerInterfaceWrapper) PutFile(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// ------------- Path parameter "path" -------------
@@ -697,75 +697,75 @@ func (w *ServerInterfaceWrapper) PutFile(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutFile(ctx, instanceID, path, params)
+	err = w.Handler.PutFile(ctx, vnfInstanceID, path, params)
 	return err
 }
 
 // GetJoinToken converts echo context to params.
 func (w *ServerInterfaceWrapper) GetJoinToken(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetJoinToken(ctx, instanceID)
+	err = w.Handler.GetJoinToken(ctx, vnfInstanceID)
 	return err
 }
 
 // ListInstanceOperations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListInstanceOperations(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListInstanceOperations(ctx, instanceID)
+	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID)
 	return err
 }
 
 // PostOperation converts echo context to params.
 func (w *ServerInterfaceWrapper) PostOperation(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PostOperation(ctx, instanceID)
+	err = w.Handler.PostOperation(ctx, vnfInstanceID)
 	return err
 }
 
 // GetOperation converts echo context to params.
 func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
-	// ------------- Path parameter "operationId" -------------
-	var operationID string
+	// ------------- Path parameter "sequence" -------------
+	var sequence int64
 
-	err = runtime.BindStyledParameterWithOptions("simple", "operationId", ctx.Param("operationId"), &operationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operationId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sequence: %s", err))
 	}
 
 	// Parameter object where we will unmarshal all parameters from the context
@@ -778,7 +778,7 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetOperation(ctx, instanceID, operationID, params)
+	err = w.Handler.GetOperation(ctx, vnfInstanceID, sequence, params)
 	return err
 }
 
@@ -889,16 +889,16 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealthz, options.OperationMiddlewares["getHealthz"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
-	router.DELETE(options.BaseURL+"/v1/vnf_instances/:instanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
-	router.PUT(options.BaseURL+"/v1/vnf_instances/:instanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
-	router.PUT(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations/:operationId", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
+	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
+	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
 	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
@@ -1895,7 +1895,7 @@ func (response ListInstancesdefaultApplicationProblemPlusJSONResponse) VisitList
 }
 
 type DeleteInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type DeleteInstanceResponseObject interface {
@@ -1928,7 +1928,7 @@ func (response DeleteInstancedefaultApplicationProblemPlusJSONResponse) VisitDel
 }
 
 type GetInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type GetInstanceResponseObject interface {
@@ -1967,8 +1967,8 @@ func (response GetInstancedefaultApplicationProblemPlusJSONResponse) VisitGetIns
 }
 
 type PutInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Body       *PutInstanceJSONRequestBody
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Body          *PutInstanceJSONRequestBody
 }
 
 type PutInstanceResponseObject interface {
@@ -2021,7 +2021,7 @@ func (response PutInstancedefaultApplicationProblemPlusJSONResponse) VisitPutIns
 }
 
 type ConfirmInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type ConfirmInstanceResponseObject interface {
@@ -2060,9 +2060,9 @@ func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitCo
 }
 
 type GetFileRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Path       string     `json:"path"`
-	Params     GetFileParams
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+	Params        GetFileParams
 }
 
 type GetFileResponseObject interface {
@@ -2127,10 +2127,10 @@ func (response GetFiledefaultApplicationProblemPlusJSONResponse) VisitGetFileRes
 }
 
 type PutFileRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Path       string     `json:"path"`
-	Params     PutFileParams
-	Body       io.Reader
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+	Params        PutFileParams
+	Body          io.Reader
 }
 
 type PutFileResponseObject interface {
@@ -2185,7 +2185,7 @@ func (response PutFiledefaultApplicationProblemPlusJSONResponse) VisitPutFileRes
 }
 
 type GetJoinTokenRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type GetJoinTokenResponseObject interface {
@@ -2224,7 +2224,7 @@ func (response GetJoinTokendefaultApplicationProblemPlusJSONResponse) VisitGetJo
 }
 
 type ListInstanceOperationsRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type ListInstanceOperationsResponseObject interface {
@@ -2263,8 +2263,8 @@ func (response ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse) 
 }
 
 type PostOperationRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Body       *PostOperationJSONRequestBody
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Body          *PostOperationJSONRequestBody
 }
 
 type PostOperationResponseObject interface {
@@ -2317,9 +2317,9 @@ func (response PostOperationdefaultApplicationProblemPlusJSONResponse) VisitPost
 }
 
 type GetOperationRequestObject struct {
-	InstanceID  InstanceID `json:"instanceId"`
-	OperationID string     `json:"operationId"`
-	Params      GetOperationParams
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Sequence      int64         `json:"sequence"`
+	Params        GetOperationParams
 }
 
 type GetOperationResponseObject interface {
@@ -2580,34 +2580,34 @@ type StrictServerInterface interface {
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx context.Context, request ListInstancesRequestObject) (ListInstancesResponseObject, error)
 	// DeleteInstance Forget an instance that has no live node
-	// (DELETE /v1/vnf_instances/{instanceId})
+	// (DELETE /v1/vnf_instances/{vnfInstanceId})
 	DeleteInstance(ctx context.Context, request DeleteInstanceRequestObject) (DeleteInstanceResponseObject, error)
 	// GetInstance One VNF instance, secrets redacted
-	// (GET /v1/vnf_instances/{instanceId})
+	// (GET /v1/vnf_instances/{vnfInstanceId})
 	GetInstance(ctx context.Context, request GetInstanceRequestObject) (GetInstanceResponseObject, error)
 	// PutInstance Create or replace the desired parameters of a VNF instance
-	// (PUT /v1/vnf_instances/{instanceId})
+	// (PUT /v1/vnf_instances/{vnfInstanceId})
 	PutInstance(ctx context.Context, request PutInstanceRequestObject) (PutInstanceResponseObject, error)
 	// ConfirmInstance After a restore, let the nodes of this instance in again
-	// (POST /v1/vnf_instances/{instanceId}/confirm)
+	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/files/{path})
+	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx context.Context, request GetFileRequestObject) (GetFileResponseObject, error)
 	// PutFile Upload one file of the VNF package
-	// (PUT /v1/vnf_instances/{instanceId}/files/{path})
+	// (PUT /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	PutFile(ctx context.Context, request PutFileRequestObject) (PutFileResponseObject, error)
 	// GetJoinToken The join token of this instance (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/join_token)
+	// (GET /v1/vnf_instances/{vnfInstanceId}/join_token)
 	GetJoinToken(ctx context.Context, request GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error)
 	// ListInstanceOperations The operations of one instance that are kept, newest first
-	// (GET /v1/vnf_instances/{instanceId}/operations)
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
 	ListInstanceOperations(ctx context.Context, request ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error)
 	// PostOperation Start one phase of an LCM operation
-	// (POST /v1/vnf_instances/{instanceId}/operations)
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx context.Context, request PostOperationRequestObject) (PostOperationResponseObject, error)
 	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
-	// (GET /v1/vnf_instances/{instanceId}/operations/{operationId})
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
 	// ListVolumes All volumes that any configuration names or named
 	// (GET /v1/volumes)
@@ -3259,10 +3259,10 @@ func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesPar
 }
 
 // DeleteInstance operation middleware
-func (sh *strictHandler) DeleteInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request DeleteInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteInstance(ctx.Request().Context(), request.(DeleteInstanceRequestObject))
@@ -3284,10 +3284,10 @@ func (sh *strictHandler) DeleteInstance(ctx echo.Context, instanceID InstanceID)
 }
 
 // GetInstance operation middleware
-func (sh *strictHandler) GetInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request GetInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetInstance(ctx.Request().Context(), request.(GetInstanceRequestObject))
@@ -3309,10 +3309,10 @@ func (sh *strictHandler) GetInstance(ctx echo.Context, instanceID InstanceID) er
 }
 
 // PutInstance operation middleware
-func (sh *strictHandler) PutInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request PutInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	var body PutInstanceJSONRequestBody
 	var err error
@@ -3357,10 +3357,10 @@ func (sh *strictHandler) PutInstance(ctx echo.Context, instanceID InstanceID) er
 }
 
 // ConfirmInstance operation middleware
-func (sh *strictHandler) ConfirmInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request ConfirmInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ConfirmInstance(ctx.Request().Context(), request.(ConfirmInstanceRequestObject))
@@ -3382,10 +3382,10 @@ func (sh *strictHandler) ConfirmInstance(ctx echo.Context, instanceID InstanceID
 }
 
 // GetFile operation middleware
-func (sh *strictHandler) GetFile(ctx echo.Context, instanceID InstanceID, path string, params GetFileParams) error {
+func (sh *strictHandler) GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error {
 	var request GetFileRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 	request.Path = path
 	request.Params = params
 
@@ -3409,10 +3409,10 @@ func (sh *strictHandler) GetFile(ctx echo.Context, instanceID InstanceID, path s
 }
 
 // PutFile operation middleware
-func (sh *strictHandler) PutFile(ctx echo.Context, instanceID InstanceID, path string, params PutFileParams) error {
+func (sh *strictHandler) PutFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params PutFileParams) error {
 	var request PutFileRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 	request.Path = path
 	request.Params = params
 
@@ -3438,10 +3438,10 @@ func (sh *strictHandler) PutFile(ctx echo.Context, instanceID InstanceID, path s
 }
 
 // GetJoinToken operation middleware
-func (sh *strictHandler) GetJoinToken(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request GetJoinTokenRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetJoinToken(ctx.Request().Context(), request.(GetJoinTokenRequestObject))
@@ -3463,10 +3463,10 @@ func (sh *strictHandler) GetJoinToken(ctx echo.Context, instanceID InstanceID) e
 }
 
 // ListInstanceOperations operation middleware
-func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request ListInstanceOperationsRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListInstanceOperations(ctx.Request().Context(), request.(ListInstanceOperationsRequestObject))
@@ -3488,10 +3488,10 @@ func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, instanceID Ins
 }
 
 // PostOperation operation middleware
-func (sh *strictHandler) PostOperation(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request PostOperationRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	var body PostOperationJSONRequestBody
 	var err error
@@ -3536,11 +3536,11 @@ func (sh *strictHandler) PostOperation(ctx echo.Context, instanceID InstanceID) 
 }
 
 // GetOperation operation middleware
-func (sh *strictHandler) GetOperation(ctx echo.Context, instanceID InstanceID, operationID string, params GetOperationParams) error {
+func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error {
 	var request GetOperationRequestObject
 
-	request.InstanceID = instanceID
-	request.OperationID = operationID
+	request.VnfInstanceID = vnfInstanceID
+	request.Sequence = sequence
 	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
@@ -3711,216 +3711,218 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L1pc9s4tjD8V1C6U9XxeynZTpxMR6754Hacbs/ES9nu9Pvcdp4EJiELbQrQEKAUdcr//SmcA4AgBWqz",
-	"nJlbNV8SSyKxHBycffnWSeVoLAUTWnX63zpDRjNWwJ9H90zo6yF9+fqN+ZgxlRZ8rLkUnX7n+pej7svX",
-	"b4gcED2kmlDzcEJyOWVFN6WKkSH7SjOW8hHNO0lHpUM2omYcPRuzTr+jdMHFfefxMbET8T/Z/DQfmLjX",
-	"w+YsXJC7mWaqNu5AFiOqO/0OF/rNQSdxE3Gh2T0rqpk+skLB6M3J7A84G8PJcF495IqkUuhC5jkryJQK",
-	"rfrwlBQMn/n55IbsTvZ34bXdb7RIh49EsWLCFBnIAh5OqXn9B0XMr1yzVJcF65GjO2Wmmg5ZwQjX7i1h",
-	"xpYDwrUicirIxC58MTSP/TJ/LXI1v8vfYBaWK4ZLqnY1ojNyx0jBaDpkWZ9QTUZSafIjuTMH+uvVB5UQ",
-	"xca0oJpl5G5G1JimTPXIkbDQKhVTABI60KwglIxlnhM9LGR5PzRbm1JFqFBTVrDMnKNZgqIjRthYpsPl",
-	"W5uw4p5ds1SKLLK3X+SUyIFmIjjAcU6FIvSeckGmXA9lqckd4+KeaJlngEwKx0vIHRvIgpE/uNasiC0m",
-	"RKaTG3q/FIkMeJnQSzZ2KfN84aZyadY7f1xDmWfwvWBfNQA73NCyHVyPC0az1okvJqwgw3B2gKi5CSNG",
-	"7mj6UIfedGgBHyxyWIp7Uo6JLODoc6l0nxgEM9hFSUFFJkdkJEdwAbgeckG4Xrzwx6RjcHDEtKVUp4Nz",
-	"KdgZ1enQfORm8UjIOklH0JF5/XTQNQ918anFx3EqlKYiZafZPFBuaPoAV3giBtVz5IUsCBUz8uuvp+/c",
-	"2csxK6iW5uF0KHnKdjoJLm5M9bBaGq+mSzoF+2fJC5Z1+rooWZTAlSXPKvpm1510vnbvZXd+M+cyi2/E",
-	"YI3M2A+K8MwcHk+HhCugNudyQpEKFQTmiqxa4LjPsOKPMi9HrWs+5iJjBZnAQ62rm7gxnmF9v1GuF11T",
-	"WV1LMzdThrTz3IDb4Pc9SYdU3DOVeAr7Zk+RF5T8LElWFtQM6FHlnyUrZtW+prRxO9hXOhrn5qdXe2pu",
-	"D3BZCqbGUigGd+Vc6jOZ8QFnEfj+KnBpmbuKZg+ajxih6oFlho91klBGcDTwLwUbdPqd/9qtpIld+9gu",
-	"PAMLuSzkXc5G5gVHF/vfOnQ8znkKu94d4xP//YdCBl3tMzYD/qp23bgwSX1HV++PyduD138ldmSSMU15",
-	"ruAg7fsg7KSaT7iexfglCACOnXBFMmkOUcjpIaGOc5vj5fArz3LW6ySdcWHuv+YIdkMiubZix4h+RcGm",
-	"039zMHdkSUdpWmiWHekakmZUs645jE7slXI0osWsMfrr/ZdJhL5VN+L3YGHVIOEKPvkB5N0fLNVmsqNM",
-	"jvUVojacYIZD0Pwy2PSA5oo14TDgOVMzpdnoV3Pn5jEwoJ/sqz4g1QtOFGPu7ptbZlB+w2scQqGxrOim",
-	"tWZKUx0VHQFJxoWcsMxcaiYM+xsF8iMjI5oOuWAGRUDoAeraJ1+0fGDiSwJf/iHNnTNfEJpLwQ7JFyEn",
-	"1P5qCTK19JmK7Fb8wqgmQzox2JeQu1ITIY3gmBouXOaZEeimhZFnBOFCSyDvI6ZpRjW1w3fheZjEMGVh",
-	"JQrzZe/W4AUT5chACVZmaJGcUPsfvhsALIC6ea07oYUhXcq8jyBk2U+zGztS9c05jhl+AQM/Jp2fcioe",
-	"jocsfViKbJFTMWKHEXMSL/2xogBunRGa5+RPVkgv+VGCyIRyqqN589cZ1I8rRrOVNI+ko4BIqxY5LMTE",
-	"auTqrRg6HpvFDAzdZJvdxDQ6QB2Alydn5PIfx9f/tb9HJOAeEWxKHtjskEiRzwCbHtjMIHWpmFlzQH1+",
-	"3H+7nPzMryK625B8NqRUoyTdwd3ICFVjlmpDQCgIN+TFP8o7VgimmSJqSMdsp0fO2dRsBWVZuDtmPgUY",
-	"UTCqpFD2KhTAs8mDMOqX0ZvmMSGnSt8UVChY3o0hzysT7RFTit6zFnJiUHAgSwHCmf3Mvpr9mY2KDL/V",
-	"kmSyDveDvbdvFlDBrnrg464cI550x9KgYoHS0WPScbD8mQlWeHK3DMdXHx8hvIylX+FTyAx1CaB2ZOim",
-	"KA043xus7iSdXwWcz4o0yGOSHcV/dsP5L/y4j27g5jG9lwWx8hdBoVWdyVLo5kUwTH5MjU5p3vq/vx91",
-	"/+eT+Yd2/9zrvv30//2ls+yawK8eFh6ISQz9Wu6PYKl55NIcx5p09MhodPZ9AudJXhxfJoSSc1bqAr4s",
-	"9A4gpaEIA/6VZeT0ktAsK5hSTM3fG/8TaGyajSIK6Onl5MBojqeXkzdurNg9sl/QoqCzNTBxkEuqubg/",
-	"CpfSOGH7SG0zTj4xm07AtjNmcpyzQ8N7UykG/N5K8YYujmjG7BsjA4Z/zV5RfYjqU5c/KGJ+duaYj+fv",
-	"38FRgtXnl4ubOjK/fP066Yy4cJ/3l+EuTB1DyhOQklblXhEKSZ3ZSTGRKeDvDTEqIoivx/Y25nNJZ0BT",
-	"tKkuonPv4SFzQCDutGsfTnw0oowRAY0M1zMsbsh1OvyMIt+gkCNvLnRSHsiNPGVOxwcx1XI4VFkC4dJ8",
-	"eyu4JmlO+UgZ9nLHeuTaQNnZ9GCurjviQ8LvhSyMzgiWxYYBiKoHtH8KKaw4GYBu/+WPm3MqXHLMTnCE",
-	"y0cLbd2YMS+Q37GcMwMRbiTpLSkUfm3JqiLOe4cuja3cGZE1WG9IcSJktWHhXqhqrg7q0F7dGPbVy82H",
-	"vZNS4/ltaZ1DqbQjdU2atemYD0Z+zFu9Bjdg5skZVdYR8KUEatotvpBxwYVWW0R5qU5HUYnx8urk5ub/",
-	"fD4/OjsxzEaqrl3TqpNb+9LFNU6w6pIeo5hc5jouqKP9a1pIcW/0ZCkYGec0ZSixZzItjdI8j9aBpDxH",
-	"Z/2CvkVsP2/e7u2Tv19fnBP7GNJIsM1JqR0rd3a6O5nNlgpjbsJKgJ+7z3UaMTAA6SFYQsDykREhzMLB",
-	"eNnv3HM9LO96qRztetIe/KWGtGDZLgwHq3rPc3bFBqxglnmsJdQNeM4qchga7WWeqUPv0TIL2AULye43",
-	"Bf5A79jioIBoa0pWZDqUijVkIBC9CY+cqmpxLn5o8yKGQvRe9y3tDj59e3Pw+JeoRYz/yX4CL2FMfRlx",
-	"wUdGndhLlmnkdpXhiFH6DVNcsmLE1xVmbmrg/0ERmhrVI2fZPYvfB6OMTwuuYzJdUTIUWiy/FqEjomAI",
-	"ij5ojwxZPiMZVw947M4L6GbQYKexu72TMmdUrEGwxh4e9VX+LGVm3aJcWYNegh9Abzfyp6EO9uAi5zse",
-	"Guq2TLzCQ4FH564xLs2NtOBM3UxOAZ1Sq+NZM6kXGczfq6mhOPJvbiD8eO2Hw8/vq0H9Yq6YoxlrIJgh",
-	"vZZWOYpn7VzsK1r8IyaumtVtEZAD+xzY342wOX/id7Muz4ghdG4JBulCaWaLfHLezLyJTNeOvkbzt4cP",
-	"qFod//b2sD6Cr0z09pcSPZw8HDBZxUj+i1RanQiNnoi1uFHOMdphl+l018hxirxQY5b2CXz4jPDbabUk",
-	"bK5S20sZmCHmLXVcnOKP+w0VvAm4ah4cNgYl5zeOKS4fz98T5xA2el6MNUeZaQBsWtCRaj8AdIM2Jlbk",
-	"nk+YSIjhCTOiWFowTQoG4hkEe9x2fi9YRlPNsk+3nc5ikecPJUXvik7PrIT0mHTSgtE1vVoZUwaurbL3",
-	"b6DQTuohF/Ylcz81uFu4MPczZYfAUZxJ5m6GcQhI/+AWw2dklugQW8GyD5cirhWMafpgKC48goIWWJvv",
-	"GBOkHOeSZiyrmYQWOjlxNCPyzdmBHpMOUrk5CD5wkS0b+eP5+3+YxwDPleLi/n18U5fzGwI7mA/GQDsS",
-	"epDcboXUC3a82L4FdpEstpTTzJvhUPJ0zmo5lrm8nyVEFhkr1p2tYErLgmXLzdPw3EXB77mzUi9nlNfm",
-	"oQuwryOGuRdjNgzw7MGvhGeHuFMDXWe3mVJ7ZQ0mu/gC+4KLl4MXhlThAYAzofMEe4u5UPMLPb+4+Xx6",
-	"fn1zdH5zenRz8o6UQvPcyJ3Bt+Tk/B2sxIAlZ5plCXrgQEa9Obk6Oz03j724vviwt/fKkkDNAU7XZuKd",
-	"wBHZnLKTdGofV5PBzqU+9dMA6659BLu/RadlJ3vjnntMOqUA/acYxSIsLOJkqIZSiKIqx/1arJ9FaEVy",
-	"piHW0fomK0Ge2BkUxkptLJ2X42xdkjylheDivs4vF1s4QVtdwjZBJgNi5fAsmedoDfrkiG+wKEcvQm4T",
-	"bnOOpSxizx84GofrfNZveqXde1a/FAAw2qLlXI9ZuoFi6dhhQKXB2BIKGs8gTVh6HNyoj2Jg7Z+Ocuup",
-	"JEbEUwkpBc21odfryxWrUVDDEBpEFMze8POU5zlwKyMipCz4hVsfLFxMnpnPD2ys13SJrH4jNyE4Ez6q",
-	"/HunYiAj4dpIVT82n/z9Ux/2QxSjuaHJAkwClq8YlhZwz0XnP4e1bX6qyBmuYWtsSNp1FI1eHqVKlgXB",
-	"EvMXOq3/OOcKSkjO6IAMeKE0BOIgZsPKRizjSKzmtQofd7nEPebiKMN1xLbyd8kFxs3EvUSlYsVncPjI",
-	"gZXiP565q+ZVipQWBY85ZHV8aJ71UBc4JFSpMhBAckYfVN+6kO6lzNDqZPR59H4EIqJDaxvAoOZkRJLz",
-	"CSM8Y0JzvdwEi4uNQemMCj5Y6E+MEixBcAgDryBkhCowHh8SSi4Nx1CaCY2ufnQ3GvLVEwOA55p06/z9",
-	"9XHOmdDXeB83oO1gKhvJUmhFzt9fG+jKolKcjahB79lnPI7E7A1dgCOqgBFAFIksHuDvgpEU1qN2euQG",
-	"cxGUj1nV8lakQykVS4iS1ldmDm7ERnduLCHBEoInO2JUKFKwkZywvlUUUH8Y0RmiCJF6aN69mxEhpygR",
-	"Kk1nCh2FiwCqdFGm+tsjQJJN/cVoWJgBdePq2R2jBSvQT5yQAM/VUE4FMIKoA97NtJg8m4fiWJu4VcXQ",
-	"91xmcbMA3GQqFtkGFGOtpoFIrMVSZYjWIx5pnl8MOv3fF+88DJN8/LQ64wuo37nURwPr0VlNKA1evmYF",
-	"p/n8/lZfScbvo1EBFyidjwsGMb/OWRVbD8Z/ridY39firVadegULRYtlIKdKXzMm1lmjc63O/VAwms1i",
-	"2g7NIGgCnBIuC6odgk6DMSPKfKnx80rmTgLUSx82NwsUyXpQ2SqvlGpDvc4SRW01uT5Kke4GTykES8mC",
-	"UKfQOcPTxhpdLSslelSGbQ1Znq2swvzmXlhJhwMUaa7DHmel2gXI7i+cw6JgiUlAutqo5TE4G5+gGKGd",
-	"UA7AOmg4ao8cEWWj3VDYUcQqnpapDakA+9Pg0JBkNhrrGbwdsrxbgVGbDIJxQLXvkXdN26SR15zUbbBg",
-	"NKIiQ+7XoOFjHphBnSGk8g1P9le2ejiYfdwHGwdm3s07YfmAhVls3jkJazcSkTOWOWQHh4iyMcJSsNXI",
-	"0yK6d4yJMihY1tLLkH4wtdocYqBQ1Fqdj81JZ4aZ1Vd3FpGiQLVO89L84gRcAxIrilnJuBF04eeyLqea",
-	"nLncMNx8wa8YcOjrbIX0ma+z4KWC3XODQa127YJPDPpWz1WCvs0oM0dEuWAFYeKeC6bIuMxzSxxFRsal",
-	"GhItnaBqR/xsR5x9ruJNP3MxkDvenAtZpw6GK5GvKztmpfhuGkZpHpMjM+lYzzxhwe/+ZIUMQpxxylWX",
-	"FsJ+LbYHOLXc6gyP+UmaanRFWBwtaNBnWFMb+d2GkQyE3s0NZBVnn0PXExsv35/3Dxi27OS0Hjmxf/Xt",
-	"fa2poz3yAfNW7UMJKcWQ0SIz1x2lmoIZ1TpjAvKhr9hEPsCsYDXCUQgEOnDwSDj67dbXcdGw8KeZrZN0",
-	"7Chr0PVgOPhYDQlHhcOaP/3QAfhK1WJY8GG2BcQeqB45szpfS5aEizQFTuBSLQxgE3jYxov2kbtw5aOv",
-	"IOcpyvyC7LyFyod7zmgv43HOWfbOS/Pb8svbgX9ewLdAN2dTzPyUitkcachFxzwOICHJFtMqfB7f6teu",
-	"Sqp5BHOm9XAHAZ1eFfQywioe0bXino0a8p7ynGXHK6dIrg6VavQVjwswegBvEM2KERc0z7d7Ui7BZlXM",
-	"bM3Jad2EU6yIYmwlN3aD1DouEJl2bvk1zHOHH6PSF+OFSy9YKpGgQlDokCpmLR7eIT9v2MgYzXIu1ki5",
-	"gty/1aVAn1n8aT4BYUa4Ju+PTj+cvOthJIDgarie0t+im/OMjcZSM5HO/sFmTzFmyBDqi3bqj+fGzLRq",
-	"+JF/q4pAqrwxT/Azr53+vIoFwC/WmwE0Le6ZVu3FEcKwDUiFIGjSMEwfY1+dP3vlOI4K0DB5zPDmss1W",
-	"w9HrlOYMT+3TVg0FW/L0PrvJoWlrCCN4fBybNTxUuJVU1KNChJrtwQNgITnbhgBc0cbNpeDGVWyJlZID",
-	"4iuYDKV8UCiBcUVeVCEX7DOAKSHhV0xgqKOSRIqdUIi9vjm6ujES7PmqkRewRIh27ST44USgMOp3sVla",
-	"2EUr7yAnNB3a38ymMoXiJuzJOsUqN5V1RIDnOGJPhyzjmMv5+vjowwmYK54QZ+PwsrUwj/3BBtpUpWa4",
-	"FCC7qITs/7i3hxYTo536wFQM//zxzcHe3sJw0NUXO8+qmtLMdhzjojQqx8XgWrOxWgL4rWzsCZyTFtr6",
-	"IJpGYrzIxGjUytcj8NlpmQRFyhwhnKq5UE+JvXeEYDU+0uTlcyLPyfm7JkqtwdJXiNEgsoDwjEPkuk3X",
-	"dWPu7xli8RSOvABR12DWacXiYjXCTo4+9F327jGkbQ4ZzRNrm/4b1lMRmhfwRI/AMj6fnhMg3rVXDehz",
-	"RidsjdDJDUM4qju2kKN5447jOJdXF8cn19en5z93ks7xxdnlhxOMAkRxfFUuVMiUgVkf0v5tXCJUFjD6",
-	"X50fWWkt4poFJ7w3gFaU2Lt3kqpaA8Rt2q/XyHJbP8979XCUwHkX8cKtVayhLbLF+oRwnoUnfROts/Dh",
-	"+CyAqw0RrYkgQfRnJ8E71kngVnSSjo8uXREvgpg1M5i5zGYwBiloN2gU0FiaJgzKjqAGZNhZMvbx/L0L",
-	"gJg/eUjpa7O/cWUzJiHihGvlPSDOowplF2Px2CP6YMNKD2viEPhOgNmApGfjh7UL+qBitrI+E5f61+BS",
-	"kPoYQcu1swPXTAFclgGD9eRWzP7DvL8WK/S5FKzvI2l8PDYmF2mW9cjPBWSCJcSmgCXE5371CRQwGssC",
-	"njw1wCvKMfziPC5kQtH2gOHCesqYOKwFDJtJtSQGWODgzCSOED5jLkAGDs2vXEHViyrjJ7xs5+jbs2s2",
-	"V6SRt+aCqf1KO7Zm2MrGbASnnQg/VNN5WBfh53Bq/Ka+APzOLwPPLO44W0/nmBvG3fggjqzmEfSnZm6a",
-	"jcUy7zhn2MT5weCqfobrbGOyZjZd5VaMJNRaoMIPl1TqWT4jJVRJrHKqo4m+PoxcilpkRuV+i1njRzbE",
-	"LlYytPLSufITPUv9VyImPnovYkWwQYWxPK/52ix1f6t3Hx5WAXtW5pYDTPtxmzKHYmPx9ZCNFopAC7LC",
-	"WrMlLIj787PioZtVBgKDd/DDDa4e8ftEoPxA7pjiNm0gYyDI2HocQmIxjFsBXILrnq1aaMiHVJ4/+VNN",
-	"fGk0G53XnErXFzaigHsFcxMnpBQ5U8rXRr4Vwfs28o8rcidLF+vgSIuFTifp4BpXJxf1K3jpx5n76cgO",
-	"PJfm7SxEFs2SAM+jFL8qZjkXSwpW5sQQ7rb6kzFbtvlhK7XANhUeeWte4k1VI+EHRSxr3HyaCc15ViUW",
-	"NNRMCF0GiahRnuG7ySSqxR36y83NJfFFuOZdX5rrvAV6D1zApXV4wAWhZMCmZCqLbEGlp+ZYZSH6/u71",
-	"7Wj923Jv71Vq7gP8xQ7NKu9yVyymkPc2gWalMmO4DQ+GFuyvYkbWj72CuBRcm40JzuRU5JJmPni5Gd6P",
-	"7+z0yMWY/rNkRLOv+rAqgp0WDPzsNHa3hlqPn6JVmffVk9QyeekicTYbIlZn5corZ029A9U2G4zk3HOH",
-	"9ipVLEQwDPvmRh9I1W7lyeuNwOz5pBp2q0Pnyhal2LCQJQoxi6tG+3LRmOBjpKfOCqVxawN/ip7BXHTR",
-	"uonvjXCqWQI117mVCaAWvyHxSdUfwNfUkoJhadhc3vNYsTPayHxZzX5VLyszb8O6PDk7JLowIm1QxMMK",
-	"VE4QAZYPusMPWI/M3usgVvuzYSQ7jWC446NwzbamU1VTYNG6g+oDoFgqZYhr1H5eML3Nopmwggi1tluu",
-	"otnMWGQPWPZ+IPcAgXJ0ZjWZx2Ge4UmdpPbxGtQbGyY3Tx4gOY+PDNWF0bDCAjFaolS6j2UNqajVTQDF",
-	"sqDpA2vWs4rU1npMOqViRbzm4JEVPoVErF062oa2RR8laM9m0e31RbXWuLgnX2mq81mgLBA9lRHTjrUN",
-	"befqgTT4JZPpAyuIohP2hUwLqZm7XXCseK8ObbEISjS9rySpsVRcy2Lm6Q3a+YIiUg3tChBFS4jgRHnC",
-	"1Tx1I/RzqjEWZGsn2XpUm8scbrVgiWsLPAUROM8DzXunj0zUxrM230BtyJbDMhB+BzGxdyWY2Y4uTyOS",
-	"PtX0HS9Yao4hekFkXmpma+VUCj7mb1kt3s8PMdjqENM4azHSuGBX7wI6oERjUEYrBJHWbwpUXStieVXH",
-	"l1AW1SzbaJBzejkWZbbAl4X+LORO6Jp88/r1q9drVarhtl4dLChpADd+6cPaDfHUMAxot/XQSZD5ESRS",
-	"yhFTENHs2wCAaNG0ulWvhs6seaxw0fTrhL1o+uASeOaa/CAe2J0YfREeDqPBFgzd1AvsPEm4yihsZd5W",
-	"xJSSj2eYTl2ExkQXxGxwQGFVPYyl7wRx1CtyRJmzaz+c+XTmhjQffnPDmg9XfuhHa+J3rgcf1WA9ZM6f",
-	"8Pni15sVFwLjnQrnPLgotZ1G1qdweNJJOhPOpqxYeXw5ZhfVy/D5ox3BTOQ5/5qhE1W+MLpkX1xc9/vn",
-	"ckL7fRxzZ61giJTmXNy7ouwvwNd7X8hyvGMzRA1d4voJmgOdUJ7TO55zPfsfKVhU2oECsOYqct0oN7bp",
-	"tGm9nPZaIbe1OtybmyiGszErJlzJ4peg5mmzJY2yNWDsqVYvJWG1Xq8628xctj1IxXp81AvyHoZ5Izzb",
-	"sPxuW4XrcC5riF6rlnXSmWTl08IZ6877J41kNdGIZcp2ReJVWSSqNeqO+JaqGc82A/E2XP5VkmCMf8xV",
-	"SIqyZ8dEf1AkiB+BvA1rKYRqHzQsao2997KE5FRpMqSZUaRdLHOPnIK6DXl4t2JKtYFc4nuhyGpFloXd",
-	"S2ipEmt5ZlgkLbSKuU7ay7C31naqbqq1+wqpbV5J5+ldHtYKspVlEa9RLomiPCNK9vFAuFYsH/iSKz6s",
-	"DgxS9ohC7ZdRbRt11atjL2KCF3YHP81+wdfdF6ciKLP9ZIsvoxpzHtOHz/hQXQc6vjo5ujn57IJQnlhe",
-	"q1RtRj27EDkVLRbjpyhXVmo6+bpBbdEjkjlx29afYBk2izl/fx0xSfk8zAahZtrIfYk3OFhzBF4MqzHg",
-	"+J816Azz1QJX1anuWC6n6PSSpdCXtiYpdVbC+mwZL6LTIXwjOGOrcLx4vUPsMz7UD+aD8/ibS5KqWovR",
-	"DI511QINDcJa7T5xQK7W+Kn90DdXqOs+1njRkYjAaMGzssxUR86IY3hS5cmuMyDadZfC1Y2e+IUvAKYd",
-	"c90bVOtpmNgeKr7vGfr3rO3XqPPYYyZuasJ3Qi2DfdUHK9LUE3g0Wj+3KVUrfi/Q0V9nf31ogTl57cQQ",
-	"b3hHliwIxQiMZoL4WoIIvhXEd/w0i3PVUAAwvNOH3BAtXQnkYJUAaXMVbck9rn3kjY2gzA4rE8x80ewh",
-	"zQe+h9gTWIEnS8somb1z8HwbWSzq3pVY9YqjwGYBnBwB1r7RXBoZS8mwi8hUFnpIqHqAyCGQvxDch+YB",
-	"/LOqJ4QiwlPCm2vRXRHbLDEPVEVhJzxlvnP0IdkjfwNJKh2y9IFlW83wm7S6oprNSw8r+PpKc3eQWEbx",
-	"Lwcuhs2pttCZJOiMWqFZeONXq/TcUnBpgyK/7OuYF0xtIW2uNfhVOcvL4qhtifH7GxXwNNrEmIkKwSsS",
-	"wgMj4OYIv6DYCm4vrHnZemLbyFayxa02zlSC9zfz9VpcORWtuTHOveQDXPGV2P32RuY3e0+47HGV7n1L",
-	"Vfs3B02DQ8Opbv3p1Z+9z91oh7j1sDrWk8uNED+jKkliTbHw45lK5hrGYZWUST1AErSqHvkZNF0ucuhu",
-	"JAvscQX3y2g9luNyRdwZ3AoXqAzVGAumZD5BYcS8kPj+qFawsoMOSoUPgUoBqruSI4bXVTCGhdUjWnvM",
-	"3Neg63PbBcZoFA3sCC2kD0VUZTpEY8WEF7qkOTm9XDmyaXsGxCCccjWpGY3Kj9FIxy2k/KYP1/8WOrhb",
-	"x7Mr4usrLu5StmguT3KUq4VkYBt6Tf3Wz10yvoK4ZH0I4+FM8ZTmn83NL4uUfebZzsbKhBvkNM7t4bda",
-	"g0TXF9HGYuLqwrWAMaEZvoZK1trm5wVS7rWRbyuJNhBzR6WySevMRilghA7/k/VIFYCxUPrdQhJlA9EC",
-	"QIMIF0W4olR6aYFbJNZaYnwUmmnNi7jNShmdx7JxzOWLOR42iHLIvmIMpQ+ZkAZQVUzSD4q8O7mKalpS",
-	"6uMl1YSjJdUMMYFpjo9i45ZFHjn+nwwa/nr1wZXhwX7GpWKJQQoIeMeAUx/bsbFtCRYwv78EwBk7RtdS",
-	"oj0L3dX//nj+XjWzlvCVOxb6iatkimPMpegknUuMxbhaz0280khmD57mLSZrPvx6PrGHSBEtyIpJHGtp",
-	"SfMWmZW1Ip/511JAeFHTNiLk9AkcbmzzeJasoEpdg+etj+XJ816vUhUkzNxqs5ZsbKOo85aNpZJ18tjW",
-	"6P6wiZ47nTelAZITxUXqKkZjLTAwEHl7j4r1sQBjoLLiOWzsqS0tltQ1eYq23biCdSyLUkEgENtQuVe0",
-	"Vbfr3L8FJVia5KxW6xRuYU6DDNF7jsVvbEf9GdMuP2m2XqPOxSnI6zWFr5wWc6G92vaCqgqd1rWFKuJo",
-	"xcL8brKg7Xpr489HXFxZcD27hsBTbKYHtcYjwL88xQLkhwR0cRVcDaMvY0xPFV/sBvLTQuDwo/P4LBQ+",
-	"oMtk9QDh0BqBUFcGsV6KeVQa1fTmw7UZ/Y/21gN/9722w0Rn56EP6qov38Uj5AbF2lfMNcg8ujyFfEgi",
-	"ZKGHkEhGFM8YeVGv6n7z4XrHchMPWeU69t2KeikcFKGVLOsjImhD0PkhUebqkZOikLaEvkv4uhWNjC+s",
-	"mIs2CFfwMOdKK9urAROeKEYRJpgeCAnftNa/9la8cH1td5b3srV19DEtqaoW3Ek6E1dMuDPZR28mE3TM",
-	"O/3Oq95+bw+brQ4BeXeHjOZ6+Kf529ZA8Ink5j53fmb6F/sIsLyxFLbY/Mu9PWtA0dbrq9lXvTvOKcrh",
-	"eLNjTTIem9okzfmE1e5Xp//7p6SjytGIFrMqsSiFcHVF8IWko+m9slEGuR5i4t8u1CJYuKMrfOL5NoTl",
-	"EODrgeuYHKN+fv6qGt0SIADnRoMZEz6IJYc0SGa7c6g2yEz2dwGtd7/RIh0+LgLR0T2SjEp0h/j2RqfX",
-	"i6Or41/ABGcbY49+UOTrj28+vznATFMzD0gyHBJk0R9hs0HMb52QLmMh3grMlqqbR0dZKA95wH9aeoRQ",
-	"0TOFre3KVDPdVbpgdFQ/UC943XFBi1iPksd5Cwi0QkjJyYf3xL72HAeO8QOWf9c0YFfaKnH5QqTWyr3C",
-	"ARiiQgEU94LDb25M04IglPo+dbj3h5JG6jPo18vuEnKXyzu1i3o1KtlWtQZ+DAW5gpaCKFZAfNYXV1bv",
-	"C+Q33YrrX466L1+/8enaTOhiFvhYAJHI2dExhp7oIVNYxx2W6OMvbGxVWhpqOeiRc8b10PZAVozmt+KB",
-	"zQxTgW+Oj35QPj3rgc18thzXPfLFU9NuI/hLFuwLRFtX9uS5q/MTwnct1Pza1bR4Mk5W8e2bo6JHviOD",
-	"aja/mqRyPAuMfJpVZUVq8XGlUOQFiDueJ+8EmGgX51ERpROQoGXMNnSwt2/dzSiGuJL9RnaFRGPyIvSi",
-	"mp8U5dlOQg72XpEvaP7sCqm7LqP6S7XwW+GD17xAbEP1qpS3FwXTxWwnIa/NgBYFuoF65QZs5gYIqW/D",
-	"3IKwO4Tt3u0wyk5yaKUFSM0PZRXH9bWUO8mtONh7S764ytNdwwm/oMfD3JUcWA9WuhZBlevfqpDg6rgg",
-	"2RC+y2WZ9cnByx9vxRdhpJSuI8tfbCk6rm1aBAguGNcrUt/Y0JWEALhxI+XACRjQY68ZhJRdxK2AGSu4",
-	"G9EO/KylNqB+Sb7AA19CNKu/QYWasiJ2BbE0dhV0+JPEEkgtV+8Pq51UN2+RnoKDOw/nY12xqCwD4b3f",
-	"39rk8x3PIkTAVwbfAjf6FqoHv396rHGnK5YxhjLqH5WmYHuezAnW7fzIENvdRqc2Rw7qJ3vFBJvWrZTP",
-	"ccbBDP/OBw3Q2NY5R5TM+fMWbEruZkYQlwPHDVxdmQc2SwjNlSTlmGhJXu2RjBq2CrSOO2d9tgwPfMuX",
-	"uHACt145XaoK0j65ofck44OB+RV0p9NB91wK1j2jOh0myB8w0CnUpEC4sIO+2ju4FbjeOTO+bQDQI79Z",
-	"caM2PFhTodELzNAiGAQtbeYE69ixVY/sng7MZDBX5zGZTwbJIeYd7p4mI6k0UZKAg/oFJT9Lklnj704t",
-	"5Bz60CpV1RryuzxCjwNVD7Ye8q3A9yqvus1enNKZkbmgZU4QGjDXFFvx3JU1o0jVEUqgGPyzZCDhWM1g",
-	"Srm3KTQ0gZd70VIXka5a9ggDwzesqH5uYAvvkWNbdM1mE4xQjHJ8WiBHNhI2dpAQbHorqj4aLtwXqqsZ",
-	"VGIZBgGgL8AaVq2NzTZaICm29ms2zqpGhVpP7TCqtfGIQeqvnXoAyl737af//ssqwPNqxw/KN2B3mqZy",
-	"x+sKUDThyzXWp8JCvFVzF/Q6WKuHGtOUuWpmUEJohBqCESVCLYa8QB1zp0eua4jFdSUKVPOBEO/KPCMZ",
-	"4Jq8AGy+kfIiz3Z6t+ICjrPeNBf2Zg4emhwGrSyqGw9ZVoxmljygYhbsdQ4+5jO0FiUFyxlV0FnJjwD3",
-	"71aMaG6mZBnWhEAjEhQutg2SrIAbYAIOUaHCuddWnNYew4fJXu+gt3foV/i326p3ki3aUnX9ue0c1s7h",
-	"b7eog992nqyFr8cJA5rZovDUcLCTWOjAQgxTaJvAPrYLz9hWKQEQu9e+ROGit+FZ+2hsEP4nW20I82Bk",
-	"gKAv2NIx3LO1YY49E+v+al3NiwaqHoenm0NNWHHPukGA3pKx4Hn3eG2wS5nnqw5kno0Ocj022s6qw+DT",
-	"fiCDTa/2DuZljF+F9eH+B5n+g0xrINN3EcI/GJluLPO8Ks5T9WWr0cFFUja4O3e/od1uoR3YwAdK4M5J",
-	"rBGLri+o2m7TbUgktDv49O3NwWOLXBJld1fmctaY3L+RWfhmiAZPg1sv9958P2v0mBYajTHfTSG0RZAr",
-	"23QME31w3CJ8rFI0x2UEDy9LHXQyex6lP2wIu4qyH2EcN9QGz38ndRyqsUxr0Pdpz6jYYjuzJcC3oaq7",
-	"31z6yOOuw8Bva6qpvp6aWWrcpDuFUr/khTcj3uVUPGC04k5NhbK6AkZiJKjvj31s1iGx/V5uBYRE3jFC",
-	"0wchpznL7lnm/Af1yCMjXB/aHC6zCiYwMBw7iHBo6IctL6oC3EYruBUAXGhvaZejJKGQK2UXDEtXD7Zq",
-	"GlTk6TkbaBdf+kI0y3NFpsNZVY9bSMGcURcX1uVV8tsXX6impdxzxNJwKZWtmPxMV+W9jaLCpM1VLsve",
-	"lufGwK4oIQxw4PsRQjSTJLbiOsQgQMcwrDAgmMtHDDKRF19K1cqTP3AFxFAtc85eiHzm628o35DRF4KN",
-	"mxWaDZfamWyylBr8RoEZrWfcem5lEkK2Whg3QKrWj7YKdilkjgSAb6wXBBrHYlw8l/pMZnzAn4LDFXbm",
-	"Oe4sQDn8XEe53W8YFrVUHuw88xEtOp4twOPC9gKPgGNds6yNfn38FIXjbsECB+dmAyetrhAc+l91Hmd0",
-	"ZmPLtnAiH5iuOV2LqGfJV3clLygp2F3Jc2iKMM5pynYOwXYIhvCgKW9hm+GuiPm7+PyznJcZ+F91WrYn",
-	"MHkBcknTtLizhSPEGer1nuwx+Lg3c0BjWpiFgAbLRZqX2aLT8TBczA8vqsfWvcH/djyq3nywhRLKcMP/",
-	"23hRtfiqyfQDG+vE9bgFm3mAFMFuPWYASViMFTf4yDOeVZV23XJOdpVbgJsLJlaJD3jSQ8YLghG4NQU7",
-	"TZmy3CxKi44hlxy9+s+jIdTSwL+z7/ycTW0W+4Iz2cKRnNEHiPoJ4rwNgcPzAF1SIFOz+qGRHYVEL6ot",
-	"+TB3YjXk3v0G/1uBDBtwtDEWd5jLbXR2zIVGuuX2tIj142cp2PYYSQjYNSC1ayOu2kPKjsJQsin1IgKp",
-	"HP+2sCoeIdc9chTjmr05xfsY5/7eZ7Fleha7N8c+mWgLpKwe/JaQ3El//sAxuNl11TMfvEFnQTChdvml",
-	"bboLJqA+J/xgggj8zsH5bShAIaXeAhDbkmajqbIL7s9EDD47HXcxNz31T/2vF7HcVhZxbg+Uujngf6Pu",
-	"HybthHJC9V0cHXa/cW8JarCgZpTu22YQrK2mWTXzxKKdTdWAK5LzCTskvo8jCn/ztPUdzH1aGa++G0N6",
-	"L4t7BiZYH7+rXUqwkLD+pjkhhGzSSo7aN7N9VF+G5lsyq9Tzw6xoatR5muqanleH0JqxcJV9EvTtMsLl",
-	"P9KcZ1Tbuv3TocRmnXOVG3ze6ox8PMPmiCohD4yNIUP6hduCYjRn2Y4h4bdiBPH/ul6ttjJUYPYaBBO5",
-	"Zp5RtTtquy/raLF90dwNfz1m6fc23i/CxisGdpwMk4lcBAZ4Ufe/ywJQK9oG0cWRMPMZNmXrdyhoEF6P",
-	"O6O1O7Mpda6JvU+6TC0ys+sN4GTjIa2XSm7I0pAw3iPeKETdFUDqTlw3TZ+WjMPeigchp4pQW6458NQp",
-	"TWdBV3V0qPWhoDkkmqNwZRPN2yT2yIWzku2/mhZ/BwG7zREE7epcA5EW0XoB5tlQEqPYLHQcLAgi+U+A",
-	"x/cK8PA48s625EPnZLyV9aJErm3x77nYYyjYzAWkZzfWkxCVUzVkikBKLoEyfEXKhO4ykUo0JEe0bPtp",
-	"lTzT94DMD76KzK4YqO54st+b0VEej3yNih/XcOhYihYqgEL7XktBZ2AnslmPUJ5+RGeQXBUGLVRiFNZw",
-	"4ZkrincrCuZq27vAdaPvYb0nzL+ERLJSsSWdw3vkSJByDJjgDSJpqW8F+E5UOXJxGHaiLtxNAnnqb/f3",
-	"9xJfYWL/oHewc0he7f1ooxyGckpGpe1uS4uCmwXHRZ41aENtHS2RzlA0i+zvHfz4+q9vui/33v51//X+",
-	"7sH+2wOjga0QAH/i2q8GqamVHIn5rHm0VfkhOXj50mfj2XyUtrjt/797bM5MlSMXILphpNynVUXFJ5Kk",
-	"7ycphs33I9TwGq5SB3TqH2M1JbhCehngXmLj8XNfyQaPcwb1KwKlHlErXqesNl5YeQRw7m97XcS61wu5",
-	"1+PT6fev42XUe2NR0igyn7WrCNLGzv/u8wKfEQuqSZ7Zln/T8DQ3RaTvwAk/LT+ZFb2hbtSaV/Tfxl+5",
-	"ncMKfIhyANegbpxZz6eYPIfSdFqFEoLl0H5KZ/9gsz5gm81ELIXg4p4ULJVFlpCC6bKwv6kyTRnLsKS+",
-	"DS/zCWiGP4yM5mPl/QHlOT7ZI0fkgYF5Dap12RTuv4YZmbbmvcvf9vAw7yLfgrZ37utbgRY+AHXNsMcV",
-	"Odh7i+4tW1mudyt+g6exYwyka05l8eByBm1TH0FOzt+59+G7Lhdd6GjNlHV0kiumi1nX6jQiC3RABFgf",
-	"y3DfCi3JHSPmLFhm4y9bgiM9yj6TicWPv5YH9OX2548HSKYMmjS8kAVgIYP6qgH/+yDTlgZNrpsKJtAa",
-	"6C+OEOwEhxet5wXJE5EhqoaQW+CV1xCUaRB3PDTimhwY1PtwfFZh95Jgg5Vo8u63ANMWqsIh/m3iSvku",
-	"4SdLSfmWTMZ+vEO871PKoQgdpmQ7SRrsTRBSixZCKDHKR1gJacKKQ3Kwd+Dr4FRlQiAHmhXAC56D+idR",
-	"v2544mv5dh2+VcWjW7n8R9+75tlwIahx2IIMbqHbcVRNQqsgFbNo3VKJzf5CZ4JbRXVf5zIaFl3Hjy4e",
-	"+5kBuRiIW7pOc8HlFXCSzZM5WuG6C8bXLSWK1E/myIwcnM32+TTMsBaP/h4ocYRNlLYhKIOdZwLCoS1o",
-	"jFfLFQnCHuKCsK/6IOhKldhGCraXD3R9Wu+67TpL/LNgxpUd/FmR46peLPjfBz8uXXHeLWAIjgU8EwKr",
-	"cctY/J7ZYmsOdQBbMMYNYk64gvSnOGI0k2hckVSbOeP6U/z+rVMWua0Sqvq7u0GzsR8PDl4BEtjh51y8",
-	"YVhD3/6pOdWhrTOpVaFTie9XWTHrSoGfNwTWhERFXpzcXJ+Sn6/J+fuP3euLD2Rv79UOAb9XavtFNCWA",
-	"2Kgfz3whjELmLLGRnC4qImnwPbQd29RHOz7GSc8PXStfrpbVL9dDaAnlUn88M28tZRuswEYSRR6eLxaX",
-	"VAupip7ljEJffRlmt1Xj+zp2c2qDL4zmCqtgrZqUQtEvtzzIqYr4Fwp5x4Jt2PqYj58e/18AAAD//w==",
+	"7L17Uxs51jD+VVR+tmrC72kbSEh2Ymr/YAjMsBsuBUzm9z5DXiK6ZayhLXlbajueFN/9LZ0jqdXd8g1M",
+	"dp+q/SfBdrcuR0fnfvnWSeVoLAUTWnX63zpDRjNWwJ8H90zoqyF9/fad+ZgxlRZ8rLkUnX7n6peD7uu3",
+	"74gcED2kmlDzcEJyOWVFN6WKkSH7SjOW8hHNO0lHpUM2omYcPRuzTr+jdMHFfefxMbET8T9Ze5qPTNzr",
+	"YXMWLsjdTDNVG3cgixHVnX6HC/1ur5O4ibjQ7J4V1UyfWKFg9OZk9gecjeFkOK8eckVSKXQh85wVZEqF",
+	"Vn14SgqGz/x8dE22J7vb8Nr2N1qkw0eiWDFhigxkAQ+n1Lz+gyLmV65ZqsuC9cjBnTJTTYesYIRr95Yw",
+	"Y8sB4VoRORVkYhe+GJqHfpm/Frlq7/I3mIXliuGSql2N6IzcMVIwmg5Z1idUk5FUmvxI7syB/nr5USVE",
+	"sTEtqGYZuZsRNaYpUz1yICy0SsUUgIQONCsIJWOZ50QPC1neD83WplQRKtSUFSwz52iWoOiIETaW6XD5",
+	"1iasuGdXLJUii+ztFzklcqCZCA5wnFOhCL2nXJAp10NZanLHuLgnWuYZIJPC8RJyxwayYOQPrjUrYosJ",
+	"kenomt4vRSIDXib0ko1dyDxfuKlcmvW2j2so8wy+F+yrBmCHG1q2g6txwWg2d+LzCSvIMJwdIGpuwoiR",
+	"O5o+1KE3HVrAB4scluKelGMiCzj6XCrdJwbBDHZRUlCRyREZyRFcAK6HXBCuFy/8MekYHBwxbSnVyeBM",
+	"CnZKdTo0H7lZPBKyTtIRdGRePxl0zUNdfGrxcZzJjJ1kbYBcG0DLjP2gCM/Mfnk6JFzBBT2TE4oXtyA8",
+	"6yS4ijHVw2oNAsdNOgX7Z8kLlnX6uihZlIqVJYxSX1zS+dq9l932ij+JwYlQmoo0vnCaPgDdmYTPkVey",
+	"IFTMyK+/nnxwCCvHrKBamofToeQp24rvpTbSi2xJ5uVo7jEccpGxgkzgobkAn7gxXmB9v1GuF11WWV1O",
+	"MzdThsDz3GCQwfJ7kg6puGcq8XT23Y4iryj5WZKsLKgZ0MP+nyUrZtW+prRxR9hXOhrn5qc3O6q1B7gy",
+	"BVNjKRSDG3Mm9anM+ICzCHx/Fbi0zF1IswfNR4xQ9cAyw806SSgpOEr4l4INOv3Of21XMsW2fWwbnoGF",
+	"XBTyLmcj84Kjjv1vHToe5zyFXW+P8Yn//kMhm672GZsBf1XbblyYpL6jy+ND8n7v7V+JHZlkTFOeKzhI",
+	"+z6IPKnmE65nMa4JYoBjKlyRTJpDFHK6T6jj3+Z4OfzKs5z1OklnXJgLpTmC3RBKrq3wMaJfUbzp9N/t",
+	"tY4s6ShNC82yA11D0oxq1jWH0Ym9Uo5GtJg1Rn+7+zqJULnqRvweLKwaJFzBZz+AvPuDpdpMdpDJsb5E",
+	"1IYTzHAIml8Emx7QXLEmHAY8Z2qmNBv9au5cGwMDgsS+6j1SveAEMubuvrllBuWfeI1DKDSWFd201kxp",
+	"qqMCJCDJuJATlplLzYRhgqNAimRkRNMhF8ygCIg+wDD65IuWD0x8SeDLP6S5c+YLQnMp2D75IuSE2l8t",
+	"j6GW5VCR3YhfGNVkSCcG+xJyV2oipBEfU8OLyzwzYt20MFKNIFxoCRxrxDTNqKZ2+C48D5MY1iysXGG+",
+	"7N0YvGCiHBkowcoMLZITav/DdwOABVA3r3UntDCkS5n3EYQs+2l2bUeqvjnDMcMvYODHpPNTTsXD4ZCl",
+	"D0uRLXIqRvgwwk7iZUBWFMD+MkLznPzJCunlP0oQmVBadTSvfZ1BCblkNFtJ/0g6Coi0miONhZhYjVy9",
+	"FUPHQ7OYgaGb7Gk3MY0OUAfgxdEpufjH4dV/7e4QCbhHBJuSBzbbJ1LkM8CmBzYzSF0qZtYcUJ8fd98v",
+	"Jz/tVUR3G5LPhqxqVKU7uBsZoWrMUm0ICAV5jbz6R3nHCsE0U0QN6Zht9cgZm5qtoEQLd8fMpwAjCkaV",
+	"FMpehQJ4NnkQRgkz2lMbE3Kq9HVBhYLlXRvyvDLRHjGl6D2bQ04MCg5kKUDetJ/ZV7M/s1GR4bdakkzW",
+	"4b638/7dAirYVQ983JVjxJPuWBpULFA6ekw6DpY/M8EKT+6W4fjq4yOEl7H0S3wKmaEuAdSODF0XpQHn",
+	"scHqTtL5VcD5rEiDPCbZUfxnN5z/wo/76AZuHtOxLIiVvwgKrepUlkI3L4Jh8mNqNEvz1v/9/aD7P5/N",
+	"P7T75073/ef/7y+dZdcEfvWw8EBMYug35/4IlppHLsxxrElHD4xeZ98ncJ7k1eFFQig5Y6Uu4MtCbwFS",
+	"Goow4F9ZRk4uCM2yginFVPve+J9Ab9NsFFFDTy4me0Z/PLmYvHNjxe6R/YIWBZ2tgYmDXFLNxf1BuJTG",
+	"CdtHaptx8onZdAIWnjGT45ztG96bSjHg91aKN3RxRDNm3xgZMPxr9orqQ1SfuvhBEfOzM8p8Ojv+AEcJ",
+	"tp9fzq/ryPz67dukM+LCfd5dhrswdQwpj0BKWpV7RSgkdcYnxUSmgL83xKiIIL4e23syn0s6A5qiZXUR",
+	"nTuGh8wBgbgzX/tw4qMRZYwIaGS4nmFxQ67T4S2KfINCjrzR0El5IDfylDmzBYiplsOhyhIIl+bbG8E1",
+	"SXPKR8qwlzvWI1cGys6yB3N13RHvE34vZGF0RrAvNsxAVD2gFVRIYcXJAHS7r398OqfCJcfsBAe4fLTT",
+	"1u0zbYH8juWcGYhwI0lvSKHwa0tWFXGOHbo0tnJnRNZgvSHFiZDVhp17oaq5OqhDq3Vj2Devnz7snZQa",
+	"z29D6xxKpR2pa9Ksp475YOTHfK7v4BrMPDmjyroDvpRATbvFFzIuuNBqgygv1ckoKjFeXB5dX/+f27OD",
+	"0yPDbKTq2jWtOrm1L51f4QSrLukxisllruOCOtq/poUU90ZPloKRcU5ThhJ7JtPSKM1ttA4k5Rad9Qv6",
+	"FrH9vHu/s0v+fnV+RuxjSCPBNieldqzc2enuZDZbKoy5CSsBvnWf6zRiYADSQ7CEgOUjI0KYhYPxst+5",
+	"53pY3vVSOdr2pD34Sw1pwbJtGA5WdcxzdskGrGCWeawl1A14zipyGJruZZ6pfe/XMgvYBgvJ9jcFXkHv",
+	"3uKggGhrHVdkOpSKNWQgEL0Jj5yqmuNi/DjPlxgK0Tvd97Q7+Pzt3d7jX6IWMf4n+wl8hTH1ZcQFHxl1",
+	"YidZppHbVYYjRuk3THHBihFfV5i5roH/B0VoalSPnGX3LH4fjDI+LbiOyXRFyVBosfxahJb9giEo+qA9",
+	"MmT5jGRcPeCxO1+gm0GDncbu9k7KnFGxBsEae3jUV/mzlJl1jnJlDXoJfgC93cifhjrYg4uc73hoqNsy",
+	"8QoPBR5tXWNcmhtpwZm6mZwCOqVWx7NmUi8ymL9XU0Nx5N/cQPjxyg+Hn4+rQf1iLpmjGWsgmCG9llY5",
+	"imftXOwrWvwjJq6a1W0RkAP7HNjfjbDZPvG7WZdnxBA6twSDdKE0s0E+2TYzP0Wmm4++RvO3hw+oWh3/",
+	"5vawPoKvTPR2lxI9nDwcMFnFSP6LVFodCY2eiLW4Uc4x5mGb6XTbyHGKvFJjlvYJfLhF+G3NtSQ8XaW2",
+	"lzIwQ7QtdVyc4I+7DRW8CbhqHhw2BiXnPo0pLp/Ojgm3vxs9L8aao8w0ADYt6EjNPwB0gzYmVuSeT5hI",
+	"iOEJM6JYWjBNCgbiGYR83HR+L1hGU82yzzedzmKR5w8lRe+STk+thPSYdNKC0TW9WhlTBq5zZe/fQKGd",
+	"1AMv7Evmfmpwt3Bh7mfK9oGjOJPM3QyjEZD+wS2Gz8gs0SG2gmUfLkVcKxjT9MFQXHgEBS2wNt8xJkg5",
+	"ziXNWFYzCS10cuJoRuRr2YEekw5SuRYEH7jIlo386ez4H+YxwHOluLg/jm/qor0hsIP5kAy0I6EHye1W",
+	"SL1gx4vtW2AXyWJLOcm8GQ4lT+eslmOZy/tZQmSRsWLd2QqmtCxYttw8Dc+dF/yeOyv1ckZ5ZR46B/s6",
+	"Yph7MWbDAM8e/Ep4to87NdB1dpsptVfWYLKLL7AvuKg5eGFIFR4AOBM6z7C3mAvVXujZ+fXtydnV9cHZ",
+	"9cnB9dEHUgrNcyN3Bt+So7MPsBIDlpxpliXogQMZ9fro8vTkzDz26ur8487OG0sCNQc4XZmJtwJHZHPK",
+	"TtKpfVxNBjuT+sRPA6y79hHs/hadlp3stXvuMemUAvSfYhSLsLCIk6EaSiGWqhz3axF/FqEVyZmGiEfr",
+	"m6wEeWJnUBgx9WTpvBxn65LkKS0EF/d1frnYwgna6hK2CTIZECuHZ0mbozXokyO+waIcvQi5TbjNFktZ",
+	"xJ4/cjQO1/ms3/RKu/esfikAYLRFy7kas/QJiqVjhwGVBmNLKGi8gDRh6XFwoz6JgbV/Osqtp5IYEU8l",
+	"pBQ014Zery9XrEZBDUNoEFEwe8PPU57nwK2MiJCy4BdufbBwMXlmPj+wsV7TJbL6jXwKwZnwUeXfOxED",
+	"GQnaRqr6qfnk75/7sB+iGM0NTRZgErB8xbC0gHsuOv8W1s7zU0XOcA1bY0PSrqNo9PIoVbIsCJZoX+i0",
+	"/mPLFZSQnNEBGfBCaQjEQcyGlY1YxpFYtbUKH0q6xD3mQkPDdcS28nfJBcbNxL1EpWLFLTh85MBK8Z9O",
+	"3VXzKkVKi4LHHLI6PjTPeqgL7BOqVBkIIDmjD6pvXUj3UmZodTL6PHo/AhHRobUNYFAtGZHkfMIIz5jQ",
+	"XC83weJiY1A6pYIPFvoTowRLEBzCwCsIGaEKjMf7hJILwzGUZkKjqx/djYZ89cQA4Lkm3To7vjrMORP6",
+	"Cu/jE2g7mMpGshRakbPjKwNdWVSKsxE16D27xeNIzN7QBTiiChgBRJHI4gH+LhhJYT1qq0euMSNB+ZhV",
+	"LW9EOpRSsYQoaX1l5uBGbHTnxhISLCF4siNGhSIFG8kJ61tFAfWHEZ0hihCph+bduxkRcooSodJ0ptBR",
+	"uAigShdlqr89AiTZ1F+MhoUZUDeunt0xWrAC/cQJCfBcDeVUACOIOuDdTIvJs3kojrWJW1UMfc9kFjcL",
+	"wE2mYpFtQDE21zQQibVYqgzResQjzfPzQaf/++Kdh2GSj59XZ3wB9TuT+mBgPTqrCaXBy1es4DRv72/1",
+	"lWT8PhoVcI7S+bhgEPPrnFWx9WD853qC9X0t3mrVqVewUMyxDORU6SvGxDprdK7V1g8Fo9kspu3QDIIm",
+	"wCnhcqHmQ9BpMGZEmS81fl7K3EmAeunD5maBIlkPKlvllVI9Ua+zRFFbTa6PUqS7wVMKwVKyINQpdM7w",
+	"9GSNbtJMB2krcFwPhyzPVlZhfnMvrKTDAYok7SQRmbNAtQuQ3V84h0XBEpOAdM2jlofgbHyGYoR2QjkA",
+	"66DhqD1yQJSNdkNhRxGreFqmNqQC7E+DfUOS2WisZ/B2yPJuBEZtMgjGAdW+Rz40bZNGXnNSt8GC0YiK",
+	"DLlfg4aPeWAGdYaQyjc82V3Z6uFg9mkXbByYf9d2wvIBC3PZvHMS1m4kImcsc8gODhFlY4SlYKuRp0V0",
+	"7xATZVCwrCWZIf1garU5xEChqLU6H2tJZ4aZ1Vd3GpGiQLVO89L84gRcAxIrilnJuBF04eeyLqeanLnc",
+	"MNx8wa8YcOjrbIX0ma+z4KWC3XODQXPt2gWfGPStnqsEfZskZ46IcsEKwsQ9F0yRcZnnljiKjIxLNSRa",
+	"OkHVjnhrR5zdVvGmt1wM5JY350LuqYPhSuTr0o5ZKb5PDaM0j8mRmXSsZ56w4Hd/skIGIc445apLC2G/",
+	"FtsDnFpudYbH/CRNNboiLI4WNOgzrGke+d2EkQyE3qcbyCrO3kLXIxsv32/7BwxbdnJajxzZv/r2vtbU",
+	"0R75iNmr9qGElGLIaJGZ645STcGMap0xAVnRl2wiH2BWsBrhKAQCHTh4JBz9duvruGhY+NPM1kk6dpQ1",
+	"6HowHHyshoSjwmHNn37oAHylmmNY8GG2BcQeqB45tTrfnCwJF2kKnMClWhjAJvCwjRftI3fhykdfQc5T",
+	"lPkF2XkLlQ/3nNFexuOcs+yDl+Y35Ze3A/+8gG+Bbs6mmPkpFbOZ0pCRjnkcQEKSDaZV+Dy+1a9dlVTz",
+	"COZM6+EOAjq9KuhlhFU8omvFPRs15JjynGWHK6dIrg6VavQVjwswegBvEM2KERc0zzd7Ui7BZlXMnJuT",
+	"M3cTTrEiirGV3NgNUuu4QGTa1vJrmOcOP0alz8cLl16wVCJBhaDQIVXMWjy8Q75t2MgYzXIu1ki5gty/",
+	"1aVAn1n8uZ2AMCNck+ODk49HH3oYCSC4Gq6n9MdSYG/KnZ03aU2Bgq/YNv6iDLUUKcMv46Oy0VhqJtLZ",
+	"P9jsObYQGR7aIkD50702M60aveTfqgKY7OYibubS8Jx6sQJIsRE1rTpBIXN3NcUg8B09wyu+drL2KvYK",
+	"DxtvtNC0uGdaza9OEQaZQOIGQQOMEVEwUtd531eOOqnOFSaPmQldbtxqN+oqpTlDJPm8UbPGhvzSL24g",
+	"aVpGPMaHty2pAvCsxaRCs6QiexVO1IwmHhYL6fAmJPeKqD9dfG8QgTlBXnJAfC2ToZQPCkVHrsirKlaE",
+	"3QKYEhJ+xQTGaCpJpNgKpe+r64PLayN6n60aMgJLhDDdToIfjgRK0X4XT8tnO5/L9MgRTYf2N7OpTKGc",
+	"DHuy3rzKv2Y9KODyjjgCID065iu/Ojz4eAR2lmcECDm8nFtXyP5gI4TqdNwIXSohuz/u7KCpx6jVPqIW",
+	"41Z/fLe3s7MwjnX1xbaZZFMM24xHXwDfOh9caTZWSwC/kY09g2fTQlvnSdO6jReZFDJnyhdS8Gl1mQQN",
+	"0BwhnKq5UM9JGnCEYDWW0pQiWrLa0dmHJkqtwd1XCC4hsoC4kn1kwE2fe2Pu7xkb8hzmvABR1+DbacXt",
+	"YiXOjg4+9l3a8SHkmw4ZzRNrVP8bFoIRmhfwRI/AMm5PzggQ79qrBvQ5oxO2RsznE2NPqju2kKN5q5Tj",
+	"OBeX54dHV1cnZz93ks7h+enFxyMMX0Q9YlUuVMiUgT8C6hXYgEooiWAU1zo/soJbxKcM0QPecltRYu+X",
+	"SqoyExBwar9eIz1v/QT11eNoAq9jxH24VpWJeSE51pmF8yw86etogYiPh6cBXG1sa00ECcJWOwnesU4C",
+	"t6KTdHxY7Ip4EQTbmcHMZTaDMcidu0ZrhsaaOmE0eQQ1IDXQkrFPZ8cucqN98pCLOM9wyJVN9YRQGa6V",
+	"d904VzBUjYwFko/og42H3a+JQ+D0AWYDkp4NfNYuWoWK2cqqTVwBWINLQc5mBC3XTmtcM3dxWeoOFsJb",
+	"MW0RExbnmM/PpGB9HwLkA8kxK0qzrEd+LiCFLSE2dy0hPmmtT6Dy0lgW8OSJAV5RjuEX5yoiE4pGE4xz",
+	"1lPGxH4t0tlMqiUxwALPbCZxhPAZcwEy8MR+5QrKdVSpSuFlO0OnpF2zuSKNhDsXBe5X2rHFzla2wiM4",
+	"7UT4oZrOw7oIP4dT4zf1BeB3fhl4ZnGP33o6R2sYd+ODALiaK9OfmrlpNojMvOO8eBPnwIOregvX2QaT",
+	"zWyezY0YSSgSQYUfLqnUs3xGSijvWCWDRzOUffy7FLWQkspvGHMjjGxsYKziaeVedHUzepb6r0RMfNhh",
+	"xKBgoyFjCWrtojJ1R7H3e+5XkYZW5pYDzFdymzKHYpMI9JCNFopAC9LZ5qZ5WBD327PioZtVBgKDj0yA",
+	"G1w94veJQPmB3DHFbb5DxkCQsYVEhMQqHjcCuATXPVtu0ZAPqTx/8qea+JpuNqywOZWuL2xEAfcK5iZO",
+	"SClyppQv7XwjgvdtyCJX5E6WLkjDkRYLnU7SwTWuTi7qV/DCj9P66cAO3MpPdxYii2ZJgOdRil9V4WwF",
+	"wYJ5PDGEe17hzJgR3vywkSJmTxUe+dyEyuuquMMPiljW+PRpJjTnWZUR0VAzIeYaJKJGXYnvJpOoOX7c",
+	"X66vL4ivHta2g2uu8znQe+ACLq3DAy4IJQM2JVNZZAtKVDXHKgvR93evb0fro0vD3Ad0Z+ybVd7lrspN",
+	"Ie9t5s9K9dFwGx4Mc7C/CnZZP2gMAmpwbTaYOZNTkUua+ajrZl4CvrPVI+dj+s+SEc2+6v2qhndaMAgQ",
+	"oLG7NdR6/BytyryvnqWWyQsXQvS0IWIFYi69ctbUO1Bts1FUzq+4b69SxUIEw3h1bvSBVG1XLsjeCMye",
+	"zyq+tzp0Lm01jSdW4EQhZnG5a1/nGjOTjPTUWaGmb23gz9EzaIVFrZux34gDmyVQMp5bmQBaCRgSn1Tt",
+	"DXwxMCkY1rTN5T2PVWmjjZSd1exX9Xo4bRvWxdHpPtGFEWmD6iNWoHKCCLB80B1+wEJq9l4HQea3hpFs",
+	"NaL4Dg/CNdtiVFUxhEXrDsomgGKplCGuUft5wfQmq33CCiLU2m65CsMzY5EdYNm7gdwDBMrRmdVkHod5",
+	"hid1ktrHK1BvbHxfmzxAViEfGaoLo2FpCGK0RKl0H+sxUlEr+ACKZUHTB9YsxBUpCvaYdErFinixxAMr",
+	"fAqJWLt0tCfaFn14oz2bRbfXVwNb4+IefaWpzmeBskD0VEZMO9Y2tJmrB9Lgl0ymD6wgik7YFzItpGbu",
+	"dsGx4r3at1UuKNH0vpKkxlJxLYuZpzdo5wuqXzW0K0AULSH0FOUJV6zVjdDPqcYglo2d5NyjerrM4VYL",
+	"lrh5EbMgAud5oHlv9ZGJ2kDc5huoDdk6XgbCHyCY964EM9vBxUlE0qeafuAFS80xRC+IzEvNbJGfSsHH",
+	"xDOrxfv5IXhc7WP+aS24GxfsCnVAA5domMtohejX+k2BcnFFLCHs8ALquZplGw2ypZdjNWkLfFnoWyG3",
+	"Qtfku7dv37xdq8QOt4X2YEFJA7jxSx8WnYjntGEkvi3kToKUlSADVI6YgigZ378ARIum1a16NXRmtbHC",
+	"pQGsEwGj6YPLPGr1KEI8sDsx+iI8HMbzLBi6qRfYeZJwlVHYynxe9VVKPp1iHngRGhNd9LXBAYXlADEJ",
+	"oBMEgK/IEWXOrvxw5tOpG9J8+M0Naz5c+qEfrYnfuR58VIP1kDl/wu35r9crLgTGOxHOeXBeajuNrE/h",
+	"8KSTdCacTVmx8vhyzM6rl+HzJzuCmchz/jVDJ6pEZ3TJvjq/6vfP5IT2+zjm1lrBECnNubh31eRfga/3",
+	"vpDleMumthq6xPUzNAc6oTyndzznevY/UrCotAOVa81V5LpRJ+2p06b1OuBrxQrXCog/3UQxnI1ZMeFK",
+	"Fr8ExVqbvXSULV5jT7V6KQnLDHvV2aYUs81BKhaZWa8kvB8mvPDsiXWD55XmDueyhui1inAnnUlWPi+y",
+	"se68f9ZIVhONWKZsOyde1XOiWqPuiG+pmvHsaSDehMu/ym6M8Y9Waacoe3ZM9AdFgvgRSDixlkIoU0LD",
+	"atzYOjBLSE6VJkOaGUXaBWH3yAmo25BAeCOmVBvIJb6Ji6xWZFnYvYReMLGObYZF0kKrmOtkfv34uUWp",
+	"qptq7b5CapsQ03l+e4q14m1lWcSLq0uiKM+Ikn08EK4Vywe+VowPqwODlD2iUPtlVNsOY/Wy3ouY4Lnd",
+	"wU+zX/B198WJCOqDP9viy6jGZM304RYfqutAh5dHB9dHty4I5Zl1wUo1z6hnFyKnYo7F+DnKlZWajr4+",
+	"oSjqAcmcuG0LZ7AMu9ycHV9FTFI+gbRBqJk2cl/iDQ7WHIEXw2oMOP6tBp2hXeZwVZ3qjuVyik4vWQp9",
+	"YYupUmclrM+W8SI6HcI3gjO2fMirt1vEPuND/WA+OI+/ueyuqicazeBYV60s0SCs1e4TB+RqjZ/nH/rT",
+	"Feq6jzVeLSUiMFrwrCwz1ZEz4hieVAm+6wyIdt2lcHWjJ37hC4Bpx1z3BtWaMSa2+Ytv2Ib+PWv7Neo8",
+	"NseJm5rwnVDLYF/13oo09QgejRb+bUrVit8LdPTX2V8fmmFO3joxxBvekSULQjECo5nZvpYggm8F8R0/",
+	"zeJcNRQADO/0ITdES1e7OVglQNpcRVsrkGsfeWMjKLP9ygTTrvY9pPnANz97BivwZGkZJbN3Dp6fRxaL",
+	"unclVnbjILBZACdHgM3faC6NjKVk2P5kKgs9JFQ9QOQQyF8I7n3zAP5ZFUJCEeE54c216K6IbZaYB6pq",
+	"thOeMt/4ep/skL+BJJUOWfrAso2mJk7muqKaXVf3K/j6Enl3kBFH8S8HLoZdtTbQUiVo6VqhWXjjVytR",
+	"PadS1BOqE7OvY14wtX6+3+p1dZSzvCyO2pYYv/+kyqNGmxgzUSF4RUJ4YAR8OsIvqBKD2wuLdc49sU1k",
+	"K9mqXE/OVIL3n+brtbhyIubmxjj3kg9wxVdi99sbmd/tPOOyx1W64znl+N/tNQ0ODae69adXf/Zuu9HW",
+	"duthdayZmBshfkZVksSaYuGnU5W0Ot1heZdJPUAStKoe+Rk0XS5yaMskC2zOBffLaD2W43JF3BncCBeo",
+	"DGUkC6ZkPkFhxLyQ+MauVrCygw5KhQ+BSgGqu5IjhtdVMIYV4SNae8zc16Drre0CYzSKBrayFtKHIqoy",
+	"HaKxYsILXdKcnFysHNm0OQNiEE65mtSMRuXHaKTjBrJ/04erfwsd3K3jxRXx9RUXdynnaC7PcpSrhWRg",
+	"E3pN/da3LhlfQVyyPoTxcKZ4SvNbc/PLImW3PNt6sjLhBjmJc3v4rdbZ0TV0tLGYuLpwLWBMaIavoZK1",
+	"tvl5gZR7ZeTbSqINxNxRqWz+OrNRChihw/9kPVIFYCyUfjeQRNlAtADQIMJFEa4olV5amReJtZYYH4Vm",
+	"WvMibrNSRttYNo65fDHHwwZRDtlXjKH0IRPSAKqKSfpBkQ9Hl1FNS0p9uKQMcrQWnCEmMM3hQWzcssgj",
+	"x/+TQcNfLz+6+kHYiLlULDFIAQHvGHDqYzuebFuCBbT3lwA4Y8foemHMz0J3hcs/nR2rZtYSvnLHQj9x",
+	"lUxxiLkUnaRzgbEYl+u5iVcayezB07zFZM2HX7cTe4gU0UqymMSxlpbUtsisrBX5zL85lY8XdZsjQk6f",
+	"weHGNo9nyQqq1DV43vpYnj3v1SoFQsLMrXnWkifbKOq85clSyTp5bGu0rXiKnjttm9IAyYniInWlrrGI",
+	"GRiIvL1HxRpwgDFQWfEcNvbcXhxLSpw8R9tuXME6lkWpIBCITajcK9qq5+vcvwXVWJrkrFakFW5hToMM",
+	"0XuOdXAo3tUZ0y4/abZeh9HFKcjrdbOvnBat0F5tm1hVFVrr2kIVcbRiRwE3WdAvfm7H0kdcXFlwPbuC",
+	"wFPsAghF0iPAvzjByun7BHRxFVwNoy9jTE8VX+wG8tNC4PCj8/gsFD6gPWb1AOHQ04FQV7+xXkN6VBrV",
+	"9PrjlRn9j/k9E/7um4SHic5VGSlfEH75Lh4hNyjWd6PV2fPg4gTyIYmQhR5CIhlRPGPkVb0c/fXHqy3L",
+	"TTxklWs1eCPqpXBQhFayrI+IoA1B54dEmatHjopC2tr/LuHrRjQyvrDUL9ogXKXGnCutbJMJTHiiGEWY",
+	"YHogJHzTWuPdG/HKNeTdWt6E1zYAwLSkqsxxJ+lMXBXkzmQXvZlM0DHv9Dtveru9HewSOwTk3R4ymuvh",
+	"n+ZvWwPBJ5Kb+9z5melf7CPA8sZS2Cr5r3d2rAFFW6+vZl/19jinKIfjzY5193hsapM05xNWu1+d/u+f",
+	"k44qRyNazKrEohTC1RXBF5KOpvfKRhnkeoiJf9tQi2Dhji7xiZfbEJZDgK8HrtVzjPr5+asyekuAAJwb",
+	"DWZM+CCWHNIgmW0rouZBZrK7DWi9/Y0W6fBxEYgO7pFkVKI7xLc3WtSeH1we/gImONvRe/SDIl9/fHf7",
+	"bg8zTc08IMlwSJBFf4TNBjG/dUK6jBWEKzBbqm4eHWWhPOQB/3npEUIp0hS2ti1TzXRX6YLRUf1AveB1",
+	"xwUtYs1VHtsWEOjhkJKjj8fEvvYSB47xA5Z/1zRgV9oqcflCpNaDvsIBGKJCART3gsNvbkzTgiCU+j51",
+	"uPeHkkbqM+jXy+4ScpfLO+XqLYKSbVVr4MdQkCvohYhiBcRnfXEV9r5AftONuPrloPv67Tufrs2ELmaB",
+	"jwUQiZweHGLoiR4yhQXoYYk+/sLGVqWloZaDHjljXA9t82bFaH4jHtjMMBX45vDgB+XTsx7YzGfLcd0j",
+	"Xzw17TaCv2TBvkC0dWVPbl2dnxC+a6Hm166mxbNxsopvfzoqeuQ7MKhm86tJKsezwMinWVVWpBYfVwpF",
+	"XoG443nyVoCJdnEeFVE6AQlaxmxDezu71t2MYojrNWBkV0g0Jq9CL6r5SVGebSVkb+cN+YLmz66Quusy",
+	"qr9UC78RPnjNC8Q2VK9KeXtVMF3MthLy1gxoUaAbqFduwGZugJD6JswtCNta2LbjDqPsJPtWWoDU/FBW",
+	"cVxfS7mV3Ii9nffkiyuZ3TWc8At6PMxdyYH1YIluEZTn/q0KCa6OC5IN4btcllmf7L3+8UZ8EUZK6Tqy",
+	"/MWWouPapkWA4IJxvWYvtiOjKwkBcONGyoETMKDHJjkIKbuIGwEzVnA3oh34WUttQP2afIEHupBt/yVE",
+	"tvp7VKgpK2IXESt7V6GHP0kshDTnAv5hdZTq/i3SVnBw5+d8rKsXlX0gvP27G5u83bAtQgp8YfMN8KRv",
+	"oZLw++fHGo+6ZBljKKn+UekLtmVLS7yez5UMyd1uNJpzRKF+spdMsGndVvkSZxzM8O980ACNTZ1zRNVs",
+	"n7dgU3I3M+K4HDie4KrLPLBZQmiuJCnHREvyZodk1DBXoHjcueyzZXjgO9bERRS49cppVFWo9tE1vScZ",
+	"HwzMr6BBnQy6Z1Kw7inV6TBBLoHhTqE+BSKGHfTNzt6NwPW2jPm2f0GP/GaFjtrwYFOFPjUwwxzxIOjI",
+	"0xKvY8dWPbJ9MjCTwVydx6SdEpJD5DvcPU1GUmmiJAE39StKfpYksybgrVrgObTRVaqqOOR3eYB+B6oe",
+	"bIHkG4HvVb51m8M4pTMjeUHHnyBAoNXTW/HcFTejSNURSqAe/LNkIOdY/WBKubcsNPSB1zvRgheRpmD2",
+	"CAPzN6yofm5gEe+RQ1t6zeYUjFCYctxaIF82cjY2wBBseiOqNiAu6BdqrBlUYhmGAqBHwJpXraXN9okg",
+	"KXYmbPb9qkaFik/zYVTrQhKD1F879TCUne77z//9l1WA55WPH5TvH+/0TeWO15WhaMKXa6xSheV4q940",
+	"6Huwtg81pilzNc2gkNAI9QQjUIS6DHmFmuZWj1zVEIvrShSo5gNR3hV7RjLANXkF2Hwt5XmebfVuxDkc",
+	"Z73nL+zNHDz0aAw6cVQ3HnKtGM0seUD1LNhrCz7mM3RGJQXLGVXQGMqPAPfvRoxobqZkGVaGQFMSlC+2",
+	"/Z2smBtgAg5RocKZ11mc7h7Dh8lOb6+3s+9X+LebqvWTLd1SNS266ezXzuFvN6iJ33SerYuvxwkDmjlH",
+	"7anhYCex0IGFGKYwbwL72DY8Yzu9BEDsXvlChYvehmfto7FB+J9stSHMg5EBgrZmS8dwz9aGOfRMrPur",
+	"dTgvGqh6HJ5uDjVhxT3rBmF6S8aC593jtcEuZJ6vOpB5NjrI1djoPKsOg0/7gQw2vdnZa8sYvwrryf0P",
+	"Mv0HmdZApu8ihH80Mt1Y5nlVoqdqK1ejg4ukbHB6bn9D691Ca7CBDxTCbUmsEbuuL6s637LbkEhod/D5",
+	"27u9xzlySZTdXZrLWWNy/0bG4eshmj0Nbr3eeff9bNJjWmg0yXw3hdCWQq4s1DFM9CFyi/CxStQclxE8",
+	"vCh10IjtZZT+sJ/tKsp+hHFcUxtC/53UcajJMq1B3yc/o2KL3diWAN8GrG5/c0kkj9sOA7+tqab6qmpm",
+	"qXHD7hQK/pJX3ph4l1PxgDGLWzUVyuoKGI+RoL4/9hFa+8R2fbkREBh5xwhNH4Sc5iy7Z5nzItTjj4xw",
+	"vW8zucwqmMDwcOwjwqEfITa+qMpwG63gRgBwoTunXY6ShELGlF0wLF092NppUJen5yyhXXzpC9EszxWZ",
+	"DmdVVW4hBXOmXVxYl1cpcF98uZo5RZ8jloYLqWzd5Be6Ksc2lgpTN1e5LDsbnhvDu6KEMMCB70cI0UyS",
+	"2LrrEIkADc+wzoBgLisxyEdefCnVXJ78kSsghmqZi/Zc5DNfhUP5fpK+HGzcrNDqwDSXySZLqcFvFJjR",
+	"esatl1YmIXBrDuMGSNXa6VYhL4XMkQDwJ+sFgcaxGBfPpD6VGR/w5+BwhZ15jjsLUA4/11Fu+xsGRy2V",
+	"BzsvfESLjmcD8Di3rcwj4FjXLGtjYB8/R+G4XbDAzfm0gZO5rhAc+l91Hqd0ZiPMNnAiH5muuV6LqGfJ",
+	"13glrygp2F3Jc2iNMM5pyrb2wXYIhvCgp3Bhe/muiPnb+PyLnJcZ+F91WralMXkFcknTtLi1gSPEGepV",
+	"n+wx+Og3c0BjWpiFgAbLRZqX2aLT8TBczA/Pq8fWvcH/djyq3oJwDiWU4Yb/t/GiavFVj+wHNtaJa9EL",
+	"NvMAKYLdeswAkrAYK67xkRc8qyr5es452VVuAG4upFglPuxJDxkvCMbh1hTsNGXKcrMoLTqEjHL06r+M",
+	"hlBLBv/OvvMzNrW57AvOZANHckofIPYniPY2BA7PA3RJgUzN6odGdhQSvai28EPrxGrIvf0N/rcCGbbh",
+	"mMdY3GEut9HZMRca6Zbb0yLWj5+lYJtjJCFg14DUto27mh9YdhAGlE2pFxFI5fi35VXxCLnukYMY1+y1",
+	"FO9DnPt7n8WG6Vns3hz6lKINkLJ6CFxCcif9+QPHEGfXW8988AadBSGF2mWZztNdMA31JeEHE0TgdwbO",
+	"b0MBCin1BoA4L3U2mjC74P5MxODW6biLuemJf+p/vYjltrKIc3ug1M0B/xt1/zB1J5QTqu/i6LD9rWYM",
+	"anChZrju+2Y0rC2rWXX1xOqdTe2AK5LzCdsnvqEjyn9t8voB5j6p7FffjScdy+KegRXWB/JqlxssJKy/",
+	"aVEIgZvMpUjzN7N5bF+G6RuyrNQTxax0ajR6muqaqleH0Jp+hpqVErTuMsLrP9GcZ1TbGv7TocTGna0q",
+	"Dj6HdUY+nWKjRJWQB8bGkC39yu1CMZqzbMsQ8hsxglwAXa9cW5krMJMNQopcY8+o8h214Jd1zNi8gO6G",
+	"vxqz9Hub8Bch5CUDa06GiUUuDgN8qbvfZQGoG22C9OJImAUNm7K1PBQ0C69Hn9HatXkGja7Jv8+9UnPk",
+	"Z9ctwMnJQ1ovntyQqyGFvEe8gYi6i4Bknrj+mj5RGYe9EQ9CThWhtoBz4LVTms6CPuvoXOtDiXNIPUdB",
+	"y6aez5PeI9fOSrn/aqL8HYTteU4haGDnWorMEbMX45+NLDF6zkI/woKYkv/Ee3yveA+PJh9snz70Vcb7",
+	"Wy/K7togL29FI0MhZy4gbbuxpISonKohUwRSdQmU5ytSJnSXiVSiaTmid9tPq+SfHgM+P/jqMttioLrj",
+	"yW5vRkd5PBY2KopcwbljiVqoDAptfS0dnYHlyGZDQtn6EZ1B0lUYxlBJVVjbhWeuWN6NKJiree9C2Y0G",
+	"iHWgMC8TEsxKxZZ0FO+RA0HKMSCDN5Gkpb4R4E1R5chFZtiJunA9CeSvv9/d3Ul85Yndvd7e1j55s/Oj",
+	"jXsYyikZlbbrLS0KbhYcF3/WIA+1dcyJfYZiWmR3Z+/Ht39913298/6vu293t/d23+8ZnWyFkPgj15Y1",
+	"SFmtZErMc82jLcz3yd7r1z5Lz2aozIvk/v+7h+bMVDlyIaNPjJ37vKrY+Eyq9P2kxrApf4QgXsFV6oCW",
+	"/WOs1gRXSDID3EtshH7uK9zgcc6grkWg5iNqxeuX1cYLK5IAzv1tp4tY93YhA3t8Pgn/dbyMgD9HrDR6",
+	"za12xULmMfW/+2TBF0SEapIXNvBfN9zPTVnp+/DDzyudz4qOUvdKzWH6b+PK3MyRBe5FOYD7UDfarOdu",
+	"TF5IjTqpAg3Brmg/pbN/sFkf0M7mKZZCcHFPCpbKIktIwXRZ2N9UmaaMZVh23waf+fQ0wytGRheyGsCA",
+	"8hyf7JED8sDA8gYVvWya91/DfE1bF9/leHuQmHeRh0FrPPf1jUDjH0C7ZvPjiuztvEfnl60+17sRv8HT",
+	"2FUGkjmnsnhwGYW28Y8gR2cf3PvwXZeLLnS9Zsq6Qckl08Wsa7UckQVaIQKsj6W6b4SW5I4RcxYss9GZ",
+	"c0InPda+kOnFj7+Wf/T15uePh0+mDBo5vJIFYCGDGqwBL/wo0zlNnFzHFUyvNdBfHD/YCQ4vWvMLUisi",
+	"Q1RNIzfAN68gZNMg7nhoRDc5MKj38fC0wu4loQirUubtb8qcuEjZQs04xL+nOFq+S3DKUmq+IWuyH28f",
+	"7/uUcihUhwnbTqoGCxQE3KLlEMqQ8hFWS5qwYp/s7ez5WjlVKRHIkGYFsIMXYgAtTeKsHN1hDVcdwgtd",
+	"ze3w3EaCjUWghcrrOkV/Hyv5oipbPVd8+OS75rwYhgXVFeegmFvoZpxjk9D6SMUsWjFVYpvB0HvhVlFR",
+	"gVYWxaJL/snFgL8wIBcDcUOXtBXQXgEneXoCyVy4boORd0PJKfWTOTAjB2ezee4PM6zF+b8HShxg+6ZN",
+	"SOBgSZqAyGlLKePVcuWJsHu5IOyr3gv6YSW2hYPtIgT9pta7btvO4v8imHFpB39R5Lislyn+98GPC1cW",
+	"eAMYgmMBJ4Zgbtwylt1ntsybQx3AFoyrgzgXriDlKo4YzcQdV57VZuu4zhi/f+uURW7rk6r+9nbQ5uzH",
+	"vb03gAR2+JZDOQyl6Ns/Nac6tKYmtfp3KvGdMis+XtkH2gJCTfRU5NXR9dUJ+fmKnB1/6l6dfyQ7O2+2",
+	"CPjXUtupwg5a06RbKz/1xTcKmbPERo+6MIykwffQOm3TLe34GJvdHrpWOF0tq5yuh9CMyqUbeWY+t4hu",
+	"sAIbvRR5uF2mLqkWUpVbyxmFjv4yzKirxvcV9FrKiC/J5oq5YH2clEKhMbc8yOOKeDAKeceCbdjKnI+f",
+	"H/9fAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

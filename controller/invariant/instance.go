@@ -94,7 +94,7 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	wrong := func(ok bool, format string, args ...any) {
 		r.want(ok, "operation %d of instance %s: %s", o.Sequence, i.ID, fmt.Sprintf(format, args...))
 	}
-	wrong(o.ID == fmt.Sprint(o.Sequence), "its id is %q", o.ID)
+	wrong(o.ID == api.OperationID(i.ID, o.Sequence), "its id is %q", o.ID)
 	wrong(o.State.Valid(), "its state is %q", o.State)
 	wrong((o.State == api.Processing) == (i.Processing == o.Sequence), "it is %s and the operation at work is %d", o.State, i.Processing)
 	wrong((o.State == api.Processing) == (o.FinishedAt == nil), "it is %s and ended at %v", o.State, o.FinishedAt)

@@ -8,7 +8,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -17,13 +16,13 @@ func (p *posting) begin() (store.Operation, error) {
 	p.t.Instance.LastSequence++
 	op := store.Operation{
 		Operation: api.Operation{
-			ID: tx.OperationID(p.t.Instance.LastSequence), VnfInstanceID: p.t.Instance.ID,
+			ID: api.OperationID(p.t.Instance.ID, p.t.Instance.LastSequence), VnfInstanceID: p.t.Instance.ID, Sequence: p.t.Instance.LastSequence,
 			Operation: p.r.Operation, Phase: p.r.Phase, Type: p.r.Type,
 			State: api.Processing, StackID: p.next.StackID, IdempotencyKey: p.r.IdempotencyKey,
 			StartedAt: p.t.Now, Deadline: p.t.Now.Add(time.Duration(p.r.DeadlineSeconds) * time.Second),
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
-		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Sequence: p.t.Instance.LastSequence, Epoch: p.t.Store.Epoch(),
+		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Epoch: p.t.Store.Epoch(),
 	}
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -119,17 +118,17 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 }
 
 // GetOperation is one operation.
-func (s *Service) GetOperation(_ context.Context, instanceID, operationID string) (api.Operation, error) {
+func (s *Service) GetOperation(_ context.Context, instanceID string, sequence int64) (api.Operation, error) {
 	var op store.Operation
 	err := s.Runner.View(instanceID, func(t *tx.Tx) error {
-		sequence, err := strconv.ParseInt(operationID, 10, 64)
-		if err != nil || sequence < 1 || sequence > t.Instance.LastSequence || tx.OperationID(sequence) != operationID {
-			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %q", instanceID, operationID))
+		if sequence < 1 || sequence > t.Instance.LastSequence {
+			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %d", instanceID, sequence))
 		}
 		var found bool
+		var err error
 		if op, found, err = t.Operations().Get(store.OperationKey(instanceID, sequence)); err == nil && !found {
 			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-				"operation %s of VNF instance %s is no longer on record: %s", operationID, instanceID, s.Runner.Keep))
+				"operation %s is no longer on record: %s", api.OperationID(instanceID, sequence), s.Runner.Keep))
 		}
 		return err
 	})

@@ -19,8 +19,8 @@ func InProgress(t *tx.Tx) error {
 		return err
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-		"operation %s (%s) of VNF instance %s is at work since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%s?wait=60s",
-		op.ID, op.Request.Describe(), t.Instance.ID, stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.ID))
+		"operation %s (%s) is at work since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%d?wait=60s",
+		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.Sequence))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -49,8 +49,8 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 			continue
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-			"operation %s (%s) of VNF instance %s waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
-			op.ID, op.Request.Describe(), t.Instance.ID, target.Name, target.NodeID, stamp(op.Deadline)))
+			"operation %s (%s) waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
+			op.ID, op.Request.Describe(), target.Name, target.NodeID, stamp(op.Deadline)))
 	}
 	return nil
 }

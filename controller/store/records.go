@@ -163,7 +163,6 @@ type Operation struct {
 	// BaseVersion is what an END is measured against to tell which servers are new:
 	// the version in force after the END before it. A retry keeps its predecessor's.
 	BaseVersion int64 `json:"baseVersion,omitempty"`
-	Sequence    int64 `json:"sequence"`
 	// Epoch is the life of the state in which it began or, once it has, ended.
 	Epoch int64 `json:"epoch,omitempty"`
 }

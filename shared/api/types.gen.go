@@ -708,16 +708,21 @@ type Operation struct {
 	Deadline time.Time `json:"deadline"`
 
 	// Error Why it FAILED.
-	Error          *Problem   `json:"error,omitempty"`
-	FinishedAt     *time.Time `json:"finishedAt,omitempty"`
-	ID             string     `json:"id"`
-	IdempotencyKey string     `json:"idempotencyKey,omitempty"`
+	Error      *Problem   `json:"error,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+
+	// ID <vnfInstanceId>/<sequence>
+	ID             string `json:"id"`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
 
 	// Phase Which of Tacker's hooks this is (instantiate_start, instantiate_end and so on).
-	Phase     OperationPhase `json:"phase"`
+	Phase OperationPhase `json:"phase"`
+
+	// Sequence Number of the operation in its instance, from 1
+	Sequence  int64          `json:"sequence"`
 	StackID   string         `json:"stackId,omitempty"`
 	StartedAt time.Time      `json:"startedAt"`
 	State     OperationState `json:"state"`
@@ -1124,11 +1129,11 @@ type Withheld struct {
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
-// InstanceID defines model for InstanceId.
-type InstanceID = string
-
 // NodeID defines model for NodeId.
 type NodeID = string
+
+// VnfInstanceID defines model for VnfInstanceId.
+type VnfInstanceID = string
 
 // VolumeID defines model for VolumeId.
 type VolumeID = string

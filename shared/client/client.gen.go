@@ -122,7 +122,7 @@ type ClientInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -136,7 +136,7 @@ type ClientInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -278,13 +278,13 @@ type ClientInterface interface {
 	//
 	// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
 	//
-	// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-	DeleteInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+	DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetInstance One VNF instance, secrets redacted
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-	GetInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+	GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutInstanceWithBody Create or replace the desired parameters of a VNF instance
 	//
@@ -293,8 +293,8 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstanceWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	//
@@ -303,21 +303,21 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstance(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ConfirmInstance After a restore, let the nodes of this instance in again
 	//
 	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
 	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
-	ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+	ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFile Download one file of the VNF package (scope operator)
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-	GetFile(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+	GetFile(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutFileWithBody Upload one file of the VNF package
 	//
@@ -327,18 +327,18 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-	PutFileWithBody(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+	PutFileWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetJoinToken The join token of this instance (scope operator)
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-	GetJoinToken(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+	GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListInstanceOperations The operations of one instance that are kept, newest first
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-	ListInstanceOperations(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+	ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
@@ -350,8 +350,8 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostOperation Start one phase of an LCM operation
 	//
@@ -363,13 +363,13 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperation(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-	GetOperation(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListVolumes All volumes that any configuration names or named
 	//
@@ -481,7 +481,7 @@ func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -505,7 +505,7 @@ func (c *Client) EnrollWithBody(ctx context.Context, contentType string, body io
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -857,9 +857,9 @@ func (c *Client) ListInstances(ctx context.Context, params *ListInstancesParams,
 //
 // 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
 //
-// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-func (c *Client) DeleteInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteInstanceRequest(c.Server, instanceID)
+// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+func (c *Client) DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteInstanceRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -872,9 +872,9 @@ func (c *Client) DeleteInstance(ctx context.Context, instanceID InstanceID, reqE
 
 // GetInstance One VNF instance, secrets redacted
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-func (c *Client) GetInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetInstanceRequest(c.Server, instanceID)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+func (c *Client) GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetInstanceRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -892,9 +892,9 @@ func (c *Client) GetInstance(ctx context.Context, instanceID InstanceID, reqEdit
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *Client) PutInstanceWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutInstanceRequestWithBody(c.Server, instanceID, contentType, body)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutInstanceRequestWithBody(c.Server, vnfInstanceID, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -912,9 +912,9 @@ func (c *Client) PutInstanceWithBody(ctx context.Context, instanceID InstanceID,
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *Client) PutInstance(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutInstanceRequest(c.Server, instanceID, body)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutInstanceRequest(c.Server, vnfInstanceID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -930,9 +930,9 @@ func (c *Client) PutInstance(ctx context.Context, instanceID InstanceID, body Pu
 // A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
 // knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
-func (c *Client) ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewConfirmInstanceRequest(c.Server, instanceID)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+func (c *Client) ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmInstanceRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -945,9 +945,9 @@ func (c *Client) ConfirmInstance(ctx context.Context, instanceID InstanceID, req
 
 // GetFile Download one file of the VNF package (scope operator)
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-func (c *Client) GetFile(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetFileRequest(c.Server, instanceID, path, params)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+func (c *Client) GetFile(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFileRequest(c.Server, vnfInstanceID, path, params)
 	if err != nil {
 		return nil, err
 	}
@@ -966,9 +966,9 @@ func (c *Client) GetFile(ctx context.Context, instanceID InstanceID, path string
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-func (c *Client) PutFileWithBody(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutFileRequestWithBody(c.Server, instanceID, path, params, contentType, body)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+func (c *Client) PutFileWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutFileRequestWithBody(c.Server, vnfInstanceID, path, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -981,9 +981,9 @@ func (c *Client) PutFileWithBody(ctx context.Context, instanceID InstanceID, pat
 
 // GetJoinToken The join token of this instance (scope operator)
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-func (c *Client) GetJoinToken(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetJoinTokenRequest(c.Server, instanceID)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+func (c *Client) GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJoinTokenRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -996,9 +996,9 @@ func (c *Client) GetJoinToken(ctx context.Context, instanceID InstanceID, reqEdi
 
 // ListInstanceOperations The operations of one instance that are kept, newest first
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-func (c *Client) ListInstanceOperations(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListInstanceOperationsRequest(c.Server, instanceID)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListInstanceOperationsRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -1019,9 +1019,9 @@ func (c *Client) ListInstanceOperations(ctx context.Context, instanceID Instance
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *Client) PostOperationWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostOperationRequestWithBody(c.Server, instanceID, contentType, body)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostOperationRequestWithBody(c.Server, vnfInstanceID, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1042,9 +1042,9 @@ func (c *Client) PostOperationWithBody(ctx context.Context, instanceID InstanceI
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *Client) PostOperation(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostOperationRequest(c.Server, instanceID, body)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostOperationRequest(c.Server, vnfInstanceID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1057,9 +1057,9 @@ func (c *Client) PostOperation(ctx context.Context, instanceID InstanceID, body 
 
 // GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-func (c *Client) GetOperation(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOperationRequest(c.Server, instanceID, operationID, params)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOperationRequest(c.Server, vnfInstanceID, sequence, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2075,12 +2075,12 @@ func NewListInstancesRequest(server string, params *ListInstancesParams) (*http.
 }
 
 // NewDeleteInstanceRequest constructs an http.Request for the DeleteInstance method
-func NewDeleteInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewDeleteInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2109,12 +2109,12 @@ func NewDeleteInstanceRequest(server string, instanceID InstanceID) (*http.Reque
 }
 
 // NewGetInstanceRequest constructs an http.Request for the GetInstance method
-func NewGetInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewGetInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2143,23 +2143,23 @@ func NewGetInstanceRequest(server string, instanceID InstanceID) (*http.Request,
 }
 
 // NewPutInstanceRequest calls the generic PutInstance builder with application/json body
-func NewPutInstanceRequest(server string, instanceID InstanceID, body PutInstanceJSONRequestBody) (*http.Request, error) {
+func NewPutInstanceRequest(server string, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutInstanceRequestWithBody(server, instanceID, "application/json", bodyReader)
+	return NewPutInstanceRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
 }
 
 // NewPutInstanceRequestWithBody constructs an http.Request for the PutInstance method, with any body, and a specified content type
-func NewPutInstanceRequestWithBody(server string, instanceID InstanceID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2190,12 +2190,12 @@ func NewPutInstanceRequestWithBody(server string, instanceID InstanceID, content
 }
 
 // NewConfirmInstanceRequest constructs an http.Request for the ConfirmInstance method
-func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewConfirmInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2224,12 +2224,12 @@ func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Requ
 }
 
 // NewGetFileRequest constructs an http.Request for the GetFile method
-func NewGetFileRequest(server string, instanceID InstanceID, path string, params *GetFileParams) (*http.Request, error) {
+func NewGetFileRequest(server string, vnfInstanceID VnfInstanceID, path string, params *GetFileParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2280,12 +2280,12 @@ func NewGetFileRequest(server string, instanceID InstanceID, path string, params
 }
 
 // NewPutFileRequestWithBody constructs an http.Request for the PutFile method, with any body, and a specified content type
-func NewPutFileRequestWithBody(server string, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutFileRequestWithBody(server string, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2349,12 +2349,12 @@ func NewPutFileRequestWithBody(server string, instanceID InstanceID, path string
 }
 
 // NewGetJoinTokenRequest constructs an http.Request for the GetJoinToken method
-func NewGetJoinTokenRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewGetJoinTokenRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2383,12 +2383,12 @@ func NewGetJoinTokenRequest(server string, instanceID InstanceID) (*http.Request
 }
 
 // NewListInstanceOperationsRequest constructs an http.Request for the ListInstanceOperations method
-func NewListInstanceOperationsRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2417,23 +2417,23 @@ func NewListInstanceOperationsRequest(server string, instanceID InstanceID) (*ht
 }
 
 // NewPostOperationRequest calls the generic PostOperation builder with application/json body
-func NewPostOperationRequest(server string, instanceID InstanceID, body PostOperationJSONRequestBody) (*http.Request, error) {
+func NewPostOperationRequest(server string, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostOperationRequestWithBody(server, instanceID, "application/json", bodyReader)
+	return NewPostOperationRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
 }
 
 // NewPostOperationRequestWithBody constructs an http.Request for the PostOperation method, with any body, and a specified content type
-func NewPostOperationRequestWithBody(server string, instanceID InstanceID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2464,19 +2464,19 @@ func NewPostOperationRequestWithBody(server string, instanceID InstanceID, conte
 }
 
 // NewGetOperationRequest constructs an http.Request for the GetOperation method
-func NewGetOperationRequest(server string, instanceID InstanceID, operationID string, params *GetOperationParams) (*http.Request, error) {
+func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
 
 	var pathParam1 string
 
-	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "operationId", operationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sequence", sequence, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
 	if err != nil {
 		return nil, err
 	}
@@ -2769,7 +2769,7 @@ type ClientWithResponsesInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2783,7 +2783,7 @@ type ClientWithResponsesInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2951,15 +2951,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-	DeleteInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error)
+	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+	DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error)
 
 	// GetInstanceWithResponse One VNF instance, secrets redacted
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-	GetInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+	GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error)
 
 	// PutInstanceWithBodyWithResponse Create or replace the desired parameters of a VNF instance
 	//
@@ -2968,8 +2968,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstanceWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
 	// PutInstanceWithResponse Create or replace the desired parameters of a VNF instance
 	//
@@ -2978,8 +2978,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstanceWithResponse(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
 	// ConfirmInstanceWithResponse After a restore, let the nodes of this instance in again
 	//
@@ -2988,15 +2988,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
-	ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+	ConfirmInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
 
 	// GetFileWithResponse Download one file of the VNF package (scope operator)
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-	GetFileWithResponse(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+	GetFileWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error)
 
 	// PutFileWithBodyWithResponse Upload one file of the VNF package
 	//
@@ -3006,22 +3006,22 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-	PutFileWithBodyWithResponse(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+	PutFileWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error)
 
 	// GetJoinTokenWithResponse The join token of this instance (scope operator)
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-	GetJoinTokenWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+	GetJoinTokenWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error)
 
 	// ListInstanceOperationsWithResponse The operations of one instance that are kept, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-	ListInstanceOperationsWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+	ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error)
 
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
@@ -3033,8 +3033,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
@@ -3046,15 +3046,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithResponse(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
 	// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-	GetOperationWithResponse(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
 
 	// ListVolumesWithResponse All volumes that any configuration names or named
 	//
@@ -4864,7 +4864,7 @@ func (c *ClientWithResponses) GetBackupWithResponse(ctx context.Context, reqEdit
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4884,7 +4884,7 @@ func (c *ClientWithResponses) EnrollWithBodyWithResponse(ctx context.Context, co
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5178,9 +5178,9 @@ func (c *ClientWithResponses) ListInstancesWithResponse(ctx context.Context, par
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error) {
-	rsp, err := c.DeleteInstance(ctx, instanceID, reqEditors...)
+// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error) {
+	rsp, err := c.DeleteInstance(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5191,9 +5191,9 @@ func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, in
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error) {
-	rsp, err := c.GetInstance(ctx, instanceID, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error) {
+	rsp, err := c.GetInstance(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5207,9 +5207,9 @@ func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, insta
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
-	rsp, err := c.PutInstanceWithBody(ctx, instanceID, contentType, body, reqEditors...)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
+	rsp, err := c.PutInstanceWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5223,9 +5223,9 @@ func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Contex
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
-	rsp, err := c.PutInstance(ctx, instanceID, body, reqEditors...)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
+	rsp, err := c.PutInstance(ctx, vnfInstanceID, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5239,9 +5239,9 @@ func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, insta
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/confirm (the `ConfirmInstance` operationId).
-func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error) {
-	rsp, err := c.ConfirmInstance(ctx, instanceID, reqEditors...)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error) {
+	rsp, err := c.ConfirmInstance(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5252,9 +5252,9 @@ func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, i
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error) {
-	rsp, err := c.GetFile(ctx, instanceID, path, params, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error) {
+	rsp, err := c.GetFile(ctx, vnfInstanceID, path, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5269,9 +5269,9 @@ func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, instanceI
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error) {
-	rsp, err := c.PutFileWithBody(ctx, instanceID, path, params, contentType, body, reqEditors...)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error) {
+	rsp, err := c.PutFileWithBody(ctx, vnfInstanceID, path, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5282,9 +5282,9 @@ func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, i
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error) {
-	rsp, err := c.GetJoinToken(ctx, instanceID, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error) {
+	rsp, err := c.GetJoinToken(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5295,9 +5295,9 @@ func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, inst
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error) {
-	rsp, err := c.ListInstanceOperations(ctx, instanceID, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error) {
+	rsp, err := c.ListInstanceOperations(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5314,9 +5314,9 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
-	rsp, err := c.PostOperationWithBody(ctx, instanceID, contentType, body, reqEditors...)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
+	rsp, err := c.PostOperationWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5333,9 +5333,9 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
-	rsp, err := c.PostOperation(ctx, instanceID, body, reqEditors...)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
+	rsp, err := c.PostOperation(ctx, vnfInstanceID, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5346,9 +5346,9 @@ func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, ins
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
-	rsp, err := c.GetOperation(ctx, instanceID, operationID, params, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
+	rsp, err := c.GetOperation(ctx, vnfInstanceID, sequence, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

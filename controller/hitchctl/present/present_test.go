@@ -209,9 +209,9 @@ func TestTables(t *testing.T) {
 	v.Wide = false
 	finished := at(42)
 	operations := v.Operations([]api.Operation{
-		{ID: "2", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
+		{ID: "0b1a5c2e-7c53/2", VnfInstanceID: "0b1a5c2e-7c53", Sequence: 2, Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
 			Targets: []api.OperationTarget{{Name: "storage", Reason: "ForeignData", Message: "found xfs"}}},
-		{ID: "1", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Heal, Phase: api.PhaseEnd, State: api.Completed, StartedAt: start, FinishedAt: &finished},
+		{ID: "0b1a5c2e-7c53/1", VnfInstanceID: "0b1a5c2e-7c53", Sequence: 1, Operation: api.Heal, Phase: api.PhaseEnd, State: api.Completed, StartedAt: start, FinishedAt: &finished},
 	})
 	got = strings.Join(screen.Plain(&bytes.Buffer{}, 0).Lines(operations), "\n")
 	want = "ID          OPERATION       STATE       STARTED  TOOK  MESSAGE\n" +

@@ -114,9 +114,9 @@ func (v View) Operations(list []api.Operation) screen.Table {
 		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1},
 		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, o := range list {
-		id := Short(o.VnfInstanceID) + "/" + o.ID
+		id := ShortOperation(o)
 		if v.Wide {
-			id = o.VnfInstanceID + "/" + o.ID
+			id = o.ID
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(id), screen.Text(OperationName(o)),
