@@ -48,7 +48,7 @@ func whole(t *testing.T, s *store.Store) *world {
 		t.Fatal(err)
 	}
 	operation := func(sequence int64, phase api.OperationPhase, state api.OperationState) store.Operation {
-		return store.Operation{Sequence: sequence, Operation: api.Operation{ID: string('0' + rune(sequence)), VnfInstanceID: inst, Phase: phase, State: state}}
+		return store.Operation{Operation: api.Operation{ID: api.OperationID(inst, sequence), VnfInstanceID: inst, Sequence: sequence, Phase: phase, State: state}}
 	}
 	w := &world{
 		i: store.Instance{ID: inst, DesiredVersion: 1, LastVersion: 1, LastSequence: 2, Processing: 2, NodeIDs: []string{server}, VolumeIDs: []string{volume},

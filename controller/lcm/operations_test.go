@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"

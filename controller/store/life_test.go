@@ -54,7 +54,7 @@ func TestRecordsWithoutAnEpochGetTheStores(t *testing.T) {
 	}
 	update(t, s, func(tx *Tx) error {
 		return errors.Join(tx.Instances().Put("i1", Instance{ID: "i1", LastVersion: 1 << 53}), tx.Nodes().Put("n1", Node{ID: "n1", Name: "a<b"}),
-			tx.Volumes().Put("v1", Volume{ID: "v1", Permit: Permit{Epoch: 3}}), tx.Operations().Put("i1/1", Operation{Sequence: 1}), tx.Tokens().Put("t1", Token{MAC: []byte{1}}))
+			tx.Volumes().Put("v1", Volume{ID: "v1", Permit: Permit{Epoch: 3}}), tx.Operations().Put("i1/1", func() (o Operation) { o.Sequence = 1; return o }()), tx.Tokens().Put("t1", Token{MAC: []byte{1}}))
 	})
 	epoch := s.Epoch()
 	shut(t, s)
