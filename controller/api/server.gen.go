@@ -931,7 +931,15 @@ type NotModifiedResponse struct {
 	Headers NotModifiedResponseHeaders
 }
 
-type ProblemApplicationProblemPlusJSONResponse Problem
+type ProblemResponseHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+type ProblemApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ProblemResponseHeaders
+}
 
 type GetHealthzRequestObject struct {
 }
@@ -971,6 +979,7 @@ func (response GetReadyz200TextResponse) VisitGetReadyzResponse(w http.ResponseW
 
 type GetReadyzdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -981,6 +990,12 @@ func (response GetReadyzdefaultApplicationProblemPlusJSONResponse) VisitGetReady
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1016,6 +1031,7 @@ func (response GetAgent200ApplicationOctetStreamResponse) VisitGetAgentResponse(
 
 type GetAgentdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1026,6 +1042,12 @@ func (response GetAgentdefaultApplicationProblemPlusJSONResponse) VisitGetAgentR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1060,6 +1082,7 @@ func (response GetBackup200ApplicationXTarResponse) VisitGetBackupResponse(w htt
 
 type GetBackupdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1070,6 +1093,12 @@ func (response GetBackupdefaultApplicationProblemPlusJSONResponse) VisitGetBacku
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1099,6 +1128,7 @@ func (response Enroll201JSONResponse) VisitEnrollResponse(w http.ResponseWriter)
 
 type EnrolldefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1109,6 +1139,12 @@ func (response EnrolldefaultApplicationProblemPlusJSONResponse) VisitEnrollRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1138,6 +1174,7 @@ func (response RenewCertificate201JSONResponse) VisitRenewCertificateResponse(w 
 
 type RenewCertificatedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1148,6 +1185,12 @@ func (response RenewCertificatedefaultApplicationProblemPlusJSONResponse) VisitR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1259,6 +1302,7 @@ func (response GetNodeConfig304Response) VisitGetNodeConfigResponse(w http.Respo
 
 type GetNodeConfigdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1269,6 +1313,12 @@ func (response GetNodeConfigdefaultApplicationProblemPlusJSONResponse) VisitGetN
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1325,6 +1375,7 @@ func (response GetNodeFile206ApplicationOctetStreamResponse) VisitGetNodeFileRes
 
 type GetNodeFiledefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1335,6 +1386,12 @@ func (response GetNodeFiledefaultApplicationProblemPlusJSONResponse) VisitGetNod
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1358,6 +1415,7 @@ func (response PutNodeStatus204Response) VisitPutNodeStatusResponse(w http.Respo
 
 type PutNodeStatusdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1368,6 +1426,12 @@ func (response PutNodeStatusdefaultApplicationProblemPlusJSONResponse) VisitPutN
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1398,6 +1462,7 @@ func (response PostFormat200JSONResponse) VisitPostFormatResponse(w http.Respons
 
 type PostFormatdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1408,6 +1473,12 @@ func (response PostFormatdefaultApplicationProblemPlusJSONResponse) VisitPostFor
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1457,6 +1528,7 @@ func (response ListNodes304Response) VisitListNodesResponse(w http.ResponseWrite
 
 type ListNodesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1467,6 +1539,12 @@ func (response ListNodesdefaultApplicationProblemPlusJSONResponse) VisitListNode
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1496,6 +1574,7 @@ func (response GetNode200JSONResponse) VisitGetNodeResponse(w http.ResponseWrite
 
 type GetNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1506,6 +1585,12 @@ func (response GetNodedefaultApplicationProblemPlusJSONResponse) VisitGetNodeRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1535,6 +1620,7 @@ func (response ReenrollNode200JSONResponse) VisitReenrollNodeResponse(w http.Res
 
 type ReenrollNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1545,6 +1631,12 @@ func (response ReenrollNodedefaultApplicationProblemPlusJSONResponse) VisitReenr
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1574,6 +1666,7 @@ func (response RevokeNode200JSONResponse) VisitRevokeNodeResponse(w http.Respons
 
 type RevokeNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1584,6 +1677,12 @@ func (response RevokeNodedefaultApplicationProblemPlusJSONResponse) VisitRevokeN
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1633,6 +1732,7 @@ func (response ListOperations304Response) VisitListOperationsResponse(w http.Res
 
 type ListOperationsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1643,6 +1743,12 @@ func (response ListOperationsdefaultApplicationProblemPlusJSONResponse) VisitLis
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1671,6 +1777,7 @@ func (response ListTokens200JSONResponse) VisitListTokensResponse(w http.Respons
 
 type ListTokensdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1681,6 +1788,12 @@ func (response ListTokensdefaultApplicationProblemPlusJSONResponse) VisitListTok
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1710,6 +1823,7 @@ func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.Respo
 
 type CreateTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1720,6 +1834,12 @@ func (response CreateTokendefaultApplicationProblemPlusJSONResponse) VisitCreate
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1743,6 +1863,7 @@ func (response RevokeToken204Response) VisitRevokeTokenResponse(w http.ResponseW
 
 type RevokeTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1753,6 +1874,12 @@ func (response RevokeTokendefaultApplicationProblemPlusJSONResponse) VisitRevoke
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1782,6 +1909,7 @@ func (response ConfirmToken200JSONResponse) VisitConfirmTokenResponse(w http.Res
 
 type ConfirmTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1792,6 +1920,12 @@ func (response ConfirmTokendefaultApplicationProblemPlusJSONResponse) VisitConfi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1820,6 +1954,7 @@ func (response GetTrust200JSONResponse) VisitGetTrustResponse(w http.ResponseWri
 
 type GetTrustdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1830,6 +1965,12 @@ func (response GetTrustdefaultApplicationProblemPlusJSONResponse) VisitGetTrustR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1879,6 +2020,7 @@ func (response ListInstances304Response) VisitListInstancesResponse(w http.Respo
 
 type ListInstancesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1889,6 +2031,12 @@ func (response ListInstancesdefaultApplicationProblemPlusJSONResponse) VisitList
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1912,6 +2060,7 @@ func (response DeleteInstance204Response) VisitDeleteInstanceResponse(w http.Res
 
 type DeleteInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1922,6 +2071,12 @@ func (response DeleteInstancedefaultApplicationProblemPlusJSONResponse) VisitDel
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1951,6 +2106,7 @@ func (response GetInstance200JSONResponse) VisitGetInstanceResponse(w http.Respo
 
 type GetInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1961,6 +2117,12 @@ func (response GetInstancedefaultApplicationProblemPlusJSONResponse) VisitGetIns
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2005,6 +2167,7 @@ func (response PutInstance201JSONResponse) VisitPutInstanceResponse(w http.Respo
 
 type PutInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2015,6 +2178,12 @@ func (response PutInstancedefaultApplicationProblemPlusJSONResponse) VisitPutIns
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2044,6 +2213,7 @@ func (response ConfirmInstance200JSONResponse) VisitConfirmInstanceResponse(w ht
 
 type ConfirmInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2054,6 +2224,12 @@ func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitCo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2111,6 +2287,7 @@ func (response GetFile206ApplicationOctetStreamResponse) VisitGetFileResponse(w 
 
 type GetFiledefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2121,6 +2298,12 @@ func (response GetFiledefaultApplicationProblemPlusJSONResponse) VisitGetFileRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2169,6 +2352,7 @@ func (response PutFile308Response) VisitPutFileResponse(w http.ResponseWriter) e
 
 type PutFiledefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2179,6 +2363,12 @@ func (response PutFiledefaultApplicationProblemPlusJSONResponse) VisitPutFileRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2208,6 +2398,7 @@ func (response GetJoinToken200JSONResponse) VisitGetJoinTokenResponse(w http.Res
 
 type GetJoinTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2218,6 +2409,12 @@ func (response GetJoinTokendefaultApplicationProblemPlusJSONResponse) VisitGetJo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2247,6 +2444,7 @@ func (response ListInstanceOperations200JSONResponse) VisitListInstanceOperation
 
 type ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2257,6 +2455,12 @@ func (response ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse) 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2301,6 +2505,7 @@ func (response PostOperation202JSONResponse) VisitPostOperationResponse(w http.R
 
 type PostOperationdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2311,6 +2516,12 @@ func (response PostOperationdefaultApplicationProblemPlusJSONResponse) VisitPost
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2342,6 +2553,7 @@ func (response GetOperation200JSONResponse) VisitGetOperationResponse(w http.Res
 
 type GetOperationdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2352,6 +2564,12 @@ func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOp
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2380,6 +2598,7 @@ func (response ListVolumes200JSONResponse) VisitListVolumesResponse(w http.Respo
 
 type ListVolumesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2390,6 +2609,12 @@ func (response ListVolumesdefaultApplicationProblemPlusJSONResponse) VisitListVo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2419,6 +2644,7 @@ func (response GetVolume200JSONResponse) VisitGetVolumeResponse(w http.ResponseW
 
 type GetVolumedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2429,6 +2655,12 @@ func (response GetVolumedefaultApplicationProblemPlusJSONResponse) VisitGetVolum
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2459,6 +2691,7 @@ func (response AdoptVolume200JSONResponse) VisitAdoptVolumeResponse(w http.Respo
 
 type AdoptVolumedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2469,6 +2702,12 @@ func (response AdoptVolumedefaultApplicationProblemPlusJSONResponse) VisitAdoptV
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2499,6 +2738,7 @@ func (response ReformatVolume200JSONResponse) VisitReformatVolumeResponse(w http
 
 type ReformatVolumedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2509,6 +2749,12 @@ func (response ReformatVolumedefaultApplicationProblemPlusJSONResponse) VisitRef
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -3711,218 +3957,220 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L17Uxs51jD+VVR+tmrC72kbSEh2Ymr/YAjMsBsuBUzm9z5DXiK6ZayhLXlbajueFN/9LZ0jqdXd8g1M",
-	"dp+q/SfBdrcuR0fnfvnWSeVoLAUTWnX63zpDRjNWwJ8H90zoqyF9/fad+ZgxlRZ8rLkUnX7n6peD7uu3",
-	"74gcED2kmlDzcEJyOWVFN6WKkSH7SjOW8hHNO0lHpUM2omYcPRuzTr+jdMHFfefxMbET8T9Ze5qPTNzr",
-	"YXMWLsjdTDNVG3cgixHVnX6HC/1ur5O4ibjQ7J4V1UyfWKFg9OZk9gecjeFkOK8eckVSKXQh85wVZEqF",
-	"Vn14SgqGz/x8dE22J7vb8Nr2N1qkw0eiWDFhigxkAQ+n1Lz+gyLmV65ZqsuC9cjBnTJTTYesYIRr95Yw",
-	"Y8sB4VoRORVkYhe+GJqHfpm/Frlq7/I3mIXliuGSql2N6IzcMVIwmg5Z1idUk5FUmvxI7syB/nr5USVE",
-	"sTEtqGYZuZsRNaYpUz1yICy0SsUUgIQONCsIJWOZ50QPC1neD83WplQRKtSUFSwz52iWoOiIETaW6XD5",
-	"1iasuGdXLJUii+ztFzklcqCZCA5wnFOhCL2nXJAp10NZanLHuLgnWuYZIJPC8RJyxwayYOQPrjUrYosJ",
-	"kenomt4vRSIDXib0ko1dyDxfuKlcmvW2j2so8wy+F+yrBmCHG1q2g6txwWg2d+LzCSvIMJwdIGpuwoiR",
-	"O5o+1KE3HVrAB4scluKelGMiCzj6XCrdJwbBDHZRUlCRyREZyRFcAK6HXBCuFy/8MekYHBwxbSnVyeBM",
-	"CnZKdTo0H7lZPBKyTtIRdGRePxl0zUNdfGrxcZzJjJ1kbYBcG0DLjP2gCM/Mfnk6JFzBBT2TE4oXtyA8",
-	"6yS4ijHVw2oNAsdNOgX7Z8kLlnX6uihZlIqVJYxSX1zS+dq9l932ij+JwYlQmoo0vnCaPgDdmYTPkVey",
-	"IFTMyK+/nnxwCCvHrKBamofToeQp24rvpTbSi2xJ5uVo7jEccpGxgkzgobkAn7gxXmB9v1GuF11WWV1O",
-	"MzdThsDz3GCQwfJ7kg6puGcq8XT23Y4iryj5WZKsLKgZ0MP+nyUrZtW+prRxR9hXOhrn5qc3O6q1B7gy",
-	"BVNjKRSDG3Mm9anM+ICzCHx/Fbi0zF1IswfNR4xQ9cAyw806SSgpOEr4l4INOv3Of21XMsW2fWwbnoGF",
-	"XBTyLmcj84Kjjv1vHToe5zyFXW+P8Yn//kMhm672GZsBf1XbblyYpL6jy+ND8n7v7V+JHZlkTFOeKzhI",
-	"+z6IPKnmE65nMa4JYoBjKlyRTJpDFHK6T6jj3+Z4OfzKs5z1OklnXJgLpTmC3RBKrq3wMaJfUbzp9N/t",
-	"tY4s6ShNC82yA11D0oxq1jWH0Ym9Uo5GtJg1Rn+7+zqJULnqRvweLKwaJFzBZz+AvPuDpdpMdpDJsb5E",
-	"1IYTzHAIml8Emx7QXLEmHAY8Z2qmNBv9au5cGwMDgsS+6j1SveAEMubuvrllBuWfeI1DKDSWFd201kxp",
-	"qqMCJCDJuJATlplLzYRhgqNAimRkRNMhF8ygCIg+wDD65IuWD0x8SeDLP6S5c+YLQnMp2D75IuSE2l8t",
-	"j6GW5VCR3YhfGNVkSCcG+xJyV2oipBEfU8OLyzwzYt20MFKNIFxoCRxrxDTNqKZ2+C48D5MY1iysXGG+",
-	"7N0YvGCiHBkowcoMLZITav/DdwOABVA3r3UntDCkS5n3EYQs+2l2bUeqvjnDMcMvYODHpPNTTsXD4ZCl",
-	"D0uRLXIqRvgwwk7iZUBWFMD+MkLznPzJCunlP0oQmVBadTSvfZ1BCblkNFtJ/0g6Coi0miONhZhYjVy9",
-	"FUPHQ7OYgaGb7Gk3MY0OUAfgxdEpufjH4dV/7e4QCbhHBJuSBzbbJ1LkM8CmBzYzSF0qZtYcUJ8fd98v",
-	"Jz/tVUR3G5LPhqxqVKU7uBsZoWrMUm0ICAV5jbz6R3nHCsE0U0QN6Zht9cgZm5qtoEQLd8fMpwAjCkaV",
-	"FMpehQJ4NnkQRgkz2lMbE3Kq9HVBhYLlXRvyvDLRHjGl6D2bQ04MCg5kKUDetJ/ZV7M/s1GR4bdakkzW",
-	"4b638/7dAirYVQ983JVjxJPuWBpULFA6ekw6DpY/M8EKT+6W4fjq4yOEl7H0S3wKmaEuAdSODF0XpQHn",
-	"scHqTtL5VcD5rEiDPCbZUfxnN5z/wo/76AZuHtOxLIiVvwgKrepUlkI3L4Jh8mNqNEvz1v/9/aD7P5/N",
-	"P7T75073/ef/7y+dZdcEfvWw8EBMYug35/4IlppHLsxxrElHD4xeZ98ncJ7k1eFFQig5Y6Uu4MtCbwFS",
-	"Goow4F9ZRk4uCM2yginFVPve+J9Ab9NsFFFDTy4me0Z/PLmYvHNjxe6R/YIWBZ2tgYmDXFLNxf1BuJTG",
-	"CdtHaptx8onZdAIWnjGT45ztG96bSjHg91aKN3RxRDNm3xgZMPxr9orqQ1SfuvhBEfOzM8p8Ojv+AEcJ",
-	"tp9fzq/ryPz67dukM+LCfd5dhrswdQwpj0BKWpV7RSgkdcYnxUSmgL83xKiIIL4e23syn0s6A5qiZXUR",
-	"nTuGh8wBgbgzX/tw4qMRZYwIaGS4nmFxQ67T4S2KfINCjrzR0El5IDfylDmzBYiplsOhyhIIl+bbG8E1",
-	"SXPKR8qwlzvWI1cGys6yB3N13RHvE34vZGF0RrAvNsxAVD2gFVRIYcXJAHS7r398OqfCJcfsBAe4fLTT",
-	"1u0zbYH8juWcGYhwI0lvSKHwa0tWFXGOHbo0tnJnRNZgvSHFiZDVhp17oaq5OqhDq3Vj2Devnz7snZQa",
-	"z29D6xxKpR2pa9Ksp475YOTHfK7v4BrMPDmjyroDvpRATbvFFzIuuNBqgygv1ckoKjFeXB5dX/+f27OD",
-	"0yPDbKTq2jWtOrm1L51f4QSrLukxisllruOCOtq/poUU90ZPloKRcU5ThhJ7JtPSKM1ttA4k5Rad9Qv6",
-	"FrH9vHu/s0v+fnV+RuxjSCPBNieldqzc2enuZDZbKoy5CSsBvnWf6zRiYADSQ7CEgOUjI0KYhYPxst+5",
-	"53pY3vVSOdr2pD34Sw1pwbJtGA5WdcxzdskGrGCWeawl1A14zipyGJruZZ6pfe/XMgvYBgvJ9jcFXkHv",
-	"3uKggGhrHVdkOpSKNWQgEL0Jj5yqmuNi/DjPlxgK0Tvd97Q7+Pzt3d7jX6IWMf4n+wl8hTH1ZcQFHxl1",
-	"YidZppHbVYYjRuk3THHBihFfV5i5roH/B0VoalSPnGX3LH4fjDI+LbiOyXRFyVBosfxahJb9giEo+qA9",
-	"MmT5jGRcPeCxO1+gm0GDncbu9k7KnFGxBsEae3jUV/mzlJl1jnJlDXoJfgC93cifhjrYg4uc73hoqNsy",
-	"8QoPBR5tXWNcmhtpwZm6mZwCOqVWx7NmUi8ymL9XU0Nx5N/cQPjxyg+Hn4+rQf1iLpmjGWsgmCG9llY5",
-	"imftXOwrWvwjJq6a1W0RkAP7HNjfjbDZPvG7WZdnxBA6twSDdKE0s0E+2TYzP0Wmm4++RvO3hw+oWh3/",
-	"5vawPoKvTPR2lxI9nDwcMFnFSP6LVFodCY2eiLW4Uc4x5mGb6XTbyHGKvFJjlvYJfLhF+G3NtSQ8XaW2",
-	"lzIwQ7QtdVyc4I+7DRW8CbhqHhw2BiXnPo0pLp/Ojgm3vxs9L8aao8w0ADYt6EjNPwB0gzYmVuSeT5hI",
-	"iOEJM6JYWjBNCgbiGYR83HR+L1hGU82yzzedzmKR5w8lRe+STk+thPSYdNKC0TW9WhlTBq5zZe/fQKGd",
-	"1AMv7Evmfmpwt3Bh7mfK9oGjOJPM3QyjEZD+wS2Gz8gs0SG2gmUfLkVcKxjT9MFQXHgEBS2wNt8xJkg5",
-	"ziXNWFYzCS10cuJoRuRr2YEekw5SuRYEH7jIlo386ez4H+YxwHOluLg/jm/qor0hsIP5kAy0I6EHye1W",
-	"SL1gx4vtW2AXyWJLOcm8GQ4lT+eslmOZy/tZQmSRsWLd2QqmtCxYttw8Dc+dF/yeOyv1ckZ5ZR46B/s6",
-	"Yph7MWbDAM8e/Ep4to87NdB1dpsptVfWYLKLL7AvuKg5eGFIFR4AOBM6z7C3mAvVXujZ+fXtydnV9cHZ",
-	"9cnB9dEHUgrNcyN3Bt+So7MPsBIDlpxpliXogQMZ9fro8vTkzDz26ur8487OG0sCNQc4XZmJtwJHZHPK",
-	"TtKpfVxNBjuT+sRPA6y79hHs/hadlp3stXvuMemUAvSfYhSLsLCIk6EaSiGWqhz3axF/FqEVyZmGiEfr",
-	"m6wEeWJnUBgx9WTpvBxn65LkKS0EF/d1frnYwgna6hK2CTIZECuHZ0mbozXokyO+waIcvQi5TbjNFktZ",
-	"xJ4/cjQO1/ms3/RKu/esfikAYLRFy7kas/QJiqVjhwGVBmNLKGi8gDRh6XFwoz6JgbV/Osqtp5IYEU8l",
-	"pBQ014Zery9XrEZBDUNoEFEwe8PPU57nwK2MiJCy4BdufbBwMXlmPj+wsV7TJbL6jXwKwZnwUeXfOxED",
-	"GQnaRqr6qfnk75/7sB+iGM0NTRZgErB8xbC0gHsuOv8W1s7zU0XOcA1bY0PSrqNo9PIoVbIsCJZoX+i0",
-	"/mPLFZSQnNEBGfBCaQjEQcyGlY1YxpFYtbUKH0q6xD3mQkPDdcS28nfJBcbNxL1EpWLFLTh85MBK8Z9O",
-	"3VXzKkVKi4LHHLI6PjTPeqgL7BOqVBkIIDmjD6pvXUj3UmZodTL6PHo/AhHRobUNYFAtGZHkfMIIz5jQ",
-	"XC83weJiY1A6pYIPFvoTowRLEBzCwCsIGaEKjMf7hJILwzGUZkKjqx/djYZ89cQA4Lkm3To7vjrMORP6",
-	"Cu/jE2g7mMpGshRakbPjKwNdWVSKsxE16D27xeNIzN7QBTiiChgBRJHI4gH+LhhJYT1qq0euMSNB+ZhV",
-	"LW9EOpRSsYQoaX1l5uBGbHTnxhISLCF4siNGhSIFG8kJ61tFAfWHEZ0hihCph+bduxkRcooSodJ0ptBR",
-	"uAigShdlqr89AiTZ1F+MhoUZUDeunt0xWrAC/cQJCfBcDeVUACOIOuDdTIvJs3kojrWJW1UMfc9kFjcL",
-	"wE2mYpFtQDE21zQQibVYqgzResQjzfPzQaf/++Kdh2GSj59XZ3wB9TuT+mBgPTqrCaXBy1es4DRv72/1",
-	"lWT8PhoVcI7S+bhgEPPrnFWx9WD853qC9X0t3mrVqVewUMyxDORU6SvGxDprdK7V1g8Fo9kspu3QDIIm",
-	"wCnhcqHmQ9BpMGZEmS81fl7K3EmAeunD5maBIlkPKlvllVI9Ua+zRFFbTa6PUqS7wVMKwVKyINQpdM7w",
-	"9GSNbtJMB2krcFwPhyzPVlZhfnMvrKTDAYok7SQRmbNAtQuQ3V84h0XBEpOAdM2jlofgbHyGYoR2QjkA",
-	"66DhqD1yQJSNdkNhRxGreFqmNqQC7E+DfUOS2WisZ/B2yPJuBEZtMgjGAdW+Rz40bZNGXnNSt8GC0YiK",
-	"DLlfg4aPeWAGdYaQyjc82V3Z6uFg9mkXbByYf9d2wvIBC3PZvHMS1m4kImcsc8gODhFlY4SlYKuRp0V0",
-	"7xATZVCwrCWZIf1garU5xEChqLU6H2tJZ4aZ1Vd3GpGiQLVO89L84gRcAxIrilnJuBF04eeyLqeanLnc",
-	"MNx8wa8YcOjrbIX0ma+z4KWC3XODQXPt2gWfGPStnqsEfZskZ46IcsEKwsQ9F0yRcZnnljiKjIxLNSRa",
-	"OkHVjnhrR5zdVvGmt1wM5JY350LuqYPhSuTr0o5ZKb5PDaM0j8mRmXSsZ56w4Hd/skIGIc445apLC2G/",
-	"FtsDnFpudYbH/CRNNboiLI4WNOgzrGke+d2EkQyE3qcbyCrO3kLXIxsv32/7BwxbdnJajxzZv/r2vtbU",
-	"0R75iNmr9qGElGLIaJGZ645STcGMap0xAVnRl2wiH2BWsBrhKAQCHTh4JBz9duvruGhY+NPM1kk6dpQ1",
-	"6HowHHyshoSjwmHNn37oAHylmmNY8GG2BcQeqB45tTrfnCwJF2kKnMClWhjAJvCwjRftI3fhykdfQc5T",
-	"lPkF2XkLlQ/3nNFexuOcs+yDl+Y35Ze3A/+8gG+Bbs6mmPkpFbOZ0pCRjnkcQEKSDaZV+Dy+1a9dlVTz",
-	"COZM6+EOAjq9KuhlhFU8omvFPRs15JjynGWHK6dIrg6VavQVjwswegBvEM2KERc0zzd7Ui7BZlXMnJuT",
-	"M3cTTrEiirGV3NgNUuu4QGTa1vJrmOcOP0alz8cLl16wVCJBhaDQIVXMWjy8Q75t2MgYzXIu1ki5gty/",
-	"1aVAn1n8uZ2AMCNck+ODk49HH3oYCSC4Gq6n9MdSYG/KnZ03aU2Bgq/YNv6iDLUUKcMv46Oy0VhqJtLZ",
-	"P9jsObYQGR7aIkD50702M60aveTfqgKY7OYibubS8Jx6sQJIsRE1rTpBIXN3NcUg8B09wyu+drL2KvYK",
-	"DxtvtNC0uGdaza9OEQaZQOIGQQOMEVEwUtd531eOOqnOFSaPmQldbtxqN+oqpTlDJPm8UbPGhvzSL24g",
-	"aVpGPMaHty2pAvCsxaRCs6QiexVO1IwmHhYL6fAmJPeKqD9dfG8QgTlBXnJAfC2ToZQPCkVHrsirKlaE",
-	"3QKYEhJ+xQTGaCpJpNgKpe+r64PLayN6n60aMgJLhDDdToIfjgRK0X4XT8tnO5/L9MgRTYf2N7OpTKGc",
-	"DHuy3rzKv2Y9KODyjjgCID065iu/Ojz4eAR2lmcECDm8nFtXyP5gI4TqdNwIXSohuz/u7KCpx6jVPqIW",
-	"41Z/fLe3s7MwjnX1xbaZZFMM24xHXwDfOh9caTZWSwC/kY09g2fTQlvnSdO6jReZFDJnyhdS8Gl1mQQN",
-	"0BwhnKq5UM9JGnCEYDWW0pQiWrLa0dmHJkqtwd1XCC4hsoC4kn1kwE2fe2Pu7xkb8hzmvABR1+DbacXt",
-	"YiXOjg4+9l3a8SHkmw4ZzRNrVP8bFoIRmhfwRI/AMm5PzggQ79qrBvQ5oxO2RsznE2NPqju2kKN5q5Tj",
-	"OBeX54dHV1cnZz93ks7h+enFxyMMX0Q9YlUuVMiUgT8C6hXYgEooiWAU1zo/soJbxKcM0QPecltRYu+X",
-	"SqoyExBwar9eIz1v/QT11eNoAq9jxH24VpWJeSE51pmF8yw86etogYiPh6cBXG1sa00ECcJWOwnesU4C",
-	"t6KTdHxY7Ip4EQTbmcHMZTaDMcidu0ZrhsaaOmE0eQQ1IDXQkrFPZ8cucqN98pCLOM9wyJVN9YRQGa6V",
-	"d904VzBUjYwFko/og42H3a+JQ+D0AWYDkp4NfNYuWoWK2cqqTVwBWINLQc5mBC3XTmtcM3dxWeoOFsJb",
-	"MW0RExbnmM/PpGB9HwLkA8kxK0qzrEd+LiCFLSE2dy0hPmmtT6Dy0lgW8OSJAV5RjuEX5yoiE4pGE4xz",
-	"1lPGxH4t0tlMqiUxwALPbCZxhPAZcwEy8MR+5QrKdVSpSuFlO0OnpF2zuSKNhDsXBe5X2rHFzla2wiM4",
-	"7UT4oZrOw7oIP4dT4zf1BeB3fhl4ZnGP33o6R2sYd+ODALiaK9OfmrlpNojMvOO8eBPnwIOregvX2QaT",
-	"zWyezY0YSSgSQYUfLqnUs3xGSijvWCWDRzOUffy7FLWQkspvGHMjjGxsYKziaeVedHUzepb6r0RMfNhh",
-	"xKBgoyFjCWrtojJ1R7H3e+5XkYZW5pYDzFdymzKHYpMI9JCNFopAC9LZ5qZ5WBD327PioZtVBgKDj0yA",
-	"G1w94veJQPmB3DHFbb5DxkCQsYVEhMQqHjcCuATXPVtu0ZAPqTx/8qea+JpuNqywOZWuL2xEAfcK5iZO",
-	"SClyppQv7XwjgvdtyCJX5E6WLkjDkRYLnU7SwTWuTi7qV/DCj9P66cAO3MpPdxYii2ZJgOdRil9V4WwF",
-	"wYJ5PDGEe17hzJgR3vywkSJmTxUe+dyEyuuquMMPiljW+PRpJjTnWZUR0VAzIeYaJKJGXYnvJpOoOX7c",
-	"X66vL4ivHta2g2uu8znQe+ACLq3DAy4IJQM2JVNZZAtKVDXHKgvR93evb0fro0vD3Ad0Z+ybVd7lrspN",
-	"Ie9t5s9K9dFwGx4Mc7C/CnZZP2gMAmpwbTaYOZNTkUua+ajrZl4CvrPVI+dj+s+SEc2+6v2qhndaMAgQ",
-	"oLG7NdR6/BytyryvnqWWyQsXQvS0IWIFYi69ctbUO1Bts1FUzq+4b69SxUIEw3h1bvSBVG1XLsjeCMye",
-	"zyq+tzp0Lm01jSdW4EQhZnG5a1/nGjOTjPTUWaGmb23gz9EzaIVFrZux34gDmyVQMp5bmQBaCRgSn1Tt",
-	"DXwxMCkY1rTN5T2PVWmjjZSd1exX9Xo4bRvWxdHpPtGFEWmD6iNWoHKCCLB80B1+wEJq9l4HQea3hpFs",
-	"NaL4Dg/CNdtiVFUxhEXrDsomgGKplCGuUft5wfQmq33CCiLU2m65CsMzY5EdYNm7gdwDBMrRmdVkHod5",
-	"hid1ktrHK1BvbHxfmzxAViEfGaoLo2FpCGK0RKl0H+sxUlEr+ACKZUHTB9YsxBUpCvaYdErFinixxAMr",
-	"fAqJWLt0tCfaFn14oz2bRbfXVwNb4+IefaWpzmeBskD0VEZMO9Y2tJmrB9Lgl0ymD6wgik7YFzItpGbu",
-	"dsGx4r3at1UuKNH0vpKkxlJxLYuZpzdo5wuqXzW0K0AULSH0FOUJV6zVjdDPqcYglo2d5NyjerrM4VYL",
-	"lrh5EbMgAud5oHlv9ZGJ2kDc5huoDdk6XgbCHyCY964EM9vBxUlE0qeafuAFS80xRC+IzEvNbJGfSsHH",
-	"xDOrxfv5IXhc7WP+aS24GxfsCnVAA5domMtohejX+k2BcnFFLCHs8ALquZplGw2ypZdjNWkLfFnoWyG3",
-	"Qtfku7dv37xdq8QOt4X2YEFJA7jxSx8WnYjntGEkvi3kToKUlSADVI6YgigZ378ARIum1a16NXRmtbHC",
-	"pQGsEwGj6YPLPGr1KEI8sDsx+iI8HMbzLBi6qRfYeZJwlVHYynxe9VVKPp1iHngRGhNd9LXBAYXlADEJ",
-	"oBMEgK/IEWXOrvxw5tOpG9J8+M0Naz5c+qEfrYnfuR58VIP1kDl/wu35r9crLgTGOxHOeXBeajuNrE/h",
-	"8KSTdCacTVmx8vhyzM6rl+HzJzuCmchz/jVDJ6pEZ3TJvjq/6vfP5IT2+zjm1lrBECnNubh31eRfga/3",
-	"vpDleMumthq6xPUzNAc6oTyndzznevY/UrCotAOVa81V5LpRJ+2p06b1OuBrxQrXCog/3UQxnI1ZMeFK",
-	"Fr8ExVqbvXSULV5jT7V6KQnLDHvV2aYUs81BKhaZWa8kvB8mvPDsiXWD55XmDueyhui1inAnnUlWPi+y",
-	"se68f9ZIVhONWKZsOyde1XOiWqPuiG+pmvHsaSDehMu/ym6M8Y9Waacoe3ZM9AdFgvgRSDixlkIoU0LD",
-	"atzYOjBLSE6VJkOaGUXaBWH3yAmo25BAeCOmVBvIJb6Ji6xWZFnYvYReMLGObYZF0kKrmOtkfv34uUWp",
-	"qptq7b5CapsQ03l+e4q14m1lWcSLq0uiKM+Ikn08EK4Vywe+VowPqwODlD2iUPtlVNsOY/Wy3ouY4Lnd",
-	"wU+zX/B198WJCOqDP9viy6jGZM304RYfqutAh5dHB9dHty4I5Zl1wUo1z6hnFyKnYo7F+DnKlZWajr4+",
-	"oSjqAcmcuG0LZ7AMu9ycHV9FTFI+gbRBqJk2cl/iDQ7WHIEXw2oMOP6tBp2hXeZwVZ3qjuVyik4vWQp9",
-	"YYupUmclrM+W8SI6HcI3gjO2fMirt1vEPuND/WA+OI+/ueyuqicazeBYV60s0SCs1e4TB+RqjZ/nH/rT",
-	"Feq6jzVeLSUiMFrwrCwz1ZEz4hieVAm+6wyIdt2lcHWjJ37hC4Bpx1z3BtWaMSa2+Ytv2Ib+PWv7Neo8",
-	"NseJm5rwnVDLYF/13oo09QgejRb+bUrVit8LdPTX2V8fmmFO3joxxBvekSULQjECo5nZvpYggm8F8R0/",
-	"zeJcNRQADO/0ITdES1e7OVglQNpcRVsrkGsfeWMjKLP9ygTTrvY9pPnANz97BivwZGkZJbN3Dp6fRxaL",
-	"unclVnbjILBZACdHgM3faC6NjKVk2P5kKgs9JFQ9QOQQyF8I7n3zAP5ZFUJCEeE54c216K6IbZaYB6pq",
-	"thOeMt/4ep/skL+BJJUOWfrAso2mJk7muqKaXVf3K/j6Enl3kBFH8S8HLoZdtTbQUiVo6VqhWXjjVytR",
-	"PadS1BOqE7OvY14wtX6+3+p1dZSzvCyO2pYYv/+kyqNGmxgzUSF4RUJ4YAR8OsIvqBKD2wuLdc49sU1k",
-	"K9mqXE/OVIL3n+brtbhyIubmxjj3kg9wxVdi99sbmd/tPOOyx1W64znl+N/tNQ0ODae69adXf/Zuu9HW",
-	"duthdayZmBshfkZVksSaYuGnU5W0Ot1heZdJPUAStKoe+Rk0XS5yaMskC2zOBffLaD2W43JF3BncCBeo",
-	"DGUkC6ZkPkFhxLyQ+MauVrCygw5KhQ+BSgGqu5IjhtdVMIYV4SNae8zc16Drre0CYzSKBrayFtKHIqoy",
-	"HaKxYsILXdKcnFysHNm0OQNiEE65mtSMRuXHaKTjBrJ/04erfwsd3K3jxRXx9RUXdynnaC7PcpSrhWRg",
-	"E3pN/da3LhlfQVyyPoTxcKZ4SvNbc/PLImW3PNt6sjLhBjmJc3v4rdbZ0TV0tLGYuLpwLWBMaIavoZK1",
-	"tvl5gZR7ZeTbSqINxNxRqWz+OrNRChihw/9kPVIFYCyUfjeQRNlAtADQIMJFEa4olV5amReJtZYYH4Vm",
-	"WvMibrNSRttYNo65fDHHwwZRDtlXjKH0IRPSAKqKSfpBkQ9Hl1FNS0p9uKQMcrQWnCEmMM3hQWzcssgj",
-	"x/+TQcNfLz+6+kHYiLlULDFIAQHvGHDqYzuebFuCBbT3lwA4Y8foemHMz0J3hcs/nR2rZtYSvnLHQj9x",
-	"lUxxiLkUnaRzgbEYl+u5iVcayezB07zFZM2HX7cTe4gU0UqymMSxlpbUtsisrBX5zL85lY8XdZsjQk6f",
-	"weHGNo9nyQqq1DV43vpYnj3v1SoFQsLMrXnWkifbKOq85clSyTp5bGu0rXiKnjttm9IAyYniInWlrrGI",
-	"GRiIvL1HxRpwgDFQWfEcNvbcXhxLSpw8R9tuXME6lkWpIBCITajcK9qq5+vcvwXVWJrkrFakFW5hToMM",
-	"0XuOdXAo3tUZ0y4/abZeh9HFKcjrdbOvnBat0F5tm1hVFVrr2kIVcbRiRwE3WdAvfm7H0kdcXFlwPbuC",
-	"wFPsAghF0iPAvzjByun7BHRxFVwNoy9jTE8VX+wG8tNC4PCj8/gsFD6gPWb1AOHQ04FQV7+xXkN6VBrV",
-	"9PrjlRn9j/k9E/7um4SHic5VGSlfEH75Lh4hNyjWd6PV2fPg4gTyIYmQhR5CIhlRPGPkVb0c/fXHqy3L",
-	"TTxklWs1eCPqpXBQhFayrI+IoA1B54dEmatHjopC2tr/LuHrRjQyvrDUL9ogXKXGnCutbJMJTHiiGEWY",
-	"YHogJHzTWuPdG/HKNeTdWt6E1zYAwLSkqsxxJ+lMXBXkzmQXvZlM0DHv9Dtveru9HewSOwTk3R4ymuvh",
-	"n+ZvWwPBJ5Kb+9z5melf7CPA8sZS2Cr5r3d2rAFFW6+vZl/19jinKIfjzY5193hsapM05xNWu1+d/u+f",
-	"k44qRyNazKrEohTC1RXBF5KOpvfKRhnkeoiJf9tQi2Dhji7xiZfbEJZDgK8HrtVzjPr5+asyekuAAJwb",
-	"DWZM+CCWHNIgmW0rouZBZrK7DWi9/Y0W6fBxEYgO7pFkVKI7xLc3WtSeH1we/gImONvRe/SDIl9/fHf7",
-	"bg8zTc08IMlwSJBFf4TNBjG/dUK6jBWEKzBbqm4eHWWhPOQB/3npEUIp0hS2ti1TzXRX6YLRUf1AveB1",
-	"xwUtYs1VHtsWEOjhkJKjj8fEvvYSB47xA5Z/1zRgV9oqcflCpNaDvsIBGKJCART3gsNvbkzTgiCU+j51",
-	"uPeHkkbqM+jXy+4ScpfLO+XqLYKSbVVr4MdQkCvohYhiBcRnfXEV9r5AftONuPrloPv67Tufrs2ELmaB",
-	"jwUQiZweHGLoiR4yhQXoYYk+/sLGVqWloZaDHjljXA9t82bFaH4jHtjMMBX45vDgB+XTsx7YzGfLcd0j",
-	"Xzw17TaCv2TBvkC0dWVPbl2dnxC+a6Hm166mxbNxsopvfzoqeuQ7MKhm86tJKsezwMinWVVWpBYfVwpF",
-	"XoG443nyVoCJdnEeFVE6AQlaxmxDezu71t2MYojrNWBkV0g0Jq9CL6r5SVGebSVkb+cN+YLmz66Quusy",
-	"qr9UC78RPnjNC8Q2VK9KeXtVMF3MthLy1gxoUaAbqFduwGZugJD6JswtCNta2LbjDqPsJPtWWoDU/FBW",
-	"cVxfS7mV3Ii9nffkiyuZ3TWc8At6PMxdyYH1YIluEZTn/q0KCa6OC5IN4btcllmf7L3+8UZ8EUZK6Tqy",
-	"/MWWouPapkWA4IJxvWYvtiOjKwkBcONGyoETMKDHJjkIKbuIGwEzVnA3oh34WUttQP2afIEHupBt/yVE",
-	"tvp7VKgpK2IXESt7V6GHP0kshDTnAv5hdZTq/i3SVnBw5+d8rKsXlX0gvP27G5u83bAtQgp8YfMN8KRv",
-	"oZLw++fHGo+6ZBljKKn+UekLtmVLS7yez5UMyd1uNJpzRKF+spdMsGndVvkSZxzM8O980ACNTZ1zRNVs",
-	"n7dgU3I3M+K4HDie4KrLPLBZQmiuJCnHREvyZodk1DBXoHjcueyzZXjgO9bERRS49cppVFWo9tE1vScZ",
-	"HwzMr6BBnQy6Z1Kw7inV6TBBLoHhTqE+BSKGHfTNzt6NwPW2jPm2f0GP/GaFjtrwYFOFPjUwwxzxIOjI",
-	"0xKvY8dWPbJ9MjCTwVydx6SdEpJD5DvcPU1GUmmiJAE39StKfpYksybgrVrgObTRVaqqOOR3eYB+B6oe",
-	"bIHkG4HvVb51m8M4pTMjeUHHnyBAoNXTW/HcFTejSNURSqAe/LNkIOdY/WBKubcsNPSB1zvRgheRpmD2",
-	"CAPzN6yofm5gEe+RQ1t6zeYUjFCYctxaIF82cjY2wBBseiOqNiAu6BdqrBlUYhmGAqBHwJpXraXN9okg",
-	"KXYmbPb9qkaFik/zYVTrQhKD1F879TCUne77z//9l1WA55WPH5TvH+/0TeWO15WhaMKXa6xSheV4q940",
-	"6Huwtg81pilzNc2gkNAI9QQjUIS6DHmFmuZWj1zVEIvrShSo5gNR3hV7RjLANXkF2Hwt5XmebfVuxDkc",
-	"Z73nL+zNHDz0aAw6cVQ3HnKtGM0seUD1LNhrCz7mM3RGJQXLGVXQGMqPAPfvRoxobqZkGVaGQFMSlC+2",
-	"/Z2smBtgAg5RocKZ11mc7h7Dh8lOb6+3s+9X+LebqvWTLd1SNS266ezXzuFvN6iJ33SerYuvxwkDmjlH",
-	"7anhYCex0IGFGKYwbwL72DY8Yzu9BEDsXvlChYvehmfto7FB+J9stSHMg5EBgrZmS8dwz9aGOfRMrPur",
-	"dTgvGqh6HJ5uDjVhxT3rBmF6S8aC593jtcEuZJ6vOpB5NjrI1djoPKsOg0/7gQw2vdnZa8sYvwrryf0P",
-	"Mv0HmdZApu8ihH80Mt1Y5nlVoqdqK1ejg4ukbHB6bn9D691Ca7CBDxTCbUmsEbuuL6s637LbkEhod/D5",
-	"27u9xzlySZTdXZrLWWNy/0bG4eshmj0Nbr3eeff9bNJjWmg0yXw3hdCWQq4s1DFM9CFyi/CxStQclxE8",
-	"vCh10IjtZZT+sJ/tKsp+hHFcUxtC/53UcajJMq1B3yc/o2KL3diWAN8GrG5/c0kkj9sOA7+tqab6qmpm",
-	"qXHD7hQK/pJX3ph4l1PxgDGLWzUVyuoKGI+RoL4/9hFa+8R2fbkREBh5xwhNH4Sc5iy7Z5nzItTjj4xw",
-	"vW8zucwqmMDwcOwjwqEfITa+qMpwG63gRgBwoTunXY6ShELGlF0wLF092NppUJen5yyhXXzpC9EszxWZ",
-	"DmdVVW4hBXOmXVxYl1cpcF98uZo5RZ8jloYLqWzd5Be6Ksc2lgpTN1e5LDsbnhvDu6KEMMCB70cI0UyS",
-	"2LrrEIkADc+wzoBgLisxyEdefCnVXJ78kSsghmqZi/Zc5DNfhUP5fpK+HGzcrNDqwDSXySZLqcFvFJjR",
-	"esatl1YmIXBrDuMGSNXa6VYhL4XMkQDwJ+sFgcaxGBfPpD6VGR/w5+BwhZ15jjsLUA4/11Fu+xsGRy2V",
-	"BzsvfESLjmcD8Di3rcwj4FjXLGtjYB8/R+G4XbDAzfm0gZO5rhAc+l91Hqd0ZiPMNnAiH5muuV6LqGfJ",
-	"13glrygp2F3Jc2iNMM5pyrb2wXYIhvCgp3Bhe/muiPnb+PyLnJcZ+F91WralMXkFcknTtLi1gSPEGepV",
-	"n+wx+Og3c0BjWpiFgAbLRZqX2aLT8TBczA/Pq8fWvcH/djyq3oJwDiWU4Yb/t/GiavFVj+wHNtaJa9EL",
-	"NvMAKYLdeswAkrAYK67xkRc8qyr5es452VVuAG4upFglPuxJDxkvCMbh1hTsNGXKcrMoLTqEjHL06r+M",
-	"hlBLBv/OvvMzNrW57AvOZANHckofIPYniPY2BA7PA3RJgUzN6odGdhQSvai28EPrxGrIvf0N/rcCGbbh",
-	"mMdY3GEut9HZMRca6Zbb0yLWj5+lYJtjJCFg14DUto27mh9YdhAGlE2pFxFI5fi35VXxCLnukYMY1+y1",
-	"FO9DnPt7n8WG6Vns3hz6lKINkLJ6CFxCcif9+QPHEGfXW8988AadBSGF2mWZztNdMA31JeEHE0TgdwbO",
-	"b0MBCin1BoA4L3U2mjC74P5MxODW6biLuemJf+p/vYjltrKIc3ug1M0B/xt1/zB1J5QTqu/i6LD9rWYM",
-	"anChZrju+2Y0rC2rWXX1xOqdTe2AK5LzCdsnvqEjyn9t8voB5j6p7FffjScdy+KegRXWB/JqlxssJKy/",
-	"aVEIgZvMpUjzN7N5bF+G6RuyrNQTxax0ajR6muqaqleH0Jp+hpqVErTuMsLrP9GcZ1TbGv7TocTGna0q",
-	"Dj6HdUY+nWKjRJWQB8bGkC39yu1CMZqzbMsQ8hsxglwAXa9cW5krMJMNQopcY8+o8h214Jd1zNi8gO6G",
-	"vxqz9Hub8Bch5CUDa06GiUUuDgN8qbvfZQGoG22C9OJImAUNm7K1PBQ0C69Hn9HatXkGja7Jv8+9UnPk",
-	"Z9ctwMnJQ1ovntyQqyGFvEe8gYi6i4Bknrj+mj5RGYe9EQ9CThWhtoBz4LVTms6CPuvoXOtDiXNIPUdB",
-	"y6aez5PeI9fOSrn/aqL8HYTteU4haGDnWorMEbMX45+NLDF6zkI/woKYkv/Ee3yveA+PJh9snz70Vcb7",
-	"Wy/K7togL29FI0MhZy4gbbuxpISonKohUwRSdQmU5ytSJnSXiVSiaTmid9tPq+SfHgM+P/jqMttioLrj",
-	"yW5vRkd5PBY2KopcwbljiVqoDAptfS0dnYHlyGZDQtn6EZ1B0lUYxlBJVVjbhWeuWN6NKJiree9C2Y0G",
-	"iHWgMC8TEsxKxZZ0FO+RA0HKMSCDN5Gkpb4R4E1R5chFZtiJunA9CeSvv9/d3Ul85Yndvd7e1j55s/Oj",
-	"jXsYyikZlbbrLS0KbhYcF3/WIA+1dcyJfYZiWmR3Z+/Ht39913298/6vu293t/d23+8ZnWyFkPgj15Y1",
-	"SFmtZErMc82jLcz3yd7r1z5Lz2aozIvk/v+7h+bMVDlyIaNPjJ37vKrY+Eyq9P2kxrApf4QgXsFV6oCW",
-	"/WOs1gRXSDID3EtshH7uK9zgcc6grkWg5iNqxeuX1cYLK5IAzv1tp4tY93YhA3t8Pgn/dbyMgD9HrDR6",
-	"za12xULmMfW/+2TBF0SEapIXNvBfN9zPTVnp+/DDzyudz4qOUvdKzWH6b+PK3MyRBe5FOYD7UDfarOdu",
-	"TF5IjTqpAg3Brmg/pbN/sFkf0M7mKZZCcHFPCpbKIktIwXRZ2N9UmaaMZVh23waf+fQ0wytGRheyGsCA",
-	"8hyf7JED8sDA8gYVvWya91/DfE1bF9/leHuQmHeRh0FrPPf1jUDjH0C7ZvPjiuztvEfnl60+17sRv8HT",
-	"2FUGkjmnsnhwGYW28Y8gR2cf3PvwXZeLLnS9Zsq6Qckl08Wsa7UckQVaIQKsj6W6b4SW5I4RcxYss9GZ",
-	"c0InPda+kOnFj7+Wf/T15uePh0+mDBo5vJIFYCGDGqwBL/wo0zlNnFzHFUyvNdBfHD/YCQ4vWvMLUisi",
-	"Q1RNIzfAN68gZNMg7nhoRDc5MKj38fC0wu4loQirUubtb8qcuEjZQs04xL+nOFq+S3DKUmq+IWuyH28f",
-	"7/uUcihUhwnbTqoGCxQE3KLlEMqQ8hFWS5qwYp/s7ez5WjlVKRHIkGYFsIMXYgAtTeKsHN1hDVcdwgtd",
-	"ze3w3EaCjUWghcrrOkV/Hyv5oipbPVd8+OS75rwYhgXVFeegmFvoZpxjk9D6SMUsWjFVYpvB0HvhVlFR",
-	"gVYWxaJL/snFgL8wIBcDcUOXtBXQXgEneXoCyVy4boORd0PJKfWTOTAjB2ezee4PM6zF+b8HShxg+6ZN",
-	"SOBgSZqAyGlLKePVcuWJsHu5IOyr3gv6YSW2hYPtIgT9pta7btvO4v8imHFpB39R5Lislyn+98GPC1cW",
-	"eAMYgmMBJ4Zgbtwylt1ntsybQx3AFoyrgzgXriDlKo4YzcQdV57VZuu4zhi/f+uURW7rk6r+9nbQ5uzH",
-	"vb03gAR2+JZDOQyl6Ns/Nac6tKYmtfp3KvGdMis+XtkH2gJCTfRU5NXR9dUJ+fmKnB1/6l6dfyQ7O2+2",
-	"CPjXUtupwg5a06RbKz/1xTcKmbPERo+6MIykwffQOm3TLe34GJvdHrpWOF0tq5yuh9CMyqUbeWY+t4hu",
-	"sAIbvRR5uF2mLqkWUpVbyxmFjv4yzKirxvcV9FrKiC/J5oq5YH2clEKhMbc8yOOKeDAKeceCbdjKnI+f",
-	"H/9fAAAA//8=",
+	"7H37Uxs5tvC/ovLdqgnfbRtISHYCtT8whMywGx4FTOZ+d8iXiG4Za2hLXkm240nxv3+lcyS1ult+gcnu",
+	"rbq/JNju1uPo6Lwf3zq5HI6kYMLozv63zoDRgin48/COCXM1oC9fv7EfC6ZzxUeGS9HZ71z9cth9+foN",
+	"kX1iBtQQah/OSCmnTHVzqhkZsK+0YDkf0rKTdXQ+YENqxzGzEevsd7RRXNx1Hh4yNxH/k7Wn+cDEnRk0",
+	"Z+GC3M4M07Vx+1INqensd7gwb/Y6mZ+IC8PumKpm+siUhtGbk7kfcDaGk+G8ZsA1yaUwSpYlU2RKhdH7",
+	"8JQUDJ/5+fiabE92t+G17W9U5YMHopmaME36UsHDObWv/6CJ/ZUblpuxYj1yeKvtVNMBU4xw498SdmzZ",
+	"J9xoIqeCTNzCF0PzKCzzV1Xq9i5/g1lYqRkuqdrVkM7ILSOK0XzAin1CDRlKbciP5NYe6K+XH3RGNBtR",
+	"RQ0ryO2M6BHNme6RQ+GgNdZMA0ho3zBFKBnJsiRmoOT4bmC3NqWaUKGnTLHCnqNdgqZDRthI5oPlW5sw",
+	"dceuWC5FkdjbL3JKZN8wER3gqKRCE3pHuSBTbgZybMgt4+KOGFkWgEwax8vILetLxcgf3BimUouJken4",
+	"mt4tRSILXibMko1dyLJcuKlS2vW2j2sgywK+F+yrAWDHG1q2g0v2zzHT5qRoT3pS+B0ofOigMf0PmpTy",
+	"jpRcME3orYVq9DQZ0AmgspFyyd4vmVGzQ4suCSqD+3DYNB3wfECMJJqJojYbnO4BoXiPeJ9MKTf2iAsJ",
+	"98iQAStHy8BxNVKMFnPP4XzCFBnEhwEIZgnDkJFbmt/XkWk6cHgYndlgLO7IeESkgptQSm32ib1v9rJR",
+	"oqgo5JAM5RDoATcDLgg3ixf+kHXslRwy4wj3Sf9MCnZKTT6wH7ldPNL1TtYRdGhfP+l37UNdfGrxCZ3J",
+	"gqVw5NrinSzYD5rwInPHwzXQqzM5oUjHFOFFJ8NVjKgZVGsQOG7WscfIFSs6+0aNWZKoj8cwSn1xWedr",
+	"90522yv+KPonQhsq8vTCaX4PGDyJnyMvpCJUzMivv56889gvR0xRI+3D+UDynG2l91Ib6Vm2JMvxcO4x",
+	"HHFRMEUm8NBcgE/8GM+wvt8oN4tol6xolb+10wEvLQZZLL8j+YCKO6azwHbe7GjygpKfJSnGitoBA+z/",
+	"OWZqVu3L3vYaDrOvdDgq7U+vdnRrD3BlFNMjKTSDG3MmzakseJ+zBHx/Fbi0wl9IuwfDh4xQfc8Ky9w7",
+	"WSw4ecbwF8X6nf3Of2xXIta2e2wbnoGFXCh5W7KhfcEzi/1vHToalTyHXW+P8In//EOj1FLtMzUD/qq3",
+	"/bgwSX1Hl++PyNu9138lbmRSMEN5qevbAMLcDZR50W4iGv6Qdf6r6xhLF9F18ZueBT3AQt3qQf7MDZ9w",
+	"M0uJMNREHJ5rUkiLQkJOAxNA5OLwKy9K1utknZGy19lwPHRLprlxkuCQfkVZs7P/Zq+FMFlHG6oMKw5N",
+	"7YoU1LCuRYVO6pXxcEjVrDH6692XWYLGVvfx92hh1SDxCj6FAeTtHyw3drLDQo6MAybgT4FD0PIi2nSf",
+	"lpo14dDnJdMzbdjwV3vj2/gfkUP21eyR6gUvHTNPeewdt2j0SCISQ6GxrOSmjWHaUJOU5gFJRkpOWGFJ",
+	"ChOWBQ8jkZ6RIc0HXDCLIiCHArvaJ1+MvGfiSwZf/iHtjbdfEFpKwQ7IFyEn1P3qOBx1DI+K4kb8wmiQ",
+	"fzJyOzZESCvL51YSGJeFlbGnyoqYgnBhJPDLITO0oIa64bvwPExiBQMn7sCXvRuLF0yMhxZKsDJLCeWE",
+	"uv/w3QhgEdTta90JVZZwavs+gpAVP82u3UjVN2c4ZvwFDPyQdX4qqbg/GrD8fimyJU7Fij5W1MqCQM6U",
+	"AuZbEFqW5E+mZBDGKUFkQtXBU9z2dQaN8JLRYiVlMOtoYBF6jiwYY2I1cvVWCh2P7GL6lmqzx93EPDlA",
+	"HYAXx6fk4h9HV/+xu0Mk4B4RbEru2eyASFHOAJvu2cwi9Vgzu+aI+vy4+3Y5+WmvIrnbmHw2JGWrt97C",
+	"3SgI1SOWG0tAKEiL5MU/xrdMCWaYJnpAR2yrR87Y1G4F5Wm4O3Y+DRihGNVSaHcVFEgM5F5Yjdiqsm1M",
+	"KKk214oKDcu7tuR5ZaI9ZFrTOzaHnFgU7MuxAGnXfWZf7f7sRkWB3xpJClmH+97O2zcLqGBX3/NRV44Q",
+	"T7ojaVFRoWz2kHU8LH9mgqlA7pbh+OrjI4SXCRSX+BQyQzMGUHsydK3GFpzvLVZ3ss6vAs5nRRoUMMmN",
+	"Ej774cIXYdwHP3DzmN5LRZz0R1Bk1qdyLEzzIlgmP6JWzbdv/b/fD7v//cn+Q7t/7nTffvo/f+ksuybw",
+	"a4BFAGKWQr8590ew3D5yYY9jTTp6aLVK9z6B8yQvji4yQskZGxsFXyqzBUhpKUKff2UFObkgtCgU05rp",
+	"9r0JP4HWaNgwoQSfXEz2rPZ6cjF548dK3SP3BVWKztbAxH4pqVXcD+OlNE7YPVLbjJdP7KYzMLeNmByV",
+	"7MDy3lyKPr9zOoSli0NaMPfG0ILhX7NXVF6S2tzFD5rYn72F7OPZ+3dwlGCI++X8uo7ML1+/zjpDLvzn",
+	"3WW4C1OnkPIYpKRVuVeCQlJvCdRMFBr4e0OMSgji67G9R/O5rNOnOZq5F9G59/CQPSAQd+ZrH158tKKM",
+	"FQGtDNezLG7ATT74jCJfX8lhsOB6KQ/kRp4zbzQBMdVxOFRZIuHSfnsjuCF5SflQW/Zyy3rkykLZm1lh",
+	"rq4/4gPC74RUVmMFY2/DCEX1PZqkhRROnIxAt/vyx8dzKlxyykpxiMtHo3ndOtQWyG9ZyZmFCLeS9IYU",
+	"irC2bFUR571Hl8ZWgrXTrTemOAmy2nA6LFQ1Vwd17EJoDPvq5eOHvZXSGYQ3tM6B1MaTuibNeuyY91Z+",
+	"LOc6cq7ByFQyqp1v5ssYqGlXfSEjxYXRG0R5qU+GSYnx4vL4+vr/fj47PD22zEbqrlvTqpM769b5FU6w",
+	"6pIekpg8Lk1aUEfr21RJcWf1ZCkYGZU0ZyixFzIfW6W5jdaRpNyis2FB3xKWpzdvd3bJ36/Oz4h7DGkk",
+	"WAalNA2/A7mVxWypMOYnrAT41n2u04i+BUgPwRIDlg+tCGEXDqbT/c4dN4PxbS+Xw+1A2qO/9IAqVmzD",
+	"cLCq97xkl6zPFHPMYy2hrs9LVpHD2HEgy0IfBCejXcA2WEi2v2lw0QZfIzhdnLmgYJpMB1KzhgwEojfh",
+	"iVPVc/y9H+Y5dmMheqf7lnb7n7692Xv4S9Iixv9kP4HjNqW+DLngQ6tO7GTLNHK3ynjEJP2GKS6YGvJ1",
+	"hZnrprOL5lb1KFlxx9L3wSrjU8VNSqZTY4ZCi+PXIvYrKIag2AftkSHLZ6Tg+h6P3Ttm/QwG7DRut7dS",
+	"loyKNQjWKMCjvsqfpSycp5prZ9DL8APo7Vb+tNTBHVzifEcDS92WiVd4KPBo6xrj0vxIC87Uz+QV0Cl1",
+	"Op4zkwaRwf69mhqKI//mB8KPV2E4/Py+GjQs5pJ5mrEGglnS62iVp3jOzsW+or8hYeKqWd0WATmyz4H1",
+	"3wqb7RO/nXV5QSyh80uwSBdLMxvkk20z82NkuvnoazV/d/iAqtXxb24P6yP4ykRvdynRw8njAbNVjOS/",
+	"SG30sTDoiViLG5UcA1C2mcm3rRynyQs9Yvk+gQ+fEX5bcy0Jj1ep3aWMzBBtSx0XJ/jjbkMFbwKumgeH",
+	"TUHJO29TisvHs/eEu9+tnpdizUlmGgGbKjrU8w8AnbCNiTW54xMmMmJ5woxolitmiGIgnkH8zU3nd8UK",
+	"mhtWfLrpdBaLPH9oKXqXdHrqJKSHrJMrRtf0ahVMW7jOlb1/A4V2Uo+CcS/Z+2nA3cKFvZ85OwCO4k0y",
+	"tzOMhUD6B7cYPiOzRIfYCpZ9uBRprWBE83tLceERFLTA2nzLmCDjUSlpwYqaSWihixVHsyJfyw70kHWQ",
+	"yrUgeM9FsWzkj2fv/2EfAzzXmou79+lNXbQ3BHawEBCCdiT0IPndCmkW7HixfQvsIkVqKSdFMMOh5Old",
+	"5XIkS3k3y4hUBVPrzqaYNlKxYrl5Gp47V/yOeyv1ckZ5ZR86B/s6Yph/MWXDAM8e/Ep4gQFRAF1vt5lS",
+	"d2UtJvvoBveCD2GEFwZU4wGAM6HzBHuLvVDthZ6dX38+Obu6Pjy7Pjm8Pn5HxsLw0sqd0bfk+OwdrMSC",
+	"pWSGFRl64EBGvT6+PD05s4+9uDr/sLPzypFAwwFOV3bircgR2Zyyk3VqH1eTwc6kOQnTAOuufQS7v0On",
+	"ZSd77Z97yDpjAfqPGqbiOxziFKiGUojkGo/2a+GXDqE1KZmB8FPnm6wEeeJm0Biv9WjpfDwq1iXJU6oE",
+	"F3d1frnYwgna6hK2CTIZECuPZ1mbozXokye+0aI8vYi5TbzNFktZxJ4/cDQO1/ls2PRKuw+sfikAYLRF",
+	"y7kasfwRiqVnhxGVBmNLLGg8gzTh6HF0oz6KvrN/esptppJYEU9nZCxoaSy9Xl+uWI2CWobQIKJg9oaf",
+	"p7wsgVtZESFn0S/c+WDhYvLCfr5nI7OmS2T1G/kYgjPhw8q/dyL6MhHbilT1Y/PJ3z/tw36IZrS0NFmA",
+	"ScDxFcvSIu656PxbWDvPT5U4wzVsjQ1Ju46iycuj9ZgVUbBE+0Ln9R9brqCMlIz2SZ8rbSAQBzEbVjZk",
+	"BUdi1dYqQiDrEveYD0yN15Hayt8lFxg3k/YSjTVTn8HhI/tOiv946q9aUClyqhRPOWRNemhe9FAXOCBU",
+	"63EkgJSM3ut950K6k7JAq5PV59H7EYmIHq1dAINuyYik5BNGeMGE4Wa5CRYXm4LSKRW8v9CfmCRYguAQ",
+	"Fl5RyAjVYDw+IJRcWI6hDRMGXf3obrTkqyf6AM816dbZ+6ujkjNhrvA+PoK2g6lsKMfCaHL2/spCV6pK",
+	"cbaiBr1jn/E4Mrs3dAEOqQZGAFEkUt3D34qRHNajt3rkGtNDdIiYNfJG5AMpNcuIls5XZg9uyIa3fiwh",
+	"wRKCJztkVGii2FBO2L5TFFB/GNIZogiRZmDfvZ0RIacoEWpDZxodhYsAqo0a5+bbA0CSTcPFaFiYAXXT",
+	"6tkto4op9BNnJMJzPZBTAYwg6YD3My0mz/ahNNZmflUp9D2TRdosADeZikW2Ac3YXNNAItZiqTJE6xGP",
+	"tCzP+5393xfvPA6TfPi0OuOLqN+ZNCEQeDWhNHr5iilOy/b+Vl9Jwe+SUQHnKJ2PFIOYX++sSq0H4z/X",
+	"E6zvavFWq069goVijmWgpNpcMSbWWaN3rbZ+UIwWs5S2QwsImgCnhE9Mmw9Br8HYEWW51Ph5KUsvAZql",
+	"D9ubBYpkPahslVfG+pF6nSOKxmly+yhF+hs8pRAsJRWhXqHzhqdHa3STZjJKW4HjZjBgZbGyCvObf2El",
+	"HQ5QJGunqMiSRapdhOzhwnksipaYRaRrHrU8AmfjExQjtBPKPlgHLUftkUOiXbQbCjuaOMXTMbUBFWB/",
+	"6h9YksyGIzODt2OWdyMwapNBMA6o9j3yrmmbtPKal7otFgyHVBTI/Ro0fMQjM6g3hFS+4cnuylYPD7OP",
+	"u2DjwGTIthOW91mcWBick7B2KxF5Y5lHdnCIaBcjLAVbjTwtontHmKaDgmUtxQ3pB9OrzSH6GkWt1flY",
+	"SzqzzKy+utOEFAWqdV6O7S9ewLUgcaKYk4wbQRdhLudyqsmZyw3DzRfCigGHvs5WSN75OoteUuyOWwya",
+	"a9dWfGLRt3quEvRdip49IsoFU4SJO8jaHI3L0hFHUZDRWENypRNU3Yif3Yizz1W86Wcu+nIrmHMhEdjD",
+	"cCXydenGrBTfx4ZR2sfk0E46MrNAWPC7P5mSUYgzTrnq0mLYr8X2AKeWW53hsTBJU42uCIunBQ36DGua",
+	"R343YSQDoffxBrKKs7fQ9djFy++3/QOWLXs5rUeO3V/77r7W1NEe+YC5s+6hjIzFgFEFacso1ShmVeuC",
+	"CUhRv2QTeQ+zgtUIRyEQ6MDBI+Hpt19fx0fDwp92tk7WcaOsQdej4eBjNSQcFQ5r/wxDR+Ab6zmGhRBm",
+	"qyD2QPfIqdP55mRJ+EhT4AQ+1cICNoOHXbzoPnIXrqvM6jLEiDaYX5Sdt1D58M9Z7WU0Kjkr3gVpflN+",
+	"eTfwzwv4FujmbIp5p1Izl6cN5QEwjwNISLbBtIqQx7f6tauSah7AnOk83FFAZ1AFg4ywikd0rbhnq4a8",
+	"p7xkxdHKKZKrQ6UafcXjAozuwxvEMDXkgpblZk/KJ9isiplzc3LmbsIrVkQztpIbu0FqPRdITNtafg3z",
+	"/OGnqPT5aOHSFcslElQICh1QzZzFIzjk24aNgtGi5GKNlCvI/VtdCgx5zZ/aCQgzwg15f3jy4fhdDyMB",
+	"BNeD9ZT+VArszXhn51VeU6DgK7aNv2hLLUXO8Mv0qGw4koaJfPYPNnuKLUTGh7YIUOF0r+1Mq0Yvhbeq",
+	"ACa3uYSbeWx5Tr1UAqTYiJpWnaGQubuaYhD5jp7gFV87WXsVe0WATTBaGKrumNHza2PEQSaQuEHQAGNF",
+	"FIzU9d73laNOqnOFyVNmQp8bt9qNusppyRBJPm3UrLEhv/SzG0ialpGA8fFty6oAPGcxqdAsq8hehRM1",
+	"o0mAxUI6vAnJvSLqjxffG0RgTpCX7JNQSWUg5b1G0ZFr8qKKFWGfAUwZib9iAmM0tSRSbMXS99X14eW1",
+	"Fb3PVg0ZgSVCmG4nww/HAqXosIvH5bOdz2V65JjmA/eb3VShUU6GPTlvXuVfcx4UcHknHAGQHp3ylV8d",
+	"HX44BjvLEwKEPF7OrWrkSyxhhFCdjluhS2dk98edHTT1WLU6RNRi3OqPb/Z2dhbGsa6+2DaTbIphm/Ho",
+	"C+Bb5/0rw0Z6CeA3srEn8GyqjHOeNK3beJGJkiXToZBCSKsrJGiA9gjhVO2FekrSgCcEq7GUphTRktWO",
+	"z941UWoN7r5CcAmRCuJKDpABN33ujbm/Z2zIU5jzAkRdg2/nFbdL1Zs7Pvyw79OOjyDfdMBomTmj+t+w",
+	"EIwwXMETPQLL+HxyRoB41161oC8ZnbA1Yj4fGXtS3bGFHC1YpTzHubg8Pzq+ujo5+7mTdY7OTy8+HGP4",
+	"IuoRq3IhJXMG/gioV+ACKqEkglVc6/zICW4JnzJEDwTLbUWJg18qq8pMQMCp+3qN9Lz1E9RXj6OJvI4J",
+	"9+FaVSbmheQ4ZxbOs/Ckr5MFIj4cnUZwdbGtNREkClvtZHjHOhncik7WCWGxK+JFFGxnB7OX2Q7GIHfu",
+	"Gq0ZBmvqxNHkCdSA1EBHxj6evfeRG+2Th1zEeYZDrl2qJ4TKcKOD68a7gqGEZyqQfEjvXTzsQU0cqoos",
+	"gqTnAp+Nj1ahYrayapNWANbgUpCzmUDLtdMa18xdXJa6g2X4VkxbxITFOebzMynYfggBCoHkmBVlWNEj",
+	"PytIYcuIy13LSEha2ydQeWkkFTx5YoGnxiP4xbuKyISi0QTjnM2UMXFQi3S2kxpJLLDAM1tIHCF+xl6A",
+	"AjyxX7mGch1VqlJ82c7QKenWbK9II+HOR4GHlXZcsbOVrfAITjcRfqimC7BW8ed4avymvgD8LiwDzyzt",
+	"8VtP52gN4298FABXc2WGU7M3zQWR2Xe8F2/iHXhwVT/DdXbBZDOXZ3MjhhKKRFARhssq9ayckTEUl6yS",
+	"wZMZyiH+XYpaSEnlN0y5EYYuNjBVb7VyL/q6GT1H/VciJiHsMGFQcNGQqQS1dlGZuqM4+D0PqkhDJ3PL",
+	"PuYr+U3ZQ3FJBGbAhgtFoAXpbHPTPByI99uz4qHbVUYCQ4hMgBtcPRL2iUD5gdwyzV2+Q8FAkHGFRITE",
+	"Kh43ArgENz1XbtGSD6kDfwqnmoWabi6ssDmVqS9sSAH3FPMTZ2QsSqZ1qLN9I6L3Xcgi1+RWjn2Qhict",
+	"DjqdrINrXJ1c1K/gRRin9dOhG7iVn+4tRA7NsgjPkxS/qgHaCoIF83hmCfe8sp0pI7z9YSNFzB4rPPK5",
+	"CZXXVXGHHzRxrPHx00xoyYsqI6KhZkLMNUhEjboS300m0XP8uL9cX1+QUD2sbQc33JRzoHfPBVxajwdc",
+	"EEr6bEqmUhULSlQ1xxorsR/u3r4bbR9dGvY+oDvjwK7ytvRVbpS8c5k/K9VHw20EMMzB/irYZf2gMQio",
+	"wbW5YOZCTkUpaRGirpt5CfjOVo+cj+g/x4wY9tUcVAXVc8UgQICm7tbAmNFTtCr7vn6SWiYvfAjR44ZI",
+	"FYi5DMpZU+9Atc1FUXm/4oG7ShULgTLwCiqWFTLX25ULsjcEs+eTiu+tDp1LV03jkRU4UYhZXGw7VNnG",
+	"zCQrPXVWqOlbG/hT8gxaYVHrZuw34sBmGRSs504mgL4OlsRnVa+JUAxMCoY1bUt5x1NV2mgjZWc1+1W9",
+	"Hk7bhnVxfHpAjLIibVR9xAlUXhABlg+6ww9YSM3d6yjI/LNlJFuNKL6jw3jNrhhVVQxh0bqjsgmgWGpt",
+	"iWvSfq6Y2WS1T1hBglq7LVdheHYssgMsezeSe4BAeTqzmszjMc/ypE5W+3gF6o2L72uTB8gq5ENLdWE0",
+	"LA1BrJYotdnHeoxU1Ao+gGKpaH7PmoW4EkXBHrLOWDOVLpZ46IRPIRFrl472SNtiCG90Z7Po9oZqYGtc",
+	"3OOvNDflLFIWiJnKhGnH2YY2c/VAGvxSyPyeKaLphH0hUyUN87cLjhXv1YGrckGJoXeVJDWSmhupZoHe",
+	"oJ0vqn7V0K4AUYyE0FOUJ3yxVj/CfkkNBrFs7CTnHtXjZQ6/WrDEzYuYBRG4LCPNe2sfmagLxG2+gdqQ",
+	"q+NlIfwOgnlvx2BmO7w4SUj61NB3XLHcHkPygshybJgr8lMp+Jh4Rk3Ex9UMNF2mDzD/tBbcjQv2hTqg",
+	"30oyzGW4QvRr/aZAuTiVSgg7uoB6rnbZVoNs6eVYTdoBXyrzWcit2DX55vXrV6/XKrHDXaE9WFDWAG76",
+	"0sdFJ9I5bRiJ7wq5kyhlJcoAlUOmIUom9C8A0aJpdatejZ1ZbazwaQDrRMAYeu8zj1oNoxAP3E6svggP",
+	"x/E8C4Zu6gVunixeZRK2spxXfZWSj6eYB65iY6KPvrY4oLEcICYBdKIA8BU5oizZVRjOfjr1Q9oPv/lh",
+	"7YfLMPSDM/F710OIanAeMu9P+Hz+6/WKC4HxToR3HpyPjZtG1qfweNLJOhPOpkytPL4csfPqZfj80Y1g",
+	"Jwqcf83QiSrRGV2yL86v9vfP5ITu7+OYW2sFQ+S05OLOV5N/Ab7eOyXHoy2X2mrpEjdP0BzohPKS3vKS",
+	"m9l/S8GS0g5UrrVXkZtGnbTHTpvX64CvFStcKyD+eBPFYDZiasK1VL9ExVqbnXy0K17jTrV6KYvLDAfV",
+	"2aUUs81BKhWZWa8kfBAnvPDikXWD55Xmjudyhui1inBnnUkxflpkY915/6SRnCaasEy5ZlK8qudEjUHd",
+	"Ed/SNePZ40C8CZd/ld2Y4h+t0k5J9uyZ6A+aRPEjkHDiLIVQpoTG1bixj2ORkZJCq7vCKtI+CLtHTkDd",
+	"hgTCGzGlxkIuC01cZLUix8LuJPSCSfWLsyySKqNTrpP59ePnFqWqbqqz+wppXEJM5+ntKdaKt5VjlS6u",
+	"LommvCBa7uOBcKNZ2Q+1YkJYHRik3BHF2i+jxvU3q5f1XsQEz90Ofpr9gq/7L05EVB/8yRZfRg0ma+b3",
+	"n/Ghug50dHl8eH382QehPLEu2FjPM+q5hcipmGMxfopy5aSm46+PKIp6SAovbrvCGazALjdn768SJqmQ",
+	"QNog1MxYuS8LBgdnjsCL4TQGHP+zAZ2hXeZwVZ3qlpVyik4vORbmwhVTpd5KWJ+t4Co5HcI3gTOufMiL",
+	"11vEPRNC/WA+OI+/+eyuqicaLeBYV60s0SCs1e4zD+RqjZ/mH/rjFeq6jzVdLSUhMDrwrCwz1ZEz4Rie",
+	"VAm+6wyIdt2lcPWjZ2HhC4Dpxlz3BtVaQWau+Uto2Ib+PWf7teo8NsdJm5rwnVjLYF/N3oo09RgeTRb+",
+	"bUrVmt8JdPTX2d8+tOKcvPZiSDC8I0sWhGIERjOzfS1BBN+K4jt+mqW5aiwAWN4ZQm6Ikb52c7RKgLS9",
+	"iq5WIDch8sZFUBYHlQmmXe17QMt+aH72BFYQyNIySubuHDw/jyyqunclVXbjMLJZACdHgM3faCmtjKVl",
+	"3P5kKpUZEKrvIXII5C8E94F9AP+sCiGhiPCU8OZadFfCNkvsA1U12wnPWehCfkB2yN9AksoHLL9nxUZT",
+	"EydzXVHNnq8HFXxDibxbyIij+JcHF8OuWhtoqRI1lK3QLL7xq5WonlMp6hHVidnXEVdMr5/vt3pdHe0t",
+	"L4ujtiXG7z+q8qjVJkZMVAhekRAeGQEfj/ALqsTg9uJinXNPbBPZSq4q16MzleD9x/l6Ha6ciLm5Md69",
+	"FAJc8ZXU/Q5G5jc7T7jsaZXu/Zxy/G/2mgaHhlPd+dOrP3ufu8nWduthdaqZmB8hfUZVksSaYuHHU521",
+	"Ot1heZdJPUAStKoe+Rk0XS5KaMskFTbngvtltR7Hcbkm/gxuhA9UhjKSimlZTlAYsS9kobGrE6zcoP2x",
+	"xodApQDVXcshw+sqGMOK8AmtPWXua9D11naBMVpFAxtpCxlCEfU4H6CxYsKVGdOSnFysHNm0OQNiFE65",
+	"mtSMRuWHZKTjBrJ/8/urfwsd3K/j2RXx9RUXfynnaC5PcpTrhWRgE3pN/da3LhlfQVxyPoTRYKZ5TsvP",
+	"9uaPVc4+82Lr0cqEH+Qkze3ht1pnR9/Q0cVi4uritYAxoRm+hkrW2ubnBVLulZVvK4k2EnOHY+3y15mL",
+	"UsAIHf4n65EqAGOh9LuBJMoGokWABhEuiXBqrM3SyrxIrI3E+Cg009oXcZuVMtrGslHK5Ys5Hi6IcsC+",
+	"YgxlCJmQFlBVTNIPmrw7vkxqWlKaoyVlkJO14CwxgWmODlPjjlWZOP6fLBr+evnB1w/CRsxjzTKLFBDw",
+	"jgGnIbbj0bYlWEB7fxmAM3WMvhfG/Cx0X7j849l73cxawlduWewnrpIpjjCXopN1LjAW43I9N/FKI9k9",
+	"BJq3mKyF8Ot2Yg+RIllJFpM41tKS2haZlbWikPk3p/Lxom5zRMjpEzjcyOXxLFlBlboGzzsfy5PnvVql",
+	"QEicuTXPWvJoG0WdtzxaKlknj22NthWP0XOnbVMaIDnRXOS+1DUWMQMDUbD36FQDDjAGaieew8ae2otj",
+	"SYmTp2jbjStYx7IkFQQCsQmVe0Vb9Xyd+7eoGkuTnNWKtMItLGmUIXrHsQ4Oxbs6Y8bnJ83W6zC6OAV5",
+	"vW72ldOiFdprXBOrqkJrXVuoIo5W7CjgJ4v6xc/tWPqAixsrbmZXEHiKXQChSHoC+BcnWDn9gIAurqOr",
+	"YfVljOmp4ov9QGFaCBx+8B6fhcIHtMesHiAcejoQ6us31mtID8dWNb3+cGVH/2N+z4S/hybhcaJzVUYq",
+	"FIRfvosHyA1K9d1odfY8vDiBfEgipDIDSCQjmheMvKiXo7/+cLXluEmArPatBm9EvRQOitBajusjImhj",
+	"0IUhUebqkWOlpKv97xO+bkQj4wtL/aINwldqLLk22jWZwIQnilGEGaYHQsI3rTXevREvfEPereVNeHsE",
+	"s6mo0FPXukCP85xpKz3LDKt0CvJfXcfuuicuIc9lMlWVkTtZZ+ILJ3cmu+gAZYKOeGe/86q329vBxrID",
+	"wPftAaOlGfxp/3ZlE0LuuSUBnZ+Z+cU9AlxyJIUrrP9yZ8fZXIxzFBv21WyPSoqiOxKDVEOQh6YCSks+",
+	"YbUr2dn//VPW0ePhkKpZlYsEAOGa4AtZx9A77QITSjPAXMFtKF+wcEeX+MTzbQgrKMDXfd8dOkUww/xV",
+	"5b0lQABmjzY2JkLcSwmZk8x1ItHzIDPZ3YabsP2NqnzwsAhEh3dIZSppH0LiG11tzw8vj34Bq51rAj78",
+	"QZOvP775/GYPk1PtPCD8cMipRReGSyCxv3ViUo5FhyswO0ZgHx0WsQgVAP9p6RFC9dIctrYtc8NMVxvF",
+	"6LB+oEFWu+WCqlQ/loe20QTaPuTk+MN74l57jgPHkAPH8mtKs6+GlfkUI1JrW1/hAAxRoQBKiNHhNzdm",
+	"qCIIpf2Qbdz7Q0srKFr06xW3Gbkt5a32JRpBL3faOLBwqOEVtU9ESQRCur6ALUOPh/oL5ETdiKtfDrsv",
+	"X78JKd5MGDWL/DKASeT08AjDVcyAaSxaD2sMMRsuHisfWwrb75Ezxs3ANXzWjJY34p7NLCOCb44Of9Ah",
+	"peuezUKGHTc98iWQ024jYEwq9gUitCsbdOvu/IQAXgs3v3YNVU9Gyiom/vG4GLDv0OKay8kmuRzNIsOg",
+	"YVUpklpM3Vho8gJEpMDHtyJUdIsLuIgSDUjdMmVP2tvZdS5qFF18fwIr70JyMnkRe17tT5ryYisjezuv",
+	"yBc0mXaFNF2fhf2lWviNCAFvQYh24X1VmtwLxYyabWXktR3QoUA3Usn8gM18AiHNTZyPELfCcK3KPUa5",
+	"SQ6chAHp/LF84yUFI+VWdiP2dt6SL77Mdteywi/oJbF3pQTe4wWGqqT3b1UYcXVckKAI35VyXOyTvZc/",
+	"3ogvwko2XU+Xv7jyddy4VAoQdjAW2O7FdXH0ZSQAbtxKRnACFvTYWAch5RZxI2DGCu5WHATf7NhYUL8k",
+	"X+CBLmTof4mRrf4eCkypi4jVwKtwxZ8kFk+acwH/cHpNdf8WaTg4uPeNPtRVksqmEN/+3Y1N3m7yliAF",
+	"oRj6BpjSt1ix+P3TQ41JXbKCMZRu/6h0DNfmpSWSz2dLluRuN5rTeaJQP9lLJti0bt98jjOOZvh3PmiA",
+	"xqbOOaGets9bsCm5nVl5XPY9T/AVae7ZLCO01JKMR8RI8mqHFNQyV6B43Lv5i2V4ELrcpGUUuPXaa2FV",
+	"ePfxNb0jBe/37a+gdZ30u2dSsO4pNfkgQy6BIVKxDgYihhv01c7ejcD1thwArudBj/zmhI7a8GCHhd42",
+	"MMMc8SDq4tOSr1PHVj2yfdK3k8FcnYesnUZSQrQ83D1DhlIboiUB1/YLSn6WpHBm461asDq03tW6qlIU",
+	"dnmIvgqq711R5RuB71X+eJf3OKUzK3lBl6AoqKDVB1zz0hdEo0jVEUqgH/xzzEDOcQrClPJgjWgoBC93",
+	"kkUyEo3E3BFGJnNYUf3cwIreI0euXJvLQxiiMOW5tUC+bAVtbJoh2PRGVK1DfKAw1GWzqMQKDB9AL4Iz",
+	"yTrrnOstQXLsZtjsFVaNClWi5sOo1rkkBam/duqhKzvdt5/+8y+rAC9oHz/o0HPeK5zaH68vXdGELzdY",
+	"2QpL+Fb9bNBf4ewlekRz5uugQfGhISoKVqCIlRnyAlXNrR65qiEWN5UoUM0HorwvEI1kgBvyArD5Wsrz",
+	"stjq3YhzOM56n2DYmz146OsYde+objzkZzFaOPKA+lm01xZ87GfopkoUKxnV0EwqjAD370YMaWmnZAVW",
+	"k0DzE5Q8dj2hnJgbYQIOUaHCWdBZvPKewofJTm+vt3MQVvi3m6pdlCv3UjU6uukc1M7hbzeoit90nqyM",
+	"r8cJI5o5R+2p4WAnc9CBhVimMG8C99g2POO6w0RA7F6F4oaL3oZn3aOpQfifbLUh7IOJAaJWaEvH8M/W",
+	"hjkKTKz7q3NSLxqoehyebg41YeqOdaPQviVjwfP+8dpgF7IsVx3IPpsc5GpkdZ5Vh8Gnw0AWm17t7LVl",
+	"jF+F8/7+LzL9LzKtgUzfRQj/YGW6kSzLqqxP1YquRgcXSdngKN3+hua7heZgCx8ontuSWBOG3VCKdb5p",
+	"tyGR0G7/07c3ew9z5JIku7u0l7PG5P6NrMPXA7R7Wtx6ufPm+xmlR1QZNMl8N4XQlU+uTNQpTAxhdYvw",
+	"sUruHI0TeHgxNlHztudR+uMeuKso+wnGcU1d2P13Usehjsu0Bv2QMI2KLXZwWwJ8F+S6/c0nnjxsewz8",
+	"tqaaGiqx2aWmDbtTKBJMXgRj4m1JxT3GOW7VVCinK2AMR4b6/ihEdR0Q1ynmRkAw5S0jNL8Xclqy4o4V",
+	"3otQj1mywvWBy/6yq2ACQ8qx9wiHHobYLKMq3W21ghsBwIWOnm45WhIKWVZuwbB0fe/qrUEtn563hHbx",
+	"pS/EsLLUZDqYVZW8hRTMm3ZxYV1epc19CSVu5hSKTlgaLqR2tZaf6aq8d/FXmO65ymXZ2fDcGBKWJIQR",
+	"Dnw/QohmkszVaofoBWiShrUJBPOZjFEO8+JLqefy5A9cAzHUy3y056KchcodOvSgDCVk02aFVtemuUw2",
+	"W0oNfqPAjNYzbj23MgnBXnMYN0Cq1oK3CpNRskQCwB+tF0Qax2JcPJPmVBa8z5+CwxV2liXuLEI5/FxH",
+	"ue1vGFC1VB7sPPMRLTqeDcDj3LU/T4BjXbOsi5t9+JSE47ZikZvzcQNnc10hOPS/6jxO6cxFpW3gRD4w",
+	"U3O9qqRnKdSFJS8oUex2zEtopzAqac62DsB2CIbwqA+xcv1/V8T8bXz+Wc7LDvyvOi3XBpm8ALmkaVrc",
+	"2sAR4gz1SlHuGELEnD2gEVV2IaDBcpGX42LR6QQYLuaH59Vj697gfzseVW9bOIcSynjD/9N4UbX4qq/2",
+	"PRuZzLf1BZt5hBTRbgNmAElYjBXX+MgznlWVsD3nnNwqNwA3H4assxD2ZAaMK4KxuzUFG8JHkZsladER",
+	"ZKGjV/95NIRaAvl39p2fsanLf19wJhs4klN6D7E/UYS4JXB4HqBLCmRqTj+0sqOQ6EV1xSJaJ1ZD7u1v",
+	"8L8TyLB1xzzG4g9zuY3OjbnQSLfcnpawfvwsBdscI4kBuwaktl3c1fzAssM4oGxKg4hAKse/K8mKR8hN",
+	"jxymuGavpXgf4dzf+yw2TM9S9+YopCFtgJTVQ+AyUnrpLxw4xjj7fnz2QzDoLAgpND4zdZ7ugqmrzwk/",
+	"mCABvzNwflsKoKQ0GwDivHTbZJLtgvszEf3PXsddzE1PwlP/40Usv5VFnDsApW4O+J+o+8fpPrGcUH2X",
+	"RoftbzVjUIMLNcN13zajYV0pzqoTKFb8bGoHXJOST9gBCU0gUf5rk9d3MPdJZb/6bjzpvVR3DKywIZDX",
+	"+HxiIWH9TYtCDNxsLkWav5nNY/syTN+QZaWeXOakU6vR09zUVL06hNb0M9SslKB1jxO8/iMteUGNq/s/",
+	"HUhs9tmq/BDyXmfk4yk2V9QZuWdsBBnWL/wuNKMlK7YsIb8RQ8gFMPVqt5W5ArPfIKTINwNNKt9JC/64",
+	"jhmbF9D98Fcjln9vE/4ihLxkYM0pMLPIx2GAL3X3uywAdaNNkF4cCTOnYVOu/oeGBuP16DNauzZPoNE1",
+	"+fepV2qO/Ow7DHg5eUDrBZcbcjWknfdIMBBRfxGQzBPfkzMkN+OwN+JeyKkm1BV9jrx22tBZ1JsdnWv7",
+	"UBYd0tVR0HLp6vOk98S1c1Luv5oofwdhe55TCJre+TYkc8TsxfjnIkusnrPQj7AgpuR/4z2+V7xHQJN3",
+	"rrcf+irTPbEXZXdtkJe3opGh+DMXkOrdWFJGdEn1gGkCuboESvqpnAnTZSKXaFpO6N3u0yoJqO8Bn+9D",
+	"RZpt0dfd0WS3N6PDMh0LmxRFruDcsawtVBOFVsCOjs7AcuSyIaHU/ZDOIOkqDmOopCqsB8MLX2DvRijm",
+	"6+T7UHarAWLtKEzMhASzsWZLupD3yKEg4xEgQzCR5GNzI8CbosdDH5nhJurC9SSQ8/52d3cnC9Uqdvd6",
+	"e1sH5NXOjy7uYSCnZDh2nXKpUtwuOC3+rEEeauuYE/sMBbjI7s7ej6//+qb7cuftX3df727v7b7dszrZ",
+	"CiHxx76Va5SyWsmUmOhaJtueH5C9ly9Dlp7LUJkXyf1f3SOXI+tDRh8ZO/dpVbHxiVTp+0mNcSP/BEG8",
+	"gqvUAS37x1R9Cq6RZEa4l7kI/TJUxcHjnEEtjEjNR9RK1zyrjRdXMQGc+9tOF7Hu9UIG9vB0Ev7raBkB",
+	"f4pYafWaz8YXGJnH1P8ekgWfERGqSZ7ZwH/dcD83ZaXvww8/rXQ+KzpK/Ss1h+m/jStzM0cWuRdlH+5D",
+	"3WiznrsxeyY16qQKNAS7ovuUz/7BZvuAdi5PcSwEF3dEsVyqIiOKmbFyv0GhGFZgqX4XfBbS0yyvGFpd",
+	"yGkAfcpLfLJHDsk9A8sbVAFzad5/jfM1XS19n+MdQGLfRR4G7fT81zcCjX8A7ZrNj2uyt/MWnV+uYl3v",
+	"RvwGT2MnGkjmnEp17zMKXbMgQY7P3vn34bsuF13olM20c4OSS2bUrOu0HFFEWiECbB/Le98II8ktI/Ys",
+	"WOGiM+eETgasfSbTSxh/Lf/oy83Pnw6fzBk0f3ghFWAhg7qtES/8IPM5jZ98lxZMr7XQXxw/2IkOb5kR",
+	"HR7FJzfBLK8gTtNi62hg5TXZt/j24ei0Qukl8QerkuPtb9oes8jZQnU4RrrHeFe+S0TKUhK+IRNyGO8A",
+	"L/mUcqhoh1naXpQGsxNE2aK5EOqV8iHWSJowdUD2dvZChZyqfgikRTMFPOCZqH5LfTgbD2+x2KuJ4YX+",
+	"5XZMbiOrxiHQQo11nerAD5VQUdW3niszfAztdZ4Nw6IyjHNQzC90Mx6xSWxypGKWLK0qsR9h7LLwq6io",
+	"QCt1YtEl/+gDv58ZkIuBuKFL2opir4CTPT5rZC5ct8Gyu6GMlPrJHNqRo7PZPMuHGdZi998DJQ6xz9Mm",
+	"xG4wH01AznQ1l/Fq+ZpE2OZcEPbV7EWNszLX68G1G4LGVOtdt21v5n8WzLh0gz8rclzW6xn/++DHha8f",
+	"vAEMwbGAE0MEN24Z6/MzV9vNow5gCwbTQXAL15BnlUaMZraOr+PqUnR8C43fv3XGqnSFTPX+9nbUD+3H",
+	"vb1XgARu+JYXOY6f2Hd/Gk5NbELNalXvdBZaalZ8vDIKtAWEmuipyYvj66sT8vMVOXv/sXt1/oHs7Lza",
+	"IuBUy11LCzdoTX1urfw0VNxQsmSZCxn1sRdZg++hSdrlWLrxMSC7PXStwrpeVmLdDKBrlc8xCsx8brXd",
+	"aAUuZCnxcLs2XVYtpKqxVjIKrf9lnEZXjR/K5rVM9qEOm6/ggkVxcgrVxfzyIHkr4bZQ8pZF23D1OB8+",
+	"Pfz/AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -108,7 +108,7 @@ type ClientInterface interface {
 
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	//
-	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 	//
@@ -457,7 +457,7 @@ func (c *Client) GetAgent(ctx context.Context, arch string, reqEditors ...Reques
 
 // GetBackup A consistent copy of the state while the controller runs (scope operator)
 //
-// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 // SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 // key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 //
@@ -2753,7 +2753,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 	//
-	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 	//
@@ -3133,11 +3133,19 @@ func (r GetHealthzResponse) ContentType() string {
 	return ""
 }
 
+// GetReadyzResponseDefaultHeaders the declared response headers of an HTTP default response for GetReadyz
+type GetReadyzResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetReadyzResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetReadyzResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3174,11 +3182,19 @@ func (r GetReadyzResponse) ContentType() string {
 	return ""
 }
 
+// GetAgentResponseDefaultHeaders the declared response headers of an HTTP default response for GetAgent
+type GetAgentResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetAgentResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetAgentResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3215,11 +3231,19 @@ func (r GetAgentResponse) ContentType() string {
 	return ""
 }
 
+// GetBackupResponseDefaultHeaders the declared response headers of an HTTP default response for GetBackup
+type GetBackupResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetBackupResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetBackupResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3256,6 +3280,12 @@ func (r GetBackupResponse) ContentType() string {
 	return ""
 }
 
+// EnrollResponseDefaultHeaders the declared response headers of an HTTP default response for Enroll
+type EnrollResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type EnrollResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3263,6 +3293,8 @@ type EnrollResponse struct {
 	JSON201 *IssuedCertificate
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *EnrollResponseDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3304,6 +3336,12 @@ func (r EnrollResponse) ContentType() string {
 	return ""
 }
 
+// RenewCertificateResponseDefaultHeaders the declared response headers of an HTTP default response for RenewCertificate
+type RenewCertificateResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type RenewCertificateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3311,6 +3349,8 @@ type RenewCertificateResponse struct {
 	JSON201 *IssuedCertificate
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RenewCertificateResponseDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3376,6 +3416,12 @@ type GetNodeConfigResponse304Headers struct {
 	NodehitchSpreadSeconds   *int
 }
 
+// GetNodeConfigResponseDefaultHeaders the declared response headers of an HTTP default response for GetNodeConfig
+type GetNodeConfigResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetNodeConfigResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3387,6 +3433,8 @@ type GetNodeConfigResponse struct {
 	Headers200 *GetNodeConfigResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *GetNodeConfigResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetNodeConfigResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3428,11 +3476,19 @@ func (r GetNodeConfigResponse) ContentType() string {
 	return ""
 }
 
+// GetNodeFileResponseDefaultHeaders the declared response headers of an HTTP default response for GetNodeFile
+type GetNodeFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetNodeFileResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetNodeFileResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3469,11 +3525,19 @@ func (r GetNodeFileResponse) ContentType() string {
 	return ""
 }
 
+// PutNodeStatusResponseDefaultHeaders the declared response headers of an HTTP default response for PutNodeStatus
+type PutNodeStatusResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PutNodeStatusResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutNodeStatusResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3510,6 +3574,12 @@ func (r PutNodeStatusResponse) ContentType() string {
 	return ""
 }
 
+// PostFormatResponseDefaultHeaders the declared response headers of an HTTP default response for PostFormat
+type PostFormatResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PostFormatResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3517,6 +3587,8 @@ type PostFormatResponse struct {
 	JSON200 *FormatPermit
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PostFormatResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3568,6 +3640,12 @@ type ListNodesResponse304Headers struct {
 	ETag *string
 }
 
+// ListNodesResponseDefaultHeaders the declared response headers of an HTTP default response for ListNodes
+type ListNodesResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListNodesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3579,6 +3657,8 @@ type ListNodesResponse struct {
 	Headers200 *ListNodesResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *ListNodesResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListNodesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3620,6 +3700,12 @@ func (r ListNodesResponse) ContentType() string {
 	return ""
 }
 
+// GetNodeResponseDefaultHeaders the declared response headers of an HTTP default response for GetNode
+type GetNodeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3627,6 +3713,8 @@ type GetNodeResponse struct {
 	JSON200 *Node
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetNodeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3668,6 +3756,12 @@ func (r GetNodeResponse) ContentType() string {
 	return ""
 }
 
+// ReenrollNodeResponseDefaultHeaders the declared response headers of an HTTP default response for ReenrollNode
+type ReenrollNodeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ReenrollNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3675,6 +3769,8 @@ type ReenrollNodeResponse struct {
 	JSON200 *Node
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReenrollNodeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3716,6 +3812,12 @@ func (r ReenrollNodeResponse) ContentType() string {
 	return ""
 }
 
+// RevokeNodeResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeNode
+type RevokeNodeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type RevokeNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3723,6 +3825,8 @@ type RevokeNodeResponse struct {
 	JSON200 *Node
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RevokeNodeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3774,6 +3878,12 @@ type ListOperationsResponse304Headers struct {
 	ETag *string
 }
 
+// ListOperationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListOperations
+type ListOperationsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListOperationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3785,6 +3895,8 @@ type ListOperationsResponse struct {
 	Headers200 *ListOperationsResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *ListOperationsResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListOperationsResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3826,6 +3938,12 @@ func (r ListOperationsResponse) ContentType() string {
 	return ""
 }
 
+// ListTokensResponseDefaultHeaders the declared response headers of an HTTP default response for ListTokens
+type ListTokensResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListTokensResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3833,6 +3951,8 @@ type ListTokensResponse struct {
 	JSON200 *TokenList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListTokensResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3874,6 +3994,12 @@ func (r ListTokensResponse) ContentType() string {
 	return ""
 }
 
+// CreateTokenResponseDefaultHeaders the declared response headers of an HTTP default response for CreateToken
+type CreateTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type CreateTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3881,6 +4007,8 @@ type CreateTokenResponse struct {
 	JSON201 *NewToken
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CreateTokenResponseDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3922,11 +4050,19 @@ func (r CreateTokenResponse) ContentType() string {
 	return ""
 }
 
+// RevokeTokenResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeToken
+type RevokeTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type RevokeTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RevokeTokenResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3963,6 +4099,12 @@ func (r RevokeTokenResponse) ContentType() string {
 	return ""
 }
 
+// ConfirmTokenResponseDefaultHeaders the declared response headers of an HTTP default response for ConfirmToken
+type ConfirmTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ConfirmTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3970,6 +4112,8 @@ type ConfirmTokenResponse struct {
 	JSON200 *Token
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ConfirmTokenResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4011,6 +4155,12 @@ func (r ConfirmTokenResponse) ContentType() string {
 	return ""
 }
 
+// GetTrustResponseDefaultHeaders the declared response headers of an HTTP default response for GetTrust
+type GetTrustResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetTrustResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4018,6 +4168,8 @@ type GetTrustResponse struct {
 	JSON200 *Trust
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetTrustResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4069,6 +4221,12 @@ type ListInstancesResponse304Headers struct {
 	ETag *string
 }
 
+// ListInstancesResponseDefaultHeaders the declared response headers of an HTTP default response for ListInstances
+type ListInstancesResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListInstancesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4080,6 +4238,8 @@ type ListInstancesResponse struct {
 	Headers200 *ListInstancesResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *ListInstancesResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListInstancesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4121,11 +4281,19 @@ func (r ListInstancesResponse) ContentType() string {
 	return ""
 }
 
+// DeleteInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteInstance
+type DeleteInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type DeleteInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteInstanceResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -4162,6 +4330,12 @@ func (r DeleteInstanceResponse) ContentType() string {
 	return ""
 }
 
+// GetInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for GetInstance
+type GetInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4169,6 +4343,8 @@ type GetInstanceResponse struct {
 	JSON200 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetInstanceResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4210,6 +4386,12 @@ func (r GetInstanceResponse) ContentType() string {
 	return ""
 }
 
+// PutInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for PutInstance
+type PutInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PutInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4219,6 +4401,8 @@ type PutInstanceResponse struct {
 	JSON201 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutInstanceResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4265,6 +4449,12 @@ func (r PutInstanceResponse) ContentType() string {
 	return ""
 }
 
+// ConfirmInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for ConfirmInstance
+type ConfirmInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ConfirmInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4272,6 +4462,8 @@ type ConfirmInstanceResponse struct {
 	JSON200 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ConfirmInstanceResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4313,11 +4505,19 @@ func (r ConfirmInstanceResponse) ContentType() string {
 	return ""
 }
 
+// GetFileResponseDefaultHeaders the declared response headers of an HTTP default response for GetFile
+type GetFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetFileResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetFileResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -4359,6 +4559,12 @@ type PutFileResponse308Headers struct {
 	Range *string
 }
 
+// PutFileResponseDefaultHeaders the declared response headers of an HTTP default response for PutFile
+type PutFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PutFileResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4368,6 +4574,8 @@ type PutFileResponse struct {
 	ApplicationProblemJSONDefault *Problem
 	// Headers308 the parsed response headers for an HTTP 308 response
 	Headers308 *PutFileResponse308Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutFileResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4409,6 +4617,12 @@ func (r PutFileResponse) ContentType() string {
 	return ""
 }
 
+// GetJoinTokenResponseDefaultHeaders the declared response headers of an HTTP default response for GetJoinToken
+type GetJoinTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetJoinTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4416,6 +4630,8 @@ type GetJoinTokenResponse struct {
 	JSON200 *JoinToken
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetJoinTokenResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4457,6 +4673,12 @@ func (r GetJoinTokenResponse) ContentType() string {
 	return ""
 }
 
+// ListInstanceOperationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListInstanceOperations
+type ListInstanceOperationsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListInstanceOperationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4464,6 +4686,8 @@ type ListInstanceOperationsResponse struct {
 	JSON200 *OperationList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListInstanceOperationsResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4511,6 +4735,12 @@ type PostOperationResponse202Headers struct {
 	RetryAfter *int
 }
 
+// PostOperationResponseDefaultHeaders the declared response headers of an HTTP default response for PostOperation
+type PostOperationResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PostOperationResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4520,6 +4750,8 @@ type PostOperationResponse struct {
 	ApplicationProblemJSONDefault *Problem
 	// Headers202 the parsed response headers for an HTTP 202 response
 	Headers202 *PostOperationResponse202Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PostOperationResponseDefaultHeaders
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -4561,6 +4793,12 @@ func (r PostOperationResponse) ContentType() string {
 	return ""
 }
 
+// GetOperationResponseDefaultHeaders the declared response headers of an HTTP default response for GetOperation
+type GetOperationResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetOperationResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4568,6 +4806,8 @@ type GetOperationResponse struct {
 	JSON200 *Operation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetOperationResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4609,6 +4849,12 @@ func (r GetOperationResponse) ContentType() string {
 	return ""
 }
 
+// ListVolumesResponseDefaultHeaders the declared response headers of an HTTP default response for ListVolumes
+type ListVolumesResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListVolumesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4616,6 +4862,8 @@ type ListVolumesResponse struct {
 	JSON200 *VolumeList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListVolumesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4657,6 +4905,12 @@ func (r ListVolumesResponse) ContentType() string {
 	return ""
 }
 
+// GetVolumeResponseDefaultHeaders the declared response headers of an HTTP default response for GetVolume
+type GetVolumeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetVolumeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4664,6 +4918,8 @@ type GetVolumeResponse struct {
 	JSON200 *Volume
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetVolumeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4705,6 +4961,12 @@ func (r GetVolumeResponse) ContentType() string {
 	return ""
 }
 
+// AdoptVolumeResponseDefaultHeaders the declared response headers of an HTTP default response for AdoptVolume
+type AdoptVolumeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type AdoptVolumeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4712,6 +4974,8 @@ type AdoptVolumeResponse struct {
 	JSON200 *Volume
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *AdoptVolumeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4753,6 +5017,12 @@ func (r AdoptVolumeResponse) ContentType() string {
 	return ""
 }
 
+// ReformatVolumeResponseDefaultHeaders the declared response headers of an HTTP default response for ReformatVolume
+type ReformatVolumeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ReformatVolumeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4760,6 +5030,8 @@ type ReformatVolumeResponse struct {
 	JSON200 *Volume
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReformatVolumeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4842,7 +5114,7 @@ func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch str
 
 // GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 //
-// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 // SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 // key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 //
@@ -5472,6 +5744,26 @@ func ParseGetReadyzResponse(rsp *http.Response) (*GetReadyzResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetReadyzResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5498,6 +5790,26 @@ func ParseGetAgentResponse(rsp *http.Response) (*GetAgentResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetAgentResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5522,6 +5834,26 @@ func ParseGetBackupResponse(rsp *http.Response) (*GetBackupResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetBackupResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5557,6 +5889,26 @@ func ParseEnrollResponse(rsp *http.Response) (*EnrollResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers EnrollResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5588,6 +5940,26 @@ func ParseRenewCertificateResponse(rsp *http.Response) (*RenewCertificateRespons
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers RenewCertificateResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5745,6 +6117,23 @@ func ParseGetNodeConfigResponse(rsp *http.Response) (*GetNodeConfigResponse, err
 			headers.NodehitchSpreadSeconds = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers GetNodeConfigResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5771,6 +6160,26 @@ func ParseGetNodeFileResponse(rsp *http.Response) (*GetNodeFileResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetNodeFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5800,6 +6209,26 @@ func ParsePutNodeStatusResponse(rsp *http.Response) (*PutNodeStatusResponse, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers PutNodeStatusResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5833,6 +6262,26 @@ func ParsePostFormatResponse(rsp *http.Response) (*PostFormatResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers PostFormatResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5892,6 +6341,23 @@ func ParseListNodesResponse(rsp *http.Response) (*ListNodesResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers ListNodesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5927,6 +6393,26 @@ func ParseGetNodeResponse(rsp *http.Response) (*GetNodeResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetNodeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5960,6 +6446,26 @@ func ParseReenrollNodeResponse(rsp *http.Response) (*ReenrollNodeResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers ReenrollNodeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5991,6 +6497,26 @@ func ParseRevokeNodeResponse(rsp *http.Response) (*RevokeNodeResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers RevokeNodeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6050,6 +6576,23 @@ func ParseListOperationsResponse(rsp *http.Response) (*ListOperationsResponse, e
 			headers.ETag = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers ListOperationsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6085,6 +6628,26 @@ func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers ListTokensResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6118,6 +6681,26 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 
 	}
 
+	switch {
+	case true:
+		var headers CreateTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6145,6 +6728,26 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers RevokeTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6180,6 +6783,26 @@ func ParseConfirmTokenResponse(rsp *http.Response) (*ConfirmTokenResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers ConfirmTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6211,6 +6834,26 @@ func ParseGetTrustResponse(rsp *http.Response) (*GetTrustResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetTrustResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6270,6 +6913,23 @@ func ParseListInstancesResponse(rsp *http.Response) (*ListInstancesResponse, err
 			headers.ETag = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers ListInstancesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6299,6 +6959,26 @@ func ParseDeleteInstanceResponse(rsp *http.Response) (*DeleteInstanceResponse, e
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers DeleteInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6332,6 +7012,26 @@ func ParseGetInstanceResponse(rsp *http.Response) (*GetInstanceResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6374,6 +7074,26 @@ func ParsePutInstanceResponse(rsp *http.Response) (*PutInstanceResponse, error) 
 
 	}
 
+	switch {
+	case true:
+		var headers PutInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6407,6 +7127,26 @@ func ParseConfirmInstanceResponse(rsp *http.Response) (*ConfirmInstanceResponse,
 
 	}
 
+	switch {
+	case true:
+		var headers ConfirmInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6431,6 +7171,26 @@ func ParseGetFileResponse(rsp *http.Response) (*GetFileResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6480,6 +7240,23 @@ func ParsePutFileResponse(rsp *http.Response) (*PutFileResponse, error) {
 			headers.Range = &value
 		}
 		response.Headers308 = &headers
+	case true:
+		var headers PutFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6515,6 +7292,26 @@ func ParseGetJoinTokenResponse(rsp *http.Response) (*GetJoinTokenResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers GetJoinTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6546,6 +7343,26 @@ func ParseListInstanceOperationsResponse(rsp *http.Response) (*ListInstanceOpera
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers ListInstanceOperationsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6599,6 +7416,23 @@ func ParsePostOperationResponse(rsp *http.Response) (*PostOperationResponse, err
 			headers.RetryAfter = &value
 		}
 		response.Headers202 = &headers
+	case true:
+		var headers PostOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6634,6 +7468,26 @@ func ParseGetOperationResponse(rsp *http.Response) (*GetOperationResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers GetOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6665,6 +7519,26 @@ func ParseListVolumesResponse(rsp *http.Response) (*ListVolumesResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers ListVolumesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6700,6 +7574,26 @@ func ParseGetVolumeResponse(rsp *http.Response) (*GetVolumeResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetVolumeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6733,6 +7627,26 @@ func ParseAdoptVolumeResponse(rsp *http.Response) (*AdoptVolumeResponse, error) 
 
 	}
 
+	switch {
+	case true:
+		var headers AdoptVolumeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6764,6 +7678,26 @@ func ParseReformatVolumeResponse(rsp *http.Response) (*ReformatVolumeResponse, e
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers ReformatVolumeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
