@@ -72,7 +72,7 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 func tell(out io.Writer, done backup.Restored) error {
 	m := done.Manifest
 	text := fmt.Sprintf("Restored: the state of %s (epoch %d, %d package files), as epoch %d.\n",
-		m.TakenAt.UTC().Format(time.RFC3339), m.Epoch, m.Blobs, done.Epoch)
+		m.TakenAt.UTC().Format(time.RFC3339), m.Epoch, m.PackageFiles, done.Epoch)
 	if done.Aside != "" {
 		text += fmt.Sprintf("The store that was there is in %s.\n", done.Aside)
 	}
