@@ -103,7 +103,7 @@ func showFiles(t *tx.Tx, d *desired.State, shown *api.Instance) error {
 func (s *Service) DeleteInstance(ctx context.Context, id string) error {
 	var nodes []string
 	err := s.Runner.Update(ctx, id, func(t *tx.Tx) error {
-		if t.Instance.Processing != 0 {
+		if t.Instance.ProcessingSequence != 0 {
 			return reconcile.InProgress(t)
 		}
 		if err := noLiveNodes(t); err != nil {

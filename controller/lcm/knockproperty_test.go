@@ -162,7 +162,7 @@ func (h *history) knock(t *rapid.T, id string) {
 	for _, s := range added {
 		h.checkAdded(t, s)
 	}
-	if now := h.desiredNow(); now.Withdraw != version.Withdraw || !slices.Equal(now.AdditionalParams, version.AdditionalParams) || now.StackID != version.StackID {
+	if now := h.desiredNow(); now.WithdrawPersistentVolumes != version.WithdrawPersistentVolumes || !slices.Equal(now.AdditionalParams, version.AdditionalParams) || now.StackID != version.StackID {
 		t.Fatalf("%+v became %+v", version, now)
 	}
 	if saysOne(after.Warnings, "", "nothing is planned") {

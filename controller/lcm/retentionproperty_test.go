@@ -74,7 +74,7 @@ func (h *history) checkRetention(t *rapid.T, now map[string]api.Operation) {
 		operations, err := tx.Operations().All()
 		h.must(err)
 		for _, o := range operations {
-			referred[o.MadeVersion], referred[o.PreviousVersion], referred[o.BaseVersion] = true, true, true
+			referred[o.CreatedVersion], referred[o.PreviousVersion], referred[o.BaseVersion] = true, true, true
 		}
 		versions, err = tx.Desired().All()
 		return err

@@ -50,26 +50,26 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 // start puts what a START brought in force until its END comes. What it checks is
 // checked, so it is over, but where PersistentVolumes have to be gone first.
 func (p *posting) start(op store.Operation) (store.Operation, error) {
-	if previous := p.awaited(); previous != nil && previous.MadeVersion == p.t.Instance.DesiredVersion {
-		op.MadeVersion, op.PreviousVersion = previous.MadeVersion, previous.PreviousVersion
+	if previous := p.awaited(); previous != nil && previous.CreatedVersion == p.t.Instance.DesiredVersion {
+		op.CreatedVersion, op.PreviousVersion = previous.CreatedVersion, previous.PreviousVersion
 	}
 	made, err := desired.Activate(p.t, p.next, op.ID)
 	if err != nil {
 		return op, err
 	}
 	if made != 0 {
-		op.MadeVersion = made
+		op.CreatedVersion = made
 	}
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {
 		return op, err
 	}
 	op.Warnings = append(op.Warnings, p.warnings(e)...)
-	p.t.Instance.Awaiting = 0
-	if !p.next.Withdraw || p.t.Instance.Standing.Owner == "" {
+	p.t.Instance.AwaitingEndSequence = 0
+	if !p.next.WithdrawPersistentVolumes || p.t.Instance.Standing.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
 	}
-	p.t.Instance.Processing = op.Sequence
+	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
 	}
@@ -82,7 +82,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 // awaited is the START whose END has not come, nil for none.
 func (p *posting) awaited() *store.Operation {
 	for i, o := range p.history {
-		if o.Sequence == p.t.Instance.Awaiting {
+		if o.Sequence == p.t.Instance.AwaitingEndSequence {
 			return &p.history[i]
 		}
 	}
@@ -93,10 +93,10 @@ func (p *posting) awaited() *store.Operation {
 // for the others.
 func (p *posting) end(op store.Operation) (store.Operation, error) {
 	var err error
-	if op.MadeVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
+	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
-	p.t.Instance.Awaiting = 0
+	p.t.Instance.AwaitingEndSequence = 0
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {
 		return op, err
@@ -120,7 +120,7 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	op.Warnings = slices.Concat(op.Warnings, p.warnings(e), bystanders)
-	p.t.Instance.Processing = op.Sequence
+	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
 	}

@@ -187,7 +187,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 
 // due says whether a deadline of the instance has passed.
 func due(t *tx.Tx) (bool, error) {
-	for _, sequence := range []int64{t.Instance.Processing, t.Instance.Awaiting} {
+	for _, sequence := range []int64{t.Instance.ProcessingSequence, t.Instance.AwaitingEndSequence} {
 		if sequence == 0 {
 			continue
 		}
@@ -205,8 +205,8 @@ func due(t *tx.Tx) (bool, error) {
 // overdue takes back a START that waited for too long, and settles, which fails the
 // operation in progress when its time is over.
 func (s *Service) overdue(t *tx.Tx) error {
-	if t.Instance.Awaiting != 0 {
-		start, err := t.Operation(t.Instance.Awaiting)
+	if t.Instance.AwaitingEndSequence != 0 {
+		start, err := t.Operation(t.Instance.AwaitingEndSequence)
 		if err != nil {
 			return err
 		}

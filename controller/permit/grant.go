@@ -45,7 +45,7 @@ func (x *exchange) wanted() error {
 // grant gives the permit of the volume's life, or the one that an operator allowed.
 func (x *exchange) grant() error {
 	v := x.v
-	overwrite := v.Reformat
+	overwrite := v.ReformatRequested
 	switch {
 	case overwrite && (v.Permit.NodeID != x.node || v.Permit.Epoch != x.epoch):
 		return noPermit("the reformat of the volume %s was confirmed for the server %s in another situation: "+

@@ -32,7 +32,7 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 					"the filesystem %s is that of the volume %s: if %s is a copy of it, give one of them a new UUID with tune2fs -U", id, other.ID, v.ID))
 			}
 		}
-		v.FilesystemUUID, v.Reformat = id.String(), false
+		v.FilesystemUUID, v.ReformatRequested = id.String(), false
 		v.Epoch = s.Store.Epoch()
 		v.Permit = store.Permit{State: api.PermitAdopted, Epoch: v.Epoch}
 		return nil
@@ -59,7 +59,7 @@ func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Vol
 		if err := inUse(tx, v); err != nil {
 			return err
 		}
-		v.FilesystemUUID, v.Reformat = api.FilesystemUUID(v.ID), true
+		v.FilesystemUUID, v.ReformatRequested = api.FilesystemUUID(v.ID), true
 		v.Epoch = s.Store.Epoch()
 		v.Permit = store.Permit{State: api.PermitNone, NodeID: v.NodeID, Epoch: v.Epoch}
 		return nil

@@ -14,7 +14,7 @@ import (
 
 // InProgress is the problem that names the operation in progress.
 func InProgress(t *tx.Tx) error {
-	op, err := t.Operation(t.Instance.Processing)
+	op, err := t.Operation(t.Instance.ProcessingSequence)
 	if err != nil {
 		return err
 	}
@@ -29,10 +29,10 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // it would be done without it. A START is about the storage server as well: without it
 // nobody could tell which PersistentVolumes are its own.
 func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
-	if t.Instance.Processing == 0 {
+	if t.Instance.ProcessingSequence == 0 {
 		return nil
 	}
-	op, err := t.Operation(t.Instance.Processing)
+	op, err := t.Operation(t.Instance.ProcessingSequence)
 	if err != nil {
 		return err
 	}
