@@ -40,7 +40,7 @@ const (
 	nothing = `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"worker"}`
 	// absent names a disk that no machine has.
 	absent = `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"storage","storage":{"exports":[],"volumes":[
-		{"volumeID":"00000000-dead-4000-8000-000000000001","mountPath":"/nodehitch-test","filesystem":"ext4","filesystemUUID":"00000000-dead-5000-8000-000000000001"}]}}`
+		{"volumeId":"00000000-dead-4000-8000-000000000001","mountPath":"/nodehitch-test","filesystem":"ext4","filesystemUuid":"00000000-dead-5000-8000-000000000001"}]}}`
 )
 
 func TestMistakesOfTheCaller(t *testing.T) {

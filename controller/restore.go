@@ -57,7 +57,7 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 	waiting := 0
 	instances, err := s.LCM.Instances.ListInstances(context.Background())
 	for _, i := range instances {
-		if i.Unconfirmed != nil {
+		if i.Unconfirmed {
 			waiting++
 		}
 	}
@@ -70,7 +70,7 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 func tell(out io.Writer, done backup.Restored) error {
 	m := done.Manifest
 	text := fmt.Sprintf("Restored: the state of %s (epoch %d, %d package files), as epoch %d.\n",
-		m.TakenAt.UTC().Format(time.RFC3339), m.Epoch, m.Blobs, done.Epoch)
+		m.TakenAt.UTC().Format(time.RFC3339), m.Epoch, m.PackageFiles, done.Epoch)
 	if done.Aside != "" {
 		text += fmt.Sprintf("The store that was there is in %s.\n", done.Aside)
 	}

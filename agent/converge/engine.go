@@ -143,7 +143,7 @@ func (p *pass) withhold(s Step, r *Result) bool {
 	if _, cluster := s.(ClusterScoped); !cluster || p.o.Confirmed || len(r.Left) == 0 {
 		return false
 	}
-	r.Err = Wait(api.ReasonUnconfirmed, "the controller has not confirmed the configuration since the agent has been connected; not done: %s", summaries(r.Left))
+	r.Err = Wait(api.ReasonWaitingForController, "the controller has not confirmed the configuration since the agent has been connected; not done: %s", summaries(r.Left))
 	return true
 }
 

@@ -115,7 +115,7 @@ func TestErrorsAreConditions(t *testing.T) {
 		"waiting, unknown":    {converge.Wait(api.ReasonUnreadable, "sector 5"), "A=Unknown Unreadable sector 5", ""},
 		"waiting, wrapped":    {fmt.Errorf("volume v: %w", converge.Wait(api.ReasonNoPermit, "no")), "A=False NoPermit volume v: NoPermit: no", ""},
 		"terminal":            {converge.Fail(api.ReasonForeignData, "xfs"), "A=False ForeignData xfs", "A"},
-		"unexpected":          {errors.New("exit status 3"), "A=Unknown Internal exit status 3", ""},
+		"unexpected":          {errors.New("exit status 3"), "A=Unknown InternalError exit status 3", ""},
 		"terminal and others": {errors.Join(errors.New("odd"), converge.Wait(api.ReasonNoPermit, "no"), converge.Fail(api.ReasonForeignData, "xfs")), "A=False ForeignData odd; no; xfs", "A"},
 		"waiting and odd":     {errors.Join(converge.Wait(api.ReasonNoPermit, "no"), errors.New("odd")), "A=False NoPermit no; odd", ""},
 	}
@@ -179,16 +179,16 @@ func TestFailureThatMendedItselfIsNone(t *testing.T) {
 	}
 }
 
-func TestPanicsAreInternal(t *testing.T) {
+func TestPanicsAreInternalErrors(t *testing.T) {
 	planning := panics{"P", true}
 	doing := panics{"D", false}
 	after := step("B", "z")
 	r := pass(t, converge.Options{}, planning, doing, after)
 	expect(t, r,
-		"P=Unknown Internal planning: a bug in the agent: panic: oh",
-		"D=Unknown Internal leap: a bug in the agent: panic: oh",
+		"P=Unknown InternalError planning: a bug in the agent: panic: oh",
+		"D=Unknown InternalError leap: a bug in the agent: panic: oh",
 		"B=True Mounted all there",
-		"Ready=False NotReady P is Unknown (Internal), D is Unknown (Internal)")
+		"Ready=False NotReady P is Unknown (InternalError), D is Unknown (InternalError)")
 }
 
 type panics struct {
@@ -306,7 +306,7 @@ func TestClusterIsChangedOnlyUnderAConfirmedDocument(t *testing.T) {
 	if a.machine["pv"] {
 		t.Error("changed the cluster under a document from disk")
 	}
-	if c := r.Condition("A"); c.Status != api.ConditionUnknown || c.Reason != api.ReasonUnconfirmed {
+	if c := r.Condition("A"); c.Status != api.ConditionUnknown || c.Reason != api.ReasonWaitingForController {
 		t.Errorf("got %+v", c)
 	}
 	r = pass(t, converge.Options{Confirmed: true}, a)

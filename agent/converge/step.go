@@ -18,7 +18,7 @@ type Step interface {
 	Condition() string
 	// Plan compares the machine with what is desired and returns the actions that
 	// would close the gap. It only reads. Errors: *Waiting, *Terminal, or any other
-	// error, which is reported as Internal and tried again. Several may be joined
+	// error, which is reported as InternalError and tried again. Several may be joined
 	// (errors.Join). Actions returned together with an error are those that can be
 	// done all the same, for example for the other volumes.
 	Plan(ctx context.Context, desired *api.NodeConfig) (Plan, error)

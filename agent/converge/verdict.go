@@ -18,7 +18,7 @@ type verdict struct {
 }
 
 // unknowable are the reasons to wait that say nothing about the state itself.
-var unknowable = []api.Reason{api.ReasonUnreadable, api.ReasonUnconfirmed, api.ReasonStateDamaged}
+var unknowable = []api.Reason{api.ReasonUnreadable, api.ReasonWaitingForController, api.ReasonStateDamaged}
 
 func (r *Result) verdict() verdict {
 	switch {
@@ -37,7 +37,7 @@ func (r *Result) verdict() verdict {
 // judge gives the reason that most needs a person: of several joined errors a
 // terminal one, else one that waits, else the unexpected. The message has all.
 func judge(err error) verdict {
-	v := verdict{status: api.ConditionUnknown, reason: api.ReasonInternal}
+	v := verdict{status: api.ConditionUnknown, reason: api.ReasonInternalError}
 	var messages []string
 	var waits bool
 	for _, each := range leaves(err) {

@@ -118,7 +118,7 @@ func TestNothingBeyondTheNodeWithoutTheController(t *testing.T) {
 	until(t, "the node is converged, and the rest waits for the controller", func() bool {
 		s := n.status()
 		beyond := s.Node.Condition(cluster{}.Condition())
-		return n.work.is() == 1 && beyond != nil && beyond.Reason == api.ReasonUnconfirmed
+		return n.work.is() == 1 && beyond != nil && beyond.Reason == api.ReasonWaitingForController
 	})
 	if n.cluster.is() != 0 {
 		t.Error("something beyond the node was changed under a document from disk")
@@ -131,7 +131,7 @@ func TestNothingBeyondTheNodeWithoutTheController(t *testing.T) {
 	n.cluster.change(func() { n.cluster.has = 0 })
 	until(t, "it waits again", func() bool {
 		beyond := n.status().Node.Condition(cluster{}.Condition())
-		return beyond != nil && beyond.Reason == api.ReasonUnconfirmed
+		return beyond != nil && beyond.Reason == api.ReasonWaitingForController
 	})
 	if n.cluster.is() != 0 {
 		t.Error("something beyond the node was changed while the controller was away")

@@ -79,7 +79,7 @@ func (c *checker) storage(s *api.StorageSection, at fault.At) {
 		c.volume(v, here)
 		for _, other := range s.Volumes[:i] {
 			if strings.EqualFold(other.VolumeID, v.VolumeID) {
-				c.say(here.Key("volumeID"), "is given twice")
+				c.say(here.Key("volumeId"), "is given twice")
 			}
 			if grammar.Under(other.MountPath, v.MountPath) || grammar.Under(v.MountPath, other.MountPath) {
 				c.say(here.Key("mountPath"), "is at, above or below "+grammar.Show(other.MountPath)+", where another volume is mounted")
@@ -92,8 +92,8 @@ func (c *checker) storage(s *api.StorageSection, at fault.At) {
 }
 
 func (c *checker) volume(v api.StorageVolume, at fault.At) {
-	c.uuid(at.Key("volumeID"), v.VolumeID)
-	c.uuid(at.Key("filesystemUUID"), v.FilesystemUUID)
+	c.uuid(at.Key("volumeId"), v.VolumeID)
+	c.uuid(at.Key("filesystemUuid"), v.FilesystemUUID)
 	_, err := grammar.MountPath(v.MountPath)
 	c.must(at.Key("mountPath"), err)
 	if v.Filesystem != api.Ext4 {
@@ -111,8 +111,8 @@ func (c *checker) export(e api.StorageExport, volumes []api.StorageVolume, at fa
 	if err == nil && !slices.ContainsFunc(volumes, on) {
 		c.say(at.Key("directory"), "is on none of the volumes; the root disk is never exported")
 	}
-	_, err = grammar.ExportClient(e.Clients)
-	c.must(at.Key("clients"), err)
+	_, err = grammar.ExportClient(e.Client)
+	c.must(at.Key("client"), err)
 	for i, option := range e.Options {
 		if !exportOption(option) {
 			c.say(at.Key("options").Index(i), "expected one option of exports(5), in lower case and without mountpoint=")

@@ -15,9 +15,9 @@ const good = `{
   "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "storage",
   "proxy": {"http": "http://user1:password1@host1:port1"},
   "storage": {
-    "volumes": [{"volumeID": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "sizeBytes": 1073741824, "mountPath": "/volume",
-                 "filesystem": "ext4", "filesystemUUID": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f"}],
-    "exports": [{"directory": "/volume/nfs/pv1", "clients": "10.10.0.0/24", "options": ["rw", "sync", "anonuid=65534"]}]
+    "volumes": [{"volumeId": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "sizeBytes": 1073741824, "mountPath": "/volume",
+                 "filesystem": "ext4", "filesystemUuid": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f"}],
+    "exports": [{"directory": "/volume/nfs/pv1", "client": "10.10.0.0/24", "options": ["rw", "sync", "anonuid=65534"]}]
   }
 }`
 
@@ -26,7 +26,7 @@ func TestGoodDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if doc.Generation != 3 || len(doc.Storage.Volumes) != 1 || doc.Storage.Exports[0].Clients != "10.10.0.0/24" {
+	if doc.Generation != 3 || len(doc.Storage.Volumes) != 1 || doc.Storage.Exports[0].Client != "10.10.0.0/24" {
 		t.Errorf("got %+v", doc)
 	}
 }
@@ -36,14 +36,14 @@ func TestFaults(t *testing.T) {
 		"a section of a later agent":   {`"role"`, `"cluster": {}, "role"`, "/cluster"},
 		"another version":              {"nodehitch/v1", "nodehitch/v2", "/apiVersion"},
 		"no role":                      {`"role": "storage",`, "", "/role"},
-		"a volume id with a path":      {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "../../etc/passwd", "/storage/volumes/0/volumeID"},
-		"a volume id in upper case":    {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "6F1C1D4E-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "/storage/volumes/0/volumeID"},
-		"no filesystem UUID":           {"0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f", "", "/storage/volumes/0/filesystemUUID"},
+		"a volume id with a path":      {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "../../etc/passwd", "/storage/volumes/0/volumeId"},
+		"a volume id in upper case":    {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "6F1C1D4E-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "/storage/volumes/0/volumeId"},
+		"no filesystem UUID":           {"0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e7f", "", "/storage/volumes/0/filesystemUuid"},
 		"another filesystem":           {"ext4", "xfs", "/storage/volumes/0/filesystem"},
 		"a mount over the system":      {`"mountPath": "/volume"`, `"mountPath": "/usr"`, "/storage/volumes/0/mountPath"},
 		"an export of the root disk":   {"/volume/nfs/pv1", "/srv/pv1", "/storage/exports/0/directory"},
 		"an export with a second one":  {"/volume/nfs/pv1", "/volume *(rw)", "/storage/exports/0/directory"},
-		"clients with options":         {"10.10.0.0/24", "10.10.0.0/24(rw,no_root_squash)", "/storage/exports/0/clients"},
+		"a client with options":        {"10.10.0.0/24", "10.10.0.0/24(rw,no_root_squash)", "/storage/exports/0/client"},
 		"an option that ends the list": {"sync", "sync) *(rw", "/storage/exports/0/options/1"},
 		"a mountpoint of its own":      {"sync", "mountpoint=/", "/storage/exports/0/options/1"},
 		"an NFS client with a choice":  {`"role"`, `"nfsClient": {"version": 4}, "role"`, "/nfsClient/version"},
@@ -75,14 +75,14 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	for _, f := range faults {
 		at = append(at, f.Pointer)
 	}
-	if diff := cmp.Diff([]string{"/apiVersion", "/storage/volumes/0/filesystem", "/storage/exports/0/clients"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/apiVersion", "/storage/volumes/0/filesystem", "/storage/exports/0/client"}, at); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestTwoVolumesAtOnePlace(t *testing.T) {
-	text := strings.Replace(good, `"volumes": [`, `"volumes": [{"volumeID": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70", "mountPath": "/volume/nfs",
-		"filesystem": "ext4", "filesystemUUID": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e70"}, `, 1)
+	text := strings.Replace(good, `"volumes": [`, `"volumes": [{"volumeId": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70", "mountPath": "/volume/nfs",
+		"filesystem": "ext4", "filesystemUuid": "0f1c1d4e-8a5b-5c0e-9d1f-2a3b4c5d6e70"}, `, 1)
 	if _, err := document.Decode([]byte(text)); err == nil || !strings.Contains(err.Error(), "/storage/volumes/1/mountPath") {
 		t.Errorf("got %v", err)
 	}

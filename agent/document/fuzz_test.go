@@ -48,7 +48,7 @@ func words(t *testing.T, doc *api.NodeConfig) {
 			oneWord(t, v.MountPath, v.VolumeID, v.FilesystemUUID)
 		}
 		for _, e := range s.Exports {
-			oneWord(t, append(e.Options, e.Directory, e.Clients)...)
+			oneWord(t, append(e.Options, e.Directory, e.Client)...)
 		}
 	}
 	if r := doc.Registry; r != nil {

@@ -65,8 +65,8 @@ func FuzzBodies(f *testing.F) {
 var samples = map[string]string{
 	"putNodeStatus": `{"epoch":1,"observedGeneration":2,"observedDigest":"x","appliedGeneration":2,"appliedDigest":"x","conditions":[
 		{"type":"Ready","status":"True","reason":"Ready","message":"","lastTransitionTime":"2030-01-31T12:00:00Z"}]}`,
-	"postFormat": `{"phase":"wanted","filesystemUUID":"6f9619ff-8b86-4d01-b42d-00cf4fc964ff","sizeBytes":1073741824,
-		"proof":{"bytesRead":1048576,"samples":64}}`,
+	"postFormat": `{"phase":"wanted","filesystemUuid":"6f9619ff-8b86-4d01-b42d-00cf4fc964ff","sizeBytes":1073741824,
+		"blankCheck":{"bytesRead":1048576,"samples":64}}`,
 	"enroll": `{"serverID":"6f9619ff-8b86-4d01-b42d-00cf4fc964ff","certificateRequest":"-----BEGIN CERTIFICATE REQUEST-----"}`,
 	"putInstance": `{"additionalParams":{"k8s_cluster_installation_param":{}},"stackId":"6f9619ff-8b86-4d01-b42d-00cf4fc964ff",
 		"topology":{"servers":[{"id":"6f9619ff-8b86-4d01-b42d-00cf4fc964ff","name":"a"}]}}`,

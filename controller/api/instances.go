@@ -30,7 +30,7 @@ func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObjec
 
 // PutInstance creates or replaces the parameters of an instance.
 func (s *Handler) PutInstance(ctx context.Context, r PutInstanceRequestObject) (PutInstanceResponseObject, error) {
-	instance, created, err := s.Instances.PutInstance(ctx, canonical(r.InstanceID), *r.Body)
+	instance, created, err := s.Instances.PutInstance(ctx, canonical(r.VnfInstanceID), *r.Body)
 	switch {
 	case err != nil:
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Handler) PutInstance(ctx context.Context, r PutInstanceRequestObject) (
 
 // GetInstance shows an instance, its secrets redacted.
 func (s *Handler) GetInstance(ctx context.Context, r GetInstanceRequestObject) (GetInstanceResponseObject, error) {
-	instance, err := s.Instances.GetInstance(ctx, canonical(r.InstanceID))
+	instance, err := s.Instances.GetInstance(ctx, canonical(r.VnfInstanceID))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (s *Handler) GetInstance(ctx context.Context, r GetInstanceRequestObject) (
 
 // DeleteInstance forgets an instance, and the files that only it had.
 func (s *Handler) DeleteInstance(ctx context.Context, r DeleteInstanceRequestObject) (DeleteInstanceResponseObject, error) {
-	if err := s.Instances.DeleteInstance(ctx, canonical(r.InstanceID)); err != nil {
+	if err := s.Instances.DeleteInstance(ctx, canonical(r.VnfInstanceID)); err != nil {
 		return nil, err
 	}
 	if err := s.Files.Collect(ctx); err != nil {
@@ -63,7 +63,7 @@ func (s *Handler) DeleteInstance(ctx context.Context, r DeleteInstanceRequestObj
 
 // GetJoinToken shows what user_data of the instance's VMs carries.
 func (s *Handler) GetJoinToken(ctx context.Context, r GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error) {
-	token, err := s.Enrollment.JoinToken(ctx, canonical(r.InstanceID))
+	token, err := s.Enrollment.JoinToken(ctx, canonical(r.VnfInstanceID))
 	if err != nil {
 		return nil, err
 	}
@@ -72,12 +72,12 @@ func (s *Handler) GetJoinToken(ctx context.Context, r GetJoinTokenRequestObject)
 
 // PostOperation starts one phase of an operation, or joins it.
 func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObject) (PostOperationResponseObject, error) {
-	id := canonical(r.InstanceID)
+	id := canonical(r.VnfInstanceID)
 	operation, err := s.Operations.PostOperation(ctx, id, *r.Body)
 	if err != nil {
 		return nil, err
 	}
-	location := fmt.Sprintf("/v1/vnf_instances/%s/operations/%s", id, operation.ID)
+	location := fmt.Sprintf("/v1/vnf_instances/%s/operations/%d", id, operation.Sequence)
 	seconds := operationRetrySeconds
 	return PostOperation202JSONResponse{
 		Body:    operation,
@@ -87,7 +87,7 @@ func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObjec
 
 // ListInstanceOperations lists the operations of one instance, newest first.
 func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error) {
-	id := canonical(r.InstanceID)
+	id := canonical(r.VnfInstanceID)
 	if _, err := s.Instances.GetInstance(ctx, id); err != nil {
 		return nil, err
 	}
@@ -119,10 +119,10 @@ func (s *Handler) GetOperation(ctx context.Context, r GetOperationRequestObject)
 	if err != nil {
 		return nil, err
 	}
-	id := canonical(r.InstanceID)
+	id := canonical(r.VnfInstanceID)
 	var operation wire.Operation
-	err = s.hold(ctx, notify.OperationKey(id, r.OperationID), wait, func() (bool, error) {
-		operation, err = s.Operations.GetOperation(ctx, id, r.OperationID)
+	err = s.hold(ctx, wire.OperationID(id, r.Sequence), wait, func() (bool, error) {
+		operation, err = s.Operations.GetOperation(ctx, id, r.Sequence)
 		return operation.State != wire.Processing, err
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 func unseen(nodes []wire.Node) []wire.Node {
 	nodes = slices.Clone(nodes)
 	for i := range nodes {
-		nodes[i].LastSeen = nil
+		nodes[i].LastSeenAt = nil
 	}
 	return nodes
 }

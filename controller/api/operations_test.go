@@ -26,8 +26,8 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	var operation wire.Operation
 	w.ok(a, http.StatusAccepted, &operation)
 	location := a.header.Get("Location")
-	if location != operations+"/"+operation.ID || a.header.Get("Retry-After") != "2" {
-		t.Errorf("%v", a.header)
+	if operation.ID != instanceID+"/1" || operation.Sequence != 1 || location != operations+"/1" || a.header.Get("Retry-After") != "2" {
+		t.Errorf("%v: %s", a.header, a.body)
 	}
 	if again := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`); again.header.Get("Location") != location {
 		t.Errorf("the same key: %d %s", again.status, again.body)

@@ -10,7 +10,7 @@ import (
 
 // PutFile stores one file of the VNF package, or a part of it.
 func (s *Handler) PutFile(ctx context.Context, r PutFileRequestObject) (PutFileResponseObject, error) {
-	id := canonical(r.InstanceID)
+	id := canonical(r.VnfInstanceID)
 	stored, err := s.Files.Put(ctx, files.Request{
 		InstanceID: id, Path: r.Path, Body: r.Body, ContentLength: callOf(ctx).request.ContentLength,
 		ContentRange: text(r.Params.ContentRange), SHA256: text(r.Params.XChecksumSha256),
@@ -58,7 +58,7 @@ func arrived(n int64) *string {
 
 // GetFile serves one file of the VNF package.
 func (s *Handler) GetFile(ctx context.Context, r GetFileRequestObject) (GetFileResponseObject, error) {
-	file, sha256, err := s.Files.Open(ctx, canonical(r.InstanceID), r.Path)
+	file, sha256, err := s.Files.Open(ctx, canonical(r.VnfInstanceID), r.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ var policy = map[string]string{
 }
 
 // paths fills the parameters of the document's paths.
-var paths = strings.NewReplacer("{instanceId}", instanceID, "{operationId}", "none", "{nodeId}", serverID, "{volumeId}", volumeID,
+var paths = strings.NewReplacer("{vnfInstanceId}", instanceID, "{sequence}", "1", "{nodeId}", serverID, "{volumeId}", volumeID,
 	"{tokenId}", "none", "{sha256}", strings.Repeat("0", 64), "{arch}", "amd64", "{path}", "Files/x.yaml")
 
 func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {

@@ -187,7 +187,7 @@ func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
 	list := w.as(w.viewer, "GET", "/v1/nodes", "")
-	etag(t, w, node) // a call, which changes lastSeen
+	etag(t, w, node) // a call, which changes lastSeenAt
 	tag := list.header.Get("ETag")
 	if a := w.as(w.viewer, "GET", "/v1/nodes", "", "If-None-Match: "+tag); a.status != http.StatusNotModified {
 		t.Errorf("after a call of the node: %d", a.status)

@@ -23,7 +23,7 @@ var retryAfter = map[string]int{
 	wire.ProblemServerNotExpected: 15,
 	wire.ProblemNonceRequired:     2,
 	wire.ProblemStackInProgress:   5,
-	wire.ProblemCloud:             10,
+	wire.ProblemCloudError:        10,
 	// A passing state of the controller: agents ask again at the pace of a poll.
 	wire.ProblemRestoreUnconfirmed: 30,
 }

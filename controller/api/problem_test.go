@@ -69,7 +69,7 @@ func TestBodiesThatAreNoJSONAreRefused(t *testing.T) {
 func TestParametersAreCheckedTogether(t *testing.T) {
 	w := newWorld(t)
 	a := w.as(w.viewer, "GET", "/v1/vnf_instances/nope/operations/x?wait=1h&wiat=1s", "")
-	for _, want := range []string{"instanceId: is not a UUID", `"wiat" is not known here`} {
+	for _, want := range []string{"vnfInstanceId: is not a UUID", "sequence: found the number x, expected an integer", `"wiat" is not known here`} {
 		if a.status != 400 || !strings.Contains(a.problem.Detail, want) {
 			t.Errorf("%q is missing: %d %s", want, a.status, a.body)
 		}

@@ -41,7 +41,7 @@ func (a backupAnswer) VisitGetBackupResponse(w http.ResponseWriter) error {
 
 // ConfirmInstance lets the nodes of a restored instance in again.
 func (s *Handler) ConfirmInstance(ctx context.Context, r ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error) {
-	instance, err := s.Instances.ConfirmInstance(ctx, canonical(r.InstanceID))
+	instance, err := s.Instances.ConfirmInstance(ctx, canonical(r.VnfInstanceID))
 	if err != nil {
 		return nil, err
 	}

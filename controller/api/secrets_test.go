@@ -31,7 +31,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	w.must(err)
 	w.ok(w.call(node, "POST", "/v1/node/certificate", string(renewal)), http.StatusCreated, nil)
 	w.ok(w.call(node, "PUT", "/v1/node/status", `{"epoch": 1, "observedGeneration": 1, "observedDigest": "x", "conditions": [], "facts": {}}`), http.StatusNoContent, nil)
-	w.call(node, "POST", "/v1/node/volumes/"+volumeID+"/format", `{"phase": "wanted", "sizeBytes": 1073741824, "filesystemUUID": "`+wire.FilesystemUUID(volumeID)+`", "proof": {"bytesRead": 1, "samples": 1}}`)
+	w.call(node, "POST", "/v1/node/volumes/"+volumeID+"/format", `{"phase": "wanted", "sizeBytes": 1073741824, "filesystemUuid": "`+wire.FilesystemUUID(volumeID)+`", "blankCheck": {"bytesRead": 1, "samples": 1}}`)
 
 	// Faulty requests that hold the secrets where messages might repeat them.
 	w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, `"username": "ubuntu", "password": `, `"username": `+quote(password)+`, "password": [`, 1))

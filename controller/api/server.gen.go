@@ -79,7 +79,7 @@ type ServerInterface interface {
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx echo.Context, tokenID string) error
 	// ConfirmToken After a restore, let this API token open what it opened before
-	// (POST /v1/tokens/{tokenId}/confirmation)
+	// (POST /v1/tokens/{tokenId}/confirm)
 	ConfirmToken(ctx echo.Context, tokenID string) error
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
@@ -88,35 +88,35 @@ type ServerInterface interface {
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx echo.Context, params ListInstancesParams) error
 	// DeleteInstance Forget an instance that has no live node
-	// (DELETE /v1/vnf_instances/{instanceId})
-	DeleteInstance(ctx echo.Context, instanceID InstanceID) error
+	// (DELETE /v1/vnf_instances/{vnfInstanceId})
+	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetInstance One VNF instance, secrets redacted
-	// (GET /v1/vnf_instances/{instanceId})
-	GetInstance(ctx echo.Context, instanceID InstanceID) error
+	// (GET /v1/vnf_instances/{vnfInstanceId})
+	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// PutInstance Create or replace the desired parameters of a VNF instance
-	// (PUT /v1/vnf_instances/{instanceId})
-	PutInstance(ctx echo.Context, instanceID InstanceID) error
+	// (PUT /v1/vnf_instances/{vnfInstanceId})
+	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ConfirmInstance After a restore, let the nodes of this instance in again
-	// (POST /v1/vnf_instances/{instanceId}/confirmation)
-	ConfirmInstance(ctx echo.Context, instanceID InstanceID) error
+	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
+	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetFile Download one file of the VNF package (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/files/{path})
-	GetFile(ctx echo.Context, instanceID InstanceID, path string, params GetFileParams) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error
 	// PutFile Upload one file of the VNF package
-	// (PUT /v1/vnf_instances/{instanceId}/files/{path})
-	PutFile(ctx echo.Context, instanceID InstanceID, path string, params PutFileParams) error
+	// (PUT /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	PutFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params PutFileParams) error
 	// GetJoinToken The join token of this instance (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/join_token)
-	GetJoinToken(ctx echo.Context, instanceID InstanceID) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/join_token)
+	GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListInstanceOperations The operations of one instance that are kept, newest first
-	// (GET /v1/vnf_instances/{instanceId}/operations)
-	ListInstanceOperations(ctx echo.Context, instanceID InstanceID) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
+	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// PostOperation Start one phase of an LCM operation
-	// (POST /v1/vnf_instances/{instanceId}/operations)
-	PostOperation(ctx echo.Context, instanceID InstanceID) error
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
+	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
-	// (GET /v1/vnf_instances/{instanceId}/operations/{operationId})
-	GetOperation(ctx echo.Context, instanceID InstanceID, operationID string, params GetOperationParams) error
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
+	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
 	// ListVolumes All volumes that any configuration names or named
 	// (GET /v1/volumes)
 	ListVolumes(ctx echo.Context) error
@@ -537,76 +537,76 @@ func (w *ServerInterfaceWrapper) ListInstances(ctx echo.Context) error {
 // DeleteInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) DeleteInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteInstance(ctx, instanceID)
+	err = w.Handler.DeleteInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // GetInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) GetInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetInstance(ctx, instanceID)
+	err = w.Handler.GetInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // PutInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutInstance(ctx, instanceID)
+	err = w.Handler.PutInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // ConfirmInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ConfirmInstance(ctx, instanceID)
+	err = w.Handler.ConfirmInstance(ctx, vnfInstanceID)
 	return err
 }
 
 // GetFile converts echo context to params.
 func (w *ServerInterfaceWrapper) GetFile(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// ------------- Path parameter "path" -------------
@@ -638,19 +638,19 @@ func (w *ServerInterfaceWrapper) GetFile(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetFile(ctx, instanceID, path, params)
+	err = w.Handler.GetFile(ctx, vnfInstanceID, path, params)
 	return err
 }
 
 // PutFile converts echo context to params.
 func (w *ServerInterfaceWrapper) PutFile(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// ------------- Path parameter "path" -------------
@@ -697,75 +697,75 @@ func (w *ServerInterfaceWrapper) PutFile(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutFile(ctx, instanceID, path, params)
+	err = w.Handler.PutFile(ctx, vnfInstanceID, path, params)
 	return err
 }
 
 // GetJoinToken converts echo context to params.
 func (w *ServerInterfaceWrapper) GetJoinToken(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetJoinToken(ctx, instanceID)
+	err = w.Handler.GetJoinToken(ctx, vnfInstanceID)
 	return err
 }
 
 // ListInstanceOperations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListInstanceOperations(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListInstanceOperations(ctx, instanceID)
+	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID)
 	return err
 }
 
 // PostOperation converts echo context to params.
 func (w *ServerInterfaceWrapper) PostOperation(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PostOperation(ctx, instanceID)
+	err = w.Handler.PostOperation(ctx, vnfInstanceID)
 	return err
 }
 
 // GetOperation converts echo context to params.
 func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	var err error
-	// ------------- Path parameter "instanceId" -------------
-	var instanceID InstanceID
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
 
-	err = runtime.BindStyledParameterWithOptions("simple", "instanceId", ctx.Param("instanceId"), &instanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter instanceId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
-	// ------------- Path parameter "operationId" -------------
-	var operationID string
+	// ------------- Path parameter "sequence" -------------
+	var sequence int64
 
-	err = runtime.BindStyledParameterWithOptions("simple", "operationId", ctx.Param("operationId"), &operationID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operationId: %s", err))
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sequence: %s", err))
 	}
 
 	// Parameter object where we will unmarshal all parameters from the context
@@ -778,7 +778,7 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	}
 
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetOperation(ctx, instanceID, operationID, params)
+	err = w.Handler.GetOperation(ctx, vnfInstanceID, sequence, params)
 	return err
 }
 
@@ -889,16 +889,16 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealthz, options.OperationMiddlewares["getHealthz"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
-	router.DELETE(options.BaseURL+"/v1/vnf_instances/:instanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
-	router.PUT(options.BaseURL+"/v1/vnf_instances/:instanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
-	router.PUT(options.BaseURL+"/v1/vnf_instances/:instanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/confirmation", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:instanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
-	router.GET(options.BaseURL+"/v1/vnf_instances/:instanceId/operations/:operationId", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
+	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
+	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
 	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
@@ -911,7 +911,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/tokens", wrapper.ListTokens, options.OperationMiddlewares["listTokens"]...)
 	router.POST(options.BaseURL+"/v1/tokens", wrapper.CreateToken, options.OperationMiddlewares["createToken"]...)
 	router.DELETE(options.BaseURL+"/v1/tokens/:tokenId", wrapper.RevokeToken, options.OperationMiddlewares["revokeToken"]...)
-	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirmation", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
+	router.POST(options.BaseURL+"/v1/tokens/:tokenId/confirm", wrapper.ConfirmToken, options.OperationMiddlewares["confirmToken"]...)
 	router.GET(options.BaseURL+"/v1/backup", wrapper.GetBackup, options.OperationMiddlewares["getBackup"]...)
 	router.GET(options.BaseURL+"/v1/trust", wrapper.GetTrust, options.OperationMiddlewares["getTrust"]...)
 	router.POST(options.BaseURL+"/v1/enroll", wrapper.Enroll, options.OperationMiddlewares["enroll"]...)
@@ -931,7 +931,15 @@ type NotModifiedResponse struct {
 	Headers NotModifiedResponseHeaders
 }
 
-type ProblemApplicationProblemPlusJSONResponse Problem
+type ProblemResponseHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+type ProblemApplicationProblemPlusJSONResponse struct {
+	Body Problem
+
+	Headers ProblemResponseHeaders
+}
 
 type GetHealthzRequestObject struct {
 }
@@ -971,6 +979,7 @@ func (response GetReadyz200TextResponse) VisitGetReadyzResponse(w http.ResponseW
 
 type GetReadyzdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -981,6 +990,12 @@ func (response GetReadyzdefaultApplicationProblemPlusJSONResponse) VisitGetReady
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1016,6 +1031,7 @@ func (response GetAgent200ApplicationOctetStreamResponse) VisitGetAgentResponse(
 
 type GetAgentdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1026,6 +1042,12 @@ func (response GetAgentdefaultApplicationProblemPlusJSONResponse) VisitGetAgentR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1060,6 +1082,7 @@ func (response GetBackup200ApplicationXTarResponse) VisitGetBackupResponse(w htt
 
 type GetBackupdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1070,6 +1093,12 @@ func (response GetBackupdefaultApplicationProblemPlusJSONResponse) VisitGetBacku
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1099,6 +1128,7 @@ func (response Enroll201JSONResponse) VisitEnrollResponse(w http.ResponseWriter)
 
 type EnrolldefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1109,6 +1139,12 @@ func (response EnrolldefaultApplicationProblemPlusJSONResponse) VisitEnrollRespo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1138,6 +1174,7 @@ func (response RenewCertificate201JSONResponse) VisitRenewCertificateResponse(w 
 
 type RenewCertificatedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1148,6 +1185,12 @@ func (response RenewCertificatedefaultApplicationProblemPlusJSONResponse) VisitR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1259,6 +1302,7 @@ func (response GetNodeConfig304Response) VisitGetNodeConfigResponse(w http.Respo
 
 type GetNodeConfigdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1269,6 +1313,12 @@ func (response GetNodeConfigdefaultApplicationProblemPlusJSONResponse) VisitGetN
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1325,6 +1375,7 @@ func (response GetNodeFile206ApplicationOctetStreamResponse) VisitGetNodeFileRes
 
 type GetNodeFiledefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1335,6 +1386,12 @@ func (response GetNodeFiledefaultApplicationProblemPlusJSONResponse) VisitGetNod
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1358,6 +1415,7 @@ func (response PutNodeStatus204Response) VisitPutNodeStatusResponse(w http.Respo
 
 type PutNodeStatusdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1368,6 +1426,12 @@ func (response PutNodeStatusdefaultApplicationProblemPlusJSONResponse) VisitPutN
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1398,6 +1462,7 @@ func (response PostFormat200JSONResponse) VisitPostFormatResponse(w http.Respons
 
 type PostFormatdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1408,6 +1473,12 @@ func (response PostFormatdefaultApplicationProblemPlusJSONResponse) VisitPostFor
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1457,6 +1528,7 @@ func (response ListNodes304Response) VisitListNodesResponse(w http.ResponseWrite
 
 type ListNodesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1467,6 +1539,12 @@ func (response ListNodesdefaultApplicationProblemPlusJSONResponse) VisitListNode
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1496,6 +1574,7 @@ func (response GetNode200JSONResponse) VisitGetNodeResponse(w http.ResponseWrite
 
 type GetNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1506,6 +1585,12 @@ func (response GetNodedefaultApplicationProblemPlusJSONResponse) VisitGetNodeRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1535,6 +1620,7 @@ func (response ReenrollNode200JSONResponse) VisitReenrollNodeResponse(w http.Res
 
 type ReenrollNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1545,6 +1631,12 @@ func (response ReenrollNodedefaultApplicationProblemPlusJSONResponse) VisitReenr
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1574,6 +1666,7 @@ func (response RevokeNode200JSONResponse) VisitRevokeNodeResponse(w http.Respons
 
 type RevokeNodedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1584,6 +1677,12 @@ func (response RevokeNodedefaultApplicationProblemPlusJSONResponse) VisitRevokeN
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1633,6 +1732,7 @@ func (response ListOperations304Response) VisitListOperationsResponse(w http.Res
 
 type ListOperationsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1643,6 +1743,12 @@ func (response ListOperationsdefaultApplicationProblemPlusJSONResponse) VisitLis
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1671,6 +1777,7 @@ func (response ListTokens200JSONResponse) VisitListTokensResponse(w http.Respons
 
 type ListTokensdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1681,6 +1788,12 @@ func (response ListTokensdefaultApplicationProblemPlusJSONResponse) VisitListTok
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1710,6 +1823,7 @@ func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.Respo
 
 type CreateTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1720,6 +1834,12 @@ func (response CreateTokendefaultApplicationProblemPlusJSONResponse) VisitCreate
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1743,6 +1863,7 @@ func (response RevokeToken204Response) VisitRevokeTokenResponse(w http.ResponseW
 
 type RevokeTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1753,6 +1874,12 @@ func (response RevokeTokendefaultApplicationProblemPlusJSONResponse) VisitRevoke
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1782,6 +1909,7 @@ func (response ConfirmToken200JSONResponse) VisitConfirmTokenResponse(w http.Res
 
 type ConfirmTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1792,6 +1920,12 @@ func (response ConfirmTokendefaultApplicationProblemPlusJSONResponse) VisitConfi
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1820,6 +1954,7 @@ func (response GetTrust200JSONResponse) VisitGetTrustResponse(w http.ResponseWri
 
 type GetTrustdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1830,6 +1965,12 @@ func (response GetTrustdefaultApplicationProblemPlusJSONResponse) VisitGetTrustR
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1879,6 +2020,7 @@ func (response ListInstances304Response) VisitListInstancesResponse(w http.Respo
 
 type ListInstancesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1889,13 +2031,19 @@ func (response ListInstancesdefaultApplicationProblemPlusJSONResponse) VisitList
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type DeleteInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type DeleteInstanceResponseObject interface {
@@ -1912,6 +2060,7 @@ func (response DeleteInstance204Response) VisitDeleteInstanceResponse(w http.Res
 
 type DeleteInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1922,13 +2071,19 @@ func (response DeleteInstancedefaultApplicationProblemPlusJSONResponse) VisitDel
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type GetInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type GetInstanceResponseObject interface {
@@ -1951,6 +2106,7 @@ func (response GetInstance200JSONResponse) VisitGetInstanceResponse(w http.Respo
 
 type GetInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -1961,14 +2117,20 @@ func (response GetInstancedefaultApplicationProblemPlusJSONResponse) VisitGetIns
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type PutInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Body       *PutInstanceJSONRequestBody
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Body          *PutInstanceJSONRequestBody
 }
 
 type PutInstanceResponseObject interface {
@@ -2005,6 +2167,7 @@ func (response PutInstance201JSONResponse) VisitPutInstanceResponse(w http.Respo
 
 type PutInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2015,13 +2178,19 @@ func (response PutInstancedefaultApplicationProblemPlusJSONResponse) VisitPutIns
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type ConfirmInstanceRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type ConfirmInstanceResponseObject interface {
@@ -2044,6 +2213,7 @@ func (response ConfirmInstance200JSONResponse) VisitConfirmInstanceResponse(w ht
 
 type ConfirmInstancedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2054,15 +2224,21 @@ func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitCo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type GetFileRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Path       string     `json:"path"`
-	Params     GetFileParams
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+	Params        GetFileParams
 }
 
 type GetFileResponseObject interface {
@@ -2111,6 +2287,7 @@ func (response GetFile206ApplicationOctetStreamResponse) VisitGetFileResponse(w 
 
 type GetFiledefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2121,16 +2298,22 @@ func (response GetFiledefaultApplicationProblemPlusJSONResponse) VisitGetFileRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type PutFileRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Path       string     `json:"path"`
-	Params     PutFileParams
-	Body       io.Reader
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+	Params        PutFileParams
+	Body          io.Reader
 }
 
 type PutFileResponseObject interface {
@@ -2169,6 +2352,7 @@ func (response PutFile308Response) VisitPutFileResponse(w http.ResponseWriter) e
 
 type PutFiledefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2179,13 +2363,19 @@ func (response PutFiledefaultApplicationProblemPlusJSONResponse) VisitPutFileRes
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type GetJoinTokenRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type GetJoinTokenResponseObject interface {
@@ -2208,6 +2398,7 @@ func (response GetJoinToken200JSONResponse) VisitGetJoinTokenResponse(w http.Res
 
 type GetJoinTokendefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2218,13 +2409,19 @@ func (response GetJoinTokendefaultApplicationProblemPlusJSONResponse) VisitGetJo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type ListInstanceOperationsRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
 
 type ListInstanceOperationsResponseObject interface {
@@ -2247,6 +2444,7 @@ func (response ListInstanceOperations200JSONResponse) VisitListInstanceOperation
 
 type ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2257,14 +2455,20 @@ func (response ListInstanceOperationsdefaultApplicationProblemPlusJSONResponse) 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type PostOperationRequestObject struct {
-	InstanceID InstanceID `json:"instanceId"`
-	Body       *PostOperationJSONRequestBody
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Body          *PostOperationJSONRequestBody
 }
 
 type PostOperationResponseObject interface {
@@ -2301,6 +2505,7 @@ func (response PostOperation202JSONResponse) VisitPostOperationResponse(w http.R
 
 type PostOperationdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2311,15 +2516,21 @@ func (response PostOperationdefaultApplicationProblemPlusJSONResponse) VisitPost
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
 }
 
 type GetOperationRequestObject struct {
-	InstanceID  InstanceID `json:"instanceId"`
-	OperationID string     `json:"operationId"`
-	Params      GetOperationParams
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Sequence      int64         `json:"sequence"`
+	Params        GetOperationParams
 }
 
 type GetOperationResponseObject interface {
@@ -2342,6 +2553,7 @@ func (response GetOperation200JSONResponse) VisitGetOperationResponse(w http.Res
 
 type GetOperationdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2352,6 +2564,12 @@ func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOp
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2380,6 +2598,7 @@ func (response ListVolumes200JSONResponse) VisitListVolumesResponse(w http.Respo
 
 type ListVolumesdefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2390,6 +2609,12 @@ func (response ListVolumesdefaultApplicationProblemPlusJSONResponse) VisitListVo
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2419,6 +2644,7 @@ func (response GetVolume200JSONResponse) VisitGetVolumeResponse(w http.ResponseW
 
 type GetVolumedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2429,6 +2655,12 @@ func (response GetVolumedefaultApplicationProblemPlusJSONResponse) VisitGetVolum
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2459,6 +2691,7 @@ func (response AdoptVolume200JSONResponse) VisitAdoptVolumeResponse(w http.Respo
 
 type AdoptVolumedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2469,6 +2702,12 @@ func (response AdoptVolumedefaultApplicationProblemPlusJSONResponse) VisitAdoptV
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2499,6 +2738,7 @@ func (response ReformatVolume200JSONResponse) VisitReformatVolumeResponse(w http
 
 type ReformatVolumedefaultApplicationProblemPlusJSONResponse struct {
 	Body       Problem
+	Headers    ProblemResponseHeaders
 	StatusCode int
 }
 
@@ -2509,6 +2749,12 @@ func (response ReformatVolumedefaultApplicationProblemPlusJSONResponse) VisitRef
 		return err
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
 	w.WriteHeader(response.StatusCode)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2571,7 +2817,7 @@ type StrictServerInterface interface {
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
 	// ConfirmToken After a restore, let this API token open what it opened before
-	// (POST /v1/tokens/{tokenId}/confirmation)
+	// (POST /v1/tokens/{tokenId}/confirm)
 	ConfirmToken(ctx context.Context, request ConfirmTokenRequestObject) (ConfirmTokenResponseObject, error)
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
@@ -2580,34 +2826,34 @@ type StrictServerInterface interface {
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx context.Context, request ListInstancesRequestObject) (ListInstancesResponseObject, error)
 	// DeleteInstance Forget an instance that has no live node
-	// (DELETE /v1/vnf_instances/{instanceId})
+	// (DELETE /v1/vnf_instances/{vnfInstanceId})
 	DeleteInstance(ctx context.Context, request DeleteInstanceRequestObject) (DeleteInstanceResponseObject, error)
 	// GetInstance One VNF instance, secrets redacted
-	// (GET /v1/vnf_instances/{instanceId})
+	// (GET /v1/vnf_instances/{vnfInstanceId})
 	GetInstance(ctx context.Context, request GetInstanceRequestObject) (GetInstanceResponseObject, error)
 	// PutInstance Create or replace the desired parameters of a VNF instance
-	// (PUT /v1/vnf_instances/{instanceId})
+	// (PUT /v1/vnf_instances/{vnfInstanceId})
 	PutInstance(ctx context.Context, request PutInstanceRequestObject) (PutInstanceResponseObject, error)
 	// ConfirmInstance After a restore, let the nodes of this instance in again
-	// (POST /v1/vnf_instances/{instanceId}/confirmation)
+	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/files/{path})
+	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx context.Context, request GetFileRequestObject) (GetFileResponseObject, error)
 	// PutFile Upload one file of the VNF package
-	// (PUT /v1/vnf_instances/{instanceId}/files/{path})
+	// (PUT /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	PutFile(ctx context.Context, request PutFileRequestObject) (PutFileResponseObject, error)
 	// GetJoinToken The join token of this instance (scope operator)
-	// (GET /v1/vnf_instances/{instanceId}/join_token)
+	// (GET /v1/vnf_instances/{vnfInstanceId}/join_token)
 	GetJoinToken(ctx context.Context, request GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error)
 	// ListInstanceOperations The operations of one instance that are kept, newest first
-	// (GET /v1/vnf_instances/{instanceId}/operations)
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
 	ListInstanceOperations(ctx context.Context, request ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error)
 	// PostOperation Start one phase of an LCM operation
-	// (POST /v1/vnf_instances/{instanceId}/operations)
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx context.Context, request PostOperationRequestObject) (PostOperationResponseObject, error)
 	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
-	// (GET /v1/vnf_instances/{instanceId}/operations/{operationId})
+	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
 	// ListVolumes All volumes that any configuration names or named
 	// (GET /v1/volumes)
@@ -3259,10 +3505,10 @@ func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesPar
 }
 
 // DeleteInstance operation middleware
-func (sh *strictHandler) DeleteInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request DeleteInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteInstance(ctx.Request().Context(), request.(DeleteInstanceRequestObject))
@@ -3284,10 +3530,10 @@ func (sh *strictHandler) DeleteInstance(ctx echo.Context, instanceID InstanceID)
 }
 
 // GetInstance operation middleware
-func (sh *strictHandler) GetInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request GetInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetInstance(ctx.Request().Context(), request.(GetInstanceRequestObject))
@@ -3309,10 +3555,10 @@ func (sh *strictHandler) GetInstance(ctx echo.Context, instanceID InstanceID) er
 }
 
 // PutInstance operation middleware
-func (sh *strictHandler) PutInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request PutInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	var body PutInstanceJSONRequestBody
 	var err error
@@ -3357,10 +3603,10 @@ func (sh *strictHandler) PutInstance(ctx echo.Context, instanceID InstanceID) er
 }
 
 // ConfirmInstance operation middleware
-func (sh *strictHandler) ConfirmInstance(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request ConfirmInstanceRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ConfirmInstance(ctx.Request().Context(), request.(ConfirmInstanceRequestObject))
@@ -3382,10 +3628,10 @@ func (sh *strictHandler) ConfirmInstance(ctx echo.Context, instanceID InstanceID
 }
 
 // GetFile operation middleware
-func (sh *strictHandler) GetFile(ctx echo.Context, instanceID InstanceID, path string, params GetFileParams) error {
+func (sh *strictHandler) GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error {
 	var request GetFileRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 	request.Path = path
 	request.Params = params
 
@@ -3409,10 +3655,10 @@ func (sh *strictHandler) GetFile(ctx echo.Context, instanceID InstanceID, path s
 }
 
 // PutFile operation middleware
-func (sh *strictHandler) PutFile(ctx echo.Context, instanceID InstanceID, path string, params PutFileParams) error {
+func (sh *strictHandler) PutFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params PutFileParams) error {
 	var request PutFileRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 	request.Path = path
 	request.Params = params
 
@@ -3438,10 +3684,10 @@ func (sh *strictHandler) PutFile(ctx echo.Context, instanceID InstanceID, path s
 }
 
 // GetJoinToken operation middleware
-func (sh *strictHandler) GetJoinToken(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request GetJoinTokenRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetJoinToken(ctx.Request().Context(), request.(GetJoinTokenRequestObject))
@@ -3463,10 +3709,10 @@ func (sh *strictHandler) GetJoinToken(ctx echo.Context, instanceID InstanceID) e
 }
 
 // ListInstanceOperations operation middleware
-func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request ListInstanceOperationsRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListInstanceOperations(ctx.Request().Context(), request.(ListInstanceOperationsRequestObject))
@@ -3488,10 +3734,10 @@ func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, instanceID Ins
 }
 
 // PostOperation operation middleware
-func (sh *strictHandler) PostOperation(ctx echo.Context, instanceID InstanceID) error {
+func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
 	var request PostOperationRequestObject
 
-	request.InstanceID = instanceID
+	request.VnfInstanceID = vnfInstanceID
 
 	var body PostOperationJSONRequestBody
 	var err error
@@ -3536,11 +3782,11 @@ func (sh *strictHandler) PostOperation(ctx echo.Context, instanceID InstanceID) 
 }
 
 // GetOperation operation middleware
-func (sh *strictHandler) GetOperation(ctx echo.Context, instanceID InstanceID, operationID string, params GetOperationParams) error {
+func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error {
 	var request GetOperationRequestObject
 
-	request.InstanceID = instanceID
-	request.OperationID = operationID
+	request.VnfInstanceID = vnfInstanceID
+	request.Sequence = sequence
 	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
@@ -3711,216 +3957,220 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L17Uxs51jD+VVR+tmrC72kbSEh2ArV/MITMsBsIBUzm9z5DXiK6j7GGtuRtyXY8Kb77WzpHUqtt+QYm",
-	"u0/V/pNgu1uXo6Nzv3xr5ao/UBKk0a39b60e8AIq/PPwDqS57PGXr9/YjwXovBIDI5Rs7bcufzlsv3z9",
-	"hqkuMz1uGLcPZ6xUY6jaOdfAevCVF5CLPi9bWUvnPehzO46ZDKC139KmEvKu9fCQuYnEnzA7zQeQd6Y3",
-	"PYuQ7HZiQDfG7aqqz01rvyWkebPXyvxEQhq4g6qe6RNUGkefnsz9QLMBTUbzmp7QLFfSVKosoWJjLo3e",
-	"x6eUBHrm5+Mrtj3a3cbXtr/xKu89MA3VCDTrqgofzrl9/QfN7K/CQG6GFXTY4a22U417UAETxr8l7diq",
-	"y4TRTI0lG7mFL4bmUVjmr1WpZ3f5G84CpQZaUr2rPp+wW2AV8LwHxT7jhvWVNuxHdmsP9NeLDzpjGga8",
-	"4gYKdjthesBz0B12KB20hho0goR3DVSMs4EqS2Z6lRre9ezWxlwzLvUYKijsOdolaN4HBgOV95ZvbQTV",
-	"HVxCrmSR2NsvasxU14CMDnBQcqkZv+NCsrEwPTU07BaEvGNGlQUik6bxMnYLXVUB+0MYA1VqMTEyHV/x",
-	"u6VIZMEL0izZ2Lkqy4WbKpVd7+xx9VRZ4PcSvhoEdryhZTu4HFTAi7kTfxxBxXrx7AhRexP6wG55ft+E",
-	"3rjnAB8tsjeUd2w4YKrCoy+VNvvMIpjFLs4qLgvVZ33VxwsgTE9IJszihT9kLYuDfTCOUp10z5SEU27y",
-	"nv0o7OKJkLWyluR9+/pJt20fatNTi4/jRGrDZQ4nxSxQrnh+j1d4JLv1c+yFqhiXE/brryfv/NmrAVTc",
-	"KPtw3lMih61WRosbcNOrlybq6bJWBf8cigqK1r6phpAkcMOhKGr65tadtb6271R7djNnqkhvxGKNKuAH",
-	"zURhD0/kPSY0UpszNeJEhSqGcyVWLWncZ1jxJ1UO+3PXfCRkARUb4UNzVzfyYzzD+n7jwiy6pqq+lnZu",
-	"0Ja0i9KC2+L3Hct7XN6BzgKFfbOj2QvOflasGFbcDhhQ5Z9DqCb1vsZ86nbAV94flPanVzt6Zg94WSrQ",
-	"AyU14F05U+ZUFaIrIAHfXyUtrfBX0e7BiD4wru+hsHyslcUygqeBf6mg29pv/dd2LU1su8e28RlcyHml",
-	"bkvo2xc8Xdz/1uKDQSly3PX2gJ747z80Meh6n6kZ6Fe97cfFSZo7unh/xN7uvf4rcyOzAgwXpcaDdO+j",
-	"sJMbMRJmkuKXKAB4diI0K5Q9RKnGB4x7zm2PV+Cvoiih08pag8refyMI7JZECuPEjj7/SoJNa//N3syR",
-	"ZS1teGWgODQNJC24gbY9jFbqlWG/z6vJ1Oivd19mCfpW34jfo4XVg8Qr+BwGULd/QG7sZIeFGpgLQm08",
-	"wYKG4OV5tOkuLzVMw6ErStATbaBvKWUCAyP6CV/NHqtf8KIY+Ltvb5lF+Ude4xgKU8tKbtoY0IabpOiI",
-	"SDKo1AgKe6lBWvbXj+RHYH2e94QEiyIo9CB13WdfjLoH+SXDL/9Q9s7ZLxgvlYQD9kWqEXe/OoLMHX3m",
-	"sriWvwA3rMdHFvsydjs0TCorOOaWCw/Lwgp048rKM5IJaRSS9z4YXnDD3fBtfB4nsUxZOonCftm5tngB",
-	"cti3UMKVWVqkRtz9R+9GAIugbl9rj3hlSZe27xMIofhpcuVGqr85ozHjL3Dgh6z1U8nl/XmlVHcpsiVO",
-	"xYodVszJgvQHVYXcumC8LNmfUKkg+XFGyERyqqd5s9cZ1Y8L4MVKmkfW0kik9Rw5LMbEeuT6rRQ6HtnF",
-	"dC3dhMfdxDw5QBOA58en7PwfR5f/tbvDFOIekzBm9zA5YEqWE8Sme5hYpB5qsGuOqM+Pu2+Xk5/ZVSR3",
-	"G5PPKSnVKkm3eDcKxvUAcmMJCEfhhr34x/AWKgkGNNM9PoCtDjuDsd0KybJ4d+x8GjGiAq6V1O4qVMiz",
-	"2b206pfVm2YxoeTaXFVcalzelSXPKxPtPmjN72AOObEo2FVDicKZ+wxf7f7sRmVB3xrFCtWE+97O2zcL",
-	"qGBb34tBWw0IT9oDZVGxIunoIWt5WP4MEqpA7pbh+OrjE4SXsfQLeoqYoRkiqD0ZuqqGFpzvLVa3stav",
-	"Es9nRRoUMMmNEj774cIXYdwHP/D0Mb1XFXPyFyOhVZ+qoTTTF8Ey+QG3OqV96//+ftj+n8/2H97+c6f9",
-	"9vP/95fWsmuCvwZYBCBmKfSbc38k5PaRc3sca9LRQ6vRufcZnid7cXSeMc7OYGgq/LIyW4iUliJ0xVco",
-	"2Mk540VRgdagZ+9N+Ak1NgP9hAJ6cj7as5rjyfnojR8rdY/cF7yq+GQNTOyWihsh7w7jpUydsHuksRkv",
-	"n9hNZ2jbGYAalHBgeW+uZFfcOSne0sU+L8C90bdg+NfsldSHpD51/oNm9mdvjvl09v4dHiVafX75eNVE",
-	"5pevX2etvpD+8+4y3MWpU0h5jFLSqtwrQSG5NztpkIVG/j4lRiUE8fXY3qP5XNbq8pxsqovo3Ht8yB4Q",
-	"ijvztQ8vPlpRxoqAVobrWBbXEybv3ZDI161UP5gLvZSHcqPIwev4KKY6DkcqSyRc2m+vpTAsL7noa8te",
-	"bqHDLi2UvU0P52r7Iz5g4k6qyuqMaFmcMgBxfU/2T6mkEycj0O2+/PHxnIqWnLITHNLyyULbNGbMCuS3",
-	"UAqwEBFWkt6QQhHWlq0q4rz36DK1lVsrskbrjSlOgqxOWbgXqpqrgzq2V08N++rl44e9VcrQ+W1onT2l",
-	"jSd10zTrsWPeW/mxnBrxSYhLhkEh7y5R5UwQoIvjq6v/c3N2eHpsWYfS7QpK4CifbGYRD0kMHJYmLWCT",
-	"3WpcKXln9VslgQ1KngNJ2oXKh1bZnUXHSMKdoY9hQd8SNps3b3d22d8vP54x9xjRNrSpKWU8C/b2tVtV",
-	"TJYKUX7CWvCeuYfNu921AOkQWGLAir5l/XbhaHTcb90J0xvednLV3w4kOfpL93gFxTYOh6t6L0q4gC5U",
-	"4Ij+WsJYV5RQk7HY2K7KQh8ET5RdwDZaNra/afTjBYeUQMXBOBOwZuOe0jAlu6DIzETiVPUcp+CHed6/",
-	"WPjdab/l7e7nb2/2Hv6StGSJP+En9O6l1I6+kKJv1YCdbJkm7VYZj5ikuzjFOVR9sa4QctUA/w+a8dyq",
-	"DCUUd5C+D1aJHlfCpGSxaggkbDg+K2MHQgUEin3U+oBYNbBC6Hs6du+98zMYtK+43d4qVQKXa5CoQYBH",
-	"c5U/K1U4d6bQzhCX0QfUt63caKmDO7jE+Q56lo4tE4voUPDRmWtMS/MjLThTP5NXHMfc6WbOvBlYvf17",
-	"NfWRRv7ND0QfL8Nw9Pl9PWhYzAV4mrEGglnS62iVp3jOPgVfyVI/i2IFWGFv9uRuJ21RMEuwiHaMuSZR",
-	"UMYSxQbFs1lT72PkqvmoaLVvd5CIdvVRbm4P6yMrHgdZKhe9E9k0V6d5u0tpHq03HjBbxbb9i9JGH0tD",
-	"DoS1mFEpKEhhG0y+bcUvzV7oAeT7DD/cEMi35hoAHq8JuzsZWQ9mDWxCntCPu1Oa8zTg6nlo2BSUvLs3",
-	"pW98OnvPvB/XqmcpzpzkpRGwecX7ev4BkPdyamLN7gReYcsSJkxDXoFhFaB0hjEa163fKyh4bqD4fN1q",
-	"LZZ4/tBKdi74+NQJSA9ZK6+Ar+mMKkBbuM4NtPkN9dBRM1LCvWSvtEEviZD2SudwgAzFW1JuJxQ+QOQP",
-	"Lz5+djI1GsVWMMjjpUgbRAY8v7cEFx8hWolG4lsAyYaDUvECioYlZ6FvkkazEt+M+eYha4kiibj3QhbL",
-	"Rv509v4f9jHEc62FvHuf3tT57IbQfBViKMj8Q44fv1upzIIdLzZLoTmjSC3lpAjWMxI8vY9ZDVSp7iYZ",
-	"U1UB1bqzacPz+2XwurQPXQLI8EbKdIAONfyVieKAVmqh480llm3ilbOY6N367gUfpoYv9LgmAKINv/UE",
-	"M4e9ELMLPft4dXNydnl1eHZ1cnh1/I4NpRGlFRujb9nx2TtciYVHCQaKjBxfKGJeHV+cnpzZx15cfvyw",
-	"s/PKkTAj8CZd2om3Iv/f9JStrNX4uJoIdabMSZgGuXXjI5rbHTosO9Ir/9xD1hpKVF+qPhTLnQvaKEct",
-	"7JuDYl0KN+aVFPKuyX4W2/lQ91vChVAqwrvvjz2bZRBT193TsmhR/vrFxDve5gyFXsTtPggykTbZVtj0",
-	"SrsPnHMpAHC0Rcu5HED+CDXNc5eI6KHpIubbz8CcHXmLEPyT7DoroCeEZqyYlZh0xoaSl8aSv/XZ9GoE",
-	"zdLXKZqGxl/8eSzKEom/5bg5RL8I54lE27Io7Od7GJg1HQOrk7zH3P+R6NderhPZVYmgZSJyn6af/P3z",
-	"Pu6HaeClJZESFWxH5i1riZjRovOfwdp53prEGa5huZsSXJsomrw8Wg+hiEIGZi903vxxxiGSsRJ4l3VF",
-	"pQ2GoxBm48r6UAgiVrNCeog+XOIk8tGE8TpSW/m7EpKiR9K+kqGG6gbdHqrrhOJPp/6qBQk951UlUm5J",
-	"kx5aFB0SrQ8Y13oYyQMl8Hu97xwpd0oVZMOxGjX5ACKJy6O1c+PrGZGLlWIETBQgjTDLDZq02BSUTrkU",
-	"3YVetSTBkoyGsPCKAie4RlPsAePs3HIMbUAacniT082Sr47sIjzXpFtn7y+PSgHSXNJ9fARtR8NTXw2l",
-	"0ezs/aWFrqpqPRR5/R3c0HFkdm/kCOtzjYwAYylUdY9/V8ByXI/e6rArisjXIXLTqGuZ95TSkDGtnMfI",
-	"Hlwf+rd+LKnQFkEn2wcuNaugr0aw7+RuEsf7fEIowpTp2XdvJ0yqMQlo2vCJJnfZIoBqUw1z8+0BIQnj",
-	"cDGm7LWIumlt5xZ4BRV5SzMW4bnuqbFERpB0Q/uZFpNn+1AaazO/qhT6nqkirWXjTeZykaqtAeZq2omI",
-	"g6W6BW/G/fGy/Nht7f++eOdxsODD59UZX0T9zpQ57Dr/yGpCafTyJVSCl7P7W30lhbhL+sY/Uj7KoAKM",
-	"fPWun9R6KApyPcH6rhF1tOrUKyj8cxTtkmuDOuHKK/TuxZkfKuBFIn74wn5taQga+H0m0Hz4eVu9HVGV",
-	"S42PF6r08p9Z+rC9V6jVNQOrVnllqBNK1vROLamFglx1HCWn4cCRRMspDRNyn2RIf3/HHAOGVMU4c0N7",
-	"K86jfReNzIzkUVmm1YOyWFmB+c2/sJIGhygyvQ53nLViF6F6uG4ei6IlZhHhmkcrj9Bx9wS1iIxuqoum",
-	"NstPO+yQaRfxRaKOZk7tdCytxyUac7oHliBDf2Am+HbM8K4lRS4CBqRgKluHvZs29FlpzcvcFgv6fS4L",
-	"4n1TFHwgIpuit0rUftbR7somCA+zT7tocKDss1mHpuhCnMkVHH24disPVR7nHbKjQ0K7OFklYTXitIjq",
-	"HVGyCImVjRQroh+gV5tDdjUJWqtzsRnZzLKy5upOEzIUKtZ5ObS/ePHWgsQJYk4u9hfaJbaEuZzLpyFl",
-	"LreyTr8QVow49HWyQgrJ10n0UgV3wmLQXCNxJUYWfevnajHfZVXZI+JCQsVA3gkJmg2GZemIoyzYYKh7",
-	"zCgvproRb9yIk5s65vJGyK7aCrZRzLz0MFyJfF24MWu197GhhPYx1beTDswkEBb67k+oVBTmS1OuurQY",
-	"9muxPcSp5bZffCxMMq1E14TF04Ip+oxrmkd+N2EiQ5H38eaxmrPPoOuxixnfnzW2W7bspbQOO3Z/7bv7",
-	"2lBGO+wD5W66hzI2lD3gVWGvO0k1FVjFugCJOcEXMFL3OCvajGgUhkEDAs37nn779bV8RCj+aWdrZS03",
-	"yhp0PRoOP9ZD4lHRsPbPMHQEvqGeY1YIoaYV+vF1h506jW9OpoCPtkRO4NMNLGAzfNjFTO4TdxE6RDJh",
-	"3k+S+UUZagtVD/+c1V0Gg1JA8S7I8pvyi7uBf17At1AzhzFlPyoNLk8Y87EplwFJSLbB1IKQy7b6tasT",
-	"Sx7QmOncxVFQY1AEg4ywintxrdhfq4S856KE4mjlNMHVoVKPvuJxIUZ38Q1moOoLyctysyflk0xWxcy5",
-	"eSlzN+EVK6YBVvIJT5FazwUS084sv4F5/vBTVPrjYOHSK8gVEVQMsOxxDc7eEbzbqXgfXpRCrpF2hPlv",
-	"q0uBIbv282wQ/oQJw94fnnw4ftcht7oUureeyj9HMxcF9AfKgMwn/4DJU0wZKob6op2G47myM60a/hPe",
-	"ChFAkS/mCU7ftVOAV7EAhMUGM4Dh1R0YPb9AQBwDgekAjEwalulTHKl3Lq8cFFEDGidPmd18xtVqOHqZ",
-	"8xLo1D5v1FCwIT/vs5scpm0NcThMCApzhocat7KaetSI0LA9BAAsJGebEIBr2vh4KXjqKs4JPFJdFqp4",
-	"9JS61ySBCc1e1PEPcINgylj8FUgKNdSKKbkVC7GXV4cXV1aCPVs1DAKXiJGjrYw+HEsSRsMuHpca9XEu",
-	"72DHPO+53+ymCk3iJu7JucRqJ5VzQ6DfOGFNx0zblMP58ujwwzGaK54Q9OLxcm5xGveDi3qpy60IJVF2",
-	"0Rnb/XFnhywmVjsNgaEUS/njm72dnYWxlasvdpZVTUszm3GLy6FVOT52Lw0M9BLAb2RjT+CcvDLOAzFt",
-	"JKaLzKxGrUNOfsjQKhQqUvYI8VTthXpKHLsnBKvxkWlePiPyHJ+9m0apNVj6ChEaTFUYnHFAXHfacT01",
-	"9/cMsHgKR16AqGsw67xmcak6WceHH/Z9BusRpi72gJeZs03/jWqKSCMqfKLDcBk3J2cMiXfjVQv6EvgI",
-	"1ohDfGQAR33HFnK0YNzxHOf84uPR8eXlydnPrax19PH0/MMxheSROL4qF6pUDmjWx9R3FySI2fVW/2vy",
-	"IyetJRyz6IIPBtCaEgf3TlZXLMAgSvf1Ghlj6+c6rx6MEjnvEl64tQoWzItrcT4hmmfhSV8law18ODqN",
-	"4OriNRsiSBSK2crojrUyvBWtrBVCPVfEiyhizQ5mL7MdDDCd64qMAobKs8QRzgnUwGw1R8Y+nb334Q+z",
-	"J4/pcfPsb0K77EOMNxFGBw+I96hi6cFUcHOf37syigcNcQh9J8hsUNJzwbzGh3xwOVlZn0lL/WtwKUwj",
-	"TKDl2pl2a6bTLUsnoZpqK2bSUQ7dHCv0mZKwH+JoQnA0JfcYKDrs5wqzqjLm0qkyFvKo9hkW8RmoCp88",
-	"scCrhgP8xXtc2IiT7QHLg4IZA8iDOIsOJzWKWWChg7NQNEL8jL0ABTo0vwqNlR/q9Jn4sp2Rb8+t2V6R",
-	"qRwwH9kcVtpydbNWNmYTON1E9KGeLsC6ij/HU9M3zQXQd2EZdGZpx9l6OsfMMP7GR1FkDY9gODV701wk",
-	"ln3HO8NG3g+GV/UGr7OLyJq43I9r2VdYb4DLMFxWq2flhA2xUmCdn5xMmnVRB5op2YjMqN1vKWt83wXY",
-	"pcpm1l46X4Kh46j/SsQkxO6lEh0opDCVNDVbn6Tpbw3uw4M6XM/J3KpLOTR+U/ZQXO1Z04P+QhFoQYrV",
-	"3NQFB+L92Vnp0O0qI4EhOPjxBtePhH0SUH5gt6AFJpVoVgAKMq4mhVRUEOJaIpcQpuMq91nyoXTgT+FU",
-	"s1AezMXmTU9lmgvrc8S9CvzEGRvKErQO9YGvZfS+i/sTmt2qoY918KTFQaeVtWiNq5OL5hU8D+PM/HTo",
-	"Bp5JmfYWIodmWYTnSYpfF3SciSRFK3NmCfe8GowpW7b9YSP1sB4rPIq5SX5Xdb2BHzRzrPHx04x4KYo6",
-	"rWBKzcTAZZSIpkodfDeZRM9xh/5ydXXOQiGqWdeXEaacA717IfHSejwQknHWhTEbq6pYUO1oeqxhJffD",
-	"3dt3o+1fD3d2XuX2PuBfcGBXeVv6gimVunPpMyuV2qJtBDDMwf46ZmT92CuMS6G1uYjgQo1lqXgRQpen",
-	"g/vpna0O+zjg/xwCM/DVHNSFoPMK0M/OU3erZ8zgKVqVfV8/SS1T5z4SZ3M1Sy6Ccjatd5Da5oKRvHvu",
-	"wF2lmoVIoKBvYfWBXG/XnrxOH82eT6rjtjp0LlyBh0cWcyQhxlVOfpe+fqFkMqX3WOmptUJ52MbAn5Nn",
-	"MBNdtG4W+VQ41STDuuPCyQRYj96S+KyukR/qSikJVB61VHciVfCLT+W9rGa/apZombVhnR+fHjBTWZE2",
-	"KojhBCoviCDLR93hB6rJ5e51FKl9YxnJ1lQw3NFhvGZX16hO0F+07iiVHxVLrS1xTdrPKzCbLByJK0hQ",
-	"a7flOprNjsV2kGXvRnIPEihPZ1aTeTzmWZ7UyhofL1G9cWFys+QBU/NE31JdHI3KFTCrJSpt9qm0H5eN",
-	"IgSoWFY8vycv2eL6Ug9Za6ihStfdO3TCp1SEtUtHe6RtMUQJurNZdHtP+s7stsbFPf7Kc1NOImWBmbFK",
-	"mHacbWgzVw+lwS+Fyu+hYpqP4AsbV8qAv114rHSvDlzlBc4Mv6slqYHSwqhqEugN2fmigkxT2hUiilEY",
-	"wUnyhK/76UfYL7mhWJCNneTco3q8zOFXi5a4eYGnKAKXZaR5b+0TE3XxrNNvkDbkSktZCL/DmNjbIZrZ",
-	"Ds9PEpI+N/ydqCC3x5C8IKocGqB6NapW8Cl7y2nxYX6MwdYHlMTZiJGmBfviEdgFJBmD0l8hiLR5U7CC",
-	"WZXKqjo6x9KgdtlWg5zRy6kwsQO+qsyNVFuxa/LN69evXq9V9oWW7xaUTQE3fenrDPg5ig7ClGlBXieR",
-	"95hUt6qYuHICLguE7P04blQNn3RuVzQuZHhYLOmwMwwpUd1rqYd5r5nM5aIoKVMkZXbx4fbrxMUYfg/y",
-	"0CQ74RCiuNh9q1Diw3G42IKhpxUHN08WrzIJfFXOq/TJ2adTyrauYmujj3K2SKKphB0F27eiQOsVWaYq",
-	"4TIMZz+d+iHth9/8sPbDRRj6wfkAvG8ihD04F5p3ONx8/PVqxYXgeCfSexc+Do2bRjWn8KbZVtYaCRhD",
-	"tfL4agAf65fx8yc3gp0oiAZrxlbU6cTks33x8XJ//0yN+P4+jbm1VrREzkt7TVzl8hfoDL6r1HCw5RJI",
-	"LeES5gmqBR9xUfJbUQoz+R8lISkOYZVUe7WFmaoH9thp82bN6bVichvFqh9vw+hNBlCNhFZVql+LdpVa",
-	"3GnWD2dxKdugU7uEXdgchESR8pPE1WoP4oQSUTyyNu288s/xXM5CvVah56w1KoZPi3NsevWfNJLr+JMw",
-	"WbmWQaIuPsSNIaWS3tINq9rjQLyJWIA6ezDFN+oCRkmW7dnoD5pFESV4o5G1oVzEvR0RK4HwuOwzdacr",
-	"MlZybViPF1jeQKl77GnSYSeojWOa3rUcc2PhF1np7RQaQDr2daew50iqJ5hlj7wyOsXgu5Xqp3ijYpqL",
-	"gmm1T5sTRkPZDeVMQtAamnvcFmPdErhxraCa9ZcXchAA+dPkF3rVfjiRUQHnp1den1tXqqY/Dq5WKKI0",
-	"mqfUkQIvBq0eT5w0AAM3lAKZ39/QQ02V6Oji+PDq+MbHpDyx9NVQz7PxuYWosZxjQH6KruVkpOOvjyjb",
-	"ecgKL327YhRQUP+Us/eXCQsV1ZtI0GcwVszLggHCmScIc5wGQRPcGNQhZkvxrapj3UKpxuQEU0Npzjm1",
-	"3eTeaticrRBVcjoCcGIrribHi9dbzD0TQv9wPjyQv/mkqbrdFi/wXFct1zBFT+vdZwHK9SI/zz/2x2vY",
-	"TadrugZJQkB08FlZRmqiZ8JTPKoTZ9cZkAy9SwHrR8/CwhcA04257h1qNPrLXGOR0AyM+I4zBlv9nhqv",
-	"pG1POtRZ9wwBvpq9FdnAMT6aLGg7LUVrcSfJ899kefvYF3L02osfwRJPXFgyTiEZ0xnjawkg9FYU8PHT",
-	"JM13Yp6PVYB9DA4zytcXjlaJkLZ30fXIEiaE4riQyuKgtsnMVqTu8bIbGms9gRkEurSMlLk7h8/Po4tV",
-	"092SKmdxGIUFofBBAJu/0VJZsUqruLXGWFWmx7i+x1AiFLkI3Af2AfqzLi9EUs1T4p0b4V4JYy2zD9Ql",
-	"V0cih9BO+YDtsL+hrJH3IL+HYqMpf6O5vqnpjp4HNXxD4blbzDTj9JcHF1DHpg206wiLi9EsvvGr1VGe",
-	"U3/pESV04etAVKA3kEc3NxpWe0vL4jBuRQH9j6j8glXR1ABkjeA1CRGREfHxCL+g+gptLy6BOffENpG+",
-	"5GpdPTp1Cd9/nPPX4cqJnJss4/1NIeKVXknd72B1frPzhMueVnrezykz/2Zv2tAw5WV3Dvb6z85NO9k2",
-	"bT2sTjWq8iOkz6jOmlhTLPx0qrOZLmpUNmXUjJhEvarDfkZdUMgSW/6oiho/4f2yeo/juEIzfwbX0kcu",
-	"Y3HGCrQqRySM2Bey0DTUCVZu0O5Q00OoU6C6rlUf6LpKACpbntDUU+a9Kbo+s11kjFbToDbJUoXYRPIF",
-	"aKtviMoMeclOzlcOddqcwTCKr1xNaiYj8ryS1E/OAc7vL/8ttHC/jmdXxddXXPylnKO5PMlzrheSgU3o",
-	"Nc1bP3PJUhbiaXHJ+QwGvYkWOS9v7M0fVjnciGLr0cqEH+Qkze3xt0bXQN8s0AVn0uritaA1YTqejZSs",
-	"tc3OC6TcSyvf1hJtJOb2h9plsYMLW6CQHfEndFgdkbFQ+t1AVuUUokWARhEuiXDVUJul9W6JWBtFAVNU",
-	"W9a+SNusldFZLBuIxJWmpA8XVdmDrxRUGWIolAVUHaT0g2bvji+SmpZS5mhJceFkjTVLTHCao8PUuMOq",
-	"TBz/TxYNf7344OvyUJPfoYbMIgVGwFMEagj2eLRxCRcwu78MwZk6Rt+wYX5aui8H/unsvZ5OY6JXbiH2",
-	"C9fZFUeUXNHKWucUnHGxnlt4pZHsHgLNW0zWgltgNtOHKZmsz0pZHWtpSbMWmZW1opAKOKee8KKOaEyq",
-	"8RM43MAl9ixZQZ3Lhs87v8qT571cpUxInMo1z1ryaBtFk7c8WipZJ7Ft9WEfpeeOZ01piOQufIYKSFNx",
-	"MDQQBXuPDo3nI2MTGgO1E89xY7oRALDxiqhP0banrmATy5JUEAnEJlTuFW3V83Xu36KaLNPkrFH8FG9h",
-	"yaOU0TtB1XBcm/kJGO8KnazXBXNxTvJ6ndJrp8VMrK9xnZbqyqdNbaGOMFqxTr+fLOpFPrer5gMtblgJ",
-	"M7nESFQEC5UeTwD//ITqkR8w1MV1dDWsvkwxPHXAsR8oTIuRxA/e5bNQ+MAWjvUDTGCnBMZ9XcRmbeb+",
-	"0KqmVx8u7eh/zO9E8PfQgDrOfPYO+qjM+vJdPGCyUKqbxUz3ycPzE0yQZFJVpoeZZUyLAtiLZpH3qw+X",
-	"W46bBMhq30LvWjZr45AIrdWwOSKBNgZdGJJkrg47rirlKur7DLBrOZUCRiV0yQbhKyCWQhvtWjdQBhR2",
-	"nLVwQ8EWM8B5oznstXzhm8ZuLW8U68rqU55SXT64lbVGvrpwa7RL7kyQfCBa+61Xnd3ODnUy7SHybveA",
-	"l6b3p/3bFUUImeX2Prd+BvOLewRZ3kBJV3v+5c6OM6AYV47XwFezPSg5yeF0s1M9Mx6mtUleihE07ldr",
-	"//fPWUsP+31eTepMoxzj1zWjF7KW4XfaBUaUpkeZgNtYnGDhji7oiefbENVHwK+7vh1xivqF+evydEuA",
-	"QPGsaDAD6TpvACIbSHDNOvQ8yIx2txGtt7/xKu89LALR4R2RjFp0x4D3qTaqHw8vjn5BE9wQteh2/wfN",
-	"vv745ubNHqWe2nlQkhGYMUv+CJceYn9rxXSZKvPWYHZU3T7aL2J5KAD+89IjxBKfOW5tW+UGTFubCni/",
-	"eaBB8LoVklepliUPsxYQ7IyQs+MP75l77TkOnAIIHP9uaMC+1lXmE4hYo795jQM4RI0CJO5Fhz+9McMr",
-	"RlDaD7nEnT+0slKfRb9OcZux21Ld6m3Sq0nJdqo18mOs0BU17COxAkOyvvg6e18w4elaXv5y2H75+k3I",
-	"3wZpqknkY0FEYqeHRxR8YnqgqbA7LjEEYLjoo3xoqWW3w85AmJ5rMKyBl9fyHiaWqeA3R4c/6JCvdQ+T",
-	"kD4nTId9CdS0PRXwpSr4gtHVtT155ur8RPBdCzW/tg2vnoyTVyEK/PGoGJDv0KKaS7hmuRpMIiOfgbrO",
-	"SCMmbig1e4HiTuDJWxEmusUFVCTpBCVolbIN7e3sOncziSG+hr+VXTHzmL2Ivaj2J81FsZWxvZ1X7AuZ",
-	"P9tSmbZPsf5SL/xahni7IBC7YLY6B+5FBaaabGXstR3QoUA7Uq/8gNMlOqQy1/VTzXYRrjV2SE+gSQ6c",
-	"tIC5+rGs4rm+UWoru5Z7O2/ZF1+Kum054RfyeNi7UiLrodLXMip7/VsdClwfF2Yf4nelGhb7bO/lj9fy",
-	"i7RSStuT5S+uNp2wSNB3tc5cPK/MXUkaHWpEINyElXLwBCzoqfUMQcot4lrijDXcrWiHftahsaB+yb7g",
-	"A19iNGu+waUeQ5W6glQru46T/ElRTaQ5V+8Pp53UN2+RnkKDew/nQ1OxqC0D8b3f3djksw3QEkQglArf",
-	"ADf6FqsHv39+aHCnCygASEb9o9YUXBOUGcF6Pj/CBv9Tjds8OWie7AVIGDetlM9xxtEM/84HjdDY1Dkn",
-	"lMzZ85YwZrcThq3BPTfwhWbuYZIxXmrFhgNmFHu1wwpu2SrSOuGd9cUyPAg9YNLCCd567XWpOjD7+Irf",
-	"sUJ0u/ZX1J1Ouu0zJaF9yk3ey4g/UKBTrEmhcOEGfbWzdy1pvTNmfNcRoMN+c+JGY3i0pmLnF5xhjmAQ",
-	"9biZEaxTx1Y/sn3StZPhXK2HbDYJpMQwd7x7hvWVNkwrhg7qF5z9rFjhjL9bjaBsoRlWdwnFh8IuD8nj",
-	"wPW9K5B8Lem92qvu0hnHfGJlLuyhE4UGzLSc1qL0dc44UXWCEioG/xwCSjhOMxhzEWwKU5rAy51k7YtE",
-	"ky13hJHhG1fUPDe0hXfYkavC5hII+iRGeT4tiSNbCZtaSkgYX8u6sYaP98VyaxaVoKAgAPIFOMOqs7G5",
-	"zgssp05/05206lGx+NN8GDX6eqQg9ddWMwBlp/3283//ZRXgBbXjBx3am3tNU/vj9RUppuErDBWsosq8",
-	"dbcX8jo4q4ce8Bx8eTOsKdQnDcGKErEWw16QjrnVYZcNxBKmFgXq+VCI93WfiQwIw14gNl8p9bEstjrX",
-	"8iMeZ7OHLu7NHjz2PIx6W9Q3HrOrgBeOPJBiFu11Bj72M3YaZRWUwDW2Wgoj4P27ln1e2imhoCIRZETC",
-	"SsauY5ITcCNMoCFqVDgL2orX2lP4MNrp7HV2DsIK/3ZdN1NyVVzqNkDXrYPGOfztmnTwuPX+I7Xw9Thh",
-	"RDPnKDwNHGxlDjq4EMsU5k3gHtvGZ1zvlAiI7ctQs3DR2/isezQ1iPgTVhvCPpgYIGoUtnQM/2xjmKPA",
-	"xNq/OlfzooHqx/Hp6aFGUN1BOwrQWzIWPu8fbwx2rspy1YHss8lBLgdW21l1GHo6DGSx6dXO3qyM8at0",
-	"Ptz/INN/kGkNZPouQvgHK9MNVFnW1XrqRm0NOrhIykZ35/Y3ststtANb+GBN3BmJNWHRDRVW59t0pyQS",
-	"3u5+/vZm72GOXJJkdxf2cjaY3L+RWfiqRwZPi1svd958P2v0gFeGjDHfTSF0VZFr23QKE0Nw3CJ8rJM0",
-	"B8MEHp4PTdTa7HmU/rhD7CrKfoJxXHEXPP+d1HEszzJuQJ/5nk6k2FJ/syXAd6Gq29987vnDtsfAb2uq",
-	"qa7AWoHljtIm3THW/mUvghmRrAmmkZAkNLstubzfauhUTnmg0IyMDACDEKx1wFxHmGuJMZK3wHh+L9W4",
-	"hOIOCu9QaIYiWWn7wCV12WWBpEhx6jEisOUfNcWoS3RbNeFaIrSxAaZbjlaMY/KUWzAuXd+7umpYs6fj",
-	"jaJteukLM1CWmo17k7pit1QSvJWXFtYWdTbcFxcROLcgdML0cK60q6n8THfnvQuroizOVW7Pzobnpkiv",
-	"JGWMcOD7UUaym2SuJjsGJWBPMSo0JMEnKEa5yYtvqZ7LpD8IjdRRL/PWfpTlJBTi0KFlYygVm7YzTLdk",
-	"ms91s6Xk4TeO3Gk9a9dza5cYwzWHkyOkGh1r6+iXSpVEAMSjFYVIBVmMi2fKnKpCdMVTcLjGzrKknUUo",
-	"R5+bKLf9jeKklgqIrWc+okXHswF4fHTdwhPgWNdO68JhHz4n4bhdQeTxfNzA2VzfCA39rzqPUz5xwWYb",
-	"OJEPYBpe2Crpagr1X9kLziq4HYoS2yYMSp7D1gEaE9EyHrXtrVy73BUxf5uef5bzsgP/q07LdQ1mL1Au",
-	"mbY1bm3gCGmGZuEndwwhEM4e0IBXdiGo0gqZl8Ni0ekEGC7mhx/rx9a9wf92PKrZnnAOJVTxhv+38aJ6",
-	"8XUb6nsYmMx3wUUjeoQU0W4DZiBJWIwVV/TIM55VnYc955zcKjcANx9drLMQAWV6ICpGIbkNjTvPQTtu",
-	"lqRFR5hcTm7+59EQGnnh39mZfgZjl9a+4Ew2cCSn/B7DgKLAb0vg6DxQl5TE1Jx+aGVHqcit6mpAzJxY",
-	"A7m3v+H/TiCjFh3zGIs/zOVGOzfmQqvdcgNbwhzys5KwOUYSA3YNSG27EKxQJDZtlTiMA8zGPMgJrA4H",
-	"cOVV6RyF6bDDFOvszGjfR7SA730gGyZqqctzFFKMNkDPmiFxGVbPxdsSTp1Cnn3zPfshWHUWhBgan3U6",
-	"T4GhtNTnhB9OkIDfGbrELRmolDIbAOK8VNpkAu2CSzSS3Ruv6C5mqSfhqf/1cpbfyiL2HYDStAn8bzQA",
-	"xKk8sbBQf5dGh+1vIpiDpvjQdOzu2+nQWKGwrmbd85Oqd07rB0KzUozggIV2jyQBztLWdzj3SW3B+m5c",
-	"6b2q7sA06n4bnygsFa5/2qYQQzabS47mb2bzqL4MzTdkW2lmjTn51Or0PDcNZa8JoTUj5GojJSrdwwSX",
-	"/8RLUXDjyvuPe4p6es7UcwjZrBP26ZR6KOqM3QMMMG/6hd+CBl5CsWVJ+LXsY1aAaZawra0VlNOGIUa+",
-	"52dS904a8IdNtNi8fO6HvxxA/r0t+Iuw8QLQmFNQipGPy0Df6u53WQCpRpsgujQS5UPjplxVD419xJvR",
-	"aLxxZx5LnWdl3yfdqDmCs28T4AXkHm9WTp4SqDGXvMOCeYj7e0AknvnOm8EhSMNey3upxppxV7s58tlp",
-	"wydRB3Zyre1jjXPMQScJy+WgzxPbE7fOibf/aoL8HaTseS4hbG3nm43Mka8XoJ+LMrHazUIXwoL4kv/E",
-	"fnyv2I+AI+9c+z5yU6bbXi/K8doUE58JS8ZizkJi5vbUejKmS657oBlm6zKs0FflIE0bZK7IpJxQtd2n",
-	"VVJQ3yMy34cCM9uyq9uD0W5nwvtlOig2KYNc4qFTlVqMdcBWv46CTtBi5BIisVZ9n08w7yoOX6hlKSrv",
-	"IgpfL+9aVkDxH3VMu1X6qBQUpWZijtlQw5Iu4x12KNlwgJgQrCL50FxL9KLoYd9HZLiJ2ng3Gaawv93d",
-	"3clC8Yndvc7e1gF7tfOji3foqTHrD10nXF5Vwi44LfesQRsa65gTBI31tNjuzt6Pr//6pv1y5+1fd1/v",
-	"bu/tvt2zatgKsfHHvlVrlLVaC5OU6lom25ofsL2XL0OinktVmRfS/f+3j+yZ6WHfx44+Moju86ry4hNJ",
-	"0vcTF+NG/QlqeIlXqYWK9Y+pchNCE72McC9zofplKHJDxznB0haRZk+olS5h1hgvLkqCOPe3nTZh3euF",
-	"3Ovh6fT718Ey6v1oedJqMzfGFwuZx87/HlIGnxEL6kme2ap/NeVznhaRvgMn/Lz8ZFb0i/pRG/7RfxvP",
-	"5WYOK/Imqi5eg6aFZj3vYvYcStNJHVSI5kP3KZ/8Ayb7iG0uSXEopZB3rIJcVUXGKjDDyv2mh3kOUFC1",
-	"fRdoFnLTLH/oW83HyftdLkp6ssMO2T2gjQ0Lebns7r/GyZquHL5P7Q7wsO8S37IrD19fSzLzIagb1j2h",
-	"2d7OW3J0uaJznWv5Gz5N/W8wk3OsqnufTuja/Uh2fPbOv4/ftYVsY/dr0M7lyS7AVJO202lkEemABLB9",
-	"qtB9LY1it8DsWUDhIjHnhEkGlH0mO0sYfy1f6MvNz58OlcwB+ze8UBViIWDp1Yj/fVD5nG6LvtMK5dZa",
-	"6C+OFWxFh5cs9YV5FYkh6uaRG+CVlxieaRF30LPimupa1PtwdFpj95Kwg5Vo8va3CNMWqsIx/j3Gn/Jd",
-	"AlGWkvIN2Y3DeAd038dcYH06ytb2kjTamzC4lsyEWH1U9KlI0giqA7a3sxdK5NQVRDA9GirkBc9B/bOk",
-	"czc+8bUcvB7f6rrSc7n8p9DW5tlwISp/OAcZ/EI3460axVZBLifJkqaK+v/FHgW/ivq+ziQ7LLqOn3xk",
-	"9jMDcjEQN3SdZsLMa+Bkj8/zmAvXbTS+biiHpHkyh3bk6Gw2z6dxhrV49PdAiUPqr7QJQRntPCMUDl2t",
-	"Y7pavn4Q9RuXDL6avahhVeZ6LLg2P8xVS13jum17S/yzYMaFG/xZkeOiWUf43wc/zn3d3g1gCI2FPBND",
-	"rGnLVBcfXB02jzqILRTthoEnQmMiVBoxptNpfP1Ul0PjW1f8/q01rEpXQFTvb29Hfch+3Nt7hUjghp/x",
-	"88axDfvuTyO4iW2dWaNAnc5C982aWdcK/KwhsCEkavbi+OryhP18yc7ef2pffvzAdnZebTH0e+WulcS0",
-	"BJAa9dNpqJFRqRIyF9PpQyOyKb5HtmOXFenGp4jp2aEblc31stLmpofdonwSUGDmc6vcRitw4USJh2fr",
-	"yEWtV+t6aCVw7MGv4jy3evxQ4m5GbQg103zNFSpjk3OsB+aXh9lVCf9CpW4h2oYrnfnw+eH/BQAA//8=",
+	"7H37Uxs5tvC/ovLdqgnfbRtISHYCtT8whMywGx4FTOZ+d8iXiG4Za2hLXkm240nxv3+lcyS1ult+gcnu",
+	"rbq/JNju1uPo6Lwf3zq5HI6kYMLozv63zoDRgin48/COCXM1oC9fv7EfC6ZzxUeGS9HZ71z9cth9+foN",
+	"kX1iBtQQah/OSCmnTHVzqhkZsK+0YDkf0rKTdXQ+YENqxzGzEevsd7RRXNx1Hh4yNxH/k7Wn+cDEnRk0",
+	"Z+GC3M4M07Vx+1INqensd7gwb/Y6mZ+IC8PumKpm+siUhtGbk7kfcDaGk+G8ZsA1yaUwSpYlU2RKhdH7",
+	"8JQUDJ/5+fiabE92t+G17W9U5YMHopmaME36UsHDObWv/6CJ/ZUblpuxYj1yeKvtVNMBU4xw498SdmzZ",
+	"J9xoIqeCTNzCF0PzKCzzV1Xq9i5/g1lYqRkuqdrVkM7ILSOK0XzAin1CDRlKbciP5NYe6K+XH3RGNBtR",
+	"RQ0ryO2M6BHNme6RQ+GgNdZMA0ho3zBFKBnJsiRmoOT4bmC3NqWaUKGnTLHCnqNdgqZDRthI5oPlW5sw",
+	"dceuWC5FkdjbL3JKZN8wER3gqKRCE3pHuSBTbgZybMgt4+KOGFkWgEwax8vILetLxcgf3BimUouJken4",
+	"mt4tRSILXibMko1dyLJcuKlS2vW2j2sgywK+F+yrAWDHG1q2g0v2zzHT5qRoT3pS+B0ofOigMf0PmpTy",
+	"jpRcME3orYVq9DQZ0AmgspFyyd4vmVGzQ4suCSqD+3DYNB3wfECMJJqJojYbnO4BoXiPeJ9MKTf2iAsJ",
+	"98iQAStHy8BxNVKMFnPP4XzCFBnEhwEIZgnDkJFbmt/XkWk6cHgYndlgLO7IeESkgptQSm32ib1v9rJR",
+	"oqgo5JAM5RDoATcDLgg3ixf+kHXslRwy4wj3Sf9MCnZKTT6wH7ldPNL1TtYRdGhfP+l37UNdfGrxCZ3J",
+	"gqVw5NrinSzYD5rwInPHwzXQqzM5oUjHFOFFJ8NVjKgZVGsQOG7WscfIFSs6+0aNWZKoj8cwSn1xWedr",
+	"90522yv+KPonQhsq8vTCaX4PGDyJnyMvpCJUzMivv56889gvR0xRI+3D+UDynG2l91Ib6Vm2JMvxcO4x",
+	"HHFRMEUm8NBcgE/8GM+wvt8oN4tol6xolb+10wEvLQZZLL8j+YCKO6azwHbe7GjygpKfJSnGitoBA+z/",
+	"OWZqVu3L3vYaDrOvdDgq7U+vdnRrD3BlFNMjKTSDG3MmzakseJ+zBHx/Fbi0wl9IuwfDh4xQfc8Ky9w7",
+	"WSw4ecbwF8X6nf3Of2xXIta2e2wbnoGFXCh5W7KhfcEzi/1vHToalTyHXW+P8In//EOj1FLtMzUD/qq3",
+	"/bgwSX1Hl++PyNu9138lbmRSMEN5qevbAMLcDZR50W4iGv6Qdf6r6xhLF9F18ZueBT3AQt3qQf7MDZ9w",
+	"M0uJMNREHJ5rUkiLQkJOAxNA5OLwKy9K1utknZGy19lwPHRLprlxkuCQfkVZs7P/Zq+FMFlHG6oMKw5N",
+	"7YoU1LCuRYVO6pXxcEjVrDH6692XWYLGVvfx92hh1SDxCj6FAeTtHyw3drLDQo6MAybgT4FD0PIi2nSf",
+	"lpo14dDnJdMzbdjwV3vj2/gfkUP21eyR6gUvHTNPeewdt2j0SCISQ6GxrOSmjWHaUJOU5gFJRkpOWGFJ",
+	"ChOWBQ8jkZ6RIc0HXDCLIiCHArvaJ1+MvGfiSwZf/iHtjbdfEFpKwQ7IFyEn1P3qOBx1DI+K4kb8wmiQ",
+	"fzJyOzZESCvL51YSGJeFlbGnyoqYgnBhJPDLITO0oIa64bvwPExiBQMn7sCXvRuLF0yMhxZKsDJLCeWE",
+	"uv/w3QhgEdTta90JVZZwavs+gpAVP82u3UjVN2c4ZvwFDPyQdX4qqbg/GrD8fimyJU7Fij5W1MqCQM6U",
+	"AuZbEFqW5E+mZBDGKUFkQtXBU9z2dQaN8JLRYiVlMOtoYBF6jiwYY2I1cvVWCh2P7GL6lmqzx93EPDlA",
+	"HYAXx6fk4h9HV/+xu0Mk4B4RbEru2eyASFHOAJvu2cwi9Vgzu+aI+vy4+3Y5+WmvIrnbmHw2JGWrt97C",
+	"3SgI1SOWG0tAKEiL5MU/xrdMCWaYJnpAR2yrR87Y1G4F5Wm4O3Y+DRihGNVSaHcVFEgM5F5Yjdiqsm1M",
+	"KKk214oKDcu7tuR5ZaI9ZFrTOzaHnFgU7MuxAGnXfWZf7f7sRkWB3xpJClmH+97O2zcLqGBX3/NRV44Q",
+	"T7ojaVFRoWz2kHU8LH9mgqlA7pbh+OrjI4SXCRSX+BQyQzMGUHsydK3GFpzvLVZ3ss6vAs5nRRoUMMmN",
+	"Ej774cIXYdwHP3DzmN5LRZz0R1Bk1qdyLEzzIlgmP6JWzbdv/b/fD7v//cn+Q7t/7nTffvo/f+ksuybw",
+	"a4BFAGKWQr8590ew3D5yYY9jTTp6aLVK9z6B8yQvji4yQskZGxsFXyqzBUhpKUKff2UFObkgtCgU05rp",
+	"9r0JP4HWaNgwoQSfXEz2rPZ6cjF548dK3SP3BVWKztbAxH4pqVXcD+OlNE7YPVLbjJdP7KYzMLeNmByV",
+	"7MDy3lyKPr9zOoSli0NaMPfG0ILhX7NXVF6S2tzFD5rYn72F7OPZ+3dwlGCI++X8uo7ML1+/zjpDLvzn",
+	"3WW4C1OnkPIYpKRVuVeCQlJvCdRMFBr4e0OMSgji67G9R/O5rNOnOZq5F9G59/CQPSAQd+ZrH158tKKM",
+	"FQGtDNezLG7ATT74jCJfX8lhsOB6KQ/kRp4zbzQBMdVxOFRZIuHSfnsjuCF5SflQW/Zyy3rkykLZm1lh",
+	"rq4/4gPC74RUVmMFY2/DCEX1PZqkhRROnIxAt/vyx8dzKlxyykpxiMtHo3ndOtQWyG9ZyZmFCLeS9IYU",
+	"irC2bFUR571Hl8ZWgrXTrTemOAmy2nA6LFQ1Vwd17EJoDPvq5eOHvZXSGYQ3tM6B1MaTuibNeuyY91Z+",
+	"LOc6cq7ByFQyqp1v5ssYqGlXfSEjxYXRG0R5qU+GSYnx4vL4+vr/fj47PD22zEbqrlvTqpM769b5FU6w",
+	"6pIekpg8Lk1aUEfr21RJcWf1ZCkYGZU0ZyixFzIfW6W5jdaRpNyis2FB3xKWpzdvd3bJ36/Oz4h7DGkk",
+	"WAalNA2/A7mVxWypMOYnrAT41n2u04i+BUgPwRIDlg+tCGEXDqbT/c4dN4PxbS+Xw+1A2qO/9IAqVmzD",
+	"cLCq97xkl6zPFHPMYy2hrs9LVpHD2HEgy0IfBCejXcA2WEi2v2lw0QZfIzhdnLmgYJpMB1KzhgwEojfh",
+	"iVPVc/y9H+Y5dmMheqf7lnb7n7692Xv4S9Iixv9kP4HjNqW+DLngQ6tO7GTLNHK3ynjEJP2GKS6YGvJ1",
+	"hZnrprOL5lb1KFlxx9L3wSrjU8VNSqZTY4ZCi+PXIvYrKIag2AftkSHLZ6Tg+h6P3Ttm/QwG7DRut7dS",
+	"loyKNQjWKMCjvsqfpSycp5prZ9DL8APo7Vb+tNTBHVzifEcDS92WiVd4KPBo6xrj0vxIC87Uz+QV0Cl1",
+	"Op4zkwaRwf69mhqKI//mB8KPV2E4/Py+GjQs5pJ5mrEGglnS62iVp3jOzsW+or8hYeKqWd0WATmyz4H1",
+	"3wqb7RO/nXV5QSyh80uwSBdLMxvkk20z82NkuvnoazV/d/iAqtXxb24P6yP4ykRvdynRw8njAbNVjOS/",
+	"SG30sTDoiViLG5UcA1C2mcm3rRynyQs9Yvk+gQ+fEX5bcy0Jj1ep3aWMzBBtSx0XJ/jjbkMFbwKumgeH",
+	"TUHJO29TisvHs/eEu9+tnpdizUlmGgGbKjrU8w8AnbCNiTW54xMmMmJ5woxolitmiGIgnkH8zU3nd8UK",
+	"mhtWfLrpdBaLPH9oKXqXdHrqJKSHrJMrRtf0ahVMW7jOlb1/A4V2Uo+CcS/Z+2nA3cKFvZ85OwCO4k0y",
+	"tzOMhUD6B7cYPiOzRIfYCpZ9uBRprWBE83tLceERFLTA2nzLmCDjUSlpwYqaSWihixVHsyJfyw70kHWQ",
+	"yrUgeM9FsWzkj2fv/2EfAzzXmou79+lNXbQ3BHawEBCCdiT0IPndCmkW7HixfQvsIkVqKSdFMMOh5Old",
+	"5XIkS3k3y4hUBVPrzqaYNlKxYrl5Gp47V/yOeyv1ckZ5ZR86B/s6Yph/MWXDAM8e/Ep4gQFRAF1vt5lS",
+	"d2UtJvvoBveCD2GEFwZU4wGAM6HzBHuLvVDthZ6dX38+Obu6Pjy7Pjm8Pn5HxsLw0sqd0bfk+OwdrMSC",
+	"pWSGFRl64EBGvT6+PD05s4+9uDr/sLPzypFAwwFOV3bircgR2Zyyk3VqH1eTwc6kOQnTAOuufQS7v0On",
+	"ZSd77Z97yDpjAfqPGqbiOxziFKiGUojkGo/2a+GXDqE1KZmB8FPnm6wEeeJm0Biv9WjpfDwq1iXJU6oE",
+	"F3d1frnYwgna6hK2CTIZECuPZ1mbozXokye+0aI8vYi5TbzNFktZxJ4/cDQO1/ls2PRKuw+sfikAYLRF",
+	"y7kasfwRiqVnhxGVBmNLLGg8gzTh6HF0oz6KvrN/esptppJYEU9nZCxoaSy9Xl+uWI2CWobQIKJg9oaf",
+	"p7wsgVtZESFn0S/c+WDhYvLCfr5nI7OmS2T1G/kYgjPhw8q/dyL6MhHbilT1Y/PJ3z/tw36IZrS0NFmA",
+	"ScDxFcvSIu656PxbWDvPT5U4wzVsjQ1Ju46iycuj9ZgVUbBE+0Ln9R9brqCMlIz2SZ8rbSAQBzEbVjZk",
+	"BUdi1dYqQiDrEveYD0yN15Hayt8lFxg3k/YSjTVTn8HhI/tOiv946q9aUClyqhRPOWRNemhe9FAXOCBU",
+	"63EkgJSM3ut950K6k7JAq5PV59H7EYmIHq1dAINuyYik5BNGeMGE4Wa5CRYXm4LSKRW8v9CfmCRYguAQ",
+	"Fl5RyAjVYDw+IJRcWI6hDRMGXf3obrTkqyf6AM816dbZ+6ujkjNhrvA+PoK2g6lsKMfCaHL2/spCV6pK",
+	"cbaiBr1jn/E4Mrs3dAEOqQZGAFEkUt3D34qRHNajt3rkGtNDdIiYNfJG5AMpNcuIls5XZg9uyIa3fiwh",
+	"wRKCJztkVGii2FBO2L5TFFB/GNIZogiRZmDfvZ0RIacoEWpDZxodhYsAqo0a5+bbA0CSTcPFaFiYAXXT",
+	"6tkto4op9BNnJMJzPZBTAYwg6YD3My0mz/ahNNZmflUp9D2TRdosADeZikW2Ac3YXNNAItZiqTJE6xGP",
+	"tCzP+5393xfvPA6TfPi0OuOLqN+ZNCEQeDWhNHr5iilOy/b+Vl9Jwe+SUQHnKJ2PFIOYX++sSq0H4z/X",
+	"E6zvavFWq069goVijmWgpNpcMSbWWaN3rbZ+UIwWs5S2QwsImgCnhE9Mmw9Br8HYEWW51Ph5KUsvAZql",
+	"D9ubBYpkPahslVfG+pF6nSOKxmly+yhF+hs8pRAsJRWhXqHzhqdHa3STZjJKW4HjZjBgZbGyCvObf2El",
+	"HQ5QJGunqMiSRapdhOzhwnksipaYRaRrHrU8AmfjExQjtBPKPlgHLUftkUOiXbQbCjuaOMXTMbUBFWB/",
+	"6h9YksyGIzODt2OWdyMwapNBMA6o9j3yrmmbtPKal7otFgyHVBTI/Ro0fMQjM6g3hFS+4cnuylYPD7OP",
+	"u2DjwGTIthOW91mcWBick7B2KxF5Y5lHdnCIaBcjLAVbjTwtontHmKaDgmUtxQ3pB9OrzSH6GkWt1flY",
+	"SzqzzKy+utOEFAWqdV6O7S9ewLUgcaKYk4wbQRdhLudyqsmZyw3DzRfCigGHvs5WSN75OoteUuyOWwya",
+	"a9dWfGLRt3quEvRdip49IsoFU4SJO8jaHI3L0hFHUZDRWENypRNU3Yif3Yizz1W86Wcu+nIrmHMhEdjD",
+	"cCXydenGrBTfx4ZR2sfk0E46MrNAWPC7P5mSUYgzTrnq0mLYr8X2AKeWW53hsTBJU42uCIunBQ36DGua",
+	"R343YSQDoffxBrKKs7fQ9djFy++3/QOWLXs5rUeO3V/77r7W1NEe+YC5s+6hjIzFgFEFacso1ShmVeuC",
+	"CUhRv2QTeQ+zgtUIRyEQ6MDBI+Hpt19fx0fDwp92tk7WcaOsQdej4eBjNSQcFQ5r/wxDR+Ab6zmGhRBm",
+	"qyD2QPfIqdP55mRJ+EhT4AQ+1cICNoOHXbzoPnIXrqvM6jLEiDaYX5Sdt1D58M9Z7WU0Kjkr3gVpflN+",
+	"eTfwzwv4FujmbIp5p1Izl6cN5QEwjwNISLbBtIqQx7f6tauSah7AnOk83FFAZ1AFg4ywikd0rbhnq4a8",
+	"p7xkxdHKKZKrQ6UafcXjAozuwxvEMDXkgpblZk/KJ9isiplzc3LmbsIrVkQztpIbu0FqPRdITNtafg3z",
+	"/OGnqPT5aOHSFcslElQICh1QzZzFIzjk24aNgtGi5GKNlCvI/VtdCgx5zZ/aCQgzwg15f3jy4fhdDyMB",
+	"BNeD9ZT+VArszXhn51VeU6DgK7aNv2hLLUXO8Mv0qGw4koaJfPYPNnuKLUTGh7YIUOF0r+1Mq0Yvhbeq",
+	"ACa3uYSbeWx5Tr1UAqTYiJpWnaGQubuaYhD5jp7gFV87WXsVe0WATTBaGKrumNHza2PEQSaQuEHQAGNF",
+	"FIzU9d73laNOqnOFyVNmQp8bt9qNusppyRBJPm3UrLEhv/SzG0ialpGA8fFty6oAPGcxqdAsq8hehRM1",
+	"o0mAxUI6vAnJvSLqjxffG0RgTpCX7JNQSWUg5b1G0ZFr8qKKFWGfAUwZib9iAmM0tSRSbMXS99X14eW1",
+	"Fb3PVg0ZgSVCmG4nww/HAqXosIvH5bOdz2V65JjmA/eb3VShUU6GPTlvXuVfcx4UcHknHAGQHp3ylV8d",
+	"HX44BjvLEwKEPF7OrWrkSyxhhFCdjluhS2dk98edHTT1WLU6RNRi3OqPb/Z2dhbGsa6+2DaTbIphm/Ho",
+	"C+Bb5/0rw0Z6CeA3srEn8GyqjHOeNK3beJGJkiXToZBCSKsrJGiA9gjhVO2FekrSgCcEq7GUphTRktWO",
+	"z941UWoN7r5CcAmRCuJKDpABN33ujbm/Z2zIU5jzAkRdg2/nFbdL1Zs7Pvyw79OOjyDfdMBomTmj+t+w",
+	"EIwwXMETPQLL+HxyRoB41161oC8ZnbA1Yj4fGXtS3bGFHC1YpTzHubg8Pzq+ujo5+7mTdY7OTy8+HGP4",
+	"IuoRq3IhJXMG/gioV+ACKqEkglVc6/zICW4JnzJEDwTLbUWJg18qq8pMQMCp+3qN9Lz1E9RXj6OJvI4J",
+	"9+FaVSbmheQ4ZxbOs/Ckr5MFIj4cnUZwdbGtNREkClvtZHjHOhncik7WCWGxK+JFFGxnB7OX2Q7GIHfu",
+	"Gq0ZBmvqxNHkCdSA1EBHxj6evfeRG+2Th1zEeYZDrl2qJ4TKcKOD68a7gqGEZyqQfEjvXTzsQU0cqoos",
+	"gqTnAp+Nj1ahYrayapNWANbgUpCzmUDLtdMa18xdXJa6g2X4VkxbxITFOebzMynYfggBCoHkmBVlWNEj",
+	"PytIYcuIy13LSEha2ydQeWkkFTx5YoGnxiP4xbuKyISi0QTjnM2UMXFQi3S2kxpJLLDAM1tIHCF+xl6A",
+	"AjyxX7mGch1VqlJ82c7QKenWbK9II+HOR4GHlXZcsbOVrfAITjcRfqimC7BW8ed4avymvgD8LiwDzyzt",
+	"8VtP52gN4298FABXc2WGU7M3zQWR2Xe8F2/iHXhwVT/DdXbBZDOXZ3MjhhKKRFARhssq9ayckTEUl6yS",
+	"wZMZyiH+XYpaSEnlN0y5EYYuNjBVb7VyL/q6GT1H/VciJiHsMGFQcNGQqQS1dlGZuqM4+D0PqkhDJ3PL",
+	"PuYr+U3ZQ3FJBGbAhgtFoAXpbHPTPByI99uz4qHbVUYCQ4hMgBtcPRL2iUD5gdwyzV2+Q8FAkHGFRITE",
+	"Kh43ArgENz1XbtGSD6kDfwqnmoWabi6ssDmVqS9sSAH3FPMTZ2QsSqZ1qLN9I6L3Xcgi1+RWjn2Qhict",
+	"DjqdrINrXJ1c1K/gRRin9dOhG7iVn+4tRA7NsgjPkxS/qgHaCoIF83hmCfe8sp0pI7z9YSNFzB4rPPK5",
+	"CZXXVXGHHzRxrPHx00xoyYsqI6KhZkLMNUhEjboS300m0XP8uL9cX1+QUD2sbQc33JRzoHfPBVxajwdc",
+	"EEr6bEqmUhULSlQ1xxorsR/u3r4bbR9dGvY+oDvjwK7ytvRVbpS8c5k/K9VHw20EMMzB/irYZf2gMQio",
+	"wbW5YOZCTkUpaRGirpt5CfjOVo+cj+g/x4wY9tUcVAXVc8UgQICm7tbAmNFTtCr7vn6SWiYvfAjR44ZI",
+	"FYi5DMpZU+9Atc1FUXm/4oG7ShULgTLwCiqWFTLX25ULsjcEs+eTiu+tDp1LV03jkRU4UYhZXGw7VNnG",
+	"zCQrPXVWqOlbG/hT8gxaYVHrZuw34sBmGRSs504mgL4OlsRnVa+JUAxMCoY1bUt5x1NV2mgjZWc1+1W9",
+	"Hk7bhnVxfHpAjLIibVR9xAlUXhABlg+6ww9YSM3d6yjI/LNlJFuNKL6jw3jNrhhVVQxh0bqjsgmgWGpt",
+	"iWvSfq6Y2WS1T1hBglq7LVdheHYssgMsezeSe4BAeTqzmszjMc/ypE5W+3gF6o2L72uTB8gq5ENLdWE0",
+	"LA1BrJYotdnHeoxU1Ao+gGKpaH7PmoW4EkXBHrLOWDOVLpZ46IRPIRFrl472SNtiCG90Z7Po9oZqYGtc",
+	"3OOvNDflLFIWiJnKhGnH2YY2c/VAGvxSyPyeKaLphH0hUyUN87cLjhXv1YGrckGJoXeVJDWSmhupZoHe",
+	"oJ0vqn7V0K4AUYyE0FOUJ3yxVj/CfkkNBrFs7CTnHtXjZQ6/WrDEzYuYBRG4LCPNe2sfmagLxG2+gdqQ",
+	"q+NlIfwOgnlvx2BmO7w4SUj61NB3XLHcHkPygshybJgr8lMp+Jh4Rk3Ex9UMNF2mDzD/tBbcjQv2hTqg",
+	"30oyzGW4QvRr/aZAuTiVSgg7uoB6rnbZVoNs6eVYTdoBXyrzWcit2DX55vXrV6/XKrHDXaE9WFDWAG76",
+	"0sdFJ9I5bRiJ7wq5kyhlJcoAlUOmIUom9C8A0aJpdatejZ1ZbazwaQDrRMAYeu8zj1oNoxAP3E6svggP",
+	"x/E8C4Zu6gVunixeZRK2spxXfZWSj6eYB65iY6KPvrY4oLEcICYBdKIA8BU5oizZVRjOfjr1Q9oPv/lh",
+	"7YfLMPSDM/F710OIanAeMu9P+Hz+6/WKC4HxToR3HpyPjZtG1qfweNLJOhPOpkytPL4csfPqZfj80Y1g",
+	"Jwqcf83QiSrRGV2yL86v9vfP5ITu7+OYW2sFQ+S05OLOV5N/Ab7eOyXHoy2X2mrpEjdP0BzohPKS3vKS",
+	"m9l/S8GS0g5UrrVXkZtGnbTHTpvX64CvFStcKyD+eBPFYDZiasK1VL9ExVqbnXy0K17jTrV6KYvLDAfV",
+	"2aUUs81BKhWZWa8kfBAnvPDikXWD55Xmjudyhui1inBnnUkxflpkY915/6SRnCaasEy5ZlK8qudEjUHd",
+	"Ed/SNePZ40C8CZd/ld2Y4h+t0k5J9uyZ6A+aRPEjkHDiLIVQpoTG1bixj2ORkZJCq7vCKtI+CLtHTkDd",
+	"hgTCGzGlxkIuC01cZLUix8LuJPSCSfWLsyySKqNTrpP59ePnFqWqbqqz+wppXEJM5+ntKdaKt5VjlS6u",
+	"LommvCBa7uOBcKNZ2Q+1YkJYHRik3BHF2i+jxvU3q5f1XsQEz90Ofpr9gq/7L05EVB/8yRZfRg0ma+b3",
+	"n/Ghug50dHl8eH382QehPLEu2FjPM+q5hcipmGMxfopy5aSm46+PKIp6SAovbrvCGazALjdn768SJqmQ",
+	"QNog1MxYuS8LBgdnjsCL4TQGHP+zAZ2hXeZwVZ3qlpVyik4vORbmwhVTpd5KWJ+t4Co5HcI3gTOufMiL",
+	"11vEPRNC/WA+OI+/+eyuqicaLeBYV60s0SCs1e4zD+RqjZ/mH/rjFeq6jzVdLSUhMDrwrCwz1ZEz4Rie",
+	"VAm+6wyIdt2lcPWjZ2HhC4Dpxlz3BtVaQWau+Uto2Ib+PWf7teo8NsdJm5rwnVjLYF/N3oo09RgeTRb+",
+	"bUrVmt8JdPTX2d8+tOKcvPZiSDC8I0sWhGIERjOzfS1BBN+K4jt+mqW5aiwAWN4ZQm6Ikb52c7RKgLS9",
+	"iq5WIDch8sZFUBYHlQmmXe17QMt+aH72BFYQyNIySubuHDw/jyyqunclVXbjMLJZACdHgM3faCmtjKVl",
+	"3P5kKpUZEKrvIXII5C8E94F9AP+sCiGhiPCU8OZadFfCNkvsA1U12wnPWehCfkB2yN9AksoHLL9nxUZT",
+	"EydzXVHNnq8HFXxDibxbyIij+JcHF8OuWhtoqRI1lK3QLL7xq5WonlMp6hHVidnXEVdMr5/vt3pdHe0t",
+	"L4ujtiXG7z+q8qjVJkZMVAhekRAeGQEfj/ALqsTg9uJinXNPbBPZSq4q16MzleD9x/l6Ha6ciLm5Md69",
+	"FAJc8ZXU/Q5G5jc7T7jsaZXu/Zxy/G/2mgaHhlPd+dOrP3ufu8nWduthdaqZmB8hfUZVksSaYuHHU521",
+	"Ot1heZdJPUAStKoe+Rk0XS5KaMskFTbngvtltR7Hcbkm/gxuhA9UhjKSimlZTlAYsS9kobGrE6zcoP2x",
+	"xodApQDVXcshw+sqGMOK8AmtPWXua9D11naBMVpFAxtpCxlCEfU4H6CxYsKVGdOSnFysHNm0OQNiFE65",
+	"mtSMRuWHZKTjBrJ/8/urfwsd3K/j2RXx9RUXfynnaC5PcpTrhWRgE3pN/da3LhlfQVxyPoTRYKZ5TsvP",
+	"9uaPVc4+82Lr0cqEH+Qkze3ht1pnR9/Q0cVi4uritYAxoRm+hkrW2ubnBVLulZVvK4k2EnOHY+3y15mL",
+	"UsAIHf4n65EqAGOh9LuBJMoGokWABhEuiXBqrM3SyrxIrI3E+Cg009oXcZuVMtrGslHK5Ys5Hi6IcsC+",
+	"YgxlCJmQFlBVTNIPmrw7vkxqWlKaoyVlkJO14CwxgWmODlPjjlWZOP6fLBr+evnB1w/CRsxjzTKLFBDw",
+	"jgGnIbbj0bYlWEB7fxmAM3WMvhfG/Cx0X7j849l73cxawlduWewnrpIpjjCXopN1LjAW43I9N/FKI9k9",
+	"BJq3mKyF8Ot2Yg+RIllJFpM41tKS2haZlbWikPk3p/Lxom5zRMjpEzjcyOXxLFlBlboGzzsfy5PnvVql",
+	"QEicuTXPWvJoG0WdtzxaKlknj22NthWP0XOnbVMaIDnRXOS+1DUWMQMDUbD36FQDDjAGaieew8ae2otj",
+	"SYmTp2jbjStYx7IkFQQCsQmVe0Vb9Xyd+7eoGkuTnNWKtMItLGmUIXrHsQ4Oxbs6Y8bnJ83W6zC6OAV5",
+	"vW72ldOiFdprXBOrqkJrXVuoIo5W7CjgJ4v6xc/tWPqAixsrbmZXEHiKXQChSHoC+BcnWDn9gIAurqOr",
+	"YfVljOmp4ov9QGFaCBx+8B6fhcIHtMesHiAcejoQ6us31mtID8dWNb3+cGVH/2N+z4S/hybhcaJzVUYq",
+	"FIRfvosHyA1K9d1odfY8vDiBfEgipDIDSCQjmheMvKiXo7/+cLXluEmArPatBm9EvRQOitBajusjImhj",
+	"0IUhUebqkWOlpKv97xO+bkQj4wtL/aINwldqLLk22jWZwIQnilGEGaYHQsI3rTXevREvfEPereVNeHsE",
+	"s6mo0FPXukCP85xpKz3LDKt0CvJfXcfuuicuIc9lMlWVkTtZZ+ILJ3cmu+gAZYKOeGe/86q329vBxrID",
+	"wPftAaOlGfxp/3ZlE0LuuSUBnZ+Z+cU9AlxyJIUrrP9yZ8fZXIxzFBv21WyPSoqiOxKDVEOQh6YCSks+",
+	"YbUr2dn//VPW0ePhkKpZlYsEAOGa4AtZx9A77QITSjPAXMFtKF+wcEeX+MTzbQgrKMDXfd8dOkUww/xV",
+	"5b0lQABmjzY2JkLcSwmZk8x1ItHzIDPZ3YabsP2NqnzwsAhEh3dIZSppH0LiG11tzw8vj34Bq51rAj78",
+	"QZOvP775/GYPk1PtPCD8cMipRReGSyCxv3ViUo5FhyswO0ZgHx0WsQgVAP9p6RFC9dIctrYtc8NMVxvF",
+	"6LB+oEFWu+WCqlQ/loe20QTaPuTk+MN74l57jgPHkAPH8mtKs6+GlfkUI1JrW1/hAAxRoQBKiNHhNzdm",
+	"qCIIpf2Qbdz7Q0srKFr06xW3Gbkt5a32JRpBL3faOLBwqOEVtU9ESQRCur6ALUOPh/oL5ETdiKtfDrsv",
+	"X78JKd5MGDWL/DKASeT08AjDVcyAaSxaD2sMMRsuHisfWwrb75Ezxs3ANXzWjJY34p7NLCOCb44Of9Ah",
+	"peuezUKGHTc98iWQ024jYEwq9gUitCsbdOvu/IQAXgs3v3YNVU9Gyiom/vG4GLDv0OKay8kmuRzNIsOg",
+	"YVUpklpM3Vho8gJEpMDHtyJUdIsLuIgSDUjdMmVP2tvZdS5qFF18fwIr70JyMnkRe17tT5ryYisjezuv",
+	"yBc0mXaFNF2fhf2lWviNCAFvQYh24X1VmtwLxYyabWXktR3QoUA3Usn8gM18AiHNTZyPELfCcK3KPUa5",
+	"SQ6chAHp/LF84yUFI+VWdiP2dt6SL77Mdteywi/oJbF3pQTe4wWGqqT3b1UYcXVckKAI35VyXOyTvZc/",
+	"3ogvwko2XU+Xv7jyddy4VAoQdjAW2O7FdXH0ZSQAbtxKRnACFvTYWAch5RZxI2DGCu5WHATf7NhYUL8k",
+	"X+CBLmTof4mRrf4eCkypi4jVwKtwxZ8kFk+acwH/cHpNdf8WaTg4uPeNPtRVksqmEN/+3Y1N3m7yliAF",
+	"oRj6BpjSt1ix+P3TQ41JXbKCMZRu/6h0DNfmpSWSz2dLluRuN5rTeaJQP9lLJti0bt98jjOOZvh3PmiA",
+	"xqbOOaGets9bsCm5nVl5XPY9T/AVae7ZLCO01JKMR8RI8mqHFNQyV6B43Lv5i2V4ELrcpGUUuPXaa2FV",
+	"ePfxNb0jBe/37a+gdZ30u2dSsO4pNfkgQy6BIVKxDgYihhv01c7ejcD1thwArudBj/zmhI7a8GCHhd42",
+	"MMMc8SDq4tOSr1PHVj2yfdK3k8FcnYesnUZSQrQ83D1DhlIboiUB1/YLSn6WpHBm461asDq03tW6qlIU",
+	"dnmIvgqq711R5RuB71X+eJf3OKUzK3lBl6AoqKDVB1zz0hdEo0jVEUqgH/xzzEDOcQrClPJgjWgoBC93",
+	"kkUyEo3E3BFGJnNYUf3cwIreI0euXJvLQxiiMOW5tUC+bAVtbJoh2PRGVK1DfKAw1GWzqMQKDB9AL4Iz",
+	"yTrrnOstQXLsZtjsFVaNClWi5sOo1rkkBam/duqhKzvdt5/+8y+rAC9oHz/o0HPeK5zaH68vXdGELzdY",
+	"2QpL+Fb9bNBf4ewlekRz5uugQfGhISoKVqCIlRnyAlXNrR65qiEWN5UoUM0HorwvEI1kgBvyArD5Wsrz",
+	"stjq3YhzOM56n2DYmz146OsYde+objzkZzFaOPKA+lm01xZ87GfopkoUKxnV0EwqjAD370YMaWmnZAVW",
+	"k0DzE5Q8dj2hnJgbYQIOUaHCWdBZvPKewofJTm+vt3MQVvi3m6pdlCv3UjU6uukc1M7hbzeoit90nqyM",
+	"r8cJI5o5R+2p4WAnc9CBhVimMG8C99g2POO6w0RA7F6F4oaL3oZn3aOpQfifbLUh7IOJAaJWaEvH8M/W",
+	"hjkKTKz7q3NSLxqoehyebg41YeqOdaPQviVjwfP+8dpgF7IsVx3IPpsc5GpkdZ5Vh8Gnw0AWm17t7LVl",
+	"jF+F8/7+LzL9LzKtgUzfRQj/YGW6kSzLqqxP1YquRgcXSdngKN3+hua7heZgCx8ontuSWBOG3VCKdb5p",
+	"tyGR0G7/07c3ew9z5JIku7u0l7PG5P6NrMPXA7R7Wtx6ufPm+xmlR1QZNMl8N4XQlU+uTNQpTAxhdYvw",
+	"sUruHI0TeHgxNlHztudR+uMeuKso+wnGcU1d2P13Usehjsu0Bv2QMI2KLXZwWwJ8F+S6/c0nnjxsewz8",
+	"tqaaGiqx2aWmDbtTKBJMXgRj4m1JxT3GOW7VVCinK2AMR4b6/ihEdR0Q1ynmRkAw5S0jNL8Xclqy4o4V",
+	"3otQj1mywvWBy/6yq2ACQ8qx9wiHHobYLKMq3W21ghsBwIWOnm45WhIKWVZuwbB0fe/qrUEtn563hHbx",
+	"pS/EsLLUZDqYVZW8hRTMm3ZxYV1epc19CSVu5hSKTlgaLqR2tZaf6aq8d/FXmO65ymXZ2fDcGBKWJIQR",
+	"Dnw/QohmkszVaofoBWiShrUJBPOZjFEO8+JLqefy5A9cAzHUy3y056KchcodOvSgDCVk02aFVtemuUw2",
+	"W0oNfqPAjNYzbj23MgnBXnMYN0Cq1oK3CpNRskQCwB+tF0Qax2JcPJPmVBa8z5+CwxV2liXuLEI5/FxH",
+	"ue1vGFC1VB7sPPMRLTqeDcDj3LU/T4BjXbOsi5t9+JSE47ZikZvzcQNnc10hOPS/6jxO6cxFpW3gRD4w",
+	"U3O9qqRnKdSFJS8oUex2zEtopzAqac62DsB2CIbwqA+xcv1/V8T8bXz+Wc7LDvyvOi3XBpm8ALmkaVrc",
+	"2sAR4gz1SlHuGELEnD2gEVV2IaDBcpGX42LR6QQYLuaH59Vj697gfzseVW9bOIcSynjD/9N4UbX4qq/2",
+	"PRuZzLf1BZt5hBTRbgNmAElYjBXX+MgznlWVsD3nnNwqNwA3H4assxD2ZAaMK4KxuzUFG8JHkZsladER",
+	"ZKGjV/95NIRaAvl39p2fsanLf19wJhs4klN6D7E/UYS4JXB4HqBLCmRqTj+0sqOQ6EV1xSJaJ1ZD7u1v",
+	"8L8TyLB1xzzG4g9zuY3OjbnQSLfcnpawfvwsBdscI4kBuwaktl3c1fzAssM4oGxKg4hAKse/K8mKR8hN",
+	"jxymuGavpXgf4dzf+yw2TM9S9+YopCFtgJTVQ+AyUnrpLxw4xjj7fnz2QzDoLAgpND4zdZ7ugqmrzwk/",
+	"mCABvzNwflsKoKQ0GwDivHTbZJLtgvszEf3PXsddzE1PwlP/40Usv5VFnDsApW4O+J+o+8fpPrGcUH2X",
+	"RoftbzVjUIMLNcN13zajYV0pzqoTKFb8bGoHXJOST9gBCU0gUf5rk9d3MPdJZb/6bjzpvVR3DKywIZDX",
+	"+HxiIWH9TYtCDNxsLkWav5nNY/syTN+QZaWeXOakU6vR09zUVL06hNb0M9SslKB1jxO8/iMteUGNq/s/",
+	"HUhs9tmq/BDyXmfk4yk2V9QZuWdsBBnWL/wuNKMlK7YsIb8RQ8gFMPVqt5W5ArPfIKTINwNNKt9JC/64",
+	"jhmbF9D98Fcjln9vE/4ihLxkYM0pMLPIx2GAL3X3uywAdaNNkF4cCTOnYVOu/oeGBuP16DNauzZPoNE1",
+	"+fepV2qO/Ow7DHg5eUDrBZcbcjWknfdIMBBRfxGQzBPfkzMkN+OwN+JeyKkm1BV9jrx22tBZ1JsdnWv7",
+	"UBYd0tVR0HLp6vOk98S1c1Luv5oofwdhe55TCJre+TYkc8TsxfjnIkusnrPQj7AgpuR/4z2+V7xHQJN3",
+	"rrcf+irTPbEXZXdtkJe3opGh+DMXkOrdWFJGdEn1gGkCuboESvqpnAnTZSKXaFpO6N3u0yoJqO8Bn+9D",
+	"RZpt0dfd0WS3N6PDMh0LmxRFruDcsawtVBOFVsCOjs7AcuSyIaHU/ZDOIOkqDmOopCqsB8MLX2DvRijm",
+	"6+T7UHarAWLtKEzMhASzsWZLupD3yKEg4xEgQzCR5GNzI8CbosdDH5nhJurC9SSQ8/52d3cnC9Uqdvd6",
+	"e1sH5NXOjy7uYSCnZDh2nXKpUtwuOC3+rEEeauuYE/sMBbjI7s7ej6//+qb7cuftX3df727v7b7dszrZ",
+	"CiHxx76Va5SyWsmUmOhaJtueH5C9ly9Dlp7LUJkXyf1f3SOXI+tDRh8ZO/dpVbHxiVTp+0mNcSP/BEG8",
+	"gqvUAS37x1R9Cq6RZEa4l7kI/TJUxcHjnEEtjEjNR9RK1zyrjRdXMQGc+9tOF7Hu9UIG9vB0Ev7raBkB",
+	"f4pYafWaz8YXGJnH1P8ekgWfERGqSZ7ZwH/dcD83ZaXvww8/rXQ+KzpK/Ss1h+m/jStzM0cWuRdlH+5D",
+	"3WiznrsxeyY16qQKNAS7ovuUz/7BZvuAdi5PcSwEF3dEsVyqIiOKmbFyv0GhGFZgqX4XfBbS0yyvGFpd",
+	"yGkAfcpLfLJHDsk9A8sbVAFzad5/jfM1XS19n+MdQGLfRR4G7fT81zcCjX8A7ZrNj2uyt/MWnV+uYl3v",
+	"RvwGT2MnGkjmnEp17zMKXbMgQY7P3vn34bsuF13olM20c4OSS2bUrOu0HFFEWiECbB/Le98II8ktI/Ys",
+	"WOGiM+eETgasfSbTSxh/Lf/oy83Pnw6fzBk0f3ghFWAhg7qtES/8IPM5jZ98lxZMr7XQXxw/2IkOb5kR",
+	"HR7FJzfBLK8gTtNi62hg5TXZt/j24ei0Qukl8QerkuPtb9oes8jZQnU4RrrHeFe+S0TKUhK+IRNyGO8A",
+	"L/mUcqhoh1naXpQGsxNE2aK5EOqV8iHWSJowdUD2dvZChZyqfgikRTMFPOCZqH5LfTgbD2+x2KuJ4YX+",
+	"5XZMbiOrxiHQQo11nerAD5VQUdW3niszfAztdZ4Nw6IyjHNQzC90Mx6xSWxypGKWLK0qsR9h7LLwq6io",
+	"QCt1YtEl/+gDv58ZkIuBuKFL2opir4CTPT5rZC5ct8Gyu6GMlPrJHNqRo7PZPMuHGdZi998DJQ6xz9Mm",
+	"xG4wH01AznQ1l/Fq+ZpE2OZcEPbV7EWNszLX68G1G4LGVOtdt21v5n8WzLh0gz8rclzW6xn/++DHha8f",
+	"vAEMwbGAE0MEN24Z6/MzV9vNow5gCwbTQXAL15BnlUaMZraOr+PqUnR8C43fv3XGqnSFTPX+9nbUD+3H",
+	"vb1XgARu+JYXOY6f2Hd/Gk5NbELNalXvdBZaalZ8vDIKtAWEmuipyYvj66sT8vMVOXv/sXt1/oHs7Lza",
+	"IuBUy11LCzdoTX1urfw0VNxQsmSZCxn1sRdZg++hSdrlWLrxMSC7PXStwrpeVmLdDKBrlc8xCsx8brXd",
+	"aAUuZCnxcLs2XVYtpKqxVjIKrf9lnEZXjR/K5rVM9qEOm6/ggkVxcgrVxfzyIHkr4bZQ8pZF23D1OB8+",
+	"Pfz/AAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -30,7 +30,7 @@ type (
 	// Operations are LCM operations.
 	Operations interface {
 		PostOperation(ctx context.Context, instanceID string, r wire.OperationRequest) (wire.Operation, error)
-		GetOperation(ctx context.Context, instanceID, operationID string) (wire.Operation, error)
+		GetOperation(ctx context.Context, instanceID string, sequence int64) (wire.Operation, error)
 		// ListOperations lists the newest first; of all instances for "".
 		ListOperations(ctx context.Context, instanceID string) ([]wire.Operation, error)
 	}

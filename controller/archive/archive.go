@@ -4,10 +4,10 @@
 //	manifest.json     what this is a backup of
 //	store.db          the database as of one moment
 //	blobs/<sha256>    each package file that the database names
-//	complete          the SHA-256 of each entry above, as sha256sum(1) writes it,
+//	checksums         the SHA-256 of each entry above, as sha256sum(1) writes it,
 //	                  and a MAC over those lines under the controller's seal key
 //
-// A stream that was cut off has no `complete`; one that was changed does not fit it,
+// A stream that was cut off has no `checksums`; one that was changed does not fit it,
 // or has no MAC of the controller.
 package archive
 
@@ -23,11 +23,11 @@ const Format = 1
 
 // The names of the entries.
 const (
-	manifestName = "manifest.json"
-	storeName    = "store.db"
-	blobPrefix   = "blobs/"
-	completeName = "complete"
-	macPrefix    = "# hmac-sha256 "
+	manifestName  = "manifest.json"
+	storeName     = "store.db"
+	blobPrefix    = "blobs/"
+	checksumsName = "checksums"
+	macPrefix     = "# hmac-sha256 "
 )
 
 // Manifest says what a backup is of.
@@ -42,19 +42,19 @@ type Manifest struct {
 	// Epoch is the life of the state, TakenAt the moment that it was copied.
 	Epoch   int64     `json:"epoch"`
 	TakenAt time.Time `json:"takenAt"`
-	// StoreBytes is the size of the database, Blobs and BlobBytes how many package
-	// files there are and their size together.
-	StoreBytes int64 `json:"storeBytes"`
-	Blobs      int   `json:"blobs"`
-	BlobBytes  int64 `json:"blobBytes"`
-	// Keep is what is not in it and has to be kept apart.
-	Keep []Kept `json:"keep"`
+	// StoreBytes is the size of the database, PackageFiles and PackageFileBytes how many
+	// package files there are and their size together.
+	StoreBytes       int64 `json:"storeBytes"`
+	PackageFiles     int   `json:"packageFiles"`
+	PackageFileBytes int64 `json:"packageFileBytes"`
+	// Excluded is what is not in it and has to be kept apart.
+	Excluded []Excluded `json:"excluded"`
 }
 
-// Kept is something without which a backup is worth nothing.
-type Kept struct {
-	What  string `json:"what"`
-	Where string `json:"where"`
+// Excluded is something without which a backup is worth nothing.
+type Excluded struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
 }
 
 // blobName is the entry of a package file.

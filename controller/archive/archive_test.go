@@ -17,7 +17,7 @@ func mac(sums []byte) []byte { sum := sha256.Sum256(append([]byte("key"), sums..
 func written(t testing.TB, database string, blobs ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := NewWriter(&b, Manifest{Format: Format, KeyID: "k", StoreBytes: int64(len(database)), Blobs: len(blobs), TakenAt: time.Unix(1_790_000_000, 0).UTC()})
+	w, err := NewWriter(&b, Manifest{Format: Format, KeyID: "k", StoreBytes: int64(len(database)), PackageFiles: len(blobs), TakenAt: time.Unix(1_790_000_000, 0).UTC()})
 	if err == nil {
 		err = w.Store(int64(len(database)), strings.NewReader(database))
 	}

@@ -68,12 +68,12 @@ func (r *reader) read() (Seal, error) {
 		if err != nil {
 			return Seal{}, err
 		}
-		if header.Name == completeName {
-			return r.readComplete(header)
+		if header.Name == checksumsName {
+			return r.readChecksums(header)
 		}
 		digest, ok := blobDigest(header.Name)
 		if !ok {
-			return Seal{}, fmt.Errorf("the backup holds %.100q: expected a package file or %s", header.Name, completeName)
+			return Seal{}, fmt.Errorf("the backup holds %.100q: expected a package file or %s", header.Name, checksumsName)
 		}
 		if err := r.readBlob(header, digest); err != nil {
 			return Seal{}, err
@@ -130,14 +130,14 @@ func (r *reader) readBlob(header *tar.Header, digest string) error {
 	return nil
 }
 
-// readComplete compares what was read with what the writer has written.
-func (r *reader) readComplete(header *tar.Header) (Seal, error) {
+// readChecksums compares what was read with what the writer has written.
+func (r *reader) readChecksums(header *tar.Header) (Seal, error) {
 	if header.Size > int64((r.blobs+4)*maxLine) {
-		return Seal{}, fmt.Errorf("%s has %d bytes: the backup was changed", completeName, header.Size)
+		return Seal{}, fmt.Errorf("%s has %d bytes: the backup was changed", checksumsName, header.Size)
 	}
 	text, err := io.ReadAll(r.tar)
 	if err != nil {
-		return Seal{}, cutOff(completeName, err)
+		return Seal{}, cutOff(checksumsName, err)
 	}
 	sums := bytes.Clone(r.sums.Bytes())
 	rest, fits := bytes.CutPrefix(text, sums)
@@ -145,12 +145,12 @@ func (r *reader) readComplete(header *tar.Header) (Seal, error) {
 	mac, err := hex.DecodeString(strings.TrimSuffix(line, "\n"))
 	switch {
 	case !fits, !isMAC, err != nil:
-		return Seal{}, fmt.Errorf("what it holds does not fit its sums (%s): the backup was damaged or changed", completeName)
-	case r.blobs != r.manifest.Blobs:
-		return Seal{}, fmt.Errorf("it holds %d package files and its manifest says %d: the backup was changed", r.blobs, r.manifest.Blobs)
+		return Seal{}, fmt.Errorf("what it holds does not fit its %s: the backup was damaged or changed", checksumsName)
+	case r.blobs != r.manifest.PackageFiles:
+		return Seal{}, fmt.Errorf("it holds %d package files and its manifest says %d: the backup was changed", r.blobs, r.manifest.PackageFiles)
 	}
 	if _, err := r.tar.Next(); !errors.Is(err, io.EOF) {
-		return Seal{}, fmt.Errorf("something follows %s: the backup was changed", completeName)
+		return Seal{}, fmt.Errorf("something follows %s: the backup was changed", checksumsName)
 	}
 	return Seal{Sums: sums, MAC: mac}, nil
 }
@@ -160,7 +160,7 @@ func (r *reader) next() (*tar.Header, error) {
 	header, err := r.tar.Next()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("it ends without %s: the backup was cut off, make another", completeName)
+		return nil, fmt.Errorf("it ends without %s: the backup was cut off, make another", checksumsName)
 	case errors.Is(err, tar.ErrHeader):
 		return nil, fmt.Errorf("this is no backup, or it was damaged: %w", err)
 	case err != nil:

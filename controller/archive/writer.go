@@ -39,7 +39,7 @@ func (w *Writer) Blob(sha256 string, size int64, content io.Reader) error {
 // Close ends the backup with the sums of all that was added and mac over them.
 func (w *Writer) Close(mac func(sums []byte) []byte) error {
 	text := append(bytes.Clone(w.sums.Bytes()), fmt.Sprintf("%s%x\n", macPrefix, mac(w.sums.Bytes()))...)
-	if err := w.add(completeName, int64(len(text)), bytes.NewReader(text)); err != nil {
+	if err := w.add(checksumsName, int64(len(text)), bytes.NewReader(text)); err != nil {
 		return err
 	}
 	if err := w.tar.Close(); err != nil {

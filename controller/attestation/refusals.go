@@ -48,7 +48,7 @@ func cloudSilent(service string, err error) error {
 	if openstack.IsForbidden(err) {
 		detail = "the controller may not ask " + service + " whether this machine is the server that it says it is: its credential lacks a role or an access rule, see the controller's log"
 	}
-	return &enrollment.Refusal{Reason: EventCloud, Found: err, Problem: api.NewProblem(api.ProblemCloud, detail)}
+	return &enrollment.Refusal{Reason: EventCloud, Found: err, Problem: api.NewProblem(api.ProblemCloudError, detail)}
 }
 
 func unknownServer(serverID string, err error) error {
@@ -105,7 +105,7 @@ func nonceForbidden(serverID string, err error) error {
 
 // busy is Nova's 409 while the server is built or has a task, or is locked.
 func busy(serverID string, err error) error {
-	return &enrollment.Refusal{Reason: EventBusy, Found: err, Passing: true, RetryAfter: soon, Problem: api.NewProblem(api.ProblemCloud, fmt.Sprintf(
+	return &enrollment.Refusal{Reason: EventBusy, Found: err, Passing: true, RetryAfter: soon, Problem: api.NewProblem(api.ProblemCloudError, fmt.Sprintf(
 		"Nova does not take metadata for the server %s now, by which the machine has to prove that it is that server: it is being built, is at another task, or is locked", serverID))}
 }
 

@@ -70,19 +70,19 @@ var allWrong = map[string]wrong{
 	"Heat fails later":   away(openstacktest.Resources, "Heat did not answer"),
 	"Nova does not take": away(openstacktest.SetMetadata, "Nova did not answer"),
 	"Nova may not be asked": {func(w *world) { w.cloud.Deny(openstacktest.ServerByID) },
-		api.ProblemCloud, "may not ask Nova", attestation.EventCloud, openstacktest.AppID},
+		api.ProblemCloudError, "may not ask Nova", attestation.EventCloud, openstacktest.AppID},
 	"Heat may not be asked": {func(w *world) {
 		w.cloud.Fail(openstacktest.Resources, openstacktest.Fault{Status: http.StatusForbidden})
 	},
-		api.ProblemCloud, "may not ask Heat", attestation.EventCloud, ""},
+		api.ProblemCloudError, "may not ask Heat", attestation.EventCloud, ""},
 	"a wrong password": {func(w *world) {
 		w.cloud.Fail(openstacktest.Login, openstacktest.Fault{Status: http.StatusUnauthorized})
 	},
-		api.ProblemCloud, "Nova", attestation.EventCloud, openstacktest.User},
+		api.ProblemCloudError, "Nova", attestation.EventCloud, openstacktest.User},
 	"the server has a task": {func(w *world) {
 		w.cloud.Fail(openstacktest.SetMetadata, openstacktest.Fault{Status: http.StatusConflict})
 	},
-		api.ProblemCloud, "does not take metadata for the server " + worker + " now", attestation.EventBusy, ""},
+		api.ProblemCloudError, "does not take metadata for the server " + worker + " now", attestation.EventBusy, ""},
 	"the server goes meanwhile": {func(w *world) {
 		w.cloud.Fail(openstacktest.SetMetadata, openstacktest.Fault{Status: http.StatusNotFound})
 	},
@@ -98,7 +98,7 @@ func away(call, says string) wrong {
 	return wrong{func(w *world) {
 		w.cloud.Fail(call, openstacktest.Fault{Status: http.StatusServiceUnavailable, Body: "<html>internal-7"})
 	},
-		api.ProblemCloud, says, attestation.EventCloud, "internal-7"}
+		api.ProblemCloudError, says, attestation.EventCloud, "internal-7"}
 }
 
 func TestNobodyEnrollsWho(t *testing.T) {

@@ -181,7 +181,7 @@ func (b *beginning) carryVolumes(tx, old *store.Tx) error {
 		}
 		if used {
 			b.out.Carried.Permits++
-			v.Permit, v.FilesystemUUID, v.Reformat, v.ChangedAt = last.Permit, last.FilesystemUUID, false, last.ChangedAt
+			v.Permit, v.FilesystemUUID, v.ReformatRequested, v.ChangedAt = last.Permit, last.FilesystemUUID, false, last.ChangedAt
 		}
 		if err := tx.Volumes().Put(v.ID, v); err != nil {
 			return err

@@ -119,9 +119,9 @@ func (r *Restore) unpack(ctx context.Context, stage string, m *archive.Manifest)
 
 // fits refuses a backup that this controller cannot go on from.
 func (r *Restore) fits(m archive.Manifest) error {
-	if m.Schema > store.Schema() {
-		return fmt.Errorf("it was made by the controller %s, whose schema is version %d; this one (up to %d) is older: restore with that one",
-			m.ControllerVersion, m.Schema, store.Schema())
+	if m.Schema != store.Schema {
+		return fmt.Errorf("it was made by the controller %s, whose schema is version %d; this one reads version %d only: restore with that one",
+			m.ControllerVersion, m.Schema, store.Schema)
 	}
 	id, err := r.Key.ID()
 	if err != nil {

@@ -31,10 +31,10 @@ type Service struct {
 	Directory string
 	// Version is this controller's.
 	Version string
-	// Keep is what the operator has to keep apart from the backups.
-	Keep []archive.Kept
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Excluded is what the operator has to keep apart from the backups.
+	Excluded []archive.Excluded
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Copy is the state as of one moment. Nothing that happens later is in it, and what
@@ -51,8 +51,8 @@ type Copy struct {
 // kept from being removed.
 func (s *Service) Take(context.Context) (*Copy, error) {
 	c := &Copy{service: s, release: func() {}, manifest: archive.Manifest{
-		Format: archive.Format, ControllerVersion: s.Version, Schema: store.Schema(),
-		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Keep: s.Keep,
+		Format: archive.Format, ControllerVersion: s.Version, Schema: store.Schema,
+		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Excluded: s.Excluded,
 	}}
 	if err := c.fill(); err != nil {
 		return nil, errors.Join(fmt.Errorf("taking a backup: %w", err), c.Close())
@@ -79,9 +79,9 @@ func (c *Copy) fill() (err error) {
 			return fmt.Errorf("the package file with the SHA-256 %s: %w; upload it again, or delete its instance", digest, err)
 		}
 		c.blobs = append(c.blobs, files.Blob{SHA256: digest, SizeBytes: size})
-		c.manifest.BlobBytes += size
+		c.manifest.PackageFileBytes += size
 	}
-	c.manifest.Blobs = len(c.blobs)
+	c.manifest.PackageFiles = len(c.blobs)
 	return nil
 }
 
@@ -132,7 +132,7 @@ func (c *Copy) Write(ctx context.Context, to io.Writer) error {
 	err = w.Close(func(sums []byte) []byte { return c.service.Store.MAC(macPurpose, sums) })
 	if err == nil {
 		c.service.Log.Info("backup taken", "event", api.EventBackupTaken, "epoch", c.manifest.Epoch, "storeBytes", c.manifest.StoreBytes,
-			"packageFiles", len(c.blobs), "packageFileBytes", c.manifest.BlobBytes)
+			"packageFiles", len(c.blobs), "packageFileBytes", c.manifest.PackageFileBytes)
 	}
 	return err
 }

@@ -144,6 +144,6 @@ func (w *world) calls(c *certificate) error {
 
 func (w *world) format(server string, phase api.FormatPhase, id string) (string, error) {
 	p, err := w.Permits.Report(context.Background(), server, server, api.FormatReport{Phase: phase, Permit: id, SizeBytes: 1,
-		FilesystemUUID: api.FilesystemUUID(server), Proof: &api.BlankProof{BytesRead: 1, Samples: 1}})
+		FilesystemUUID: api.FilesystemUUID(server), BlankCheck: &api.BlankCheck{BytesRead: 1, Samples: 1}})
 	return p.Permit, err
 }

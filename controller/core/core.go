@@ -89,7 +89,7 @@ func (c *Core) tie(o Options) error {
 	}
 	c.Files = &files.Service{Store: c.Store, Blobs: c.Blobs, Now: o.Now, Log: o.Log}
 	c.Backups = &backup.Service{Store: c.Store, Blobs: c.Blobs, Directory: o.Config.DataDirectory, Version: version.Version,
-		Keep: keptApart(o.Config), Now: o.Now, Log: o.Log}
+		Excluded: keptApart(o.Config), Now: o.Now, Log: o.Log}
 	c.Tokens = &access.Service{Store: c.Store, Now: o.Now, Log: o.Log}
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
@@ -112,14 +112,14 @@ func (c *Core) API() api.Options {
 }
 
 // keptApart is what no backup has and every restore needs.
-func keptApart(c config.Config) []archive.Kept {
+func keptApart(c config.Config) []archive.Excluded {
 	key := c.SealKeyFile
 	if c.KeyCredential != "" {
 		key = "the systemd credential " + config.CredentialName
 	}
-	return []archive.Kept{
-		{What: "the seal key", Where: key},
-		{What: "the CA with its private keys", Where: filepath.Join(c.DataDirectory, "pki") + "/"},
+	return []archive.Excluded{
+		{Name: "the seal key", Path: key},
+		{Name: "the CA with its private keys", Path: filepath.Join(c.DataDirectory, "pki") + "/"},
 	}
 }
 

@@ -94,7 +94,7 @@ func Activate(t *tx.Tx, next store.Desired, operation string) (int64, error) {
 	t.Instance.LastVersion++
 	t.Instance.DesiredVersion = t.Instance.LastVersion
 	t.Instance.UpdatedAt = t.Now
-	next.InstanceID, next.Version, next.Operation, next.CreatedAt = t.Instance.ID, t.Instance.LastVersion, operation, t.Now
+	next.InstanceID, next.Version, next.OperationID, next.CreatedAt = t.Instance.ID, t.Instance.LastVersion, operation, t.Now
 	t.Changed()
 	return next.Version, t.Desired().Put(store.DesiredKey(t.Instance.ID, next.Version), next)
 }
@@ -113,7 +113,7 @@ func rename(t *tx.Tx, now store.Desired, name string) error {
 // same compares what is desired. Callers that make a version keep the sealed text of
 // what does not change. Heat's status is an observation, not a desire.
 func same(a, b store.Desired) bool {
-	return a.StackID == b.StackID && a.Withdraw == b.Withdraw && store.Same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
+	return a.StackID == b.StackID && a.WithdrawPersistentVolumes == b.WithdrawPersistentVolumes && store.Same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
 		bytes.Equal(a.AdditionalParams, b.AdditionalParams) &&
 		bytes.Equal(a.VIMConnectionInfo, b.VIMConnectionInfo)
 }

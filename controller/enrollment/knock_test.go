@@ -43,7 +43,7 @@ func TestAServerThatIsNotInItsStack(t *testing.T) {
 	}{
 		"looked and found nothing":   {nil, "a look into its stack has not changed that", 0},
 		"the stack does not have it": {api.NewProblem(api.ProblemNotFound, inside), "a look into its stack has not changed that", 0},
-		"Heat is away":               {api.NewProblem(api.ProblemCloud, inside), "its stack could not be looked into (the cloud did not give what was asked for)", 1},
+		"Heat is away":               {api.NewProblem(api.ProblemCloudError, inside), "its stack could not be looked into (the cloud did not give what was asked for)", 1},
 		"the machine has hung up":    {context.Canceled, "a look into its stack has not changed that", 0},
 		"something else":             {errors.New(inside), "its stack could not be looked into (the controller's log says why)", 1},
 	} {
@@ -64,7 +64,7 @@ func TestAServerThatIsNotInItsStack(t *testing.T) {
 func TestAServerThatIsNamedWhileTheKnockFails(t *testing.T) {
 	w, _ := unnamed(t, func(w *world) error {
 		w.expect(server, instance, true)
-		return api.NewProblem(api.ProblemCloud, "")
+		return api.NewProblem(api.ProblemCloudError, "")
 	})
 	wantOK(t, w.boot(server).enroll())
 }

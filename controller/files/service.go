@@ -90,7 +90,7 @@ func (s *Service) record(key string, file store.File) (replaced bool, err error)
 		}
 		replaced = found && before.SHA256 != file.SHA256
 		if found {
-			file.Before = before.Usable()
+			file.Previous = before.Usable()
 		}
 		return tx.Files().Put(key, file)
 	})

@@ -52,7 +52,7 @@ func (m *machine) report(ctx context.Context, claims []string) error {
 	}
 	status := api.NodeStatus{
 		Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: config.Digest(),
-		Conditions: []api.Condition{}, Facts: api.Facts{AgentVersion: "v1.2.3", OperatingSystem: "Debian GNU/Linux 12", Architecture: "amd64"},
+		Conditions: []api.Condition{}, Facts: api.Facts{AgentVersion: "v1.2.3", OSImage: "Debian GNU/Linux 12", Architecture: "amd64"},
 	}
 	for _, claim := range claims {
 		name, rest, _ := strings.Cut(claim, "=")

@@ -51,7 +51,7 @@ func (s *Service) show(t *tx.Tx) (api.Instance, error) {
 		StackID:          d.StackID, Topology: d.Topology, DesiredVersion: t.Instance.DesiredVersion,
 		MissingFiles: []string{}, Files: []api.PackageFile{}, Nodes: []string{}, Warnings: []api.Fault{},
 		CreatedAt: t.Instance.CreatedAt, UpdatedAt: t.Instance.UpdatedAt,
-		Unconfirmed: t.Unconfirmed(),
+		Unconfirmed: t.Unconfirmed(), Restored: t.Restored(),
 	}
 	s.Observer.Show(d.Desired, &shown)
 	if err := s.showPlan(t, d, &shown); err != nil {
@@ -103,7 +103,7 @@ func showFiles(t *tx.Tx, d *desired.State, shown *api.Instance) error {
 func (s *Service) DeleteInstance(ctx context.Context, id string) error {
 	var nodes []string
 	err := s.Runner.Update(ctx, id, func(t *tx.Tx) error {
-		if t.Instance.Processing != 0 {
+		if t.Instance.ProcessingSequence != 0 {
 			return reconcile.InProgress(t)
 		}
 		if err := noLiveNodes(t); err != nil {

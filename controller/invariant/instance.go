@@ -23,9 +23,9 @@ func (r *records) instance(i store.Instance) {
 	for _, id := range i.VolumeIDs {
 		wrong(slices.ContainsFunc(r.volumes, func(v store.Volume) bool { return v.ID == id }), "its volume %s is missing", id)
 	}
-	wrong(i.Awaiting == 0 || i.Awaiting != i.Processing, "operation %d is at work and over", i.Awaiting)
-	start := r.operations[store.OperationKey(i.ID, max(i.Processing, i.Awaiting))]
-	wrong(!d.Withdraw || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is at work or awaits its END")
+	wrong(i.AwaitingEndSequence == 0 || i.AwaitingEndSequence != i.ProcessingSequence, "operation %d is at work and over", i.AwaitingEndSequence)
+	start := r.operations[store.OperationKey(i.ID, max(i.ProcessingSequence, i.AwaitingEndSequence))]
+	wrong(!d.WithdrawPersistentVolumes || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is at work or awaits its END")
 	r.speakers(i)
 	sequences := r.sequences(i.ID)
 	for _, sequence := range sequences {
@@ -77,14 +77,14 @@ func (r *records) inUse(i store.Instance, sequences []int64) {
 	_, ok := r.desired[store.DesiredKey(i.ID, i.LastVersion)]
 	wrong(ok, "version %d of its desired state is missing, the newest", i.LastVersion)
 	wrong(r.passedOver(i) || slices.Contains(sequences, i.LastSequence), "operation %d is missing, the newest", i.LastSequence)
-	for _, sequence := range []int64{i.Processing, i.Awaiting} {
+	for _, sequence := range []int64{i.ProcessingSequence, i.AwaitingEndSequence} {
 		o, ok := r.operations[store.OperationKey(i.ID, sequence)]
 		wrong(ok || sequence == 0, "operation %d is missing, and is at work or awaited", sequence)
 		refers(sequence, o.PreviousVersion)
 	}
 	for _, sequence := range slices.Backward(sequences) {
 		if o := r.operations[store.OperationKey(i.ID, sequence)]; o.Phase == api.PhaseEnd {
-			refers(sequence, o.BaseVersion, o.MadeVersion, o.PreviousVersion)
+			refers(sequence, o.BaseVersion, o.CreatedVersion, o.PreviousVersion)
 			return
 		}
 	}
@@ -94,17 +94,17 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	wrong := func(ok bool, format string, args ...any) {
 		r.want(ok, "operation %d of instance %s: %s", o.Sequence, i.ID, fmt.Sprintf(format, args...))
 	}
-	wrong(o.ID == fmt.Sprint(o.Sequence), "its id is %q", o.ID)
+	wrong(o.ID == api.OperationID(i.ID, o.Sequence), "its id is %q", o.ID)
 	wrong(o.State.Valid(), "its state is %q", o.State)
-	wrong((o.State == api.Processing) == (i.Processing == o.Sequence), "it is %s and the operation at work is %d", o.State, i.Processing)
+	wrong((o.State == api.Processing) == (i.ProcessingSequence == o.Sequence), "it is %s and the operation at work is %d", o.State, i.ProcessingSequence)
 	wrong((o.State == api.Processing) == (o.FinishedAt == nil), "it is %s and ended at %v", o.State, o.FinishedAt)
 	wrong((o.State == api.Failed) == (o.Error != nil), "it is %s with the error %v", o.State, o.Error)
-	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].Withdraw
+	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].WithdrawPersistentVolumes
 	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START at work and withdraws nothing")
-	if i.Awaiting == o.Sequence {
-		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && (o.MadeVersion != 0 || withdraws), "its END is awaited, and it is a %s that is %s", o.Phase, o.State)
+	if i.AwaitingEndSequence == o.Sequence {
+		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && (o.CreatedVersion != 0 || withdraws), "its END is awaited, and it is a %s that is %s", o.Phase, o.State)
 	}
-	for _, version := range []int64{o.MadeVersion, o.PreviousVersion, o.BaseVersion} {
+	for _, version := range []int64{o.CreatedVersion, o.PreviousVersion, o.BaseVersion} {
 		wrong(version >= 0 && version <= i.LastVersion, "it refers to version %d of %d", version, i.LastVersion)
 	}
 	if o.State == api.Completed && o.Phase == api.PhaseEnd {

@@ -48,10 +48,10 @@ func whole(t *testing.T, s *store.Store) *world {
 		t.Fatal(err)
 	}
 	operation := func(sequence int64, phase api.OperationPhase, state api.OperationState) store.Operation {
-		return store.Operation{Sequence: sequence, Operation: api.Operation{ID: string('0' + rune(sequence)), VnfInstanceID: inst, Phase: phase, State: state}}
+		return store.Operation{Operation: api.Operation{ID: api.OperationID(inst, sequence), VnfInstanceID: inst, Sequence: sequence, Phase: phase, State: state}}
 	}
 	w := &world{
-		i: store.Instance{ID: inst, DesiredVersion: 1, LastVersion: 1, LastSequence: 2, Processing: 2, NodeIDs: []string{server}, VolumeIDs: []string{volume},
+		i: store.Instance{ID: inst, DesiredVersion: 1, LastVersion: 1, LastSequence: 2, ProcessingSequence: 2, NodeIDs: []string{server}, VolumeIDs: []string{volume},
 			JoinTokenID: "t", JoinTokenMAC: make([]byte, 32)},
 		d: store.Desired{InstanceID: inst, Version: 1},
 		n: store.Node{ID: server, InstanceID: inst, Role: api.RoleStorage, Expected: true, Generation: 1, Digest: config.Digest(), Config: sealed,
@@ -93,15 +93,15 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"are out of order":                      func(w *world) { w.i.NodeIDs = []string{server, other, server} },
 		"its volume " + other + " is missing":   func(w *world) { w.i.VolumeIDs = []string{volume, other} },
 		"operation 3 is missing, the newest":    func(w *world) { w.i.LastSequence = 3 },
-		"and is at work or awaited":             func(w *world) { w.i.Processing = 0; w.i.Awaiting = 7 },
+		"and is at work or awaited":             func(w *world) { w.i.ProcessingSequence = 0; w.i.AwaitingEndSequence = 7 },
 		"and operation 2 needs it":              func(w *world) { w.end.BaseVersion = 7 },
-		"there is an operation 2":               func(w *world) { w.i.LastSequence, w.i.Processing = 1, 0 },
-		"the operation at work is 0":            func(w *world) { w.i.Processing = 0 },
+		"there is an operation 2":               func(w *world) { w.i.LastSequence, w.i.ProcessingSequence = 1, 0 },
+		"the operation at work is 0":            func(w *world) { w.i.ProcessingSequence = 0 },
 		"it is COMPLETED and the operation":     func(w *world) { w.end.State, w.end.FinishedAt = api.Completed, &now },
 		"it is PROCESSING and ended":            func(w *world) { w.end.FinishedAt = &now },
 		"with the error <nil>":                  func(w *world) { w.start.State = api.Failed },
-		"its END is awaited":                    func(w *world) { w.i.Awaiting = 1 },
-		"no START is at work or awaits":         func(w *world) { w.d.Withdraw = true },
+		"its END is awaited":                    func(w *world) { w.i.AwaitingEndSequence = 1 },
+		"no START is at work or awaits":         func(w *world) { w.d.WithdrawPersistentVolumes = true },
 		"a START at work and withdraws nothing": func(w *world) { w.end.Phase = api.PhaseStart },
 		"all have PersistentVolumes": func(w *world) {
 			w.i.NodeIDs = []string{server, other}
@@ -114,7 +114,7 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		},
 		"refers to version 7": func(w *world) { w.end.BaseVersion = 7 },
 		"its target x is not ready": func(w *world) {
-			w.i.Processing, w.end.State, w.end.FinishedAt, w.end.Targets = 0, api.Completed, &now, []api.OperationTarget{{NodeID: "x"}}
+			w.i.ProcessingSequence, w.end.State, w.end.FinishedAt, w.end.Targets = 0, api.Completed, &now, []api.OperationTarget{{NodeID: "x"}}
 		},
 		"its instance " + other + " is missing": func(w *world) { w.n.InstanceID = other },
 		"does not list it":                      func(w *world) { w.i.NodeIDs = nil },
@@ -129,7 +129,7 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"in no state that there is":             func(w *world) { w.v.Permit.State = "" },
 		"a state without one":                   func(w *world) { w.v.Permit.State = api.PermitAdopted },
 		"was not confirmed":                     func(w *world) { w.v.Permit.Overwrite = true },
-		"allowed beside a permit":               func(w *world) { w.v.Reformat = true },
+		"allowed beside a permit":               func(w *world) { w.v.ReformatRequested = true },
 		"is that of " + volume: func(w *world) {
 			w.besides = func(tx *store.Tx) error {
 				return tx.Volumes().Put(other, store.Volume{ID: other, FilesystemUUID: w.v.FilesystemUUID, Permit: store.Permit{State: api.PermitNone}})

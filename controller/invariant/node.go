@@ -95,8 +95,8 @@ func permitFaults(v store.Volume) map[string]bool {
 		"its permit is given to nobody":              given && (p.ID == "" || p.NodeID == "" || p.Epoch == 0 || p.SizeBytes == 0),
 		"its permit is in a state without one":       !given && p.State != api.PermitInterrupted && p.ID != "",
 		"a spent permit overwrites":                  p.Overwrite && p.State != api.PermitGranted && p.State != api.PermitStarted,
-		"a reformat is allowed beside a permit":      v.Reformat && p.State != api.PermitNone && (!given || !p.Overwrite),
-		"a reformat is allowed for nobody":           v.Reformat && p.NodeID == "",
-		"a format that overwrites was not confirmed": p.Overwrite && !v.Reformat,
+		"a reformat is allowed beside a permit":      v.ReformatRequested && p.State != api.PermitNone && (!given || !p.Overwrite),
+		"a reformat is allowed for nobody":           v.ReformatRequested && p.NodeID == "",
+		"a format that overwrites was not confirmed": p.Overwrite && !v.ReformatRequested,
 	}
 }

@@ -87,7 +87,7 @@ func TestWhatAnAgentIsIsWrittenWithItsNextReport(t *testing.T) {
 	w.polled(workerServer, api.ThisAgent("v3"))
 	w.polled(workerServer, api.ThisAgent("v2")) // it was rolled back before it reported
 	s := w.status(workerServer)
-	s.Facts.AgentVersion, s.Facts.Kernel = "v2", "6.1"
+	s.Facts.AgentVersion, s.Facts.KernelVersion = "v2", "6.1"
 	w.report(workerServer, s)
 	if got := agent(); got.Version != "v2" {
 		t.Errorf("the record says %+v of an agent that was rolled back", got)

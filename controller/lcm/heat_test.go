@@ -67,7 +67,7 @@ func (c *cloud) asks(fn func()) int {
 }
 
 // unreachable is what a source says of a cloud that does not answer.
-func unreachable() error { return api.NewProblem(api.ProblemCloud, "Heat does not answer") }
+func unreachable() error { return api.NewProblem(api.ProblemCloudError, "Heat does not answer") }
 
 // inCloud is a world whose controller has a cloud.
 func inCloud(t tester) (*world, *cloud) {
@@ -132,7 +132,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if op.StackID != stackOne || i.StackID != stackOne || len(i.Nodes) != 3 || len(i.Warnings) != 0 {
 		t.Errorf("operation of stack %q, instance %+v; want the stack's id and servers, and no warning any more", op.StackID, i)
 	}
-	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.From != api.SeenByHeat || !s.SeenAt.Equal(w.Clock.Now()) {
+	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.Source != api.ObservedByHeat || !s.ObservedAt.Equal(w.Clock.Now()) {
 		t.Errorf("the stack is shown as %+v", i.Stack)
 	}
 	// A hook that goes on giving the name means the same stack.
@@ -150,12 +150,12 @@ func TestAPutNeedsNoCloudForItsParameters(t *testing.T) {
 	if i.StackID != stackOne || len(i.Nodes) != 3 || !saysOne(i.Warnings, "/stackId", "Heat does not answer") || i.Stack.Status != "CREATE_COMPLETE" {
 		t.Errorf("instance %+v (stack %+v), want it as it was with a warning", i, i.Stack)
 	}
-	if config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Clients != "10.20.0.0/24" {
+	if config, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer); err != nil || config.Storage.Exports[0].Client != "10.20.0.0/24" {
 		t.Errorf("the parameters are not in force: %+v, %v", config, err)
 	}
 	// What it says of servers would be half a topology.
 	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec(full()))
-	w.refused(err, api.ProblemCloud, "Heat does not answer")
+	w.refused(err, api.ProblemCloudError, "Heat does not answer")
 	c.away = nil
 	if i := w.put(other); len(i.Warnings) != 0 {
 		t.Errorf("warnings %v, want none any more", i.Warnings)
@@ -251,7 +251,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	}
 	c.away = unreachable()
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, nil))
-	w.refused(err, api.ProblemCloud, "Heat does not answer")
+	w.refused(err, api.ProblemCloudError, "Heat does not answer")
 }
 
 func TestTerminateAsksNobody(t *testing.T) {

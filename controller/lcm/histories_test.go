@@ -40,6 +40,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 var update = flag.Bool("update", false, "record the histories anew")
@@ -295,7 +296,7 @@ func (r *recording) watch() {
 		keys = append(keys, s.ID)
 	}
 	for i := range 100 { // more than a history has
-		keys = append(keys, notify.OperationKey(instanceID, fmt.Sprint(i+1)))
+		keys = append(keys, api.OperationID(instanceID, int64(i+1)))
 	}
 	r.watched, r.stop = map[string]<-chan struct{}{}, nil
 	for _, key := range keys {
@@ -327,7 +328,7 @@ func (r *recording) parts() map[string]string {
 	shown, err := r.LCM.Nodes.ListNodes(r.ctx, instanceID)
 	r.must(err)
 	for _, n := range shown {
-		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeen}
+		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeenAt}
 		config, digest, err := r.LCM.Nodes.NodeConfig(r.ctx, n.ID)
 		r.must(err)
 		all["document "+n.ID+" "+digest] = config
@@ -370,7 +371,7 @@ func (r *recording) collect(all map[string]any, tx *store.Tx) {
 		r.name("permit", v.Permit.ID)
 	}
 	for _, o := range every(r, tx.Operations()) {
-		all["operation "+o.VnfInstanceID+" "+o.ID] = o
+		all["operation "+o.ID] = o
 	}
 	for _, f := range every(r, tx.Files()) {
 		all["file "+f.InstanceID+" "+f.Path] = f

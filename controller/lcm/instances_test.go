@@ -67,7 +67,7 @@ func TestOtherParametersReachTheNodesThatTheyConcern(t *testing.T) {
 	}
 	config, digest, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.must(err)
-	if config.Generation != 2 || config.Storage.Exports[0].Clients != "10.20.0.0/24" || digest != config.Digest() {
+	if config.Generation != 2 || config.Storage.Exports[0].Client != "10.20.0.0/24" || digest != config.Digest() {
 		t.Errorf("document %+v with digest %s", config, digest)
 	}
 	if n := w.node(masterServer); n.Generation != 1 {
@@ -207,7 +207,7 @@ func TestAReformatReachesTheDocumentAndLeavesIt(t *testing.T) {
 func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
-	r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
+	r := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), BlankCheck: &api.BlankCheck{}}
 	granted, err := w.Permits.Report(w.ctx, storageServer, volume, r)
 	w.must(err)
 	r.Phase, r.Permit = api.FormatStarted, granted.Permit

@@ -162,7 +162,7 @@ func (h *history) knock(t *rapid.T, id string) {
 	for _, s := range added {
 		h.checkAdded(t, s)
 	}
-	if now := h.desiredNow(); now.Withdraw != version.Withdraw || !slices.Equal(now.AdditionalParams, version.AdditionalParams) || now.StackID != version.StackID {
+	if now := h.desiredNow(); now.WithdrawPersistentVolumes != version.WithdrawPersistentVolumes || !slices.Equal(now.AdditionalParams, version.AdditionalParams) || now.StackID != version.StackID {
 		t.Fatalf("%+v became %+v", version, now)
 	}
 	if saysOne(after.Warnings, "", "nothing is planned") {
@@ -236,7 +236,7 @@ func (h *history) checkAdded(t *rapid.T, s api.Server) {
 		t.Fatalf("%s was added, and the stack has %+v", s.ID, h.heat.now.Servers)
 	case len(topology.Assign(asked, &api.Topology{Servers: []api.Server{s}}, fault.Root).Roles) != 1:
 		t.Fatalf("%s was added without a role", s.ID)
-	case i.Unconfirmed != nil:
+	case i.Unconfirmed:
 		t.Fatalf("%s was added to an instance that nobody has confirmed", s.ID)
 	}
 	for _, op := range h.world.operations() {

@@ -54,7 +54,7 @@ func TestHealOfTheStorageServerMovesItsVolume(t *testing.T) {
 
 func TestAFormatThatAReplacedServerBeganIsInterrupted(t *testing.T) {
 	w := instantiated(t)
-	report := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}}
+	report := api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), BlankCheck: &api.BlankCheck{}}
 	granted, err := w.Permits.Report(w.ctx, storageServer, volume, report)
 	w.must(err)
 	report.Phase, report.Permit = api.FormatStarted, granted.Permit

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -41,7 +40,7 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	if op.State != api.Processing || op.Phase != api.PhaseEnd || len(op.Targets) != 3 || op.Targets[0].Reason != api.ReasonNotEnrolled {
 		t.Fatalf("INSTANTIATE END is %+v, want PROCESSING with three targets that have not enrolled", op)
 	}
-	changed, stop := w.Hub.Watch(notify.OperationKey(instanceID, op.ID))
+	changed, stop := w.Hub.Watch(op.ID)
 	defer stop()
 	w.converge(masterServer, workerServer)
 	w.must(w.enroll(storageServer))
@@ -236,7 +235,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	for _, r := range []api.OperationRequest{request(api.Terminate, api.PhaseEnd), request(api.Instantiate, api.PhaseEnd)} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "/operations/"+op.ID+"?wait")
+		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "/operations/1?wait")
 	}
 }
 
@@ -368,8 +367,8 @@ func TestOperationsAreListedNewestFirst(t *testing.T) {
 	if want := []string{"TERMINATE START", "INSTANTIATE END"}; !slices.Equal(got, want) {
 		t.Errorf("operations %v, want %v", got, want)
 	}
-	for _, id := range []string{"0", "3", "01", "-1", "x", ""} {
-		_, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, id)
+	for _, sequence := range []int64{0, 3, -1} {
+		_, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, sequence)
 		w.refused(err, api.ProblemNotFound)
 	}
 	_, err := w.LCM.Operations.ListOperations(w.ctx, uuid(7, 7))

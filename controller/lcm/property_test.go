@@ -340,7 +340,7 @@ func (h *history) formatAny(t *rapid.T) {
 	if r.Phase != api.FormatWanted {
 		r.Permit = v.Permit.ID
 	} else if rapid.Bool().Draw(t, "proven") {
-		r.Proof = &api.BlankProof{}
+		r.BlankCheck = &api.BlankCheck{}
 	}
 	_, err := h.Permits.Report(h.ctx, rapid.SampledFrom(pool).Draw(t, "server").ID, volume, r)
 	h.unless(err)
@@ -367,7 +367,7 @@ func (h *history) unless(err error) {
 
 // passes: nothing is wrong with the controller.
 func passes(p *api.Problem) bool {
-	return slices.Contains([]string{api.ProblemRestoreUnconfirmed, api.ProblemCloud}, p.Type)
+	return slices.Contains([]string{api.ProblemRestoreUnconfirmed, api.ProblemCloudError}, p.Type)
 }
 
 // check holds everything that can be seen against what must be true at any time.

@@ -190,7 +190,7 @@ func TestARegistrysVolumeIsPermittedToItsServer(t *testing.T) {
 	w.post(end)
 	w.converge(registryServer)
 	granted, err := w.Permits.Report(w.ctx, registryServer, volume,
-		api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), Proof: &api.BlankProof{}})
+		api.FormatReport{Phase: api.FormatWanted, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume), BlankCheck: &api.BlankCheck{}})
 	if err != nil || granted.Permit == "" {
 		t.Fatalf("permit %+v, %v", granted, err)
 	}

@@ -45,14 +45,14 @@ func TestTheLastOperationsAndVersionsAreKept(t *testing.T) {
 		w.post(request(api.Instantiate, api.PhaseStart))
 	}
 	operations := w.operations()
-	if first := operations[len(operations)-1].ID; len(operations) != tx.Kept.Last || first != fmt.Sprint(many-tx.Kept.Last+1) {
-		t.Errorf("%d operations are on record from %s on, want the last %d", len(operations), first, tx.Kept.Last)
+	if first := operations[len(operations)-1].Sequence; len(operations) != tx.Kept.Last || first != int64(many-tx.Kept.Last+1) {
+		t.Errorf("%d operations are on record from %d on, want the last %d", len(operations), first, tx.Kept.Last)
 	}
 	if v := w.versions(); len(v) != tx.Kept.Last || v[len(v)-1] != int64(many+1) {
 		t.Errorf("the versions %v are on record, want the last %d", v, tx.Kept.Last)
 	}
-	_, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, "1")
-	w.refused(err, api.ProblemNotFound, "operation 1 ", "no longer on record", "its last 20 are kept", "7 days")
+	_, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, 1)
+	w.refused(err, api.ProblemNotFound, "operation "+instanceID+"/1 ", "no longer on record", "its last 20 are kept", "7 days")
 }
 
 func TestAStoreWithAWholePastIsCutAtTheNextChange(t *testing.T) {

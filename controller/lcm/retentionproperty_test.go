@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -17,7 +18,7 @@ func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	newer, key := 0, op.IdempotencyKey
 	for _, known := range []map[string]api.Operation{h.operations, h.forgotten} {
 		for id, other := range known {
-			if sequenceOf(id) <= sequenceOf(op.ID) {
+			if sequenceOf(id) <= op.Sequence {
 				continue
 			}
 			newer++
@@ -34,14 +35,14 @@ func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	case key != "" && h.Clock.Now().Before(op.FinishedAt.Add(h.keep.Key)):
 		t.Fatalf("operation %s is lost at %v, and its key is good for %v: %+v", op.ID, h.Clock.Now(), h.keep.Key, op)
 	}
-	_, err := h.LCM.Operations.GetOperation(h.ctx, instanceID, op.ID)
+	_, err := h.LCM.Operations.GetOperation(h.ctx, instanceID, op.Sequence)
 	h.refused(err, api.ProblemNotFound, "operation "+op.ID, "no longer on record")
 	delete(h.operations, op.ID)
 	h.forgotten[op.ID] = op
 }
 
 func sequenceOf(id string) int64 {
-	n, _ := strconv.ParseInt(id, 10, 64)
+	n, _ := strconv.ParseInt(strings.TrimPrefix(id, instanceID+"/"), 10, 64)
 	return n
 }
 
@@ -73,7 +74,7 @@ func (h *history) checkRetention(t *rapid.T, now map[string]api.Operation) {
 		operations, err := tx.Operations().All()
 		h.must(err)
 		for _, o := range operations {
-			referred[o.MadeVersion], referred[o.PreviousVersion], referred[o.BaseVersion] = true, true, true
+			referred[o.CreatedVersion], referred[o.PreviousVersion], referred[o.BaseVersion] = true, true, true
 		}
 		versions, err = tx.Desired().All()
 		return err

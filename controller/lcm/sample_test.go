@@ -40,7 +40,7 @@ func TestTheSpecificationsSampleReachesTheStorageServer(t *testing.T) {
 	config := w.document(storageServer)
 	w.isFirst(config, api.RoleStorage)
 	export := func(n int) api.StorageExport {
-		return api.StorageExport{Directory: fmt.Sprintf("/volume/nfs/pv%d", n), Clients: "10.10.0.0/24",
+		return api.StorageExport{Directory: fmt.Sprintf("/volume/nfs/pv%d", n), Client: "10.10.0.0/24",
 			Options: []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}}
 	}
 	proxy := &api.ProxySection{HTTP: "http://user1:password1@host1:port1", HTTPS: "https://user2:password2@host2:port2",

@@ -38,7 +38,7 @@ func TestManyAtOnce(t *testing.T) {
 		s := w.status(id)
 		all.Go(func() {
 			for i := range 20 {
-				s.Facts.Kernel = fmt.Sprint(i % 3)
+				s.Facts.KernelVersion = fmt.Sprint(i % 3)
 				w.LCM.Nodes.Seen(id)
 				if err := w.LCM.Nodes.ReportStatus(w.ctx, id, s); err != nil {
 					w.Errorf("report of %s: %v", id, err)
@@ -86,7 +86,7 @@ func BenchmarkTransitionAmong200Nodes(b *testing.B) {
 	w, ids := fleet(b, 200)
 	s := w.status(ids[0])
 	for i := 0; b.Loop(); i++ {
-		s.Facts.Kernel = fmt.Sprint(i)
+		s.Facts.KernelVersion = fmt.Sprint(i)
 		w.report(ids[0], s)
 	}
 }

@@ -31,8 +31,8 @@ func TestAHeartbeatIsNotWritten(t *testing.T) {
 		if w.writes(beat) {
 			t.Errorf("%s wrote to the store", name)
 		}
-		if n := w.node(storageServer); n.LastSeen == nil || !n.LastSeen.Equal(w.Clock.Now()) {
-			t.Errorf("%s: last seen %v, want now", name, n.LastSeen)
+		if n := w.node(storageServer); n.LastSeenAt == nil || !n.LastSeenAt.Equal(w.Clock.Now()) {
+			t.Errorf("%s: last seen %v, want now", name, n.LastSeenAt)
 		}
 	}
 	sick := w.status(storageServer)

@@ -186,10 +186,10 @@ func manifestsOf(text json.RawMessage) (paths []string) {
 func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) {
 	var inst store.Instance
 	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
-	for _, sequence := range []int64{inst.Processing, inst.Awaiting} {
+	for _, sequence := range []int64{inst.ProcessingSequence, inst.AwaitingEndSequence} {
 		if _, ok := h.healed[fmt.Sprint(sequence)]; ok && h.Clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
 			return
 		}
 	}
-	t.Fatalf("%+v is in force, and operations %d and %d are no HEAL of the storage server within its deadline", section, inst.Processing, inst.Awaiting)
+	t.Fatalf("%+v is in force, and operations %d and %d are no HEAL of the storage server within its deadline", section, inst.ProcessingSequence, inst.AwaitingEndSequence)
 }

@@ -150,7 +150,7 @@ func (w *world) post(r api.OperationRequest) api.Operation {
 
 func (w *world) operation(id string) api.Operation {
 	w.Helper()
-	op, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, id)
+	op, err := w.LCM.Operations.GetOperation(w.ctx, instanceID, sequenceOf(id))
 	w.must(err)
 	return op
 }

@@ -80,7 +80,7 @@ func (s *Service) show(n store.Node) api.Node {
 	seen, activity := s.Presence.Last(n.ID)
 	if !seen.IsZero() {
 		seen = seen.UTC()
-		out.LastSeen = &seen
+		out.LastSeenAt = &seen
 	}
 	if n.Status != nil {
 		status := *n.Status

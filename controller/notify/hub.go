@@ -16,9 +16,6 @@ const (
 	Nodes      = "nodes"
 )
 
-// OperationKey is the key of one operation, whose id is unique in its instance only.
-func OperationKey(instanceID, operationID string) string { return instanceID + "/" + operationID }
-
 // Hub knows who waits for what. The zero Hub is ready for use. All methods may be
 // called at the same time; none blocks.
 type Hub struct {

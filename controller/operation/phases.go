@@ -8,7 +8,6 @@ import (
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/store"
-	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -17,13 +16,13 @@ func (p *posting) begin() (store.Operation, error) {
 	p.t.Instance.LastSequence++
 	op := store.Operation{
 		Operation: api.Operation{
-			ID: tx.OperationID(p.t.Instance.LastSequence), VnfInstanceID: p.t.Instance.ID,
+			ID: api.OperationID(p.t.Instance.ID, p.t.Instance.LastSequence), VnfInstanceID: p.t.Instance.ID, Sequence: p.t.Instance.LastSequence,
 			Operation: p.r.Operation, Phase: p.r.Phase, Type: p.r.Type,
 			State: api.Processing, StackID: p.next.StackID, IdempotencyKey: p.r.IdempotencyKey,
 			StartedAt: p.t.Now, Deadline: p.t.Now.Add(time.Duration(p.r.DeadlineSeconds) * time.Second),
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
-		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Sequence: p.t.Instance.LastSequence, Epoch: p.t.Store.Epoch(),
+		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Epoch: p.t.Store.Epoch(),
 	}
 	if p.r.StackID == "" && p.r.Operation == api.Terminate {
 		op.StackID = p.before.StackID
@@ -51,26 +50,26 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 // start puts what a START brought in force until its END comes. What it checks is
 // checked, so it is over, but where PersistentVolumes have to be gone first.
 func (p *posting) start(op store.Operation) (store.Operation, error) {
-	if previous := p.awaited(); previous != nil && previous.MadeVersion == p.t.Instance.DesiredVersion {
-		op.MadeVersion, op.PreviousVersion = previous.MadeVersion, previous.PreviousVersion
+	if previous := p.awaited(); previous != nil && previous.CreatedVersion == p.t.Instance.DesiredVersion {
+		op.CreatedVersion, op.PreviousVersion = previous.CreatedVersion, previous.PreviousVersion
 	}
 	made, err := desired.Activate(p.t, p.next, op.ID)
 	if err != nil {
 		return op, err
 	}
 	if made != 0 {
-		op.MadeVersion = made
+		op.CreatedVersion = made
 	}
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {
 		return op, err
 	}
 	op.Warnings = append(op.Warnings, p.warnings(e)...)
-	p.t.Instance.Awaiting = 0
-	if !p.next.Withdraw || p.t.Instance.Standing.Owner == "" {
+	p.t.Instance.AwaitingEndSequence = 0
+	if !p.next.WithdrawPersistentVolumes || p.t.Instance.Standing.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
 	}
-	p.t.Instance.Processing = op.Sequence
+	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
 	}
@@ -83,7 +82,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 // awaited is the START whose END has not come, nil for none.
 func (p *posting) awaited() *store.Operation {
 	for i, o := range p.history {
-		if o.Sequence == p.t.Instance.Awaiting {
+		if o.Sequence == p.t.Instance.AwaitingEndSequence {
 			return &p.history[i]
 		}
 	}
@@ -94,10 +93,10 @@ func (p *posting) awaited() *store.Operation {
 // for the others.
 func (p *posting) end(op store.Operation) (store.Operation, error) {
 	var err error
-	if op.MadeVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
+	if op.CreatedVersion, err = desired.Activate(p.t, p.next, op.ID); err != nil {
 		return op, err
 	}
-	p.t.Instance.Awaiting = 0
+	p.t.Instance.AwaitingEndSequence = 0
 	e, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {
 		return op, err
@@ -121,7 +120,7 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	op.Warnings = slices.Concat(op.Warnings, p.warnings(e), bystanders)
-	p.t.Instance.Processing = op.Sequence
+	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
 	}

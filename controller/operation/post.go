@@ -42,7 +42,7 @@ func (p *posting) admitted() (store.Operation, bool, error) {
 	if known, ok, err := p.byKey(); ok || err != nil {
 		return known, ok, err
 	}
-	if p.t.Instance.Processing != 0 {
+	if p.t.Instance.ProcessingSequence != 0 {
 		return store.Operation{}, false, reconcile.InProgress(p.t)
 	}
 	if p.r.Operation == api.Terminate { // to end an instance is possible at any time
@@ -100,10 +100,10 @@ func sameKind(a, b api.OperationRequest) bool { return a.Operation == b.Operatio
 // supersede ends the wait for the END of another operation: its desired state goes
 // back before this one builds on it.
 func (p *posting) supersede() error {
-	if p.t.Instance.Awaiting == 0 {
+	if p.t.Instance.AwaitingEndSequence == 0 {
 		return nil
 	}
-	start, err := p.t.Operation(p.t.Instance.Awaiting)
+	start, err := p.t.Operation(p.t.Instance.AwaitingEndSequence)
 	if err != nil || sameKind(start.Request, p.r) {
 		return err
 	}
@@ -134,7 +134,7 @@ func (p *posting) prepare() error {
 	if p.baseTopology, err = desired.TopologyAt(p.t, p.base); err != nil {
 		return err
 	}
-	p.next.Withdraw = p.withdraws()
+	p.next.WithdrawPersistentVolumes = p.withdraws()
 	return nil
 }
 
@@ -146,8 +146,8 @@ func (p *posting) baseVersion() int64 {
 		case o.Phase != api.PhaseEnd:
 		case o.StackFailed(), p.unproven(o) && sameKind(o.Request, p.r):
 			return o.BaseVersion
-		case o.MadeVersion != 0:
-			return o.MadeVersion
+		case o.CreatedVersion != 0:
+			return o.CreatedVersion
 		default:
 			return o.PreviousVersion
 		}

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -119,17 +118,17 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 }
 
 // GetOperation is one operation.
-func (s *Service) GetOperation(_ context.Context, instanceID, operationID string) (api.Operation, error) {
+func (s *Service) GetOperation(_ context.Context, instanceID string, sequence int64) (api.Operation, error) {
 	var op store.Operation
 	err := s.Runner.View(instanceID, func(t *tx.Tx) error {
-		sequence, err := strconv.ParseInt(operationID, 10, 64)
-		if err != nil || sequence < 1 || sequence > t.Instance.LastSequence || tx.OperationID(sequence) != operationID {
-			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %q", instanceID, operationID))
+		if sequence < 1 || sequence > t.Instance.LastSequence {
+			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %d", instanceID, sequence))
 		}
 		var found bool
+		var err error
 		if op, found, err = t.Operations().Get(store.OperationKey(instanceID, sequence)); err == nil && !found {
 			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-				"operation %s of VNF instance %s is no longer on record: %s", operationID, instanceID, s.Runner.Keep))
+				"operation %s is no longer on record: %s", api.OperationID(instanceID, sequence), s.Runner.Keep))
 		}
 		return err
 	})
@@ -188,7 +187,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 
 // due says whether a deadline of the instance has passed.
 func due(t *tx.Tx) (bool, error) {
-	for _, sequence := range []int64{t.Instance.Processing, t.Instance.Awaiting} {
+	for _, sequence := range []int64{t.Instance.ProcessingSequence, t.Instance.AwaitingEndSequence} {
 		if sequence == 0 {
 			continue
 		}
@@ -206,8 +205,8 @@ func due(t *tx.Tx) (bool, error) {
 // overdue takes back a START that waited for too long, and settles, which fails the
 // operation in progress when its time is over.
 func (s *Service) overdue(t *tx.Tx) error {
-	if t.Instance.Awaiting != 0 {
-		start, err := t.Operation(t.Instance.Awaiting)
+	if t.Instance.AwaitingEndSequence != 0 {
+		start, err := t.Operation(t.Instance.AwaitingEndSequence)
 		if err != nil {
 			return err
 		}

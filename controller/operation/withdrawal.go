@@ -33,7 +33,7 @@ func (p *posting) withdraws() bool {
 // checkWithdrawal wants who is to be asked in the topology: the storage server, whose
 // addresses tell which PersistentVolumes are its own, and a master that has registered.
 func (p *posting) checkWithdrawal(out plan.Output) fault.List {
-	if !p.next.Withdraw || len(out.Faults) > 0 {
+	if !p.next.WithdrawPersistentVolumes || len(out.Faults) > 0 {
 		return nil
 	}
 	k := p.known()

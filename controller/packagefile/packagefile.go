@@ -60,7 +60,7 @@ func Record(t *tx.Tx, results map[string]Result, validatedFor string) error {
 		if !found || f.SHA256 != r.sha256 || f.Judged == validatedFor {
 			continue
 		}
-		f.Faults, f.Warnings, f.Manifests, f.Judged, f.Before = r.faults, r.warnings, r.manifests, validatedFor, nil
+		f.Faults, f.Warnings, f.Manifests, f.Judged, f.Previous = r.faults, r.warnings, r.manifests, validatedFor, nil
 		t.Changed()
 		if err := t.Files().Put(key, f); err != nil {
 			return err

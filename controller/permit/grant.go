@@ -45,12 +45,12 @@ func (x *exchange) wanted() error {
 // grant gives the permit of the volume's life, or the one that an operator allowed.
 func (x *exchange) grant() error {
 	v := x.v
-	overwrite := v.Reformat
+	overwrite := v.ReformatRequested
 	switch {
 	case overwrite && (v.Permit.NodeID != x.node || v.Permit.Epoch != x.epoch):
 		return noPermit("the reformat of the volume %s was confirmed for the server %s in another situation: "+
 			"confirm it again with `hitchctl volume reformat %s`", v.ID, v.Permit.NodeID, v.ID)
-	case !overwrite && x.r.Proof == nil:
+	case !overwrite && x.r.BlankCheck == nil:
 		return noPermit("there is no proof that the volume %s is blank: `hitchctl volume adopt` keeps what it holds, "+
 			"`hitchctl volume reformat` loses it", v.ID)
 	}
@@ -73,7 +73,7 @@ func (x *exchange) again() error {
 	if p.SizeBytes != x.r.SizeBytes {
 		return noPermit("the permit of the volume %s is for a device of %d bytes and this one has %d: it is another disk", x.v.ID, p.SizeBytes, x.r.SizeBytes)
 	}
-	if p.State == api.PermitGranted && !p.Overwrite && x.r.Proof == nil {
+	if p.State == api.PermitGranted && !p.Overwrite && x.r.BlankCheck == nil {
 		return noPermit("the volume %s was blank when its permit was given, nothing was started, and there is no proof that it still is: "+
 			"see who wrote to it", x.v.ID)
 	}

@@ -30,12 +30,12 @@ func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
 			p.State = api.PermitInterrupted
 		case p.State == api.PermitGranted && p.Epoch == s.Store.Epoch() && !p.Overwrite:
 			*p = store.Permit{State: api.PermitNone}
-		case p.State == api.PermitGranted, p.State == api.PermitNone && v.Reformat:
+		case p.State == api.PermitGranted, p.State == api.PermitNone && v.ReformatRequested:
 			p.State = api.PermitInterrupted
 		default:
 			continue
 		}
-		v.Reformat, v.Permit.Overwrite = false, false
+		v.ReformatRequested, v.Permit.Overwrite = false, false
 		if shown(v) != shown(before) {
 			s.announce(tx, v)
 		}

@@ -18,7 +18,7 @@ import (
 func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api.Volume, error) {
 	id, err := uuid.Parse(filesystemUUID)
 	if err != nil || len(filesystemUUID) != 36 || id == uuid.Nil {
-		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("filesystemUUID").Fault(fmt.Sprintf(
+		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("filesystemUuid").Fault(fmt.Sprintf(
 			"found %q, expected the UUID that `blkid` prints for the filesystem", filesystemUUID))})
 	}
 	return s.decide(volumeID, "adopted by an operator", func(tx *store.Tx, v *store.Volume) error {
@@ -32,7 +32,7 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 					"the filesystem %s is that of the volume %s: if %s is a copy of it, give one of them a new UUID with tune2fs -U", id, other.ID, v.ID))
 			}
 		}
-		v.FilesystemUUID, v.Reformat = id.String(), false
+		v.FilesystemUUID, v.ReformatRequested = id.String(), false
 		v.Epoch = s.Store.Epoch()
 		v.Permit = store.Permit{State: api.PermitAdopted, Epoch: v.Epoch}
 		return nil
@@ -44,7 +44,7 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 // when the node goes, and when the store is restored.
 func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Volume, error) {
 	if !strings.EqualFold(volumeID, confirm) {
-		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeID").Fault(fmt.Sprintf(
+		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeId").Fault(fmt.Sprintf(
 			"found %q, expected the volume id %q once more: its data will be lost", confirm, volumeID))})
 	}
 	return s.decide(volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
@@ -59,7 +59,7 @@ func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Vol
 		if err := inUse(tx, v); err != nil {
 			return err
 		}
-		v.FilesystemUUID, v.Reformat = api.FilesystemUUID(v.ID), true
+		v.FilesystemUUID, v.ReformatRequested = api.FilesystemUUID(v.ID), true
 		v.Epoch = s.Store.Epoch()
 		v.Permit = store.Permit{State: api.PermitNone, NodeID: v.NodeID, Epoch: v.Epoch}
 		return nil

@@ -58,8 +58,8 @@ func TestAdoptionsThatAreRefused(t *testing.T) {
 		says         string
 	}{
 		"of an unknown volume":  {volume: second, uuid: existing, problem: api.ProblemNotFound, says: second},
-		"of no UUID":            {volume: volume, uuid: "", problem: api.ProblemInvalid, says: "/filesystemUUID"},
-		"of the nil UUID":       {volume: volume, uuid: "00000000-0000-0000-0000-000000000000", problem: api.ProblemInvalid, says: "/filesystemUUID"},
+		"of no UUID":            {volume: volume, uuid: "", problem: api.ProblemInvalid, says: "/filesystemUuid"},
+		"of the nil UUID":       {volume: volume, uuid: "00000000-0000-0000-0000-000000000000", problem: api.ProblemInvalid, says: "/filesystemUuid"},
 		"of a label":            {volume: volume, uuid: "data", problem: api.ProblemInvalid, says: "blkid"},
 		"of a UUID in braces":   {volume: volume, uuid: "{" + existing + "}", problem: api.ProblemInvalid, says: "blkid"},
 		"while it is formatted": {before: func(w *world) { w.until(api.FormatStarted) }, volume: volume, uuid: existing, problem: api.ProblemConflict, says: "hitchctl node revoke " + alpha},
@@ -164,7 +164,7 @@ func TestReformatsThatAreRefused(t *testing.T) {
 		problem string
 		says    string
 	}{
-		"not confirmed":                {confirm: "", problem: api.ProblemInvalid, says: "/confirmVolumeID"},
+		"not confirmed":                {confirm: "", problem: api.ProblemInvalid, says: "/confirmVolumeId"},
 		"confirmed for another volume": {confirm: second, problem: api.ProblemInvalid, says: "will be lost"},
 		"while it is formatted": {before: func(w *world) { w.until(api.FormatStarted) },
 			confirm: volume, problem: api.ProblemConflict, says: "wait until it is done"},

@@ -67,7 +67,7 @@ func (s *Service) put(tx *store.Tx, v *store.Volume, before store.Permit, why st
 
 // shown is what the node's configuration shows of a volume's permit.
 func shown(v store.Volume) [2]bool {
-	return [2]bool{v.Reformat, v.Permit.State == api.PermitInterrupted}
+	return [2]bool{v.ReformatRequested, v.Permit.State == api.PermitInterrupted}
 }
 
 // announce has the documents of the volume's instance be made anew after tx.
@@ -125,7 +125,7 @@ func (s *Service) wire(v store.Volume) api.Volume {
 		FilesystemUUID:    v.FilesystemUUID,
 		PermitState:       v.Permit.State,
 		PermitNodeID:      v.Permit.NodeID,
-		ReformatRequested: v.Reformat,
+		ReformatRequested: v.ReformatRequested,
 	}
 	if w.PermitState == "" {
 		w.PermitState = api.PermitNone

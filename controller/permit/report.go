@@ -43,7 +43,7 @@ func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.Forma
 			return err
 		}
 		answer = api.FormatPermit{Phase: r.Phase, Permit: v.Permit.ID, Overwrite: v.Permit.Overwrite}
-		if v.Permit == before.Permit && v.Reformat == before.Reformat {
+		if v.Permit == before.Permit && v.ReformatRequested == before.ReformatRequested {
 			return nil
 		}
 		if shown(v) != shown(before) {
@@ -102,7 +102,7 @@ func (x *exchange) formatted() error {
 	case api.PermitStarted, api.PermitInterrupted:
 		// Interrupted: the node was taken for gone, and came back with the work done.
 		p.State, p.Overwrite = api.PermitFormatted, false
-		x.v.Reformat = false
+		x.v.ReformatRequested = false
 		return nil
 	case api.PermitFormatted:
 		return nil

@@ -126,14 +126,14 @@ func (w *world) wantState(want api.PermitState) {
 func wanted() api.FormatReport {
 	return api.FormatReport{
 		Phase: api.FormatWanted, SizeBytes: size, FilesystemUUID: api.FilesystemUUID(volume),
-		Proof: &api.BlankProof{BytesRead: 1 << 20, Samples: 64},
+		BlankCheck: &api.BlankCheck{BytesRead: 1 << 20, Samples: 64},
 	}
 }
 
 // unproven is the first message about a disk that holds something.
 func unproven() api.FormatReport {
 	r := wanted()
-	r.Proof = nil
+	r.BlankCheck = nil
 	return r
 }
 

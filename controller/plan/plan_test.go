@@ -76,8 +76,8 @@ func TestTheStorageServerGetsItsVolumeAndItsExports(t *testing.T) {
 			Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(volumeID),
 		}},
 		Exports: []api.StorageExport{
-			{Directory: "/volume/nfs/pv1", Clients: "10.10.0.0/24", Options: exportOptions},
-			{Directory: "/volume/nfs/pv2", Clients: "10.10.0.0/24", Options: exportOptions},
+			{Directory: "/volume/nfs/pv1", Client: "10.10.0.0/24", Options: exportOptions},
+			{Directory: "/volume/nfs/pv2", Client: "10.10.0.0/24", Options: exportOptions},
 		},
 	}
 	if diff := cmp.Diff(want, n.Config.Storage); diff != "" {

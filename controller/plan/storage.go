@@ -62,10 +62,10 @@ func (n *Node) addStorage(in Input, s api.Server, wanted wantedStorage) []Volume
 func exports(wanted []params.Export) []api.StorageExport {
 	list := []api.StorageExport{}
 	for _, e := range wanted {
-		list = append(list, api.StorageExport{Directory: e.Directory, Clients: e.To, Options: slices.Clone(exportOptions)})
+		list = append(list, api.StorageExport{Directory: e.Directory, Client: e.To, Options: slices.Clone(exportOptions)})
 	}
 	slices.SortFunc(list, func(a, b api.StorageExport) int {
-		return cmp.Or(cmp.Compare(a.Directory, b.Directory), cmp.Compare(a.Clients, b.Clients))
+		return cmp.Or(cmp.Compare(a.Directory, b.Directory), cmp.Compare(a.Client, b.Client))
 	})
 	return list
 }

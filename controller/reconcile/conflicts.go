@@ -14,13 +14,13 @@ import (
 
 // InProgress is the problem that names the operation in progress.
 func InProgress(t *tx.Tx) error {
-	op, err := t.Operation(t.Instance.Processing)
+	op, err := t.Operation(t.Instance.ProcessingSequence)
 	if err != nil {
 		return err
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-		"operation %s (%s) of VNF instance %s is at work since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%s?wait=60s",
-		op.ID, op.Request.Describe(), t.Instance.ID, stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.ID))
+		"operation %s (%s) is at work since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%d?wait=60s",
+		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.Sequence))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -29,10 +29,10 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // it would be done without it. A START is about the storage server as well: without it
 // nobody could tell which PersistentVolumes are its own.
 func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
-	if t.Instance.Processing == 0 {
+	if t.Instance.ProcessingSequence == 0 {
 		return nil
 	}
-	op, err := t.Operation(t.Instance.Processing)
+	op, err := t.Operation(t.Instance.ProcessingSequence)
 	if err != nil {
 		return err
 	}
@@ -49,8 +49,8 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 			continue
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-			"operation %s (%s) of VNF instance %s waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
-			op.ID, op.Request.Describe(), t.Instance.ID, target.Name, target.NodeID, stamp(op.Deadline)))
+			"operation %s (%s) waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
+			op.ID, op.Request.Describe(), target.Name, target.NodeID, stamp(op.Deadline)))
 	}
 	return nil
 }

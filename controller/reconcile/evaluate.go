@@ -15,10 +15,10 @@ import (
 // changed in between. e is what a pass on the operation's behalf has just done, nil for
 // none.
 func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
-	if t.Instance.Processing == 0 {
+	if t.Instance.ProcessingSequence == 0 {
 		return nil
 	}
-	op, err := t.Operation(t.Instance.Processing)
+	op, err := t.Operation(t.Instance.ProcessingSequence)
 	if err != nil {
 		return err
 	}
@@ -42,10 +42,10 @@ func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
 
 // evaluateOne is Evaluate where nothing but the report of this node has changed.
 func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
-	if t.Instance.Processing == 0 {
+	if t.Instance.ProcessingSequence == 0 {
 		return nil
 	}
-	op, err := t.Operation(t.Instance.Processing)
+	op, err := t.Operation(t.Instance.ProcessingSequence)
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 	op.State, op.Epoch = state, t.Store.Epoch()
 	now := t.Now
 	op.FinishedAt = &now
-	if t.Instance.Processing == op.Sequence {
-		t.Instance.Processing = 0
+	if t.Instance.ProcessingSequence == op.Sequence {
+		t.Instance.ProcessingSequence = 0
 	}
 	if state == api.Completed && op.Phase == api.PhaseEnd {
 		switch op.Operation.Operation {
@@ -37,8 +37,8 @@ func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 	if err != nil {
 		return err
 	}
-	if (op.MadeVersion != 0 || now.Withdraw) && endFollows(op.Request) {
-		t.Instance.Awaiting = op.Sequence
+	if (op.CreatedVersion != 0 || now.WithdrawPersistentVolumes) && endFollows(op.Request) {
+		t.Instance.AwaitingEndSequence = op.Sequence
 	}
 	return r.Finish(t, op, api.Completed)
 }
@@ -49,7 +49,7 @@ func endFollows(request api.OperationRequest) bool { return request.Type != api.
 // Interrupt ends the wait for the END of a START: the desired state goes back to what
 // it was, unless it was changed since.
 func (r *Reconciler) Interrupt(t *tx.Tx, start store.Operation, why string) error {
-	t.Instance.Awaiting = 0
+	t.Instance.AwaitingEndSequence = 0
 	kept, err := goBack(t, start)
 	if err != nil {
 		return err
@@ -63,13 +63,13 @@ func (r *Reconciler) Interrupt(t *tx.Tx, start store.Operation, why string) erro
 // any more, whichever START has begun it.
 func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
 	kept = "a newer version of the desired state is in force and stays"
-	if t.Instance.DesiredVersion == start.MadeVersion {
+	if t.Instance.DesiredVersion == start.CreatedVersion {
 		t.Instance.DesiredVersion, t.Instance.UpdatedAt = start.PreviousVersion, t.Now
 		kept = "the desired state went back to what it was"
 	}
 	now, err := desired.Record(t)
-	if err == nil && now.Withdraw {
-		now.Withdraw = false
+	if err == nil && now.WithdrawPersistentVolumes {
+		now.WithdrawPersistentVolumes = false
 		_, err = desired.Activate(t, now, start.ID)
 	}
 	return kept, err

@@ -25,7 +25,7 @@ func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, error) {
 func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]store.Node, error) {
 	in := plan.Input{
 		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
-		Standing: plan.Standing(t.Instance.Standing), Withdraw: d.Withdraw,
+		Standing: plan.Standing(t.Instance.Standing), Withdraw: d.WithdrawPersistentVolumes,
 	}
 	if d.Topology == nil {
 		return plan.Make(in), nil, nil
@@ -83,7 +83,7 @@ func knownVolumes(t *tx.Tx, topology *api.Topology) (map[string]plan.Volume, err
 			continue
 		}
 		known := plan.Volume{FilesystemUUID: record.FilesystemUUID}
-		if record.Reformat && record.Permit.Epoch == t.Store.Epoch() {
+		if record.ReformatRequested && record.Permit.Epoch == t.Store.Epoch() {
 			known.ReformatBy = record.Permit.NodeID
 		}
 		if record.Permit.State == api.PermitInterrupted {

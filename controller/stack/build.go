@@ -28,7 +28,7 @@ func (s *contents) topology() *api.Topology {
 		t.Servers = append(t.Servers, api.Server{
 			ID: known.ID, Name: known.Name, VduID: r.Name, AspectID: aspects[r.StackID],
 			ConnectionPoints: points[known.ID], VolumeIds: s.attached(known.ID, t.Volumes),
-			AvailabilityZone: known.AvailabilityZone, Hypervisor: known.Hypervisor,
+			AvailabilityZone: known.AvailabilityZone, HypervisorHostname: known.Hypervisor,
 		})
 	}
 	slices.SortFunc(t.Servers, func(a, b api.Server) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID)) })

@@ -58,7 +58,7 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	}
 	t := topology.Normalize(found.filled(r.Inline))
 	if faults := topology.Validate(t, fault.Root.Key("topology")); len(faults) > 0 {
-		problem := api.NewProblem(api.ProblemCloud, fmt.Sprintf("%s has something of stack %q that cannot be used", cloud.Name(), wanted))
+		problem := api.NewProblem(api.ProblemCloudError, fmt.Sprintf("%s has something of stack %q that cannot be used", cloud.Name(), wanted))
 		problem.InvalidParams = faults
 		return nil, problem
 	}
@@ -90,7 +90,7 @@ func problemOf(err error) error {
 	case errors.As(err, &problem), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &cloud) && openstack.IsUnavailable(err):
-		return api.NewProblem(api.ProblemCloud, cloud.Error()+"; ask again later")
+		return api.NewProblem(api.ProblemCloudError, cloud.Error()+"; ask again later")
 	}
-	return api.NewProblem(api.ProblemCloud, err.Error())
+	return api.NewProblem(api.ProblemCloudError, err.Error())
 }

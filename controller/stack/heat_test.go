@@ -144,7 +144,7 @@ func TestServersThatNovasListLacks(t *testing.T) {
 			got, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
 			switch {
 			case c.trouble != "":
-				wantProblem(t, err, api.ProblemCloud, c.trouble)
+				wantProblem(t, err, api.ProblemCloudError, c.trouble)
 			case err != nil || len(got.Servers) != c.servers:
 				t.Errorf("%+v, %v; want %d servers", got, err, c.servers)
 			}
@@ -162,7 +162,7 @@ func TestA404OfAnotherServiceIsNoStackThatIsGone(t *testing.T) {
 		fake.Put(clusterOf(1)...)
 		fake.Fail(call, openstacktest.Fault{Status: 404})
 		_, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
-		wantProblem(t, err, api.ProblemCloud, call)
+		wantProblem(t, err, api.ProblemCloudError, call)
 	}
 }
 
@@ -304,21 +304,21 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 			fake, resolve := setUp(t)
 			fake.Deny(call)
 			_, err := resolve(Request{StackID: stackA})
-			problem(t, err, api.ProblemCloud, call, service, "access rule")
+			problem(t, err, api.ProblemCloudError, call, service, "access rule")
 		})
 	}
 	t.Run("not to be had", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Servers, openstacktest.Fault{Status: 500})
 		_, err := resolve(Request{StackID: stackA})
-		problem(t, err, api.ProblemCloud, openstacktest.Servers, "500", "ask again later")
+		problem(t, err, api.ProblemCloudError, openstacktest.Servers, "500", "ask again later")
 	})
 	t.Run("an id that is none", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Resources: []openstacktest.Resource{{Name: "data", Type: "OS::Cinder::Volume", PhysicalID: "../etc"}}},
 			openstacktest.Volume{ID: "../etc", SizeGiB: 1})
 		_, err := resolve(Request{StackID: stackA})
-		problem(t, err, api.ProblemCloud, "cannot be used")
+		problem(t, err, api.ProblemCloudError, "cannot be used")
 		if !strings.Contains(err.Error(), "/topology/volumes/0/id") {
 			t.Errorf("err %v does not say where", err)
 		}
@@ -327,13 +327,13 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Login, openstacktest.Fault{Status: 401})
 		_, err := resolve(Request{StackID: stackA})
-		problem(t, err, api.ProblemCloud, "Keystone does not accept the credential (401)")
+		problem(t, err, api.ProblemCloudError, "Keystone does not accept the credential (401)")
 	})
 	t.Run("a Keystone that is not there is no stack that is gone", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Login, openstacktest.Fault{Status: 404})
 		_, err := resolve(Request{StackID: stackA})
-		problem(t, err, api.ProblemCloud, "no Keystone at this URL")
+		problem(t, err, api.ProblemCloudError, "no Keystone at this URL")
 	})
 }
 

@@ -40,7 +40,7 @@ func mergeServer(given, cloud api.Server) api.Server {
 	given.VduID = cmp.Or(given.VduID, cloud.VduID)
 	given.AspectID = cmp.Or(given.AspectID, cloud.AspectID)
 	given.AvailabilityZone = cmp.Or(given.AvailabilityZone, cloud.AvailabilityZone)
-	given.Hypervisor = cmp.Or(given.Hypervisor, cloud.Hypervisor)
+	given.HypervisorHostname = cmp.Or(given.HypervisorHostname, cloud.HypervisorHostname)
 	given.ConnectionPoints = mergePoints(given.ConnectionPoints, cloud.ConnectionPoints)
 	return given
 }

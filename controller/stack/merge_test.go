@@ -40,11 +40,11 @@ func TestARequestsTopologyIsFilledIn(t *testing.T) {
 				t.Servers[0].Name, t.Servers[0].VnfcInstanceID, t.Servers[0].VduID = "n", "vnfc", "vdu"
 			})},
 		"everything": {api.Topology{StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
-			Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", Hypervisor: "h", VolumeIds: []string{volumeB},
+			Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", HypervisorHostname: "h", VolumeIds: []string{volumeB},
 				ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}}}},
 			Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 5}}},
 			&api.Topology{StackID: stackA, StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
-				Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", Hypervisor: "h", VolumeIds: []string{volumeB},
+				Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", HypervisorHostname: "h", VolumeIds: []string{volumeB},
 					ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}}}},
 				Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 5}}}},
 		"a list that is given is that list": {api.Topology{Servers: []api.Server{{ID: serverA, Name: "n", ConnectionPoints: []api.ConnectionPoint{{Name: "else"}}}},

@@ -81,7 +81,7 @@ func (s *Observer) ask(ctx context.Context, source Source, o *Observation, withi
 	switch {
 	case err == nil:
 	case limited.Err() != nil && ctx.Err() == nil:
-		o.Found, o.Away = nil, api.NewProblem(api.ProblemCloud, fmt.Sprintf("the cloud has not answered within %s", within))
+		o.Found, o.Away = nil, api.NewProblem(api.ProblemCloudError, fmt.Sprintf("the cloud has not answered within %s", within))
 	case errors.Is(err, ErrNotGiven):
 		return nil
 	case isGone(err):
@@ -90,7 +90,7 @@ func (s *Observer) ask(ctx context.Context, source Source, o *Observation, withi
 		if o.Found, err = (Inline{}).Resolve(ctx, o.Request); err != nil {
 			o.Found = nil
 		}
-	case errors.As(err, &problem) && problem.Type == api.ProblemCloud:
+	case errors.As(err, &problem) && problem.Type == api.ProblemCloudError:
 		o.Found, o.Away = nil, problem
 	default:
 		return fmt.Errorf("looking into the stack of VNF instance %s: %w", o.InstanceID, err)

@@ -34,7 +34,7 @@ type seen struct {
 	// stackID is the stack, asked what it was asked by: its id, or a name.
 	stackID, asked string
 	status, reason string
-	from           api.StackSeenFrom
+	source         api.StackObservationSource
 	at             time.Time
 	// trouble is why the newest observation saw nothing, "" where it did.
 	trouble string
@@ -110,9 +110,9 @@ func (s *Observer) saw(o *Observation, at time.Time) (news bool) {
 	default:
 		now.stackID = cmp.Or(IDOf(o.Found), o.StackID)
 		now.status, now.reason, now.at = o.Found.StackStatus, o.Found.StackStatusReason, at
-		now.from = api.SeenByHeat
+		now.source = api.ObservedByHeat
 		if o.Inline != nil && o.Inline.StackStatus != "" {
-			now.from = api.SeenInRequest
+			now.source = api.ObservedInRequest
 		}
 	}
 	if s.seen == nil {
@@ -147,13 +147,13 @@ func (s *Observer) Show(d store.Desired, shown *api.Instance) {
 			"%s; what was known of the instance stays, and the stack is looked for again by the next operation and when one of its servers calls", last.trouble)))
 	}
 	if ok && last.status != "" || d.StackName != "" {
-		shown.Stack = &api.StackSeen{Name: d.StackName}
+		shown.Stack = &api.StackObservation{Name: d.StackName}
 	}
 	if !ok || last.status == "" {
 		return
 	}
 	shown.Stack.Status, shown.Stack.StatusReason = last.status, last.reason
-	shown.Stack.From, shown.Stack.SeenAt = last.from, &last.at
+	shown.Stack.Source, shown.Stack.ObservedAt = last.source, &last.at
 	if d.Topology != nil { // its own status is of the day on which the version was made
 		t := *d.Topology
 		t.StackStatus, t.StackStatusReason = last.status, last.reason

@@ -25,7 +25,7 @@ func TestACloudThatHangs(t *testing.T) {
 	if err := s.Observe(t.Context(), o, 10*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if o.Away == nil || o.Away.Type != api.ProblemCloud || !strings.Contains(o.Away.Error(), "has not answered within 10ms") {
+	if o.Away == nil || o.Away.Type != api.ProblemCloudError || !strings.Contains(o.Away.Error(), "has not answered within 10ms") {
 		t.Errorf("away: %v", o.Away)
 	}
 	gone, cancel := context.WithCancel(t.Context())

@@ -17,8 +17,8 @@ func (t *Tx) Blobs() ([]string, error) {
 	var list []string
 	for _, f := range files {
 		list = append(list, f.SHA256)
-		if f.Before != nil {
-			list = append(list, f.Before.SHA256)
+		if f.Previous != nil {
+			list = append(list, f.Previous.SHA256)
 		}
 	}
 	for _, n := range nodes {

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -42,59 +41,7 @@ func textOf(bucket, key string, value []byte) ([]byte, error) {
 	return value[:at], nil
 }
 
-// addChecksums is the migration to schemaOfSums.
-func addChecksums(w writer) error {
-	for _, bucket := range recordBuckets {
-		err := change(w, bucket, func(key string, value []byte) ([]byte, error) {
-			if !json.Valid(value) {
-				return nil, &CorruptError{Bucket: bucket, Key: key, Err: errors.New("it is not JSON")}
-			}
-			return summed(bucket, key, value), nil
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// rewrite is a migration of the records of one bucket, for versions after
-// schemaOfSums: with gets the JSON of each record and returns its new JSON.
-func rewrite(bucket string, with func(key string, text []byte) ([]byte, error)) migration {
-	return func(w writer) error {
-		return change(w, bucket, func(key string, value []byte) ([]byte, error) {
-			text, err := textOf(bucket, key, value)
-			if err == nil {
-				text, err = with(key, text)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return summed(bucket, key, text), nil
-		})
-	}
-}
-
-// change puts another value in the place of each. No bucket may be changed while it
-// is gone through, so the keys are collected before.
-func change(w writer, bucket string, with func(key string, value []byte) ([]byte, error)) error {
-	var keys []string
-	for key := range w.scan(bucket, "") {
-		keys = append(keys, key)
-	}
-	for _, key := range keys {
-		value, err := with(key, w.get(bucket, key))
-		if err != nil {
-			return err
-		}
-		if err := w.put(bucket, key, value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// verifyRecords looks at every value of a store that has checksums.
+// verifyRecords looks at every value of a store.
 func verifyRecords(r reader) error {
 	for _, bucket := range recordBuckets {
 		if !r.has(bucket) {

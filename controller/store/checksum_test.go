@@ -7,47 +7,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// oldStore is a store of version 1, in which values had no checksum, with these nodes.
-func oldStore(t *testing.T, nodes map[string]string) place {
-	t.Helper()
-	p := newPlace(t)
-	s, err := open(p.options(), migrations[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = raw(s).Update(func(tx *bbolt.Tx) error {
-		for id, text := range nodes {
-			if err := tx.Bucket([]byte(bucketNodes)).Put([]byte(id), []byte(text)); err != nil {
-				return err
-			}
-		}
-		// Version 1 had no sum over the meta bucket either.
-		return tx.Bucket([]byte(bucketMeta)).Delete([]byte(metaSum))
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	shut(t, s)
-	return p
-}
-
-func TestAStoreWithoutChecksumsGetsThem(t *testing.T) {
-	p := oldStore(t, map[string]string{"n1": `{"id":"n1","name":"storage_server"}`})
-	for range 2 {
-		s := p.open(t)
-		if name := nodeName(t, s); name != "storage_server" {
-			t.Errorf("the node is called %q", name)
-		}
-		shut(t, s)
-	}
-}
-
-func TestAnOldRecordThatIsNoJSONIsNotGivenAChecksum(t *testing.T) {
-	p := oldStore(t, map[string]string{"n1": `{"id":"n1"}`, "n2": `{"id":`})
-	_, err := Open(p.options())
-	wantError(t, err, "nodes/n2", "damaged", "restore a backup")
-}
-
 // Every byte of every value, and of every key, counts: one that was changed behind
 // bbolt's back is found at the next start, and by whoever reads it.
 func TestAChangedByteOfARecordIsFound(t *testing.T) {
@@ -83,15 +42,20 @@ func TestAChangedByteOfARecordIsFound(t *testing.T) {
 	wantError(t, err, p.file(), "nodes/n0", "restore a backup")
 }
 
-func TestAChangedEpochIsFound(t *testing.T) {
-	p := withNode(t)
-	s := p.open(t)
-	if err := raw(s).Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket([]byte(bucketMeta)).Put([]byte(metaEpoch), []byte{0, 0, 0, 0, 0, 0, 0, 1})
-	}); err != nil {
-		t.Fatal(err)
+func TestChangedMetadataAreFound(t *testing.T) {
+	for name, change := range map[string]func(meta *bbolt.Bucket) error{
+		"another epoch": func(meta *bbolt.Bucket) error { return meta.Put([]byte(metaEpoch), []byte{0, 0, 0, 0, 0, 0, 0, 1}) },
+		"no checksum":   func(meta *bbolt.Bucket) error { return meta.Delete([]byte(metaChecksum)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := withNode(t)
+			s := p.open(t)
+			if err := raw(s).Update(func(tx *bbolt.Tx) error { return change(tx.Bucket([]byte(bucketMeta))) }); err != nil {
+				t.Fatal(err)
+			}
+			shut(t, s)
+			_, err := Open(p.options())
+			wantError(t, err, "meta/checksum", "restore a backup")
+		})
 	}
-	shut(t, s)
-	_, err := Open(p.options())
-	wantError(t, err, "meta/sum", "restore a backup")
 }

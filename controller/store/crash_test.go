@@ -60,7 +60,9 @@ func writeUntilKilled(t *testing.T, p place) {
 	s := p.open(t)
 	for i := int64(0); ; i++ {
 		update(t, s, func(tx *Tx) error {
-			return tx.Operations().Put(OperationKey("i1", i), Operation{Sequence: i})
+			var o Operation
+			o.Sequence = i
+			return tx.Operations().Put(OperationKey("i1", i), o)
 		})
 		fmt.Print(".")
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,28 +85,4 @@ func (s *Store) readOrigin() error {
 		s.origin.Store(&o)
 		return nil
 	})
-}
-
-// addEpochs is a migration: what was trusted and known without an epoch was so in
-// the epoch of the store.
-func addEpochs(w writer) error {
-	meta := w.get(bucketMeta, metaEpoch)
-	if len(meta) != 8 {
-		return nil // a new file: there is no record yet
-	}
-	epoch := fmt.Appendf(nil, "%d", int64(binary.BigEndian.Uint64(meta)))
-	for _, bucket := range []string{bucketInstances, bucketNodes, bucketVolumes, bucketOperations, bucketTokens} {
-		err := rewrite(bucket, func(_ string, text []byte) ([]byte, error) {
-			var fields map[string]json.RawMessage
-			if err := json.Unmarshal(text, &fields); err != nil {
-				return nil, err
-			}
-			fields["epoch"] = epoch
-			return json.Marshal(fields)
-		})(w)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

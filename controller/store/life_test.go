@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"testing"
 	"time"
@@ -42,46 +41,6 @@ func TestANewLifeThatFailsIsNone(t *testing.T) {
 	shut(t, s)
 	if s = p.open(t); s.Epoch() != first || s.Origin() != nil {
 		t.Errorf("on disk are the epoch %d and the origin %s", s.Epoch(), s.Origin())
-	}
-}
-
-// What a store held before there were epochs on records was trusted in its epoch.
-func TestRecordsWithoutAnEpochGetTheStores(t *testing.T) {
-	p := newPlace(t)
-	s, err := open(p.options(), migrations[:2])
-	if err != nil {
-		t.Fatal(err)
-	}
-	update(t, s, func(tx *Tx) error {
-		return errors.Join(tx.Instances().Put("i1", Instance{ID: "i1", LastVersion: 1 << 53}), tx.Nodes().Put("n1", Node{ID: "n1", Name: "a<b"}),
-			tx.Volumes().Put("v1", Volume{ID: "v1", Permit: Permit{Epoch: 3}}), tx.Operations().Put("i1/1", Operation{Sequence: 1}), tx.Tokens().Put("t1", Token{MAC: []byte{1}}))
-	})
-	epoch := s.Epoch()
-	shut(t, s)
-	s = p.open(t)
-	err = s.View(func(tx *Tx) error {
-		for _, bucket := range []string{bucketInstances, bucketNodes, bucketVolumes, bucketOperations, bucketTokens} {
-			for key, value := range tx.reader.scan(bucket, "") {
-				text, err := textOf(bucket, key, value)
-				var record struct{ Epoch int64 }
-				if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
-					return err
-				}
-				if record.Epoch != epoch {
-					t.Errorf("%s/%s is of the epoch %d, want %d: %s", bucket, key, record.Epoch, epoch, text)
-				}
-			}
-		}
-		i, _, err := tx.Instances().Get("i1")
-		n, _, nodeErr := tx.Nodes().Get("n1")
-		v, _, volumeErr := tx.Volumes().Get("v1")
-		if i.LastVersion != 1<<53 || n.Name != "a<b" || v.Permit.Epoch != 3 {
-			t.Errorf("the migration changed %+v, %+v or %+v", i, n, v)
-		}
-		return errors.Join(err, nodeErr, volumeErr)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

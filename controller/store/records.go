@@ -17,18 +17,18 @@ type Instance struct {
 	// setting it to an older one. LastVersion is the newest ever made.
 	DesiredVersion int64 `json:"desiredVersion"`
 	LastVersion    int64 `json:"lastVersion"`
-	// LastSequence is the newest operation. Processing is the one at work (0:
-	// none), so there is at most one. Awaiting is the START that changed the
+	// LastSequence is the newest operation. ProcessingSequence is the one at work (0:
+	// none), so there is at most one. AwaitingEndSequence is the START that changed the
 	// desired state and whose END has not come yet (0: none).
-	LastSequence int64 `json:"lastSequence,omitempty"`
-	Processing   int64 `json:"processing,omitempty"`
-	Awaiting     int64 `json:"awaiting,omitempty"`
+	LastSequence        int64 `json:"lastSequence,omitempty"`
+	ProcessingSequence  int64 `json:"processingSequence,omitempty"`
+	AwaitingEndSequence int64 `json:"awaitingEndSequence,omitempty"`
 	// NodeIDs and VolumeIDs are all that the instance has a record of, ordered, also
 	// those that its topology no longer names.
 	NodeIDs   []string `json:"nodeIds,omitempty"`
 	VolumeIDs []string `json:"volumeIds,omitempty"`
 	// Standing is what the last plan has decided for the next one.
-	Standing Standing `json:"standing,omitzero"`
+	Standing Standing `json:"carriedOver,omitzero"`
 
 	// Epoch is the life of the state in which an operator has confirmed the instance,
 	// or in which it was made. In any other its nodes are not let in.
@@ -42,9 +42,9 @@ type Instance struct {
 
 // Standing is plan.Standing: what must not change with each report of a node.
 type Standing struct {
-	Owner      string `json:"owner,omitempty"`
-	Served     string `json:"served,omitempty"`
-	Registered bool   `json:"registered,omitempty"`
+	Owner      string `json:"ownerMaster,omitempty"`
+	Served     string `json:"servedExports,omitempty"`
+	Registered bool   `json:"persistentVolumesRegistered,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.
@@ -58,12 +58,12 @@ type Desired struct {
 	AdditionalParams  Sealed        `json:"additionalParams"`
 	VIMConnectionInfo Sealed        `json:"vimConnectionInfo,omitempty"`
 	Topology          *api.Topology `json:"topology,omitempty"`
-	// Withdraw: the PersistentVolumes are to be absent, until the END of the operation
+	// WithdrawPersistentVolumes: they are to be absent, until the END of the operation
 	// that takes their storage server away.
-	Withdraw bool `json:"withdraw,omitempty"`
-	// Operation is the id of the operation that made this version, "" for a PUT.
-	Operation string    `json:"operation,omitempty"`
-	CreatedAt time.Time `json:"createdAt"`
+	WithdrawPersistentVolumes bool `json:"withdrawPersistentVolumes,omitempty"`
+	// OperationID is the operation that made this version, "" for a PUT.
+	OperationID string    `json:"operationId,omitempty"`
+	CreatedAt   time.Time `json:"createdAt"`
 }
 
 // Node is a VM that the topology of an instance names, or named.
@@ -137,9 +137,9 @@ type Volume struct {
 	// the one in which the record was made, or an operator decided about the volume.
 	Epoch  int64  `json:"epoch,omitempty"`
 	Permit Permit `json:"permit"`
-	// Reformat: an operator allowed one more format, whatever the disk holds.
-	Reformat  bool      `json:"reformat,omitempty"`
-	ChangedAt time.Time `json:"changedAt"`
+	// ReformatRequested: an operator allowed one more format, whatever the disk holds.
+	ReformatRequested bool      `json:"reformatRequested,omitempty"`
+	ChangedAt         time.Time `json:"changedAt"`
 }
 
 // Permit is the answer to FormatWanted and how far it was used.
@@ -156,14 +156,13 @@ type Permit struct {
 type Operation struct {
 	api.Operation
 	Request api.OperationRequest `json:"request"`
-	// MadeVersion is the desired version that it put in force (0: none),
+	// CreatedVersion is the desired version that it put in force (0: none),
 	// PreviousVersion the one to go back to if it fails.
-	MadeVersion     int64 `json:"madeVersion,omitempty"`
+	CreatedVersion  int64 `json:"createdVersion,omitempty"`
 	PreviousVersion int64 `json:"previousVersion,omitempty"`
 	// BaseVersion is what an END is measured against to tell which servers are new:
 	// the version in force after the END before it. A retry keeps its predecessor's.
 	BaseVersion int64 `json:"baseVersion,omitempty"`
-	Sequence    int64 `json:"sequence"`
 	// Epoch is the life of the state in which it began or, once it has, ended.
 	Epoch int64 `json:"epoch,omitempty"`
 }
@@ -187,12 +186,12 @@ type File struct {
 	Warnings fault.List `json:"warnings,omitempty"`
 	// Judged names the parameters for which Faults and Warnings were found; empty
 	// for content that has not been looked at yet.
-	Judged string `json:"judged,omitempty"`
+	Judged string `json:"validatedFor,omitempty"`
 	// Manifests are the PersistentVolumes of a manifest without faults.
 	Manifests []Manifest `json:"manifests,omitempty"`
-	// Before is the content that documents go on naming until this one has been
+	// Previous is the content that documents go on naming until this one has been
 	// looked at; nil for none.
-	Before *Content `json:"before,omitempty"`
+	Previous *Content `json:"previous,omitempty"`
 }
 
 // Content is what a blob holds.
@@ -213,7 +212,7 @@ type Manifest struct {
 func (f *File) Usable() *Content {
 	switch {
 	case f.Judged == "":
-		return f.Before
+		return f.Previous
 	case len(f.Faults) > 0:
 		return nil
 	}

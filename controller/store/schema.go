@@ -7,22 +7,9 @@ import (
 	"fmt"
 )
 
-// A migration brings the records from one schema version to the next. It works on
-// the raw values and must not use the record types, which go on changing.
-type migration func(writer) error
-
-// migrations in order: the i-th makes version i+1 out of version i, and version 0
-// is an empty file. Append; never change one that was released.
-// From schemaOfSums on values carry a checksum; see rewrite.
-var migrations = []migration{
-	createBuckets,
-	addChecksums,
-	addEpochs,
-}
-
-// schemaOfSums is the first version in which each value has its checksum, and the
-// meta bucket one over all of it.
-const schemaOfSums = 2
+// Schema is the version of the records and of how they lie in the file. A store of
+// another version is refused: none was released, so there is nothing to convert.
+const Schema = 1
 
 // The buckets of the records. Their names are on disk.
 const (
@@ -36,24 +23,15 @@ const (
 	bucketTokens     = "tokens"
 )
 
-// recordBuckets are those of version 1; a bucket that comes later is made by a
-// migration of its own.
 var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens}
-
-func createBuckets(w writer) error {
-	for _, name := range recordBuckets {
-		w.create(name)
-	}
-	return nil
-}
 
 // The keys of the meta bucket.
 const (
-	metaSchema = "schema"
-	metaEpoch  = "epoch"
-	metaKeyID  = "key-id"
-	metaSum    = "sum"
-	metaOrigin = "origin"
+	metaSchema   = "schema"
+	metaEpoch    = "epoch"
+	metaKeyID    = "keyId"
+	metaChecksum = "checksum"
+	metaOrigin   = "origin"
 )
 
 // meta is what the store says about itself; the zero meta is a new file's.
@@ -75,37 +53,35 @@ func (s *Store) readMeta() (m meta, err error) {
 		m.schema = int(binary.BigEndian.Uint64(schema))
 		m.epoch = int64(binary.BigEndian.Uint64(epoch))
 		m.keyID = string(r.get(bucketMeta, metaKeyID))
-		// A version whose sum is there is not believed to be an older one without.
-		if sum := r.get(bucketMeta, metaSum); (sum != nil || m.schema >= schemaOfSums) && !bytes.Equal(sum, m.sum()) {
-			return &CorruptError{Bucket: bucketMeta, Key: metaSum, Err: errSum}
+		// Another schema may keep its checksum elsewhere, or none. One that is there counts.
+		if sum := r.get(bucketMeta, metaChecksum); (sum != nil || m.schema == Schema) && !bytes.Equal(sum, m.checksum()) {
+			return &CorruptError{Bucket: bucketMeta, Key: metaChecksum, Err: errSum}
 		}
 		return nil
 	})
 	return m, err
 }
 
-func (m meta) sum() []byte {
-	return sumOf(bucketMeta, metaSum, fmt.Appendf(nil, "%d %d %s", m.schema, m.epoch, m.keyID))
+func (m meta) checksum() []byte {
+	return sumOf(bucketMeta, metaChecksum, fmt.Appendf(nil, "%d %d %s", m.schema, m.epoch, m.keyID))
 }
 
-// migrate writes only when there is something to write, all of it or nothing.
-func (s *Store) migrate(m meta, steps []migration) error {
-	s.epoch.Store(m.epoch)
-	if m.schema == len(steps) {
-		return nil
+// verify refuses a store that this controller does not read, and one that is damaged.
+func (s *Store) verify(m meta) error {
+	if m.schema != Schema {
+		return fmt.Errorf("its schema is version %d and this controller reads version %d only: run the controller that wrote it, "+
+			"or restore a backup whose manifest says \"schema\": %d; nothing has been changed", m.schema, Schema, Schema)
 	}
+	return s.engine.view(verifyRecords)
+}
+
+// create makes a new file a store, all of it or nothing.
+func (s *Store) create(m meta) error {
 	return s.engine.update(func(w writer) error {
 		w.create(bucketMeta)
-		for version := m.schema; version < len(steps); version++ {
-			if err := steps[version](w); err != nil {
-				return fmt.Errorf("migrating from schema version %d to %d (nothing has been changed): %w", version, version+1, err)
-			}
+		for _, name := range recordBuckets {
+			w.create(name)
 		}
-		if m.epoch == 0 {
-			m.epoch = s.now().Unix()
-			s.epoch.Store(m.epoch)
-		}
-		m.schema, m.keyID = len(steps), s.keys.id
 		return m.put(w)
 	})
 }
@@ -115,5 +91,5 @@ func (m meta) put(w writer) error {
 		w.put(bucketMeta, metaSchema, binary.BigEndian.AppendUint64(nil, uint64(m.schema))),
 		w.put(bucketMeta, metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(m.epoch))),
 		w.put(bucketMeta, metaKeyID, []byte(m.keyID)),
-		w.put(bucketMeta, metaSum, m.sum()))
+		w.put(bucketMeta, metaChecksum, m.checksum()))
 }

@@ -8,9 +8,6 @@ import (
 	"syscall"
 )
 
-// Schema is the version of the records that this controller writes.
-func Schema() int { return len(migrations) }
-
 // KeyID names the key that seals the store. It tells nothing about the key.
 func (s *Store) KeyID() string { return s.keys.id }
 

@@ -45,14 +45,9 @@ type Store struct {
 }
 
 // Open opens the store and creates it when it does not exist. It changes nothing
-// and says what to do when the file is held by another process, was written by a
-// newer version, or belongs to another key; and it brings the records of an older
-// version up to date in one transaction.
+// and says what to do when the file is held by another process, has another schema,
+// or belongs to another key.
 func Open(o Options) (*Store, error) {
-	return open(o, migrations)
-}
-
-func open(o Options, steps []migration) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -68,41 +63,42 @@ func open(o Options, steps []migration) (*Store, error) {
 	}
 	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, doubt: file.doubt,
 		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied)}}
-	if err := s.start(o.Key, steps); err != nil {
+	if err := s.start(o.Key); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
 	}
 	return s, nil
 }
 
 // start checks all that may refuse the file before it changes anything.
-func (s *Store) start(source KeySource, steps []migration) error {
+func (s *Store) start(source KeySource) error {
 	m, err := s.readMeta()
 	if err != nil {
 		return err
 	}
-	if m.schema > len(steps) {
-		return fmt.Errorf("its schema is version %d and this controller knows versions up to %d: "+
-			"run the newer controller that wrote it, or restore a backup of the older one", m.schema, len(steps))
-	}
-	if m.schema >= schemaOfSums {
-		if err := s.engine.view(verifyRecords); err != nil {
+	isNew := m == meta{}
+	if !isNew {
+		if err := s.verify(m); err != nil {
 			return err
 		}
 	}
-	secret, err := source.load(m.keyID == "")
+	secret, err := source.load(isNew)
 	if err != nil {
 		return err
 	}
 	if s.keys, err = deriveKeys(secret); err != nil {
 		return err
 	}
-	if m.keyID != "" && m.keyID != s.keys.id {
+	if isNew {
+		m = meta{schema: Schema, epoch: s.now().Unix(), keyID: s.keys.id}
+		if err := s.create(m); err != nil {
+			return err
+		}
+	}
+	if m.keyID != s.keys.id {
 		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
 			"put the right key there; nothing has been changed", m.keyID, source.name(), s.keys.id)
 	}
-	if err := s.migrate(m, steps); err != nil {
-		return err
-	}
+	s.epoch.Store(m.epoch)
 	if err := s.readOrigin(); err != nil {
 		return err
 	}

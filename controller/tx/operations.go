@@ -3,14 +3,10 @@ package tx
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 )
-
-// OperationID is the id of an operation, unique in its instance.
-func OperationID(sequence int64) string { return strconv.FormatInt(sequence, 10) }
 
 // Operation is an operation of the instance that has to be there.
 func (t *Tx) Operation(sequence int64) (store.Operation, error) {
@@ -23,7 +19,7 @@ func (t *Tx) Operation(sequence int64) (store.Operation, error) {
 
 // SaveOperation writes an operation of the instance.
 func (t *Tx) SaveOperation(op store.Operation) error {
-	t.Changed(notify.Operations, notify.OperationKey(t.Instance.ID, op.ID))
+	t.Changed(notify.Operations, op.ID)
 	return t.Operations().Put(store.OperationKey(t.Instance.ID, op.Sequence), op)
 }
 

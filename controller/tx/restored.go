@@ -6,13 +6,15 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Unconfirmed is the restore since which no operator has confirmed the instance, nil for
-// an instance of this epoch.
-func (t *Tx) Unconfirmed() *api.Restoration {
-	if t.Instance.Epoch == t.Store.Epoch() {
+// Unconfirmed says that no operator has confirmed the instance since the last restore.
+func (t *Tx) Unconfirmed() bool { return t.Instance.Epoch != t.Store.Epoch() }
+
+// Restored is the backup that an unconfirmed instance comes from, nil for any other.
+func (t *Tx) Restored() *api.RestoreOrigin {
+	if !t.Unconfirmed() {
 		return nil
 	}
-	var r api.Restoration
+	var r api.RestoreOrigin
 	if o := t.Store.Origin(); o != nil {
 		r.TakenAt, r.RestoredAt = o.TakenAt, o.RestoredAt
 	}
@@ -22,7 +24,7 @@ func (t *Tx) Unconfirmed() *api.Restoration {
 // RequireConfirmed refuses what makes no sense for an instance whose nodes are not let
 // in: an END would wait for them, and a START build on what may be long past.
 func (t *Tx) RequireConfirmed() error {
-	if t.Unconfirmed() == nil {
+	if !t.Unconfirmed() {
 		return nil
 	}
 	return api.NewProblem(api.ProblemRestoreUnconfirmed, fmt.Sprintf(

@@ -64,7 +64,7 @@ func (keep Retention) of(i store.Instance, history []store.Operation, now time.T
 		if !operations[o.Sequence] {
 			continue
 		}
-		for _, version := range []int64{o.MadeVersion, o.PreviousVersion, o.BaseVersion} {
+		for _, version := range []int64{o.CreatedVersion, o.PreviousVersion, o.BaseVersion} {
 			versions[store.DesiredKey(i.ID, version)] = true
 		}
 	}
@@ -90,7 +90,7 @@ func inUse(i store.Instance, history []store.Operation) map[int64]bool {
 		operation api.OperationType
 		scale     api.ScaleType
 	}
-	used, newer := map[int64]bool{i.Processing: true, i.Awaiting: true}, map[kind]bool{}
+	used, newer := map[int64]bool{i.ProcessingSequence: true, i.AwaitingEndSequence: true}, map[kind]bool{}
 	ended, decided := false, false
 	for _, o := range history {
 		of := kind{o.Request.Operation, o.Request.Type}

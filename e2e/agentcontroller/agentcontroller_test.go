@@ -46,7 +46,7 @@ func TestInstantiate(t *testing.T) {
 	if !node.Ready || node.Status.AppliedDigest != node.Digest || node.Status.AppliedGeneration != node.Generation || node.CertificateSerial == "" {
 		t.Errorf("node %+v, status %+v", node, node.Status)
 	}
-	if doc.Digest() != node.Digest || doc.Storage.Volumes[0].VolumeID != volume || doc.Storage.Exports[0].Clients != "10.10.0.0/24" {
+	if doc.Digest() != node.Digest || doc.Storage.Volumes[0].VolumeID != volume || doc.Storage.Exports[0].Client != "10.10.0.0/24" {
 		t.Errorf("converged %+v", doc)
 	}
 }
@@ -54,7 +54,7 @@ func TestInstantiate(t *testing.T) {
 func TestFormatExchange(t *testing.T) {
 	_, n, _ := instantiated(t)
 	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, Device: "/dev/disk/by-id/virtio-x",
-		Proof: &api.BlankProof{BytesRead: 1 << 20, Samples: 64}}
+		Proof: &api.BlankCheck{BytesRead: 1 << 20, Samples: 64}}
 	var waiting *converge.Waiting
 
 	other := f
@@ -96,7 +96,7 @@ func TestFormatExchange(t *testing.T) {
 
 func TestFormatOfANodeThatVanished(t *testing.T) {
 	c, n, _ := instantiated(t)
-	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, Proof: &api.BlankProof{BytesRead: 1, Samples: 1}}
+	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, Proof: &api.BlankCheck{BytesRead: 1, Samples: 1}}
 	permit, err := n.permits.Wanted(t.Context(), f)
 	f.Permit = permit.ID
 	if err == nil {

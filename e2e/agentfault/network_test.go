@@ -90,7 +90,7 @@ func TestOneWayLoss(t *testing.T) {
 			noticed := w.await(60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
 			w.await(60*time.Second, "the controller hears nothing more of it", func() bool {
 				n := w.Node(w.servers[0])
-				return n.LastSeen != nil && time.Since(*n.LastSeen) > 15*time.Second
+				return n.LastSeenAt != nil && time.Since(*n.LastSeenAt) > 15*time.Second
 			})
 			c.mend()
 			back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })

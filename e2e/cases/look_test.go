@@ -21,7 +21,7 @@ func (r *run) seen(ctx context.Context) (node api.Node, err error) {
 	if err := r.site.JSON(ctx, &node, "get", "node", r.storage.Server.ID); err != nil {
 		return node, err
 	}
-	if node.LastSeen == nil || node.LastSeen.Before(r.began) {
+	if node.LastSeenAt == nil || node.LastSeenAt.Before(r.began) {
 		return node, errors.New("the controller has not heard of the agent since the step began")
 	}
 	return node, nil

@@ -125,8 +125,7 @@ func build(ctx context.Context) (string, error) {
 	return binary, cmd.Run()
 }
 
-// newerEnv makes the controller one of a later version, whose store has one more
-// step of migration.
+// newerEnv makes the controller one of a later version, whose store has another schema.
 const newerEnv = "NODEHITCH_TEST_NEWER"
 
 const newerSource = `package store
@@ -135,20 +134,30 @@ import "os"
 
 func init() {
 	if os.Getenv("` + newerEnv + `") != "" {
-		migrations = append(migrations, func(writer) error { return nil })
+		Schema++
 	}
 }
 `
 
-// newer returns the overlay that adds this to the store.
+// newer returns the overlay that makes the schema a variable and adds this to the store.
 func newer() (string, error) {
-	added, err := filepath.Abs("../../controller/store/newer.go")
+	store, err := filepath.Abs("../../controller/store")
 	if err != nil {
 		return "", err
 	}
-	source, overlay := filepath.Join(scratch, "newer.go"), filepath.Join(scratch, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{added: source}})
-	return overlay, errors.Join(err, overwrite(source, []byte(newerSource)), overwrite(overlay, text))
+	schema, err := os.ReadFile(filepath.Join(store, "schema.go"))
+	if err != nil {
+		return "", err
+	}
+	constant := []byte("\nconst Schema = ")
+	if bytes.Count(schema, constant) != 1 {
+		return "", fmt.Errorf("the store does not have once the line %q", constant)
+	}
+	schema = bytes.Replace(schema, constant, []byte("\nvar Schema = "), 1)
+	changed, added, overlay := filepath.Join(scratch, "schema.go"), filepath.Join(scratch, "newer.go"), filepath.Join(scratch, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{
+		filepath.Join(store, "schema.go"): changed, filepath.Join(store, "newer.go"): added}})
+	return overlay, errors.Join(err, overwrite(changed, schema), overwrite(added, []byte(newerSource)), overwrite(overlay, text))
 }
 
 // overwrite writes a file in the place of one that may be read-only, as all are in

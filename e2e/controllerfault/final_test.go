@@ -28,7 +28,7 @@ func tell(tx *store.Tx, say func(string, ...any)) error {
 	instances, err := tx.Instances().All()
 	for _, i := range instances {
 		say("instance %s %s version %d of %d operation %d of %d, awaits %d, nodes %v, volumes %v",
-			i.ID, i.State, i.DesiredVersion, i.LastVersion, i.Processing, i.LastSequence, i.Awaiting, i.NodeIDs, i.VolumeIDs)
+			i.ID, i.State, i.DesiredVersion, i.LastVersion, i.ProcessingSequence, i.LastSequence, i.AwaitingEndSequence, i.NodeIDs, i.VolumeIDs)
 	}
 	if err != nil {
 		return err
@@ -36,7 +36,7 @@ func tell(tx *store.Tx, say func(string, ...any)) error {
 	operations, err := tx.Operations().All()
 	for _, o := range operations {
 		say("operation %d %s %s %s %s error %q versions %d %d %d targets %v", o.Sequence, o.IdempotencyKey, o.Operation.Operation, o.Phase, o.State,
-			typeOf(o.Error), o.MadeVersion, o.PreviousVersion, o.BaseVersion, targets(o))
+			typeOf(o.Error), o.CreatedVersion, o.PreviousVersion, o.BaseVersion, targets(o))
 	}
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func tell(tx *store.Tx, say func(string, ...any)) error {
 	volumes, err := tx.Volumes().All()
 	for _, v := range volumes {
 		say("volume %s of %q at %q has %s, permit %s of %q overwrites %v, reformat %v", v.ID, v.InstanceID, v.NodeID, v.FilesystemUUID,
-			v.Permit.State, v.Permit.NodeID, v.Permit.Overwrite, v.Reformat)
+			v.Permit.State, v.Permit.NodeID, v.Permit.Overwrite, v.ReformatRequested)
 	}
 	if err != nil {
 		return err

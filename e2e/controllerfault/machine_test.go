@@ -66,7 +66,7 @@ func unexpected(answer error) error { return fmt.Errorf("it was answered with %s
 func (m *machine) report() (api.NodeStatus, error) { return m.Converge(m.r.t.Context()) }
 
 // format is one message about the volume, in the words of its present document.
-func (m *machine) format(phase api.FormatPhase, proof *api.BlankProof) error {
+func (m *machine) format(phase api.FormatPhase, proof *api.BlankCheck) error {
 	config, err := m.config()
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (m *machine) format(phase api.FormatPhase, proof *api.BlankProof) error {
 		return fmt.Errorf("the document names no volume: %+v", config)
 	}
 	v := config.Storage.Volumes[0]
-	r := api.FormatReport{Phase: phase, SizeBytes: v.SizeBytes, FilesystemUUID: v.FilesystemUUID, Proof: proof}
+	r := api.FormatReport{Phase: phase, SizeBytes: v.SizeBytes, FilesystemUUID: v.FilesystemUUID, BlankCheck: proof}
 	if phase != api.FormatWanted {
 		r.Permit = m.permit
 	}

@@ -80,7 +80,7 @@ func (w *work) permit(states ...api.PermitState) fact {
 }
 
 // formats is the whole exchange.
-func (w *work) formats(m *machine, proof *api.BlankProof, over ...string) {
+func (w *work) formats(m *machine, proof *api.BlankCheck, over ...string) {
 	const granted, started, formatted = "the permit is granted", "the format is started", "the volume is formatted"
 	w.step("format wanted", over, func() error { return m.format(api.FormatWanted, proof) }, facts{granted: w.permit(api.PermitGranted)})
 	w.step("format started", []string{granted}, func() error { return m.format(api.FormatStarted, nil) }, facts{started: w.permit(api.PermitStarted)})

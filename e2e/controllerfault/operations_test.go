@@ -19,7 +19,7 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 	var acknowledged *api.Operation
 	// reads is the operation as it is on record, which may only go on.
 	reads := func(states ...api.OperationState) (*api.Operation, error) {
-		op, err := client.Read[api.Operation](w.c.API.GetOperation(w.t.Context(), instance, acknowledged.ID, nil))
+		op, err := client.Read[api.Operation](w.c.API.GetOperation(w.t.Context(), instance, acknowledged.Sequence, nil))
 		if err != nil {
 			return nil, err
 		}

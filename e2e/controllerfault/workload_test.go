@@ -152,7 +152,7 @@ func (w *work) instantiates() {
 	w.operate("instantiate", api.OperationRequest{Operation: api.Instantiate, Topology: w.topology(serverA)}, nil, api.Completed)
 	w.a = w.machine(serverA)
 	w.enroll(w.a)
-	w.formats(w.a, &api.BlankProof{BytesRead: 1 << 20, Samples: 9})
+	w.formats(w.a, &api.BlankCheck{BytesRead: 1 << 20, Samples: 9})
 	w.converges(w.a)
 	w.completes()
 }

@@ -92,8 +92,8 @@ func (w *world) survivesTheController(t *testing.T) {
 	}
 	restarted := time.Now()
 	w.wait(t, "the agent to come back", func(n api.Node) error {
-		if n.LastSeen == nil || n.LastSeen.Before(restarted) {
-			return fmt.Errorf("last seen %v", n.LastSeen)
+		if n.LastSeenAt == nil || n.LastSeenAt.Before(restarted) {
+			return fmt.Errorf("last seen %v", n.LastSeenAt)
 		}
 		return nil
 	})
@@ -168,8 +168,8 @@ func (w *world) isInjectedAgain(t *testing.T) {
 	}
 	booted := time.Now()
 	w.wait(t, "the agent to be there again", func(n api.Node) error {
-		if n.LastSeen == nil || n.LastSeen.Before(booted) {
-			return fmt.Errorf("last seen %v", n.LastSeen)
+		if n.LastSeenAt == nil || n.LastSeenAt.Before(booted) {
+			return fmt.Errorf("last seen %v", n.LastSeenAt)
 		}
 		return nil
 	})

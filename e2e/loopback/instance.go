@@ -53,23 +53,23 @@ func StorageTopology(server, volume string, sizeBytes int64) *api.Topology {
 
 // Operate begins an operation; there need not be masters and workers. Outcome
 // waits for its end.
-func (c *Controller) Operate(instance string, o api.OperationRequest) string {
+func (c *Controller) Operate(instance string, o api.OperationRequest) int64 {
 	c.t.Helper()
 	o.Partial = true
 	op, err := client.Read[api.Operation](c.API.PostOperation(c.t.Context(), instance, o))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	return op.ID
+	return op.Sequence
 }
 
 // Outcome waits for the end of an operation.
-func (c *Controller) Outcome(instance, id string) *api.Operation {
+func (c *Controller) Outcome(instance string, sequence int64) *api.Operation {
 	c.t.Helper()
 	var op *api.Operation
 	Until(c.t, "the operation ends", func() bool {
 		var err error
-		if op, err = client.Read[api.Operation](c.API.GetOperation(c.t.Context(), instance, id, nil)); err != nil {
+		if op, err = client.Read[api.Operation](c.API.GetOperation(c.t.Context(), instance, sequence, nil)); err != nil {
 			c.t.Fatal(err)
 		}
 		return op.State != api.Processing

@@ -87,7 +87,7 @@ func (l *life) phaseOfUse(ctx context.Context) (phase, error) {
 
 // ready says what is missing until the node's report of this boot is a good one.
 func (l *life) ready(node *api.Node) error {
-	if node.LastSeen == nil || node.Status == nil || node.LastSeen.Before(l.boot.began) {
+	if node.LastSeenAt == nil || node.Status == nil || node.LastSeenAt.Before(l.boot.began) {
 		return errors.New("the controller has not heard of the agent since the boot")
 	}
 	if l.exports && node.Status.AppliedDigest != node.Digest {

@@ -156,7 +156,7 @@ func (v *vnf) operate(o api.OperationRequest) *api.Operation {
 		v.t.Fatal(err)
 	}
 	v.until("the operation ends", func() error {
-		if op, err = client.Read[api.Operation](v.api.GetOperation(v.t.Context(), v.id, op.ID, nil)); err != nil {
+		if op, err = client.Read[api.Operation](v.api.GetOperation(v.t.Context(), v.id, op.Sequence, nil)); err != nil {
 			return err
 		}
 		if op.State == api.Processing {

@@ -23,7 +23,7 @@ func TestTheRealAgentKeepsWhatItHas(t *testing.T) {
 		loopback.Until(w.t, "the agent is told to wait", func() bool {
 			return strings.Contains(agent.Status().Controller.LastError, "hitchctl confirm "+instance)
 		})
-		loopback.Until(w.t, "the operator sees that it has called", func() bool { return w.Node(worker).LastSeen != nil })
+		loopback.Until(w.t, "the operator sees that it has called", func() bool { return w.Node(worker).LastSeenAt != nil })
 		n := w.Node(worker)
 		w.letIn("the unconfirmed agent", !n.Unconfirmed || n.Ready || agent.Status().Controller.Connected)
 		if after := w.state(agent); after != state {

@@ -35,12 +35,12 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 	w.End(syscall.SIGTERM)
 	before := w.dataDirectory()
 	for _, c := range append(cutsAndFlips(content),
-		badBackup{"an empty file", func(*world, []byte) []byte { return nil }, "without complete"},
+		badBackup{"an empty file", func(*world, []byte) []byte { return nil }, "without checksums"},
 		badBackup{"another file", func(w *world, _ []byte) []byte { return bytes.Repeat([]byte("no backup "), 1000) }, "no backup"},
 		badBackup{"another tar", func(*world, []byte) []byte { return archived(map[string]string{"etc/passwd": "x"}) }, "no backup of a nodehitch controller"},
-		badBackup{"something behind it", func(_ *world, b []byte) []byte { return rewritten(w, b, appended) }, "follows complete"},
+		badBackup{"something behind it", func(_ *world, b []byte) []byte { return rewritten(w, b, appended) }, "follows checksums"},
 		badBackup{"changed with its sums", func(_ *world, b []byte) []byte { return rewritten(w, b, resummed) }, "without the controller's key"},
-		badBackup{"of a newer controller", func(_ *world, b []byte) []byte { return rewritten(w, b, newer) }, "this one (up to"},
+		badBackup{"of another schema", func(_ *world, b []byte) []byte { return rewritten(w, b, newer) }, "this one reads version"},
 		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its form is version 2"},
 		badBackup{"of another controller", func(_ *world, b []byte) []byte { return foreign(w) }, "sealed with the key"},
 	) {
@@ -80,7 +80,7 @@ func cutsAndFlips(content []byte) (list []badBackup) {
 		list = append(list, badBackup{fmt.Sprintf("cut off at %d of %d", at, len(content)),
 			func(_ *world, b []byte) []byte { return b[:at] }, "the backup was cut off"})
 	}
-	for _, name := range []string{"manifest.json", "store.db", "blobs/", "complete"} {
+	for _, name := range []string{"manifest.json", "store.db", "blobs/", "checksums"} {
 		list = append(list, badBackup{"one bit of " + name, func(w *world, b []byte) []byte {
 			b[contentOf(w, b, name)+3] ^= 1
 			return b
@@ -155,14 +155,14 @@ func resummed(list []entry) []entry {
 	list = append(list[:len(list)-1], entry{"blobs/" + hex.EncodeToString(sum[:]), blob})
 	manifest := map[string]any{}
 	_ = json.Unmarshal(list[0].content, &manifest)
-	manifest["blobs"] = manifest["blobs"].(float64) + 1
+	manifest["packageFiles"] = manifest["packageFiles"].(float64) + 1
 	list[0].content, _ = json.Marshal(manifest)
 	var sums bytes.Buffer
 	for _, e := range list {
 		fmt.Fprintf(&sums, "%x  %s\n", sha256.Sum256(e.content), e.name)
 	}
 	_, mac, _ := bytes.Cut(last.content, []byte("# "))
-	return append(list, entry{"complete", append(append(sums.Bytes(), "# "...), mac...)})
+	return append(list, entry{"checksums", append(append(sums.Bytes(), "# "...), mac...)})
 }
 
 func newer(list []entry) []entry {

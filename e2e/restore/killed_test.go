@@ -65,7 +65,7 @@ func TestARestoreThatIsKilled(t *testing.T) {
 			hit++
 		}
 		w.Start()
-		restored, want := w.instance().Unconfirmed != nil, after
+		restored, want := w.instance().Unconfirmed, after
 		if restored {
 			done, want = done+1, of
 		}

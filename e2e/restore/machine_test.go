@@ -70,7 +70,7 @@ func (m *machine) format(phase api.FormatPhase, permit string) (*api.FormatPermi
 func (m *machine) formatOf(volume string, phase api.FormatPhase, permit string) (*api.FormatPermit, error) {
 	r := api.FormatReport{Phase: phase, Permit: permit, SizeBytes: size, FilesystemUUID: api.FilesystemUUID(volume)}
 	if phase == api.FormatWanted {
-		r.Proof = &api.BlankProof{BytesRead: size, Samples: 1024}
+		r.BlankCheck = &api.BlankCheck{BytesRead: size, Samples: 1024}
 	}
 	return m.Format(m.w.t.Context(), volume, r)
 }

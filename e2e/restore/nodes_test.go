@@ -30,8 +30,8 @@ func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
 		w.everything(live, "a live identity", api.ProblemRestoreUnconfirmed)
 		w.refused("the leave to enroll once more", reenrolling.enroll(), api.ProblemRestoreUnconfirmed)
 		w.refused("a server that never enrolled", w.boot(spare).enroll(), api.ProblemRestoreUnconfirmed)
-		if i := w.instance(); i.Unconfirmed == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeen == nil {
-			w.t.Errorf("the instance is %+v, its node %+v; want both unconfirmed, and the node seen", i.Unconfirmed, w.Node(storage))
+		if i := w.instance(); !i.Unconfirmed || i.Restored == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeenAt == nil {
+			w.t.Errorf("the instance is %+v, its node %+v; want both unconfirmed, the instance with the backup that it is from, and the node seen", i.Restored, w.Node(storage))
 		}
 		w.confirm()
 		w.allowed("the live identity after the confirmation", live.asks())

@@ -18,15 +18,15 @@ func (w *world) post(r api.OperationRequest) (*api.Operation, error) {
 }
 
 // instantiated is the instance with its storage server Ready, by this key.
-func (w *world) instantiated(m *machine, key string) string {
+func (w *world) instantiated(m *machine, key string) int64 {
 	w.t.Helper()
 	op, err := w.post(api.OperationRequest{Operation: api.Instantiate, Topology: loopback.StorageTopology(storage, volume, size), IdempotencyKey: key})
 	w.must(err)
 	w.must(m.converged())
-	if got := w.Outcome(instance, op.ID); got.State != api.Completed {
+	if got := w.Outcome(instance, op.Sequence); got.State != api.Completed {
 		w.t.Fatalf("INSTANTIATE is %+v", got)
 	}
-	return op.ID
+	return op.Sequence
 }
 
 func TestAnOldSuccessIsNone(t *testing.T) {
@@ -45,15 +45,15 @@ func TestAnOldSuccessIsNone(t *testing.T) {
 		}
 		op, err := w.post(request)
 		w.must(err)
-		if op.ID == old || op.State != api.Processing || len(op.Targets) != 1 {
+		if op.Sequence == old || op.State != api.Processing || len(op.Targets) != 1 {
 			w.t.Errorf("the key brought %+v, want a new attempt that waits for the storage server", op)
 		}
 		w.must(m.report(loopback.Converged(*before)))
-		if got, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, op.ID, nil)); err != nil || got.State != api.Processing {
+		if got, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, op.Sequence, nil)); err != nil || got.State != api.Processing {
 			w.t.Errorf("by a status of before the restore the operation is %+v, %v", got, err)
 		}
 		w.must(m.converged())
-		if got := w.Outcome(instance, op.ID); got.State != api.Completed {
+		if got := w.Outcome(instance, op.Sequence); got.State != api.Completed {
 			w.t.Errorf("the new attempt is %+v", got)
 		}
 		if again, err := w.post(request); err != nil || again.ID != op.ID {
@@ -71,7 +71,7 @@ func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
 		w.must(err)
 		file := w.backup()
 		w.must(m.converged())
-		w.Outcome(instance, op.ID)
+		w.Outcome(instance, op.Sequence)
 		w.restored(file, lost)
 		w.confirm()
 		w.must(m.report(loopback.Converged(*old)))
@@ -79,7 +79,7 @@ func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
 			w.t.Errorf("after a status of before the restore the operation is %+v, %v, want it at work", joined, err)
 		}
 		w.must(m.converged())
-		if got := w.Outcome(instance, op.ID); got.State != api.Completed {
+		if got := w.Outcome(instance, op.Sequence); got.State != api.Completed {
 			w.t.Errorf("the operation is %+v", got)
 		}
 	})
@@ -89,15 +89,15 @@ func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
 	both(t, "operation numbers", "the number of an operation that was begun after the backup never names another one", func(w *world, lost bool) {
 		m := w.enrolled(storage)
 		file := w.backup()
-		id := w.instantiated(m, "")
+		number := w.instantiated(m, "")
 		w.restored(file, lost)
 		w.confirm()
-		_, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, id, nil))
+		_, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, number, nil))
 		if client.Status(err) != http.StatusNotFound {
 			w.t.Errorf("the operation that the backup does not know is answered with %v", err)
 		}
-		if next := w.instantiated(m, ""); next == id {
-			w.t.Errorf("the next operation is %s again", id)
+		if next := w.instantiated(m, ""); next == number {
+			w.t.Errorf("the next operation is %d again", number)
 		}
 	})
 }

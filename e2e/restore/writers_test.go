@@ -198,7 +198,7 @@ func (w *world) look(one *life) (parts, error) {
 		for _, f := range instance.Files {
 			found["record of "+f.Path] = fmt.Sprintf("%s, %d bytes", f.Sha256, f.SizeBytes)
 		}
-		instance.Files, instance.Warnings, instance.Unconfirmed = nil, nil, nil
+		instance.Files, instance.Warnings, instance.Unconfirmed, instance.Restored = nil, nil, false, nil
 	}
 	operations, listErr := client.Read[api.OperationList](w.API.ListInstanceOperations(ctx, one.id))
 	if operations != nil {
@@ -211,7 +211,7 @@ func (w *world) look(one *life) (parts, error) {
 	}
 	node, nodeErr := client.Read[api.Node](w.API.GetNode(ctx, one.server))
 	if node != nil {
-		node.State, node.Ready, node.LastSeen, node.Unconfirmed = "", false, nil, false
+		node.State, node.Ready, node.LastSeenAt, node.Unconfirmed = "", false, nil, false
 		node.Generation, node.Digest = 0, "" // a new epoch is in every document
 		if node.Status != nil {
 			node.Status.Activity = nil

@@ -93,7 +93,7 @@ func (w *clocks) tooLate(a *attempt) {
 	if said := w.exec(w.node, "/usr/local/bin/nodehitch-agent", "status"); !strings.Contains(said, "has expired") {
 		a.Errorf("the agent's status does not say why:\n%s", said)
 	}
-	if after := w.now(); after.CertificateSerial != before.CertificateSerial || after.LastSeen != nil && after.LastSeen.After(*before.CertificateNotAfter) {
+	if after := w.now(); after.CertificateSerial != before.CertificateSerial || after.LastSeenAt != nil && after.LastSeenAt.After(*before.CertificateNotAfter) {
 		a.Errorf("before %+v, after %+v", before, after)
 	}
 	if _, err := client.Read[api.Node](w.api.API.ReenrollNode(a.Context(), w.node.ServerID())); err != nil {

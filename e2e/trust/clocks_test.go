@@ -198,7 +198,7 @@ func (w *clocks) renewed(a *attempt, before api.Node) {
 	a.Helper()
 	from := time.Now().Add(w.there - time.Minute)
 	after := w.until(a, "it has renewed and polls", func(n api.Node) bool {
-		return n.CertificateSerial != before.CertificateSerial && n.LastSeen != nil && n.LastSeen.After(from) && enrolledAndReady(n)
+		return n.CertificateSerial != before.CertificateSerial && n.LastSeenAt != nil && n.LastSeenAt.After(from) && enrolledAndReady(n)
 	})
 	if !after.EnrolledAt.Equal(*before.EnrolledAt) {
 		a.Errorf("it enrolled anew: %v, before %v", after.EnrolledAt, before.EnrolledAt)

@@ -77,7 +77,7 @@ func othersFormat(a *attempt) {
 	strange := a.w.enrolled(stranger, stranger.storage)
 	report := func(phase api.FormatPhase, volume, permit string) string {
 		return asJSON(a, api.FormatReport{Phase: phase, Permit: permit, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume),
-			Proof: &api.BlankProof{BytesRead: 1 << 20, Samples: 100}})
+			BlankCheck: &api.BlankCheck{BytesRead: 1 << 20, Samples: 100}})
 	}
 	path := func(volume string) string { return "/v1/node/volumes/" + volume + "/format" }
 	nobodys := uuid.NewString()

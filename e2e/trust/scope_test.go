@@ -70,7 +70,7 @@ func demands(t testing.TB) []demand {
 // somewhere fills a path's parameters with what there is not, so that no request
 // of those who may has an effect on the others.
 func somewhere(path string) string {
-	values := map[string]string{"arch": "amd64", "path": "Files/x.yaml", "sha256": zeros}
+	values := map[string]string{"sequence": "1", "arch": "amd64", "path": "Files/x.yaml", "sha256": zeros}
 	var parts []string
 	for part := range strings.SplitSeq(path, "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {

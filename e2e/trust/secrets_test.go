@@ -81,7 +81,7 @@ func (s *secretive) real(a *attempt, d demand) string {
 	if err != nil || len(operations.Items) == 0 {
 		a.Fatal(operations, err)
 	}
-	return strings.NewReplacer("{instanceId}", s.instance, "{operationId}", operations.Items[0].ID, "{nodeId}", s.node.ServerID(), "{volumeId}", s.volume,
+	return strings.NewReplacer("{vnfInstanceId}", s.instance, "{sequence}", strconv.FormatInt(operations.Items[0].Sequence, 10), "{nodeId}", s.node.ServerID(), "{volumeId}", s.volume,
 		"{path}", "Scripts/install.sh", "{arch}", "amd64", "{sha256}", zeros).Replace(d.template)
 }
 

@@ -114,7 +114,7 @@ func (w *world) operationWaits(next build) {
 		for _, m := range w.machines {
 			w.proven(m, next, clockRead)
 		}
-		if op, err = client.Read[api.Operation](w.api.GetOperation(t.Context(), w.registry.id, op.ID, nil)); err != nil {
+		if op, err = client.Read[api.Operation](w.api.GetOperation(t.Context(), w.registry.id, op.Sequence, nil)); err != nil {
 			t.Fatal(err)
 		}
 		if op.State != api.Completed {

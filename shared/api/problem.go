@@ -32,7 +32,7 @@ const (
 	ProblemStackFailed         = ProblemPrefix + "stack-failed"
 	ProblemStackInProgress     = ProblemPrefix + "stack-in-progress"
 	ProblemStackGone           = ProblemPrefix + "stack-gone"
-	ProblemCloud               = ProblemPrefix + "cloud"
+	ProblemCloudError          = ProblemPrefix + "cloud-error"
 	ProblemNonceRequired       = ProblemPrefix + "nonce-required"
 	ProblemNotAttested         = ProblemPrefix + "not-attested"
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
@@ -66,7 +66,7 @@ var problemKinds = map[string]struct {
 	ProblemStackFailed:         {409, "the Heat stack is not complete"},
 	ProblemStackInProgress:     {409, "Heat is still at work on the stack"},
 	ProblemStackGone:           {409, "there is no such Heat stack"},
-	ProblemCloud:               {502, "the cloud did not give what was asked for"},
+	ProblemCloudError:          {502, "the cloud did not give what was asked for"},
 	ProblemNonceRequired:       {428, "the server has to read a nonce from its metadata service"},
 	ProblemNotAttested:         {403, "the machine is not proven to be this server"},
 	ProblemDeadline:            {504, "the deadline has passed"},

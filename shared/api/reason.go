@@ -66,13 +66,13 @@ const (
 	ReasonRegistered              Reason = "Registered"
 	ReasonAbsent                  Reason = "Absent"
 
-	ReasonInvalidDocument Reason = "InvalidDocument"
-	ReasonConverging      Reason = "Converging"
-	ReasonInternal        Reason = "Internal"
-	ReasonNoSpace         Reason = "NoSpace"
-	ReasonStateDamaged    Reason = "StateDamaged"
-	ReasonRemoved         Reason = "Removed"
-	ReasonUnconfirmed     Reason = "Unconfirmed"
+	ReasonInvalidDocument      Reason = "InvalidDocument"
+	ReasonConverging           Reason = "Converging"
+	ReasonInternalError        Reason = "InternalError"
+	ReasonNoSpace              Reason = "NoSpace"
+	ReasonStateDamaged         Reason = "StateDamaged"
+	ReasonRemoved              Reason = "Removed"
+	ReasonWaitingForController Reason = "WaitingForController"
 
 	ReasonNotEnrolled        Reason = "NotEnrolled"
 	ReasonNotReported        Reason = "NotReported"
@@ -141,13 +141,13 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonRegistered:              {"each PersistentVolume is in the cluster with the desired source, and no other one of nodehitch's points to the storage server", ""},
 	ReasonAbsent:                  {"none of nodehitch's PersistentVolumes in the cluster points to the storage server", ""},
 
-	ReasonInvalidDocument: {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
-	ReasonConverging:      {"the agent is converging the node", ""},
-	ReasonInternal:        {"an unexpected error", "read the message; the agent tries again"},
-	ReasonNoSpace:         {"the node's own disk is full, so the agent cannot write its files", "make room on it (`df -h / /var /etc /run`); the agent then continues"},
-	ReasonStateDamaged:    {"the agent cannot read a file in which it keeps what it has done on this node, so it changes nothing that depends on the file", "read the message, which names the file and says what depends on it"},
-	ReasonRemoved:         {"the section is empty; the agent has removed what it owned of it", ""},
-	ReasonUnconfirmed:     {"the section changes more than this node, and the controller has not confirmed it since the agent connected", "find out why the agent does not reach the controller: `nodehitch-agent status`"},
+	ReasonInvalidDocument:      {"this agent does not understand the configuration", "update the agent; the controller's log names the field"},
+	ReasonConverging:           {"the agent is converging the node", ""},
+	ReasonInternalError:        {"an unexpected error", "read the message; the agent tries again"},
+	ReasonNoSpace:              {"the node's own disk is full, so the agent cannot write its files", "make room on it (`df -h / /var /etc /run`); the agent then continues"},
+	ReasonStateDamaged:         {"the agent cannot read a file in which it keeps what it has done on this node, so it changes nothing that depends on the file", "read the message, which names the file and says what depends on it"},
+	ReasonRemoved:              {"the section is empty; the agent has removed what it owned of it", ""},
+	ReasonWaitingForController: {"the section changes more than this node, and the controller has not confirmed it since the agent connected", "find out why the agent does not reach the controller: `nodehitch-agent status`"},
 
 	ReasonNotEnrolled:               {"the server is in the topology and its agent has not enrolled", "look at the VM's console, or run on the VM `journalctl -u nodehitch-bootstrap -u nodehitch-agent`"},
 	ReasonNotReported:               {"the node has not reported this condition for its present document", "wait, or look at `nodehitch-agent status` on the node"},

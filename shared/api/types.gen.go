@@ -319,18 +319,18 @@ func (e Scope) Valid() bool {
 	}
 }
 
-// Defines values for StackSeenFrom.
+// Defines values for StackObservationSource.
 const (
-	SeenByHeat    StackSeenFrom = "heat"
-	SeenInRequest StackSeenFrom = "request"
+	ObservedByHeat    StackObservationSource = "heat"
+	ObservedInRequest StackObservationSource = "request"
 )
 
-// Valid indicates whether the value is a known member of the StackSeenFrom enum.
-func (e StackSeenFrom) Valid() bool {
+// Valid indicates whether the value is a known member of the StackObservationSource enum.
+func (e StackObservationSource) Valid() bool {
 	switch e {
-	case SeenByHeat:
+	case ObservedByHeat:
 		return true
-	case SeenInRequest:
+	case ObservedInRequest:
 		return true
 	default:
 		return false
@@ -380,15 +380,15 @@ type Activity struct {
 // AdoptRequest defines model for AdoptRequest.
 type AdoptRequest struct {
 	// FilesystemUUID UUID of the ext4 filesystem that the volume holds
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 }
 
 // Attestation What proved at enrollment that the machine is the server: `token`, the join token alone; `nova`, the server as Nova and
 // Heat have it, but no nonce could be written into its metadata; `nova-nonce`, that and the nonce.
 type Attestation string
 
-// BlankProof What was read, without error and all zero, before a format was asked for.
-type BlankProof struct {
+// BlankCheck What was read, without error and all zero, before a format was asked for.
+type BlankCheck struct {
 	BytesRead int64 `json:"bytesRead"`
 	Samples   int   `json:"samples"`
 }
@@ -451,10 +451,12 @@ type Facts struct {
 	Architecture string `json:"architecture,omitempty"`
 	BootID       string `json:"bootId,omitempty"`
 	Hostname     string `json:"hostname,omitempty"`
-	Kernel       string `json:"kernel,omitempty"`
 
-	// OperatingSystem PRETTY_NAME of os-release
-	OperatingSystem string `json:"operatingSystem,omitempty"`
+	// KernelVersion The release that `uname -r` prints
+	KernelVersion string `json:"kernelVersion,omitempty"`
+
+	// OSImage PRETTY_NAME of os-release
+	OSImage string `json:"osImage,omitempty"`
 }
 
 // Fault One thing wrong at one place of a document.
@@ -482,16 +484,16 @@ type FormatPhase string
 
 // FormatReport One message of the format exchange.
 type FormatReport struct {
-	// Device by-id path that was proven, for people
+	// BlankCheck What was read, without error and all zero, before a format was asked for.
+	BlankCheck *BlankCheck `json:"blankCheck,omitempty"`
+
+	// Device by-id path of the disk, for people
 	Device         string `json:"device,omitempty"`
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 
 	// Permit For started and formatted
-	Permit string      `json:"permit,omitempty"`
-	Phase  FormatPhase `json:"phase"`
-
-	// Proof What was read, without error and all zero, before a format was asked for.
-	Proof     *BlankProof `json:"proof,omitempty"`
+	Permit    string      `json:"permit,omitempty"`
+	Phase     FormatPhase `json:"phase"`
 	SizeBytes int64       `json:"sizeBytes"`
 }
 
@@ -524,9 +526,12 @@ type Instance struct {
 	// Nodes Ids of the nodes in the topology, ordered.
 	Nodes []string `json:"nodes"`
 
-	// Stack The instance's Heat stack as it was when a request, or a server that called, last had it looked at. It is never
-	// watched, and what was seen is forgotten when the controller restarts.
-	Stack *StackSeen `json:"stack,omitempty"`
+	// Restored The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.
+	Restored *RestoreOrigin `json:"restored,omitempty"`
+
+	// Stack The instance's Heat stack as a request, or a server that called, last had it observed. It is never
+	// watched, and the observation is forgotten when the controller restarts.
+	Stack *StackObservation `json:"stack,omitempty"`
 
 	// StackID Heat stack id; the name that it was given by while no stack of that name has been found
 	StackID string `json:"stackId,omitempty"`
@@ -538,11 +543,10 @@ type Instance struct {
 	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
 	Topology *Topology `json:"topology,omitempty"`
 
-	// Unconfirmed The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
-	// such an instance are not let in.
-	Unconfirmed *Restoration `json:"unconfirmed,omitempty"`
-	UpdatedAt   time.Time    `json:"updatedAt"`
-	Warnings    []Fault      `json:"warnings"`
+	// Unconfirmed Restored from a backup: none of its nodes is let in before an operator confirms it
+	Unconfirmed bool      `json:"unconfirmed,omitempty"`
+	UpdatedAt   time.Time `json:"updatedAt"`
+	Warnings    []Fault   `json:"warnings"`
 }
 
 // InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
@@ -610,7 +614,7 @@ type Node struct {
 	// Generation Of its present document
 	Generation int64      `json:"generation"`
 	ID         string     `json:"id"`
-	LastSeen   *time.Time `json:"lastSeen,omitempty"`
+	LastSeenAt *time.Time `json:"lastSeenAt,omitempty"`
 	Name       string     `json:"name"`
 
 	// Ready Ready is True for the present document
@@ -704,16 +708,21 @@ type Operation struct {
 	Deadline time.Time `json:"deadline"`
 
 	// Error Why it FAILED.
-	Error          *Problem   `json:"error,omitempty"`
-	FinishedAt     *time.Time `json:"finishedAt,omitempty"`
-	ID             string     `json:"id"`
-	IdempotencyKey string     `json:"idempotencyKey,omitempty"`
+	Error      *Problem   `json:"error,omitempty"`
+	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+
+	// ID <vnfInstanceId>/<sequence>
+	ID             string `json:"id"`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
 
 	// Phase Which of Tacker's hooks this is (instantiate_start, instantiate_end and so on).
-	Phase     OperationPhase `json:"phase"`
+	Phase OperationPhase `json:"phase"`
+
+	// Sequence Number of the operation in its instance, from 1
+	Sequence  int64          `json:"sequence"`
 	StackID   string         `json:"stackId,omitempty"`
 	StartedAt time.Time      `json:"startedAt"`
 	State     OperationState `json:"state"`
@@ -854,7 +863,7 @@ type Reason = string
 // ReformatRequest defines model for ReformatRequest.
 type ReformatRequest struct {
 	// ConfirmVolumeID The volume id once more
-	ConfirmVolumeID string `json:"confirmVolumeID"`
+	ConfirmVolumeID string `json:"confirmVolumeId"`
 }
 
 // RegistryConnection A private registry, how it is reached and, where it asks for one, the login.
@@ -902,9 +911,8 @@ type RegistrySection struct {
 	Port int `json:"port"`
 }
 
-// Restoration The restore since which nobody has confirmed the object; absent where nothing waits for that. Nodes of
-// such an instance are not let in.
-type Restoration struct {
+// RestoreOrigin The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.
+type RestoreOrigin struct {
 	RestoredAt time.Time `json:"restoredAt"`
 
 	// TakenAt When the backup was taken
@@ -929,8 +937,8 @@ type Server struct {
 	AvailabilityZone string            `json:"availabilityZone,omitempty"`
 	ConnectionPoints []ConnectionPoint `json:"connectionPoints,omitempty"`
 
-	// Hypervisor Host name of the hypervisor, where the credential may see it, for people
-	Hypervisor string `json:"hypervisor,omitempty"`
+	// HypervisorHostname Host name of the hypervisor, where the credential may see it, for people
+	HypervisorHostname string `json:"hypervisorHostname,omitempty"`
 
 	// ID Nova server id; the node's id
 	ID string `json:"id"`
@@ -944,15 +952,15 @@ type Server struct {
 	VolumeIds []string `json:"volumeIds,omitempty"`
 }
 
-// StackSeen The instance's Heat stack as it was when a request, or a server that called, last had it looked at. It is never
-// watched, and what was seen is forgotten when the controller restarts.
-type StackSeen struct {
-	// From Who said so: Heat itself, or the topology of a request
-	From StackSeenFrom `json:"from,omitempty"`
-
+// StackObservation The instance's Heat stack as a request, or a server that called, last had it observed. It is never
+// watched, and the observation is forgotten when the controller restarts.
+type StackObservation struct {
 	// Name The name that it was given by, where that was not its id
-	Name   string     `json:"name,omitempty"`
-	SeenAt *time.Time `json:"seenAt,omitempty"`
+	Name       string     `json:"name,omitempty"`
+	ObservedAt *time.Time `json:"observedAt,omitempty"`
+
+	// Source Who said so: Heat itself, or the topology of a request
+	Source StackObservationSource `json:"source,omitempty"`
 
 	// Status Heat's stack_status, for example CREATE_COMPLETE
 	Status string `json:"status,omitempty"`
@@ -961,13 +969,13 @@ type StackSeen struct {
 	StatusReason string `json:"statusReason,omitempty"`
 }
 
-// StackSeenFrom Who said so: Heat itself, or the topology of a request
-type StackSeenFrom string
+// StackObservationSource Who said so: Heat itself, or the topology of a request
+type StackObservationSource string
 
 // StorageExport A directory exported over NFS.
 type StorageExport struct {
-	// Clients Network, address or host name (spec: export_to)
-	Clients string `json:"clients"`
+	// Client Network, address or host name (spec: export_to)
+	Client string `json:"client"`
 
 	// Directory Absolute path below the mountPath of a volume (spec: export_dir)
 	Directory string `json:"directory"`
@@ -987,7 +995,7 @@ type StorageVolume struct {
 	Filesystem StorageVolumeFilesystem `json:"filesystem"`
 
 	// FilesystemUUID Assigned by the controller: UUIDv5 of the volume id, or an adopted one
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 
 	// FormatInterruptedBy The server that was permitted to format the volume and went before it reported the end; what the disk holds may be half a format
 	FormatInterruptedBy string `json:"formatInterruptedBy,omitempty"`
@@ -1002,7 +1010,7 @@ type StorageVolume struct {
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
 	// VolumeID Cinder volume id; the disk is found by it and by nothing else
-	VolumeID string `json:"volumeID"`
+	VolumeID string `json:"volumeId"`
 }
 
 // StorageVolumeFilesystem defines model for StorageVolume.Filesystem.
@@ -1081,7 +1089,7 @@ type VNFKind string
 // Volume A Cinder volume and what has been permitted on it.
 type Volume struct {
 	ChangedAt      *time.Time `json:"changedAt,omitempty"`
-	FilesystemUUID string     `json:"filesystemUUID"`
+	FilesystemUUID string     `json:"filesystemUuid"`
 	ID             string     `json:"id"`
 
 	// NodeID The node whose configuration names it now
@@ -1121,11 +1129,11 @@ type Withheld struct {
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
-// InstanceID defines model for InstanceId.
-type InstanceID = string
-
 // NodeID defines model for NodeId.
 type NodeID = string
+
+// VnfInstanceID defines model for VnfInstanceId.
+type VnfInstanceID = string
 
 // VolumeID defines model for VolumeId.
 type VolumeID = string

@@ -108,7 +108,7 @@ type ClientInterface interface {
 
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	//
-	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 	//
@@ -122,7 +122,7 @@ type ClientInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -136,7 +136,7 @@ type ClientInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -186,7 +186,7 @@ type ClientInterface interface {
 
 	// PostFormatWithBody Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -198,7 +198,7 @@ type ClientInterface interface {
 
 	// PostFormat Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -261,7 +261,7 @@ type ClientInterface interface {
 	//
 	// A token that was revoked after the backup is in it. Again changes nothing.
 	//
-	// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+	// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 	ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetTrust What user_data needs to trust this controller
@@ -278,13 +278,13 @@ type ClientInterface interface {
 	//
 	// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
 	//
-	// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-	DeleteInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+	DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetInstance One VNF instance, secrets redacted
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-	GetInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+	GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutInstanceWithBody Create or replace the desired parameters of a VNF instance
 	//
@@ -293,8 +293,8 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstanceWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	//
@@ -303,21 +303,21 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstance(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ConfirmInstance After a restore, let the nodes of this instance in again
 	//
 	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
 	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
-	ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+	ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFile Download one file of the VNF package (scope operator)
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-	GetFile(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+	GetFile(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutFileWithBody Upload one file of the VNF package
 	//
@@ -327,18 +327,18 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-	PutFileWithBody(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+	PutFileWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetJoinToken The join token of this instance (scope operator)
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-	GetJoinToken(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+	GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListInstanceOperations The operations of one instance that are kept, newest first
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-	ListInstanceOperations(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+	ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
@@ -350,8 +350,8 @@ type ClientInterface interface {
 	//
 	// Takes any type of body and a specified content type.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostOperation Start one phase of an LCM operation
 	//
@@ -363,13 +363,13 @@ type ClientInterface interface {
 	//
 	// Takes a body of the `application/json` content type.
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperation(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-	GetOperation(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListVolumes All volumes that any configuration names or named
 	//
@@ -457,7 +457,7 @@ func (c *Client) GetAgent(ctx context.Context, arch string, reqEditors ...Reques
 
 // GetBackup A consistent copy of the state while the controller runs (scope operator)
 //
-// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 // SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 // key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 //
@@ -481,7 +481,7 @@ func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -505,7 +505,7 @@ func (c *Client) EnrollWithBody(ctx context.Context, contentType string, body io
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -625,7 +625,7 @@ func (c *Client) PutNodeStatus(ctx context.Context, body PutNodeStatusJSONReques
 
 // PostFormatWithBody Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -647,7 +647,7 @@ func (c *Client) PostFormatWithBody(ctx context.Context, volumeID VolumeID, cont
 
 // PostFormat Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -810,7 +810,7 @@ func (c *Client) RevokeToken(ctx context.Context, tokenID string, reqEditors ...
 //
 // A token that was revoked after the backup is in it. Again changes nothing.
 //
-// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 func (c *Client) ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewConfirmTokenRequest(c.Server, tokenID)
 	if err != nil {
@@ -857,9 +857,9 @@ func (c *Client) ListInstances(ctx context.Context, params *ListInstancesParams,
 //
 // 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
 //
-// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-func (c *Client) DeleteInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteInstanceRequest(c.Server, instanceID)
+// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+func (c *Client) DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteInstanceRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -872,9 +872,9 @@ func (c *Client) DeleteInstance(ctx context.Context, instanceID InstanceID, reqE
 
 // GetInstance One VNF instance, secrets redacted
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-func (c *Client) GetInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetInstanceRequest(c.Server, instanceID)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+func (c *Client) GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetInstanceRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -892,9 +892,9 @@ func (c *Client) GetInstance(ctx context.Context, instanceID InstanceID, reqEdit
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *Client) PutInstanceWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutInstanceRequestWithBody(c.Server, instanceID, contentType, body)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutInstanceRequestWithBody(c.Server, vnfInstanceID, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -912,9 +912,9 @@ func (c *Client) PutInstanceWithBody(ctx context.Context, instanceID InstanceID,
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *Client) PutInstance(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutInstanceRequest(c.Server, instanceID, body)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutInstanceRequest(c.Server, vnfInstanceID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -930,9 +930,9 @@ func (c *Client) PutInstance(ctx context.Context, instanceID InstanceID, body Pu
 // A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
 // knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
-func (c *Client) ConfirmInstance(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewConfirmInstanceRequest(c.Server, instanceID)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+func (c *Client) ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConfirmInstanceRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -945,9 +945,9 @@ func (c *Client) ConfirmInstance(ctx context.Context, instanceID InstanceID, req
 
 // GetFile Download one file of the VNF package (scope operator)
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-func (c *Client) GetFile(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetFileRequest(c.Server, instanceID, path, params)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+func (c *Client) GetFile(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFileRequest(c.Server, vnfInstanceID, path, params)
 	if err != nil {
 		return nil, err
 	}
@@ -966,9 +966,9 @@ func (c *Client) GetFile(ctx context.Context, instanceID InstanceID, path string
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-func (c *Client) PutFileWithBody(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutFileRequestWithBody(c.Server, instanceID, path, params, contentType, body)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+func (c *Client) PutFileWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutFileRequestWithBody(c.Server, vnfInstanceID, path, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -981,9 +981,9 @@ func (c *Client) PutFileWithBody(ctx context.Context, instanceID InstanceID, pat
 
 // GetJoinToken The join token of this instance (scope operator)
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-func (c *Client) GetJoinToken(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetJoinTokenRequest(c.Server, instanceID)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+func (c *Client) GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetJoinTokenRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -996,9 +996,9 @@ func (c *Client) GetJoinToken(ctx context.Context, instanceID InstanceID, reqEdi
 
 // ListInstanceOperations The operations of one instance that are kept, newest first
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-func (c *Client) ListInstanceOperations(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListInstanceOperationsRequest(c.Server, instanceID)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListInstanceOperationsRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -1019,9 +1019,9 @@ func (c *Client) ListInstanceOperations(ctx context.Context, instanceID Instance
 //
 // Takes any type of body and a specified content type.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *Client) PostOperationWithBody(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostOperationRequestWithBody(c.Server, instanceID, contentType, body)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostOperationRequestWithBody(c.Server, vnfInstanceID, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1042,9 +1042,9 @@ func (c *Client) PostOperationWithBody(ctx context.Context, instanceID InstanceI
 //
 // Takes a body of the `application/json` content type.
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *Client) PostOperation(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostOperationRequest(c.Server, instanceID, body)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostOperationRequest(c.Server, vnfInstanceID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1057,9 +1057,9 @@ func (c *Client) PostOperation(ctx context.Context, instanceID InstanceID, body 
 
 // GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-func (c *Client) GetOperation(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetOperationRequest(c.Server, instanceID, operationID, params)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetOperationRequest(c.Server, vnfInstanceID, sequence, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1960,7 +1960,7 @@ func NewConfirmTokenRequest(server string, tokenID string) (*http.Request, error
 		return nil, err
 	}
 
-	operationPath := fmt.Sprintf("/v1/tokens/%s/confirmation", pathParam0)
+	operationPath := fmt.Sprintf("/v1/tokens/%s/confirm", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2075,12 +2075,12 @@ func NewListInstancesRequest(server string, params *ListInstancesParams) (*http.
 }
 
 // NewDeleteInstanceRequest constructs an http.Request for the DeleteInstance method
-func NewDeleteInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewDeleteInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2109,12 +2109,12 @@ func NewDeleteInstanceRequest(server string, instanceID InstanceID) (*http.Reque
 }
 
 // NewGetInstanceRequest constructs an http.Request for the GetInstance method
-func NewGetInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewGetInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2143,23 +2143,23 @@ func NewGetInstanceRequest(server string, instanceID InstanceID) (*http.Request,
 }
 
 // NewPutInstanceRequest calls the generic PutInstance builder with application/json body
-func NewPutInstanceRequest(server string, instanceID InstanceID, body PutInstanceJSONRequestBody) (*http.Request, error) {
+func NewPutInstanceRequest(server string, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutInstanceRequestWithBody(server, instanceID, "application/json", bodyReader)
+	return NewPutInstanceRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
 }
 
 // NewPutInstanceRequestWithBody constructs an http.Request for the PutInstance method, with any body, and a specified content type
-func NewPutInstanceRequestWithBody(server string, instanceID InstanceID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2190,12 +2190,12 @@ func NewPutInstanceRequestWithBody(server string, instanceID InstanceID, content
 }
 
 // NewConfirmInstanceRequest constructs an http.Request for the ConfirmInstance method
-func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewConfirmInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2205,7 +2205,7 @@ func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Requ
 		return nil, err
 	}
 
-	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/confirmation", pathParam0)
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/confirm", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2224,12 +2224,12 @@ func NewConfirmInstanceRequest(server string, instanceID InstanceID) (*http.Requ
 }
 
 // NewGetFileRequest constructs an http.Request for the GetFile method
-func NewGetFileRequest(server string, instanceID InstanceID, path string, params *GetFileParams) (*http.Request, error) {
+func NewGetFileRequest(server string, vnfInstanceID VnfInstanceID, path string, params *GetFileParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2280,12 +2280,12 @@ func NewGetFileRequest(server string, instanceID InstanceID, path string, params
 }
 
 // NewPutFileRequestWithBody constructs an http.Request for the PutFile method, with any body, and a specified content type
-func NewPutFileRequestWithBody(server string, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutFileRequestWithBody(server string, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2349,12 +2349,12 @@ func NewPutFileRequestWithBody(server string, instanceID InstanceID, path string
 }
 
 // NewGetJoinTokenRequest constructs an http.Request for the GetJoinToken method
-func NewGetJoinTokenRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewGetJoinTokenRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2383,12 +2383,12 @@ func NewGetJoinTokenRequest(server string, instanceID InstanceID) (*http.Request
 }
 
 // NewListInstanceOperationsRequest constructs an http.Request for the ListInstanceOperations method
-func NewListInstanceOperationsRequest(server string, instanceID InstanceID) (*http.Request, error) {
+func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2417,23 +2417,23 @@ func NewListInstanceOperationsRequest(server string, instanceID InstanceID) (*ht
 }
 
 // NewPostOperationRequest calls the generic PostOperation builder with application/json body
-func NewPostOperationRequest(server string, instanceID InstanceID, body PostOperationJSONRequestBody) (*http.Request, error) {
+func NewPostOperationRequest(server string, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostOperationRequestWithBody(server, instanceID, "application/json", bodyReader)
+	return NewPostOperationRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
 }
 
 // NewPostOperationRequestWithBody constructs an http.Request for the PostOperation method, with any body, and a specified content type
-func NewPostOperationRequestWithBody(server string, instanceID InstanceID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
@@ -2464,19 +2464,19 @@ func NewPostOperationRequestWithBody(server string, instanceID InstanceID, conte
 }
 
 // NewGetOperationRequest constructs an http.Request for the GetOperation method
-func NewGetOperationRequest(server string, instanceID InstanceID, operationID string, params *GetOperationParams) (*http.Request, error) {
+func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
 
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "instanceId", instanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
 	if err != nil {
 		return nil, err
 	}
 
 	var pathParam1 string
 
-	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "operationId", operationID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sequence", sequence, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
 	if err != nil {
 		return nil, err
 	}
@@ -2753,7 +2753,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 	//
-	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 	//
@@ -2769,7 +2769,7 @@ type ClientWithResponsesInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2783,7 +2783,7 @@ type ClientWithResponsesInterface interface {
 	// confirmed its instance after a restore (retry; every other southbound request too),
 	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2837,7 +2837,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostFormatWithBodyWithResponse Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -2849,7 +2849,7 @@ type ClientWithResponsesInterface interface {
 
 	// PostFormatWithResponse Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+	// wanted (with the blank check) is answered with a permit, once per volume; started
 	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 	// 409 `format-interrupted` that an operator has to decide.
@@ -2928,7 +2928,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+	// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 	ConfirmTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*ConfirmTokenResponse, error)
 
 	// GetTrustWithResponse What user_data needs to trust this controller
@@ -2951,15 +2951,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-	DeleteInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error)
+	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+	DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error)
 
 	// GetInstanceWithResponse One VNF instance, secrets redacted
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-	GetInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+	GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error)
 
 	// PutInstanceWithBodyWithResponse Create or replace the desired parameters of a VNF instance
 	//
@@ -2968,8 +2968,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstanceWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
 	// PutInstanceWithResponse Create or replace the desired parameters of a VNF instance
 	//
@@ -2978,8 +2978,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-	PutInstanceWithResponse(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+	PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
 	// ConfirmInstanceWithResponse After a restore, let the nodes of this instance in again
 	//
@@ -2988,15 +2988,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
-	ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+	ConfirmInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
 
 	// GetFileWithResponse Download one file of the VNF package (scope operator)
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-	GetFileWithResponse(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+	GetFileWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error)
 
 	// PutFileWithBodyWithResponse Upload one file of the VNF package
 	//
@@ -3006,22 +3006,22 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-	PutFileWithBodyWithResponse(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error)
+	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+	PutFileWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error)
 
 	// GetJoinTokenWithResponse The join token of this instance (scope operator)
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-	GetJoinTokenWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+	GetJoinTokenWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error)
 
 	// ListInstanceOperationsWithResponse The operations of one instance that are kept, newest first
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-	ListInstanceOperationsWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+	ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error)
 
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
@@ -3033,8 +3033,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
@@ -3046,15 +3046,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-	PostOperationWithResponse(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+	PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
 	// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
-	// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-	GetOperationWithResponse(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
 
 	// ListVolumesWithResponse All volumes that any configuration names or named
 	//
@@ -3133,11 +3133,19 @@ func (r GetHealthzResponse) ContentType() string {
 	return ""
 }
 
+// GetReadyzResponseDefaultHeaders the declared response headers of an HTTP default response for GetReadyz
+type GetReadyzResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetReadyzResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetReadyzResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3174,11 +3182,19 @@ func (r GetReadyzResponse) ContentType() string {
 	return ""
 }
 
+// GetAgentResponseDefaultHeaders the declared response headers of an HTTP default response for GetAgent
+type GetAgentResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetAgentResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetAgentResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3215,11 +3231,19 @@ func (r GetAgentResponse) ContentType() string {
 	return ""
 }
 
+// GetBackupResponseDefaultHeaders the declared response headers of an HTTP default response for GetBackup
+type GetBackupResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetBackupResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetBackupResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3256,6 +3280,12 @@ func (r GetBackupResponse) ContentType() string {
 	return ""
 }
 
+// EnrollResponseDefaultHeaders the declared response headers of an HTTP default response for Enroll
+type EnrollResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type EnrollResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3263,6 +3293,8 @@ type EnrollResponse struct {
 	JSON201 *IssuedCertificate
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *EnrollResponseDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3304,6 +3336,12 @@ func (r EnrollResponse) ContentType() string {
 	return ""
 }
 
+// RenewCertificateResponseDefaultHeaders the declared response headers of an HTTP default response for RenewCertificate
+type RenewCertificateResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type RenewCertificateResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3311,6 +3349,8 @@ type RenewCertificateResponse struct {
 	JSON201 *IssuedCertificate
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RenewCertificateResponseDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3376,6 +3416,12 @@ type GetNodeConfigResponse304Headers struct {
 	NodehitchSpreadSeconds   *int
 }
 
+// GetNodeConfigResponseDefaultHeaders the declared response headers of an HTTP default response for GetNodeConfig
+type GetNodeConfigResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetNodeConfigResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3387,6 +3433,8 @@ type GetNodeConfigResponse struct {
 	Headers200 *GetNodeConfigResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *GetNodeConfigResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetNodeConfigResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3428,11 +3476,19 @@ func (r GetNodeConfigResponse) ContentType() string {
 	return ""
 }
 
+// GetNodeFileResponseDefaultHeaders the declared response headers of an HTTP default response for GetNodeFile
+type GetNodeFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetNodeFileResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetNodeFileResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3469,11 +3525,19 @@ func (r GetNodeFileResponse) ContentType() string {
 	return ""
 }
 
+// PutNodeStatusResponseDefaultHeaders the declared response headers of an HTTP default response for PutNodeStatus
+type PutNodeStatusResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PutNodeStatusResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutNodeStatusResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3510,6 +3574,12 @@ func (r PutNodeStatusResponse) ContentType() string {
 	return ""
 }
 
+// PostFormatResponseDefaultHeaders the declared response headers of an HTTP default response for PostFormat
+type PostFormatResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PostFormatResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3517,6 +3587,8 @@ type PostFormatResponse struct {
 	JSON200 *FormatPermit
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PostFormatResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3568,6 +3640,12 @@ type ListNodesResponse304Headers struct {
 	ETag *string
 }
 
+// ListNodesResponseDefaultHeaders the declared response headers of an HTTP default response for ListNodes
+type ListNodesResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListNodesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3579,6 +3657,8 @@ type ListNodesResponse struct {
 	Headers200 *ListNodesResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *ListNodesResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListNodesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3620,6 +3700,12 @@ func (r ListNodesResponse) ContentType() string {
 	return ""
 }
 
+// GetNodeResponseDefaultHeaders the declared response headers of an HTTP default response for GetNode
+type GetNodeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3627,6 +3713,8 @@ type GetNodeResponse struct {
 	JSON200 *Node
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetNodeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3668,6 +3756,12 @@ func (r GetNodeResponse) ContentType() string {
 	return ""
 }
 
+// ReenrollNodeResponseDefaultHeaders the declared response headers of an HTTP default response for ReenrollNode
+type ReenrollNodeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ReenrollNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3675,6 +3769,8 @@ type ReenrollNodeResponse struct {
 	JSON200 *Node
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReenrollNodeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3716,6 +3812,12 @@ func (r ReenrollNodeResponse) ContentType() string {
 	return ""
 }
 
+// RevokeNodeResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeNode
+type RevokeNodeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type RevokeNodeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3723,6 +3825,8 @@ type RevokeNodeResponse struct {
 	JSON200 *Node
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RevokeNodeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3774,6 +3878,12 @@ type ListOperationsResponse304Headers struct {
 	ETag *string
 }
 
+// ListOperationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListOperations
+type ListOperationsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListOperationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3785,6 +3895,8 @@ type ListOperationsResponse struct {
 	Headers200 *ListOperationsResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *ListOperationsResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListOperationsResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3826,6 +3938,12 @@ func (r ListOperationsResponse) ContentType() string {
 	return ""
 }
 
+// ListTokensResponseDefaultHeaders the declared response headers of an HTTP default response for ListTokens
+type ListTokensResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListTokensResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3833,6 +3951,8 @@ type ListTokensResponse struct {
 	JSON200 *TokenList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListTokensResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -3874,6 +3994,12 @@ func (r ListTokensResponse) ContentType() string {
 	return ""
 }
 
+// CreateTokenResponseDefaultHeaders the declared response headers of an HTTP default response for CreateToken
+type CreateTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type CreateTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3881,6 +4007,8 @@ type CreateTokenResponse struct {
 	JSON201 *NewToken
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CreateTokenResponseDefaultHeaders
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -3922,11 +4050,19 @@ func (r CreateTokenResponse) ContentType() string {
 	return ""
 }
 
+// RevokeTokenResponseDefaultHeaders the declared response headers of an HTTP default response for RevokeToken
+type RevokeTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type RevokeTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *RevokeTokenResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -3963,6 +4099,12 @@ func (r RevokeTokenResponse) ContentType() string {
 	return ""
 }
 
+// ConfirmTokenResponseDefaultHeaders the declared response headers of an HTTP default response for ConfirmToken
+type ConfirmTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ConfirmTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -3970,6 +4112,8 @@ type ConfirmTokenResponse struct {
 	JSON200 *Token
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ConfirmTokenResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4011,6 +4155,12 @@ func (r ConfirmTokenResponse) ContentType() string {
 	return ""
 }
 
+// GetTrustResponseDefaultHeaders the declared response headers of an HTTP default response for GetTrust
+type GetTrustResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetTrustResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4018,6 +4168,8 @@ type GetTrustResponse struct {
 	JSON200 *Trust
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetTrustResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4069,6 +4221,12 @@ type ListInstancesResponse304Headers struct {
 	ETag *string
 }
 
+// ListInstancesResponseDefaultHeaders the declared response headers of an HTTP default response for ListInstances
+type ListInstancesResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListInstancesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4080,6 +4238,8 @@ type ListInstancesResponse struct {
 	Headers200 *ListInstancesResponse200Headers
 	// Headers304 the parsed response headers for an HTTP 304 response
 	Headers304 *ListInstancesResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListInstancesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4121,11 +4281,19 @@ func (r ListInstancesResponse) ContentType() string {
 	return ""
 }
 
+// DeleteInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteInstance
+type DeleteInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type DeleteInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteInstanceResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -4162,6 +4330,12 @@ func (r DeleteInstanceResponse) ContentType() string {
 	return ""
 }
 
+// GetInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for GetInstance
+type GetInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4169,6 +4343,8 @@ type GetInstanceResponse struct {
 	JSON200 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetInstanceResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4210,6 +4386,12 @@ func (r GetInstanceResponse) ContentType() string {
 	return ""
 }
 
+// PutInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for PutInstance
+type PutInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PutInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4219,6 +4401,8 @@ type PutInstanceResponse struct {
 	JSON201 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutInstanceResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4265,6 +4449,12 @@ func (r PutInstanceResponse) ContentType() string {
 	return ""
 }
 
+// ConfirmInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for ConfirmInstance
+type ConfirmInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ConfirmInstanceResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4272,6 +4462,8 @@ type ConfirmInstanceResponse struct {
 	JSON200 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ConfirmInstanceResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4313,11 +4505,19 @@ func (r ConfirmInstanceResponse) ContentType() string {
 	return ""
 }
 
+// GetFileResponseDefaultHeaders the declared response headers of an HTTP default response for GetFile
+type GetFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetFileResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetFileResponseDefaultHeaders
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -4359,6 +4559,12 @@ type PutFileResponse308Headers struct {
 	Range *string
 }
 
+// PutFileResponseDefaultHeaders the declared response headers of an HTTP default response for PutFile
+type PutFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PutFileResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4368,6 +4574,8 @@ type PutFileResponse struct {
 	ApplicationProblemJSONDefault *Problem
 	// Headers308 the parsed response headers for an HTTP 308 response
 	Headers308 *PutFileResponse308Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PutFileResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4409,6 +4617,12 @@ func (r PutFileResponse) ContentType() string {
 	return ""
 }
 
+// GetJoinTokenResponseDefaultHeaders the declared response headers of an HTTP default response for GetJoinToken
+type GetJoinTokenResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetJoinTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4416,6 +4630,8 @@ type GetJoinTokenResponse struct {
 	JSON200 *JoinToken
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetJoinTokenResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4457,6 +4673,12 @@ func (r GetJoinTokenResponse) ContentType() string {
 	return ""
 }
 
+// ListInstanceOperationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListInstanceOperations
+type ListInstanceOperationsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListInstanceOperationsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4464,6 +4686,8 @@ type ListInstanceOperationsResponse struct {
 	JSON200 *OperationList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListInstanceOperationsResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4511,6 +4735,12 @@ type PostOperationResponse202Headers struct {
 	RetryAfter *int
 }
 
+// PostOperationResponseDefaultHeaders the declared response headers of an HTTP default response for PostOperation
+type PostOperationResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type PostOperationResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4520,6 +4750,8 @@ type PostOperationResponse struct {
 	ApplicationProblemJSONDefault *Problem
 	// Headers202 the parsed response headers for an HTTP 202 response
 	Headers202 *PostOperationResponse202Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PostOperationResponseDefaultHeaders
 }
 
 // GetJSON202 returns the response for an HTTP 202 `application/json` response
@@ -4561,6 +4793,12 @@ func (r PostOperationResponse) ContentType() string {
 	return ""
 }
 
+// GetOperationResponseDefaultHeaders the declared response headers of an HTTP default response for GetOperation
+type GetOperationResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetOperationResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4568,6 +4806,8 @@ type GetOperationResponse struct {
 	JSON200 *Operation
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetOperationResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4609,6 +4849,12 @@ func (r GetOperationResponse) ContentType() string {
 	return ""
 }
 
+// ListVolumesResponseDefaultHeaders the declared response headers of an HTTP default response for ListVolumes
+type ListVolumesResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ListVolumesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4616,6 +4862,8 @@ type ListVolumesResponse struct {
 	JSON200 *VolumeList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ListVolumesResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4657,6 +4905,12 @@ func (r ListVolumesResponse) ContentType() string {
 	return ""
 }
 
+// GetVolumeResponseDefaultHeaders the declared response headers of an HTTP default response for GetVolume
+type GetVolumeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type GetVolumeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4664,6 +4918,8 @@ type GetVolumeResponse struct {
 	JSON200 *Volume
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetVolumeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4705,6 +4961,12 @@ func (r GetVolumeResponse) ContentType() string {
 	return ""
 }
 
+// AdoptVolumeResponseDefaultHeaders the declared response headers of an HTTP default response for AdoptVolume
+type AdoptVolumeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type AdoptVolumeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4712,6 +4974,8 @@ type AdoptVolumeResponse struct {
 	JSON200 *Volume
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *AdoptVolumeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4753,6 +5017,12 @@ func (r AdoptVolumeResponse) ContentType() string {
 	return ""
 }
 
+// ReformatVolumeResponseDefaultHeaders the declared response headers of an HTTP default response for ReformatVolume
+type ReformatVolumeResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
 type ReformatVolumeResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -4760,6 +5030,8 @@ type ReformatVolumeResponse struct {
 	JSON200 *Volume
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *ReformatVolumeResponseDefaultHeaders
 }
 
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
@@ -4842,7 +5114,7 @@ func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch str
 
 // GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 //
-// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `complete`, the
+// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
 // SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
 // key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
 //
@@ -4864,7 +5136,7 @@ func (c *ClientWithResponses) GetBackupWithResponse(ctx context.Context, reqEdit
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4884,7 +5156,7 @@ func (c *ClientWithResponses) EnrollWithBodyWithResponse(ctx context.Context, co
 // confirmed its instance after a restore (retry; every other southbound request too),
 // 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
 // `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud` while the cloud does not answer.
+// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -4980,7 +5252,7 @@ func (c *ClientWithResponses) PutNodeStatusWithResponse(ctx context.Context, bod
 
 // PostFormatWithBodyWithResponse Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -4998,7 +5270,7 @@ func (c *ClientWithResponses) PostFormatWithBodyWithResponse(ctx context.Context
 
 // PostFormatWithResponse Ask for, start and finish the one format of a volume
 //
-// wanted (with the proof that the disk is blank) is answered with a permit, once per volume; started
+// wanted (with the blank check) is answered with a permit, once per volume; started
 // must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
 // node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
 // 409 `format-interrupted` that an operator has to decide.
@@ -5137,7 +5409,7 @@ func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, token
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/tokens/{tokenId}/confirmation (the `ConfirmToken` operationId).
+// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 func (c *ClientWithResponses) ConfirmTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*ConfirmTokenResponse, error) {
 	rsp, err := c.ConfirmToken(ctx, tokenID, reqEditors...)
 	if err != nil {
@@ -5178,9 +5450,9 @@ func (c *ClientWithResponses) ListInstancesWithResponse(ctx context.Context, par
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with DELETE /v1/vnf_instances/{instanceId} (the `DeleteInstance` operationId).
-func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error) {
-	rsp, err := c.DeleteInstance(ctx, instanceID, reqEditors...)
+// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
+func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error) {
+	rsp, err := c.DeleteInstance(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5191,9 +5463,9 @@ func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, in
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId} (the `GetInstance` operationId).
-func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error) {
-	rsp, err := c.GetInstance(ctx, instanceID, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
+func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error) {
+	rsp, err := c.GetInstance(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5207,9 +5479,9 @@ func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, insta
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
-	rsp, err := c.PutInstanceWithBody(ctx, instanceID, contentType, body, reqEditors...)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
+	rsp, err := c.PutInstanceWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5223,9 +5495,9 @@ func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Contex
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId} (the `PutInstance` operationId).
-func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, instanceID InstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
-	rsp, err := c.PutInstance(ctx, instanceID, body, reqEditors...)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
+func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
+	rsp, err := c.PutInstance(ctx, vnfInstanceID, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5239,9 +5511,9 @@ func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, insta
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/confirmation (the `ConfirmInstance` operationId).
-func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error) {
-	rsp, err := c.ConfirmInstance(ctx, instanceID, reqEditors...)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
+func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error) {
+	rsp, err := c.ConfirmInstance(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5252,9 +5524,9 @@ func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, i
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/files/{path} (the `GetFile` operationId).
-func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, instanceID InstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error) {
-	rsp, err := c.GetFile(ctx, instanceID, path, params, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `GetFile` operationId).
+func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *GetFileParams, reqEditors ...RequestEditorFn) (*GetFileResponse, error) {
+	rsp, err := c.GetFile(ctx, vnfInstanceID, path, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5269,9 +5541,9 @@ func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, instanceI
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with PUT /v1/vnf_instances/{instanceId}/files/{path} (the `PutFile` operationId).
-func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, instanceID InstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error) {
-	rsp, err := c.PutFileWithBody(ctx, instanceID, path, params, contentType, body, reqEditors...)
+// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
+func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error) {
+	rsp, err := c.PutFileWithBody(ctx, vnfInstanceID, path, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5282,9 +5554,9 @@ func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, i
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/join_token (the `GetJoinToken` operationId).
-func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error) {
-	rsp, err := c.GetJoinToken(ctx, instanceID, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
+func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetJoinTokenResponse, error) {
+	rsp, err := c.GetJoinToken(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5295,9 +5567,9 @@ func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, inst
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations (the `ListInstanceOperations` operationId).
-func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Context, instanceID InstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error) {
-	rsp, err := c.ListInstanceOperations(ctx, instanceID, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
+func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error) {
+	rsp, err := c.ListInstanceOperations(ctx, vnfInstanceID, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5314,9 +5586,9 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Context, instanceID InstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
-	rsp, err := c.PostOperationWithBody(ctx, instanceID, contentType, body, reqEditors...)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
+	rsp, err := c.PostOperationWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5333,9 +5605,9 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
-// Corresponds with POST /v1/vnf_instances/{instanceId}/operations (the `PostOperation` operationId).
-func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, instanceID InstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
-	rsp, err := c.PostOperation(ctx, instanceID, body, reqEditors...)
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
+func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error) {
+	rsp, err := c.PostOperation(ctx, vnfInstanceID, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5346,9 +5618,9 @@ func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, ins
 //
 // Returns a wrapper object for the known response body format(s).
 //
-// Corresponds with GET /v1/vnf_instances/{instanceId}/operations/{operationId} (the `GetOperation` operationId).
-func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, instanceID InstanceID, operationID string, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
-	rsp, err := c.GetOperation(ctx, instanceID, operationID, params, reqEditors...)
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
+func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
+	rsp, err := c.GetOperation(ctx, vnfInstanceID, sequence, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5472,6 +5744,26 @@ func ParseGetReadyzResponse(rsp *http.Response) (*GetReadyzResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetReadyzResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5498,6 +5790,26 @@ func ParseGetAgentResponse(rsp *http.Response) (*GetAgentResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetAgentResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5522,6 +5834,26 @@ func ParseGetBackupResponse(rsp *http.Response) (*GetBackupResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetBackupResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5557,6 +5889,26 @@ func ParseEnrollResponse(rsp *http.Response) (*EnrollResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers EnrollResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5588,6 +5940,26 @@ func ParseRenewCertificateResponse(rsp *http.Response) (*RenewCertificateRespons
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers RenewCertificateResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5745,6 +6117,23 @@ func ParseGetNodeConfigResponse(rsp *http.Response) (*GetNodeConfigResponse, err
 			headers.NodehitchSpreadSeconds = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers GetNodeConfigResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5771,6 +6160,26 @@ func ParseGetNodeFileResponse(rsp *http.Response) (*GetNodeFileResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetNodeFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5800,6 +6209,26 @@ func ParsePutNodeStatusResponse(rsp *http.Response) (*PutNodeStatusResponse, err
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers PutNodeStatusResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5833,6 +6262,26 @@ func ParsePostFormatResponse(rsp *http.Response) (*PostFormatResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers PostFormatResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5892,6 +6341,23 @@ func ParseListNodesResponse(rsp *http.Response) (*ListNodesResponse, error) {
 			headers.ETag = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers ListNodesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -5927,6 +6393,26 @@ func ParseGetNodeResponse(rsp *http.Response) (*GetNodeResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetNodeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5960,6 +6446,26 @@ func ParseReenrollNodeResponse(rsp *http.Response) (*ReenrollNodeResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers ReenrollNodeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -5991,6 +6497,26 @@ func ParseRevokeNodeResponse(rsp *http.Response) (*RevokeNodeResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers RevokeNodeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6050,6 +6576,23 @@ func ParseListOperationsResponse(rsp *http.Response) (*ListOperationsResponse, e
 			headers.ETag = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers ListOperationsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6085,6 +6628,26 @@ func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers ListTokensResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6118,6 +6681,26 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 
 	}
 
+	switch {
+	case true:
+		var headers CreateTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6145,6 +6728,26 @@ func ParseRevokeTokenResponse(rsp *http.Response) (*RevokeTokenResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers RevokeTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6180,6 +6783,26 @@ func ParseConfirmTokenResponse(rsp *http.Response) (*ConfirmTokenResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers ConfirmTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6211,6 +6834,26 @@ func ParseGetTrustResponse(rsp *http.Response) (*GetTrustResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetTrustResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6270,6 +6913,23 @@ func ParseListInstancesResponse(rsp *http.Response) (*ListInstancesResponse, err
 			headers.ETag = &value
 		}
 		response.Headers304 = &headers
+	case true:
+		var headers ListInstancesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6299,6 +6959,26 @@ func ParseDeleteInstanceResponse(rsp *http.Response) (*DeleteInstanceResponse, e
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers DeleteInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6332,6 +7012,26 @@ func ParseGetInstanceResponse(rsp *http.Response) (*GetInstanceResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6374,6 +7074,26 @@ func ParsePutInstanceResponse(rsp *http.Response) (*PutInstanceResponse, error) 
 
 	}
 
+	switch {
+	case true:
+		var headers PutInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6407,6 +7127,26 @@ func ParseConfirmInstanceResponse(rsp *http.Response) (*ConfirmInstanceResponse,
 
 	}
 
+	switch {
+	case true:
+		var headers ConfirmInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6431,6 +7171,26 @@ func ParseGetFileResponse(rsp *http.Response) (*GetFileResponse, error) {
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers GetFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6480,6 +7240,23 @@ func ParsePutFileResponse(rsp *http.Response) (*PutFileResponse, error) {
 			headers.Range = &value
 		}
 		response.Headers308 = &headers
+	case true:
+		var headers PutFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6515,6 +7292,26 @@ func ParseGetJoinTokenResponse(rsp *http.Response) (*GetJoinTokenResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers GetJoinTokenResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6546,6 +7343,26 @@ func ParseListInstanceOperationsResponse(rsp *http.Response) (*ListInstanceOpera
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers ListInstanceOperationsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6599,6 +7416,23 @@ func ParsePostOperationResponse(rsp *http.Response) (*PostOperationResponse, err
 			headers.RetryAfter = &value
 		}
 		response.Headers202 = &headers
+	case true:
+		var headers PostOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6634,6 +7468,26 @@ func ParseGetOperationResponse(rsp *http.Response) (*GetOperationResponse, error
 
 	}
 
+	switch {
+	case true:
+		var headers GetOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6665,6 +7519,26 @@ func ParseListVolumesResponse(rsp *http.Response) (*ListVolumesResponse, error) 
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers ListVolumesResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil
@@ -6700,6 +7574,26 @@ func ParseGetVolumeResponse(rsp *http.Response) (*GetVolumeResponse, error) {
 
 	}
 
+	switch {
+	case true:
+		var headers GetVolumeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6733,6 +7627,26 @@ func ParseAdoptVolumeResponse(rsp *http.Response) (*AdoptVolumeResponse, error) 
 
 	}
 
+	switch {
+	case true:
+		var headers AdoptVolumeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
 	return response, nil
 }
 
@@ -6764,6 +7678,26 @@ func ParseReformatVolumeResponse(rsp *http.Response) (*ReformatVolumeResponse, e
 		}
 		response.ApplicationProblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case true:
+		var headers ReformatVolumeResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
 	}
 
 	return response, nil

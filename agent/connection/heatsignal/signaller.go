@@ -160,7 +160,7 @@ func (s *Signaller) send(ctx context.Context, signal Signal) error {
 type record struct {
 	Status string    `json:"status"`
 	At     time.Time `json:"at"`
-	URL    string    `json:"urlSHA256"`
+	URL    string    `json:"urlSha256"`
 }
 
 func (s *Signaller) digest() string {

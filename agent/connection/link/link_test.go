@@ -111,7 +111,7 @@ func TestTroubles(t *testing.T) {
 		{api.NewProblem(api.ProblemIdentityLive, ""), link.Occupied},
 		{api.NewProblem(api.ProblemNotAttested, ""), link.Unproven},
 		{api.NewProblem(api.ProblemNonceRequired, ""), link.Passing},
-		{api.NewProblem(api.ProblemCloud, ""), link.Passing},
+		{api.NewProblem(api.ProblemCloudError, ""), link.Passing},
 		{api.NewProblem(api.ProblemUnauthorized, ""), link.Refused},
 		{api.NewProblem(api.ProblemRevoked, ""), link.Refused},
 		{api.NewProblem(api.ProblemInvalid, ""), link.Refused},

@@ -20,13 +20,13 @@ func Collect() api.Facts {
 	f.Hostname, _ = os.Hostname()
 	var uname unix.Utsname
 	if unix.Uname(&uname) == nil {
-		f.Kernel = unix.ByteSliceToString(uname.Release[:])
+		f.KernelVersion = unix.ByteSliceToString(uname.Release[:])
 	}
 	bootID, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	f.BootID = strings.TrimSpace(string(bootID))
 	for _, path := range []string{"/etc/os-release", "/usr/lib/os-release"} { // os-release(5)
 		if content, err := os.ReadFile(path); err == nil {
-			f.OperatingSystem = prettyName(string(content))
+			f.OSImage = prettyName(string(content))
 			break
 		}
 	}

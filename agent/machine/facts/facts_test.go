@@ -20,7 +20,7 @@ func TestPrettyName(t *testing.T) {
 
 func TestThisMachineHasFacts(t *testing.T) {
 	f := Collect()
-	if f.Architecture != runtime.GOARCH || f.Kernel == "" || f.Hostname == "" || len(f.BootID) != 36 || f.AgentVersion == "" {
+	if f.Architecture != runtime.GOARCH || f.KernelVersion == "" || f.Hostname == "" || len(f.BootID) != 36 || f.AgentVersion == "" {
 		t.Errorf("got %+v", f)
 	}
 }

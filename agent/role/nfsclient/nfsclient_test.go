@@ -82,7 +82,7 @@ func TestItGoesOnWhenThePackageCanBeHad(t *testing.T) {
 	}{
 		"another is installing": {&host.BusyError{Detail: "process 12 (unattended-upgr)"}, "False PackageManagerBusy: "},
 		"no source has it":      {&host.UnavailableError{Package: "nfs-common", Detail: "Unable to locate package"}, "False PackageUnavailable: "},
-		"something unexpected":  {errors.New("out of memory"), "Unknown Internal: "},
+		"something unexpected":  {errors.New("out of memory"), "Unknown InternalError: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := hosttest.New(hosttest.Missing(c.err))

@@ -126,9 +126,9 @@ func TestADeletionThatAdmissionRefuses(t *testing.T) {
 		refuse(w, http.StatusForbidden, "Forbidden", `admission webhook "w" denied the request: ask first`)
 	}
 	r.manifests()
-	r.expect("Unknown Internal", "ask first")
+	r.expect("Unknown InternalError", "ask first")
 	r.absent()
-	r.expect("Unknown Internal", "ask first")
+	r.expect("Unknown InternalError", "ask first")
 }
 
 func TestAnAPIServerOfAnIPv6Address(t *testing.T) {

@@ -217,7 +217,7 @@ func TestNothingIsChangedUnderADocumentThatIsNotConfirmed(t *testing.T) {
 		}
 		r.doc.PersistentVolumes.State = state
 		report := r.engine.Converge(t.Context(), r.doc, converge.Options{})
-		if c := report.Condition(api.ConditionPersistentVolumesRegistered); c.Reason != api.ReasonUnconfirmed {
+		if c := report.Condition(api.ConditionPersistentVolumesRegistered); c.Reason != api.ReasonWaitingForController {
 			t.Errorf("%s: the condition is %v", state, c)
 		}
 		r.did()

@@ -144,7 +144,7 @@ func TestStraysGoBesideAManifestThatIsRefused(t *testing.T) {
 func TestNoStrayIsDeletedUnderADocumentThatIsNotConfirmed(t *testing.T) {
 	r := left(t)
 	report := r.engine.Converge(t.Context(), r.doc, unconfirmed)
-	if c := report.Condition(api.ConditionPersistentVolumesRegistered); c.Reason != api.ReasonUnconfirmed {
+	if c := report.Condition(api.ConditionPersistentVolumesRegistered); c.Reason != api.ReasonWaitingForController {
 		t.Errorf("the condition is %v", c)
 	}
 	r.did()

@@ -29,7 +29,7 @@ type content struct {
 	// what was found, for people: of foreign what it is, of unknown why.
 	what string
 	// proof of blank.
-	proof api.BlankProof
+	proof api.BlankCheck
 	// used: ours has been mounted since it was made.
 	used bool
 	// claimed: foreign is something that was made there by purpose, with a signature

@@ -16,10 +16,10 @@ import (
 func TestExportsFileIsTheSameForTheSameDocument(t *testing.T) {
 	r := serving(t)
 	r.doc.Storage.Exports = []api.StorageExport{
-		{Directory: "/volume/nfs/pv2", Clients: "host1.example.org", Options: []string{"rw"}},
-		{Directory: "/volume/nfs/pv1", Clients: "10.10.1.7/24", Options: []string{"rw", "sync"}},
-		{Directory: "/volume/nfs/pv1", Clients: "10.10.0.5", Options: []string{"ro"}},
-		{Directory: "/volume", Clients: "fd00::/64", Options: []string{}},
+		{Directory: "/volume/nfs/pv2", Client: "host1.example.org", Options: []string{"rw"}},
+		{Directory: "/volume/nfs/pv1", Client: "10.10.1.7/24", Options: []string{"rw", "sync"}},
+		{Directory: "/volume/nfs/pv1", Client: "10.10.0.5", Options: []string{"ro"}},
+		{Directory: "/volume", Client: "fd00::/64", Options: []string{}},
 	}
 	r.expect(mounted, served)
 	want := "# Written by nodehitch-agent, which repairs it: changes made here are lost.\n" +
@@ -36,13 +36,13 @@ func TestExportsFileIsTheSameForTheSameDocument(t *testing.T) {
 
 func TestExportsThatAreNotTaken(t *testing.T) {
 	cases := map[string]api.StorageExport{
-		"on the root disk":   {Directory: "/srv", Clients: "10.0.0.0/8"},
-		"beside the volume":  {Directory: "/volume2", Clients: "10.0.0.0/8"},
-		"above it":           {Directory: "/volume/../etc", Clients: "10.0.0.0/8"},
-		"options in clients": {Directory: "/volume/a", Clients: "10.0.0.0/8(no_root_squash)"},
-		"everybody":          {Directory: "/volume/a", Clients: "*"},
-		"blank in the path":  {Directory: "/volume/a b", Clients: "10.0.0.0/8"},
-		"quote in the path":  {Directory: `/volume/a"b`, Clients: "10.0.0.0/8"},
+		"on the root disk":    {Directory: "/srv", Client: "10.0.0.0/8"},
+		"beside the volume":   {Directory: "/volume2", Client: "10.0.0.0/8"},
+		"above it":            {Directory: "/volume/../etc", Client: "10.0.0.0/8"},
+		"options in a client": {Directory: "/volume/a", Client: "10.0.0.0/8(no_root_squash)"},
+		"everybody":           {Directory: "/volume/a", Client: "*"},
+		"blank in the path":   {Directory: "/volume/a b", Client: "10.0.0.0/8"},
+		"quote in the path":   {Directory: `/volume/a"b`, Client: "10.0.0.0/8"},
 	}
 	for name, e := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestWhatOthersExportIsTheirs(t *testing.T) {
 
 func TestExportThatLeavesTheDocumentIsWithdrawn(t *testing.T) {
 	r := serving(t)
-	r.doc.Storage.Exports[0].Clients = "10.20.0.0/24"
+	r.doc.Storage.Exports[0].Client = "10.20.0.0/24"
 	r.expect(mounted, served)
 	if got := r.exported(); !slices.Equal(got, []string{"/volume/nfs/pv1 10.20.0.0/24"}) {
 		t.Errorf("exported: %q", got)
@@ -125,7 +125,7 @@ func TestExportThatLeavesTheDocumentIsWithdrawn(t *testing.T) {
 // exportfs reports a short name as the canonical one.
 func TestHostNameIsRecognised(t *testing.T) {
 	r := serving(t)
-	r.doc.Storage.Exports[0].Clients = "client1"
+	r.doc.Storage.Exports[0].Client = "client1"
 	r.expect(mounted, served)
 	r.m.Table[0].Client = "client1.example.org"
 	r.idle()

@@ -28,7 +28,7 @@ type entry struct {
 func entriesOf(section *api.StorageSection) ([]entry, error) {
 	var entries []entry
 	for _, e := range section.Exports {
-		client, err := grammar.ExportClient(e.Clients)
+		client, err := grammar.ExportClient(e.Client)
 		if err != nil {
 			return nil, fmt.Errorf("export of %s: its client %w", e.Directory, err)
 		}

@@ -60,7 +60,7 @@ func (f *formatter) settle(r *record) error {
 }
 
 // fresh formats a blank disk.
-func (f *formatter) fresh(ctx context.Context, proof api.BlankProof) error {
+func (f *formatter) fresh(ctx context.Context, proof api.BlankCheck) error {
 	message := f.message("")
 	message.Proof = &proof
 	permit, err := f.Permits.Wanted(ctx, message)

@@ -35,14 +35,14 @@ const (
 
 // record is the journal of one volume's format.
 type record struct {
-	VolumeID       string    `json:"volumeID"`
+	VolumeID       string    `json:"volumeId"`
 	Phase          phase     `json:"phase"`
 	Permit         string    `json:"permit"`
 	Overwrite      bool      `json:"overwrite,omitempty"`
-	NodeID         string    `json:"nodeID"`
+	NodeID         string    `json:"nodeId"`
 	Device         string    `json:"device"`
 	SizeBytes      int64     `json:"sizeBytes"`
-	FilesystemUUID string    `json:"filesystemUUID"`
+	FilesystemUUID string    `json:"filesystemUuid"`
 	ChangedAt      time.Time `json:"changedAt"`
 	// damaged says why the file cannot be read. Such a record stands for a format of
 	// which nothing is known.

@@ -323,7 +323,7 @@ func TestOneVolumeDoesNotStopTheOther(t *testing.T) {
 	r.doc.Storage.Volumes = append(r.doc.Storage.Volumes, api.StorageVolume{
 		VolumeID: volume2, SizeBytes: gib, MountPath: "/second", Filesystem: api.Ext4, FilesystemUUID: assigned2})
 	r.doc.Storage.Exports = append(r.doc.Storage.Exports, api.StorageExport{
-		Directory: "/second", Clients: "10.10.0.7", Options: []string{"rw"}})
+		Directory: "/second", Client: "10.10.0.7", Options: []string{"rw"}})
 	r.expect("False ForeignData", notYet)
 	if !r.mountedAt("/second") || r.mountedAt("/volume") {
 		t.Errorf("mounts: %+v", r.m.MountTable)

@@ -18,9 +18,9 @@ type owned struct {
 
 // ownedVolume is a volume that was mounted, or was to be.
 type ownedVolume struct {
-	VolumeID       string `json:"volumeID"`
+	VolumeID       string `json:"volumeId"`
 	MountPath      string `json:"mountPath"`
-	FilesystemUUID string `json:"filesystemUUID"`
+	FilesystemUUID string `json:"filesystemUuid"`
 	// Device is the link in the mount unit.
 	Device string `json:"device"`
 	// Made says that the mount point was made by the agent; else Mode is what it had.

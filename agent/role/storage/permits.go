@@ -20,14 +20,14 @@ type Format struct {
 	Permit string
 	// Proof is set for Wanted where the disk is proven blank. Without it only a
 	// permit to overwrite can be had.
-	Proof *api.BlankProof
+	Proof *api.BlankCheck
 }
 
 // Report is the message as the controller's API has it.
 func (f Format) Report(phase api.FormatPhase) api.FormatReport {
 	return api.FormatReport{
 		Phase: phase, Permit: f.Permit, FilesystemUUID: f.FilesystemUUID,
-		SizeBytes: f.SizeBytes, Device: f.Device, Proof: f.Proof,
+		SizeBytes: f.SizeBytes, Device: f.Device, BlankCheck: f.Proof,
 	}
 }
 
@@ -75,7 +75,7 @@ func (o Operator) Wanted(_ context.Context, f Format) (Permit, error) {
 // Started repeats the question, so that a format begun by an earlier run goes on
 // only where the volume is named again.
 func (o Operator) Started(ctx context.Context, f Format) error {
-	f.Proof = &api.BlankProof{}
+	f.Proof = &api.BlankCheck{}
 	_, err := o.Wanted(ctx, f)
 	return err
 }

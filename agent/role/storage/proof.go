@@ -87,8 +87,8 @@ var zeros [chunk]byte
 
 // proveZero reads the regions of a disk. A *notZero is the first byte that is not
 // zero; any other error means that it is not known.
-func proveZero(ctx context.Context, d host.Device) (api.BlankProof, error) {
-	var proof api.BlankProof
+func proveZero(ctx context.Context, d host.Device) (api.BlankCheck, error) {
+	var proof api.BlankCheck
 	buffer := host.Aligned(chunk)
 	for _, r := range regions(d.Disk().Size) {
 		proof.Samples++

@@ -116,7 +116,7 @@ func document() *api.NodeConfig {
 		APIVersion: api.NodeConfigV1, Generation: 1, Role: api.RoleStorage,
 		Storage: &api.StorageSection{
 			Volumes: []api.StorageVolume{{VolumeID: volume, SizeBytes: gib, MountPath: "/volume", Filesystem: api.Ext4, FilesystemUUID: assigned}},
-			Exports: []api.StorageExport{{Directory: "/volume/nfs/pv1", Clients: "10.10.0.0/24", Options: []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}}},
+			Exports: []api.StorageExport{{Directory: "/volume/nfs/pv1", Client: "10.10.0.0/24", Options: []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}}},
 		},
 	}
 }

@@ -270,7 +270,7 @@ func TestNoPermitNoFormat(t *testing.T) {
 		"no answer":    {errAway, "False NoPermit"},
 		"interrupted":  {converge.Fail(api.ReasonFormatInterrupted, "its server vanished"), "False FormatInterrupted"},
 		"two servers":  {converge.Wait(api.ReasonMultiAttached, "attached to two"), "False MultiAttached"},
-		"no id at all": {nil, "Unknown Internal"},
+		"no id at all": {nil, "Unknown InternalError"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

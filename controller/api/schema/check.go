@@ -25,9 +25,13 @@ func (s *Schema) Check(n *jsontree.Node) fault.List {
 	return c.faults[:min(len(c.faults), MaxFaults)]
 }
 
-// CheckText is every fault of text as a plain string value, such as a path parameter.
+// CheckText is every fault of text as a plain value, such as a path parameter.
 func (s *Schema) CheckText(text string) fault.List {
-	return s.Check(&jsontree.Node{Kind: jsontree.String, Text: text})
+	kind := jsontree.String
+	if s.kind == "integer" {
+		kind = jsontree.Number
+	}
+	return s.Check(&jsontree.Node{Kind: kind, Text: text})
 }
 
 type checker struct{ faults fault.List }

@@ -95,7 +95,7 @@ func (a *app) receiveBackup(ctx context.Context, c *client.Controller, to io.Wri
 	defer p.done()
 	skip := func(r io.Reader) error { _, err := io.Copy(io.Discard, r); return err }
 	m, _, err := archive.Read(io.TeeReader(resp.Body, io.MultiWriter(to, p)), archive.Taker{
-		Manifest: func(m archive.Manifest) error { p.whole = m.StoreBytes + m.BlobBytes; return nil },
+		Manifest: func(m archive.Manifest) error { p.whole = m.StoreBytes + m.PackageFileBytes; return nil },
 		Store:    func(_ int64, r io.Reader) error { return skip(r) },
 		Blob:     func(_ string, _ int64, r io.Reader) error { return skip(r) },
 	})
@@ -114,9 +114,9 @@ func (a *app) backupTaken(path string, m archive.Manifest, o output) error {
 		}{path, m})
 	}
 	lines := []string{fmt.Sprintf("%s: the state of %s, %s of database and %d package files (%s)",
-		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), present.Size(m.StoreBytes), m.Blobs, present.Size(m.BlobBytes))}
-	for _, k := range m.Keep {
-		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(k.What), screen.Clean(k.Where)))
+		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), present.Size(m.StoreBytes), m.PackageFiles, present.Size(m.PackageFileBytes))}
+	for _, e := range m.Excluded {
+		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(e.Name), screen.Clean(e.Path)))
 	}
 	for _, line := range lines {
 		if _, err := fmt.Fprintln(a.err, line); err != nil {

@@ -108,7 +108,7 @@ func waitingInstances(ctx context.Context, c *client.Controller, name string) ([
 		}
 		all = slices.DeleteFunc(all, func(i api.Instance) bool { return i.ID != id })
 	}
-	return slices.DeleteFunc(all, func(i api.Instance) bool { return i.Unconfirmed == nil }), nil
+	return slices.DeleteFunc(all, func(i api.Instance) bool { return !i.Unconfirmed }), nil
 }
 
 // showRestored shows what will be trusted.

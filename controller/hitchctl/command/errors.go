@@ -42,7 +42,7 @@ func hintFor(err error) string {
 		return "--wait waits for Heat and goes on by itself"
 	case api.ProblemStackGone:
 		return "--stack-id names the stack that there is now; TERMINATE needs none"
-	case api.ProblemCloud:
+	case api.ProblemCloudError:
 		return "nothing was changed; try again when the cloud answers. `nodehitch-controller`'s log has what it said"
 	}
 	if client.Status(err) == http.StatusUnauthorized {

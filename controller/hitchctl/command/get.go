@@ -58,7 +58,7 @@ func (a *app) get() *cobra.Command {
 		getCommand(a, resource[api.Node]{
 			kind: "node", list: listNodes, poll: pollNodes, name: nodeName,
 			instance: func(n api.Node) string { return n.VnfInstanceID },
-			quiet:    func(n api.Node) api.Node { n.LastSeen = nil; return n },
+			quiet:    func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
 			table:    present.View.Nodes,
 		}),
 		getCommand(a, resource[api.Operation]{

@@ -132,7 +132,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 		return err
 	}
 	if f.output == asTable {
-		fmt.Fprintf(a.out, "operation %s/%s: %s\n", present.Short(o.VnfInstanceID), o.ID, titleOf(*o))
+		fmt.Fprintf(a.out, "operation %s: %s\n", present.ShortOperation(*o), titleOf(*o))
 	}
 	for _, w := range o.Warnings {
 		a.warn(w.String())
@@ -158,7 +158,7 @@ func (a *app) waitOperationNamed(ctx context.Context, c *client.Controller, arg 
 // own, so the wait needs none.
 func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Operation, f waitFlags) error {
 	poll := func(ctx context.Context, _, hold string) (*http.Response, error) {
-		return c.GetOperation(ctx, o.VnfInstanceID, o.ID, &api.GetOperationParams{Wait: orNil(hold)})
+		return c.GetOperation(ctx, o.VnfInstanceID, o.Sequence, &api.GetOperationParams{Wait: orNil(hold)})
 	}
 	started := o
 	current := func(s scene) api.Operation {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -95,7 +96,7 @@ func resolveVolume(ctx context.Context, c *client.Controller, text string) (stri
 	return choose("volume", text, names(all, volumeName))
 }
 
-// resolveOperation gives the whole record: its path needs the instance, too.
+// resolveOperation gives the whole record: its path needs instance and sequence.
 func resolveOperation(ctx context.Context, c *client.Controller, text string) (api.Operation, error) {
 	all, err := listOperations(ctx, c)
 	if err != nil {
@@ -105,7 +106,7 @@ func resolveOperation(ctx context.Context, c *client.Controller, text string) (a
 	if err != nil {
 		return api.Operation{}, err
 	}
-	i := slices.IndexFunc(all, func(o api.Operation) bool { return operationName(o).id == id })
+	i := slices.IndexFunc(all, func(o api.Operation) bool { return o.ID == id })
 	return all[i], nil
 }
 
@@ -113,8 +114,8 @@ func nodeName(n api.Node) named     { return named{n.ID, n.Name} }
 func volumeName(v api.Volume) named { return named{v.ID, v.ResourceID} }
 func tokenName(t api.Token) named   { return named{t.ID, t.Name} }
 
-// operationName qualifies the id, which is only unique within its instance.
-func operationName(o api.Operation) named { return named{o.VnfInstanceID + "/" + o.ID, o.ID} }
+// operationName lets a user give the number alone where it is the only one.
+func operationName(o api.Operation) named { return named{o.ID, strconv.FormatInt(o.Sequence, 10)} }
 
 func names[T any](items []T, name func(T) named) []named {
 	all := make([]named, len(items))

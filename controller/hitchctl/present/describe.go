@@ -26,7 +26,7 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
 	p.field("Enrolled", p.moment(n.EnrolledAt))
 	p.field("Attested", attestationDoc(n.Attestation))
-	p.field("Last seen", p.moment(n.LastSeen))
+	p.field("Last seen", p.moment(n.LastSeenAt))
 	if n.CertificateSerial != "" {
 		p.field("Certificate", "serial "+n.CertificateSerial+", until "+p.moment(n.CertificateNotAfter))
 	}
@@ -68,7 +68,7 @@ func (p *page) status(s api.NodeStatus) {
 	}
 	p.field("Reported", reported)
 	f := s.Facts
-	system := slices.DeleteFunc([]string{f.OperatingSystem, f.Kernel, f.Architecture}, func(s string) bool { return s == "" })
+	system := slices.DeleteFunc([]string{f.OSImage, f.KernelVersion, f.Architecture}, func(s string) bool { return s == "" })
 	p.field("System", strings.Join(system, ", "))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
@@ -101,8 +101,8 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	p.field("ID", i.ID)
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
-	if i.Unconfirmed != nil {
-		p.field("Unconfirmed", p.restoration(i.Unconfirmed)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
+	if i.Unconfirmed {
+		p.field("Unconfirmed", p.origin(i.Restored)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
 	}
 	p.stack(i)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))
@@ -141,11 +141,11 @@ func (p *page) stack(i api.Instance) {
 	if s == nil || s.Status == "" {
 		return
 	}
-	from := "as Heat said"
-	if s.From == api.SeenInRequest {
-		from = "as a request said"
+	source := "as Heat said"
+	if s.Source == api.ObservedInRequest {
+		source = "as a request said"
 	}
-	text := s.Status + ", " + from + " at " + p.moment(s.SeenAt)
+	text := s.Status + ", " + source + " at " + p.moment(s.ObservedAt)
 	if s.StatusReason != "" {
 		text += ": " + s.StatusReason
 	}

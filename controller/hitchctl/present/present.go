@@ -63,6 +63,11 @@ func Short(id string) string {
 	return id
 }
 
+// ShortOperation is the id of an operation with that of its instance shortened.
+func ShortOperation(o api.Operation) string {
+	return api.OperationID(Short(o.VnfInstanceID), o.Sequence)
+}
+
 // ordered are the conditions as a node goes through them, Ready at the end.
 func ordered(conditions []api.Condition) []api.Condition {
 	order := []string{api.ConditionVolumesMounted, api.ConditionExportsServed}

@@ -146,7 +146,7 @@ func TestDescribeNode(t *testing.T) {
 	n := node("storage", "ExportsServed False NotMounted", "VolumesMounted False ForeignData found xfs on virtio-9a0d", "Custom Unknown Strange")
 	n.VnfInstanceID, n.Addresses, n.Attestation = "i", []string{"10.0.0.5"}, api.AttestedByToken
 	n.Withheld = []api.Withheld{{Section: "persistentVolumes", Reason: api.ReasonNotMounted, Message: "storage does not serve /volume yet"}}
-	n.Status.Facts = api.Facts{OperatingSystem: "Debian GNU/Linux 12", Architecture: "amd64", AgentVersion: "v1\x1b[2J"}
+	n.Status.Facts = api.Facts{OSImage: "Debian GNU/Linux 12", Architecture: "amd64", AgentVersion: "v1\x1b[2J"}
 	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 60), n, at(30)), "\n")
 	want := strings.TrimPrefix(`
 Name:         storage
@@ -192,7 +192,7 @@ func TestTables(t *testing.T) {
 	v := present.View{Now: at(60)}
 	seen := at(58)
 	n := node("storage", "VolumesMounted False ForeignData found xfs")
-	n.LastSeen = &seen
+	n.LastSeenAt = &seen
 	got := strings.Join(screen.Plain(&bytes.Buffer{}, 72).Lines(v.Nodes([]api.Node{n, expected("worker")})), "\n")
 	want := "NAME     ROLE     STATE     READY  SEEN  ID          MESSAGE\n" +
 		"storage  storage  Enrolled  False  2s    storage-id  ForeignData: found…\n" +
@@ -209,9 +209,9 @@ func TestTables(t *testing.T) {
 	v.Wide = false
 	finished := at(42)
 	operations := v.Operations([]api.Operation{
-		{ID: "2", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
+		{ID: "0b1a5c2e-7c53/2", VnfInstanceID: "0b1a5c2e-7c53", Sequence: 2, Operation: api.Scale, Type: api.ScaleIn, Phase: api.PhaseStart, State: api.Processing, StartedAt: at(50),
 			Targets: []api.OperationTarget{{Name: "storage", Reason: "ForeignData", Message: "found xfs"}}},
-		{ID: "1", VnfInstanceID: "0b1a5c2e-7c53", Operation: api.Heal, Phase: api.PhaseEnd, State: api.Completed, StartedAt: start, FinishedAt: &finished},
+		{ID: "0b1a5c2e-7c53/1", VnfInstanceID: "0b1a5c2e-7c53", Sequence: 1, Operation: api.Heal, Phase: api.PhaseEnd, State: api.Completed, StartedAt: start, FinishedAt: &finished},
 	})
 	got = strings.Join(screen.Plain(&bytes.Buffer{}, 0).Lines(operations), "\n")
 	want = "ID          OPERATION       STATE       STARTED  TOOK  MESSAGE\n" +

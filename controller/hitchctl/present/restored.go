@@ -14,12 +14,12 @@ func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.
 	p := &page{screen: s, now: now}
 	p.field("Instance", i.ID)
 	p.field("State", string(i.State))
-	p.field("Unconfirmed", p.restoration(i.Unconfirmed))
+	p.field("Unconfirmed", p.origin(i.Restored))
 	p.heading("Nodes")
 	table := screen.Table{Columns: []screen.Column{
 		{Title: "NAME"}, {Title: "ROLE", Spare: 1}, {Title: "ID", Spare: 3}, {Title: "SEEN", Spare: 2}, {Title: "WITH THE CONFIRMATION", Flexible: true}}}
 	for _, n := range nodes {
-		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(Short(n.ID)), screen.Text(since(now, n.LastSeen)), becomes(n))
+		table.Add(screen.Text(n.Name), screen.Text(string(n.Role)), screen.Text(Short(n.ID)), screen.Text(since(now, n.LastSeenAt)), becomes(n))
 	}
 	p.table(table)
 	if len(volumes) > 0 {
@@ -29,7 +29,7 @@ func Restored(s *screen.Screen, i api.Instance, nodes []api.Node, volumes []api.
 	return append(p.lines, "")
 }
 
-func (p *page) restoration(r *api.Restoration) string {
+func (p *page) origin(r *api.RestoreOrigin) string {
 	if r == nil {
 		return ""
 	}
@@ -43,7 +43,7 @@ func becomes(n api.Node) screen.Cell {
 		return screen.Cell{Text: "stays out: its identity is revoked", Style: screen.Good}
 	case n.State == api.NodeExpected:
 		return screen.Cell{Text: "may enroll with the join token", Style: screen.Waiting}
-	case n.LastSeen == nil:
+	case n.LastSeenAt == nil:
 		return screen.Cell{Text: "is let in by its certificate, but has not called yet", Style: screen.Waiting}
 	}
 	return screen.Cell{Text: "is let in by its certificate " + n.CertificateSerial, Style: screen.Waiting}

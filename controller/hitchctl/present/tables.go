@@ -54,7 +54,7 @@ func (v View) Instances(list []api.Instance) screen.Table {
 			state = screen.Good
 		}
 		text := string(i.State)
-		if i.Unconfirmed != nil {
+		if i.Unconfirmed {
 			text, state = text+unconfirmed, screen.Bad
 		}
 		missing := screen.Cell{Text: strconv.Itoa(len(i.MissingFiles))}
@@ -97,7 +97,7 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
-			screen.Text(since(v.Now, n.LastSeen)), screen.Text(id),
+			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
 		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, cmp.Or(string(n.Attestation), none)), screen.Text(Why(n)))...)
 	}
 	return t
@@ -114,9 +114,9 @@ func (v View) Operations(list []api.Operation) screen.Table {
 		screen.Column{Title: "STARTED", Spare: 3}, screen.Column{Title: "TOOK", Spare: 1},
 		screen.Column{Title: "+STACK"}, screen.Column{Title: "+KEY"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, o := range list {
-		id := Short(o.VnfInstanceID) + "/" + o.ID
+		id := ShortOperation(o)
 		if v.Wide {
-			id = o.VnfInstanceID + "/" + o.ID
+			id = o.ID
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(id), screen.Text(OperationName(o)),
