@@ -63,9 +63,9 @@ func New(version string) *Metrics {
 		}, []string{"event"}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "nodehitch_store_transaction_duration_seconds",
-			Help:    "Duration of store transactions; an update includes its fsync.",
+			Help:    "Duration of store transactions; a write includes its fsync.",
 			Buckets: []float64{.0001, .001, .005, .02, .1, .5, 2},
-		}, []string{"kind"}),
+		}, []string{"type"}),
 		cloud: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "nodehitch_cloud_requests_total",
 			Help: "Requests to clouds, each attempt one, by service, call and HTTP status code (0: no answer).",
@@ -115,11 +115,11 @@ func (m *Metrics) Connection(event string) { m.gate.WithLabelValues(event).Inc()
 
 // Transaction counts a transaction of the store.
 func (m *Metrics) Transaction(write bool, took time.Duration) {
-	kind := "view"
+	access := "read"
 	if write {
-		kind = "update"
+		access = "write"
 	}
-	m.store.WithLabelValues(kind).Observe(took.Seconds())
+	m.store.WithLabelValues(access).Observe(took.Seconds())
 }
 
 // Cloud counts a request to a cloud; status is 0 where no answer came.

@@ -56,7 +56,7 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 		"nodehitch_certificate_renewals_total 1\n",
 		"nodehitch_identity_revocations_total 2\n",
 		`nodehitch_cloud_requests_total{call="GET /servers/detail",code="503",service="compute"} 1`,
-		`nodehitch_store_transaction_duration_seconds_count{kind="update"} 1`,
+		`nodehitch_store_transaction_duration_seconds_count{type="write"} 1`,
 		`nodehitch_nodes{state="Lost"} 2`,
 		`nodehitch_nodes{state="Expected"} 0`,
 		`nodehitch_operations{state="PROCESSING"} 0`,

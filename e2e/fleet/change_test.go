@@ -80,5 +80,5 @@ func (f *fleet) ready() bool {
 
 // transactions that wrote, since the start.
 func (f *fleet) transactions() float64 {
-	return f.metric(`nodehitch_store_transaction_duration_seconds_count{kind="update"}`)
+	return f.metric(`nodehitch_store_transaction_duration_seconds_count{type="write"}`)
 }
