@@ -131,10 +131,11 @@ func TestAReportOfNobodyIsRefused(t *testing.T) {
 }
 
 func TestRunFailsWhatIsDueAndStops(t *testing.T) {
-	w := newWorld(t)
-	w.put(spec(full()))
-	w.upload(script, "#!/bin/sh\n")
+	// All of it in the bubble: the store's worker may still be at the last change before.
 	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.put(spec(full()))
+		w.upload(script, "#!/bin/sh\n")
 		w.LCM.Operations.Runner.Now = time.Now
 		r := request(api.Instantiate, api.PhaseEnd)
 		r.DeadlineSeconds = 60
