@@ -116,7 +116,7 @@ type Identity struct {
 	// revoked because the topology lacked it may, when a topology expects it again.
 	RevokedByHand bool `json:"revokedByHand,omitempty"`
 	// Attestation is what proved that the machine is the server, when it enrolled;
-	// empty in records of before it was kept, and after a restore that knows less.
+	// empty after a restore that knows less.
 	Attestation api.Attestation `json:"attestation,omitempty"`
 }
 

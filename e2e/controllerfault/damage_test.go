@@ -218,14 +218,17 @@ func otherKey(t *testing.T, r *rig) {
 	must(t, os.WriteFile(r.key(), []byte(strings.Repeat("k", 32)), 0o600))
 }
 
-// later has a later controller make the store: it reads none of today's schema.
+// later has a later controller make the store: it reads none of today's schema. Package
+// files are aside meanwhile, for that store names none.
 func later(t *testing.T, r *rig) {
 	t.Helper()
-	must(t, os.Remove(r.store()))
+	blobs, aside := filepath.Join(r.data, "blobs"), filepath.Join(t.TempDir(), "blobs")
+	must(t, errors.Join(os.Remove(r.store()), os.Rename(blobs, aside)))
 	r.c.SetEnv(newerEnv + "=1")
 	r.c.Start()
 	r.c.End(syscall.SIGTERM)
 	r.c.SetEnv()
+	must(t, errors.Join(os.RemoveAll(blobs), os.Rename(aside, blobs)))
 }
 
 func content(t *testing.T, path string) []byte {
