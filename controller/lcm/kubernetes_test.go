@@ -157,7 +157,7 @@ func (h *history) act(t *rapid.T, s *api.PersistentVolumesSection, c *api.Condit
 // the START at work takes away.
 func (h *history) storageAddresses() (list []string) {
 	for _, op := range h.world.operations() {
-		if s, ok := h.healed[op.ID]; ok && op.State == api.Processing {
+		if s, ok := h.healed[op.Sequence]; ok && op.State == api.Processing {
 			list = append(list, addressesOf(s)...)
 		}
 	}

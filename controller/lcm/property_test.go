@@ -46,7 +46,7 @@ type history struct {
 	cluster  kubernetes
 	machines map[string]*machine
 	served   map[string]bool
-	healed   map[string]api.Server
+	healed   map[int64]api.Server // by the sequence of the START
 	// Heat, the VNFC instances that each operation has named, and when a server that
 	// called had the stack looked into last.
 	heat   *heat
@@ -63,7 +63,7 @@ type proof struct {
 // newHistory is an instance at the beginning of its history.
 func newHistory(t *rapid.T, dir string) *history {
 	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, proven: map[string]proof{},
-		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[string]api.Server{},
+		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}}
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)

@@ -58,7 +58,7 @@ func (h *history) remember(op api.Operation, r api.OperationRequest, before *api
 		}
 		for _, s := range top.Servers {
 			if s.Name == "storage" && named(s) {
-				h.healed[op.ID] = s
+				h.healed[op.Sequence] = s
 			}
 		}
 	}
@@ -85,7 +85,7 @@ func (h *history) serves(id string) string {
 
 // checkWithdrawn: the storage server that a HEAL takes away can go.
 func (h *history) checkWithdrawn(t *rapid.T, start api.Operation) {
-	server, ok := h.healed[start.ID]
+	server, ok := h.healed[start.Sequence]
 	if !ok {
 		return
 	}
@@ -187,7 +187,7 @@ func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) 
 	var inst store.Instance
 	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
 	for _, sequence := range []int64{inst.ProcessingSequence, inst.AwaitingEndSequence} {
-		if _, ok := h.healed[fmt.Sprint(sequence)]; ok && h.Clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
+		if _, ok := h.healed[sequence]; ok && h.Clock.Now().Before(h.operation(fmt.Sprint(sequence)).Deadline) {
 			return
 		}
 	}
