@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/controller/config"
-	"github.com/nodehitch/nodehitch/controller/gate"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
+	"github.com/nodehitch/nodehitch/controller/telemetry"
 )
 
 // listeners are the sockets that the controller serves. API and Metrics are nil
@@ -71,10 +72,11 @@ func (l listeners) close() {
 	}
 }
 
-// newGate is what the connections of the HTTPS listener pass. The file descriptors
-// that the process may have are all that bounds them: LimitNOFILE= of the unit.
-func newGate(log *slog.Logger, observe func(event string)) *gate.Gate {
-	return &gate.Gate{Limits: gate.LimitsFor(descriptors()), Log: log, Observe: observe}
+// newLimiter limits the connections of the HTTPS listener. Only the file descriptors
+// that the process may have bound them: LimitNOFILE= of the unit.
+func newLimiter(log *slog.Logger, m *telemetry.Metrics) *connlimit.Limiter {
+	return &connlimit.Limiter{Limits: connlimit.LimitsFor(descriptors()), Log: log,
+		OnHandshake: m.TLSHandshake, OnRejected: m.ConnectionRejected, OnClosed: m.ConnectionClosed}
 }
 
 // descriptors is how many file descriptors the process may have. The Go runtime has
@@ -90,12 +92,12 @@ func descriptors() int {
 // metricsConnections is how many a few scrapers need.
 const metricsConnections = 64
 
-// metricsGate keeps whoever may reach the metrics from taking the descriptors of
-// all others.
-func metricsGate(log *slog.Logger) *gate.Gate {
-	limits := gate.LimitsFor(1024)
-	limits.Connections, limits.Strangers, limits.PerSource = metricsConnections+1, metricsConnections, metricsConnections
-	return &gate.Gate{Limits: limits, Log: log}
+// newMetricsLimiter keeps the clients of the metrics from taking the descriptors of all
+// others.
+func newMetricsLimiter(log *slog.Logger) *connlimit.Limiter {
+	limits := connlimit.LimitsFor(1024)
+	limits.Connections, limits.Unauthenticated, limits.PerSource = metricsConnections+1, metricsConnections, metricsConnections
+	return &connlimit.Limiter{Limits: limits, Log: log}
 }
 
 // take removes the socket of this name from the inherited ones.

@@ -134,13 +134,13 @@ func (r *reports) enroll(s *services, url string, nodes int) {
 	must(r.b, err)
 	for n := range nodes {
 		o := client.Options{BaseURL: url, RootPEM: []byte(s.Authority.RootPEM()), Pin: s.Authority.Pin()}
-		stranger, err := client.New(o)
+		unauthenticated, err := client.New(o)
 		must(r.b, err)
 		key := testca.NewKey()
-		issued, err := client.Read[wire.IssuedCertificate](stranger.Enroll(r.b.Context(),
+		issued, err := client.Read[wire.IssuedCertificate](unauthenticated.Enroll(r.b.Context(),
 			wire.EnrollRequest{ServerID: benchServer(n), CertificateRequest: testca.Request(key, nil)}, client.Bearer(token)))
 		must(r.b, err)
-		stranger.CloseIdle()
+		unauthenticated.CloseIdle()
 		identity, err := testca.Identity(issued.Certificate, key)
 		must(r.b, err)
 		o.Certificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &identity, nil }

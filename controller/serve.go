@@ -70,12 +70,12 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	metrics := &http.Server{Handler: s.metricsHandler(), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10, ErrorLog: server.ErrorLog}
 
-	group.Go(func() error { return listenedOn(server.Serve(s.gate.Listener(l.HTTPS, s.tlsConfig()))) })
+	group.Go(func() error { return listenedOn(server.Serve(s.limiter.Listener(l.HTTPS, s.tlsConfig()))) })
 	if l.API != nil {
 		group.Go(func() error { return listenedOn(server.Serve(l.API)) })
 	}
 	if l.Metrics != nil {
-		group.Go(func() error { return listenedOn(metrics.Serve(metricsGate(log).Listener(l.Metrics, nil))) })
+		group.Go(func() error { return listenedOn(metrics.Serve(newMetricsLimiter(log).Listener(l.Metrics, nil))) })
 	}
 	group.Go(func() error { return s.LCM.Run(working) })
 	group.Go(func() error { s.Authority.Run(working); return nil })

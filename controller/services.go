@@ -10,8 +10,8 @@ import (
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/attestation"
 	"github.com/nodehitch/nodehitch/controller/config"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
 	"github.com/nodehitch/nodehitch/controller/core"
-	"github.com/nodehitch/nodehitch/controller/gate"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -25,7 +25,7 @@ type services struct {
 	*core.Core
 	metrics *telemetry.Metrics
 	handler *api.Handler
-	gate    *gate.Gate
+	limiter *connlimit.Limiter
 	// clouds is nil where the configuration has none.
 	clouds *openstack.Clouds
 	nova   *attestation.Nova // nil where attestation is token
@@ -35,7 +35,7 @@ type services struct {
 // the caller closes the store.
 func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, error) {
 	s := &services{metrics: telemetry.New(version.Version)}
-	s.gate = newGate(log, s.metrics.Connection)
+	s.limiter = newLimiter(log, s.metrics)
 	var err error
 	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (s *services) census() (telemetry.Census, error) {
 	}
 	root, intermediate, server := s.Authority.Expiry()
 	c.NotAfter = map[string]time.Time{"root": root, "intermediate": intermediate, "server": server}
-	c.Strangers, c.Known = s.gate.Count()
-	c.HandshakesPeak = s.gate.Peak()
+	c.Unauthenticated, c.Authenticated = s.limiter.Count()
+	c.Handshakes, c.MostHandshakes = s.limiter.Handshakes()
 	nodes, err := s.LCM.Nodes.ListNodes(ctx, "")
 	if err != nil {
 		return c, fmt.Errorf("counting nodes: %w", err)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/nodehitch/nodehitch/controller/gate"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -65,7 +65,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 		return err
 	}
 	call.who = "token " + token.Name
-	gate.Known(c.Request().Context(), "token "+token.ID, tokenConnections)
+	connlimit.Authenticated(c.Request().Context(), "token "+token.ID, tokenConnections)
 	if op.scope == wire.ScopeOperator && token.Scope != wire.ScopeOperator {
 		return wire.NewProblem(wire.ProblemForbidden, "the token "+token.Name+" has the scope "+string(token.Scope)+"; this call needs "+string(wire.ScopeOperator))
 	}
@@ -97,7 +97,7 @@ func (s *Handler) certificate(c echo.Context, op operation) error {
 		return err
 	}
 	call.nodeID, call.serial, call.who = nodeID, serial, "node "+nodeID
-	gate.Known(r.Context(), call.who, nodeConnections)
+	connlimit.Authenticated(r.Context(), call.who, nodeConnections)
 	return nil
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/nodehitch/nodehitch/controller/gate"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
@@ -23,8 +23,8 @@ import (
 // a PUT of an instance, some tens of KiB.
 const MaxBodyBytes = 1 << 20
 
-// smaller bounds the bodies of those who are not trusted, or hardly: of strangers,
-// whose join token is only looked at after it, and of nodes.
+// smaller bounds the bodies of unauthenticated callers, whose join token is checked
+// after the body, and of nodes.
 var smaller = map[string]int64{
 	"enroll": 64 << 10, "renewCertificate": 64 << 10, "postFormat": 64 << 10, "putNodeStatus": 256 << 10,
 }
@@ -44,7 +44,7 @@ func checkBody(op operation) check {
 		if err != nil {
 			return err
 		}
-		gate.Working(c.Request().Context())
+		connlimit.Working(c.Request().Context())
 		if faults := faultsOf(op, data); len(faults) > 0 {
 			return wire.NewInvalid(faults)
 		}

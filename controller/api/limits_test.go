@@ -123,7 +123,7 @@ func TestAnswersRepeatNoLongNames(t *testing.T) {
 	}
 }
 
-func TestStrangersAndNodesSendLittle(t *testing.T) {
+func TestUnauthenticatedCallersAndNodesSendLittle(t *testing.T) {
 	w := newWorld(t)
 	body := `{"serverId":"` + strings.Repeat("x", 100_000) + `"}`
 	if a := w.as("made.up", "POST", "/v1/enroll", body); a.status != http.StatusRequestEntityTooLarge {

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/nodehitch/nodehitch/controller/gate"
+	"github.com/nodehitch/nodehitch/controller/connlimit"
 )
 
 type peerKey struct{}
@@ -16,7 +16,7 @@ type peerKey struct{}
 // withPeer notes which user is at the other end of a unix socket connection, as
 // the kernel says (SO_PEERCRED). It is a ConnContext of http.Server.
 func withPeer(ctx context.Context, conn net.Conn) context.Context {
-	ctx = gate.Context(ctx, conn)
+	ctx = connlimit.Context(ctx, conn)
 	u, ok := conn.(*net.UnixConn)
 	if !ok {
 		return ctx

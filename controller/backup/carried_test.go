@@ -78,7 +78,7 @@ func TestWhatTheReplacedStoreKnowsBetter(t *testing.T) {
 }
 
 // Its sums fit, because a forger can make them anew; the MAC needs the seal key.
-func TestABackupThatAStrangerHasMadeIsRefused(t *testing.T) {
+func TestAForgedBackupIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.expect(servers...)
 	file := w.take()

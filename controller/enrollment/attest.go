@@ -23,12 +23,12 @@ type Attestor interface {
 }
 
 // Refusal is why an Attestor refuses. Only its Problem reaches the machine, which
-// may be a stranger's.
+// may be another than the server.
 type Refusal struct {
 	Problem *api.Problem
 	// Reason is what Metrics.Enrollment is told, of few values.
 	Reason string
-	// Found is for the log alone: what the stranger need not know; may be nil.
+	// Found is for the log alone: what the machine must not know; may be nil.
 	Found error
 	// Passing says that it is a step on the way of good machines: nothing to warn of.
 	Passing bool

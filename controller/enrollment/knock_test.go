@@ -69,7 +69,7 @@ func TestAServerThatIsNamedWhileTheKnockFails(t *testing.T) {
 	wantOK(t, w.boot(server).enroll())
 }
 
-// Strangers make nobody look, and servers that are expected need not.
+// Unauthenticated callers cause no discovery, and servers that are expected need not.
 func TestWhoDoesNotKnock(t *testing.T) {
 	w, knocks := unnamed(t, func(*world) error { return nil })
 	wantProblem(t, w.boot(server).enrollWith("no-such.token"), api.ProblemUnauthorized)

@@ -13,14 +13,14 @@ import (
 )
 
 // The limits of a remote address (an IPv6 /64). Refused tokens are few: a token
-// comes from user_data and is never mistyped. Good ones come in a crowd when a
+// comes from user_data and is never mistyped. Good ones come all at once when a
 // whole stack boots behind one router.
 const (
 	refusedEvery, refusedBurst = 6 * time.Second, 10
 	servedEvery, servedBurst   = 50 * time.Millisecond, 200
 
-	// maxRemotes bounds the memory that strangers can take: the addresses unheard
-	// of for longest are forgotten.
+	// maxRemotes bounds the memory that unauthenticated callers can take: the
+	// addresses unheard of for longest are forgotten.
 	maxRemotes = 4096
 )
 

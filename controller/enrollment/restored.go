@@ -35,7 +35,7 @@ func isUnconfirmed(err error) bool {
 // learn takes note of a certificate that this controller has issued since the
 // backup, which the restored store does not know. Of all certificates of a node the
 // one that was issued last is the one in force, so it takes the place of the one on
-// record; else every node that has renewed since the backup would be a stranger
+// record; else every node that has renewed since the backup would be refused
 // once its instance is confirmed, and its place free for whoever has the join token.
 // Nobody is let in by it before that.
 func (s *Service) learn(node store.Node, serial string, cert *x509.Certificate) error {

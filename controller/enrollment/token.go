@@ -64,8 +64,8 @@ func (s *Service) tokenSecret(id string) []byte { return s.Store.MAC(purposeSecr
 func (s *Service) tokenMAC(secret []byte) []byte { return s.Store.MAC(purposeCheck, secret) }
 
 // redeem finds the instance of a token; ok is false for any that is not valid.
-// What no key of ours made is refused without a look at the store, so that
-// strangers cost next to nothing.
+// A token that was made up is refused without reading the store, so that it costs
+// next to nothing.
 func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) {
 	id, secret := splitToken(bearer)
 	if id == "" || !hmac.Equal(secret, s.tokenSecret(id)) {

@@ -77,7 +77,7 @@ func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
 
 // What a stack may have that nobody takes from it because a server calls.
 func TestWhoIsNotTakenFromTheStack(t *testing.T) {
-	stranger := uuid(5, 1)
+	unlisted := uuid(5, 1)
 	withVolume := func(s api.Server) api.Server {
 		s.VolumeIds = []string{volume}
 		return s
@@ -88,38 +88,38 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 		status  string
 	}{
 		"a server that the stack has not":          {server: api.Server{ID: uuid(5, 2), Name: "other"}},
-		"a server without a role":                  {server: api.Server{ID: stranger, Name: "other"}},
-		"a second storage server":                  {server: server(stranger, "storage")},
-		"one that has the storage server's volume": {server: withVolume(server(stranger, "worker"))},
-		"one of another instance": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
-			other := spec(topologyOf(server(stranger, "worker")))
+		"a server without a role":                  {server: api.Server{ID: unlisted, Name: "other"}},
+		"a second storage server":                  {server: server(unlisted, "storage")},
+		"one that has the storage server's volume": {server: withVolume(server(unlisted, "worker"))},
+		"one of another instance": {server: server(unlisted, "worker"), prepare: func(w *world, _ *cloud) {
+			other := spec(topologyOf(server(unlisted, "worker")))
 			_, _, err := w.LCM.Instances.PutInstance(w.ctx, uuid(8, 8), other)
 			w.must(err)
 		}},
-		"one of a stack that is being deleted": {server: server(stranger, "worker"), status: "DELETE_IN_PROGRESS"},
-		"one of an instance that is being terminated": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
+		"one of a stack that is being deleted": {server: server(unlisted, "worker"), status: "DELETE_IN_PROGRESS"},
+		"one of an instance that is being terminated": {server: server(unlisted, "worker"), prepare: func(w *world, _ *cloud) {
 			w.post(request(api.Terminate, api.PhaseStart))
 		}},
-		"one of an instance that was terminated": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) {
+		"one of an instance that was terminated": {server: server(unlisted, "worker"), prepare: func(w *world, _ *cloud) {
 			w.post(request(api.Terminate, api.PhaseEnd))
 		}},
-		"one that leaves": {server: server(stranger, "worker"), prepare: func(w *world, c *cloud) {
+		"one that leaves": {server: server(unlisted, "worker"), prepare: func(w *world, c *cloud) {
 			start := scale(api.ScaleIn, api.PhaseStart, nil)
-			start.VnfcInstanceIds = []string{"vnfc-" + stranger, stranger}
+			start.VnfcInstanceIds = []string{"vnfc-" + unlisted, unlisted}
 			before, after := full(), full()
 			before.StackID, after.StackID = stackOne, stackOne
-			before.Servers = append(before.Servers, server(stranger, "worker"))
+			before.Servers = append(before.Servers, server(unlisted, "worker"))
 			start.Topology = before
 			w.post(start)
 			w.put(spec(after))
 		}},
-		"one of an instance that nobody has confirmed": {server: server(stranger, "worker"), prepare: func(w *world, _ *cloud) { w.restored() }},
-		"one while the cloud is away":                  {server: server(stranger, "worker"), prepare: func(_ *world, c *cloud) { c.away = unreachable() }},
+		"one of an instance that nobody has confirmed": {server: server(unlisted, "worker"), prepare: func(w *world, _ *cloud) { w.restored() }},
+		"one while the cloud is away":                  {server: server(unlisted, "worker"), prepare: func(_ *world, c *cloud) { c.away = unreachable() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, cloud := created(t)
 			grown := full()
-			if c.server.Name != "other" || c.server.ID == stranger {
+			if c.server.Name != "other" || c.server.ID == unlisted {
 				grown.Servers = append(grown.Servers, c.server)
 			}
 			cloud.stacks[stackOne] = grown
@@ -236,15 +236,15 @@ func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
 
 func TestLooksAreFew(t *testing.T) {
 	w, c := created(t)
-	stranger := uuid(5, 1)
+	unlisted := uuid(5, 1)
 	calls := func(d time.Duration) (asked int) {
 		for end := w.Clock.Now().Add(d); w.Clock.Now().Before(end); {
 			w.Clock.Advance(time.Second)
-			asked += c.asks(func() { w.refused(w.LCM.Discovery.Discover(w.ctx, instanceID, stranger), api.ProblemNotFound) })
+			asked += c.asks(func() { w.refused(w.LCM.Discovery.Discover(w.ctx, instanceID, unlisted), api.ProblemNotFound) })
 		}
 		return asked
 	}
-	c.stacks[stackOne].Servers = append(c.stacks[stackOne].Servers, api.Server{ID: stranger, Name: "no role"})
+	c.stacks[stackOne].Servers = append(c.stacks[stackOne].Servers, api.Server{ID: unlisted, Name: "no role"})
 	if n := calls(9 * time.Second); n != 1 {
 		t.Errorf("%d looks in 9 seconds, want 1", n)
 	}
@@ -259,7 +259,7 @@ func TestLooksAreFew(t *testing.T) {
 	calls(10 * time.Minute)
 	w.Clock.Advance(longestPause)
 	grown := full()
-	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: stranger, Name: "no role"})
+	grown.Servers = append(grown.Servers, server(uuid(3, 2), "worker"), api.Server{ID: unlisted, Name: "no role"})
 	c.stacks[stackOne] = grown
 	if n := c.asks(func() { w.must(w.enroll(uuid(3, 2))) }); n != 1 {
 		t.Errorf("asked %d times", n)

@@ -239,7 +239,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 }
 
 // Whether a volume exists, and who has it, is no business of the other servers.
-func TestAStrangerLearnsNothingOfAVolume(t *testing.T) {
+func TestOtherServersLearnNothingOfAVolume(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"new":         func(*world) {},
 		"started":     func(w *world) { w.until(api.FormatStarted) },

@@ -85,9 +85,9 @@ func TestListener(t *testing.T) {
 	if _, serverErr, _ := w.handshake(listener, old); serverErr == nil {
 		t.Error("TLS 1.2 was accepted")
 	}
-	stranger := client.Clone()
-	stranger.RootCAs = x509.NewCertPool()
-	if _, _, clientErr := w.handshake(listener, stranger); clientErr == nil {
+	without := client.Clone()
+	without.RootCAs = x509.NewCertPool()
+	if _, _, clientErr := w.handshake(listener, without); clientErr == nil {
 		t.Error("a client that does not know the root trusted the server")
 	}
 }

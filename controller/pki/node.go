@@ -136,7 +136,7 @@ func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceFo
 	at := now
 	if now.After(leaf.NotAfter) {
 		if !graceForRenewal || now.After(leaf.NotAfter.Add(RenewalGrace)) {
-			// Said after the chain is verified: a stranger learns nothing.
+			// Said after the chain is verified: an unauthenticated caller learns nothing.
 			err = fmt.Errorf("%w on %s", ErrExpired, leaf.NotAfter.UTC().Format(time.RFC3339))
 		}
 		at = leaf.NotAfter

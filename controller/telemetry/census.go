@@ -16,9 +16,10 @@ type Census struct {
 	Operations map[api.OperationState]int
 	// NotAfter is when each of the controller's own certificates ends, by its name.
 	NotAfter map[string]time.Time
-	// Strangers and Known are connections, HandshakesPeak the most handshakes that
-	// were under way at a time.
-	Strangers, Known, HandshakesPeak int
+	// Unauthenticated and Authenticated are connections.
+	Unauthenticated, Authenticated int
+	// Handshakes are in flight, MostHandshakes were at a time since the start.
+	Handshakes, MostHandshakes int
 }
 
 var (
@@ -26,8 +27,9 @@ var (
 	nodes       = prometheus.NewDesc("nodehitch_nodes", "Nodes by state.", []string{"state"}, nil)
 	operation   = prometheus.NewDesc("nodehitch_operations", "LCM operation records by state.", []string{"state"}, nil)
 	notAfter    = prometheus.NewDesc("nodehitch_certificate_expiration_timestamp_seconds", "When the controller's own certificates end, in Unix time.", []string{"certificate"}, nil)
-	connections = prometheus.NewDesc("nodehitch_connections", "Open connections to the HTTPS listener, by whether the caller has shown who he is.", []string{"caller"}, nil)
-	handshakes  = prometheus.NewDesc("nodehitch_handshakes_peak", "The most TLS handshakes that were under way at a time since the start.", nil, nil)
+	connections = prometheus.NewDesc("nodehitch_connections", "Open connections to the HTTPS listener, by whether the caller has authenticated.", []string{"state"}, nil)
+	handshakes  = prometheus.NewDesc("nodehitch_tls_handshakes_in_flight", "TLS handshakes in flight.", nil, nil)
+	most        = prometheus.NewDesc("nodehitch_tls_handshakes_in_flight_max", "The most TLS handshakes that were in flight at a time since the start.", nil, nil)
 )
 
 // census counts only while somebody scrapes.
@@ -44,7 +46,7 @@ func (m *Metrics) Count(take func() (Census, error), log *slog.Logger) {
 
 // Describe names the metrics.
 func (c census) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{instances, nodes, operation, notAfter, connections, handshakes} {
+	for _, d := range []*prometheus.Desc{instances, nodes, operation, notAfter, connections, handshakes, most} {
 		out <- d
 	}
 }
@@ -60,10 +62,11 @@ func (c census) Collect(out chan<- prometheus.Metric) {
 	send(out, instances, now.Instances, api.NotInstantiated, api.Instantiated)
 	send(out, nodes, now.Nodes, api.NodeExpected, api.NodeEnrolled, api.NodeLost, api.NodeRevoked)
 	send(out, operation, now.Operations, api.Processing, api.Completed, api.Failed)
-	for caller, n := range map[string]int{"stranger": now.Strangers, "known": now.Known} {
-		out <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(n), caller)
+	for state, n := range map[string]int{"unauthenticated": now.Unauthenticated, "authenticated": now.Authenticated} {
+		out <- prometheus.MustNewConstMetric(connections, prometheus.GaugeValue, float64(n), state)
 	}
-	out <- prometheus.MustNewConstMetric(handshakes, prometheus.GaugeValue, float64(now.HandshakesPeak))
+	out <- prometheus.MustNewConstMetric(handshakes, prometheus.GaugeValue, float64(now.Handshakes))
+	out <- prometheus.MustNewConstMetric(most, prometheus.GaugeValue, float64(now.MostHandshakes))
 	for name, t := range now.NotAfter {
 		out <- prometheus.MustNewConstMetric(notAfter, prometheus.GaugeValue, float64(t.Unix()), name)
 	}

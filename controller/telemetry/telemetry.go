@@ -25,7 +25,9 @@ type Metrics struct {
 	discovery   prometheus.Counter
 	renewals    prometheus.Counter
 	revocations prometheus.Counter
-	gate        *prometheus.CounterVec
+	handshakes  *prometheus.CounterVec
+	rejected    *prometheus.CounterVec
+	closed      *prometheus.CounterVec
 	store       *prometheus.HistogramVec
 	cloud       *prometheus.CounterVec
 }
@@ -57,10 +59,18 @@ func New(version string) *Metrics {
 			"Servers that no topology names, whose stack could not be observed."),
 		renewals:    counter("nodehitch_certificate_renewals_total", "Certificates of nodes that were renewed."),
 		revocations: counter("nodehitch_identity_revocations_total", "Identities of nodes that were revoked."),
-		gate: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nodehitch_connection_events_total",
-			Help: "TLS handshakes, and connections that were turned away or gave way to others, by event.",
-		}, []string{"event"}),
+		handshakes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_tls_handshakes_total",
+			Help: "TLS handshakes of the HTTPS listener, by result.",
+		}, []string{"result"}),
+		rejected: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_connections_rejected_total",
+			Help: "New connections that were closed because there were too many, by reason.",
+		}, []string{"reason"}),
+		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "nodehitch_connections_closed_total",
+			Help: "Connections that were closed for a new one, by reason.",
+		}, []string{"reason"}),
 		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "nodehitch_store_transaction_duration_seconds",
 			Help:    "Duration of store transactions; a write includes its fsync.",
@@ -77,7 +87,8 @@ func New(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrollments, m.noNonce, m.discovery, m.renewals, m.revocations, m.gate, m.store, m.cloud, build,
+	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrollments, m.noNonce, m.discovery, m.renewals, m.revocations,
+		m.handshakes, m.rejected, m.closed, m.store, m.cloud, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -110,8 +121,14 @@ func (m *Metrics) Renewal() { m.renewals.Inc() }
 // Revocation counts a revoked identity.
 func (m *Metrics) Revocation() { m.revocations.Inc() }
 
-// Connection counts an event of the gate.
-func (m *Metrics) Connection(event string) { m.gate.WithLabelValues(event).Inc() }
+// TLSHandshake counts a handshake, by its result.
+func (m *Metrics) TLSHandshake(result string) { m.handshakes.WithLabelValues(result).Inc() }
+
+// ConnectionRejected counts a new connection that was rejected.
+func (m *Metrics) ConnectionRejected(reason string) { m.rejected.WithLabelValues(reason).Inc() }
+
+// ConnectionClosed counts a connection that was closed for a new one.
+func (m *Metrics) ConnectionClosed(reason string) { m.closed.WithLabelValues(reason).Inc() }
 
 // Transaction counts a transaction of the store.
 func (m *Metrics) Transaction(write bool, took time.Duration) {

@@ -38,10 +38,15 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	m.EnrollmentWithoutNonce()
 	m.Cloud("compute", "GET /servers/detail", 503)
 	m.Transaction(true, time.Millisecond)
+	m.TLSHandshake("failure")
+	m.ConnectionRejected("limit")
+	m.ConnectionClosed("idle")
 	m.Count(func() (telemetry.Census, error) {
 		return telemetry.Census{
 			Nodes:    map[api.NodeState]int{api.NodeLost: 2},
 			NotAfter: map[string]time.Time{"root": time.Unix(1000, 0)},
+			// Each its own number, so that none stands for another.
+			Unauthenticated: 3, Authenticated: 4, Handshakes: 5, MostHandshakes: 6,
 		}, nil
 	}, slog.New(slog.DiscardHandler))
 
@@ -57,6 +62,13 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 		"nodehitch_identity_revocations_total 2\n",
 		`nodehitch_cloud_requests_total{call="GET /servers/detail",code="503",service="compute"} 1`,
 		`nodehitch_store_transaction_duration_seconds_count{type="write"} 1`,
+		`nodehitch_tls_handshakes_total{result="failure"} 1`,
+		`nodehitch_connections_rejected_total{reason="limit"} 1`,
+		`nodehitch_connections_closed_total{reason="idle"} 1`,
+		`nodehitch_connections{state="unauthenticated"} 3`,
+		`nodehitch_connections{state="authenticated"} 4`,
+		`nodehitch_tls_handshakes_in_flight 5`,
+		`nodehitch_tls_handshakes_in_flight_max 6`,
 		`nodehitch_nodes{state="Lost"} 2`,
 		`nodehitch_nodes{state="Expected"} 0`,
 		`nodehitch_operations{state="PROCESSING"} 0`,

@@ -39,13 +39,13 @@ type arena struct {
 	c                *results.Case
 	address          string
 	operator, viewer string
-	// stranger has no certificate, node has.
-	stranger, node *tls.Config
-	decentNode     *tls.Config
-	decentPerson   string
-	join           string
-	revokedNode    *tls.Config
-	revokedPerson  string
+	// unauthenticated has no certificate, node has.
+	unauthenticated, node *tls.Config
+	decentNode            *tls.Config
+	decentPerson          string
+	join                  string
+	revokedNode           *tls.Config
+	revokedPerson         string
 	// request is a certificate request of the node that enrolled last.
 	request string
 	// full says that the attack is as large as it can be.
@@ -69,9 +69,9 @@ func open(t *testing.T, c *results.Case) *arena {
 	a.must(client.Done(a.API.RevokeToken(t.Context(), revoked.Token.ID)))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(a.Trust().RootCertificate))
-	a.stranger = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
+	a.unauthenticated = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
 	a.join = a.JoinToken(instance)
-	a.node, a.decentNode, a.revokedNode = a.stranger.Clone(), a.stranger.Clone(), a.stranger.Clone()
+	a.node, a.decentNode, a.revokedNode = a.unauthenticated.Clone(), a.unauthenticated.Clone(), a.unauthenticated.Clone()
 	a.node.Certificates = []tls.Certificate{a.enroll(server)}
 	a.decentNode.Certificates = []tls.Certificate{a.enroll(decent)}
 	a.revokedNode.Certificates = []tls.Certificate{a.enroll(expelled)}

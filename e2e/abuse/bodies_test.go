@@ -80,16 +80,16 @@ func unknown(size int) string {
 }
 
 // TestBodies sends each body by many at a time: as an operator, as a node that was
-// taken over, and as a stranger with a token that he made up.
+// taken over, and as an unauthenticated caller with a token that is made up.
 func TestBodies(t *testing.T) {
 	for _, b := range bodies {
 		t.Run(b.name, func(t *testing.T) {
 			c := results.Begin(t, "abuse", "body: "+b.name, b.shows)
 			a := open(t, c)
-			senders, answered, strangers, given := a.size(4, 20), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
+			senders, answered, madeUp, given := a.size(4, 20), atomic.Int64{}, atomic.Int64{}, atomic.Int64{}
 			w := a.during(func() {
 				together(3*senders, func(i int) {
-					who, as, status := head("PUT", putInstance, a.operator, b.length, b.headers...), a.stranger, b.status
+					who, as, status := head("PUT", putInstance, a.operator, b.length, b.headers...), a.unauthenticated, b.status
 					switch i % 3 {
 					case 1:
 						who, as = head("PUT", "/v1/node/status", "", b.length, b.headers...), a.node
@@ -106,7 +106,7 @@ func TestBodies(t *testing.T) {
 					}
 					answered.Add(int64(min(got, 1)))
 					if i%3 == 2 { // nobody has given him the token
-						strangers.Add(int64(min(got, 1)))
+						madeUp.Add(int64(min(got, 1)))
 						if a.gives(got, answer) {
 							given.Add(1)
 						}
@@ -117,7 +117,7 @@ func TestBodies(t *testing.T) {
 				})
 			})
 			c.Unauthorised(given.Load())
-			c.Figure("bodies", "%d, of which %d were answered, %d of them with a made-up token", 3*senders, answered.Load(), strangers.Load())
+			c.Figure("bodies", "%d, of which %d were answered, %d of them with a made-up token", 3*senders, answered.Load(), madeUp.Load())
 			if answered.Load() == 0 {
 				t.Error("none was answered")
 			}

@@ -27,13 +27,13 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{"connections without a word", "who says nothing makes room for who comes", silent, 40 * mib, 60 * mib},
+	{"connections without a word", "a silent connection makes room for a new one", silent, 40 * mib, 60 * mib},
 	{"connections without a word from one address", "they leave room for other addresses", fromOne, 40 * mib, 60 * mib},
-	{"half handshakes", "who stops in the middle of a handshake holds nobody up", halfway, 60 * mib, 100 * mib},
-	{"connections without a request", "who agrees on TLS and asks nothing makes room", speechless, 60 * mib, 150 * mib},
+	{"half handshakes", "a client that stops in the middle of a handshake delays no other", halfway, 60 * mib, 100 * mib},
+	{"connections without a request", "a connection without a request makes room for a new one", speechless, 60 * mib, 150 * mib},
 	{"headers that drip", "a header has ten seconds", drip, 0, 150 * mib},
 	{"header bombs", "headers of a megabyte, ten thousand headers and endless request lines are refused", bombs, 60 * mib, 100 * mib},
-	{"requests without reading answers", "who does not take his answers is not given more", pipeline, 80 * mib, 120 * mib},
+	{"requests without reading answers", "a client that does not read its answers gets no more", pipeline, 80 * mib, 120 * mib},
 	{"bodies that are announced and do not come", "they hold a connection and no more, without a route, too", hungry, 80 * mib, 150 * mib},
 	{"downloads that are not read", "they hold a connection and little memory", stalled, 60 * mib, 150 * mib},
 	{"polls of one node", "a node has a few connections, of which the newest count", polls, 60 * mib, 60 * mib},
@@ -60,6 +60,9 @@ func TestConnections(t *testing.T) {
 	}
 }
 
+// unauthenticated is the metric of connections whose caller has not authenticated.
+const unauthenticated = `nodehitch_connections{state="unauthenticated"}`
+
 // metric is one of the controller's.
 func (a *arena) metric(name string) int {
 	a.t.Helper()
@@ -72,12 +75,12 @@ func (a *arena) metric(name string) int {
 	return int(value)
 }
 
-// event is how often it has come about; what never has is no metric yet.
-func (a *arena) event(name string) int {
+// counted is a counter; one that has never counted is no metric yet.
+func (a *arena) counted(name string) int {
 	a.t.Helper()
 	all, err := a.Metrics()
 	a.must(err)
-	return int(all[`nodehitch_connection_events_total{event="`+name+`"}`])
+	return int(all[name])
 }
 
 // hold makes n connections and keeps those that it gets for as long as the test.
@@ -106,14 +109,15 @@ func silent(a *arena) {
 	n := a.size(1000, 10000)
 	a.hold(n, a.dial)
 	a.calls()
-	turnedAway := a.event("turned-away-full") + a.event("turned-away-crowded")
-	a.c.Figure("connections", "%d, of which %d were turned away and %d gave way", n, turnedAway, a.event("stalled"))
-	if turnedAway != 0 {
-		a.t.Errorf("%d were turned away", turnedAway)
+	rejected := a.counted(`nodehitch_connections_rejected_total{reason="limit"}`) + a.counted(`nodehitch_connections_rejected_total{reason="source_limit"}`)
+	closed := a.counted(`nodehitch_connections_closed_total{reason="idle"}`)
+	a.c.Figure("connections", "%d, of which %d were rejected and %d were closed for others", n, rejected, closed)
+	if rejected != 0 {
+		a.t.Errorf("%d were rejected", rejected)
 	}
 	// The small attack does not reach the bound.
-	if strangers := a.metric(`nodehitch_connections{caller="stranger"}`); strangers > 2048 || strangers == 0 {
-		a.t.Errorf("%d strangers", strangers)
+	if held := a.metric(unauthenticated); held > 2048 || held == 0 {
+		a.t.Errorf("%d are held", held)
 	}
 }
 
@@ -121,10 +125,10 @@ func fromOne(a *arena) {
 	n := a.size(1000, 10000)
 	a.hold(n, func(int) net.Conn { return a.dial(0) })
 	a.calls()
-	strangers := a.metric(`nodehitch_connections{caller="stranger"}`)
-	a.c.Figure("connections", "%d, of which %d are held", n, strangers)
-	if strangers > 512+16 || strangers == 0 {
-		a.t.Errorf("%d strangers", strangers)
+	held := a.metric(unauthenticated)
+	a.c.Figure("connections", "%d, of which %d are held", n, held)
+	if held > 512+16 || held == 0 {
+		a.t.Errorf("%d are held", held)
 	}
 }
 
@@ -136,7 +140,7 @@ func stalled(a *arena) {
 	a.must(file.Close())
 	n := a.size(100, 400)
 	a.hold(n, func(i int) net.Conn {
-		conn := a.secure(i, a.stranger)
+		conn := a.secure(i, a.unauthenticated)
 		if conn != nil {
 			_, _ = io.WriteString(conn, head("GET", "/v1/agent/x86_64", "", 0))
 		}
@@ -163,7 +167,9 @@ func (a *arena) hello() []byte {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
 	defer theirs.Close()
-	go func() { _ = tls.Client(theirs, a.stranger).HandshakeContext(context.WithoutCancel(a.t.Context())) }()
+	go func() {
+		_ = tls.Client(theirs, a.unauthenticated).HandshakeContext(context.WithoutCancel(a.t.Context()))
+	}()
 	message := make([]byte, 8192)
 	n, err := ours.Read(message)
 	a.must(err)
@@ -171,7 +177,7 @@ func (a *arena) hello() []byte {
 }
 
 func speechless(a *arena) {
-	a.hold(a.size(200, 2500), func(i int) net.Conn { return a.secure(i, a.stranger) })
+	a.hold(a.size(200, 2500), func(i int) net.Conn { return a.secure(i, a.unauthenticated) })
 	a.calls()
 }
 
@@ -180,7 +186,7 @@ func drip(a *arena) {
 	n := a.size(100, 1000)
 	var cut, begun atomic.Int64
 	together(n, func(i int) {
-		conn := a.secure(i, a.stranger)
+		conn := a.secure(i, a.unauthenticated)
 		if conn == nil {
 			return
 		}
@@ -216,7 +222,7 @@ func bombs(a *arena) {
 		"a header without an end":      "GET / HTTP/1.1\r\nX: " + big,
 	} {
 		together(a.size(5, 50), func(i int) {
-			status, answer := a.send(i, a.stranger, bomb, strings.NewReader(""))
+			status, answer := a.send(i, a.unauthenticated, bomb, strings.NewReader(""))
 			if status == http.StatusRequestHeaderFieldsTooLarge {
 				refused.Add(1)
 			}
@@ -234,7 +240,7 @@ func bombs(a *arena) {
 func pipeline(a *arena) {
 	requests := strings.Repeat(head("GET", "/v1/none", "", 0), 1000)
 	a.hold(a.size(50, 500), func(i int) net.Conn {
-		conn := a.secure(i, a.stranger)
+		conn := a.secure(i, a.unauthenticated)
 		if conn != nil {
 			_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
 			for range 100 {
@@ -254,7 +260,7 @@ func hungry(a *arena) {
 		head("PUT", putInstance, a.operator, mib-1), head("PUT", putInstance+"/files/a", a.operator, 1<<30),
 	} {
 		a.hold(a.size(50, 200), func(i int) net.Conn {
-			conn := a.secure(i, a.stranger)
+			conn := a.secure(i, a.unauthenticated)
 			if conn != nil {
 				_, _ = io.WriteString(conn, begun+strings.Repeat("[", 4000))
 			}
@@ -284,10 +290,10 @@ func polls(a *arena) {
 }
 
 func watches(a *arena) {
-	tag := a.etag(a.stranger, head("GET", "/v1/nodes", a.viewer, 0))
+	tag := a.etag(a.unauthenticated, head("GET", "/v1/nodes", a.viewer, 0))
 	n := a.size(400, 2000)
 	a.hold(n, func(i int) net.Conn {
-		conn := a.secure(i, a.stranger)
+		conn := a.secure(i, a.unauthenticated)
 		if conn != nil {
 			_, _ = io.WriteString(conn, head("GET", "/v1/nodes?wait=60s", a.viewer, 0, "If-None-Match: "+tag))
 		}
@@ -304,15 +310,15 @@ func watches(a *arena) {
 func idle(a *arena) {
 	n := a.size(400, 2000)
 	a.hold(n, func(i int) net.Conn {
-		conn := a.secure(i, a.stranger)
+		conn := a.secure(i, a.unauthenticated)
 		if conn != nil {
 			_, _ = io.WriteString(conn, head("GET", "/v1/nodes", a.operator, 0))
 		}
 		return conn
 	})
 	a.calls()
-	if known := a.metric(`nodehitch_connections{caller="known"}`); known > 256+16 || known == 0 {
-		a.t.Errorf("%d connections", known)
+	if held := a.metric(`nodehitch_connections{state="authenticated"}`); held > 256+16 || held == 0 {
+		a.t.Errorf("%d connections", held)
 	}
 }
 

@@ -25,13 +25,13 @@ func (a *arena) trespasses() []trespass {
 	a.must(err)
 	enroll := string(text)
 	return []trespass{
-		{"the instances without a token", a.stranger, head("GET", "/v1/vnf_instances", "", 0, once)},
-		{"the instances with a token that is made up", a.stranger, head("GET", "/v1/vnf_instances", "made.up", 0, once)},
-		{"the join token with a token that was revoked", a.stranger, head("GET", putInstance+"/join_token", a.revokedPerson, 0, once)},
-		{"a configuration without a certificate", a.stranger, head("GET", "/v1/node/config", "", 0, once)},
+		{"the instances without a token", a.unauthenticated, head("GET", "/v1/vnf_instances", "", 0, once)},
+		{"the instances with a token that is made up", a.unauthenticated, head("GET", "/v1/vnf_instances", "made.up", 0, once)},
+		{"the join token with a token that was revoked", a.unauthenticated, head("GET", putInstance+"/join_token", a.revokedPerson, 0, once)},
+		{"a configuration without a certificate", a.unauthenticated, head("GET", "/v1/node/config", "", 0, once)},
 		{"the configuration of a revoked node", a.revokedNode, head("GET", "/v1/node/config", "", 0, once)},
-		{"a certificate for a revoked node", a.stranger, head("POST", "/v1/enroll", a.join, len(enroll), once) + enroll},
-		{"a certificate with a join token that is made up", a.stranger, head("POST", "/v1/enroll", "made.up", len(enroll), once) + enroll},
+		{"a certificate for a revoked node", a.unauthenticated, head("POST", "/v1/enroll", a.join, len(enroll), once) + enroll},
+		{"a certificate with a join token that is made up", a.unauthenticated, head("POST", "/v1/enroll", "made.up", len(enroll), once) + enroll},
 	}
 }
 

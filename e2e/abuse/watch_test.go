@@ -52,7 +52,7 @@ func (a *arena) during(attack func()) *watch {
 		w.most, w.files = max(w.most, u.Resident), max(w.files, u.Files)
 	})
 	every(ctx, &watching, 100*time.Millisecond, func() {
-		w.call(ctx, "a person", a.address, a.stranger, head("GET", "/v1/vnf_instances", a.decentPerson, 0, "Connection: close"))
+		w.call(ctx, "a person", a.address, a.unauthenticated, head("GET", "/v1/vnf_instances", a.decentPerson, 0, "Connection: close"))
 	})
 	every(ctx, &watching, 100*time.Millisecond, func() {
 		w.call(ctx, "a node", a.address, a.decentNode, head("GET", "/v1/node/config", "", 0, "Connection: close"))

@@ -63,7 +63,7 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		c.Figure("connections", "%.2f per agent, at most %d in a second", float64(sum(seen.Dials))/float64(agents), peak(seen.Dials))
 		c.Figure("attempts while it was down", "%.2f per agent", float64(sum(seen.Refused))/float64(agents))
 		c.Figure("polls", "%.2f per agent", f.polls()/float64(agents))
-		c.Figure("handshakes", "at most %.0f at a time", f.metric("nodehitch_handshakes_peak"))
+		c.Figure("handshakes", "at most %.0f at a time", f.metric("nodehitch_tls_handshakes_in_flight_max"))
 		c.Figure("CPU", "%.1f s, %.1f ms per agent", u.CPU.Seconds(), perAgent(u.CPU, agents))
 		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
 			t.Errorf("%d of %d agents came back in one second", most, agents)

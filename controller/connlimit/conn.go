@@ -1,4 +1,4 @@
-package gate
+package connlimit
 
 import (
 	"errors"
@@ -9,68 +9,65 @@ import (
 )
 
 var (
-	// errNoTurn ends a handshake that waited for too long.
+	// errNoTurn ends a handshake that waited for its turn for too long.
 	errNoTurn = errors.New("the controller is busy with other handshakes")
 	// errGone ends one that the client has given up.
 	errGone = errors.New("the client has closed the connection")
 )
 
-// Read notes that something came.
+// Read notes that something has come.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
-		c.gate.moved(c, false)
+		c.limiter.moved(c, false)
 	}
 	return n, err
 }
 
 // Write notes that the next may go: all before it has gone. The first that goes is the
-// server's part of the handshake, which ends the turn: what the client does with it is
-// his time.
+// server's part of the handshake, which ends the turn: the client has to move next.
 func (c *conn) Write(p []byte) (int, error) {
 	c.endTurn()
-	c.gate.moved(c, false)
+	c.limiter.moved(c, false)
 	return c.Conn.Write(p)
 }
 
 // Close gives the place to others.
 func (c *conn) Close() error {
 	c.closed.Do(func() {
-		c.gate.mu.Lock()
-		defer c.gate.mu.Unlock()
-		c.gate.leave(c)
+		c.limiter.mu.Lock()
+		defer c.limiter.mu.Unlock()
+		c.limiter.remove(c)
 	})
 	return c.Conn.Close()
 }
 
 // takeTurn waits until the handshake may be computed. One that the client has given up
-// meanwhile is not: among many who come at once these would take the time in which others
-// are waited for too long, and give up in turn.
+// meanwhile is not computed: it would take the time in which the next clients wait for
+// too long, and give up in turn.
 func (c *conn) takeTurn(done <-chan struct{}) error {
-	c.gate.moved(c, true)
-	c.gate.waiting.Add(1)
-	defer c.gate.waiting.Add(-1)
-	limit := time.NewTimer(c.gate.Handshake)
+	c.limiter.moved(c, true)
+	c.limiter.waiting.Add(1)
+	defer c.limiter.waiting.Add(-1)
+	limit := time.NewTimer(c.limiter.Handshake)
 	defer limit.Stop()
 	select {
-	case c.gate.turns <- struct{}{}:
+	case c.limiter.turns <- struct{}{}:
 		c.turn = true
 		if gone(c.Conn) {
-			c.gate.moved(c, false)
 			return errGone
 		}
 		return nil
 	case <-limit.C:
 	case <-done:
 	}
-	c.gate.moved(c, false)
 	return errNoTurn
 }
 
 func (c *conn) endTurn() {
 	if c.turn {
 		c.turn = false
-		<-c.gate.turns
+		<-c.limiter.turns
 	}
 }
 
@@ -93,8 +90,7 @@ func gone(c net.Conn) bool {
 	return closed || err != nil
 }
 
-// abort closes a connection without a word and without a trace: nothing of it
-// lingers in the kernel.
+// abort resets a connection: nothing of it lingers in the kernel.
 func abort(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // then it closes the slower way

@@ -1,4 +1,4 @@
-package gate
+package connlimit
 
 import (
 	"bufio"
@@ -22,27 +22,27 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// house is an HTTPS server behind a gate.
-type house struct {
-	*Gate
+// server is an HTTPS server behind a Limiter.
+type server struct {
+	*Limiter
 	t       *testing.T
 	address string
 	client  *tls.Config
 	key     *key
-	door    *door
+	inner   *acceptCounter
 	mu      sync.Mutex
-	events  map[string]int
+	counts  map[string]int // of each result and reason
 }
 
-// door counts how often the gate has asked for the next connection.
-type door struct {
+// acceptCounter counts how often it was asked for the next connection.
+type acceptCounter struct {
 	net.Listener
 	asked atomic.Int64
 }
 
-func (d *door) Accept() (net.Conn, error) {
-	d.asked.Add(1)
-	return d.Listener.Accept()
+func (a *acceptCounter) Accept() (net.Conn, error) {
+	a.asked.Add(1)
+	return a.Listener.Accept()
 }
 
 // key is the server's; it counts the handshakes that are being computed.
@@ -96,17 +96,18 @@ func (k *key) count() (now, most int) {
 	return k.now, k.most
 }
 
-func build(t *testing.T, change func(*Limits)) *house {
+func serve(t *testing.T, change func(*Limits)) *server {
 	t.Helper()
 	limits := LimitsFor(1024)
-	limits.Turns, limits.Strangers, limits.PerSource = 1, 400, 400
+	limits.Turns, limits.Unauthenticated, limits.PerSource = 1, 400, 400
 	change(&limits)
-	h := &house{t: t, events: map[string]int{}}
-	h.Gate = &Gate{Limits: limits, Log: slog.New(slog.DiscardHandler), Observe: func(event string) {
+	h := &server{t: t, counts: map[string]int{}}
+	count := func(label string) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.events[event]++
-	}}
+		h.counts[label]++
+	}
+	h.Limiter = &Limiter{Limits: limits, Log: slog.New(slog.DiscardHandler), OnHandshake: count, OnRejected: count, OnClosed: count}
 	borrowed := httptest.NewTLSServer(nil) // for its certificate
 	borrowed.Close()
 	h.client = borrowed.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
@@ -118,20 +119,20 @@ func build(t *testing.T, change func(*Limits)) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.address, h.door = inner.Addr().String(), &door{Listener: inner}
-	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, ConnContext: Context, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.address, h.inner = inner.Addr().String(), &acceptCounter{Listener: inner}
+	web := &http.Server{ReadHeaderTimeout: 10 * time.Second, ConnContext: Context, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if who := r.Header.Get("Who"); who != "" {
-			Known(r.Context(), who, 2)
+			Authenticated(r.Context(), who, 2)
 		}
 		_, _ = io.WriteString(w, r.RemoteAddr)
 	})}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(h.Listener(h.door, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
+		_ = web.Serve(h.Listener(h.inner, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS13}))
 	}()
 	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
+		if err := web.Close(); err != nil {
 			t.Error(err)
 		}
 		<-done
@@ -155,7 +156,7 @@ func until(t *testing.T, what string, ok func() bool) {
 }
 
 // connect connects and says nothing.
-func (h *house) connect() (net.Conn, error) {
+func (h *server) connect() (net.Conn, error) {
 	c, err := new(net.Dialer).DialContext(h.t.Context(), "tcp", h.address)
 	if err == nil {
 		h.t.Cleanup(func() { c.Close() })
@@ -164,7 +165,7 @@ func (h *house) connect() (net.Conn, error) {
 }
 
 // dial is a connection that has to come about.
-func (h *house) dial() net.Conn {
+func (h *server) dial() net.Conn {
 	h.t.Helper()
 	c, err := h.connect()
 	if err != nil {
@@ -175,7 +176,7 @@ func (h *house) dial() net.Conn {
 
 // get makes a request on a connection of its own; the answer is what follows the
 // header.
-func (h *house) get(who string) (string, error) {
+func (h *server) get(who string) (string, error) {
 	conn, err := h.connect()
 	if err != nil {
 		return "", err
@@ -183,8 +184,8 @@ func (h *house) get(who string) (string, error) {
 	return h.ask(conn, who)
 }
 
-// comes is somebody who is connected, and asks.
-func (h *house) comes(all *sync.WaitGroup) {
+// asks connects, and makes a request on its own goroutine.
+func (h *server) asks(all *sync.WaitGroup) {
 	h.t.Helper()
 	conn := h.dial()
 	all.Go(func() {
@@ -194,7 +195,7 @@ func (h *house) comes(all *sync.WaitGroup) {
 	})
 }
 
-func (h *house) ask(conn net.Conn, who string) (string, error) {
+func (h *server) ask(conn net.Conn, who string) (string, error) {
 	c := tls.Client(conn, h.client)
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nWho: "+who+"\r\n\r\n"); err != nil {
 		return "", err
@@ -208,30 +209,30 @@ func (h *house) ask(conn net.Conn, who string) (string, error) {
 	return string(body), err
 }
 
-func (h *house) count(event string) int {
+func (h *server) counted(label string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.events[event]
+	return h.counts[label]
 }
 
 // The others wait while as many handshakes are computed as may be.
 func TestSoManyHandshakesAreComputedAtATime(t *testing.T) {
 	for _, turns := range []int{1, 3} {
 		t.Run(fmt.Sprint(turns), func(t *testing.T) {
-			h := build(t, func(l *Limits) { l.Turns, l.Handshake = turns, time.Minute })
+			h := serve(t, func(l *Limits) { l.Turns, l.Handshake = turns, time.Minute })
 			h.key.holdBack(t)
-			const crowd = 20
+			const clients = 20
 			var all sync.WaitGroup
-			for range crowd {
-				h.comes(&all)
+			for range clients {
+				h.asks(&all)
 			}
 			until(t, "each is computed or waits", func() bool {
 				now, _ := h.key.count()
-				return now >= turns && now+int(h.waiting.Load()) == crowd
+				return now >= turns && now+int(h.waiting.Load()) == clients
 			})
 			h.key.letGo()
 			all.Wait()
-			until(t, "all handshakes are counted", func() bool { return h.count(EventHandshake) == crowd })
+			until(t, "all handshakes are counted", func() bool { return h.counted(ResultSuccess) == clients })
 			if _, most := h.key.count(); most != turns {
 				t.Errorf("%d handshakes were computed at a time, want %d", most, turns)
 			}
@@ -240,11 +241,11 @@ func TestSoManyHandshakesAreComputedAtATime(t *testing.T) {
 }
 
 // A handshake that its client gives up while it waits is not computed.
-func TestNothingIsComputedForWhoHasGone(t *testing.T) {
-	h := build(t, func(l *Limits) { l.Handshake = time.Minute })
+func TestNoHandshakeIsComputedForAClientThatHasGone(t *testing.T) {
+	h := serve(t, func(l *Limits) { l.Handshake = time.Minute })
 	h.key.holdBack(t)
 	var stays sync.WaitGroup
-	h.comes(&stays)
+	h.asks(&stays)
 	until(t, "one has its turn", func() bool { now, _ := h.key.count(); return now == 1 })
 	const others = 20
 	for range others {
@@ -261,37 +262,38 @@ func TestNothingIsComputedForWhoHasGone(t *testing.T) {
 	}
 	h.key.letGo()
 	stays.Wait()
-	until(t, "all others have failed", func() bool { return h.count(EventHandshakeFailed) == others })
+	until(t, "all others have failed", func() bool { return h.counted(ResultFailure) == others })
 	if n := h.key.signed(); n != 1 {
 		t.Errorf("%d handshakes were computed, want 1", n)
 	}
 }
 
-// While many wait for their turn, the kernel keeps those who come.
-func TestNoMoreAreTakenInWhileManyWait(t *testing.T) {
-	h := build(t, func(l *Limits) { l.Handshake = time.Minute })
+// While many wait for their turn, new connections wait in the kernel.
+func TestNoMoreAreAcceptedWhileManyWait(t *testing.T) {
+	h := serve(t, func(l *Limits) { l.Handshake = time.Minute })
 	h.key.holdBack(t)
 	var all sync.WaitGroup
-	const first = 1 + crowdedTurns + 1 // one in turn, and one more waits than lets others in
+	const first = 1 + maxWaiting + 1 // one in turn, and one more waits than lets others in
 	for i := range first {
-		h.comes(&all)
+		h.asks(&all)
 		until(t, "it waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == i+1 })
 	}
 	const others = 20
 	for range others {
-		h.comes(&all)
+		h.asks(&all)
 	}
-	until(t, "the listener stands in line behind them", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) > first })
-	if taken, _ := h.Count(); taken != first || h.Peak() != taken {
-		t.Errorf("%d of %d are taken in, at most %d handshakes were under way, want %d", taken, first+others, h.Peak(), first)
+	until(t, "the listener waits behind them", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) > first })
+	n, _ := h.Count()
+	if inFlight, most := h.Handshakes(); n != first || inFlight != first || most != first {
+		t.Errorf("%d of %d are accepted, %d handshakes are in flight, at most %d were, want %d", n, first+others, inFlight, most, first)
 	}
 	h.key.letGo()
 	all.Wait()
-	until(t, "all handshakes are counted", func() bool { return h.count(EventHandshake) == first+others })
+	until(t, "all handshakes are counted", func() bool { return h.counted(ResultSuccess) == first+others })
 }
 
 // hello is the first message of a handshake.
-func (h *house) hello() []byte {
+func (h *server) hello() []byte {
 	h.t.Helper()
 	ours, theirs := net.Pipe()
 	defer ours.Close()
@@ -306,7 +308,7 @@ func (h *house) hello() []byte {
 }
 
 // halfway is some connections that say hello, and then nothing.
-func (h *house) halfway(connections ...net.Conn) {
+func (h *server) halfway(connections ...net.Conn) {
 	h.t.Helper()
 	hello := h.hello()
 	for _, c := range connections {
@@ -316,19 +318,19 @@ func (h *house) halfway(connections ...net.Conn) {
 	}
 }
 
-// silent is so many connections, when the gate has let them in and waits for the next.
-func (h *house) silent(n int) (all []net.Conn) {
+// silent is so many connections, when the listener has accepted them and waits for the next.
+func (h *server) silent(n int) (all []net.Conn) {
 	h.t.Helper()
 	for range n {
 		all = append(all, h.dial())
 	}
-	until(h.t, "all are let in", func() bool { return int(h.door.asked.Load()) == n+1 })
+	until(h.t, "all are accepted", func() bool { return int(h.inner.asked.Load()) == n+1 })
 	return all
 }
 
-// Whoever says hello and then nothing does not keep the others from their turn.
-func TestHalfHandshakesHoldNobodyUp(t *testing.T) {
-	h := build(t, func(*Limits) {})
+// A client that says hello and then nothing does not keep the others from their turn.
+func TestHalfHandshakesDelayNoOther(t *testing.T) {
+	h := serve(t, func(*Limits) {})
 	h.halfway(h.silent(20)...)
 	until(t, "all have had their turn", func() bool { return h.key.signed() == 20 })
 	if _, err := h.get(""); err != nil {
@@ -336,78 +338,78 @@ func TestHalfHandshakesHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// Where all strangers wait for their turn, none gives way; who comes waits behind them.
-func TestWhoComesWaitsWhileAllOthersDo(t *testing.T) {
-	const crowd = 100
-	h := build(t, func(l *Limits) { l.Strangers, l.PerSource, l.Handshake = crowd, crowd, time.Minute })
+// Where all wait for their turn, none is closed for a new one, which waits behind them.
+func TestANewConnectionWaitsWhileAllOthersDo(t *testing.T) {
+	const clients = 100
+	h := serve(t, func(l *Limits) { l.Unauthenticated, l.PerSource, l.Handshake = clients, clients, time.Minute })
 	h.key.holdBack(t)
-	h.halfway(h.silent(crowd)...)
-	until(t, "each is computed or waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == crowd })
+	h.halfway(h.silent(clients)...)
+	until(t, "each is computed or waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == clients })
 	var honest sync.WaitGroup
-	h.comes(&honest)
-	until(t, "the listener waits", func() bool { return h.waiting.Load() == crowd })
+	h.asks(&honest)
+	until(t, "the listener waits", func() bool { return h.waiting.Load() == clients })
 	h.key.letGo()
 	honest.Wait()
-	if h.count(EventFull)+h.count(EventCrowded) != 0 || h.count(EventStalled) != 1 {
-		t.Errorf("%d and %d are turned away, %d gave way", h.count(EventFull), h.count(EventCrowded), h.count(EventStalled))
+	if h.counted(ReasonLimit)+h.counted(ReasonSourceLimit) != 0 || h.counted(ReasonIdle) != 1 {
+		t.Errorf("%d and %d are rejected, %d are closed", h.counted(ReasonLimit), h.counted(ReasonSourceLimit), h.counted(ReasonIdle))
 	}
 }
 
-func TestWhoSaysNothingIsSentAwayInTime(t *testing.T) {
-	h := build(t, func(l *Limits) { l.Handshake = 50 * time.Millisecond })
+func TestASilentConnectionIsClosedInTime(t *testing.T) {
+	h := serve(t, func(l *Limits) { l.Handshake = 50 * time.Millisecond })
 	c := h.dial()
 	_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	if _, err := c.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("got %v", err)
 	}
-	until(t, "it is counted", func() bool { return h.count(EventHandshakeFailed) == 1 })
+	until(t, "it is counted", func() bool { return h.counted(ResultFailure) == 1 })
 }
 
-func TestSilentConnectionsDoNotShutTheDoor(t *testing.T) {
-	h := build(t, func(l *Limits) { l.Strangers, l.PerSource = 10, 10 })
+func TestSilentConnectionsKeepNoOtherOut(t *testing.T) {
+	h := serve(t, func(l *Limits) { l.Unauthenticated, l.PerSource = 10, 10 })
 	for range 300 {
 		h.dial()
 	}
-	until(t, "they have come", func() bool { return h.count(EventStalled) == 290 })
+	until(t, "all are accepted", func() bool { return h.counted(ReasonIdle) == 290 })
 	if _, err := h.get(""); err != nil {
 		t.Error(err)
 	}
-	if strangers, _ := h.Count(); strangers > 10 || h.count(EventFull)+h.count(EventCrowded) != 0 {
-		t.Errorf("%d strangers, %d and %d were turned away", strangers, h.count(EventFull), h.count(EventCrowded))
+	if n, _ := h.Count(); n > 10 || h.counted(ReasonLimit)+h.counted(ReasonSourceLimit) != 0 {
+		t.Errorf("%d connections, %d and %d were rejected", n, h.counted(ReasonLimit), h.counted(ReasonSourceLimit))
 	}
 }
 
-// The controller owes them a handshake: a flood does not take their places meanwhile.
-func TestWhoWaitsForHisTurnKeepsHisPlace(t *testing.T) {
-	h := build(t, func(l *Limits) { l.Strangers, l.PerSource, l.Handshake = 10, 10, time.Minute })
+// A flood does not take the places of those whose handshake the controller has to compute.
+func TestAConnectionThatWaitsForItsTurnKeepsItsPlace(t *testing.T) {
+	h := serve(t, func(l *Limits) { l.Unauthenticated, l.PerSource, l.Handshake = 10, 10, time.Minute })
 	h.key.holdBack(t)
 	var honest sync.WaitGroup
 	for range 3 {
-		h.comes(&honest)
+		h.asks(&honest)
 	}
 	until(t, "each is computed or waits", func() bool { now, _ := h.key.count(); return now+int(h.waiting.Load()) == 3 })
 	for range 300 {
 		h.dial()
 	}
-	until(t, "they have come", func() bool { return h.count(EventStalled) == 293 })
+	until(t, "all are accepted", func() bool { return h.counted(ReasonIdle) == 293 })
 	h.key.letGo()
 	honest.Wait()
 }
 
-func TestACallersNewestConnectionsAreServed(t *testing.T) {
-	h := build(t, func(*Limits) {})
+func TestTheNewestConnectionsOfACallerAreServed(t *testing.T) {
+	h := serve(t, func(*Limits) {})
 	for range 5 {
 		if _, err := h.get("me"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, known := h.Count(); known != 2 || h.count(EventExcess) != 3 {
-		t.Errorf("%d connections, %d gave way", known, h.count(EventExcess))
+	if _, n := h.Count(); n != 2 || h.counted(ReasonPerCallerLimit) != 3 {
+		t.Errorf("%d connections, %d are closed", n, h.counted(ReasonPerCallerLimit))
 	}
 }
 
-func TestPlainHTTPIsToldSo(t *testing.T) {
-	h := build(t, func(*Limits) {})
+func TestPlainHTTPIsAnsweredWithAHint(t *testing.T) {
+	h := serve(t, func(*Limits) {})
 	c := h.dial()
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package gate
+package connlimit
 
 import (
 	"net"
@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// Limits of a Gate.
+// Limits of a Limiter.
 type Limits struct {
-	// Connections may be open at all.
+	// Connections is how many may be open at all.
 	Connections int
-	// Strangers may be, who have not shown who they are; PerSource of one network.
-	Strangers, PerSource int
+	// Unauthenticated is how many of them may be unauthenticated; PerSource, of one
+	// network.
+	Unauthenticated, PerSource int
 	// Handshake is how long a handshake may take.
 	Handshake time.Duration
-	// Longest is how long a stranger keeps his place when others want in although
-	// the controller is at work for him.
+	// Longest is for how long an unauthenticated connection keeps its place against a
+	// new one because the controller is working on its request.
 	Longest time.Duration
 	// Turns is how many handshakes are computed at a time.
 	Turns int
@@ -26,11 +27,11 @@ type Limits struct {
 // for the unix socket, the store, and files that are served.
 func LimitsFor(descriptors int) Limits {
 	connections := max(descriptors-max(256, descriptors/8), descriptors/2, 1)
-	strangers := max(min(2048, connections/4), 1)
+	unauthenticated := max(min(2048, connections/4), 1)
 	return Limits{
-		Connections: connections, Strangers: strangers, PerSource: max(strangers/4, 1),
+		Connections: connections, Unauthenticated: unauthenticated, PerSource: max(unauthenticated/4, 1),
 		Handshake: 10 * time.Second, Longest: time.Minute,
-		// Half of the machine, for those who are in want to be served meanwhile.
+		// Half of the machine: requests of authenticated callers need the other half.
 		Turns: max(runtime.GOMAXPROCS(0)/2, 1),
 	}
 }
