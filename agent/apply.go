@@ -40,7 +40,7 @@ func applyCommand() *cobra.Command {
 		Long: "Reads a node configuration (JSON or YAML), converges the machine to it once, and\n" +
 			"prints the conditions. Exit code 0: converged; 1: not; 2: the file or the command\n" +
 			"line is wrong. A disk is formatted only if its volume is named with\n" +
-			"--permit-format, and only if it is proven blank.",
+			"--permit-format, and only if the disk is blank.",
 		Example: "  nodehitch-agent apply --filename node.json --dry-run\n" +
 			"  nodehitch-agent apply --filename node.json --permit-format 6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f",
 		Args: none,
@@ -128,8 +128,8 @@ func (o applyOptions) begin() (*state.Lock, error) {
 	return lock, err
 }
 
-// nodeID is who this machine is, for the journal of formats: the id that it
-// enrolled with, else what it finds out, else nobody.
+// nodeID is this machine's id in the journal of formats: the id that it enrolled with,
+// else the one that it finds, else "".
 func nodeID(ctx context.Context, directory string) string {
 	if machine, err := state.At(directory).Machine(); err == nil && machine != nil {
 		return machine.NodeID
@@ -164,7 +164,7 @@ type outcome struct {
 	Changes    changes         `json:"changes"`
 }
 
-// changes is how much of the machine was changed: all zero where it was converged.
+// changes is how much of the machine was changed: all zero if it was converged.
 // Engine is what the container engine was asked to change.
 type changes struct {
 	Files       int64 `json:"files"`

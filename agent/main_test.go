@@ -116,7 +116,7 @@ func TestApplyLooksAtTheClusterOfTheGivenKubeconfig(t *testing.T) {
 		"/etc/kubernetes/admin.conf": nil,
 	} {
 		code, stdout, _ := runs(t, append([]string{"apply", "--dry-run", "--filename", doc}, args...)...)
-		if code != exitFailed || !strings.Contains(stdout, "there is no "+kubeconfig) {
+		if code != exitFailed || !strings.Contains(stdout, kubeconfig+" does not exist") {
 			t.Errorf("exit %d, %q; want %s in it", code, stdout, kubeconfig)
 		}
 	}

@@ -102,7 +102,7 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 		row("next attempt", "in %s", c.NextAttempt.Sub(now).Round(time.Second))
 	}
 	if c.HoldSeconds != 0 {
-		row("way", "gives up silent connections: polls are held for %d s; set the controller's pollSeconds below the idle timeout of what is between", c.HoldSeconds)
+		row("way", "closes idle connections: polls are held for %d s; set the controller's pollSeconds below the idle timeout of what is between", c.HoldSeconds)
 	}
 	if len(c.Learned) > 0 {
 		row("learned", "%s", strings.Join(c.Learned, ", "))
@@ -135,7 +135,7 @@ func conditionTable(w io.Writer, conditions []api.Condition) error {
 	return t.Flush()
 }
 
-// explain says of each condition that is not True what it means and what to do.
+// explain prints the meaning of each condition that is not True, and what to do.
 func explain(w io.Writer, conditions []api.Condition) {
 	for _, c := range conditions {
 		doc, known := api.Reasons[c.Reason]
@@ -152,9 +152,9 @@ func explain(w io.Writer, conditions []api.Condition) {
 func process(s *status.Status, now time.Time) string {
 	switch {
 	case s.StoppedAt != nil:
-		return fmt.Sprintf("stopped %s ago; the rest is how it was then", since(*s.StoppedAt, now))
+		return fmt.Sprintf("stopped %s ago; the rest is its last status", since(*s.StoppedAt, now))
 	case !s.Running():
-		return fmt.Sprintf("process %d is gone without a word; the rest is how it was before", s.PID)
+		return fmt.Sprintf("process %d ended unexpectedly; the rest is its last status", s.PID)
 	}
 	return fmt.Sprintf("process %d, running for %s", s.PID, since(s.StartedAt, now))
 }

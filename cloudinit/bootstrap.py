@@ -1,9 +1,9 @@
-"""Fetch the nodehitch agent from its controller and let it install itself.
+"""Download the nodehitch agent from its controller and run its installation.
 
-Run once at first boot by nodehitch-bootstrap.service, which starts it again
-until it has succeeded. It needs nothing but the Python that cloud-init runs on.
-Trusted is the one root certificate of the configuration, if it is the pinned
-one: no system roots, no proxy, no plain HTTP, no redirect.
+nodehitch-bootstrap.service runs this at first boot and repeats it until it
+succeeds. It needs only the Python of cloud-init. It trusts only the pinned root
+certificate of the configuration: no system roots, no proxy, no plain HTTP, no
+redirect.
 
     bootstrap.py [CONFIGURATION [AGENT]]
 """
@@ -20,7 +20,7 @@ CONFIGURATION = "/etc/nodehitch/agent.yaml"
 AGENT = "/usr/local/bin/nodehitch-agent"
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of an ELF file
 LARGEST = 256 << 20  # bytes
-SILENCE = 60  # seconds without a byte
+IDLE_TIMEOUT = 60  # seconds without a byte
 
 
 class Refused(Exception):
@@ -28,11 +28,11 @@ class Refused(Exception):
 
 
 def trust(root, pin):
-    """TLS 1.3 to servers below this root, by name; nobody else."""
+    """TLS 1.3 with servers that have a certificate of this root, checked by name."""
     digest = hashlib.sha256(ssl.PEM_cert_to_DER_cert(root)).hexdigest()
     if "sha256:" + digest != pin:
         sys.exit("the root certificate is sha256:%s, but the pin is %s: this "
-                 "user_data was altered or put together wrongly" % (digest, pin))
+                 "user_data was altered or is inconsistent" % (digest, pin))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(cadata=root)
@@ -41,7 +41,7 @@ def trust(root, pin):
 
 
 def download(url, context, agent):
-    """Put the controller's agent in place, whole or not at all."""
+    """Install the controller's agent, completely or not at all."""
     machine = os.uname().machine
     if machine not in MACHINES:
         raise Refused("this machine is %s; there are agents for %s"
@@ -50,7 +50,7 @@ def download(url, context, agent):
     if parts.scheme != "https":
         raise Refused("expected https://host:port")
     connection = http.client.HTTPSConnection(
-        parts.hostname, parts.port, context=context, timeout=SILENCE)
+        parts.hostname, parts.port, context=context, timeout=IDLE_TIMEOUT)
     try:
         connection.request("GET", "/v1/agent/" + machine,
                            headers={"User-Agent": "nodehitch-bootstrap"})
@@ -70,7 +70,7 @@ def store(answer, machine, agent):
     os.makedirs(directory, exist_ok=True)
     part = os.path.join(directory, ".nodehitch-agent.part")
     if os.path.lexists(part):
-        os.unlink(part)  # of an attempt that was cut off
+        os.unlink(part)  # of an interrupted attempt
     descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)
     try:
         with os.fdopen(descriptor, "wb") as f:
@@ -94,7 +94,7 @@ def receive(answer, length, machine, f):
         if not piece:
             raise Refused("the connection was cut after %d of %d bytes" % (received, length))
         if received == 0 and not runs_here(piece, machine):
-            raise Refused("what came is no ELF program for %s: it begins %r" % (machine, piece[:20]))
+            raise Refused("the answer is no ELF program for %s: it begins %r" % (machine, piece[:20]))
         f.write(piece)
         received += len(piece)
 
@@ -115,7 +115,7 @@ def main(configuration=CONFIGURATION, agent=AGENT):
             continue
         print("%s: agent received" % url, flush=True)
         os.execv(agent, [agent, "install"])
-    sys.exit("no controller gave this machine its agent; it is tried again")
+    sys.exit("no controller served the agent for this machine; the service tries again")
 
 
 if __name__ == "__main__":

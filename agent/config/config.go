@@ -43,7 +43,7 @@ type Config struct {
 	// this machine, "" for none. One that is signed by itself lets whoever knows it
 	// signal, so it is a secret.
 	HeatSignalURL string `json:"heatSignalUrl,omitempty"`
-	// HeatSignalToken is Keystone's for that URL, "" where the URL is a signed one.
+	// HeatSignalToken is Keystone's for that URL, "" if the URL is a signed one.
 	HeatSignalToken string `json:"heatSignalToken,omitempty"`
 	// Log is how the agent logs, on standard error.
 	Log Log `json:"log,omitzero"`
@@ -58,7 +58,7 @@ type Log struct {
 var joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
 
 // Load reads the file. It must belong to the agent's user or root and be
-// readable to nobody else, for it holds the join token. Everything that is wrong
+// readable by no other user, because it holds the join token. Everything that is wrong
 // is said at once, as a fault.List within the error, and no value is repeated.
 func Load(path string) (*Config, error) {
 	content, err := read(path)

@@ -11,17 +11,17 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// ClusterScoped is what a step says of itself when its actions change more than
-// this node. They are done only under a document that the controller confirmed
-// on the present connection (Options.Confirmed), never from a stored one.
+// ClusterScoped marks a step whose actions change more than this node. They run only
+// for a document that the controller has confirmed on the present connection
+// (Options.Confirmed), never for a stored one.
 type ClusterScoped interface{ ClusterScoped() }
 
-// Engine runs steps in the order in which they were given.
+// Engine runs steps in their order.
 type Engine struct {
 	steps []Step
 	// Now is the clock of transition times.
 	Now func() time.Time
-	// Log gets what is of no use in a condition, such as the stack of a panic.
+	// Log gets what does not belong in a condition, such as the stack of a panic.
 	Log *slog.Logger
 }
 
@@ -42,16 +42,16 @@ func New(steps ...Step) *Engine {
 type Options struct {
 	// DryRun plans and does nothing.
 	DryRun bool
-	// Confirmed says that the controller gave or confirmed the document on the
-	// present connection.
+	// Confirmed says that the controller sent or confirmed the document on the present
+	// connection.
 	Confirmed bool
-	// Previous are the conditions of the pass before; one whose status is the same
+	// Previous are the conditions of the previous pass; one whose status is the same
 	// keeps its lastTransitionTime.
 	Previous []api.Condition
-	// Observe is told of every action before and after it is done; may be nil.
+	// Observe is called before and after every action; may be nil.
 	Observe func(Event)
-	// Grace is how long an action under way may go on once ctx is done; a mkfs
-	// that is cut off leaves a disk that has to be made again. 0 = as long as it takes.
+	// Grace is how long the current action may continue after ctx is done: a killed
+	// mkfs leaves a disk that has to be formatted again. 0 = no limit.
 	Grace time.Duration
 }
 
@@ -65,10 +65,10 @@ type Event struct {
 	Err  error
 }
 
-// Converge makes one pass: every step plans and does what it planned; where
-// anything was done, every step plans again, and what is then left decides its
-// condition. A step that fails stops no other. When ctx is done, the action
-// under way is finished, none is begun, and the report says so.
+// Converge makes one pass: every step plans and runs its actions. If any action ran,
+// every step plans again, and that second plan decides its condition. A step that
+// fails stops no other. When ctx is done, the current action finishes, no other one
+// starts, and the report says so.
 func (e *Engine) Converge(ctx context.Context, doc *api.NodeConfig, o Options) Report {
 	p := pass{Engine: e, doc: doc, o: o, results: make([]Result, len(e.steps))}
 	for i, s := range e.steps {
@@ -84,11 +84,11 @@ func (e *Engine) Converge(ctx context.Context, doc *api.NodeConfig, o Options) R
 	return p.report()
 }
 
-// answer has every condition that the document calls for be reported: what no
-// step does anything about must not count as done.
+// answer reports every condition that the document calls for: a section that no step
+// handles must not count as converged.
 func (p *pass) answer() {
 	for _, called := range p.doc.ConditionTypes() {
-		err := Fail(api.ReasonInvalidDocument, "the configuration has a section that calls for %s, and this agent does nothing about it; update the agent", called)
+		err := Fail(api.ReasonInvalidDocument, "the configuration has a section that calls for %s, which this agent does not support; upgrade the agent", called)
 		i := slices.IndexFunc(p.results, func(r Result) bool { return r.Condition == called })
 		switch {
 		case i < 0:
@@ -121,8 +121,8 @@ func (p *pass) first(ctx context.Context, s Step, r *Result) {
 	p.do(ctx, r)
 }
 
-// again plans a step once more. What failed in between stays the reason unless
-// the plan is empty after all.
+// again plans a step a second time. A failed action stays the reason unless the
+// second plan is empty.
 func (p *pass) again(ctx context.Context, s Step, r *Result) {
 	if r.Interrupted = r.Interrupted || ctx.Err() != nil; r.Interrupted {
 		return
@@ -137,17 +137,17 @@ func (p *pass) again(ctx context.Context, s Step, r *Result) {
 	}
 }
 
-// withhold keeps the actions of a cluster-scoped step from being done under a
-// document that nobody has confirmed.
+// withhold stops the actions of a cluster-scoped step if the controller has not
+// confirmed the document.
 func (p *pass) withhold(s Step, r *Result) bool {
 	if _, cluster := s.(ClusterScoped); !cluster || p.o.Confirmed || len(r.Left) == 0 {
 		return false
 	}
-	r.Err = Wait(api.ReasonWaitingForController, "the controller has not confirmed the configuration since the agent has been connected; not done: %s", summaries(r.Left))
+	r.Err = Wait(api.ReasonWaitingForController, "the controller has not confirmed the configuration on the present connection; not done: %s", summaries(r.Left))
 	return true
 }
 
-// plan lets the step plan; a panic in it is an error like any other.
+// plan runs the step's Plan; a panic in it is an error like any other.
 func (p *pass) plan(ctx context.Context, s Step, r *Result) {
 	var plan Plan
 	r.Err = p.guard(s.Condition(), "planning", func() (err error) {
@@ -158,7 +158,7 @@ func (p *pass) plan(ctx context.Context, s Step, r *Result) {
 	r.Left, r.reason, r.message = plan.Actions, plan.Reason, plan.Message
 }
 
-// do runs the actions; a failure leaves out the rest of its group.
+// do runs the actions; after a failure it skips the rest of the group.
 func (p *pass) do(ctx context.Context, r *Result) {
 	failed := map[string]bool{}
 	for _, a := range r.Planned {
@@ -178,7 +178,7 @@ func (p *pass) do(ctx context.Context, r *Result) {
 	}
 }
 
-// act does one action and tells the observer.
+// act runs one action and calls the observer.
 func (p *pass) act(ctx context.Context, condition string, a Action) error {
 	observe := p.o.Observe
 	if observe == nil {
@@ -204,7 +204,7 @@ func (p *pass) guard(condition, doing string, f func() error) (err error) {
 	return f()
 }
 
-// graceful is ctx whose end comes later by grace, never where grace is 0.
+// graceful returns ctx with its end delayed by grace; it never ends if grace is 0.
 func graceful(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	if grace <= 0 {

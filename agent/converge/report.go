@@ -12,18 +12,18 @@ type Report struct {
 	Generation int64
 	// Conditions of every step that was not hands off, in their order, Ready last.
 	Conditions []api.Condition
-	// Results of every step, in their order, and after them those of conditions that
-	// the document calls for and no step reports.
+	// Results of every step in their order, then those of conditions that the document
+	// calls for but no step reports.
 	Results []Result
-	// FailedCondition is the first condition that only a person can mend, "" for none.
+	// FailedCondition is the first condition that only an operator can fix, "" for none.
 	FailedCondition string
-	// Changed says that an action was done or tried.
+	// Changed says that an action ran, with or without success.
 	Changed bool
-	// Interrupted says that the pass was stopped before every step had its turn.
+	// Interrupted says that the pass was stopped before every step ran.
 	Interrupted bool
 }
 
-// Result is what one step came to.
+// Result is the result of one step.
 type Result struct {
 	Condition string
 	// HandsOff: the document has no section for this step.
@@ -32,7 +32,7 @@ type Result struct {
 	Planned []Action
 	Done    []string
 	Left    []Action
-	// Err is why it is not converged, nil where only actions are left.
+	// Err is why the step is not converged, nil if only actions are left.
 	Err         error
 	Interrupted bool
 
@@ -41,8 +41,8 @@ type Result struct {
 	message string
 }
 
-// Converged says that the last plan of every step was empty and none failed:
-// the machine is what the document asks for.
+// Converged reports whether the last plan of every step was empty and none failed:
+// the machine is in the state that the document describes.
 func (r *Report) Converged() bool {
 	for i := range r.Results {
 		if !r.Results[i].converged() {
@@ -52,7 +52,7 @@ func (r *Report) Converged() bool {
 	return true
 }
 
-// Condition is the condition of this type, nil where it is not reported.
+// Condition is the condition of this type, nil if it is not reported.
 func (r *Report) Condition(conditionType string) *api.Condition {
 	s := api.NodeStatus{Conditions: r.Conditions}
 	return s.Condition(conditionType)
@@ -62,7 +62,7 @@ func (r *Result) converged() bool {
 	return r.Err == nil && len(r.Left) == 0 && !r.Interrupted
 }
 
-// report makes conditions of the results.
+// report turns the results into conditions.
 func (p *pass) report() Report {
 	report := Report{Generation: p.doc.Generation, Results: p.results, Changed: p.changed}
 	var not []string
@@ -72,7 +72,7 @@ func (p *pass) report() Report {
 		if r.HandsOff {
 			continue
 		}
-		v := r.verdict()
+		v := r.outcome()
 		if v.status != api.ConditionTrue {
 			not = append(not, r.Condition+" is "+string(v.status)+" ("+v.reason+")")
 		}
@@ -81,23 +81,23 @@ func (p *pass) report() Report {
 		}
 		report.Conditions = append(report.Conditions, p.condition(r.Condition, v))
 	}
-	ready := verdict{status: api.ConditionTrue, reason: api.ReasonReady}
+	ready := outcome{status: api.ConditionTrue, reason: api.ReasonReady}
 	if len(not) > 0 {
-		ready = verdict{status: api.ConditionFalse, reason: api.ReasonNotReady, message: strings.Join(not, ", ")}
+		ready = outcome{status: api.ConditionFalse, reason: api.ReasonNotReady, message: strings.Join(not, ", ")}
 	}
 	report.Conditions = append(report.Conditions, p.condition(api.ConditionReady, ready))
 	return report
 }
 
-func (p *pass) condition(conditionType string, v verdict) api.Condition {
+func (p *pass) condition(conditionType string, v outcome) api.Condition {
 	return Transition(p.o.Previous, api.Condition{
 		Type: conditionType, Status: v.status, Reason: v.reason, Message: v.message,
 		ObservedGeneration: p.doc.Generation,
 	}, p.Now())
 }
 
-// Transition is the condition c with its lastTransitionTime: that of the
-// condition of its type in previous while the status is the same, else now.
+// Transition returns c with its lastTransitionTime: the one in previous if the status
+// is the same, else now.
 func Transition(previous []api.Condition, c api.Condition, now time.Time) api.Condition {
 	c.LastTransitionTime = now.UTC().Truncate(time.Second)
 	before := (&api.NodeStatus{Conditions: previous}).Condition(c.Type)

@@ -14,208 +14,206 @@ import (
 )
 
 const (
-	defaultHold = 5 * time.Minute // before the controller has said how long it holds a poll
+	defaultHold = 5 * time.Minute // until the controller says how long it holds a poll
 	holdMargin  = 30 * time.Second
-	// shortestPoll keeps a controller that answers at once, for whatever reason,
-	// from being asked without end.
+	// shortestPoll limits the request rate if the controller answers every poll at once.
 	shortestPoll = time.Second
 )
 
-// line is the contact with the controller.
-type line struct {
+// connection is the state of the contact with the controller.
+type connection struct {
 	*Daemon
 	credentials *enroll.Credentials
 	link        *link.Link
-	// digest of the newest document, "" after trouble: then the next poll is
-	// answered at once, which confirms the document in force.
+	// digest of the newest document, "" after a failure: then the controller answers
+	// the next poll at once, which confirms the document in force.
 	digest     string
-	generation int64 // of that document, 0 for one that could not be read
-	patience   patience
-	spread     time.Duration // over which agents come back that lost the controller
+	generation int64 // of that document, 0 if it could not be read
+	timeout    pollTimeout
+	spread     time.Duration // over which agents spread their reconnections
 	retry      retry
 	renewal    renewal
 	learned    learning
 }
 
-// contact keeps the line to the controller: it enrolls where there is no
-// certificate, then polls, and renews between polls. Whatever the controller
-// answers, nothing on the machine is removed for want of it.
+// contact stays connected to the controller: it enrolls if there is no certificate,
+// then polls, and renews the certificate between polls. Losing the controller never
+// removes anything from the machine.
 func (d *Daemon) contact(ctx context.Context) error {
 	var epoch int64
 	if doc := d.desired.document(); doc != nil {
 		epoch = doc.Epoch
 	}
-	l := &line{Daemon: d, patience: patience{hold: defaultHold}, retry: pollRetry(), learned: d.recall(epoch)}
+	c := &connection{Daemon: d, timeout: pollTimeout{hold: defaultHold}, retry: pollRetry(), learned: d.recall(epoch)}
 	current, err := d.credentials(ctx)
 	if err != nil {
 		return err
 	}
 	if err := d.files.Tidy(); err != nil {
-		d.Log.Warn("a key is there twice", "error", err)
+		d.Log.Warn("a leftover key could not be removed", "error", err)
 	}
-	if err := l.use(current); err != nil {
+	if err := c.use(current); err != nil {
 		return err
 	}
 	for {
-		d.pulse.beat("contact", l.patience.limit(true)+2*holdMargin+longestPlan)
-		l.renew(ctx)
-		wait := l.poll(ctx)
-		d.pulse.beat("contact", wait+longestPlan)
+		d.watchdog.alive("contact", c.timeout.limit(true)+2*holdMargin+longestPlan)
+		c.renew(ctx)
+		wait := c.poll(ctx)
+		d.watchdog.alive("contact", wait+longestPlan)
 		if err := backoff.Sleep(ctx, wait, nil); err != nil {
 			return err
 		}
 	}
 }
 
-// use makes these credentials those of every further call.
-func (l *line) use(c *enroll.Credentials) error {
-	next, err := link.New(l.linkOptions(c))
+// use switches every further call to these credentials.
+func (c *connection) use(creds *enroll.Credentials) error {
+	next, err := link.New(c.linkOptions(creds))
 	if err != nil {
 		return err
 	}
-	old := l.link
-	l.credentials, l.link = c, next
-	l.Daemon.link.Store(next)
-	if l.OnLink != nil {
-		l.OnLink(next)
+	old := c.link
+	c.credentials, c.link = creds, next
+	c.Daemon.link.Store(next)
+	if c.OnLink != nil {
+		c.OnLink(next)
 	}
 	if old != nil {
 		old.Close()
 	}
-	l.board.Change(func(s *status.Status) {
-		notAfter := c.NotAfter()
+	c.board.Change(func(s *status.Status) {
+		notAfter := creds.NotAfter()
 		s.Controller.Damaged, s.Controller.RenewalError = "", ""
-		s.Controller.CertificateSerial, s.Controller.CertificateNotAfter = c.Serial(), &notAfter
+		s.Controller.CertificateSerial, s.Controller.CertificateNotAfter = creds.Serial(), &notAfter
 	})
 	return nil
 }
 
-// linkOptions are those of a link with these credentials, to the learned URLs before the
-// configured ones.
-func (l *line) linkOptions(c *enroll.Credentials) link.Options {
-	o := l.Daemon.linkOptions()
-	o.URLs, o.Certificate = l.learned.urls(o.URLs), c.TLS
+// linkOptions are the options of a link with these credentials. Learned URLs come before
+// the configured ones.
+func (c *connection) linkOptions(creds *enroll.Credentials) link.Options {
+	o := c.Daemon.linkOptions()
+	o.URLs, o.Certificate = c.learned.urls(o.URLs), creds.TLS
 	return o
 }
 
-// linkOptions are those of a link without credentials.
+// linkOptions are the options of a link without credentials.
 func (d *Daemon) linkOptions() link.Options {
 	return link.Options{URLs: d.Config.ControllerURLs, RootPEM: []byte(d.Config.RootCertificate), Pin: d.Config.Pin, Dial: d.Dial}
 }
 
-// poll polls once and returns how long to wait for the next time.
-func (l *line) poll(ctx context.Context) time.Duration {
-	begun, parked := time.Now(), l.digest != ""
-	answer, err := pull.Poll(ctx, l.link, pull.Request{Digest: l.digest, Generation: l.generation, Wait: l.patience.wait(), Limit: l.patience.limit(parked)})
+// poll polls once and returns how long to wait before the next poll.
+func (c *connection) poll(ctx context.Context) time.Duration {
+	begun, long := time.Now(), c.digest != ""
+	answer, err := pull.Poll(ctx, c.link, pull.Request{Digest: c.digest, Generation: c.generation, Wait: c.timeout.wait(), Limit: c.timeout.limit(long)})
 	if ctx.Err() != nil {
 		return 0
 	}
 	if err != nil {
-		l.cutOff(err, parked, answer.Waited)
-		return l.troubled(ctx, err)
+		c.cutOff(err, long, answer.Waited)
+		return c.onFailure(ctx, err)
 	}
-	if parked {
-		l.patience.held(answer.Waited, time.Now())
+	if long {
+		c.timeout.held(answer.Waited, time.Now())
 	}
-	l.well()
-	another := l.take(answer)
-	l.once.Do(func() { close(l.asked) })
-	l.told(ctx, answer)
+	c.onSuccess()
+	another := c.take(answer)
+	c.once.Do(func() { close(c.asked) })
+	c.useHeaders(ctx, answer)
 	if another || time.Since(begun) >= shortestPoll {
 		if answer.Closing {
-			// It stops or restarts, and all the others are told the same.
-			return backoff.Within(max(l.spread, shortestPoll))
+			// The controller stops, and tells all other agents so.
+			return backoff.Within(max(c.spread, shortestPoll))
 		}
 		return 0
 	}
 	return backoff.Jitter(shortestPoll)
 }
 
-// cutOff sees to polls that die on the way.
-func (l *line) cutOff(err error, parked bool, after time.Duration) {
+// cutOff shortens the polls if long polls are cut off between agent and controller.
+func (c *connection) cutOff(err error, long bool, after time.Duration) {
 	switch {
-	case !parked || after == 0:
-		l.patience.away()
-	case link.Judge(err) != link.Passing || client.Status(err) != 0: // somebody answered
-	case l.patience.lost(after, time.Now()):
-		l.Log.Warn("polls are cut off on their way: something there gives up connections that are silent; shorter polls are asked for",
-			"after", after.Round(time.Second), "hold", l.patience.wait(), "advice", "set the controller's pollSeconds below its idle timeout")
+	case !long || after == 0:
+		c.timeout.away()
+	case link.Classify(err) != link.Transient || client.Status(err) != 0: // the controller answered
+	case c.timeout.lost(after, time.Now()):
+		c.Log.Warn("something between agent and controller closes idle connections; using shorter polls",
+			"after", after.Round(time.Second), "hold", c.timeout.wait(), "advice", "set the controller's pollSeconds below its idle timeout")
 	}
 }
 
-// take puts an answer to use; true where it brought another document.
-func (l *line) take(a pull.Answer) bool {
+// take applies an answer and reports whether it has another document.
+func (c *connection) take(a pull.Answer) bool {
 	if a.Hold > 0 {
-		l.patience.hold = a.Hold
+		c.timeout.hold = a.Hold
 	}
 	if a.Spread > 0 {
-		l.spread = a.Spread
-		l.retry.spread(a.Spread)
+		c.spread = a.Spread
+		c.retry.spread(a.Spread)
 	}
-	l.desired.every(a.Converge)
-	another := a.Digest != l.digest
+	c.desired.every(a.Converge)
+	another := a.Digest != c.digest
 	if a.Digest != "" {
-		l.digest = a.Digest
+		c.digest = a.Digest
 	}
 	switch {
 	case a.Invalid != nil:
-		l.generation = a.Invalid.Generation
-		message := "the configuration is not understood, so the one before stays in force:\n" + a.Invalid.Faults.Error()
+		c.generation = a.Invalid.Generation
+		message := "the agent does not understand the configuration, so the previous one stays in force:\n" + a.Invalid.Faults.Error()
 		if another {
-			l.Log.Error("the controller's configuration is refused", "generation", a.Invalid.Generation, "faults", a.Invalid.Faults)
+			c.Log.Error("refused the controller's configuration", "generation", a.Invalid.Generation, "faults", a.Invalid.Faults)
 		}
-		l.board.Invalid(a.Invalid.Generation, a.Invalid.Epoch, a.Digest, message)
+		c.board.Invalid(a.Invalid.Generation, a.Invalid.Epoch, a.Digest, message)
 	case a.Document != nil:
-		another = another || a.Document.Generation != l.generation
-		l.generation = a.Document.Generation
-		l.board.Observed(a.Document, a.Digest)
-		l.desired.put(a.Document, a.Digest)
-		l.desired.confirm(true)
+		another = another || a.Document.Generation != c.generation
+		c.generation = a.Document.Generation
+		c.board.Observed(a.Document, a.Digest)
+		c.desired.put(a.Document, a.Digest)
+		c.desired.confirm(true)
 	default:
-		l.desired.confirm(true)
+		c.desired.confirm(true)
 	}
 	return another
 }
 
-// well notes that the controller answered.
-func (l *line) well() {
-	l.retry.reset()
+// onSuccess records that the controller answered.
+func (c *connection) onSuccess() {
+	c.retry.reset()
 	resumed := false
-	l.board.Change(func(s *status.Status) {
+	c.board.Change(func(s *status.Status) {
 		now := time.Now().UTC()
 		resumed = !s.Controller.Connected
-		s.Controller.URL, s.Controller.Connected, s.Controller.LastContact = l.link.URL(), true, &now
+		s.Controller.URL, s.Controller.Connected, s.Controller.LastContact = c.link.URL(), true, &now
 		s.Controller.LastError, s.Controller.NextAttempt = "", nil
-		s.Controller.HoldSeconds = int(l.patience.wait().Seconds())
+		s.Controller.HoldSeconds = int(c.timeout.wait().Seconds())
 	})
 	if resumed {
-		l.Log.Info("the controller answers", "url", l.link.URL())
+		c.Log.Info("the controller answers", "url", c.link.URL())
 		select {
-		case l.resumed <- struct{}{}:
+		case c.resumed <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// troubled notes that a poll failed and returns how long to wait. An identity
-// that is refused may have been released to be made anew, so the join token is
-// tried again then.
-func (l *line) troubled(ctx context.Context, err error) time.Duration {
-	l.digest = ""
-	l.desired.confirm(false)
-	l.link.Close() // what was idle meanwhile may be as dead, and would cost half a minute to find out
-	if link.Judge(err) == link.Refused && l.Config.JoinToken != "" {
-		if fresh, enrollError := l.enroll(ctx); enrollError == nil {
-			l.Log.Info("enrolled anew", "after", err)
-			if err = l.use(fresh); err == nil {
+// onFailure records a failed poll and returns how long to wait. If the identity was
+// refused, an operator may have allowed a new one, so it tries the join token.
+func (c *connection) onFailure(ctx context.Context, err error) time.Duration {
+	c.digest = ""
+	c.desired.confirm(false)
+	c.link.Close() // idle connections may be dead too, and finding out would take half a minute
+	if link.Classify(err) == link.Refused && c.Config.JoinToken != "" {
+		if fresh, enrollError := c.enroll(ctx); enrollError == nil {
+			c.Log.Info("enrolled again", "after", err)
+			if err = c.use(fresh); err == nil {
 				return 0
 			}
 		} else {
-			// What the controller says of that is what a person can do about it.
-			err = fmt.Errorf("%w; nor may the machine enroll anew: %w", err, enrollError)
+			// The refusal of the enrollment says what the operator can do.
+			err = fmt.Errorf("%w; enrolling again failed: %w", err, enrollError)
 		}
 	}
-	wait := l.retry.after(err)
-	l.failed(err, wait)
+	wait := c.retry.after(err)
+	c.failed(err, wait)
 	return wait
 }

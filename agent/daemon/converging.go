@@ -14,81 +14,81 @@ import (
 )
 
 const (
-	// longestAction bounds what one action may take before the watchdog gives the
-	// agent up: a mkfs of a large disk, a slow mirror.
+	// longestAction is how long one action may take before the watchdog restarts the
+	// agent: a mkfs of a large disk, a download from a slow mirror.
 	longestAction = 2 * time.Hour
-	// longestPlan bounds planning and what is between two actions.
+	// longestPlan is how long planning, or the time between two actions, may take.
 	longestPlan = 10 * time.Minute
-	// lastAction is how long an action may go on after SIGTERM; the unit's
-	// TimeoutStopSec is longer.
+	// lastAction is how long an action may continue after SIGTERM. It is shorter than
+	// the unit's TimeoutStopSec.
 	lastAction = 80 * time.Second
-	// firstWord is how long a start waits for the controller's word before it
-	// converges the last known good; nobody who answers takes as long.
-	firstWord = 15 * time.Second
-	// idle is how long to sleep with nothing to converge; a document wakes.
+	// firstAnswer is how long a start waits for the controller before it converges the
+	// last known good. A controller that is up answers sooner.
+	firstAnswer = 15 * time.Second
+	// idle is how long to sleep with nothing to converge; a document wakes the loop.
 	idle = time.Hour
 )
 
-// converging keeps the machine what the document in force asks for.
+// converging keeps the machine in the state that the document in force describes.
 func (d *Daemon) converging(ctx context.Context) error {
 	lock, err := d.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer lock.Release() //nolint:errcheck // the process ends
-	if err := d.ask(ctx); err != nil {
+	if err := d.awaitFirstAnswer(ctx); err != nil {
 		return err
 	}
 	again := backoff.Backoff{Min: time.Second, Max: time.Minute, Factor: 1.5}
 	for {
 		wait := d.pass(ctx, &again)
-		d.pulse.beat("converging", wait+longestPlan)
+		d.watchdog.alive("converging", wait+longestPlan)
 		if err := backoff.Sleep(ctx, wait, d.desired.wake); err != nil {
 			return err
 		}
 	}
 }
 
-// ask lets the controller have the first word after a start, if it is in sight: when
-// the agent stopped it may have been at work on a newer document than the last known
-// good, and would undo that only to do it again.
-func (d *Daemon) ask(ctx context.Context) error {
+// awaitFirstAnswer gives the controller time to answer after a start. The agent may
+// have been converging a newer document than the last known good when it stopped;
+// converging the older one first would undo that work.
+func (d *Daemon) awaitFirstAnswer(ctx context.Context) error {
 	if d.kept == nil {
 		return nil
 	}
-	d.pulse.beat("converging", longestPlan)
-	return backoff.Sleep(ctx, firstWord, d.asked)
+	d.watchdog.alive("converging", longestPlan)
+	return backoff.Sleep(ctx, firstAnswer, d.asked)
 }
 
-// pass converges once and returns how long to wait for the next time.
+// pass converges once and returns how long to wait before the next pass.
 func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration {
-	order, ok := d.desired.begin(ctx)
+	in, ok := d.desired.begin(ctx)
 	if !ok {
 		return idle
 	}
-	defer order.done()
-	d.pulse.beat("converging", longestPlan)
+	defer in.done()
+	d.watchdog.alive("converging", longestPlan)
 	if d.engine == nil {
-		// A document came from the controller, to this node, or from its own disk.
+		// The node's id is known by now: the document came from the controller or from disk.
 		d.engine = d.Engine(d.board.Snapshot().NodeID)
 	}
 	before := d.board.Conditions()
-	report := d.engine.Converge(order.ctx, order.doc, converge.Options{
-		Confirmed: order.confirmed, Previous: before, Observe: d.observe, Grace: lastAction,
+	report := d.engine.Converge(in.ctx, in.doc, converge.Options{
+		Confirmed: in.confirmed, Previous: before, Observe: d.observe, Grace: lastAction,
 	})
 	if report.Interrupted {
-		return 0 // there is a newer document, or ctx is done
+		return 0 // a newer document arrived, or ctx is done
 	}
-	d.board.Converged(report, order.digest)
+	d.board.Converged(report, in.digest)
 	d.log(before, d.board.Conditions(), report.Generation)
 	if report.Changed {
-		debug.FreeOSMemory() // the node's memory is for its work
+		debug.FreeOSMemory() // leave the memory to the node's workload
 	}
 	if report.Converged() {
 		again.Reset()
-		d.keep(order.doc)
+		d.keep(in.doc)
 		if d.OnApplied != nil {
-			d.OnApplied(order.doc)
+			d.OnApplied(in.doc)
 		}
 		return backoff.Jitter(d.desired.howOften())
 	}
@@ -105,7 +105,7 @@ func (d *Daemon) keep(doc *api.NodeConfig) {
 	}
 	if err := d.State.SaveApplied(doc); err != nil {
 		if d.board.Unsaved(err) {
-			d.Log.Error("the applied configuration is not kept: after a reboot without the controller the one before is converged", "error", err)
+			d.Log.Error("the applied configuration could not be saved: after a reboot without the controller, the agent converges the previous one", "error", err)
 		}
 		return
 	}
@@ -113,24 +113,24 @@ func (d *Daemon) keep(doc *api.NodeConfig) {
 	d.kept = doc
 }
 
-// observe is told of every action.
+// observe is called before and after every action.
 func (d *Daemon) observe(e converge.Event) {
 	d.board.Acting(e)
 	log := d.Log.With("condition", e.Condition, "action", e.Summary)
 	switch {
 	case !e.Finished:
-		d.pulse.beat("converging", longestAction)
+		d.watchdog.alive("converging", longestAction)
 		log.Info("action started", "event", api.EventActionStarted)
 	case e.Err != nil:
-		d.pulse.beat("converging", longestPlan)
+		d.watchdog.alive("converging", longestPlan)
 		log.Warn("action failed", "event", api.EventActionFailed, "took", e.Took.Round(time.Millisecond), "error", e.Err)
 	default:
-		d.pulse.beat("converging", longestPlan)
+		d.watchdog.alive("converging", longestPlan)
 		log.Info("action finished", "event", api.EventActionFinished, "took", e.Took.Round(time.Millisecond))
 	}
 }
 
-// log says which conditions changed; a pass that changed none is silent.
+// log logs the conditions that changed.
 func (d *Daemon) log(before, after []api.Condition, generation int64) {
 	previous := api.NodeStatus{Conditions: before}
 	for _, c := range after {
@@ -141,8 +141,8 @@ func (d *Daemon) log(before, after []api.Condition, generation int64) {
 	}
 }
 
-// lock waits until it has the lock: until no other process converges this machine,
-// and what keeps the file from being made is mended.
+// lock waits for the lock: until no other process converges this machine and the lock
+// file can be created.
 func (d *Daemon) lock(ctx context.Context) (*state.Lock, error) {
 	said := ""
 	for {
@@ -158,7 +158,7 @@ func (d *Daemon) lock(ctx context.Context) (*state.Lock, error) {
 			d.Log.Warn("waiting for the lock", "error", err)
 			d.board.Change(func(s *status.Status) { s.Problem = "waiting: " + text })
 		}
-		d.pulse.beat("converging", longestPlan)
+		d.watchdog.alive("converging", longestPlan)
 		if err := backoff.Sleep(ctx, time.Second, nil); err != nil {
 			return nil, err
 		}

@@ -1,7 +1,6 @@
-// Package daemon runs the agent's loops: one keeps the machine what the document
-// in force asks for, one keeps the line to the controller, one reports. They
-// share a board and the document in force, and nothing else; the first goes on
-// without the others.
+// Package daemon runs the agent's loops: one converges the machine to the document
+// in force, one stays connected to the controller, one reports. They share only the
+// status board and the document in force; the first one continues without the others.
 package daemon
 
 import (
@@ -28,34 +27,33 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options are what a daemon is made of. All are required but Metadata, OnLink, OnApplied,
-// Heat and Dial.
+// Options configure a daemon. All are required except Metadata, OnLink, OnApplied, Heat
+// and Dial.
 type Options struct {
 	Config  *config.Config
 	State   *state.Directory
 	Machine *identity.Machine
-	// Metadata is where the machine reads what proves which server it is; nil for its
-	// own service.
+	// Metadata is the metadata service with the machine's identity proof; nil for the
+	// machine's own.
 	Metadata *metadata.Service
 	// Engine makes the engine once the node's id is known.
 	Engine func(nodeID string) *converge.Engine
 	Facts  api.Facts
-	// StatusFile is where the status is kept, see package status.
+	// StatusFile is the path of the status file, see package status.
 	StatusFile string
 	// LockFile is held while the daemon runs.
 	LockFile string
 	// Notify tells the service manager, in the words of sd_notify(3).
 	Notify func(state string)
-	// Watchdog is how often the service manager wants to hear of us; 0 = never.
+	// Watchdog is the service manager's watchdog interval; 0 = off.
 	Watchdog time.Duration
-	// OnLink is given every new link to the controller.
+	// OnLink is called with every new link to the controller; may be nil.
 	OnLink func(*link.Link)
-	// OnApplied is given every document that the machine is converged to, after each
-	// pass; may be nil.
+	// OnApplied is called with the document after each pass that converged; may be nil.
 	OnApplied func(*api.NodeConfig)
-	// Heat is told once what became of the machine; nil where no stack waits for it.
+	// Heat signals once whether the machine converged; nil if no stack waits for it.
 	Heat *heatsignal.Signaller
-	// Dial makes the connections to the controller; nil for the ordinary way.
+	// Dial makes the connections to the controller; nil for net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *slog.Logger
 }
@@ -63,16 +61,16 @@ type Options struct {
 // Daemon runs once.
 type Daemon struct {
 	Options
-	files   enroll.Files
-	board   *status.Board
-	desired *desired
-	link    atomic.Pointer[link.Link]
-	resumed chan struct{} // the controller answers again
-	asked   chan struct{} // closed when the controller was asked once, whatever came of it
-	once    sync.Once     // closes asked
-	pulse   pulse
+	files    enroll.Files
+	board    *status.Board
+	desired  *desired
+	link     atomic.Pointer[link.Link]
+	resumed  chan struct{} // the controller answers again
+	asked    chan struct{} // closed after the first attempt to reach the controller
+	once     sync.Once     // closes asked
+	watchdog watchdog
 
-	// Of the converging loop alone, once it runs.
+	// Used only by the converging loop once it runs.
 	engine *converge.Engine
 	kept   *api.NodeConfig // the last known good
 }
@@ -88,9 +86,9 @@ func New(o Options) *Daemon {
 	}
 }
 
-// Run returns when ctx is done and the action under way is finished. It sends
-// READY once the state on disk is loaded: a node that is not converged yet is a
-// node at work, not a service that failed to start.
+// Run returns when ctx is done and the current action has finished. It sends READY
+// after it has loaded the state on disk: a service whose node is not converged yet has
+// started all the same.
 func (d *Daemon) Run(ctx context.Context) error {
 	loops := d.load(ctx)
 	stop := context.AfterFunc(ctx, func() { d.Notify("STOPPING=1") })
@@ -108,11 +106,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	return err
 }
 
-// load takes up the state on disk and decides what can be done with it. State of
-// another machine: nothing, and the status says so. What is damaged is done without:
-// the controller gives it again, or says what a person has to do.
+// load reads the state on disk and returns the loops to run: none if the state is
+// another machine's, which the status says. Damaged state is ignored: the controller
+// sends it again, or says what the operator has to do.
 func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error) {
-	known, err := d.whose(ctx)
+	known, err := d.verifyMachine(ctx)
 	if err != nil {
 		d.problem(err)
 		return nil
@@ -123,7 +121,7 @@ func (d *Daemon) load(ctx context.Context) (loops []func(context.Context) error)
 	return append(loops, d.converging, d.contact, d.reporting)
 }
 
-// problem puts up what only a person can mend.
+// problem shows an error that only an operator can fix.
 func (d *Daemon) problem(err error) {
 	d.Log.Error("stopped: only an operator can fix this", "error", err)
 	d.board.Change(func(s *status.Status) { s.Problem = err.Error() })
@@ -133,7 +131,7 @@ func (d *Daemon) problem(err error) {
 func (d *Daemon) restore() {
 	applied, err := d.State.Applied()
 	if err != nil {
-		// The controller gives it again. The file stays until then, for people to see.
+		// The controller sends it again. The file stays until then, for inspection.
 		d.Log.Error("the last applied configuration cannot be used", "error", err)
 		return
 	}
@@ -150,14 +148,14 @@ func (d *Daemon) restore() {
 	d.Log.Info("converging the last applied configuration", "generation", applied.Generation)
 }
 
-// stopped leaves a last status behind.
+// stopped saves the last status.
 func (d *Daemon) stopped() {
 	d.board.Change(func(s *status.Status) {
 		now := time.Now().UTC()
 		s.StoppedAt, s.Controller.Connected, s.Node.Activity = &now, false, nil
 	})
 	if err := status.Save(d.StatusFile, d.board.Snapshot()); err != nil {
-		d.Log.Warn("the last status is not saved", "error", err)
+		d.Log.Warn("the last status could not be saved", "error", err)
 	}
 }
 
@@ -173,7 +171,7 @@ func (d *Daemon) saving(ctx context.Context) error {
 		}
 		if err := status.Save(d.StatusFile, s); err != nil && err.Error() != failure {
 			failure = err.Error()
-			d.Log.Warn("the status file is not up to date", "error", err)
+			d.Log.Warn("the status file could not be updated", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -183,7 +181,7 @@ func (d *Daemon) saving(ctx context.Context) error {
 	}
 }
 
-// signalling tells Heat, where Heat waits. It ends when Heat knows.
+// signalling signals Heat if a stack waits, and returns once Heat has the signal.
 func (d *Daemon) signalling(ctx context.Context) error {
 	if d.Heat == nil {
 		return nil
@@ -191,7 +189,7 @@ func (d *Daemon) signalling(ctx context.Context) error {
 	return d.Heat.Run(ctx, d.board.Subscribe(), d.board.Snapshot)
 }
 
-// oneLine is text as a STATUS= line may have it.
+// oneLine makes the text fit a STATUS= line.
 func oneLine(text string) string {
 	const longest = 400
 	out := []rune(text)

@@ -8,11 +8,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// defaultPeriod is how often the machine is planned again before the controller
-// has set the cadence.
+// defaultPeriod is how often the machine is planned until the controller sets it.
 const defaultPeriod = 5 * time.Minute
 
-// desired is the document in force, handed from the line to the engine.
+// desired is the document in force. The contact loop sets it, the converging loop
+// reads it.
 type desired struct {
 	wake chan struct{}
 
@@ -21,15 +21,15 @@ type desired struct {
 	digest    string
 	confirmed bool
 	period    time.Duration
-	interrupt context.CancelFunc // of the pass that is under way
+	interrupt context.CancelFunc // of the current pass
 }
 
 func newDesired() *desired {
 	return &desired{wake: make(chan struct{}, 1), period: defaultPeriod}
 }
 
-// put makes a document the one in force. A pass under way for another ends
-// between two actions.
+// put makes the document the one in force. A pass for another document ends before
+// its next action.
 func (d *desired) put(doc *api.NodeConfig, digest string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -46,21 +46,22 @@ func (d *desired) put(doc *api.NodeConfig, digest string) {
 	}
 }
 
-// document is the one in force, nil while there is none.
+// document is the document in force, nil if there is none.
 func (d *desired) document() *api.NodeConfig {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.doc
 }
 
-// confirm says whether the controller stands behind the document at present.
+// confirm sets whether the controller has confirmed the document on the present
+// connection.
 func (d *desired) confirm(yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.confirmed = yes
 }
 
-// every sets how often the machine is planned again; 0 changes nothing.
+// every sets how often the machine is planned; 0 changes nothing.
 func (d *desired) every(period time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,9 +76,8 @@ func (d *desired) howOften() time.Duration {
 	return d.period
 }
 
-// order is the document in force at the start of a pass, which put interrupts
-// through ctx.
-type order struct {
+// passInput is the document in force at the start of a pass. put cancels ctx.
+type passInput struct {
 	doc       *api.NodeConfig
 	digest    string
 	confirmed bool
@@ -85,15 +85,15 @@ type order struct {
 	done      context.CancelFunc
 }
 
-// begin is the start of a pass; false while there is no document.
-func (d *desired) begin(ctx context.Context) (order, bool) {
+// begin starts a pass; false if there is no document.
+func (d *desired) begin(ctx context.Context) (passInput, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.doc == nil {
-		return order{}, false
+		return passInput{}, false
 	}
-	o := order{doc: d.doc, digest: d.digest, confirmed: d.confirmed}
-	o.ctx, o.done = context.WithCancel(ctx)
-	d.interrupt = o.done
-	return o, true
+	in := passInput{doc: d.doc, digest: d.digest, confirmed: d.confirmed}
+	in.ctx, in.done = context.WithCancel(ctx)
+	d.interrupt = in.done
+	return in, true
 }

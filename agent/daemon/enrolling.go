@@ -12,12 +12,12 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// credentials are those on disk, else those that an enrollment brings, however often
-// it has to be tried.
+// credentials returns those on disk; without any it enrolls, and retries until that
+// succeeds.
 func (d *Daemon) credentials(ctx context.Context) (*enroll.Credentials, error) {
 	retry := enrollRetry()
 	for {
-		d.pulse.beat("contact", longestPlan)
+		d.watchdog.alive("contact", longestPlan)
 		credentials, err := d.present()
 		if err == nil && credentials == nil {
 			credentials, err = d.enroll(ctx)
@@ -33,14 +33,14 @@ func (d *Daemon) credentials(ctx context.Context) (*enroll.Credentials, error) {
 			wait = idle
 		}
 		d.failed(err, wait)
-		d.pulse.beat("contact", wait+longestPlan)
+		d.watchdog.alive("contact", wait+longestPlan)
 		if err := backoff.Sleep(ctx, wait, nil); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// present are the credentials on disk, nil where there are none that can be used.
+// present returns the credentials on disk, nil if none can be used.
 func (d *Daemon) present() (*enroll.Credentials, error) {
 	credentials, damaged, err := d.files.Usable()
 	d.board.Change(func(s *status.Status) {
@@ -60,7 +60,7 @@ func (d *Daemon) enroll(ctx context.Context) (*enroll.Credentials, error) {
 	}
 	machine := state.Machine{NodeID: claim.ID, Source: claim.Source, ProductUUID: d.Machine.ProductUUID()}
 	if before, err := d.State.Machine(); err != nil || before == nil || before.NodeID != claim.ID {
-		if err := d.files.DropKeys(); err != nil { // perhaps made on the machine that this one is a copy of
+		if err := d.files.DropKeys(); err != nil { // this machine may be a copy of the one that made them
 			return nil, err
 		}
 	}
@@ -73,7 +73,7 @@ func (d *Daemon) enroll(ctx context.Context) (*enroll.Credentials, error) {
 		return nil, err
 	}
 	defer l.Close()
-	credentials, err := d.prove(ctx, l, enroll.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
+	credentials, err := d.enrollOnce(ctx, l, enroll.Claim{Token: d.Config.JoinToken, ServerID: claim.ID, Facts: d.Facts})
 	if err != nil {
 		return nil, err
 	}

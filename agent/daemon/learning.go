@@ -16,32 +16,33 @@ import (
 )
 
 const (
-	// tryURL bounds the poll that proves a URL: meanwhile no other one is sent.
-	tryURL = 10 * time.Second
-	// tryURLAgain is how long a URL that did not prove itself is left alone.
-	tryURLAgain = 10 * time.Minute
+	// urlCheckLimit bounds the poll that checks a URL: the usual polls wait for it.
+	urlCheckLimit = 10 * time.Second
+	// urlRetryAfter is how long to wait before a URL that failed is checked again.
+	urlRetryAfter = 10 * time.Minute
 )
 
-// learning is what the controller says of where else it is, and what has proven true.
+// learning is what the agent has learned about other URLs of the controller.
 type learning struct {
-	// epoch of the newest document: a URL that was proven in another one leads to what
-	// was the controller before a restore, or to a copy of it.
+	// epoch of the newest document. A URL that was checked in another epoch may lead to
+	// a copy of the controller, or to the one before a restore.
 	epoch int64
 	known []state.ControllerURL
-	// tried is when each URL failed last.
+	// tried is when each URL last failed.
 	tried map[string]time.Time
 }
 
-// recall takes up what was learned before a restart.
+// recall loads what was learned before a restart.
 func (d *Daemon) recall(epoch int64) learning {
 	known, err := d.State.ControllerURLs()
 	if err != nil {
-		d.Log.Error("the learned addresses of the controller are not used; it tells them again", "error", err)
+		d.Log.Error("the learned addresses of the controller cannot be read; the controller sends them again", "error", err)
 	}
 	return learning{epoch: epoch, known: known, tried: map[string]time.Time{}}
 }
 
-// urls are those that count, before those of agent.yaml, which are never given up.
+// urls returns the learned URLs of this epoch, then those of agent.yaml, which are
+// always kept.
 func (l *learning) urls(configured []string) []string {
 	var urls []string
 	for _, u := range l.known {
@@ -52,93 +53,93 @@ func (l *learning) urls(configured []string) []string {
 	return append(urls, configured...)
 }
 
-// next is the first of the URLs that is not known in this epoch and may be tried, "" for
-// none.
-func (l *learning) next(told, configured []string, now time.Time) string {
-	for _, url := range told {
+// next is the first offered URL that is not known in this epoch and may be checked now,
+// "" for none.
+func (l *learning) next(offered, configured []string, now time.Time) string {
+	for _, url := range offered {
 		failed, before := l.tried[url]
-		if !slices.Contains(l.urls(configured), url) && (!before || now.Sub(failed) >= tryURLAgain) {
+		if !slices.Contains(l.urls(configured), url) && (!before || now.Sub(failed) >= urlRetryAfter) {
 			return url
 		}
 	}
 	return ""
 }
 
-// learn proves one of the URLs that the controller told, and uses it from then on: it is
-// the same controller if it has a certificate of the pinned CA, takes this node's, and
-// answers with a document of the same epoch.
-func (l *line) learn(ctx context.Context, told []string) error {
-	maps.DeleteFunc(l.learned.tried, func(url string, _ time.Time) bool { return !slices.Contains(told, url) })
-	url := l.learned.next(told, l.Config.ControllerURLs, time.Now())
+// learn checks one of the URLs that the controller offers, and uses it from then on. The
+// URL is the same controller's if it has a certificate of the pinned CA, accepts this
+// node's, and answers with a document of the same epoch.
+func (c *connection) learn(ctx context.Context, offered []string) error {
+	maps.DeleteFunc(c.learned.tried, func(url string, _ time.Time) bool { return !slices.Contains(offered, url) })
+	url := c.learned.next(offered, c.Config.ControllerURLs, time.Now())
 	if url == "" {
 		return nil
 	}
-	if err := l.proveURL(ctx, url); err != nil {
+	if err := c.checkURL(ctx, url); err != nil {
 		if ctx.Err() == nil {
-			l.learned.tried[url] = time.Now()
-			l.Log.Warn("an address that the controller tells is not used", "url", url, "error", err, "retryIn", tryURLAgain)
+			c.learned.tried[url] = time.Now()
+			c.Log.Warn("an address that the controller offers does not work", "url", url, "error", err, "retryIn", urlRetryAfter)
 		}
 		return nil
 	}
-	known := append([]state.ControllerURL{{URL: url, Epoch: l.learned.epoch}},
-		slices.DeleteFunc(slices.Clone(l.learned.known), func(u state.ControllerURL) bool { return u.URL == url })...)
+	known := append([]state.ControllerURL{{URL: url, Epoch: c.learned.epoch}},
+		slices.DeleteFunc(slices.Clone(c.learned.known), func(u state.ControllerURL) bool { return u.URL == url })...)
 	known = known[:min(len(known), api.MaxControllerURLs)]
-	if err := l.State.SaveControllerURLs(known); err != nil {
-		return fmt.Errorf("keeping a learned address of the controller: %w", err)
+	if err := c.State.SaveControllerURLs(known); err != nil {
+		return fmt.Errorf("saving a learned address of the controller: %w", err)
 	}
-	l.learned.known = known
-	l.Log.Info("the controller has another address", "url", url)
-	l.digest = "" // the first poll there is answered at once
-	return l.use(l.credentials)
+	c.learned.known = known
+	c.Log.Info("the controller has another address", "url", url)
+	c.digest = "" // so that the first poll there is answered at once
+	return c.use(c.credentials)
 }
 
-// proveURL polls through one URL alone.
-func (l *line) proveURL(ctx context.Context, url string) error {
-	o := l.linkOptions(l.credentials)
+// checkURL polls through this URL only.
+func (c *connection) checkURL(ctx context.Context, url string) error {
+	o := c.linkOptions(c.credentials)
 	o.URLs = []string{url}
 	alone, err := link.New(o)
 	if err != nil {
 		return err
 	}
 	defer alone.Close()
-	answer, err := pull.Poll(ctx, alone, pull.Request{Limit: tryURL})
+	answer, err := pull.Poll(ctx, alone, pull.Request{Limit: urlCheckLimit})
 	switch {
 	case err != nil:
 		return err
 	case answer.Document == nil:
-		return errors.New("it answers with no configuration that is understood")
-	case answer.Document.Epoch != l.learned.epoch:
-		return fmt.Errorf("it answers in epoch %d; the controller is in epoch %d", answer.Document.Epoch, l.learned.epoch)
+		return errors.New("its answer has no configuration that the agent understands")
+	case answer.Document.Epoch != c.learned.epoch:
+		return fmt.Errorf("it answers in epoch %d; the controller is in epoch %d", answer.Document.Epoch, c.learned.epoch)
 	}
 	return nil
 }
 
-// told sees to what an answer tells beside its document.
-func (l *line) told(ctx context.Context, a pull.Answer) {
+// useHeaders applies what an answer says besides its document.
+func (c *connection) useHeaders(ctx context.Context, a pull.Answer) {
 	var err error
 	if a.Document != nil {
-		err = l.enter(a.Document.Epoch)
+		err = c.enterEpoch(a.Document.Epoch)
 	}
 	if err == nil {
-		err = l.learn(ctx, a.ControllerURLs)
+		err = c.learn(ctx, a.ControllerURLs)
 	}
 	if err != nil && ctx.Err() == nil {
-		l.Log.Warn("the addresses of the controller stay what they were", "error", err)
+		c.Log.Warn("the addresses of the controller could not be changed", "error", err)
 	}
-	l.board.Change(func(s *status.Status) {
-		s.Controller.Wanted, s.Controller.Learned = a.Wanted, l.learned.urls(nil)
+	c.board.Change(func(s *status.Status) {
+		s.Controller.Wanted, s.Controller.Learned = a.Wanted, c.learned.urls(nil)
 	})
 }
 
-// enter notes the epoch of a document. In another one, what was learned counts no more.
-func (l *line) enter(epoch int64) error {
-	if l.learned.epoch == epoch {
+// enterEpoch sets the epoch. URLs learned in another epoch are no longer used.
+func (c *connection) enterEpoch(epoch int64) error {
+	if c.learned.epoch == epoch {
 		return nil
 	}
-	before := l.learned.urls(l.Config.ControllerURLs)
-	l.learned.epoch = epoch
-	if slices.Equal(before, l.learned.urls(l.Config.ControllerURLs)) {
+	before := c.learned.urls(c.Config.ControllerURLs)
+	c.learned.epoch = epoch
+	if slices.Equal(before, c.learned.urls(c.Config.ControllerURLs)) {
 		return nil
 	}
-	return l.use(l.credentials)
+	return c.use(c.credentials)
 }

@@ -107,7 +107,7 @@ func TestAToldAddressThatIsNotTheControllerIsNotUsed(t *testing.T) {
 		"another CA":      {"certificate", func(c *controller) *httptest.Server { return c.also(testca.Root(c.t, "root"), nil) }},
 		"another epoch":   {"epoch 2", func(c *controller) *httptest.Server { return c.also(c.root, epoch(2)) }},
 		"another's nodes": {"revoked", func(c *controller) *httptest.Server { return c.also(c.root, refusing) }},
-		"nobody": {"connection refused", func(c *controller) *httptest.Server {
+		"no listener": {"connection refused", func(c *controller) *httptest.Server {
 			s := c.also(c.root, nil)
 			s.Close()
 			return s
@@ -121,12 +121,12 @@ func TestAToldAddressThatIsNotTheControllerIsNotUsed(t *testing.T) {
 			n.start()
 			until(t, "Ready", n.ready(controller, 1))
 			controller.tell(other.URL)
-			until(t, "it says why", func() bool { return n.logged("is not used") && n.logged(c.says) })
+			until(t, "it says why", func() bool { return n.logged("does not work") && n.logged(c.says) })
 			if learned, err := n.state().ControllerURLs(); len(learned) > 0 || err != nil {
 				t.Errorf("kept %v, %v", learned, err)
 			}
 			controller.give(2, 1, "")
-			until(t, "it goes on where it was", n.ready(controller, 2))
+			until(t, "it continues at the old address", n.ready(controller, 2))
 			if s := n.status().Controller; s.URL != controller.server.URL || len(s.Learned) > 0 {
 				t.Errorf("it speaks to %s, and has learned %v", s.URL, s.Learned)
 			}

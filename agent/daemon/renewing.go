@@ -15,79 +15,79 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// renewal is when a renewal that failed may be tried again.
+// renewal is when a failed renewal may be tried again.
 type renewal struct {
 	notBefore time.Time
 	backoff   backoff.Backoff
 }
 
-// renew renews the certificate where it is time to, by proof of the present key;
-// the controller takes an expired certificate for that too. The old key is given
-// up only after the new certificate has made a good call. A failure is no reason
-// not to poll: the present certificate has a third of its life left.
-func (l *line) renew(ctx context.Context) {
+// renew renews the certificate if it is due, with the present key; the controller
+// accepts an expired certificate for this. The old key is removed only after a call
+// with the new certificate has succeeded. After a failure polling continues: the
+// present certificate has a third of its lifetime left.
+func (c *connection) renew(ctx context.Context) {
 	now := time.Now()
-	if l.renewal.backoff.Min == 0 {
-		l.renewal.backoff = backoff.Backoff{Min: 5 * time.Second, Max: 15 * time.Minute, Factor: 2}
+	if c.renewal.backoff.Min == 0 {
+		c.renewal.backoff = backoff.Backoff{Min: 5 * time.Second, Max: 15 * time.Minute, Factor: 2}
 	}
-	pending, err := l.next()
-	if pending == nil && err == nil && now.Before(l.credentials.RenewAt()) || now.Before(l.renewal.notBefore) {
+	pending, err := c.next()
+	if pending == nil && err == nil && now.Before(c.credentials.RenewAt()) || now.Before(c.renewal.notBefore) {
 		return
 	}
 	if err == nil && pending == nil {
-		pending, err = enroll.Renew(ctx, l.link, l.files)
+		pending, err = enroll.Renew(ctx, c.link, c.files)
 	}
 	if err == nil {
-		err = l.prove(ctx, pending)
+		err = c.confirmRenewal(ctx, pending)
 	}
 	if err != nil && ctx.Err() == nil {
-		wait := l.renewal.backoff.Next()
-		l.renewal.notBefore = now.Add(wait)
-		l.board.Change(func(s *status.Status) { s.Controller.RenewalError = err.Error() })
-		l.Log.Warn("the certificate is not renewed", "error", err, "notAfter", l.credentials.NotAfter(), "retryIn", wait.Round(time.Second))
+		wait := c.renewal.backoff.Next()
+		c.renewal.notBefore = now.Add(wait)
+		c.board.Change(func(s *status.Status) { s.Controller.RenewalError = err.Error() })
+		c.Log.Warn("the certificate could not be renewed", "error", err, "notAfter", c.credentials.NotAfter(), "retryIn", wait.Round(time.Second))
 	}
 }
 
-// next are credentials that were renewed and not used yet. Damaged ones, and those
-// of another node, are given up: the controller holds the present certificate good
-// until another is used.
-func (l *line) next() (*enroll.Credentials, error) {
-	pending, err := l.files.Next()
+// next returns renewed credentials that are not in use yet. Damaged ones and those of
+// another node are dropped: the present certificate stays valid until another is used.
+func (c *connection) next() (*enroll.Credentials, error) {
+	pending, err := c.files.Next()
 	var damaged *state.Damaged
 	switch {
 	case errors.As(err, &damaged):
-	case pending != nil && pending.NodeID() != l.credentials.NodeID():
-		err = fmt.Errorf("it is of node %s", pending.NodeID())
+	case pending != nil && pending.NodeID() != c.credentials.NodeID():
+		err = fmt.Errorf("it belongs to node %s", pending.NodeID())
 	default:
 		return pending, err
 	}
-	l.Log.Warn("the renewed certificate cannot be used, another is asked for", "error", err)
-	return nil, l.files.Drop()
+	c.Log.Warn("the renewed certificate cannot be used; requesting another", "error", err)
+	return nil, c.files.Drop()
 }
 
-// prove makes one call with the next credentials and adopts them if it is good.
-func (l *line) prove(ctx context.Context, next *enroll.Credentials) error {
-	trial, err := link.New(l.linkOptions(next))
+// confirmRenewal makes one call with the next credentials and adopts them if it
+// succeeds.
+func (c *connection) confirmRenewal(ctx context.Context, next *enroll.Credentials) error {
+	trial, err := link.New(c.linkOptions(next))
 	if err != nil {
 		return err
 	}
 	defer trial.Close()
 	answer, err := pull.Poll(ctx, trial, pull.Request{Limit: link.ShortCall})
 	if err != nil {
-		if link.Judge(err) == link.Refused {
-			err = errors.Join(err, l.files.Drop())
+		if link.Classify(err) == link.Refused {
+			err = errors.Join(err, c.files.Drop())
 		}
 		return err
 	}
-	if err := l.files.Adopt(); err != nil {
+	if err := c.files.Adopt(); err != nil {
 		return err
 	}
-	l.renewal = renewal{}
-	l.Log.Info("certificate renewed", "event", api.EventCertificateRenewed, "serial", next.Serial(), "notAfter", next.NotAfter())
-	if err := l.use(next); err != nil {
+	c.renewal = renewal{}
+	c.Log.Info("certificate renewed", "event", api.EventCertificateRenewed, "serial", next.Serial(), "notAfter", next.NotAfter())
+	if err := c.use(next); err != nil {
 		return err
 	}
-	l.well()
-	l.take(answer)
+	c.onSuccess()
+	c.take(answer)
 	return nil
 }

@@ -105,7 +105,7 @@ func TestNewCertificateThatDoesNotWorkIsDropped(t *testing.T) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !strings.Contains(n.logs.String(), "the certificate is not renewed") {
+	if !strings.Contains(n.logs.String(), "the certificate could not be renewed") {
 		t.Error("nothing was logged")
 	}
 }

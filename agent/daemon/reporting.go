@@ -12,40 +12,39 @@ import (
 )
 
 const (
-	// gather is how long changes are gathered before they are reported.
+	// gather is how long changes are collected before they are reported.
 	gather = 150 * time.Millisecond
-	// reportLimit bounds one report with all its attempts, for the watchdog.
+	// reportLimit is how long one report with all its attempts may take.
 	reportLimit = 10 * time.Minute
 )
 
-// reporting tells the controller what changed. What it has told it does not tell
-// again: the polls are the heartbeat. A new link is told all the same, for its
-// identity may be a new one, for which nothing counts that the old one has said.
+// reporting sends the status when it has changed; the polls are the heartbeat. It also
+// sends it over each new link, because a new identity starts without a status.
 func (d *Daemon) reporting(ctx context.Context) error {
 	changed := d.board.Subscribe()
 	retry := pollRetry()
-	var told *api.NodeStatus
-	var toldOver *link.Link
+	var sent *api.NodeStatus
+	var sentOver *link.Link
 	var wait time.Duration
 	var failure string
 	for {
-		d.pulse.beat("reporting", idle+reportLimit)
+		d.watchdog.alive("reporting", idle+reportLimit)
 		if err := d.awaitReport(ctx, changed, wait); err != nil {
 			return err
 		}
 		wait = 0
-		d.pulse.beat("reporting", reportLimit)
+		d.watchdog.alive("reporting", reportLimit)
 		status, ok := d.board.Report()
 		l := d.link.Load()
-		if !ok || l == nil || told != nil && l == toldOver && reflect.DeepEqual(*told, status) {
+		if !ok || l == nil || sent != nil && l == sentOver && reflect.DeepEqual(*sent, status) {
 			continue
 		}
 		if !d.board.Snapshot().Controller.Connected {
-			continue // the poll finds the controller again; two of us need not look for it
+			continue // the contact loop reconnects
 		}
 		err := pull.Report(ctx, l, status)
 		if err == nil {
-			told, toldOver, failure = &status, l, ""
+			sent, sentOver, failure = &status, l, ""
 			retry.reset()
 			continue
 		}
@@ -55,7 +54,7 @@ func (d *Daemon) reporting(ctx context.Context) error {
 		wait = retry.after(err)
 		if err.Error() != failure {
 			failure = err.Error()
-			d.Log.Warn("the status is not reported", "error", err, "retryIn", wait.Round(time.Second))
+			d.Log.Warn("the status could not be reported", "error", err, "retryIn", wait.Round(time.Second))
 		}
 	}
 }

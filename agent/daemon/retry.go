@@ -8,35 +8,35 @@ import (
 	"github.com/nodehitch/nodehitch/agent/status"
 )
 
-// retry says how long to wait after each kind of trouble.
-type retry map[link.Trouble]*backoff.Backoff
+// retry has the backoff for each kind of failure.
+type retry map[link.Failure]*backoff.Backoff
 
-// enrollRetry: a controller that cannot be reached and a topology that does not
-// name the server yet are the ordinary start of a node's life; the waits are at
-// most a quarter of the time waited so far. A token that is refused is not.
+// enrollRetry is for enrollment. At a node's start the controller is often unreachable
+// and the topology often does not list the server yet, so these waits grow slowly. A
+// refused token is not normal.
 func enrollRetry() retry {
 	return retry{
-		link.Passing:    {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
-		link.Unexpected: {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
-		link.Unproven:   {Min: 5 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
-		link.Occupied:   {Min: 10 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
-		link.Refused:    {Min: time.Minute, Max: time.Hour, Factor: 2},
+		link.Transient:    {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
+		link.NotExpected:  {Min: time.Second, Max: 5 * time.Minute, Factor: 1.3},
+		link.NotAttested:  {Min: 5 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
+		link.IdentityLive: {Min: 10 * time.Second, Max: 5 * time.Minute, Factor: 1.5},
+		link.Refused:      {Min: time.Minute, Max: time.Hour, Factor: 2},
 	}
 }
 
-// pollRetry: a node that has lost its controller works on, and asks at the pace
-// of a poll; one whose identity is refused keeps what it has.
+// pollRetry is for polls. A node that has lost its controller continues to converge,
+// and retries about as often as it would poll.
 func pollRetry() retry {
 	passing := &backoff.Backoff{Min: time.Second, Max: time.Minute, Factor: 1.5}
 	refused := &backoff.Backoff{Min: 5 * time.Second, Max: time.Hour, Factor: 2}
-	return retry{link.Passing: passing, link.Unexpected: passing, link.Unproven: refused, link.Occupied: refused, link.Refused: refused}
+	return retry{link.Transient: passing, link.NotExpected: passing, link.NotAttested: refused, link.IdentityLive: refused, link.Refused: refused}
 }
 
-func (r retry) after(err error) time.Duration { return r[link.Judge(err)].Next() }
+func (r retry) after(err error) time.Duration { return r[link.Classify(err)].Next() }
 
-// spread sets within which time the first attempt lies after the controller was
-// lost: it knows how many others will have lost it too.
-func (r retry) spread(d time.Duration) { r[link.Passing].Spread = d }
+// spread sets the time over which the first attempts of all agents are spread after
+// the controller was lost. The controller chooses it by the number of agents.
+func (r retry) spread(d time.Duration) { r[link.Transient].Spread = d }
 
 func (r retry) reset() {
 	for _, b := range r {
@@ -44,8 +44,8 @@ func (r retry) reset() {
 	}
 }
 
-// failed puts up that the controller does not answer well, and when it is tried
-// again. It is logged when it changes, not every time.
+// failed shows in the status why contact with the controller failed and when the next
+// attempt is. It logs only changes.
 func (d *Daemon) failed(err error, wait time.Duration) {
 	d.once.Do(func() { close(d.asked) })
 	text := err.Error()

@@ -51,7 +51,7 @@ func TestHeatIsToldThatTheMachineHasConverged(t *testing.T) {
 	c.give(2, 1, "")
 	until(t, "Ready", n.ready(c, 2))
 	want := []heatsignal.Signal{{Status: "SUCCESS", Reason: "converged to generation 2", ID: server}}
-	until(t, "Heat knows", func() bool { _, err := n.state().Read("heat-signal.json"); return err == nil })
+	until(t, "signalled Heat", func() bool { _, err := n.state().Read("heat-signal.json"); return err == nil })
 	if diff := cmp.Diff(want, signals()); diff != "" {
 		t.Error(diff)
 	}
@@ -74,7 +74,7 @@ func TestHeatIsToldWhatFailed(t *testing.T) {
 	n.heatURL, signals = stack(t)
 	n.work.fail = 1
 	n.start()
-	until(t, "Heat knows", func() bool { return len(signals()) > 0 })
+	until(t, "signalled Heat", func() bool { return len(signals()) > 0 })
 	want := []heatsignal.Signal{{Status: "FAILURE", Reason: "VolumesMounted: ForeignData: the other disk is not blank", ID: server}}
 	if diff := cmp.Diff(want, signals()); diff != "" {
 		t.Error(diff)

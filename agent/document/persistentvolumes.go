@@ -53,7 +53,7 @@ func (c *checker) persistentVolumes(s *api.PersistentVolumesSection, at fault.At
 	}
 }
 
-// manifest checks one and returns its name, "" where it has none that is right. Names
+// manifest checks one and returns its name, "" if it has none that is right. Names
 // of fields are told apart by case, as the API server does.
 func (c *checker) manifest(raw json.RawMessage, servers []string, at fault.At) string {
 	var m manifest

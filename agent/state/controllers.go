@@ -10,14 +10,14 @@ import (
 
 const controllersFile = "controllers.json"
 
-// ControllerURL is an address of the controller that it told this node itself, and the
-// epoch in which a poll through it was answered.
+// ControllerURL is an address that the controller has sent, and the epoch in which a poll
+// through it was answered.
 type ControllerURL struct {
 	URL   string `json:"url"`
 	Epoch int64  `json:"epoch"`
 }
 
-// ControllerURLs reads what was learned, the best first; *Damaged where one is none, or
+// ControllerURLs reads what was learned, the best first; *Damaged if one is none, or
 // there are more than an agent ever keeps.
 func (d *Directory) ControllerURLs() ([]ControllerURL, error) {
 	var urls []ControllerURL
@@ -29,13 +29,13 @@ func (d *Directory) ControllerURLs() ([]ControllerURL, error) {
 	}
 	for _, u := range urls {
 		if url, err := grammar.ControllerURL(u.URL); err != nil || url != u.URL {
-			return nil, &Damaged{Path: d.Path(controllersFile), Err: errors.New("it has a URL that no controller has: expected https://host[:port]")}
+			return nil, &Damaged{Path: d.Path(controllersFile), Err: errors.New("it has a URL that is not a controller's: expected https://host[:port]")}
 		}
 	}
 	return urls, nil
 }
 
-// SaveControllerURLs keeps what was learned.
+// SaveControllerURLs saves the learned addresses.
 func (d *Directory) SaveControllerURLs(urls []ControllerURL) error {
 	return d.writeJSON(controllersFile, urls)
 }

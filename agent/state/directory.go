@@ -1,6 +1,6 @@
-// Package state keeps the agent's own files: who the machine is, its key and
-// certificate, and the last document that was applied. All are 0600 in a 0700
-// directory, replaced atomically, and small.
+// Package state stores the agent's own files: the machine's id, key and certificate, and
+// the last applied document. All are small, 0600 in a 0700 directory, and replaced
+// atomically.
 package state
 
 import (
@@ -19,8 +19,8 @@ import (
 // DefaultDirectory is where the agent keeps its state.
 const DefaultDirectory = "/var/lib/nodehitch/agent"
 
-// Damaged is a file whose content is not what the agent writes: cut off, empty,
-// another's. It can be read, and reading it again gives the same.
+// Damaged is a file with content that the agent does not write: truncated, empty, or
+// another program's. Reading it again gives the same error.
 type Damaged struct {
 	Path string
 	Err  error
@@ -34,9 +34,9 @@ func (e *Damaged) Unwrap() error { return e.Err }
 // Directory is an existing state directory.
 type Directory struct{ path string }
 
-// Open makes the directory where it does not exist, and takes from others what
-// rights they have on it. One that belongs to another user is an error: what is in
-// it decides what may be removed and formatted, and that user may have changed it.
+// Open makes the directory if it does not exist, and removes the rights of others. A
+// directory of another user is an error: its content decides what may be removed and
+// formatted, and that user may have changed it.
 func Open(path string) (*Directory, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the state directory: %w", err)
@@ -52,7 +52,7 @@ func Open(path string) (*Directory, error) {
 		return nil, fmt.Errorf("state directory %s: is not a directory; move the file away", path)
 	case owner(info) != os.Geteuid():
 		return nil, fmt.Errorf("state directory %s: belongs to user %d, expected %d; that user may have changed what is in it: "+
-			"look at it, then give it back (`chown -R root: %s`) and restart the agent", path, owner(info), os.Geteuid(), path)
+			"check it, then take it back (`chown -R root: %s`) and restart the agent", path, owner(info), os.Geteuid(), path)
 	case info.Mode().Perm() == 0o700:
 		return &Directory{path}, nil
 	}
@@ -70,18 +70,18 @@ func owner(info fs.FileInfo) int {
 	return int(stat.Uid)
 }
 
-// At is a directory that is only read, and may not exist.
+// At is a directory for reading only; it may not exist.
 func At(path string) *Directory { return &Directory{path} }
 
 // Path is the path of a file in the directory.
 func (d *Directory) Path(name string) string { return filepath.Join(d.path, name) }
 
-// Read is the content of a file; fs.ErrNotExist where there is none.
+// Read is the content of a file; fs.ErrNotExist if there is none.
 func (d *Directory) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
 
-// Write replaces a file. After a crash at any point the file holds either all of
-// the old content or all of the new; when Write has returned, the new. A file
-// that holds it already is not touched.
+// Write replaces a file. After a crash at any point the file has either the old or the
+// new content completely; after Write has returned, the new. It does not write a file
+// that has the content already.
 func (d *Directory) Write(name string, content []byte) error {
 	if old, err := d.Read(name); err == nil && bytes.Equal(old, content) {
 		return nil
@@ -105,7 +105,7 @@ func (d *Directory) Rename(from, to string) error {
 	return durable.Directory(d.path)
 }
 
-// readJSON reads a file into v. It reports false where there is no file.
+// readJSON reads a file into v. It reports false if there is no file.
 func (d *Directory) readJSON(name string, v any) (bool, error) {
 	content, err := d.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {

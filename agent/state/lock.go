@@ -9,22 +9,22 @@ import (
 	"syscall"
 )
 
-// LockFile is held by the process that converges this machine. It is not among
-// the state: locking writes it, and what is converged already writes nothing.
+// LockFile is held by the process that converges this machine. It is not in the state
+// directory, because locking writes it, and a converged agent writes no state.
 const LockFile = "/run/nodehitch/agent.lock"
 
-// Locked says who else converges this machine.
+// Locked says which other process converges this machine.
 type Locked struct{ Path, Holder string }
 
 func (l *Locked) Error() string {
-	return fmt.Sprintf("%s is held by %s; two of them must not change the machine at once", l.Path, l.Holder)
+	return fmt.Sprintf("%s is held by %s; only one process may change the machine at a time", l.Path, l.Holder)
 }
 
-// Lock is held until it is released or the process ends, however it ends.
+// Lock is held until it is released or the process ends.
 type Lock struct{ f *os.File }
 
 // TakeLock makes this process the one that changes the machine; who describes it
-// to others. *Locked where another process has the lock. It does not wait.
+// to others. *Locked if another process has the lock. It does not wait.
 func TakeLock(path, who string) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("locking: %w", err)
@@ -35,7 +35,7 @@ func TakeLock(path, who string) (*Lock, error) {
 	}
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		// A full file system hides who holds the lock; it is held all the same.
+		// With a full filesystem the description is missing; the lock is held nevertheless.
 		_ = describe(f, who)
 		return &Lock{f}, nil
 	}

@@ -18,8 +18,8 @@ const (
 	JournalDirectory = "journal"
 )
 
-// Machine is who this machine was when it enrolled. Both its id and the DMI
-// product UUID tell a copy of its disk from the machine itself.
+// Machine identifies the machine that enrolled. Its id and the DMI product UUID
+// distinguish it from a machine with a copy of its disk.
 type Machine struct {
 	NodeID string `json:"nodeId"`
 	// Source is where the id was found, see package identity.
@@ -27,7 +27,7 @@ type Machine struct {
 	ProductUUID string `json:"productUuid,omitempty"`
 }
 
-// Machine reads the record, nil where the machine has not enrolled; *Damaged where
+// Machine reads the record, nil if the machine has not enrolled; *Damaged where
 // it names no server.
 func (d *Directory) Machine() (*Machine, error) {
 	var m Machine
@@ -44,9 +44,9 @@ func (d *Directory) Machine() (*Machine, error) {
 func (d *Directory) SaveMachine(m Machine) error { return d.writeJSON(machineFile, m) }
 
 // Applied is the last document whose every condition became True: the last known
-// good, nil where there is none yet. It is a file that `nodehitch-agent apply`
+// good, nil if there is none yet. It is a file that `nodehitch-agent apply`
 // takes, and holds what the document holds, secrets included, and no permit. It is
-// read as strictly as one that comes from the controller: *Damaged where it is cut
+// read as strictly as one that comes from the controller: *Damaged if it is cut
 // off, or where an agent wrote it that knew more than this one.
 func (d *Directory) Applied() (*api.NodeConfig, error) {
 	content, err := d.Read(appliedFile)

@@ -11,8 +11,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// Board holds the status while the daemon runs; its loops write on it, and those
-// who subscribed are told that it changed. It is safe for concurrent use.
+// Board holds the status while the daemon runs. The loops change it, and subscribers are
+// notified of changes. It is safe for concurrent use.
 type Board struct {
 	now func() time.Time
 
@@ -77,8 +77,8 @@ func (b *Board) Report() (api.NodeStatus, bool) {
 // Conditions are the present ones.
 func (b *Board) Conditions() []api.Condition { return b.Snapshot().Node.Conditions }
 
-// Restore puts up what was known before a restart: the last applied document,
-// and the conditions of that time for their transition times.
+// Restore sets the state before a restart: the last applied document, and its conditions
+// for their transition times.
 func (b *Board) Restore(doc *api.NodeConfig, digest string, conditions []api.Condition) {
 	b.Change(func(s *Status) {
 		s.Origin, s.Role = FromDisk, doc.Role
@@ -86,12 +86,12 @@ func (b *Board) Restore(doc *api.NodeConfig, digest string, conditions []api.Con
 		s.Node.ObservedGeneration, s.Node.ObservedDigest = doc.Generation, digest
 		s.Node.AppliedGeneration, s.Node.AppliedDigest = doc.Generation, digest
 		s.Node.Conditions = append(s.Node.Conditions, conditions...)
-		b.ready(s, api.ConditionUnknown, api.ReasonConverging, "the agent has started and has not looked at the machine yet")
+		b.ready(s, api.ConditionUnknown, api.ReasonConverging, "the agent has started and has not checked the machine yet")
 	})
 }
 
-// Observed puts up that this document came from the controller. One that is new
-// makes Ready False until it has been converged.
+// Observed sets the controller's newest document. A new one makes Ready False until it
+// has been converged.
 func (b *Board) Observed(doc *api.NodeConfig, digest string) {
 	b.Change(func(s *Status) {
 		s.Origin, s.Role = FromController, doc.Role
@@ -105,7 +105,7 @@ func (b *Board) Observed(doc *api.NodeConfig, digest string) {
 	})
 }
 
-// Invalid puts up that the newest document cannot be used.
+// Invalid records that the newest document cannot be used.
 func (b *Board) Invalid(generation, epoch int64, digest, message string) {
 	b.Change(func(s *Status) {
 		b.invalid, b.reportable = true, true
@@ -118,7 +118,7 @@ func (b *Board) Invalid(generation, epoch int64, digest, message string) {
 	})
 }
 
-// Acting puts up an action that starts, and takes it down when it has finished.
+// Acting shows an action while it runs.
 func (b *Board) Acting(e converge.Event) {
 	b.Change(func(s *Status) {
 		b.reportable = true
@@ -129,8 +129,8 @@ func (b *Board) Acting(e converge.Event) {
 	})
 }
 
-// Converged puts up the outcome of a pass over a document. While a newer one is
-// invalid, Ready goes on saying so.
+// Converged sets the outcome of a pass. While a newer document is invalid, Ready still
+// says so.
 func (b *Board) Converged(r converge.Report, digest string) {
 	b.Change(func(s *Status) {
 		b.reportable = true
@@ -152,13 +152,13 @@ func (b *Board) Converged(r converge.Report, digest string) {
 	})
 }
 
-// Unsaved puts up that the document in force could not be kept, nil that it is. It
-// reports whether that is news. The controller reads it in Ready's message, which
-// stays True: the machine is what it should be.
+// Unsaved records that the document in force could not be saved, or with nil that it was.
+// It reports whether that is a change. The controller reads it in Ready's message; Ready
+// stays True, because the machine has converged.
 func (b *Board) Unsaved(err error) (news bool) {
 	text := ""
 	if err != nil {
-		text = "the machine is as it should be, but the configuration is not kept for a start without the controller: " + err.Error()
+		text = "the machine has converged, but the configuration could not be saved for a start without the controller: " + err.Error()
 	}
 	b.mu.Lock()
 	news = b.status.Unsaved != text

@@ -24,7 +24,7 @@ func Save(path string, s Status) error {
 	return durable.Write(path, append(content, '\n'), 0o600)
 }
 
-// Load reads the status file; fs.ErrNotExist where no daemon has run since the
+// Load reads the status file; fs.ErrNotExist if no daemon has run since the
 // machine started.
 func Load(path string) (Status, error) {
 	var s Status
@@ -41,7 +41,7 @@ func Load(path string) (Status, error) {
 	return s, nil
 }
 
-// Running says whether the process that wrote the status is there still.
+// Running reports whether the process that wrote the status still runs.
 func (s *Status) Running() bool {
 	if s.StoppedAt != nil {
 		return false

@@ -1,6 +1,6 @@
-// Package status is what the agent knows of itself at this moment: the node
-// status that it reports, and how it gets on with its controller. The daemon
-// keeps it in a file, so that it can be read with no controller in sight.
+// Package status is the agent's present state: the node status that it reports, and its
+// contact with the controller. The daemon writes it to a file, so that it can be read
+// without the controller.
 package status
 
 import (
@@ -19,14 +19,14 @@ type Status struct {
 	AgentVersion string    `json:"agentVersion"`
 	PID          int       `json:"pid"`
 	StartedAt    time.Time `json:"startedAt"`
-	// StoppedAt is set when the daemon has stopped in good order.
+	// StoppedAt is set after the daemon has stopped cleanly.
 	StoppedAt *time.Time `json:"stoppedAt,omitempty"`
 
 	NodeID         string `json:"nodeId,omitempty"`
 	IdentitySource string `json:"identitySource,omitempty"`
-	// Problem is why the agent as a whole cannot go on, "" where it can.
+	// Problem is why the agent as a whole cannot go on, "" if it can.
 	Problem string `json:"problem,omitempty"`
-	// Unsaved is why the document in force could not be kept as the last known good.
+	// Unsaved is why the document in force could not be saved as the last known good.
 	Unsaved    string         `json:"unsavedReason,omitempty"`
 	Controller Controller     `json:"controller"`
 	Origin     Origin         `json:"documentFrom,omitempty"`
@@ -43,27 +43,27 @@ const (
 	FromDisk       Origin = "disk" // the last one that was applied
 )
 
-// Controller is how the agent gets on with it.
+// Controller is the state of the contact with the controller.
 type Controller struct {
 	URL string `json:"url,omitempty"`
-	// Connected says that the last call was answered well.
+	// Connected says that the last call succeeded.
 	Connected   bool       `json:"connected"`
 	LastContact *time.Time `json:"lastContact,omitempty"`
 	// LastError and NextAttempt are set while not connected.
 	LastError   string     `json:"lastError,omitempty"`
 	NextAttempt *time.Time `json:"nextAttempt,omitempty"`
-	// Waiting is what an enrollment under way waits for on this machine; no secret.
+	// Waiting is what the current enrollment waits for; no secret.
 	Waiting string `json:"waiting,omitempty"`
-	// HoldSeconds is how long polls are held at most where the controller's cadence
-	// is more than the way to it bears; else 0.
+	// HoldSeconds is the longest hold time of polls if the network allows less than the
+	// controller's; else 0.
 	HoldSeconds         int        `json:"maxPollSeconds,omitempty"`
 	CertificateSerial   string     `json:"certificateSerial,omitempty"`
 	CertificateNotAfter *time.Time `json:"certificateNotAfter,omitempty"`
-	// Damaged says what is wrong with the identity on disk, which is therefore not used.
+	// Damaged says why the identity on disk cannot be used.
 	Damaged string `json:"identityDamage,omitempty"`
-	// Wanted is the agent that the controller wants here; nil where it does not say.
+	// Wanted is the agent that the controller wants here; nil if it does not say.
 	Wanted *api.WantedAgent `json:"wantedAgent,omitempty"`
-	// Learned are addresses of the controller that it told itself and that are in use.
+	// Learned are the addresses in use that the controller has sent.
 	Learned []string `json:"learnedUrls,omitempty"`
 	// RenewalError is why the last attempt to renew the certificate failed.
 	RenewalError string `json:"renewalError,omitempty"`

@@ -39,7 +39,7 @@ type ServerInterface interface {
 	// Enroll Redeem the join token for a client certificate
 	// (POST /v1/enroll)
 	Enroll(ctx echo.Context) error
-	// RenewCertificate Renew by proof of the present key, also up to 30 days after it expired
+	// RenewCertificate Renew with the present key, until 30 days after its certificate expired
 	// (POST /v1/node/certificate)
 	RenewCertificate(ctx echo.Context) error
 	// GetNodeConfig Long poll for this node's configuration
@@ -60,10 +60,10 @@ type ServerInterface interface {
 	// GetNode One node
 	// (GET /v1/nodes/{nodeId})
 	GetNode(ctx echo.Context, nodeID NodeID) error
-	// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// ReenrollNode Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 	// (POST /v1/nodes/{nodeId}/reenroll)
 	ReenrollNode(ctx echo.Context, nodeID NodeID) error
-	// RevokeNode Revoke the node's identity at once, its parked poll included
+	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx echo.Context, nodeID NodeID) error
 	// ListOperations All operations that are kept, newest first
@@ -72,13 +72,13 @@ type ServerInterface interface {
 	// ListTokens API tokens, without their secrets
 	// (GET /v1/tokens)
 	ListTokens(ctx echo.Context) error
-	// CreateToken Make an API token; its secret is in this answer and nowhere else
+	// CreateToken Create an API token; its secret is only in this answer
 	// (POST /v1/tokens)
 	CreateToken(ctx echo.Context) error
 	// RevokeToken Revoke an API token
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx echo.Context, tokenID string) error
-	// ConfirmToken After a restore, let this API token open what it opened before
+	// ConfirmToken After a restore, make this API token valid again
 	// (POST /v1/tokens/{tokenId}/confirm)
 	ConfirmToken(ctx echo.Context, tokenID string) error
 	// GetTrust What user_data needs to trust this controller
@@ -96,7 +96,7 @@ type ServerInterface interface {
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
 	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
-	// ConfirmInstance After a restore, let the nodes of this instance in again
+	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetFile Download one file of the VNF package (scope operator)
@@ -114,10 +114,10 @@ type ServerInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
-	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
+	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
-	// ListVolumes All volumes that any configuration names or named
+	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx echo.Context) error
 	// GetVolume One volume
@@ -126,7 +126,7 @@ type ServerInterface interface {
 	// AdoptVolume Take over a volume that already holds an ext4 filesystem, by naming its UUID
 	// (POST /v1/volumes/{volumeId}/adopt)
 	AdoptVolume(ctx echo.Context, volumeID VolumeID) error
-	// ReformatVolume Permit one more format, whatever the volume holds; its data is lost
+	// ReformatVolume Permit one more format; all data on the volume is lost
 	// (POST /v1/volumes/{volumeId}/reformat)
 	ReformatVolume(ctx echo.Context, volumeID VolumeID) error
 }
@@ -2777,7 +2777,7 @@ type StrictServerInterface interface {
 	// Enroll Redeem the join token for a client certificate
 	// (POST /v1/enroll)
 	Enroll(ctx context.Context, request EnrollRequestObject) (EnrollResponseObject, error)
-	// RenewCertificate Renew by proof of the present key, also up to 30 days after it expired
+	// RenewCertificate Renew with the present key, until 30 days after its certificate expired
 	// (POST /v1/node/certificate)
 	RenewCertificate(ctx context.Context, request RenewCertificateRequestObject) (RenewCertificateResponseObject, error)
 	// GetNodeConfig Long poll for this node's configuration
@@ -2798,10 +2798,10 @@ type StrictServerInterface interface {
 	// GetNode One node
 	// (GET /v1/nodes/{nodeId})
 	GetNode(ctx context.Context, request GetNodeRequestObject) (GetNodeResponseObject, error)
-	// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// ReenrollNode Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 	// (POST /v1/nodes/{nodeId}/reenroll)
 	ReenrollNode(ctx context.Context, request ReenrollNodeRequestObject) (ReenrollNodeResponseObject, error)
-	// RevokeNode Revoke the node's identity at once, its parked poll included
+	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
 	// ListOperations All operations that are kept, newest first
@@ -2810,13 +2810,13 @@ type StrictServerInterface interface {
 	// ListTokens API tokens, without their secrets
 	// (GET /v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
-	// CreateToken Make an API token; its secret is in this answer and nowhere else
+	// CreateToken Create an API token; its secret is only in this answer
 	// (POST /v1/tokens)
 	CreateToken(ctx context.Context, request CreateTokenRequestObject) (CreateTokenResponseObject, error)
 	// RevokeToken Revoke an API token
 	// (DELETE /v1/tokens/{tokenId})
 	RevokeToken(ctx context.Context, request RevokeTokenRequestObject) (RevokeTokenResponseObject, error)
-	// ConfirmToken After a restore, let this API token open what it opened before
+	// ConfirmToken After a restore, make this API token valid again
 	// (POST /v1/tokens/{tokenId}/confirm)
 	ConfirmToken(ctx context.Context, request ConfirmTokenRequestObject) (ConfirmTokenResponseObject, error)
 	// GetTrust What user_data needs to trust this controller
@@ -2834,7 +2834,7 @@ type StrictServerInterface interface {
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
 	PutInstance(ctx context.Context, request PutInstanceRequestObject) (PutInstanceResponseObject, error)
-	// ConfirmInstance After a restore, let the nodes of this instance in again
+	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
@@ -2852,10 +2852,10 @@ type StrictServerInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx context.Context, request PostOperationRequestObject) (PostOperationResponseObject, error)
-	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
+	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
-	// ListVolumes All volumes that any configuration names or named
+	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
 	// GetVolume One volume
@@ -2864,7 +2864,7 @@ type StrictServerInterface interface {
 	// AdoptVolume Take over a volume that already holds an ext4 filesystem, by naming its UUID
 	// (POST /v1/volumes/{volumeId}/adopt)
 	AdoptVolume(ctx context.Context, request AdoptVolumeRequestObject) (AdoptVolumeResponseObject, error)
-	// ReformatVolume Permit one more format, whatever the volume holds; its data is lost
+	// ReformatVolume Permit one more format; all data on the volume is lost
 	// (POST /v1/volumes/{volumeId}/reformat)
 	ReformatVolume(ctx context.Context, request ReformatVolumeRequestObject) (ReformatVolumeResponseObject, error)
 }
@@ -3957,220 +3957,219 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H37Uxs5tvC/ovLdqgnfbRtISHYCtT8whMywGx4FTOZ+d8iXiG4Za2hLXkm240nxv3+lcyS1ult+gcnu",
-	"rbq/JNju1uPo6Lwf3zq5HI6kYMLozv63zoDRgin48/COCXM1oC9fv7EfC6ZzxUeGS9HZ71z9cth9+foN",
-	"kX1iBtQQah/OSCmnTHVzqhkZsK+0YDkf0rKTdXQ+YENqxzGzEevsd7RRXNx1Hh4yNxH/k7Wn+cDEnRk0",
-	"Z+GC3M4M07Vx+1INqensd7gwb/Y6mZ+IC8PumKpm+siUhtGbk7kfcDaGk+G8ZsA1yaUwSpYlU2RKhdH7",
-	"8JQUDJ/5+fiabE92t+G17W9U5YMHopmaME36UsHDObWv/6CJ/ZUblpuxYj1yeKvtVNMBU4xw498SdmzZ",
-	"J9xoIqeCTNzCF0PzKCzzV1Xq9i5/g1lYqRkuqdrVkM7ILSOK0XzAin1CDRlKbciP5NYe6K+XH3RGNBtR",
-	"RQ0ryO2M6BHNme6RQ+GgNdZMA0ho3zBFKBnJsiRmoOT4bmC3NqWaUKGnTLHCnqNdgqZDRthI5oPlW5sw",
-	"dceuWC5FkdjbL3JKZN8wER3gqKRCE3pHuSBTbgZybMgt4+KOGFkWgEwax8vILetLxcgf3BimUouJken4",
-	"mt4tRSILXibMko1dyLJcuKlS2vW2j2sgywK+F+yrAWDHG1q2g0v2zzHT5qRoT3pS+B0ofOigMf0PmpTy",
-	"jpRcME3orYVq9DQZ0AmgspFyyd4vmVGzQ4suCSqD+3DYNB3wfECMJJqJojYbnO4BoXiPeJ9MKTf2iAsJ",
-	"98iQAStHy8BxNVKMFnPP4XzCFBnEhwEIZgnDkJFbmt/XkWk6cHgYndlgLO7IeESkgptQSm32ib1v9rJR",
-	"oqgo5JAM5RDoATcDLgg3ixf+kHXslRwy4wj3Sf9MCnZKTT6wH7ldPNL1TtYRdGhfP+l37UNdfGrxCZ3J",
-	"gqVw5NrinSzYD5rwInPHwzXQqzM5oUjHFOFFJ8NVjKgZVGsQOG7WscfIFSs6+0aNWZKoj8cwSn1xWedr",
-	"90522yv+KPonQhsq8vTCaX4PGDyJnyMvpCJUzMivv56889gvR0xRI+3D+UDynG2l91Ib6Vm2JMvxcO4x",
-	"HHFRMEUm8NBcgE/8GM+wvt8oN4tol6xolb+10wEvLQZZLL8j+YCKO6azwHbe7GjygpKfJSnGitoBA+z/",
-	"OWZqVu3L3vYaDrOvdDgq7U+vdnRrD3BlFNMjKTSDG3MmzakseJ+zBHx/Fbi0wl9IuwfDh4xQfc8Ky9w7",
-	"WSw4ecbwF8X6nf3Of2xXIta2e2wbnoGFXCh5W7KhfcEzi/1vHToalTyHXW+P8In//EOj1FLtMzUD/qq3",
-	"/bgwSX1Hl++PyNu9138lbmRSMEN5qevbAMLcDZR50W4iGv6Qdf6r6xhLF9F18ZueBT3AQt3qQf7MDZ9w",
-	"M0uJMNREHJ5rUkiLQkJOAxNA5OLwKy9K1utknZGy19lwPHRLprlxkuCQfkVZs7P/Zq+FMFlHG6oMKw5N",
-	"7YoU1LCuRYVO6pXxcEjVrDH6692XWYLGVvfx92hh1SDxCj6FAeTtHyw3drLDQo6MAybgT4FD0PIi2nSf",
-	"lpo14dDnJdMzbdjwV3vj2/gfkUP21eyR6gUvHTNPeewdt2j0SCISQ6GxrOSmjWHaUJOU5gFJRkpOWGFJ",
-	"ChOWBQ8jkZ6RIc0HXDCLIiCHArvaJ1+MvGfiSwZf/iHtjbdfEFpKwQ7IFyEn1P3qOBx1DI+K4kb8wmiQ",
-	"fzJyOzZESCvL51YSGJeFlbGnyoqYgnBhJPDLITO0oIa64bvwPExiBQMn7sCXvRuLF0yMhxZKsDJLCeWE",
-	"uv/w3QhgEdTta90JVZZwavs+gpAVP82u3UjVN2c4ZvwFDPyQdX4qqbg/GrD8fimyJU7Fij5W1MqCQM6U",
-	"AuZbEFqW5E+mZBDGKUFkQtXBU9z2dQaN8JLRYiVlMOtoYBF6jiwYY2I1cvVWCh2P7GL6lmqzx93EPDlA",
-	"HYAXx6fk4h9HV/+xu0Mk4B4RbEru2eyASFHOAJvu2cwi9Vgzu+aI+vy4+3Y5+WmvIrnbmHw2JGWrt97C",
-	"3SgI1SOWG0tAKEiL5MU/xrdMCWaYJnpAR2yrR87Y1G4F5Wm4O3Y+DRihGNVSaHcVFEgM5F5Yjdiqsm1M",
-	"KKk214oKDcu7tuR5ZaI9ZFrTOzaHnFgU7MuxAGnXfWZf7f7sRkWB3xpJClmH+97O2zcLqGBX3/NRV44Q",
-	"T7ojaVFRoWz2kHU8LH9mgqlA7pbh+OrjI4SXCRSX+BQyQzMGUHsydK3GFpzvLVZ3ss6vAs5nRRoUMMmN",
-	"Ej774cIXYdwHP3DzmN5LRZz0R1Bk1qdyLEzzIlgmP6JWzbdv/b/fD7v//cn+Q7t/7nTffvo/f+ksuybw",
-	"a4BFAGKWQr8590ew3D5yYY9jTTp6aLVK9z6B8yQvji4yQskZGxsFXyqzBUhpKUKff2UFObkgtCgU05rp",
-	"9r0JP4HWaNgwoQSfXEz2rPZ6cjF548dK3SP3BVWKztbAxH4pqVXcD+OlNE7YPVLbjJdP7KYzMLeNmByV",
-	"7MDy3lyKPr9zOoSli0NaMPfG0ILhX7NXVF6S2tzFD5rYn72F7OPZ+3dwlGCI++X8uo7ML1+/zjpDLvzn",
-	"3WW4C1OnkPIYpKRVuVeCQlJvCdRMFBr4e0OMSgji67G9R/O5rNOnOZq5F9G59/CQPSAQd+ZrH158tKKM",
-	"FQGtDNezLG7ATT74jCJfX8lhsOB6KQ/kRp4zbzQBMdVxOFRZIuHSfnsjuCF5SflQW/Zyy3rkykLZm1lh",
-	"rq4/4gPC74RUVmMFY2/DCEX1PZqkhRROnIxAt/vyx8dzKlxyykpxiMtHo3ndOtQWyG9ZyZmFCLeS9IYU",
-	"irC2bFUR571Hl8ZWgrXTrTemOAmy2nA6LFQ1Vwd17EJoDPvq5eOHvZXSGYQ3tM6B1MaTuibNeuyY91Z+",
-	"LOc6cq7ByFQyqp1v5ssYqGlXfSEjxYXRG0R5qU+GSYnx4vL4+vr/fj47PD22zEbqrlvTqpM769b5FU6w",
-	"6pIekpg8Lk1aUEfr21RJcWf1ZCkYGZU0ZyixFzIfW6W5jdaRpNyis2FB3xKWpzdvd3bJ36/Oz4h7DGkk",
-	"WAalNA2/A7mVxWypMOYnrAT41n2u04i+BUgPwRIDlg+tCGEXDqbT/c4dN4PxbS+Xw+1A2qO/9IAqVmzD",
-	"cLCq97xkl6zPFHPMYy2hrs9LVpHD2HEgy0IfBCejXcA2WEi2v2lw0QZfIzhdnLmgYJpMB1KzhgwEojfh",
-	"iVPVc/y9H+Y5dmMheqf7lnb7n7692Xv4S9Iixv9kP4HjNqW+DLngQ6tO7GTLNHK3ynjEJP2GKS6YGvJ1",
-	"hZnrprOL5lb1KFlxx9L3wSrjU8VNSqZTY4ZCi+PXIvYrKIag2AftkSHLZ6Tg+h6P3Ttm/QwG7DRut7dS",
-	"loyKNQjWKMCjvsqfpSycp5prZ9DL8APo7Vb+tNTBHVzifEcDS92WiVd4KPBo6xrj0vxIC87Uz+QV0Cl1",
-	"Op4zkwaRwf69mhqKI//mB8KPV2E4/Py+GjQs5pJ5mrEGglnS62iVp3jOzsW+or8hYeKqWd0WATmyz4H1",
-	"3wqb7RO/nXV5QSyh80uwSBdLMxvkk20z82NkuvnoazV/d/iAqtXxb24P6yP4ykRvdynRw8njAbNVjOS/",
-	"SG30sTDoiViLG5UcA1C2mcm3rRynyQs9Yvk+gQ+fEX5bcy0Jj1ep3aWMzBBtSx0XJ/jjbkMFbwKumgeH",
-	"TUHJO29TisvHs/eEu9+tnpdizUlmGgGbKjrU8w8AnbCNiTW54xMmMmJ5woxolitmiGIgnkH8zU3nd8UK",
-	"mhtWfLrpdBaLPH9oKXqXdHrqJKSHrJMrRtf0ahVMW7jOlb1/A4V2Uo+CcS/Z+2nA3cKFvZ85OwCO4k0y",
-	"tzOMhUD6B7cYPiOzRIfYCpZ9uBRprWBE83tLceERFLTA2nzLmCDjUSlpwYqaSWihixVHsyJfyw70kHWQ",
-	"yrUgeM9FsWzkj2fv/2EfAzzXmou79+lNXbQ3BHawEBCCdiT0IPndCmkW7HixfQvsIkVqKSdFMMOh5Old",
-	"5XIkS3k3y4hUBVPrzqaYNlKxYrl5Gp47V/yOeyv1ckZ5ZR86B/s6Yph/MWXDAM8e/Ep4gQFRAF1vt5lS",
-	"d2UtJvvoBveCD2GEFwZU4wGAM6HzBHuLvVDthZ6dX38+Obu6Pjy7Pjm8Pn5HxsLw0sqd0bfk+OwdrMSC",
-	"pWSGFRl64EBGvT6+PD05s4+9uDr/sLPzypFAwwFOV3bircgR2Zyyk3VqH1eTwc6kOQnTAOuufQS7v0On",
-	"ZSd77Z97yDpjAfqPGqbiOxziFKiGUojkGo/2a+GXDqE1KZmB8FPnm6wEeeJm0Biv9WjpfDwq1iXJU6oE",
-	"F3d1frnYwgna6hK2CTIZECuPZ1mbozXokye+0aI8vYi5TbzNFktZxJ4/cDQO1/ls2PRKuw+sfikAYLRF",
-	"y7kasfwRiqVnhxGVBmNLLGg8gzTh6HF0oz6KvrN/esptppJYEU9nZCxoaSy9Xl+uWI2CWobQIKJg9oaf",
-	"p7wsgVtZESFn0S/c+WDhYvLCfr5nI7OmS2T1G/kYgjPhw8q/dyL6MhHbilT1Y/PJ3z/tw36IZrS0NFmA",
-	"ScDxFcvSIu656PxbWDvPT5U4wzVsjQ1Ju46iycuj9ZgVUbBE+0Ln9R9brqCMlIz2SZ8rbSAQBzEbVjZk",
-	"BUdi1dYqQiDrEveYD0yN15Hayt8lFxg3k/YSjTVTn8HhI/tOiv946q9aUClyqhRPOWRNemhe9FAXOCBU",
-	"63EkgJSM3ut950K6k7JAq5PV59H7EYmIHq1dAINuyYik5BNGeMGE4Wa5CRYXm4LSKRW8v9CfmCRYguAQ",
-	"Fl5RyAjVYDw+IJRcWI6hDRMGXf3obrTkqyf6AM816dbZ+6ujkjNhrvA+PoK2g6lsKMfCaHL2/spCV6pK",
-	"cbaiBr1jn/E4Mrs3dAEOqQZGAFEkUt3D34qRHNajt3rkGtNDdIiYNfJG5AMpNcuIls5XZg9uyIa3fiwh",
-	"wRKCJztkVGii2FBO2L5TFFB/GNIZogiRZmDfvZ0RIacoEWpDZxodhYsAqo0a5+bbA0CSTcPFaFiYAXXT",
-	"6tkto4op9BNnJMJzPZBTAYwg6YD3My0mz/ahNNZmflUp9D2TRdosADeZikW2Ac3YXNNAItZiqTJE6xGP",
-	"tCzP+5393xfvPA6TfPi0OuOLqN+ZNCEQeDWhNHr5iilOy/b+Vl9Jwe+SUQHnKJ2PFIOYX++sSq0H4z/X",
-	"E6zvavFWq069goVijmWgpNpcMSbWWaN3rbZ+UIwWs5S2QwsImgCnhE9Mmw9Br8HYEWW51Ph5KUsvAZql",
-	"D9ubBYpkPahslVfG+pF6nSOKxmly+yhF+hs8pRAsJRWhXqHzhqdHa3STZjJKW4HjZjBgZbGyCvObf2El",
-	"HQ5QJGunqMiSRapdhOzhwnksipaYRaRrHrU8AmfjExQjtBPKPlgHLUftkUOiXbQbCjuaOMXTMbUBFWB/",
-	"6h9YksyGIzODt2OWdyMwapNBMA6o9j3yrmmbtPKal7otFgyHVBTI/Ro0fMQjM6g3hFS+4cnuylYPD7OP",
-	"u2DjwGTIthOW91mcWBick7B2KxF5Y5lHdnCIaBcjLAVbjTwtontHmKaDgmUtxQ3pB9OrzSH6GkWt1flY",
-	"SzqzzKy+utOEFAWqdV6O7S9ewLUgcaKYk4wbQRdhLudyqsmZyw3DzRfCigGHvs5WSN75OoteUuyOWwya",
-	"a9dWfGLRt3quEvRdip49IsoFU4SJO8jaHI3L0hFHUZDRWENypRNU3Yif3Yizz1W86Wcu+nIrmHMhEdjD",
-	"cCXydenGrBTfx4ZR2sfk0E46MrNAWPC7P5mSUYgzTrnq0mLYr8X2AKeWW53hsTBJU42uCIunBQ36DGua",
-	"R343YSQDoffxBrKKs7fQ9djFy++3/QOWLXs5rUeO3V/77r7W1NEe+YC5s+6hjIzFgFEFacso1ShmVeuC",
-	"CUhRv2QTeQ+zgtUIRyEQ6MDBI+Hpt19fx0fDwp92tk7WcaOsQdej4eBjNSQcFQ5r/wxDR+Ab6zmGhRBm",
-	"qyD2QPfIqdP55mRJ+EhT4AQ+1cICNoOHXbzoPnIXrqvM6jLEiDaYX5Sdt1D58M9Z7WU0Kjkr3gVpflN+",
-	"eTfwzwv4FujmbIp5p1Izl6cN5QEwjwNISLbBtIqQx7f6tauSah7AnOk83FFAZ1AFg4ywikd0rbhnq4a8",
-	"p7xkxdHKKZKrQ6UafcXjAozuwxvEMDXkgpblZk/KJ9isiplzc3LmbsIrVkQztpIbu0FqPRdITNtafg3z",
-	"/OGnqPT5aOHSFcslElQICh1QzZzFIzjk24aNgtGi5GKNlCvI/VtdCgx5zZ/aCQgzwg15f3jy4fhdDyMB",
-	"BNeD9ZT+VArszXhn51VeU6DgK7aNv2hLLUXO8Mv0qGw4koaJfPYPNnuKLUTGh7YIUOF0r+1Mq0Yvhbeq",
-	"ACa3uYSbeWx5Tr1UAqTYiJpWnaGQubuaYhD5jp7gFV87WXsVe0WATTBaGKrumNHza2PEQSaQuEHQAGNF",
-	"FIzU9d73laNOqnOFyVNmQp8bt9qNusppyRBJPm3UrLEhv/SzG0ialpGA8fFty6oAPGcxqdAsq8hehRM1",
-	"o0mAxUI6vAnJvSLqjxffG0RgTpCX7JNQSWUg5b1G0ZFr8qKKFWGfAUwZib9iAmM0tSRSbMXS99X14eW1",
-	"Fb3PVg0ZgSVCmG4nww/HAqXosIvH5bOdz2V65JjmA/eb3VShUU6GPTlvXuVfcx4UcHknHAGQHp3ylV8d",
-	"HX44BjvLEwKEPF7OrWrkSyxhhFCdjluhS2dk98edHTT1WLU6RNRi3OqPb/Z2dhbGsa6+2DaTbIphm/Ho",
-	"C+Bb5/0rw0Z6CeA3srEn8GyqjHOeNK3beJGJkiXToZBCSKsrJGiA9gjhVO2FekrSgCcEq7GUphTRktWO",
-	"z941UWoN7r5CcAmRCuJKDpABN33ujbm/Z2zIU5jzAkRdg2/nFbdL1Zs7Pvyw79OOjyDfdMBomTmj+t+w",
-	"EIwwXMETPQLL+HxyRoB41161oC8ZnbA1Yj4fGXtS3bGFHC1YpTzHubg8Pzq+ujo5+7mTdY7OTy8+HGP4",
-	"IuoRq3IhJXMG/gioV+ACKqEkglVc6/zICW4JnzJEDwTLbUWJg18qq8pMQMCp+3qN9Lz1E9RXj6OJvI4J",
-	"9+FaVSbmheQ4ZxbOs/Ckr5MFIj4cnUZwdbGtNREkClvtZHjHOhncik7WCWGxK+JFFGxnB7OX2Q7GIHfu",
-	"Gq0ZBmvqxNHkCdSA1EBHxj6evfeRG+2Th1zEeYZDrl2qJ4TKcKOD68a7gqGEZyqQfEjvXTzsQU0cqoos",
-	"gqTnAp+Nj1ahYrayapNWANbgUpCzmUDLtdMa18xdXJa6g2X4VkxbxITFOebzMynYfggBCoHkmBVlWNEj",
-	"PytIYcuIy13LSEha2ydQeWkkFTx5YoGnxiP4xbuKyISi0QTjnM2UMXFQi3S2kxpJLLDAM1tIHCF+xl6A",
-	"AjyxX7mGch1VqlJ82c7QKenWbK9II+HOR4GHlXZcsbOVrfAITjcRfqimC7BW8ed4avymvgD8LiwDzyzt",
-	"8VtP52gN4298FABXc2WGU7M3zQWR2Xe8F2/iHXhwVT/DdXbBZDOXZ3MjhhKKRFARhssq9ayckTEUl6yS",
-	"wZMZyiH+XYpaSEnlN0y5EYYuNjBVb7VyL/q6GT1H/VciJiHsMGFQcNGQqQS1dlGZuqM4+D0PqkhDJ3PL",
-	"PuYr+U3ZQ3FJBGbAhgtFoAXpbHPTPByI99uz4qHbVUYCQ4hMgBtcPRL2iUD5gdwyzV2+Q8FAkHGFRITE",
-	"Kh43ArgENz1XbtGSD6kDfwqnmoWabi6ssDmVqS9sSAH3FPMTZ2QsSqZ1qLN9I6L3Xcgi1+RWjn2Qhict",
-	"DjqdrINrXJ1c1K/gRRin9dOhG7iVn+4tRA7NsgjPkxS/qgHaCoIF83hmCfe8sp0pI7z9YSNFzB4rPPK5",
-	"CZXXVXGHHzRxrPHx00xoyYsqI6KhZkLMNUhEjboS300m0XP8uL9cX1+QUD2sbQc33JRzoHfPBVxajwdc",
-	"EEr6bEqmUhULSlQ1xxorsR/u3r4bbR9dGvY+oDvjwK7ytvRVbpS8c5k/K9VHw20EMMzB/irYZf2gMQio",
-	"wbW5YOZCTkUpaRGirpt5CfjOVo+cj+g/x4wY9tUcVAXVc8UgQICm7tbAmNFTtCr7vn6SWiYvfAjR44ZI",
-	"FYi5DMpZU+9Atc1FUXm/4oG7ShULgTLwCiqWFTLX25ULsjcEs+eTiu+tDp1LV03jkRU4UYhZXGw7VNnG",
-	"zCQrPXVWqOlbG/hT8gxaYVHrZuw34sBmGRSs504mgL4OlsRnVa+JUAxMCoY1bUt5x1NV2mgjZWc1+1W9",
-	"Hk7bhnVxfHpAjLIibVR9xAlUXhABlg+6ww9YSM3d6yjI/LNlJFuNKL6jw3jNrhhVVQxh0bqjsgmgWGpt",
-	"iWvSfq6Y2WS1T1hBglq7LVdheHYssgMsezeSe4BAeTqzmszjMc/ypE5W+3gF6o2L72uTB8gq5ENLdWE0",
-	"LA1BrJYotdnHeoxU1Ao+gGKpaH7PmoW4EkXBHrLOWDOVLpZ46IRPIRFrl472SNtiCG90Z7Po9oZqYGtc",
-	"3OOvNDflLFIWiJnKhGnH2YY2c/VAGvxSyPyeKaLphH0hUyUN87cLjhXv1YGrckGJoXeVJDWSmhupZoHe",
-	"oJ0vqn7V0K4AUYyE0FOUJ3yxVj/CfkkNBrFs7CTnHtXjZQ6/WrDEzYuYBRG4LCPNe2sfmagLxG2+gdqQ",
-	"q+NlIfwOgnlvx2BmO7w4SUj61NB3XLHcHkPygshybJgr8lMp+Jh4Rk3Ex9UMNF2mDzD/tBbcjQv2hTqg",
-	"30oyzGW4QvRr/aZAuTiVSgg7uoB6rnbZVoNs6eVYTdoBXyrzWcit2DX55vXrV6/XKrHDXaE9WFDWAG76",
-	"0sdFJ9I5bRiJ7wq5kyhlJcoAlUOmIUom9C8A0aJpdatejZ1ZbazwaQDrRMAYeu8zj1oNoxAP3E6svggP",
-	"x/E8C4Zu6gVunixeZRK2spxXfZWSj6eYB65iY6KPvrY4oLEcICYBdKIA8BU5oizZVRjOfjr1Q9oPv/lh",
-	"7YfLMPSDM/F710OIanAeMu9P+Hz+6/WKC4HxToR3HpyPjZtG1qfweNLJOhPOpkytPL4csfPqZfj80Y1g",
-	"Jwqcf83QiSrRGV2yL86v9vfP5ITu7+OYW2sFQ+S05OLOV5N/Ab7eOyXHoy2X2mrpEjdP0BzohPKS3vKS",
-	"m9l/S8GS0g5UrrVXkZtGnbTHTpvX64CvFStcKyD+eBPFYDZiasK1VL9ExVqbnXy0K17jTrV6KYvLDAfV",
-	"2aUUs81BKhWZWa8kfBAnvPDikXWD55Xmjudyhui1inBnnUkxflpkY915/6SRnCaasEy5ZlK8qudEjUHd",
-	"Ed/SNePZ40C8CZd/ld2Y4h+t0k5J9uyZ6A+aRPEjkHDiLIVQpoTG1bixj2ORkZJCq7vCKtI+CLtHTkDd",
-	"hgTCGzGlxkIuC01cZLUix8LuJPSCSfWLsyySKqNTrpP59ePnFqWqbqqz+wppXEJM5+ntKdaKt5VjlS6u",
-	"LommvCBa7uOBcKNZ2Q+1YkJYHRik3BHF2i+jxvU3q5f1XsQEz90Ofpr9gq/7L05EVB/8yRZfRg0ma+b3",
-	"n/Ghug50dHl8eH382QehPLEu2FjPM+q5hcipmGMxfopy5aSm46+PKIp6SAovbrvCGazALjdn768SJqmQ",
-	"QNog1MxYuS8LBgdnjsCL4TQGHP+zAZ2hXeZwVZ3qlpVyik4vORbmwhVTpd5KWJ+t4Co5HcI3gTOufMiL",
-	"11vEPRNC/WA+OI+/+eyuqicaLeBYV60s0SCs1e4zD+RqjZ/mH/rjFeq6jzVdLSUhMDrwrCwz1ZEz4Rie",
-	"VAm+6wyIdt2lcPWjZ2HhC4Dpxlz3BtVaQWau+Uto2Ib+PWf7teo8NsdJm5rwnVjLYF/N3oo09RgeTRb+",
-	"bUrVmt8JdPTX2d8+tOKcvPZiSDC8I0sWhGIERjOzfS1BBN+K4jt+mqW5aiwAWN4ZQm6Ikb52c7RKgLS9",
-	"iq5WIDch8sZFUBYHlQmmXe17QMt+aH72BFYQyNIySubuHDw/jyyqunclVXbjMLJZACdHgM3faCmtjKVl",
-	"3P5kKpUZEKrvIXII5C8E94F9AP+sCiGhiPCU8OZadFfCNkvsA1U12wnPWehCfkB2yN9AksoHLL9nxUZT",
-	"EydzXVHNnq8HFXxDibxbyIij+JcHF8OuWhtoqRI1lK3QLL7xq5WonlMp6hHVidnXEVdMr5/vt3pdHe0t",
-	"L4ujtiXG7z+q8qjVJkZMVAhekRAeGQEfj/ALqsTg9uJinXNPbBPZSq4q16MzleD9x/l6Ha6ciLm5Md69",
-	"FAJc8ZXU/Q5G5jc7T7jsaZXu/Zxy/G/2mgaHhlPd+dOrP3ufu8nWduthdaqZmB8hfUZVksSaYuHHU521",
-	"Ot1heZdJPUAStKoe+Rk0XS5KaMskFTbngvtltR7Hcbkm/gxuhA9UhjKSimlZTlAYsS9kobGrE6zcoP2x",
-	"xodApQDVXcshw+sqGMOK8AmtPWXua9D11naBMVpFAxtpCxlCEfU4H6CxYsKVGdOSnFysHNm0OQNiFE65",
-	"mtSMRuWHZKTjBrJ/8/urfwsd3K/j2RXx9RUXfynnaC5PcpTrhWRgE3pN/da3LhlfQVxyPoTRYKZ5TsvP",
-	"9uaPVc4+82Lr0cqEH+Qkze3ht1pnR9/Q0cVi4uritYAxoRm+hkrW2ubnBVLulZVvK4k2EnOHY+3y15mL",
-	"UsAIHf4n65EqAGOh9LuBJMoGokWABhEuiXBqrM3SyrxIrI3E+Cg009oXcZuVMtrGslHK5Ys5Hi6IcsC+",
-	"YgxlCJmQFlBVTNIPmrw7vkxqWlKaoyVlkJO14CwxgWmODlPjjlWZOP6fLBr+evnB1w/CRsxjzTKLFBDw",
-	"jgGnIbbj0bYlWEB7fxmAM3WMvhfG/Cx0X7j849l73cxawlduWewnrpIpjjCXopN1LjAW43I9N/FKI9k9",
-	"BJq3mKyF8Ot2Yg+RIllJFpM41tKS2haZlbWikPk3p/Lxom5zRMjpEzjcyOXxLFlBlboGzzsfy5PnvVql",
-	"QEicuTXPWvJoG0WdtzxaKlknj22NthWP0XOnbVMaIDnRXOS+1DUWMQMDUbD36FQDDjAGaieew8ae2otj",
-	"SYmTp2jbjStYx7IkFQQCsQmVe0Vb9Xyd+7eoGkuTnNWKtMItLGmUIXrHsQ4Oxbs6Y8bnJ83W6zC6OAV5",
-	"vW72ldOiFdprXBOrqkJrXVuoIo5W7CjgJ4v6xc/tWPqAixsrbmZXEHiKXQChSHoC+BcnWDn9gIAurqOr",
-	"YfVljOmp4ov9QGFaCBx+8B6fhcIHtMesHiAcejoQ6us31mtID8dWNb3+cGVH/2N+z4S/hybhcaJzVUYq",
-	"FIRfvosHyA1K9d1odfY8vDiBfEgipDIDSCQjmheMvKiXo7/+cLXluEmArPatBm9EvRQOitBajusjImhj",
-	"0IUhUebqkWOlpKv97xO+bkQj4wtL/aINwldqLLk22jWZwIQnilGEGaYHQsI3rTXevREvfEPereVNeHsE",
-	"s6mo0FPXukCP85xpKz3LDKt0CvJfXcfuuicuIc9lMlWVkTtZZ+ILJ3cmu+gAZYKOeGe/86q329vBxrID",
-	"wPftAaOlGfxp/3ZlE0LuuSUBnZ+Z+cU9AlxyJIUrrP9yZ8fZXIxzFBv21WyPSoqiOxKDVEOQh6YCSks+",
-	"YbUr2dn//VPW0ePhkKpZlYsEAOGa4AtZx9A77QITSjPAXMFtKF+wcEeX+MTzbQgrKMDXfd8dOkUww/xV",
-	"5b0lQABmjzY2JkLcSwmZk8x1ItHzIDPZ3YabsP2NqnzwsAhEh3dIZSppH0LiG11tzw8vj34Bq51rAj78",
-	"QZOvP775/GYPk1PtPCD8cMipRReGSyCxv3ViUo5FhyswO0ZgHx0WsQgVAP9p6RFC9dIctrYtc8NMVxvF",
-	"6LB+oEFWu+WCqlQ/loe20QTaPuTk+MN74l57jgPHkAPH8mtKs6+GlfkUI1JrW1/hAAxRoQBKiNHhNzdm",
-	"qCIIpf2Qbdz7Q0srKFr06xW3Gbkt5a32JRpBL3faOLBwqOEVtU9ESQRCur6ALUOPh/oL5ETdiKtfDrsv",
-	"X78JKd5MGDWL/DKASeT08AjDVcyAaSxaD2sMMRsuHisfWwrb75Ezxs3ANXzWjJY34p7NLCOCb44Of9Ah",
-	"peuezUKGHTc98iWQ024jYEwq9gUitCsbdOvu/IQAXgs3v3YNVU9Gyiom/vG4GLDv0OKay8kmuRzNIsOg",
-	"YVUpklpM3Vho8gJEpMDHtyJUdIsLuIgSDUjdMmVP2tvZdS5qFF18fwIr70JyMnkRe17tT5ryYisjezuv",
-	"yBc0mXaFNF2fhf2lWviNCAFvQYh24X1VmtwLxYyabWXktR3QoUA3Usn8gM18AiHNTZyPELfCcK3KPUa5",
-	"SQ6chAHp/LF84yUFI+VWdiP2dt6SL77Mdteywi/oJbF3pQTe4wWGqqT3b1UYcXVckKAI35VyXOyTvZc/",
-	"3ogvwko2XU+Xv7jyddy4VAoQdjAW2O7FdXH0ZSQAbtxKRnACFvTYWAch5RZxI2DGCu5WHATf7NhYUL8k",
-	"X+CBLmTof4mRrf4eCkypi4jVwKtwxZ8kFk+acwH/cHpNdf8WaTg4uPeNPtRVksqmEN/+3Y1N3m7yliAF",
-	"oRj6BpjSt1ix+P3TQ41JXbKCMZRu/6h0DNfmpSWSz2dLluRuN5rTeaJQP9lLJti0bt98jjOOZvh3PmiA",
-	"xqbOOaGets9bsCm5nVl5XPY9T/AVae7ZLCO01JKMR8RI8mqHFNQyV6B43Lv5i2V4ELrcpGUUuPXaa2FV",
-	"ePfxNb0jBe/37a+gdZ30u2dSsO4pNfkgQy6BIVKxDgYihhv01c7ejcD1thwArudBj/zmhI7a8GCHhd42",
-	"MMMc8SDq4tOSr1PHVj2yfdK3k8FcnYesnUZSQrQ83D1DhlIboiUB1/YLSn6WpHBm461asDq03tW6qlIU",
-	"dnmIvgqq711R5RuB71X+eJf3OKUzK3lBl6AoqKDVB1zz0hdEo0jVEUqgH/xzzEDOcQrClPJgjWgoBC93",
-	"kkUyEo3E3BFGJnNYUf3cwIreI0euXJvLQxiiMOW5tUC+bAVtbJoh2PRGVK1DfKAw1GWzqMQKDB9AL4Iz",
-	"yTrrnOstQXLsZtjsFVaNClWi5sOo1rkkBam/duqhKzvdt5/+8y+rAC9oHz/o0HPeK5zaH68vXdGELzdY",
-	"2QpL+Fb9bNBf4ewlekRz5uugQfGhISoKVqCIlRnyAlXNrR65qiEWN5UoUM0HorwvEI1kgBvyArD5Wsrz",
-	"stjq3YhzOM56n2DYmz146OsYde+objzkZzFaOPKA+lm01xZ87GfopkoUKxnV0EwqjAD370YMaWmnZAVW",
-	"k0DzE5Q8dj2hnJgbYQIOUaHCWdBZvPKewofJTm+vt3MQVvi3m6pdlCv3UjU6uukc1M7hbzeoit90nqyM",
-	"r8cJI5o5R+2p4WAnc9CBhVimMG8C99g2POO6w0RA7F6F4oaL3oZn3aOpQfifbLUh7IOJAaJWaEvH8M/W",
-	"hjkKTKz7q3NSLxqoehyebg41YeqOdaPQviVjwfP+8dpgF7IsVx3IPpsc5GpkdZ5Vh8Gnw0AWm17t7LVl",
-	"jF+F8/7+LzL9LzKtgUzfRQj/YGW6kSzLqqxP1YquRgcXSdngKN3+hua7heZgCx8ontuSWBOG3VCKdb5p",
-	"tyGR0G7/07c3ew9z5JIku7u0l7PG5P6NrMPXA7R7Wtx6ufPm+xmlR1QZNMl8N4XQlU+uTNQpTAxhdYvw",
-	"sUruHI0TeHgxNlHztudR+uMeuKso+wnGcU1d2P13Usehjsu0Bv2QMI2KLXZwWwJ8F+S6/c0nnjxsewz8",
-	"tqaaGiqx2aWmDbtTKBJMXgRj4m1JxT3GOW7VVCinK2AMR4b6/ihEdR0Q1ynmRkAw5S0jNL8Xclqy4o4V",
-	"3otQj1mywvWBy/6yq2ACQ8qx9wiHHobYLKMq3W21ghsBwIWOnm45WhIKWVZuwbB0fe/qrUEtn563hHbx",
-	"pS/EsLLUZDqYVZW8hRTMm3ZxYV1epc19CSVu5hSKTlgaLqR2tZaf6aq8d/FXmO65ymXZ2fDcGBKWJIQR",
-	"Dnw/QohmkszVaofoBWiShrUJBPOZjFEO8+JLqefy5A9cAzHUy3y056KchcodOvSgDCVk02aFVtemuUw2",
-	"W0oNfqPAjNYzbj23MgnBXnMYN0Cq1oK3CpNRskQCwB+tF0Qax2JcPJPmVBa8z5+CwxV2liXuLEI5/FxH",
-	"ue1vGFC1VB7sPPMRLTqeDcDj3LU/T4BjXbOsi5t9+JSE47ZikZvzcQNnc10hOPS/6jxO6cxFpW3gRD4w",
-	"U3O9qqRnKdSFJS8oUex2zEtopzAqac62DsB2CIbwqA+xcv1/V8T8bXz+Wc7LDvyvOi3XBpm8ALmkaVrc",
-	"2sAR4gz1SlHuGELEnD2gEVV2IaDBcpGX42LR6QQYLuaH59Vj697gfzseVW9bOIcSynjD/9N4UbX4qq/2",
-	"PRuZzLf1BZt5hBTRbgNmAElYjBXX+MgznlWVsD3nnNwqNwA3H4assxD2ZAaMK4KxuzUFG8JHkZsladER",
-	"ZKGjV/95NIRaAvl39p2fsanLf19wJhs4klN6D7E/UYS4JXB4HqBLCmRqTj+0sqOQ6EV1xSJaJ1ZD7u1v",
-	"8L8TyLB1xzzG4g9zuY3OjbnQSLfcnpawfvwsBdscI4kBuwaktl3c1fzAssM4oGxKg4hAKse/K8mKR8hN",
-	"jxymuGavpXgf4dzf+yw2TM9S9+YopCFtgJTVQ+AyUnrpLxw4xjj7fnz2QzDoLAgpND4zdZ7ugqmrzwk/",
-	"mCABvzNwflsKoKQ0GwDivHTbZJLtgvszEf3PXsddzE1PwlP/40Usv5VFnDsApW4O+J+o+8fpPrGcUH2X",
-	"RoftbzVjUIMLNcN13zajYV0pzqoTKFb8bGoHXJOST9gBCU0gUf5rk9d3MPdJZb/6bjzpvVR3DKywIZDX",
-	"+HxiIWH9TYtCDNxsLkWav5nNY/syTN+QZaWeXOakU6vR09zUVL06hNb0M9SslKB1jxO8/iMteUGNq/s/",
-	"HUhs9tmq/BDyXmfk4yk2V9QZuWdsBBnWL/wuNKMlK7YsIb8RQ8gFMPVqt5W5ArPfIKTINwNNKt9JC/64",
-	"jhmbF9D98Fcjln9vE/4ihLxkYM0pMLPIx2GAL3X3uywAdaNNkF4cCTOnYVOu/oeGBuP16DNauzZPoNE1",
-	"+fepV2qO/Ow7DHg5eUDrBZcbcjWknfdIMBBRfxGQzBPfkzMkN+OwN+JeyKkm1BV9jrx22tBZ1JsdnWv7",
-	"UBYd0tVR0HLp6vOk98S1c1Luv5oofwdhe55TCJre+TYkc8TsxfjnIkusnrPQj7AgpuR/4z2+V7xHQJN3",
-	"rrcf+irTPbEXZXdtkJe3opGh+DMXkOrdWFJGdEn1gGkCuboESvqpnAnTZSKXaFpO6N3u0yoJqO8Bn+9D",
-	"RZpt0dfd0WS3N6PDMh0LmxRFruDcsawtVBOFVsCOjs7AcuSyIaHU/ZDOIOkqDmOopCqsB8MLX2DvRijm",
-	"6+T7UHarAWLtKEzMhASzsWZLupD3yKEg4xEgQzCR5GNzI8CbosdDH5nhJurC9SSQ8/52d3cnC9Uqdvd6",
-	"e1sH5NXOjy7uYSCnZDh2nXKpUtwuOC3+rEEeauuYE/sMBbjI7s7ej6//+qb7cuftX3df727v7b7dszrZ",
-	"CiHxx76Va5SyWsmUmOhaJtueH5C9ly9Dlp7LUJkXyf1f3SOXI+tDRh8ZO/dpVbHxiVTp+0mNcSP/BEG8",
-	"gqvUAS37x1R9Cq6RZEa4l7kI/TJUxcHjnEEtjEjNR9RK1zyrjRdXMQGc+9tOF7Hu9UIG9vB0Ev7raBkB",
-	"f4pYafWaz8YXGJnH1P8ekgWfERGqSZ7ZwH/dcD83ZaXvww8/rXQ+KzpK/Ss1h+m/jStzM0cWuRdlH+5D",
-	"3WiznrsxeyY16qQKNAS7ovuUz/7BZvuAdi5PcSwEF3dEsVyqIiOKmbFyv0GhGFZgqX4XfBbS0yyvGFpd",
-	"yGkAfcpLfLJHDsk9A8sbVAFzad5/jfM1XS19n+MdQGLfRR4G7fT81zcCjX8A7ZrNj2uyt/MWnV+uYl3v",
-	"RvwGT2MnGkjmnEp17zMKXbMgQY7P3vn34bsuF13olM20c4OSS2bUrOu0HFFEWiECbB/Le98II8ktI/Ys",
-	"WOGiM+eETgasfSbTSxh/Lf/oy83Pnw6fzBk0f3ghFWAhg7qtES/8IPM5jZ98lxZMr7XQXxw/2IkOb5kR",
-	"HR7FJzfBLK8gTtNi62hg5TXZt/j24ei0Qukl8QerkuPtb9oes8jZQnU4RrrHeFe+S0TKUhK+IRNyGO8A",
-	"L/mUcqhoh1naXpQGsxNE2aK5EOqV8iHWSJowdUD2dvZChZyqfgikRTMFPOCZqH5LfTgbD2+x2KuJ4YX+",
-	"5XZMbiOrxiHQQo11nerAD5VQUdW3niszfAztdZ4Nw6IyjHNQzC90Mx6xSWxypGKWLK0qsR9h7LLwq6io",
-	"QCt1YtEl/+gDv58ZkIuBuKFL2opir4CTPT5rZC5ct8Gyu6GMlPrJHNqRo7PZPMuHGdZi998DJQ6xz9Mm",
-	"xG4wH01AznQ1l/Fq+ZpE2OZcEPbV7EWNszLX68G1G4LGVOtdt21v5n8WzLh0gz8rclzW6xn/++DHha8f",
-	"vAEMwbGAE0MEN24Z6/MzV9vNow5gCwbTQXAL15BnlUaMZraOr+PqUnR8C43fv3XGqnSFTPX+9nbUD+3H",
-	"vb1XgARu+JYXOY6f2Hd/Gk5NbELNalXvdBZaalZ8vDIKtAWEmuipyYvj66sT8vMVOXv/sXt1/oHs7Lza",
-	"IuBUy11LCzdoTX1urfw0VNxQsmSZCxn1sRdZg++hSdrlWLrxMSC7PXStwrpeVmLdDKBrlc8xCsx8brXd",
-	"aAUuZCnxcLs2XVYtpKqxVjIKrf9lnEZXjR/K5rVM9qEOm6/ggkVxcgrVxfzyIHkr4bZQ8pZF23D1OB8+",
-	"Pfz/AAAA//8=",
+	"7H37Uxs5tvC/ovLdqoTvtg0kJDuB2h8YQmbYTYACkrnfHfIlolvGGtqSV5LteFL871/pHEmt7pZfYLJ7",
+	"q+4PM8F2tx5HR+f9+N7J5XAkBRNGd/a/dwaMFkzBn4e3TJjLAX3x6rX9WDCdKz4yXIrOfufy18Pui1ev",
+	"iewTM6CGUPtwRko5ZaqbU83IgH2jBcv5kJadrKPzARtSO46ZjVhnv6ON4uK2c3+fuYn4n6w9zXsmbs2g",
+	"OQsX5GZmmK6N25dqSE1nv8OFeb3XyfxEXBh2y1Q10yemNIzenMz9gLMxnAzn/eX4imxPdrfhq+3vVOWD",
+	"e6KZmjBN+lLB4zktS6aeaWJ/5YblZqxYRqYDng+IGXBNcimMkvYpMqXC6B45vNF2Dt4n3PjxhHQzS/ut",
+	"JnIqyMQteTEcj8L4H1Wp2/s7MwOmCC0KxbRm2u+zWtY+oYYMpTbkJ3Jjz/DjxXudEc1GVFHDCnIzI3pE",
+	"c2aXLtwyxzCUYIT2jR2ejGRZEjNQcnw7sPuaUk2o0FOmWGGPzs6p6ZARNpL5YPmeJkzdskuWS1EkNvWr",
+	"nBLZN0xEZzYqqdBkys1Ajg2hJB9Qccs8QHMp+vx2rKgdAZBJ4+AZuWF9qRj5gxvDVGplMTIdX9HbpUhk",
+	"gcuEWbLLc1mWc3d4NWCklOKWaUMMHzLAOI9W8fGRgSwLDV8K9s3AQcT7W7ahC/bPMdPmpGiv4aTwG1L4",
+	"0EFj7mealPKWlFwwTeiNhXv0NBnQCbO4YKRcAooLZtTs0KJSgujgPhymORBIopkoarPRW8rFAaHhdk0p",
+	"N1zckkLCBTNkwMrRMnBcjhSjxcJjgeOQExafB6CgJhrett9wRZQdRLDcvqrrKId7aRxkXkrNCv+te5HY",
+	"Y6cWztrsE0bzQTWutjeXEkVFIYdkKId24/YCcEG4WbzT+6xj7/eQGUf4T/qnUrAP1OQD+5Hb3SJf6GQd",
+	"QYf29ZN+1z7UxacWH+mpLFgKqSwEhSzYM0144Skl13BJT+WEIkVUhBedDFcxomZQrUHguFnHnjtXrOjs",
+	"GzVmSaYwHsMo9cVlnW/dW9ltr/iT6J8IbajI0wun+R2g/CR+jjyXilAxIx8/nrz110WOmKJG2ofzgeQ5",
+	"20rvpTbSk2xJluPh3GM44qJgikzgobkAn/gxnmB9v1Fu0tTd0j57zS11q13z6YCXFoMslt86Im9vlONh",
+	"r3c0eU7JL5IUjtgH2P9zzNSs2pclDzUcZt/ocFTan17u6NYe4MoopkdSaAY35lSaD7Lgfc4S8P0ocGmF",
+	"v5DGUw6q71hhyXkniwUvz1j+oli/s9/5j+1KRNt2j23DM7CQcyVvSja0L3hms/+9Q0ejkuew6+0RPvGf",
+	"f2iUeqp9pmbAX/W2Hxcmqe/o4t0RebP36q/EjUwKZigvdX0bQMm7gZQv2k1E9O+zzn91HSfqIrouftPz",
+	"rHtYqFs9yK+54RNuZu0T+c3KdJW4wDUppEUhIaeBayBycfiVFyXrdbLOSNnrbDgeuiXg3DhJcki/oaza",
+	"2X+910KYrKMNVYYVh6Z2RQpqWNeiQif1yng4pGrWGP3V7ossQWOr+/h7tLBqkHgFn8MA8uYPlhs72WEh",
+	"R8YBE/CnwCFoeR5tuk9LzZpw6POS6Zk2bPjR3vg2/kfkkH0ze6R6AaVr+4OjPCDBdLKHEpEYCo1lJTdt",
+	"DNOGmqQ2YEmPXdmQ5gMumMX1CSssdWHCsulh0A4QSUCsBYa1T74aecfE1wy+/EPaO2+/ILSUgh2Qr0JO",
+	"6NcMmRwVBfmVUYNyqRpei2qkjNyMjdUIhBS5lQXGZUFuGJkqK6EKwoWRwC6HzNCCGurG7sLzXzNyI80A",
+	"ZgCh0H7Zu7ZowcR4aIEEy7KEUE6o+wffjeAVAd2+1p1QZemmtu8jBFnx8+zKjVR9c4pjxl/AwPdZ5+eS",
+	"irujAcvvluLawpsLIpYT2rmp6CmhBDEoC1oAUwrYc0FoWZI/mZLtGw1K5QWjxUr6ZNbRwCX0HPkxRsZq",
+	"5OqtFEYe2cX0LeFmD7uMeXKAOhDPjz+Q838cXf7H7g4Kr5QINiV3bHZApChngFF3bGaxeqyZXXNEgH7a",
+	"fbOcArVXkdxtTEEbuqpgRN7ALSgI1SOWg0JMQWAkz/8xvmFKMMM00QM6Yls9csqmdisofQ/pDHUOO6eG",
+	"Y1eMaim0MyQoEBxIyS1qkgFTCQJfUm2uFBUa1nhlyfTKxHvItKa3bA7vsWJ8X44FSL3uM/tmN2l3Kwr8",
+	"1khSyDrw93bevF5ADbv6jo+6coTI0h1Ji48KZbT7rOMB+gsTTAWytwzRVx8fQbxMsLjAp5ApmjGA2tOj",
+	"KzW24HxnUbuTdT6KOyGnYkViFNDJjRI+++HCF2Hcez9w85jeSUWcFEhQdNYf5FiY5m2wzH5EjWHKvvX/",
+	"fj/s/vdn+z/a/XOn++bz//lLZ9ldgV8DLAIQsxT6zblETkE8t8exJkE9jBVMOE/y/Og8I5ScsrFR8KUy",
+	"W4CUliz0+TdWkJPzyozUvjfhJ9AeDRsmtOeT88meVWhPziev/Vipe+S+oErR2RqY2C8ltRr/YbyUxgm7",
+	"R2qb8XKK3XQGnGTE5KhkB5YJ1wxHaPcyAza0APjX7BLVl6Q+d/5ME/uzN7h9On33Fg4R7Hq/nl3V0fjF",
+	"q1dZZ8iF/7y7DGth6hQ6HoNwtCrzStBG6g2LmokCrXgNMSohiq/H9R7M5rJOn+ZoKF9E4d7BQ/aAQOJp",
+	"LcVKaz3LyAbc5IMvKNxRXRM3QbThhvSVHAY7sBfzQDzkOeuRE4OCqa5EaT9CTSaFn68FNyQvKR9qy1xu",
+	"WI9cWkh7yy0spOuP+YDwWyHBaNs0FFtJCy3fQgonUkaw233x08OZFK43Zag4xLXvw2LqBqL27m9YyZmF",
+	"CzdkQDekU4S1ZauKOO88vjS2Eiykbr0xsUlQ1IbfYqG2uTqoY09FY9iXLx4+7I2Uzoi8oXUOpDae1jWJ",
+	"1kPHvLPyYznXF3QFdqaSWWoJuPV1DOS0q76SkeLC6A2ivNQnw6SweH5xfHX1f7+cHn44tpxJ6q5b06qT",
+	"OwPX2SVOsOqS7pOYPC5NWlDv25+sZiytnlzSnKGsXsh8bNXkNkJH4nGLxIalfE+YnV6/2dklf788OyXu",
+	"MSSQYBaU0jS8FORGFrOlEpifsJLaWze5Th1gvz0ESAxSPrRyg1042E33O7fcDMY3vVwOtwO5j/7SA6pY",
+	"sQ3Dware8ZJdsD5TzPGNtSS5Pi9ZRQibfqGD4MW0C9gG88j2dw3+3eDMBBeNMxYUTJPpQGrWEHxA3iY8",
+	"cap6jrP4/TyvcCw573Tf0G7/8/fXe/d/SZrD+J/sZ/D6pnSWIRd8aHWInWyZLu5WGY+YpNwwxTlTQ76u",
+	"HHPVdI3R3OobJStuWfo+WDV8qrhJiXNqzFBecWxaxE4FxRAU+2DWANlAosRXcH0HevANuqiczagC7Y2U",
+	"JaNiDTo1CsBo+DxpyQvnCOfa2fIy/AD6uhU8LW1wx5Y43dHAUrVlchUeCTzausS4Nj/SghP1M3mdc0qd",
+	"WucspEFUsH+vpnniyL/5gfDjZRgOP7+rBg2LuWCeYqyBXpbkOkrl6R0umLBv6GpImLZqFrdFQI5sc2D4",
+	"t3Jm+8hvZl1eEEvmkOJMqSa5fYkVsSizQSbZNjM/RKCbj8RW43cYAPha4cDm9rA+lq9M93aX0j2cPB4w",
+	"W8VI/qvURh8Lg56ItRhSaQVx2SfbzOTbVojT5LkesXyfwIcvCL+tuRaEhyvU7mZG5oe2hY6LE/xxt6GA",
+	"NwFXzYPDpqDknbcpreXT6TvC3e9ezWtFbaT4aQRsquhQzz8AdMI2Jtbklk+YyAibMDUjmuWKGaIYSGgQ",
+	"zHPd+V2xguaGFZ+vO53FUs8fWoreBZ1+cELSfdbJFaNrerUKpi1cFwrek3oMjXvF3k7jBByuCRf2iubs",
+	"AEMhXIyPvbnwGXmkHQUXCTFKsRY436wPlyK9shHN7yzZhUdwKWBmvmFMkPGolLRgRc0gtNDFiqNZqa9l",
+	"BbrPOkjlWhC846JYNvKn03f/sI8BnmvNxe279KbO2xsC+1cICEEr0s3YRLsV0izY8WLrFlhFitRSTopg",
+	"fkPh07vK5UiW8naWEakKptadTTFtpGLFcrM0PHem+C331unl3PLSPnQGdnU0qPsXUwYMcPPBrxDw4gIH",
+	"AcCVFtMIbnDP+whIeHhANcIffAidR9ha7I1qr/P07OrLyenl1eHp1cnh1fFbMhaGl1byjL4lx6dvYSUW",
+	"KiUzlvGDew2k1Kvjiw8np/ax55dn73d2XjoKaDiA6dJOvBU5IptTdrJO7eNqctipNCdhGuDctY9g7nfY",
+	"tOxgr/xz91lnLJxvNhXe4fCmwCOk5Ibmd+PRPtjsEI+pssfaH2tWVJD0Mrx3+2qM03qwbD4eFeuS4ilV",
+	"govbOp9cbNcERXUJuwRZDIiUR7CszckadMkT3WhRnk7EXCbeZouVLGLL7zmahOv8NWx6pd0HFr8UADDa",
+	"ouVcjlj+AJ3SM8KIOoOdJRYwnkCKcHQ4ukqfRN8ZPT3FNlNJrGinMzIWtDSWTq8vTzyEcgaehT9PeVkC",
+	"lzog04GLCnYvBp+rvZq88JKQDmOt6RNZ/XI+hOhM+LBy7Z2IvkzEwyJl/dR88vfP+8QRJc1oaSmzsDIg",
+	"UcyMlYCTCSi/CBVaCDzPUZU4zjVsjQ1hu46tyXuk9ZgVUbBE+27n9R9bvqCMlIz2SZ8rbSBOB1EFVjZk",
+	"BUe61VYsQizrEv+Yj02N15Hayt8lFxg7kw4VGGumvqBdp+8E+U8f/K0LWkVOleIpX6xJD82LHqoDB4Rq",
+	"PfbXiBsLlTu972KaJmDYAeOT1enR/RGJiR6vIY5Cu0CjSkokJZ8wwgsmDDfL7bC41hSQPlDB+wv9iUnS",
+	"JQgOYcEVRYxQDRbkA0LJueUd2jBh0MmP7kZLyHqiD+Bck4Kdvrs8KjkT5hKv4wOoPFjMhnIsjCan7y4J",
+	"+zaSqlKd7cWmt+wLHsYBGVINnADCRqS6g78hHkqTHJait3rkasAUuAR9uKyR1yIfSKlZRrR0XjJ7ZkM2",
+	"vGFK114BYwge7ZBRoYliQzlh+0RCSslIyVt7V8HcOAaPSaUq3cyIkFM/iTZ0ptFhuAiy2qhxbr7fA0jZ",
+	"NFyQhr0ZUDitqd0wqphCh3FGInzXAzkVBByzKU+8n2kxmbYPpdE386tK4fGpLNIWArjRVCwyE2jG5loJ",
+	"EuEWS/UiWg9+pGV51u/s/75453HE5P3n1RlgRAVPpQkxwavJqdHLl0xxWrb3t/pKCn6bDA84w+SgkWIQ",
+	"/utdV6n1YPznerL2bS3katWpVzBWzDESlFSbS8bEOmv0LtbWD4rRYpbSfGgB0RPgovB5cPMh6JUaO6Is",
+	"l9pBL2TphUKz9GF7s0CprMeVrfLKWD9Qx3NhhSsodjpc7MeoeJNmVkpbo+NmMGBlsbJO85t/YSWlzsnI",
+	"rVwVWbJI14tQPVw3j0PRErOIcM2jlUfgeHyEpoQmQ9kH75NlrMDWXICRyxgJLBEDh7ULhvN2RqenHuDP",
+	"grDhyMxgPG4cH9TXYurEJzkVGhMNe+RtbRFcg3vOi+KU5HI4pKJAZtgg6SMeGUi9jaRyHE92VzaIeCB+",
+	"2gXzB+ZcthD82H7dTgh9pnHxBwStaBZKAftv2C0X2gUPr2xcXUQIj9yBgMAZtDeX1QLJe6vNIfoahbDV",
+	"GVtLbrPcrb66DwlBC9TvvBxr40KsQIqiXkhzEnMjGiPM5dxRNQl0udG4+UJYMWDRt9kKiT3fZtFLit1y",
+	"i0Nzbd6KTywCV89VCoBL37NHRLlgijBxCymgo3FZOmopCjIaa8jUdCKsG/GLG3H2pYpB/cJFX24FUy9k",
+	"HHsYrkTRLtyYlUb80ABL+5gc2klHZhZoDX73J1MyCnvGKVddWgz7tfgg4NRyizQ8FiZp6tcVafHUoEGy",
+	"YU3zKPImDGkgBT/ciFax+jYZczH0+23fgZA+cYcVPXLs/tp397WmqPbIe0yxdQ9hFo5PJAFcz42TdxRj",
+	"mPAOiDOhpe6RCzaRd7AIsDPhoKBOSw7OC0/Q/XI7PmwW/rSTd7KOG2UNQh8NBx+rIeHkcFj7Zxg6guZY",
+	"zzFAhHhcBbEKukdc9LzXFDMvFYkqAyNDFRTjRw8wEgT9nCFKxDs6LLFP8sAofW+hSuKfszrNaFRyVrwN",
+	"Mv6mHPdu4F8WMC9Q3dkUfTdSM5fiDcUIMMED6Ei2wXyLkOi3+t2rUm7uwdjpXOBRuGdQEIOosIrLdK2w",
+	"aKucvKO8ZMXRyjmUq0OlGn3F4wJu1oc3iGFqyAUty82elM+8WRUz5ybrzN2EV7eIZmCFWKUcSkxvPStI",
+	"TNtafg3z/OGnSPXZaOHSFculKrx4DvEpzg4SvPdtc0fBaFFysUYuFqT+rS4KhsTnz+38hJmV8d8dnrw/",
+	"ftvDUAHB9WA9U0AqR/Z6vLPzMq8pVvAV28ZftCWWImf4ZXpUNhxJw0Q++webPcZCIuNDWwSocLpXdqZV",
+	"w5vCW1WEk9tcwhE9thymXkvB6mZQ1aJSqh0H2l1NO4icTI/wm6+dzb2KFSPAJpgyDFW3zOj5xTPiKBTI",
+	"6SBolqmyYr1/Xq8cl1IdLMyesh76rLnVrtRlTkuGWPJ5o/aODXmwn9xy0jSZBJSPr1tWheg5U0qFZ1lF",
+	"9yqkqFlTAiwWEuJNyO8VVX+4EN+gAgnRk6NBItRaGUh5p1F05Jo8r8JJ2BcAU0bir5jAKE4tiRRbsdB9",
+	"eXV4cWUl7tNVo0pgiRDN28nww7FA4Tns4mH5bmdzuR45pvnA/WY3VWisHQB7cs6+yvsGG3XO8YR/ALKn",
+	"U171y6PD98cggD8ihsjj5dxCSb5qE1pI64TcSl06I7s/7ewQ3idWtQ4RtxjX+tPrvZ2dhXGuqy+1zSOb",
+	"Uthm3P0C2NZZ/9KwkV4C9o1s7BEsmyrjPCpNkzdeY6JkyeJiai7nrpCgUtsDhDO11+kxqQWeDKzGUJpC",
+	"REtUOz59W0eoNVj7CiEoRCqIGDmoueGf6fqcPzJc5DEMeQF6rsGr84rDper0HR++3/epyEeQfzpgtMyc",
+	"Pf1vWB5GGK7giR6BZXw5OSVAsGuvWoGnZHTC1ogEfWA4SnWzFnKxYI/yXOb84uzo+PLy5PSXTtY5Ovtw",
+	"/v4YoxpReViV8yiZM3A/QPUCF2cJBRKstlrnQU5YS7iXIaIg2Gwr6julkNIvVVYVnYCCje7rNfL21k9a",
+	"Xz20JnJAJjyJa9WcmBel4zxbOM/Ck75Klot4f/QhgqsLea2JHVE0ayfDO9bJ4FZ0sk6Ill0RL6JQPDuY",
+	"vcx2MAZJdVdowjBYaieOMU+gBuQMOv3q0+k7H7XRPnlIUpxnI+SaTJUUtxg+44psgtPGe4VdtYR2ePmQ",
+	"3rnKnAc1Eaiq1QjSnYuHNhCTQu1/YrayPpOW+tdgTpDNmcDLtRMe18xqXJbRg9X5VkxoxFTGOZbzUynY",
+	"fvCEhgBzTJYyrOiRXxSkt2XE5bVlJCS07ROqnXnYPnligafGI/jFe4lIwTUdjRgFr05QTv1bjvwXBzUX",
+	"ul2HkcTCr2A9AkXKYLroGXspCnDMfuMaCnpUSU3xBTxFF6Xbhr02jfw8HzAeFt9xZdFWNsIjhN1E+KGa",
+	"LoBfxZ/jqfGb+gLwu7AMPMa0/2893aM1jKcCUaCcd2zKflTfFA6Ta0Jd5Flw6k28Pw/u7xe44y70bOZ8",
+	"7ddiaM/dDKgIY0FkmGk55c2ADavIQ9rIQU5mOVNNQgyHz4L10SiVhzHlaxi6+MJU0eTKEemrb/Qct1iJ",
+	"9oTQxYTRwcVTptLc2iVp6i7l4CE9qKIVnWQu+5gB5TdlD0sKT+WHC0WmBUlxc7NFHIj327MiPuAqMVJw",
+	"LtbVQktDoEM0AhD9goEAZKVsIbEayLWoCvG42o1IdOZOFQ47C+XgYHGrryWLF5Ndi7EomY6B7Id4llgF",
+	"1+RGjn3ch6dODoidrIN7WJ3i1Ic/D+O0fjp0A7fy4b2xyWFjFl2HJB+pCo624m3B1J5ZdjCvRmjKoG9/",
+	"2EiltIfKpHxu9uZVlZL1TBPHcB8+DQRUV2kYDZ0VoruxmEa9jsUPk3T0HE/wr1dX5ySUKGvb1A035Rzo",
+	"3XEBLh6PB1wQSvpsSqZSFQuqYTXHGiuxHy7jvhttH90j9j6ga+TArvKm9PV0XGDyqkXYcBsBDHOwv4qe",
+	"WT8wDSJ0cG0uPrqQU1FKWoQA72YGBL6z1SNnI/rPMSOGfTMHWOFQlgXJFYMQA5q6WwNjRo9R1uz7+lHa",
+	"njz3MUkPGyJViuYi6HxNdQa1QReW5X2UB+4qBVYihcvK41bNyPV25c7sDcGC+qgKf6tD58JV73hgrU8U",
+	"dhZX9g4lvSHknVj5q7NCAeHawJ+TZ9CKs1q3PEAjsGyWkYGcWlquQJLgxhL4zHXHEIwVwGKxqG4pb3mq",
+	"EBxtJAWtZg6r191pm8TOjz8cEKPGUCw0RLA4eeuGaV64LDJUO55htTZ3n6Pw9S+WgWw1wgGPDuM1u3JX",
+	"VcWFReuOajOAmqq1JapJE7xiZpOlRGEFCSrttlzF89mxyA6w6t1I3gHC5OnLarKOxzjLizpZ7eMlaEYu",
+	"ULBNFiCFkQ8ttYXRsP4EsQqm1GYfiz1SUasqAU1mFM3vWLPUV6Ls2H3WGWum0vUYD51QKiRi7dLRHmiq",
+	"DHGS7mwW3dpQb2yNC3v8jeamnMVirpkmqij3nalpM1cPpMCvhczvmCKaTthXMlXSMH+74FjxXh24EDNK",
+	"DL2tJKiR1NxINQt0Bs2GUZWthvIFiGIkxLCiHOErwfoR9ktqMBBmYyc596geLmv41YJhb17oLYi+ZRnp",
+	"7Fv7yDxdRG/zDVSLXL0wC+G3EBV8MwbF/PD8JCHhU0PfcsVyewzJCyLLsWFYTkhWpgE0PFAT8W81w8xW",
+	"fUDu2MjUo8RxwaB4upzxZKTMcIUo2vpFgap0KpVpdnQOtWLtqq0i2dLasVy1g71U5ouQW7F78/WrVy9f",
+	"rVXGh7tKfrCgrAHb9J2PC1ukk+Uwot+4eM8oFyZKMZVWe+0rOQw9ErBuacNeV70au8baSOHrcqwTRGPo",
+	"nU9palIJhwZuJ1ZNhIfjkKAFQzfVATdPFq8yCVtZzqvxTcmnD5hzrmIzpI/itjigseogJhN0okDyFRmi",
+	"LNllGM5++uCHtB9+88PaDxdh6HvnMPCOjBAX4fxt3jvx5ezj1YoLgfFOhHdFnI2Nm0bWp/B40sk6E86m",
+	"TK08vhyxs+pl+PzJjWAnCox/zeCLKpMaHbvPzy7390/lhO7v45hba4VT5LSEDBksV/8cPMa3So5HWy53",
+	"lhasVuZj/TjkCeUlveElN7P/loIlhR0ojWuvIjeNWmwPnTav1xhfK9y4Vpz84ZaJwWzE1IRrqX6NqsE2",
+	"W3ZoVyHHnWr1Ur2Yd9UZDFhH0KBBqwafE3vkQaWCPOsliw/iBBpePLBA8bwi4PFcDyhtcZ91JsX4cUGS",
+	"9ZCAR43kFNGEYco1ruJV7ShqDM0HrHCabz3q8WEg3kQgQZVAmeIjrTJSSTYdxZlE0ShUk5JadcYFaWfO",
+	"YxISLFTIbAyVwF1uC2b5x04U73W9FlNq8gFO4SzlfQlhh24iWKdGAQwceeCn1Sn3yvw69TC8K1Wf+fvo",
+	"F46ePW5g34wWvoEjf0xsjYfSWrG7cqzyJJ9n6MW04oYfGHKP7PFAmZpGHhJaptwGY3WYUeO6qtUriS9i",
+	"i2duxp9nv+Lr/osTEZUkf7Tpl1GDeaD53Rd8qK4UHV0cH14df/FBLo8sRzbW86x7biFyKuaYjh+jbTk5",
+	"6vjbA+qxHpLCC+CuWAcrsLHO6bvLhI0qpKY2SDYzVhLMggXC2SeQozkdAsf/YkCLaBdXXFXJumGlb28l",
+	"x8KcU2yyS725sD5bwVVyOoRvAmdcyZLnr7aIeyYEEMJ8cB5/y5pdM+3O9RrF/Rokttp95oFcrfHz/EN/",
+	"uIZd98mmK7QkREgHnpWlqDpyJhzJkyp1eJ0B0cC7FK5+9CwsfAEw3Zjr3qBaA8rMtZoJbeLQ0eeILdeI",
+	"RKxI257wnVjvYN/M3oo09RgeTZYbbsrZmt8KDAxodlH++PHk7eSVF0iCBR4YAhWEYjRHM2d+LZEE34pi",
+	"RX6ezeGwEdMfYENaF9VDjPR1o6NlWlCvGqpTKzMOzigoYeMTTuaV+16dIQTitIyeuZsHz88jjqrubEnV",
+	"+TiMbBm0LOUULVytsuqYaFNKbRrRK6EvCnVAdrmv+KEqNXED3WdY2X9MzHQtdixhqyX2gaqI7oTnLLRO",
+	"PyA75G+g6riq3RtNd5zMdUk1G81GSOTr8yFwsFnRLECMYQuvDTRxibrYVvgVX/jV6mLPqUn1gJLI7NuI",
+	"K6bXzyFcvYKP9qaYxUHhEpMCHlTv1OIS1ot7ohqnCyrS4PbiSqFzT2wTCVCu/teDk5/g/Yf5fB2unIi5",
+	"6Tbe3RTiZ/GV1P0OVufXO4+47Gnt7t2cHgCv95qWh4Zz3fnVqz97X7rJPnrrYXWqf5kfIX1GVQ7GmlLh",
+	"pw86a7XVw7oxk0bUm1WqsnbxZ6mw/xf8YPWeHvFx1v4YroUvzwe1K+uPR61lkeCGkql+BnCSYOUq3ida",
+	"DhmSWXSzc5NS41NWwAZ1b20a5A6rbWAPbyFD/KIe5wMCxTcmXJkxLcnJ+cpxTpuzK0YxmKuJzmhrvk+G",
+	"R24grzi/u/y3UMT9Op5cG19fe/FXc4768ij3uV5IDDah3NTufluD4SsITc61MBrMNM9p+UUxtFB94cXW",
+	"gzUKP8hJmufDb7WWkr6TJIR7cuGWFy8GTAqJyt/rGaIXiLmXVsCtRNpIzh2OtUuKZy5sAUN2+J+sR6qI",
+	"jIXi7wZSMxs4FsEYZLgkrqmxNkuLASOdDrFSUHnXvojbrJTRNoKNUk5gTCFx0ZQD9g2DKUMMhbSAqoKU",
+	"nmny9vgiqWNJaY6WVF5OlpmzdASmOTpMjTtWZeL4f7YY+PHivW/qjL2fx5plFikgQB4jT0Owx4NtS7CA",
+	"9v4yAGfqGH0HjvmZ7b5s+qfTd7qZFYWv3LDYc1wlZhxhXkYn65xjcMbFeo7jlUayewjkbjFFC3HY7bwh",
+	"qzanitZimsdaalLbIrOyWhQyC+dUW17U5o4IOX0Ecxu5nKAlKwi1Ayv7zKMnvVyl5EicFTbPSPJgC0Wd",
+	"pzxYGlknR26NjhkP0XK9IQc6K7leJ6m4k9BhHkqlgZVISGzKi6+2lWQwC2qU/XGXOjLMPWHh2Mco4I1L",
+	"WUe9JF2E3WxCC1/Rej1fDf8tqvnSJHC1KrDUZTB6jfqWGTJjxmdNz9brb7o4z3m9BvqV56IV8GtcB62q",
+	"BGxdW6gCkVbsZOAni1rUz+2Xeo+LGytuZpcQjopdCKEoewLe5ydYqf2AgEauo1thtWYM9amijv1AYVoI",
+	"J773bp+FEgg4vKsHCIdeEiT4xOs1q4djq5pevb+0o/8xv1fD30N38jibuipQFQrQL9/FPWQKpfp9tPqK",
+	"Hp6foAdfSGUGkFZGNC8YeV4vf3/1/nLLxaIFyGrv078W9Ro7KEdrOa6PiKCNQReGRMGrR46Vkq77gE//",
+	"uhaN/K8D8H+j5cEbI7B7BIvSnygGF2aYUwhZ5bTW9vdaPPftgLeWtwDuEcytokJPwRjSJ3qc50xbEVpm",
+	"WARUkP/qOrbXPXHpeS6vqSq93Mk6E1+ZuTPZRS8oE3TEO/udl73d3g62tR0Avm8PGC3N4E/7t6vNEBLc",
+	"LQno/MLMr+4R4JYjKVwh/xc7O87mYpy32LBvZntUUpTfkRikGpHcNxVQWvIJq13Jzv7vn7OOHg+HVM2q",
+	"zCQACNcEX8g6ht5qF51QmgFmDm5DjYSFO7rAJ55uQ1imAb7u+67UKYIZ5q9q+i0BAjB9NLNZHi7Q2VVC",
+	"HiVzDVD0PMhMdrfhJmx/pyof3C8C0eEtUplK5IdA+fo2fzk7vDj6FUx3rvn48Jkm3356/eX1Hqau2nlA",
+	"COKQiIuODJdWYn/rxKQcaxpXYHaMwD46LGJRKgD+89IjhLqoOWxtW+aGma42itFh/UCDzHbDBVWpRjD3",
+	"baMJtJnIyfH7d8S99hQHjm47l05e05x9mS3kmlB7K26XX+EADFGhAEqC0eE3N2aoIgil/ZCL3PtDSysl",
+	"WvTrFTcZuSnljfbFH0E5dyo5sHAoDhZ1bkRJBKLAvoJBQ4+H+itkSl2Ly18Puy9evQ554UwYFdcHBEwi",
+	"Hw6PMGbFDJhmPXLo1hgCN7jruum9uz1yyjgkdWPCMy2vxR2bWVYE3xwdPtMhxeuOzULGHTc98jUQ1G4E",
+	"cRds/dX/URmiWxfoZ4TyWgj6rWuoejRmVvHyD0fIgIKHFuFcmjbJ5WgWWQcNq4qexHipxkKT5yAnBWa+",
+	"FeGjW1xASBRrQNqWKcvS3s6uj7xDAQa7BDln3vOq8heKfVsZ2dt5Sb6ivbQrpOn6hOyv1YKvRQh5C2Kz",
+	"JaO1zLnnihk128rIKzugO/RupJd9TahJA6qv4/yEqA6o75Du8cdN0Ko/7frhVhKOkxW2smuxt/OGfPVF",
+	"u7uWEX51GYi0BL7jhYWqWvhJ055FsLeODpUEQICBZ0o5LvbJ3oufrsVXYUWcrifQX6MCeV528QYBeLJe",
+	"W+CZDvUo4BtupSU4GHsiuAA7KJ7stYCZcY204LnTLaGEgoX/C/IVnuhCBv/XGPPgxXCIKEKlbiXWG6+i",
+	"GH+WWLNpzm38w2k61WVcpPPg4N5nel9XUiprQ0wKdjc2ebvdXIIuhHLrG2BT32NV4/fP9zW2dcEKxlDe",
+	"/aPSOlyVlJaQPp9RWRK83WiT5ylE/WQvmGDTutnzKc44muHf+aABGps654TC2j5vwaYVCfEVbe7YLHMk",
+	"4+UOKahlsED+oPxWpOCi/79Yhgih1U5abIFrr71i5hnG8RW9JQXv9+1voIad9LunUrDuB2rygSv7MuWa",
+	"OfIbUzcQPNy4L3f2rkVlTqu1VOiR3xwPqg2OWeGT0EE9rpeRFhqilkIt0Tt1ftUj2yd9OzHM27nPUop5",
+	"KcUtVJPnQ8gehXi4eLvPKflFksLZl7dcuDt69aF+TCiL1Nj9oevAcC00E+Cdr/vsb5iZMozC9xpLLMaW",
+	"UltJqihZFJTg4vRBb/jnmIHo4xSHKeXBStFQFF7sJEtppMBRtRSJ/D3NCk718wSLe48cudJx8AR2LPWo",
+	"jUWEfG05bN0h2PRaRLNZEFgdFhCLFRhigO6GfRANIF8zx/6KocBUfLOqweYDqdYxJQWqv3bqkS073Tef",
+	"//Mvq0IPzvuZ9p3wM8f48ehCeYsmOLkhY1Ew5SoGP/dNdACwGdHMIrSBmNVroUc0Z3oL4WV0Tbshz1H3",
+	"3Grlh0DBabhueBZhTXD5uSHPQbW9kvKsLLZ61+IMO0TWOhbDZqDruVTDuFNIhetB7YA0LkYLpmp7a8LD",
+	"foZerkSxklHQYK7FkJZ2Clb4IaKwF6ikXO8AFh03Pl+d92nQV7zqnjr0yU5vr7dzEFb2t+uqF5Ur/VJ1",
+	"UbruHNSA/rdrVMSvO49WxdfjehFZnKPv1HCtkznowEIsB5g3gXtsG55xvWYiIHYvQ/nERW/Ds+7R1CD8",
+	"T7baEPbBxABRp7WlY/hna8MchevR/ej81IsGqh6Hp5tDTZi6Zd0ovG/JWPC8f7w22Lksy1UHss8mB7kc",
+	"Wa1n1WHw6TCQxaaXO3ttceKjcA7g/0Wm/0WmNZDphwjc76W4RRkslPqp+tzV6OAigRo8o9vf0Xi30Bhs",
+	"4QP1eVtCacKsG4q9zjfsNsQO2u1//v56736O8JFkdxf2ctaY3L+RbfhqgFZPi1svdl7/OJP0iCqDSag/",
+	"TPlzFZorA3UKE1HAW4KPVX7naJzAw/OxiVrBPY2CH3fcXUWxTzCOwzxnUAr3x2nfoC9MawcQkn1Rh8Xm",
+	"cEvg76Jct7/7/JP7bY+E39dURkNhNrvUtFF3CmWH0XqLASolFXcY7RhSgri+26rpSs7RijEcGWr6oxDn",
+	"dUBcP5prAeGVN4zQ/E7IacmK2ypVLMow4xCNVxy4TDC7Iuald/YNRQDX64RDq0Rsz1GVDbdawrUAkEMf",
+	"UbcwLWttCRk1XiuGVCzYDsTilFKbnjeLdvH1r0TTmSbTwcyVE8cW925sZwHGBXd5lWD31bW+90Vy5hSp",
+	"TlgezqV2dZ6f6F69cyFbmB66ys3a2fDcGEWWpJoRhvw4qqnvsK0B1o6HQAfo1IYNEIRPTYxznhdfXz2X",
+	"gb/nGiinXubOPRPlLNT8cEorr3UGTxkaWp2j5nLkbCnd+I0C51rP2PXUmieEgs3h8gCpWjPgKqJGyRKJ",
+	"An+wEhGpJ4tx8VSaD7Lgff4YHK6wsyxxZxHK4ec6ym1/x9irpcJj54mPaNHxbAAeZ643ewIc65ppXZzt",
+	"/eckHLcVi5yhDxs4m+sjwaH/Vefxgc5cANsGTuQ9qztqVdLlFArKZsHzAExXsZsxLw3hgoxKmrMDsC/K",
+	"sqg1Q1auCfGKd2Abn3+Sk7MD/6vOzfViPnByDBe3NadBw0K5gbPFCevFp9yphKg7S1aZswuXXhuef1IB",
+	"nou55Fn12Lr3+t+Oc9UbKs6hjzLe8P80DlUt3om8ikHJzcx3HAZze4QU0W4DZgChWIwVV/jIE55Vlfc9",
+	"55zcKjcANx/HrLPYgcHBT6KwknAQMiH+FHlcki4dQTI7BgE8jd5Qy0P/wa72UzZ1afQLzmQDR4JQtApb",
+	"FGTOITbHngg2RylnmNQYdOHUOdVQevs7/OuEM2wFMo+1+CNcbtxzYy607i03xCXMJr9IwTbHO2JgrgGp",
+	"bRe1NT8ULapFqw0vS6db22GQCE2tvu4kh7rQAVk3B77SBJ6pgbSuQL1wSLSM9MjFKvy211Lmj3CCH32m",
+	"G6aGqVt3FLKhNkAI64F4GbZ5gwsWMMcFGNJbysWC8EXj82HnaUCYMPuUEIMJEhA7hRRBKywpKc0GwDYv",
+	"yTeZ2rvg5k1E/4vXlBdz35Pw1P94kcxvZRGnD0CpGxX+J1oQ4vyiWK6ovkujw/b3mkmpwb+aocFvXCRo",
+	"rTUj16TqbwpFzVqqBNek5BN2QEJrS5QX2wT1Lcx9UlnBfhg3ewf1TLFmmQsgDmm4QsL6m3aJGLjZXIo0",
+	"fzObx/ZlmL4h+0w9m81Js0SxguampsTXIbSmX6Nm6wSNfZyQEj5ZvkGNJb3NVkk+OaEMCQ5UzMinD9gc",
+	"UrsMC3AWPPeb0IyWrIBAqGuBFaR0s61zZfVYVXBI+QHGdczYvEDvh78csfxHOwIWIeQFA0NQgalMPvQD",
+	"3Le7P2QBR64dxMb0CcjShk25qiMamqXX49xo7do8gkbXJOfHXqmk5H3oRbXCC+Ah4v9OyGnVfG++8G1v",
+	"hjMtQTEOyoWj+cT3PgxtO3GOa6FYLlWhiaW4EMpbOQotaQ5uuX2oyA4Z8ihvuQz5R9xGJ+7+q2n1k0rd",
+	"UMNygc9pqfC9GCtdiIvVdxb6KBYEt/xv4MmPCjwJWPLWNRxEP2i6//ei/LINcvhW7DMUouYCMs4bS8qI",
+	"LqkeME0gZZhAfUGVM2G6TOSyACkkoX+7T6vkwb4DfL4L1XG2RV93R5Pd3owOy3RQblJAuYRzZwWEBXB9",
+	"ByTLU1eo/EpcUmaPnBionpvLIYsDKCpZC2vT8MKX+rNEE4NPqlB5qxdiHasqP3Ss2ZKG6xBtPR4BLhhP",
+	"36OIh2sBbho9HvrQEDdfF24pgQz8N7u7O1kol7G719vbOiAvd37CIIuBnJLhOB9grL5S3C47LRqtQSRq",
+	"y5gTig0lwcjuzt5Pr/76uvti581fd1/tbu/tvtmz+toKYfjHvstslD9rQTkdyNJn3ZbJPu8HZO/FC5c0",
+	"6HJj5oWV/1f3yKXr+vjVBwbyfV5VoHwkZfpx8uQ5XntAiwRRvITr1AH9+6eUJZFrJJsR5h24NIGS+RzX",
+	"UKp6BpU5IhsA4la6DFs0ZL2mCiDd33a6iHavFvKx+8dT8o+jZXT8MTKn1Xm+GF/uZB5v/3tIVHxCXKgm",
+	"eWJvwVXDw92Ul34MW/y80vms6HX1r9S8r/82ftHNHFnkq5R9uA91i856vsvsiXSskyq+EYyO7lM++web",
+	"7QPauSTGsRBWoUHlKAs5cBAQOc5zxgrsHuDi20IWnGUXQ6shOT2gT3mJT/bIIbljYJaDgmQucfSvcd6o",
+	"K+vvu+wEkNh3kY1Bzz//9bVAy6CrahYZBLkmeztvQOjxRfR61+I3eBoKl3rtLCqBTAU5Pn1bC0a1Y8Cv",
+	"XS660MmbaZdKf8GMmnVB3cFgBSEdtKA7BC3Y/rWwhwA5kVbHmReXGfD1iSwyYfy13KwvNj9/OjYTg6nJ",
+	"c6kA/xjUj4244HuZz+lH5VvGoNZtQb84OLETndky2zo8ik9ugk1eQhCoxdPRwIpqsm/R7f3RhwqZl4Qx",
+	"rEqIt79re8wiZwv14RjpHuJ0+SGBLUuJ94YsyxGd+c3e7SnlUFkP88J9ezErcmEIL1oRoVoJH2KtpglT",
+	"PbK3s4cyt45IAfRcFrdMAfl/IoLfUh1Ox8MbLD1rYoBh8Zt2xG8jwcdh0EKddZ1axfeVPFEV2p4rLnwK",
+	"zX6eDMWiEpBzcMwvdDOesklsfaTJMq8ujB86zkVY4tdREYJWEseie/7JB5Y/MSgXg3FD97QVJV8BJ3t4",
+	"/spcuG6DsXdDuTH1kzm0I0dns3muDzOsxfF/BEocYt+pTcjcYEOagJDpakDj5fIlkrAPuyDsm9mLGnll",
+	"0NGHDq10aynhx48nb9e7btve8v8kmHHhBn9S5Liol1j+98GPc1+0ewMYgmOB0DWUyufbHECT9Lidlu9p",
+	"gKlaaVxoJgD5KrIu68c38Pj9e2esSldGVe9vb0ct2X7a23sJ5+6Gb7mU42CKffen4dTEptOsVnNPZ6Gr",
+	"Z8W8KyNAWyqoCZyaPD++ujwhv1yS03efupdn78nOzsstQr30oqtBa+pya+UftE/bU7JkmYs39YEYWYPd",
+	"oSXa5Xi68TGauz10rci7Xlbl3Qygc5ZPWwocfG6t32gFLn4p8XC7KF5WLaQq9FYyOmEQKhVl5lXjh3p9",
+	"LUt9qAG374bEHgI5hXh3vzzIB0t4K5S8YdE2XDXQ+8/3/z8AAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -109,7 +109,7 @@ func (a *arena) size(small, full int) int {
 	return small
 }
 
-// dial connects from the n-th address that is not the bystanders'; nil where that
+// dial connects from the n-th address that is not the bystanders'; nil if that
 // fails, which is no fault: nobody owes an attacker a connection.
 func (a *arena) dial(n int) net.Conn {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, byte(n/250), byte(1+n%250))}}
@@ -137,7 +137,7 @@ func (a *arena) secure(n int, as *tls.Config) net.Conn {
 }
 
 // send writes a request with this head and body and returns what was answered,
-// status 0 where the connection was closed without an answer.
+// status 0 if the connection was closed without an answer.
 func (a *arena) send(n int, as *tls.Config, head string, body io.Reader) (status int, answer string) {
 	conn := a.secure(n, as)
 	if conn == nil {

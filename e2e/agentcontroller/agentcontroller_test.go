@@ -54,7 +54,7 @@ func TestInstantiate(t *testing.T) {
 func TestFormatExchange(t *testing.T) {
 	_, n, _ := instantiated(t)
 	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, Device: "/dev/disk/by-id/virtio-x",
-		Proof: &api.BlankCheck{BytesRead: 1 << 20, Samples: 64}}
+		BlankCheck: &api.BlankCheck{BytesRead: 1 << 20, Samples: 64}}
 	var waiting *converge.Waiting
 
 	other := f
@@ -63,7 +63,7 @@ func TestFormatExchange(t *testing.T) {
 		t.Errorf("a disk of another size: %v", err)
 	}
 	unproven := f
-	unproven.Proof = nil
+	unproven.BlankCheck = nil
 	if _, err := n.permits.Wanted(t.Context(), unproven); !errors.As(err, &waiting) || !strings.Contains(waiting.Message, "hitchctl volume adopt") {
 		t.Errorf("no proof: %v", err)
 	}
@@ -96,7 +96,7 @@ func TestFormatExchange(t *testing.T) {
 
 func TestFormatOfANodeThatVanished(t *testing.T) {
 	c, n, _ := instantiated(t)
-	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, Proof: &api.BlankCheck{BytesRead: 1, Samples: 1}}
+	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, BlankCheck: &api.BlankCheck{BytesRead: 1, Samples: 1}}
 	permit, err := n.permits.Wanted(t.Context(), f)
 	f.Permit = permit.ID
 	if err == nil {

@@ -65,7 +65,7 @@ const (
 	emulated = 4
 )
 
-// share is a machine's part of the host's processors, 0 where it has none of its own.
+// share is a machine's part of the host's processors, 0 if it has none of its own.
 func (c *cluster) share(s api.Server) float64 {
 	if !c.shape.shares {
 		return 0

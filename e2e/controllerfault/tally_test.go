@@ -11,7 +11,7 @@ import (
 type fact struct {
 	// holds proves it.
 	holds func() error
-	// bytes is how much was acknowledged; nil where the fact is that somebody is not
+	// bytes is how much was acknowledged; nil if the fact is that somebody is not
 	// let in.
 	bytes func() int
 }

@@ -64,7 +64,7 @@ func TestTheKubeconfigThatCountsIsTheOneOfNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.write(strings.Replace(string(own), m.URL, other.URL, 1))
-	m.says(m.converge(api.ReasonClusterNotInstalled), "what answers is not the API server that "+m.kubeconfig+" trusts")
+	m.says(m.converge(api.ReasonClusterNotInstalled), "the server that answers is not the API server that "+m.kubeconfig+" trusts")
 	m.write(strings.Replace(string(alien), other.URL, m.URL, 1))
 	m.converge(api.ReasonClusterNotInstalled)
 	expired, err := m.KubeconfigUntil(time.Now().Add(-time.Minute), "keeper")
@@ -72,7 +72,7 @@ func TestTheKubeconfigThatCountsIsTheOneOfNow(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.write(string(expired))
-	m.says(m.converge(api.ReasonClusterNotInstalled), m.kubeconfig+", whose certificate has expired on ", "Unauthorized")
+	m.says(m.converge(api.ReasonClusterNotInstalled), m.kubeconfig+", whose certificate expired on ", "Unauthorized")
 	m.login("keeper")
 	if r := m.pass(); !r.Converged() || r.Changed {
 		t.Errorf("with a new certificate of the same user: %+v", r.Conditions)

@@ -23,7 +23,7 @@ func TestVolumesThatNoManifestHasAnyMoreGo(t *testing.T) {
 	m.waitPhase("pv/pv2", "Bound")
 
 	m.manifests()
-	m.says(m.converge(api.ReasonInUse), "PersistentVolume pv2 is no longer among the manifests and is bound to default/claim1; it goes when the claim does")
+	m.says(m.converge(api.ReasonInUse), "PersistentVolume pv2 is no longer among the manifests and is bound to default/claim1; the agent deletes it when the claim is gone")
 	if names := m.names(); names != "pv2 theirs" {
 		t.Errorf("while one is bound there are %q", names)
 	}
@@ -60,7 +60,7 @@ func TestAVolumeOfTheSameManifestStaysWithWhoMadeIt(t *testing.T) {
 		t.Errorf("its path is %q", path)
 	}
 	m.doc.PersistentVolumes.State = api.PersistentVolumesAbsent
-	m.says(m.converge(api.ReasonAbsent), "it did not make pv1, which stay")
+	m.says(m.converge(api.ReasonAbsent), "pv1 are not nodehitch's and stay")
 	if names := m.names(); names != "pv1" {
 		t.Errorf("there are %q", names)
 	}
@@ -82,7 +82,7 @@ func TestAReleasedVolumeIsMadeAnewOnceItIsDeleted(t *testing.T) {
 	m.doc.PersistentVolumes.Servers = []string{storageServer, moved}
 	m.manifests(manifest("pv1", moved), manifest("pv2", storageServer))
 	m.says(m.converge(api.ReasonSourceImmutable), "claim default/claim1 is gone", "10.10.0.5:/volume/nfs/pv1",
-		"[fd00:10::5]:/volume/nfs/pv1 is wanted", "kubectl delete pv pv1")
+		"expected [fd00:10::5]:/volume/nfs/pv1", "kubectl delete pv pv1")
 	m.kubectl("delete", "pv", "pv1", "--timeout=60s")
 	m.converge(api.ReasonRegistered)
 	if server := m.kubectl("get", "pv", "pv1", "-o", "jsonpath={.spec.nfs.server}"); server != moved {

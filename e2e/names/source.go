@@ -166,7 +166,7 @@ func (s *source) inspect(visit func(p *packages.Package, n ast.Node) bool) {
 	}
 }
 
-// callee is the function that a call calls, nil where that is known at run time only.
+// callee is the function that a call calls, nil if that is known at run time only.
 func callee(p *packages.Package, call *ast.CallExpr) *types.Func {
 	switch f := ast.Unparen(call.Fun).(type) {
 	case *ast.Ident:

@@ -96,7 +96,7 @@ func (v *volume) whole(ctx context.Context) error {
 
 // superblock is what is read of an ext4 superblock.
 type superblock struct {
-	// uuid is "" where there is no superblock.
+	// uuid is "" if there is no superblock.
 	uuid string
 	// format is of one run of mkfs alone: the seed that it drew, and when it ran.
 	format string

@@ -35,7 +35,7 @@ type Record struct {
 	Shows   string  `json:"shows"`
 	Outcome string  `json:"outcome"`
 	Seconds float64 `json:"seconds"`
-	// LostBytes is how many bytes that had to survive did not; nil where the case
+	// LostBytes is how many bytes that had to survive did not; nil if the case
 	// did not look at any.
 	LostBytes *int64 `json:"lostBytes,omitempty"`
 	// Unauthorised is how many requests got an answer that they must not get; nil

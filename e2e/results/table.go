@@ -83,7 +83,7 @@ func sumOf(sum, n *int64) *int64 {
 	return add(sum, *n)
 }
 
-// count is empty where nothing was counted: "not looked at" is not "none".
+// count is empty if nothing was counted: "not looked at" is not "none".
 func count(n *int64) string {
 	if n == nil {
 		return ""

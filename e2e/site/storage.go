@@ -22,7 +22,7 @@ type Storage struct {
 	// Others are further servers of the topology: masters and workers by the name of
 	// their connection point, masterNode_CP1 or workerNode_CP2, else of no role.
 	Others []api.Server
-	// Package is the folder of the VNF package; empty where no operation needs one.
+	// Package is the folder of the VNF package; empty if no operation needs one.
 	Package string
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// metric is the value of one line of the controller's metrics, 0 where there is none.
+// metric is the value of one line of the controller's metrics, 0 if there is none.
 func (w *world) metric(line string) float64 {
 	w.t.Helper()
 	return w.metricSum(line, "")

@@ -66,7 +66,7 @@ func (h *hypervisor) leaveOff(projectID string, off bool) {
 	h.off[projectID] = off
 }
 
-// machine is the one of a server, nil where it has not booted.
+// machine is the one of a server, nil if it has not booted.
 func (h *hypervisor) machine(serverID string) lab.Node {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()

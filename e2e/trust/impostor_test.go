@@ -16,7 +16,7 @@ type impostor struct {
 	url  string
 	stop func()
 	// secured says that it speaks TLS. root, PEM, is its own, for a system that
-	// trusts it; nil where it has none.
+	// trusts it; nil if it has none.
 	secured bool
 	root    []byte
 

@@ -383,11 +383,11 @@ type AdoptRequest struct {
 	FilesystemUUID string `json:"filesystemUuid"`
 }
 
-// Attestation What proved at enrollment that the machine is the server: `token`, the join token alone; `nova`, the server as Nova and
-// Heat have it, but no nonce could be written into its metadata; `nova-nonce`, that and the nonce.
+// Attestation How the machine proved at enrollment that it is the server: `token`, the join token alone; `nova`, Nova and Heat confirm
+// the server, but no nonce could be written into its metadata; `nova-nonce`, both and the nonce.
 type Attestation string
 
-// BlankCheck What was read, without error and all zero, before a format was asked for.
+// BlankCheck What the agent read before it asked for a format, without error and all zero.
 type BlankCheck struct {
 	BytesRead int64 `json:"bytesRead"`
 	Samples   int   `json:"samples"`
@@ -399,7 +399,7 @@ type CertificateRequest struct {
 	CertificateRequest string `json:"certificateRequest"`
 }
 
-// Condition One observed aspect of a node (Kubernetes shape). Newer agents have types and reasons that are not known here.
+// Condition One observed aspect of a node (Kubernetes shape). Newer agents may have types and reasons that are not listed here.
 type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
 
@@ -422,7 +422,7 @@ type ConditionStatus string
 type ConnectionPoint struct {
 	Addresses []string `json:"addresses,omitempty"`
 
-	// FloatingAddresses Floating IP addresses of the port, for people; no configuration is made of them.
+	// FloatingAddresses Floating IP addresses of the port, for people; no configuration uses them.
 	FloatingAddresses []string `json:"floatingAddresses,omitempty"`
 
 	// Name The CP's name in the VNFD and base HOT
@@ -437,8 +437,8 @@ type EnrollRequest struct {
 	// Facts About the machine, for people.
 	Facts *Facts `json:"facts,omitempty"`
 
-	// Nonce What the machine read as meta.nodehitch_nonce from its own metadata service, which proves that it is the server that
-	// it claims to be. Sent after a nonce-required; ignored where the controller asks for none.
+	// Nonce meta.nodehitch_nonce as the machine read it from its own metadata service. It proves that the machine is the server that
+	// it claims to be. Sent after a nonce-required; ignored if the controller asks for none.
 	Nonce string `json:"nonce,omitempty"`
 
 	// ServerID A claim: the Nova server id that the machine believes it has
@@ -459,7 +459,7 @@ type Facts struct {
 	OSImage string `json:"osImage,omitempty"`
 }
 
-// Fault One thing wrong at one place of a document.
+// Fault One fault at one place of a document.
 type Fault = fault.Fault
 
 // FileReference A file that the controller holds; GET /v1/node/files/{sha256} serves it to the nodes whose configuration names it.
@@ -471,10 +471,10 @@ type FileReference struct {
 
 // FormatPermit The controller's acknowledgement.
 type FormatPermit struct {
-	// Overwrite True only after an operator's reformat: whatever the disk holds may be overwritten
+	// Overwrite True only after an operator's reformat: all data on the disk may be overwritten
 	Overwrite bool `json:"overwrite,omitempty"`
 
-	// Permit Good for this volume, this node and one format
+	// Permit Valid for this volume, this node and one format
 	Permit string      `json:"permit"`
 	Phase  FormatPhase `json:"phase"`
 }
@@ -484,10 +484,10 @@ type FormatPhase string
 
 // FormatReport One message of the format exchange.
 type FormatReport struct {
-	// BlankCheck What was read, without error and all zero, before a format was asked for.
+	// BlankCheck What the agent read before it asked for a format, without error and all zero.
 	BlankCheck *BlankCheck `json:"blankCheck,omitempty"`
 
-	// Device by-id path of the disk, for people
+	// Device by-id path that was checked, for people
 	Device         string `json:"device,omitempty"`
 	FilesystemUUID string `json:"filesystemUuid"`
 
@@ -510,7 +510,7 @@ type Instance struct {
 	AdditionalParams json.RawMessage `json:"additionalParams"`
 	CreatedAt        time.Time       `json:"createdAt"`
 
-	// DesiredVersion Which version of the desired state is in force; one is made by each change and each operation
+	// DesiredVersion The version of the desired state that is in force; each change and each operation creates one
 	DesiredVersion int64 `json:"desiredVersion"`
 
 	// Files The package files that have been uploaded.
@@ -520,7 +520,7 @@ type Instance struct {
 	// Kind Which of the two VNFs the parameters describe.
 	Kind VNFKind `json:"kind"`
 
-	// MissingFiles Package files that the parameters name and that have not been uploaded.
+	// MissingFiles Package files that the parameters name but that have not been uploaded.
 	MissingFiles []string `json:"missingFiles"`
 
 	// Nodes Ids of the nodes in the topology, ordered.
@@ -529,21 +529,21 @@ type Instance struct {
 	// Restored The backup that an unconfirmed instance comes from; absent once an operator has confirmed the instance.
 	Restored *RestoreOrigin `json:"restored,omitempty"`
 
-	// Stack The instance's Heat stack as a request, or a server that called, last had it observed. It is never
-	// watched, and the observation is forgotten when the controller restarts.
+	// Stack The instance's Heat stack as last observed, for a request or for a server that enrolls. The controller does not
+	// watch stacks, and forgets observations when it restarts.
 	Stack *StackObservation `json:"stack,omitempty"`
 
-	// StackID Heat stack id; the name that it was given by while no stack of that name has been found
+	// StackID Heat stack id, or the name from the request while no stack of that name has been found
 	StackID string `json:"stackId,omitempty"`
 
 	// State NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
 	State InstanceState `json:"state"`
 
-	// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
-	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
+	// Topology The VMs, connection points and volumes of the stack, from the request or read from Heat. What is optional
+	// here is then read from Heat, Nova and Cinder, or the request is refused if something needs it.
 	Topology *Topology `json:"topology,omitempty"`
 
-	// Unconfirmed Restored from a backup: none of its nodes is let in before an operator confirms it
+	// Unconfirmed Restored from a backup: its nodes are refused until an operator confirms it
 	Unconfirmed bool      `json:"unconfirmed,omitempty"`
 	UpdatedAt   time.Time `json:"updatedAt"`
 	Warnings    []Fault   `json:"warnings"`
@@ -562,14 +562,14 @@ type InstanceSpec struct {
 	// AdditionalParams As in the InstantiateVnfRequest of the two specs, unaltered
 	AdditionalParams json.RawMessage `json:"additionalParams"`
 
-	// StackID Heat stack id, or the name that the stack will have; once the stack is found its id is kept
+	// StackID Heat stack id, or the name that the stack will have; when the stack is found, its id replaces the name
 	StackID string `json:"stackId,omitempty"`
 
-	// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
-	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
+	// Topology The VMs, connection points and volumes of the stack, from the request or read from Heat. What is optional
+	// here is then read from Heat, Nova and Cinder, or the request is refused if something needs it.
 	Topology *Topology `json:"topology,omitempty"`
 
-	// VimConnectionInfo SOL003 VimConnectionInfo[]: kept sealed, never given back
+	// VimConnectionInfo SOL003 VimConnectionInfo[]: stored sealed, never returned
 	VimConnectionInfo json.RawMessage `json:"vimConnectionInfo,omitempty"`
 }
 
@@ -582,15 +582,15 @@ type IssuedCertificate struct {
 
 // JoinToken What user_data of every VM of the instance carries.
 type JoinToken struct {
-	// Token id.secret; assume that it leaks: it is good only for servers that the topology expects and that have no live identity
+	// Token id.secret; assume that it leaks: it is valid only for servers that the topology lists and that have no live identity
 	Token string `json:"token"`
 }
 
 // Manifest An object of Kubernetes as JSON; a PersistentVolume with spec.nfs.
 type Manifest = json.RawMessage
 
-// NFSClientSection The node mounts NFS exports (spec: storage_server, of which masters and workers are clients). There is nothing to
-// choose, so it has no members and no form that means remove: the package may serve others by now, and stays.
+// NFSClientSection The node mounts NFS exports (spec: storage_server; masters and workers are its clients). There is nothing to
+// choose, so it has no members. There is no form that means remove: other programs may use the package by now, so it stays.
 type NFSClientSection = struct{}
 
 // NewToken defines model for NewToken.
@@ -623,24 +623,24 @@ type Node struct {
 	// Role What a VM is for.
 	Role Role `json:"role"`
 
-	// State Expected: in the topology, not enrolled. Enrolled: has a live identity. Lost: enrolled, unheard of for three cadences. Revoked: its identity is void.
+	// State Expected: in the topology, not enrolled. Enrolled: has a live identity. Lost: enrolled, but without contact for three poll intervals. Revoked: its identity is void.
 	State NodeState `json:"state"`
 
-	// Status What an agent reports. Members that are not known here, which a newer agent has, are ignored: of this request alone.
+	// Status What an agent reports. Unknown members, from a newer agent, are ignored; this holds for this request only.
 	Status *NodeStatus `json:"status,omitempty"`
 
-	// Unconfirmed Restored from a backup and not let in: its instance waits for a confirmation
+	// Unconfirmed Restored from a backup and refused until an operator confirms its instance
 	Unconfirmed   bool       `json:"unconfirmed,omitempty"`
 	VnfInstanceID string     `json:"vnfInstanceId"`
 	Withheld      []Withheld `json:"withheld"`
 }
 
-// NodeConfig The desired state of one node. A section that is missing means hands off; an empty one means remove
-// what we own of it. Desired state is data, never a command.
+// NodeConfig The desired state of one node. The agent changes nothing for a section that is missing; for an empty one it removes
+// what it owns of it. Desired state is data, never a command.
 type NodeConfig struct {
 	APIVersion NodeConfigAPIVersion `json:"apiVersion"`
 
-	// Epoch Life of the controller's state; a restored backup starts a new one
+	// Epoch Epoch of the controller's state; restoring a backup begins a new one
 	Epoch int64 `json:"epoch"`
 
 	// Generation Changes only when the content does
@@ -649,8 +649,8 @@ type NodeConfig struct {
 	// NFSClient Masters and workers of a cluster that has a storage server
 	NFSClient *NFSClientSection `json:"nfsClient,omitempty"`
 
-	// PersistentVolumes PersistentVolumes of the Kubernetes cluster that the node is a master of (spec: pv_registration_params). They change
-	// more than the node, and so only under a document that the controller confirms on the present connection.
+	// PersistentVolumes PersistentVolumes of the Kubernetes cluster of which the node is a master (spec: pv_registration_params). They change
+	// more than the node, so the agent changes them only for a configuration that the controller has confirmed on the present connection.
 	PersistentVolumes *PersistentVolumesSection `json:"persistentVolumes,omitempty"`
 
 	// Proxy The proxy for package downloads (spec: additionalParams proxy). Opaque text; may hold credentials.
@@ -677,10 +677,10 @@ type NodeList struct {
 	Items []Node `json:"items"`
 }
 
-// NodeState Expected: in the topology, not enrolled. Enrolled: has a live identity. Lost: enrolled, unheard of for three cadences. Revoked: its identity is void.
+// NodeState Expected: in the topology, not enrolled. Enrolled: has a live identity. Lost: enrolled, but without contact for three poll intervals. Revoked: its identity is void.
 type NodeState string
 
-// NodeStatus What an agent reports. Members that are not known here, which a newer agent has, are ignored: of this request alone.
+// NodeStatus What an agent reports. Unknown members, from a newer agent, are ignored; this holds for this request only.
 type NodeStatus struct {
 	// Activity What the agent is doing now; absent while it is idle.
 	Activity      *Activity `json:"activity,omitempty"`
@@ -727,7 +727,7 @@ type Operation struct {
 	StartedAt time.Time      `json:"startedAt"`
 	State     OperationState `json:"state"`
 
-	// Targets The nodes that have to be Ready for it to complete.
+	// Targets The nodes that have to be Ready before it completes.
 	Targets       []OperationTarget `json:"targets"`
 	Type          ScaleType         `json:"type,omitempty"`
 	VnfInstanceID string            `json:"vnfInstanceId"`
@@ -748,7 +748,7 @@ type OperationRequest struct {
 	// AspectID SCALE only
 	AspectID string `json:"aspectId,omitempty"`
 
-	// DeadlineSeconds Seconds until the operation fails, 1800 when omitted
+	// DeadlineSeconds Seconds until the operation fails, 1800 if omitted
 	DeadlineSeconds int    `json:"deadlineSeconds,omitempty"`
 	IdempotencyKey  string `json:"idempotencyKey,omitempty"`
 
@@ -761,14 +761,14 @@ type OperationRequest struct {
 	// Partial Required roles without a server do not fail the END
 	Partial bool `json:"partial,omitempty"`
 
-	// Phase END when omitted
+	// Phase END if omitted
 	Phase OperationPhase `json:"phase,omitempty"`
 
-	// StackID Heat stack id or name; that of the instance when omitted
+	// StackID Heat stack id or name; the instance's if omitted
 	StackID string `json:"stackId,omitempty"`
 
-	// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
-	// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
+	// Topology The VMs, connection points and volumes of the stack, from the request or read from Heat. What is optional
+	// here is then read from Heat, Nova and Cinder, or the request is refused if something needs it.
 	Topology *Topology `json:"topology,omitempty"`
 
 	// Type SCALE only
@@ -797,7 +797,7 @@ type OperationType string
 
 // PackageFile A file of the VNF package.
 type PackageFile struct {
-	// Faults What is wrong with its content for the uses that the parameters make of it; an operation does not start while there is any.
+	// Faults What is wrong with its content for the uses that the parameters make of it; an operation does not start while there are any.
 	Faults []Fault `json:"faults,omitempty"`
 	Path   string  `json:"path"`
 
@@ -806,11 +806,11 @@ type PackageFile struct {
 	SizeBytes int64  `json:"sizeBytes"`
 }
 
-// PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node vanished in between; an operator has to decide. Adopted: an operator named an existing filesystem.
+// PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node disappeared before it reported the end; an operator has to decide. Adopted: an operator named an existing filesystem.
 type PermitState string
 
-// PersistentVolumesSection PersistentVolumes of the Kubernetes cluster that the node is a master of (spec: pv_registration_params). They change
-// more than the node, and so only under a document that the controller confirms on the present connection.
+// PersistentVolumesSection PersistentVolumes of the Kubernetes cluster of which the node is a master (spec: pv_registration_params). They change
+// more than the node, so the agent changes them only for a configuration that the controller has confirmed on the present connection.
 type PersistentVolumesSection struct {
 	// Manifests Ordered by metadata.name
 	Manifests []Manifest `json:"manifests"`
@@ -818,15 +818,15 @@ type PersistentVolumesSection struct {
 	// Servers IP addresses of the storage server, ordered; spec.nfs.server of each manifest is one of them
 	Servers []string `json:"servers"`
 
-	// State present: each manifest is registered, and what nodehitch has registered of the servers' besides is deleted where no claim
-	// uses it. absent: those of the manifests, and all others of the servers' that nodehitch made, are deleted, unless one that
-	// the servers serve is bound.
+	// State present: each manifest is registered; other PersistentVolumes of the servers that nodehitch registered are deleted if no claim
+	// uses them. absent: the PersistentVolumes of the manifests, and all others of the servers that nodehitch registered, are deleted,
+	// unless one of the servers' PersistentVolumes is bound.
 	State PersistentVolumesSectionState `json:"state"`
 }
 
-// PersistentVolumesSectionState present: each manifest is registered, and what nodehitch has registered of the servers' besides is deleted where no claim
-// uses it. absent: those of the manifests, and all others of the servers' that nodehitch made, are deleted, unless one that
-// the servers serve is bound.
+// PersistentVolumesSectionState present: each manifest is registered; other PersistentVolumes of the servers that nodehitch registered are deleted if no claim
+// uses them. absent: the PersistentVolumes of the manifests, and all others of the servers that nodehitch registered, are deleted,
+// unless one of the servers' PersistentVolumes is bound.
 type PersistentVolumesSectionState string
 
 // Problem An error, as RFC 9457 problem details.
@@ -866,7 +866,7 @@ type ReformatRequest struct {
 	ConfirmVolumeID string `json:"confirmVolumeId"`
 }
 
-// RegistryConnection A private registry, how it is reached and, where it asks for one, the login.
+// RegistryConnection A private registry, how to reach it and, if it needs one, the login.
 type RegistryConnection struct {
 	// CACertificate PEM; trusted for this server besides the system's own (spec: certificate_path)
 	CACertificate *FileReference `json:"caCertificate,omitempty"`
@@ -901,7 +901,7 @@ type RegistryImage struct {
 
 // RegistrySection The registry VNF (spec: private_registry_installation_param): a container private_registry that serves the Distribution API.
 type RegistrySection struct {
-	// DataDirectory Absolute path on the node of what the registry stores; kept when the container is made again
+	// DataDirectory Absolute path on the node of what the registry stores; kept when the container is recreated
 	DataDirectory string `json:"dataDirectory"`
 
 	// Image Exactly one of the two.
@@ -937,7 +937,7 @@ type Server struct {
 	AvailabilityZone string            `json:"availabilityZone,omitempty"`
 	ConnectionPoints []ConnectionPoint `json:"connectionPoints,omitempty"`
 
-	// HypervisorHostname Host name of the hypervisor, where the credential may see it, for people
+	// HypervisorHostname Host name of the hypervisor, for people; absent if the credential may not see it
 	HypervisorHostname string `json:"hypervisorHostname,omitempty"`
 
 	// ID Nova server id; the node's id
@@ -952,14 +952,14 @@ type Server struct {
 	VolumeIds []string `json:"volumeIds,omitempty"`
 }
 
-// StackObservation The instance's Heat stack as a request, or a server that called, last had it observed. It is never
-// watched, and the observation is forgotten when the controller restarts.
+// StackObservation The instance's Heat stack as last observed, for a request or for a server that enrolls. The controller does not
+// watch stacks, and forgets observations when it restarts.
 type StackObservation struct {
-	// Name The name that it was given by, where that was not its id
+	// Name The stack's name, if the request named it instead of its id
 	Name       string     `json:"name,omitempty"`
 	ObservedAt *time.Time `json:"observedAt,omitempty"`
 
-	// Source Who said so: Heat itself, or the topology of a request
+	// Source Where it was observed: in Heat, or in the topology of a request
 	Source StackObservationSource `json:"source,omitempty"`
 
 	// Status Heat's stack_status, for example CREATE_COMPLETE
@@ -969,7 +969,7 @@ type StackObservation struct {
 	StatusReason string `json:"statusReason,omitempty"`
 }
 
-// StackObservationSource Who said so: Heat itself, or the topology of a request
+// StackObservationSource Where it was observed: in Heat, or in the topology of a request
 type StackObservationSource string
 
 // StorageExport A directory exported over NFS.
@@ -997,13 +997,13 @@ type StorageVolume struct {
 	// FilesystemUUID Assigned by the controller: UUIDv5 of the volume id, or an adopted one
 	FilesystemUUID string `json:"filesystemUuid"`
 
-	// FormatInterruptedBy The server that was permitted to format the volume and went before it reported the end; what the disk holds may be half a format
+	// FormatInterruptedBy The server that had the permit to format the volume and disappeared before it reported the end; the disk may hold an incomplete format
 	FormatInterruptedBy string `json:"formatInterruptedBy,omitempty"`
 
 	// MountPath Absolute path (spec: mount_to)
 	MountPath string `json:"mountPath"`
 
-	// ReformatRequested An operator said that what the disk holds may be lost, so that it is worth asking for a permit; it permits nothing itself
+	// ReformatRequested An operator allows the data on the disk to be lost, so the agent asks for a permit; this permits nothing by itself
 	ReformatRequested bool `json:"reformatRequested,omitempty"`
 
 	// SizeBytes Exact size of the device in bytes; 0 = not checked
@@ -1024,7 +1024,7 @@ type Token struct {
 	Name      string     `json:"name"`
 	Scope     Scope      `json:"scope"`
 
-	// Unconfirmed Restored from a backup: it opens nothing before it is confirmed
+	// Unconfirmed Restored from a backup: not valid until an operator confirms it
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
 }
 
@@ -1043,8 +1043,8 @@ type TokenRequest struct {
 	Scope Scope  `json:"scope"`
 }
 
-// Topology The VMs, connection points and volumes of the stack. Given inline, or read from Heat; what is optional
-// here is then resolved by Heat, Nova and Cinder, or refused by name when something needs it.
+// Topology The VMs, connection points and volumes of the stack, from the request or read from Heat. What is optional
+// here is then read from Heat, Nova and Cinder, or the request is refused if something needs it.
 type Topology struct {
 	// ConnectionPoints Connection points that belong to no server, such as a virtual IP.
 	ConnectionPoints []ConnectionPoint `json:"connectionPoints,omitempty"`
@@ -1064,7 +1064,7 @@ type TopologyVolume struct {
 	// ID Cinder volume id (Heat physical_resource_id)
 	ID string `json:"id"`
 
-	// ResourceID Resource name in the base HOT, what volume_resource_id of additionalParams names
+	// ResourceID Resource name in the base HOT, as in volume_resource_id of additionalParams
 	ResourceID string `json:"resourceId"`
 
 	// SizeBytes Size in bytes; the device must have exactly this size. Absent: not checked
@@ -1095,16 +1095,16 @@ type Volume struct {
 	// NodeID The node whose configuration names it now
 	NodeID string `json:"nodeId,omitempty"`
 
-	// PermitNodeID The node that the permit is for
+	// PermitNodeID The node that has the permit
 	PermitNodeID string `json:"permitNodeId,omitempty"`
 
-	// PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node vanished in between; an operator has to decide. Adopted: an operator named an existing filesystem.
+	// PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node disappeared before it reported the end; an operator has to decide. Adopted: an operator named an existing filesystem.
 	PermitState       PermitState `json:"permitState"`
 	ReformatRequested bool        `json:"reformatRequested,omitempty"`
 	ResourceID        string      `json:"resourceId,omitempty"`
 	SizeBytes         int64       `json:"sizeBytes,omitempty"`
 
-	// Unconfirmed Restored from a backup: what was permitted on it since is not known, so nothing is before an operator adopts or reformats it
+	// Unconfirmed Restored from a backup: permits given after the backup was taken are not known, so none is given until an operator adopts or reformats the volume
 	Unconfirmed   bool   `json:"unconfirmed,omitempty"`
 	VnfInstanceID string `json:"vnfInstanceId,omitempty"`
 }
@@ -1114,7 +1114,7 @@ type VolumeList struct {
 	Items []Volume `json:"items"`
 }
 
-// Withheld A section that the plan does not give to a node yet, and why.
+// Withheld A section that a node does not get yet, and why.
 type Withheld struct {
 	Message string `json:"message"`
 	NodeID  string `json:"nodeId"`
@@ -1143,19 +1143,19 @@ type Wait = string
 
 // GetNodeConfigParams defines parameters for GetNodeConfig.
 type GetNodeConfigParams struct {
-	// Wait Hold it for at most so long (a Go duration), where that is less than the cadence. Agents ask for it
-	// where something on the way cuts off connections that have been silent for a while.
+	// Wait The longest time to hold the request (a Go duration), if that is less than the poll interval. An agent
+	// sends it if something between it and the controller closes idle connections.
 	Wait *string `form:"wait,omitempty" json:"wait,omitempty"`
 
-	// Generation Of the configuration that If-None-Match names. Content that came back after another one has a new
-	// generation, which is answered as a change: what a node reports counts for the present generation only.
+	// Generation The generation of the configuration that If-None-Match names. Content that returns after other content has a new
+	// generation and is answered as a change: a report counts only for the present generation.
 	Generation  *string      `form:"generation,omitempty" json:"generation,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 
-	// NodehitchAgent The agent's version and the sections of a configuration that it understands, ordered names with a space between
-	// them, and its architecture (GOARCH). Sections that it does not understand are withheld from it (AgentTooOld).
-	// Other parameters of the same form are ignored. Without the header the agent understands the sections of the first release; a header that is
-	// malformed is refused and changes nothing.
+	// NodehitchAgent The agent's version, the sections of a configuration that it understands (ordered names, separated by
+	// spaces) and its architecture (GOARCH). The controller withholds other sections from it (AgentTooOld).
+	// Other parameters of the same form are ignored. An agent without the header understands the sections of the first release. A
+	// malformed header is refused and changes nothing.
 	NodehitchAgent *string `json:"Nodehitch-Agent,omitempty"`
 }
 
@@ -1197,7 +1197,7 @@ type GetFileParams struct {
 type PutFileParams struct {
 	ContentRange *string `json:"Content-Range,omitempty"`
 
-	// XChecksumSha256 Expected SHA-256 of the whole file, lower-case hexadecimal; 422 when it differs
+	// XChecksumSha256 Expected SHA-256 of the whole file, lower-case hexadecimal; 422 if it differs
 	XChecksumSha256 *string `json:"X-Checksum-Sha256,omitempty"`
 }
 

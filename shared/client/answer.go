@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Bounds on what is read of an answer, whoever sent it.
+// Bounds on what is read of an answer.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
@@ -27,7 +27,7 @@ type UnexpectedAnswer struct {
 	ContentType string
 	// Excerpt is how its body begins.
 	Excerpt string
-	// Err says what is wrong with it, nil where only its form is.
+	// Err says what is wrong with it, nil if only its form is.
 	Err error
 }
 
@@ -107,7 +107,7 @@ func Done(resp *http.Response, err error) error {
 	return resp.Body.Close()
 }
 
-// Status is the HTTP status behind an error of this package, 0 where no answer
+// Status is the HTTP status behind an error of this package, 0 if no answer
 // came.
 func Status(err error) int {
 	var (

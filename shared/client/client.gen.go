@@ -109,20 +109,20 @@ type ClientInterface interface {
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	//
 	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
-	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
-	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+	// SHA-256 of each entry before it and a MAC over these. A stream without it is incomplete. Neither the seal
+	// key nor the CA's private keys are in it. `nodehitch-controller restore` restores it.
 	//
 	// Corresponds with GET /v1/backup (the `GetBackup` operationId).
 	GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EnrollWithBody Redeem the join token for a client certificate
 	//
-	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+	// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+	// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+	// confirmed its instance after a restore (retry; this holds for every southbound request),
+	// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+	// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+	// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -131,26 +131,26 @@ type ClientInterface interface {
 
 	// Enroll Redeem the join token for a client certificate
 	//
-	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+	// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+	// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+	// confirmed its instance after a restore (retry; this holds for every southbound request),
+	// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+	// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+	// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/enroll (the `Enroll` operationId).
 	Enroll(ctx context.Context, body EnrollJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RenewCertificateWithBody Renew by proof of the present key, also up to 30 days after it expired
+	// RenewCertificateWithBody Renew with the present key, until 30 days after its certificate expired
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/node/certificate (the `RenewCertificate` operationId).
 	RenewCertificateWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RenewCertificate Renew by proof of the present key, also up to 30 days after it expired
+	// RenewCertificate Renew with the present key, until 30 days after its certificate expired
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -159,8 +159,8 @@ type ClientInterface interface {
 
 	// GetNodeConfig Long poll for this node's configuration
 	//
-	// Answers at once when the ETag differs from If-None-Match, else holds the request and answers 304
-	// after the controller's cadence. Without If-None-Match it never holds.
+	// Answers at once if the ETag differs from If-None-Match; otherwise holds the request and answers 304
+	// after the poll interval. Without If-None-Match it never holds the request.
 	//
 	// Corresponds with GET /v1/node/config (the `GetNodeConfig` operationId).
 	GetNodeConfig(ctx context.Context, params *GetNodeConfigParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -186,10 +186,10 @@ type ClientInterface interface {
 
 	// PostFormatWithBody Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the blank check) is answered with a permit, once per volume; started
-	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-	// 409 `format-interrupted` that an operator has to decide.
+	// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+	// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+	// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+	// 409 `format-interrupted` means that an operator has to decide.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -198,10 +198,10 @@ type ClientInterface interface {
 
 	// PostFormat Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the blank check) is answered with a permit, once per volume; started
-	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-	// 409 `format-interrupted` that an operator has to decide.
+	// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+	// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+	// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+	// 409 `format-interrupted` means that an operator has to decide.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -218,12 +218,12 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/nodes/{nodeId} (the `GetNode` operationId).
 	GetNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// ReenrollNode Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 	//
 	// Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
 	ReenrollNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevokeNode Revoke the node's identity at once, its parked poll included
+	// RevokeNode Revoke the node's identity at once, and end its long poll
 	//
 	// Corresponds with POST /v1/nodes/{nodeId}/revoke (the `RevokeNode` operationId).
 	RevokeNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -238,14 +238,14 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
 	ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateTokenWithBody Make an API token; its secret is in this answer and nowhere else
+	// CreateTokenWithBody Create an API token; its secret is only in this answer
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
 	CreateTokenWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateToken Make an API token; its secret is in this answer and nowhere else
+	// CreateToken Create an API token; its secret is only in this answer
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -257,9 +257,9 @@ type ClientInterface interface {
 	// Corresponds with DELETE /v1/tokens/{tokenId} (the `RevokeToken` operationId).
 	RevokeToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ConfirmToken After a restore, let this API token open what it opened before
+	// ConfirmToken After a restore, make this API token valid again
 	//
-	// A token that was revoked after the backup is in it. Again changes nothing.
+	// The backup still has tokens that were revoked after it was taken; confirm only those that are still wanted. Repeating the request changes nothing.
 	//
 	// Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 	ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -288,8 +288,8 @@ type ClientInterface interface {
 
 	// PutInstanceWithBody Create or replace the desired parameters of a VNF instance
 	//
-	// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-	// makes the instance's join token. The same content again changes nothing.
+	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+	// creates the instance's join token. Repeating the request changes nothing.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -298,18 +298,18 @@ type ClientInterface interface {
 
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	//
-	// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-	// makes the instance's join token. The same content again changes nothing.
+	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+	// creates the instance's join token. Repeating the request changes nothing.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
 	PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ConfirmInstance After a restore, let the nodes of this instance in again
+	// ConfirmInstance After a restore, allow the nodes of this instance again
 	//
-	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
-	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+	// A restored backup does not know what was revoked after it was taken. Revoke that again first. Volumes that the backup
+	// records as never formatted get no permit: see adopt and reformat. Repeating the request changes nothing.
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
 	ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -322,8 +322,8 @@ type ClientInterface interface {
 	// PutFileWithBody Upload one file of the VNF package
 	//
 	// Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
-	// reserved. Content is checked for every use that the parameters make of it. An upload that was cut
-	// is resumed with Content-Range (RFC 9110, section 14.4); 308 tells how much has arrived.
+	// reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
+	// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -345,8 +345,8 @@ type ClientInterface interface {
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 	// while one is PROCESSING is 409 and names it.
-	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-	// to be posted again.
+	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+	// post it again.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -358,20 +358,20 @@ type ClientInterface interface {
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 	// while one is PROCESSING is 409 and names it.
-	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-	// to be posted again.
+	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+	// post it again.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
 	PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
+	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListVolumes All volumes that any configuration names or named
+	// ListVolumes All volumes that a configuration names or has named
 	//
 	// Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
 	ListVolumes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -395,14 +395,14 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/volumes/{volumeId}/adopt (the `AdoptVolume` operationId).
 	AdoptVolume(ctx context.Context, volumeID VolumeID, body AdoptVolumeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReformatVolumeWithBody Permit one more format, whatever the volume holds; its data is lost
+	// ReformatVolumeWithBody Permit one more format; all data on the volume is lost
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/volumes/{volumeId}/reformat (the `ReformatVolume` operationId).
 	ReformatVolumeWithBody(ctx context.Context, volumeID VolumeID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReformatVolume Permit one more format, whatever the volume holds; its data is lost
+	// ReformatVolume Permit one more format; all data on the volume is lost
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -458,8 +458,8 @@ func (c *Client) GetAgent(ctx context.Context, arch string, reqEditors ...Reques
 // GetBackup A consistent copy of the state while the controller runs (scope operator)
 //
 // A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
-// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
-// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+// SHA-256 of each entry before it and a MAC over these. A stream without it is incomplete. Neither the seal
+// key nor the CA's private keys are in it. `nodehitch-controller restore` restores it.
 //
 // Corresponds with GET /v1/backup (the `GetBackup` operationId).
 func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -476,12 +476,12 @@ func (c *Client) GetBackup(ctx context.Context, reqEditors ...RequestEditorFn) (
 
 // EnrollWithBody Redeem the join token for a client certificate
 //
-// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-// confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+// confirmed its instance after a restore (retry; this holds for every southbound request),
+// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type.
 //
@@ -500,12 +500,12 @@ func (c *Client) EnrollWithBody(ctx context.Context, contentType string, body io
 
 // Enroll Redeem the join token for a client certificate
 //
-// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-// confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+// confirmed its instance after a restore (retry; this holds for every southbound request),
+// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -522,7 +522,7 @@ func (c *Client) Enroll(ctx context.Context, body EnrollJSONRequestBody, reqEdit
 	return c.Client.Do(req)
 }
 
-// RenewCertificateWithBody Renew by proof of the present key, also up to 30 days after it expired
+// RenewCertificateWithBody Renew with the present key, until 30 days after its certificate expired
 //
 // Takes any type of body and a specified content type.
 //
@@ -539,7 +539,7 @@ func (c *Client) RenewCertificateWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// RenewCertificate Renew by proof of the present key, also up to 30 days after it expired
+// RenewCertificate Renew with the present key, until 30 days after its certificate expired
 //
 // Takes a body of the `application/json` content type.
 //
@@ -558,8 +558,8 @@ func (c *Client) RenewCertificate(ctx context.Context, body RenewCertificateJSON
 
 // GetNodeConfig Long poll for this node's configuration
 //
-// Answers at once when the ETag differs from If-None-Match, else holds the request and answers 304
-// after the controller's cadence. Without If-None-Match it never holds.
+// Answers at once if the ETag differs from If-None-Match; otherwise holds the request and answers 304
+// after the poll interval. Without If-None-Match it never holds the request.
 //
 // Corresponds with GET /v1/node/config (the `GetNodeConfig` operationId).
 func (c *Client) GetNodeConfig(ctx context.Context, params *GetNodeConfigParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -625,10 +625,10 @@ func (c *Client) PutNodeStatus(ctx context.Context, body PutNodeStatusJSONReques
 
 // PostFormatWithBody Ask for, start and finish the one format of a volume
 //
-// wanted (with the blank check) is answered with a permit, once per volume; started
-// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-// 409 `format-interrupted` that an operator has to decide.
+// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+// 409 `format-interrupted` means that an operator has to decide.
 //
 // Takes any type of body and a specified content type.
 //
@@ -647,10 +647,10 @@ func (c *Client) PostFormatWithBody(ctx context.Context, volumeID VolumeID, cont
 
 // PostFormat Ask for, start and finish the one format of a volume
 //
-// wanted (with the blank check) is answered with a permit, once per volume; started
-// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-// 409 `format-interrupted` that an operator has to decide.
+// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+// 409 `format-interrupted` means that an operator has to decide.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -697,7 +697,7 @@ func (c *Client) GetNode(ctx context.Context, nodeID NodeID, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// ReenrollNode Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+// ReenrollNode Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 //
 // Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
 func (c *Client) ReenrollNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -712,7 +712,7 @@ func (c *Client) ReenrollNode(ctx context.Context, nodeID NodeID, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// RevokeNode Revoke the node's identity at once, its parked poll included
+// RevokeNode Revoke the node's identity at once, and end its long poll
 //
 // Corresponds with POST /v1/nodes/{nodeId}/revoke (the `RevokeNode` operationId).
 func (c *Client) RevokeNode(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -757,7 +757,7 @@ func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) 
 	return c.Client.Do(req)
 }
 
-// CreateTokenWithBody Make an API token; its secret is in this answer and nowhere else
+// CreateTokenWithBody Create an API token; its secret is only in this answer
 //
 // Takes any type of body and a specified content type.
 //
@@ -774,7 +774,7 @@ func (c *Client) CreateTokenWithBody(ctx context.Context, contentType string, bo
 	return c.Client.Do(req)
 }
 
-// CreateToken Make an API token; its secret is in this answer and nowhere else
+// CreateToken Create an API token; its secret is only in this answer
 //
 // Takes a body of the `application/json` content type.
 //
@@ -806,9 +806,9 @@ func (c *Client) RevokeToken(ctx context.Context, tokenID string, reqEditors ...
 	return c.Client.Do(req)
 }
 
-// ConfirmToken After a restore, let this API token open what it opened before
+// ConfirmToken After a restore, make this API token valid again
 //
-// A token that was revoked after the backup is in it. Again changes nothing.
+// The backup still has tokens that were revoked after it was taken; confirm only those that are still wanted. Repeating the request changes nothing.
 //
 // Corresponds with POST /v1/tokens/{tokenId}/confirm (the `ConfirmToken` operationId).
 func (c *Client) ConfirmToken(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -887,8 +887,8 @@ func (c *Client) GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, r
 
 // PutInstanceWithBody Create or replace the desired parameters of a VNF instance
 //
-// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-// makes the instance's join token. The same content again changes nothing.
+// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+// creates the instance's join token. Repeating the request changes nothing.
 //
 // Takes any type of body and a specified content type.
 //
@@ -907,8 +907,8 @@ func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInsta
 
 // PutInstance Create or replace the desired parameters of a VNF instance
 //
-// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-// makes the instance's join token. The same content again changes nothing.
+// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+// creates the instance's join token. Repeating the request changes nothing.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -925,10 +925,10 @@ func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, b
 	return c.Client.Do(req)
 }
 
-// ConfirmInstance After a restore, let the nodes of this instance in again
+// ConfirmInstance After a restore, allow the nodes of this instance again
 //
-// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
-// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+// A restored backup does not know what was revoked after it was taken. Revoke that again first. Volumes that the backup
+// records as never formatted get no permit: see adopt and reformat. Repeating the request changes nothing.
 //
 // Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
 func (c *Client) ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -961,8 +961,8 @@ func (c *Client) GetFile(ctx context.Context, vnfInstanceID VnfInstanceID, path 
 // PutFileWithBody Upload one file of the VNF package
 //
 // Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
-// reserved. Content is checked for every use that the parameters make of it. An upload that was cut
-// is resumed with Content-Range (RFC 9110, section 14.4); 308 tells how much has arrived.
+// reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
+// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1014,8 +1014,8 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 // while one is PROCESSING is 409 and names it.
-// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-// to be posted again.
+// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+// post it again.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1037,8 +1037,8 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 // while one is PROCESSING is 409 and names it.
-// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-// to be posted again.
+// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+// post it again.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1055,7 +1055,7 @@ func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID,
 	return c.Client.Do(req)
 }
 
-// GetOperation One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
+// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1070,7 +1070,7 @@ func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, 
 	return c.Client.Do(req)
 }
 
-// ListVolumes All volumes that any configuration names or named
+// ListVolumes All volumes that a configuration names or has named
 //
 // Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
 func (c *Client) ListVolumes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1134,7 +1134,7 @@ func (c *Client) AdoptVolume(ctx context.Context, volumeID VolumeID, body AdoptV
 	return c.Client.Do(req)
 }
 
-// ReformatVolumeWithBody Permit one more format, whatever the volume holds; its data is lost
+// ReformatVolumeWithBody Permit one more format; all data on the volume is lost
 //
 // Takes any type of body and a specified content type.
 //
@@ -1151,7 +1151,7 @@ func (c *Client) ReformatVolumeWithBody(ctx context.Context, volumeID VolumeID, 
 	return c.Client.Do(req)
 }
 
-// ReformatVolume Permit one more format, whatever the volume holds; its data is lost
+// ReformatVolume Permit one more format; all data on the volume is lost
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2754,8 +2754,8 @@ type ClientWithResponsesInterface interface {
 	// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 	//
 	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
-	// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
-	// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+	// SHA-256 of each entry before it and a MAC over these. A stream without it is incomplete. Neither the seal
+	// key nor the CA's private keys are in it. `nodehitch-controller restore` restores it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2764,12 +2764,12 @@ type ClientWithResponsesInterface interface {
 
 	// EnrollWithBodyWithResponse Redeem the join token for a client certificate
 	//
-	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+	// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+	// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+	// confirmed its instance after a restore (retry; this holds for every southbound request),
+	// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+	// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+	// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2778,26 +2778,26 @@ type ClientWithResponsesInterface interface {
 
 	// EnrollWithResponse Redeem the join token for a client certificate
 	//
-	// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-	// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-	// confirmed its instance after a restore (retry; every other southbound request too),
-	// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-	// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-	// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+	// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+	// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+	// confirmed its instance after a restore (retry; this holds for every southbound request),
+	// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+	// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+	// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/enroll (the `Enroll` operationId).
 	EnrollWithResponse(ctx context.Context, body EnrollJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrollResponse, error)
 
-	// RenewCertificateWithBodyWithResponse Renew by proof of the present key, also up to 30 days after it expired
+	// RenewCertificateWithBodyWithResponse Renew with the present key, until 30 days after its certificate expired
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/node/certificate (the `RenewCertificate` operationId).
 	RenewCertificateWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenewCertificateResponse, error)
 
-	// RenewCertificateWithResponse Renew by proof of the present key, also up to 30 days after it expired
+	// RenewCertificateWithResponse Renew with the present key, until 30 days after its certificate expired
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2806,8 +2806,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetNodeConfigWithResponse Long poll for this node's configuration
 	//
-	// Answers at once when the ETag differs from If-None-Match, else holds the request and answers 304
-	// after the controller's cadence. Without If-None-Match it never holds.
+	// Answers at once if the ETag differs from If-None-Match; otherwise holds the request and answers 304
+	// after the poll interval. Without If-None-Match it never holds the request.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2837,10 +2837,10 @@ type ClientWithResponsesInterface interface {
 
 	// PostFormatWithBodyWithResponse Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the blank check) is answered with a permit, once per volume; started
-	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-	// 409 `format-interrupted` that an operator has to decide.
+	// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+	// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+	// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+	// 409 `format-interrupted` means that an operator has to decide.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2849,10 +2849,10 @@ type ClientWithResponsesInterface interface {
 
 	// PostFormatWithResponse Ask for, start and finish the one format of a volume
 	//
-	// wanted (with the blank check) is answered with a permit, once per volume; started
-	// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-	// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-	// 409 `format-interrupted` that an operator has to decide.
+	// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+	// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+	// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+	// 409 `format-interrupted` means that an operator has to decide.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2873,14 +2873,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/nodes/{nodeId} (the `GetNode` operationId).
 	GetNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*GetNodeResponse, error)
 
-	// ReenrollNodeWithResponse Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+	// ReenrollNodeWithResponse Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/nodes/{nodeId}/reenroll (the `ReenrollNode` operationId).
 	ReenrollNodeWithResponse(ctx context.Context, nodeID NodeID, reqEditors ...RequestEditorFn) (*ReenrollNodeResponse, error)
 
-	// RevokeNodeWithResponse Revoke the node's identity at once, its parked poll included
+	// RevokeNodeWithResponse Revoke the node's identity at once, and end its long poll
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2901,14 +2901,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
 	ListTokensWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListTokensResponse, error)
 
-	// CreateTokenWithBodyWithResponse Make an API token; its secret is in this answer and nowhere else
+	// CreateTokenWithBodyWithResponse Create an API token; its secret is only in this answer
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
 	CreateTokenWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
 
-	// CreateTokenWithResponse Make an API token; its secret is in this answer and nowhere else
+	// CreateTokenWithResponse Create an API token; its secret is only in this answer
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2922,9 +2922,9 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with DELETE /v1/tokens/{tokenId} (the `RevokeToken` operationId).
 	RevokeTokenWithResponse(ctx context.Context, tokenID string, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error)
 
-	// ConfirmTokenWithResponse After a restore, let this API token open what it opened before
+	// ConfirmTokenWithResponse After a restore, make this API token valid again
 	//
-	// A token that was revoked after the backup is in it. Again changes nothing.
+	// The backup still has tokens that were revoked after it was taken; confirm only those that are still wanted. Repeating the request changes nothing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -2963,8 +2963,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutInstanceWithBodyWithResponse Create or replace the desired parameters of a VNF instance
 	//
-	// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-	// makes the instance's join token. The same content again changes nothing.
+	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+	// creates the instance's join token. Repeating the request changes nothing.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -2973,18 +2973,18 @@ type ClientWithResponsesInterface interface {
 
 	// PutInstanceWithResponse Create or replace the desired parameters of a VNF instance
 	//
-	// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-	// makes the instance's join token. The same content again changes nothing.
+	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+	// creates the instance's join token. Repeating the request changes nothing.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
 	PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
-	// ConfirmInstanceWithResponse After a restore, let the nodes of this instance in again
+	// ConfirmInstanceWithResponse After a restore, allow the nodes of this instance again
 	//
-	// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
-	// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+	// A restored backup does not know what was revoked after it was taken. Revoke that again first. Volumes that the backup
+	// records as never formatted get no permit: see adopt and reformat. Repeating the request changes nothing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3001,8 +3001,8 @@ type ClientWithResponsesInterface interface {
 	// PutFileWithBodyWithResponse Upload one file of the VNF package
 	//
 	// Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
-	// reserved. Content is checked for every use that the parameters make of it. An upload that was cut
-	// is resumed with Content-Range (RFC 9110, section 14.4); 308 tells how much has arrived.
+	// reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
+	// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3028,8 +3028,8 @@ type ClientWithResponsesInterface interface {
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 	// while one is PROCESSING is 409 and names it.
-	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-	// to be posted again.
+	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+	// post it again.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3041,22 +3041,22 @@ type ClientWithResponsesInterface interface {
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 	// while one is PROCESSING is 409 and names it.
-	// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-	// to be posted again.
+	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+	// post it again.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations (the `PostOperation` operationId).
 	PostOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PostOperationJSONRequestBody, reqEditors ...RequestEditorFn) (*PostOperationResponse, error)
 
-	// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
+	// GetOperationWithResponse One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
 
-	// ListVolumesWithResponse All volumes that any configuration names or named
+	// ListVolumesWithResponse All volumes that a configuration names or has named
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -3084,14 +3084,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/volumes/{volumeId}/adopt (the `AdoptVolume` operationId).
 	AdoptVolumeWithResponse(ctx context.Context, volumeID VolumeID, body AdoptVolumeJSONRequestBody, reqEditors ...RequestEditorFn) (*AdoptVolumeResponse, error)
 
-	// ReformatVolumeWithBodyWithResponse Permit one more format, whatever the volume holds; its data is lost
+	// ReformatVolumeWithBodyWithResponse Permit one more format; all data on the volume is lost
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/volumes/{volumeId}/reformat (the `ReformatVolume` operationId).
 	ReformatVolumeWithBodyWithResponse(ctx context.Context, volumeID VolumeID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReformatVolumeResponse, error)
 
-	// ReformatVolumeWithResponse Permit one more format, whatever the volume holds; its data is lost
+	// ReformatVolumeWithResponse Permit one more format; all data on the volume is lost
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5115,8 +5115,8 @@ func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch str
 // GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 //
 // A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
-// SHA-256 of each entry before it and a MAC over these. A stream without it was cut off. Neither the seal
-// key nor the CA's private keys are in it. `nodehitch-controller restore` takes it.
+// SHA-256 of each entry before it and a MAC over these. A stream without it is incomplete. Neither the seal
+// key nor the CA's private keys are in it. `nodehitch-controller restore` restores it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5131,12 +5131,12 @@ func (c *ClientWithResponses) GetBackupWithResponse(ctx context.Context, reqEdit
 
 // EnrollWithBodyWithResponse Redeem the join token for a client certificate
 //
-// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-// confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+// confirmed its instance after a restore (retry; this holds for every southbound request),
+// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5151,12 +5151,12 @@ func (c *ClientWithResponses) EnrollWithBodyWithResponse(ctx context.Context, co
 
 // EnrollWithResponse Redeem the join token for a client certificate
 //
-// 401 for a token that is not valid (nothing else is said), 403 `server-not-expected` while the
-// topology does not name this server (retry), 503 `restore-unconfirmed` while an operator has not
-// confirmed its instance after a restore (retry; every other southbound request too),
-// 409 `identity-live` when it already has an identity. Where the controller asks the cloud: 428
-// `nonce-required` until it comes with the nonce of its metadata service, 403 `not-attested` where the
-// cloud does not bear it out, 502 `cloud-error` while the cloud does not answer.
+// 401 if the token is not valid (without a reason), 403 `server-not-expected` while the
+// topology does not list this server (retry), 503 `restore-unconfirmed` until an operator has
+// confirmed its instance after a restore (retry; this holds for every southbound request),
+// 409 `identity-live` if it already has an identity. If the controller attests servers with the cloud: 428
+// `nonce-required` until the request has the nonce of the server's metadata service, 403 `not-attested` if the
+// cloud contradicts the claim, 502 `cloud-error` while the cloud does not answer.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5169,7 +5169,7 @@ func (c *ClientWithResponses) EnrollWithResponse(ctx context.Context, body Enrol
 	return ParseEnrollResponse(rsp)
 }
 
-// RenewCertificateWithBodyWithResponse Renew by proof of the present key, also up to 30 days after it expired
+// RenewCertificateWithBodyWithResponse Renew with the present key, until 30 days after its certificate expired
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5182,7 +5182,7 @@ func (c *ClientWithResponses) RenewCertificateWithBodyWithResponse(ctx context.C
 	return ParseRenewCertificateResponse(rsp)
 }
 
-// RenewCertificateWithResponse Renew by proof of the present key, also up to 30 days after it expired
+// RenewCertificateWithResponse Renew with the present key, until 30 days after its certificate expired
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5197,8 +5197,8 @@ func (c *ClientWithResponses) RenewCertificateWithResponse(ctx context.Context, 
 
 // GetNodeConfigWithResponse Long poll for this node's configuration
 //
-// Answers at once when the ETag differs from If-None-Match, else holds the request and answers 304
-// after the controller's cadence. Without If-None-Match it never holds.
+// Answers at once if the ETag differs from If-None-Match; otherwise holds the request and answers 304
+// after the poll interval. Without If-None-Match it never holds the request.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5252,10 +5252,10 @@ func (c *ClientWithResponses) PutNodeStatusWithResponse(ctx context.Context, bod
 
 // PostFormatWithBodyWithResponse Ask for, start and finish the one format of a volume
 //
-// wanted (with the blank check) is answered with a permit, once per volume; started
-// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-// 409 `format-interrupted` that an operator has to decide.
+// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+// 409 `format-interrupted` means that an operator has to decide.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5270,10 +5270,10 @@ func (c *ClientWithResponses) PostFormatWithBodyWithResponse(ctx context.Context
 
 // PostFormatWithResponse Ask for, start and finish the one format of a volume
 //
-// wanted (with the blank check) is answered with a permit, once per volume; started
-// must be acknowledged before the permit is used; formatted ends it. Each is idempotent for the same
-// node and permit, so a lost answer is asked for again. 403 `no-permit` tells why there is none,
-// 409 `format-interrupted` that an operator has to decide.
+// wanted (with the blank check of the disk) is answered with a permit, once per volume; started
+// must be acknowledged before the permit is used; formatted ends the exchange. Each is idempotent for the same
+// node and permit, so an agent repeats it if the answer was lost. 403 `no-permit` says why there is no permit,
+// 409 `format-interrupted` means that an operator has to decide.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5312,7 +5312,7 @@ func (c *ClientWithResponses) GetNodeWithResponse(ctx context.Context, nodeID No
 	return ParseGetNodeResponse(rsp)
 }
 
-// ReenrollNodeWithResponse Let this server redeem the join token once more (a rebuild in place); its old identity is revoked
+// ReenrollNodeWithResponse Let this server redeem the join token once more, after it was rebuilt in place; its old identity is revoked
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5325,7 +5325,7 @@ func (c *ClientWithResponses) ReenrollNodeWithResponse(ctx context.Context, node
 	return ParseReenrollNodeResponse(rsp)
 }
 
-// RevokeNodeWithResponse Revoke the node's identity at once, its parked poll included
+// RevokeNodeWithResponse Revoke the node's identity at once, and end its long poll
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5364,7 +5364,7 @@ func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, reqEdi
 	return ParseListTokensResponse(rsp)
 }
 
-// CreateTokenWithBodyWithResponse Make an API token; its secret is in this answer and nowhere else
+// CreateTokenWithBodyWithResponse Create an API token; its secret is only in this answer
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5377,7 +5377,7 @@ func (c *ClientWithResponses) CreateTokenWithBodyWithResponse(ctx context.Contex
 	return ParseCreateTokenResponse(rsp)
 }
 
-// CreateTokenWithResponse Make an API token; its secret is in this answer and nowhere else
+// CreateTokenWithResponse Create an API token; its secret is only in this answer
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5403,9 +5403,9 @@ func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, token
 	return ParseRevokeTokenResponse(rsp)
 }
 
-// ConfirmTokenWithResponse After a restore, let this API token open what it opened before
+// ConfirmTokenWithResponse After a restore, make this API token valid again
 //
-// A token that was revoked after the backup is in it. Again changes nothing.
+// The backup still has tokens that were revoked after it was taken; confirm only those that are still wanted. Repeating the request changes nothing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5474,8 +5474,8 @@ func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, vnfIn
 
 // PutInstanceWithBodyWithResponse Create or replace the desired parameters of a VNF instance
 //
-// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-// makes the instance's join token. The same content again changes nothing.
+// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+// creates the instance's join token. Repeating the request changes nothing.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5490,8 +5490,8 @@ func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Contex
 
 // PutInstanceWithResponse Create or replace the desired parameters of a VNF instance
 //
-// Validates the whole of additionalParams before any VM exists, keeps it (secrets sealed) and
-// makes the instance's join token. The same content again changes nothing.
+// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
+// creates the instance's join token. Repeating the request changes nothing.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5504,10 +5504,10 @@ func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, vnfIn
 	return ParsePutInstanceResponse(rsp)
 }
 
-// ConfirmInstanceWithResponse After a restore, let the nodes of this instance in again
+// ConfirmInstanceWithResponse After a restore, allow the nodes of this instance again
 //
-// A restored backup has forgotten what was revoked since. Revoke that again first. Volumes that the backup
-// knows as never formatted stay without a permit: see adopt and reformat. Again changes nothing.
+// A restored backup does not know what was revoked after it was taken. Revoke that again first. Volumes that the backup
+// records as never formatted get no permit: see adopt and reformat. Repeating the request changes nothing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5536,8 +5536,8 @@ func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, vnfInstan
 // PutFileWithBodyWithResponse Upload one file of the VNF package
 //
 // Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
-// reserved. Content is checked for every use that the parameters make of it. An upload that was cut
-// is resumed with Content-Range (RFC 9110, section 14.4); 308 tells how much has arrived.
+// reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
+// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5581,8 +5581,8 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 // while one is PROCESSING is 409 and names it.
-// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-// to be posted again.
+// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+// post it again.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5600,8 +5600,8 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
 // attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
 // while one is PROCESSING is 409 and names it.
-// While Heat is at work on the stack an END is 409 stack-in-progress, with Retry-After and without a record: it is
-// to be posted again.
+// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
+// post it again.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5614,7 +5614,7 @@ func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnf
 	return ParsePostOperationResponse(rsp)
 }
 
-// GetOperationWithResponse One operation; with wait, answers when it has finished or the time is over; 404 for one that is no longer kept
+// GetOperationWithResponse One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5627,7 +5627,7 @@ func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfI
 	return ParseGetOperationResponse(rsp)
 }
 
-// ListVolumesWithResponse All volumes that any configuration names or named
+// ListVolumesWithResponse All volumes that a configuration names or has named
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -5679,7 +5679,7 @@ func (c *ClientWithResponses) AdoptVolumeWithResponse(ctx context.Context, volum
 	return ParseAdoptVolumeResponse(rsp)
 }
 
-// ReformatVolumeWithBodyWithResponse Permit one more format, whatever the volume holds; its data is lost
+// ReformatVolumeWithBodyWithResponse Permit one more format; all data on the volume is lost
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5692,7 +5692,7 @@ func (c *ClientWithResponses) ReformatVolumeWithBodyWithResponse(ctx context.Con
 	return ParseReformatVolumeResponse(rsp)
 }
 
-// ReformatVolumeWithResponse Permit one more format, whatever the volume holds; its data is lost
+// ReformatVolumeWithResponse Permit one more format; all data on the volume is lost
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -15,7 +15,7 @@ import (
 // DefaultSocket is where a controller listens for root of its own machine.
 const DefaultSocket = "/run/nodehitch/controller.sock"
 
-// Options say which controller to talk to and as whom.
+// Options are the controller's address and the caller's credentials.
 type Options struct {
 	// BaseURL is https://host[:port], without a path. The server's certificate must
 	// be for this host. Ignored where UnixSocket is set.

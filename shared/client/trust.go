@@ -24,7 +24,7 @@ func Pin(cert *x509.Certificate) string {
 // not empty the certificate must be the one that it names.
 func ParseRoot(rootPEM []byte, pin string) (*x509.Certificate, error) {
 	if len(bytes.TrimSpace(rootPEM)) == 0 {
-		return nil, errors.New("root certificate: none given; the controller's own root is needed, for the system's roots never count")
+		return nil, errors.New("root certificate: none given; the controller's own root is required, because the system's roots are never used")
 	}
 	block, rest := pem.Decode(rootPEM)
 	if block == nil || block.Type != "CERTIFICATE" {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// File makes a file last that somebody else has written: its content, and its name.
+// File makes a file durable that another function has written: its content and its name.
 func File(path string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -28,7 +28,7 @@ func (o *object) checkPVs(c *Cluster) {
 			continue
 		}
 		if pv.NFSServerCP != s.SSHCPName && pv.NFSServerCP != s.NICCPName {
-			o.r.warn(at.Index(i).Key(keyNFSServerCP), "%q is none of the CPs that %s names (%s %q, %s %q); it has to be a CP of that VM all the same",
+			o.r.warn(at.Index(i).Key(keyNFSServerCP), "%q is none of the CPs that %s names (%s %q, %s %q); it has to be a CP of that VM",
 				pv.NFSServerCP, keyStorage, keySSHCP, s.SSHCPName, keyNICCP, s.NICCPName)
 		}
 	}

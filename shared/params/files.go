@@ -10,7 +10,7 @@ const (
 	UseManifest    Use = "manifest"    // PersistentVolume objects
 	UseCertificate Use = "certificate" // CA certificates, PEM
 	UseImage       Use = "image"       // the registry's container image
-	UseScript      Use = "script"      // a script that somebody else runs
+	UseScript      Use = "script"      // a script that other software runs
 )
 
 // FileUse is one place where the parameters name a file of the VNF package. A

@@ -26,7 +26,7 @@ const (
 	optional presence = false
 )
 
-// attribute is the value called name and its place; nil where it is absent,
+// attribute is the value called name and its place; nil if it is absent,
 // which is a fault if it is required, or of another kind than those wanted.
 func (o *object) attribute(name string, p presence, want ...jsontree.Kind) (*jsontree.Node, fault.At) {
 	if o == nil {
@@ -99,7 +99,7 @@ func (o *object) secret(name string) Secret {
 	return NewSecret(n.Text)
 }
 
-// object reads an object; nil where it is absent or refused.
+// object reads an object; nil if it is absent or refused.
 func (o *object) object(name string, p presence) *object {
 	n, at := o.attribute(name, p, jsontree.Object)
 	if n == nil {

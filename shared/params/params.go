@@ -18,7 +18,7 @@ type Params struct {
 // never do. Pointers start at the root of the user's document.
 type Report struct {
 	Faults, Warnings fault.List
-	// Partial is what could be read in spite of the faults, nil where nothing
+	// Partial is what could be read in spite of the faults, nil if nothing
 	// could. What was refused is zero in it, and lists keep their length. It
 	// serves to look for further faults (Files, CheckFile), never to act on.
 	Partial *Params
@@ -41,7 +41,7 @@ type Cluster struct {
 	Worker WorkerNode
 	// Proxy is how the nodes reach the internet, nil for directly. 0..1. GUIDE: proxy.
 	Proxy *Proxy
-	// StorageServer exports Cinder volumes over NFS; nil where there is none.
+	// StorageServer exports Cinder volumes over NFS; nil if there is none.
 	// 0..1. PV: storage_server.
 	StorageServer *StorageServer
 	// PersistentVolumes are the manifests to register, in the order given. Only

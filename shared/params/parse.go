@@ -34,7 +34,7 @@ func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
 	return p, report
 }
 
-// params reads the value of additionalParams; nil where it is no object.
+// params reads the value of additionalParams; nil if it is no object.
 func (r *reading) params(node *jsontree.Node, at fault.At) *Params {
 	if node.Kind != jsontree.Object {
 		r.wrongKind(at, node.Kind, required, jsontree.Object)

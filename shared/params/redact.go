@@ -8,7 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
-// Redact is the body with every secret replaced by Redacted, for whoever may look
+// Redact is the body with every secret replaced by Redacted, for callers who may look
 // at a request but not use it. Order, spacing and everything else stay as they
 // were. A secret is
 //   - the value, whatever it is, of a member whose name says so (see secretName), at

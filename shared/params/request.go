@@ -19,11 +19,11 @@ type Request struct {
 	// InstantiationLevelID is the instantiation level of the flavour, empty for its
 	// default. 0..1. instantiationLevelId.
 	InstantiationLevelID string
-	// ExtVirtualLinks, ExtManagedVirtualLinks are lists; nil where absent. 0..N.
+	// ExtVirtualLinks, ExtManagedVirtualLinks are lists; nil if absent. 0..N.
 	// extVirtualLinks, extManagedVirtualLinks.
 	ExtVirtualLinks        json.RawMessage
 	ExtManagedVirtualLinks json.RawMessage
-	// LocalizationLanguage is a language tag, empty where absent. 0..1. localizationLanguage.
+	// LocalizationLanguage is a language tag, empty if absent. 0..1. localizationLanguage.
 	LocalizationLanguage string
 	// VIMConnectionInfo is a list (API version 1) or an object (version 2); nil
 	// where absent. It can hold secrets. vimConnectionInfo.
@@ -121,7 +121,7 @@ func (o *object) vimConnections(body []byte) json.RawMessage {
 	return o.raw(body, name)
 }
 
-// raw is the text of an attribute, nil where it is absent.
+// raw is the text of an attribute, nil if it is absent.
 func (o *object) raw(body []byte, name string) json.RawMessage {
 	n := o.node.Get(name)
 	if n == nil {

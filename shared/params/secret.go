@@ -37,7 +37,7 @@ func (s Secret) IsZero() bool { return s.text == nil }
 // Equal compares the texts (== compares addresses). It is not constant in time.
 func (s Secret) Equal(other Secret) bool { return s.Reveal() == other.Reveal() }
 
-// String is Redacted, or empty where no secret is set.
+// String is Redacted, or empty if no secret is set.
 func (s Secret) String() string {
 	if s.IsZero() {
 		return ""

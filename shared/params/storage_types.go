@@ -10,7 +10,7 @@ type StorageServer struct {
 	// SSHCPName is the CP (Heat port resource) of the VM; it identifies the role.
 	// 1. PV: ssh_cp_name.
 	SSHCPName string
-	// NICCPName is another CP of the VM, empty where it is not given. 0..1.
+	// NICCPName is another CP of the VM, empty if it is not given. 0..1.
 	// Tacker's sample driver: nic_cp_name.
 	NICCPName string
 	// Username and Password are the VM's login, accepted and kept; no agent needs

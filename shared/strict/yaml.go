@@ -45,7 +45,7 @@ func Documents(data []byte) ([]json.RawMessage, error) {
 	return docs, nil
 }
 
-// next is the next document as JSON, nil where it has no content.
+// next is the next document as JSON, nil if it has no content.
 func next(d *yamlv2.Decoder) (json.RawMessage, error) {
 	var value any
 	if err := d.Decode(&value); err != nil {

@@ -1,6 +1,6 @@
-// Package enroll gives the machine its identity towards the controller: a key that
-// never leaves it, and a client certificate that is asked for with the join token
-// once and renewed by proof of the key from then on.
+// Package enroll gives the machine its identity: a key that never leaves it, and a
+// client certificate that it requests once with the join token and then renews with the
+// key.
 package enroll
 
 import (
@@ -22,11 +22,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The files. A key is on disk before a certificate for it is asked for, so that
-// the certificate of a lost answer can be asked for again with the same key.
+// The files. A key is on disk before its certificate is requested, so that after a lost
+// answer the certificate can be requested again with the same key.
 const (
 	currentFile = "identity.pem"      // key and certificates in use
-	nextFile    = "identity-next.pem" // renewed, and not used for a good call yet
+	nextFile    = "identity-next.pem" // renewed, not yet used in a successful call
 	keyFile     = "key-next.pem"      // a key that has no certificate yet
 )
 
@@ -40,21 +40,20 @@ type Credentials struct {
 	TLS *tls.Certificate
 }
 
-// NotAfter is the end of the certificate.
+// NotAfter is when the certificate expires.
 func (c *Credentials) NotAfter() time.Time { return c.TLS.Leaf.NotAfter }
 
 // Serial is the certificate's serial number, in lower-case hexadecimal.
 func (c *Credentials) Serial() string { return c.TLS.Leaf.SerialNumber.Text(16) }
 
-// RenewAt is when two thirds of the certificate's life are over. The part before
-// it was issued (it is backdated for clocks that are behind) counts, which makes
-// the renewal earlier, never later.
+// RenewAt is when two thirds of the certificate's lifetime are over. The certificate is
+// backdated for clocks that are behind, which makes the renewal earlier, never later.
 func (c *Credentials) RenewAt() time.Time {
 	leaf := c.TLS.Leaf
 	return leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) * 2 / 3)
 }
 
-// NodeID is the node that the certificate is of, "" where it does not say.
+// NodeID is the certificate's node, "" if it names none.
 func (c *Credentials) NodeID() string {
 	for _, uri := range c.TLS.Leaf.URIs {
 		if id, ok := strings.CutPrefix(uri.String(), api.NodeURN); ok {
@@ -67,10 +66,10 @@ func (c *Credentials) NodeID() string {
 // Files are the credentials on disk.
 type Files struct{ Directory *state.Directory }
 
-// Usable are the credentials to begin with: those in use, else, where they are gone
-// or damaged, renewed ones that were not used yet, which become the current ones.
-// Nil where the machine has none, so that it has to enroll; damaged then says what
-// there was instead, if anything. err is a file that cannot be read at all.
+// Usable returns the credentials to start with: the current ones or, if they are missing
+// or damaged, renewed ones, which then become the current ones. It returns nil if the
+// machine has none and has to enroll; damaged then describes damaged files, if any. err
+// is a file that cannot be read.
 func (f Files) Usable() (c *Credentials, damaged, err error) {
 	c, err = f.Current()
 	if c != nil || err != nil && !isDamaged(err) {
@@ -87,12 +86,11 @@ func (f Files) Usable() (c *Credentials, damaged, err error) {
 	return next, damaged, f.Adopt()
 }
 
-// Tidy forgets the key file where it holds the key that is in use: a crash may have
-// come before that.
+// Tidy removes the key file if it has the key that is in use, which a crash can leave.
 func (f Files) Tidy() error {
 	content, err := f.Directory.Read(keyFile)
 	if err != nil {
-		return nil //nolint:nilerr // there is none, or the next enrollment says so
+		return nil //nolint:nilerr // there is none, or the next enrollment reports the error
 	}
 	if key := parseKey(content); key == nil || !f.inUse(key) {
 		return nil
@@ -105,12 +103,12 @@ func isDamaged(err error) bool {
 	return errors.As(err, &d)
 }
 
-// Current are the credentials in use, nil where the machine has none; *state.Damaged
-// where the file is not whole.
+// Current returns the credentials in use, nil if there are none. The error is
+// *state.Damaged if the file is incomplete.
 func (f Files) Current() (*Credentials, error) { return f.read(currentFile) }
 
-// Next are renewed credentials that have not been used for a good call, nil where
-// there are none; errors as of Current.
+// Next returns renewed credentials that have not been used successfully, nil if there
+// are none. Errors are those of Current.
 func (f Files) Next() (*Credentials, error) { return f.read(nextFile) }
 
 // Adopt makes the next credentials the current ones.
@@ -118,18 +116,18 @@ func (f Files) Adopt() error {
 	if err := f.Directory.Rename(nextFile, currentFile); err != nil {
 		return err
 	}
-	_ = f.Tidy() // else the next start does it
+	_ = f.Tidy() // if it fails, the next start repeats it
 	return nil
 }
 
-// Drop forgets the next credentials.
+// Drop removes the next credentials.
 func (f Files) Drop() error { return f.Directory.Remove(nextFile) }
 
-// DropKey forgets the key that has no certificate yet.
+// DropKey removes the key that has no certificate yet.
 func (f Files) DropKey() error { return f.Directory.Remove(keyFile) }
 
-// DropKeys forgets every key that a certificate would be asked for with: the machine
-// that made them is another one.
+// DropKeys removes every key that an enrollment would use, because another machine made
+// them.
 func (f Files) DropKeys() error {
 	if _, err := f.Current(); isDamaged(err) {
 		if err := f.Directory.Remove(currentFile); err != nil {
@@ -154,8 +152,8 @@ func (f Files) read(name string) (*Credentials, error) {
 	return &Credentials{TLS: pair}, nil
 }
 
-// parse reads a key and its certificates. All of the text has to be understood: PEM
-// that is cut off hides the certificate that it ends with.
+// parse parses a key and its certificates. The whole text has to be PEM: in a truncated
+// file the last certificate is missing.
 func parse(content []byte) (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(content, content)
 	if err != nil {
@@ -168,16 +166,15 @@ func parse(content []byte) (*tls.Certificate, error) {
 	if len(bytes.TrimSpace(rest)) > 0 {
 		return nil, fmt.Errorf("%d bytes at its end are no PEM", len(rest))
 	}
-	// The controller has its intermediates, and takes none from a peer.
+	// The controller has its own intermediates and accepts none from a peer.
 	pair.Certificate = pair.Certificate[:1]
 	return &pair, nil
 }
 
-// key is the key to ask for a certificate with. It is the one that has none yet,
-// made where there is none. (The key of the certificate in use is found there after
-// a crash at the wrong moment; it is not used twice.) Where the certificate in use
-// is damaged and its key is not, it is that key: by it the controller knows that
-// this is the machine that enrolled, and no operator has to say so.
+// key returns the key for a certificate request: the one without a certificate, or a new
+// one. (After a crash the key file may have the key in use, which is not used twice.) If
+// the certificate in use is damaged but its key is not, it returns that key, so that the
+// controller recognises the machine without an operator.
 func (f Files) key() (crypto.Signer, error) {
 	if content, err := f.Directory.Read(currentFile); err == nil {
 		if _, err := parse(content); err != nil {
@@ -226,7 +223,7 @@ func parseKey(content []byte) crypto.Signer {
 	if ec, ok := key.(*ecdsa.PrivateKey); ok && ec.Curve == elliptic.P256() {
 		return ec
 	}
-	return nil // the agent makes no other, and the controller may not take it
+	return nil // the agent makes no other kind, and the controller may not accept it
 }
 
 func encodeKey(key crypto.Signer) ([]byte, error) {
@@ -237,8 +234,8 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}), nil
 }
 
-// save writes key and chain to the named file and forgets the key file. It
-// refuses a certificate that is not for the key.
+// save writes key and chain to the named file and removes the key file. It refuses a
+// certificate that is not for the key.
 func (f Files) save(name string, key crypto.Signer, chain string) (*Credentials, error) {
 	content, err := encodeKey(key)
 	if err != nil {
@@ -252,16 +249,16 @@ func (f Files) save(name string, key crypto.Signer, chain string) (*Credentials,
 	if err := f.Directory.Write(name, content); err != nil {
 		return nil, err
 	}
-	_ = f.DropKey() // a key that is in use is not used again, see key
+	_ = f.DropKey() // see key: a key in use is not used again
 	return &Credentials{TLS: &pair}, nil
 }
 
-// certificates are the certificates of a PEM text and nothing else of it.
+// certificates returns only the certificates of a PEM text.
 func certificates(text []byte) []byte {
 	var out bytes.Buffer
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == certificateBlock {
-			_ = pem.Encode(&out, &pem.Block{Type: certificateBlock, Bytes: block.Bytes}) // a Buffer takes all
+			_ = pem.Encode(&out, &pem.Block{Type: certificateBlock, Bytes: block.Bytes}) // writing to a Buffer does not fail
 		}
 	}
 	return out.Bytes()

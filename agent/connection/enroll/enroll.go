@@ -15,21 +15,21 @@ import (
 )
 
 // ErrNoToken says that the machine has neither a certificate nor a join token.
-var ErrNoToken = errors.New("this machine has no certificate, and its configuration no joinToken to get one with; " +
+var ErrNoToken = errors.New("this machine has no certificate, and its configuration has no joinToken to get one; " +
 	"put the instance's (`hitchctl join-token show`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
 
-// Claim is what an agent says of itself when it enrolls.
+// Claim is what an agent claims when it enrolls.
 type Claim struct {
 	// Token is the join token, id.secret.
 	Token    string
 	ServerID string
 	Facts    api.Facts
-	// Nonce is what the metadata service shows, "" until the controller asks for it.
+	// Nonce is the metadata service's, "" until the controller requires it.
 	Nonce string
 }
 
-// Enroll redeems the join token, once. Errors are those of the link; it can be
-// tried again at any time, with the same key.
+// Enroll redeems the join token. Errors are those of the link. It can be repeated at any
+// time and then uses the same key.
 func Enroll(ctx context.Context, l *link.Link, f Files, c Claim) (*Credentials, error) {
 	if c.Token == "" {
 		return nil, ErrNoToken
@@ -57,16 +57,15 @@ func Enroll(ctx context.Context, l *link.Link, f Files, c Claim) (*Credentials, 
 	return f.save(currentFile, key, issued.Certificate)
 }
 
-// NonceRequired says that an enrollment was refused until it comes with the nonce that
-// the metadata service shows.
+// NonceRequired reports whether an enrollment was refused because it needs the metadata
+// service's nonce.
 func NonceRequired(err error) bool {
 	var problem *api.Problem
 	return errors.As(err, &problem) && problem.Type == api.ProblemNonceRequired
 }
 
-// Renew asks for a certificate over a new key, by proof of the present one, which
-// the link has to carry. What it returns is kept beside the credentials in use
-// until Files.Adopt.
+// Renew requests a certificate for a new key over a link with the present certificate.
+// The new credentials are stored beside those in use until Files.Adopt.
 func Renew(ctx context.Context, l *link.Link, f Files) (*Credentials, error) {
 	key, request, err := f.request()
 	if err != nil {
@@ -83,8 +82,8 @@ func Renew(ctx context.Context, l *link.Link, f Files) (*Credentials, error) {
 	return f.save(nextFile, key, issued.Certificate)
 }
 
-// request is a PKCS#10 request over the new key. It names nobody: the controller
-// would not believe it.
+// request returns a PKCS#10 request for the new key. Its subject is empty, because the
+// controller would ignore it.
 func (f Files) request() (crypto.Signer, string, error) {
 	key, err := f.key()
 	if err != nil {

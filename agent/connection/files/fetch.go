@@ -13,10 +13,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// Fetch makes a file be there, whole and proven: when it returns nil, the content
-// of Path has been read and has the file's SHA-256. What is there of it already is
-// not sent again, also after a crash. A cut connection is taken up again as long as
-// that brings anything.
+// Fetch downloads a file and verifies it: when it returns nil, the file at Path has
+// been read and has the right SHA-256. It resumes a partial download, also after a
+// crash, and reconnects as long as each connection brings more bytes.
 //
 // Errors: *converge.Waiting with FileUnavailable, which says what to do; of a full
 // disk, syscall.ENOSPC.
@@ -24,8 +23,8 @@ func (s *Store) Fetch(ctx context.Context, ref api.FileReference) error {
 	if err := check(ref); err != nil {
 		return err
 	}
-	whole, err := s.proven(ref)
-	if whole || err != nil {
+	complete, err := s.verified(ref)
+	if complete || err != nil {
 		return err
 	}
 	p, err := s.part(ref)
@@ -42,12 +41,12 @@ func (s *Store) Fetch(ctx context.Context, ref api.FileReference) error {
 		if final(err) || ctx.Err() != nil || p.have <= before {
 			return s.failed(p, err)
 		}
-		s.Log.Info("a download was cut off; it is resumed", "file", ref.Sha256, "received", p.have, "size", ref.SizeBytes, "error", err)
+		s.Log.Info("resuming an interrupted download", "file", ref.Sha256, "received", p.have, "size", ref.SizeBytes, "error", err)
 	}
 	return p.finish()
 }
 
-// check keeps a path from being made of what is no digest.
+// check ensures that the digest is one before it becomes part of a path.
 func check(ref api.FileReference) error {
 	if len(ref.Sha256) != 64 || strings.Trim(ref.Sha256, "0123456789abcdef") != "" || ref.SizeBytes < 0 {
 		return converge.Fail(api.ReasonInvalidDocument, "a file of the configuration has the SHA-256 %.80q and %d bytes; expected 64 lower-case hexadecimal digits and a size", ref.Sha256, ref.SizeBytes)
@@ -55,17 +54,17 @@ func check(ref api.FileReference) error {
 	return nil
 }
 
-// more asks the controller for what is missing, and takes what comes.
+// more downloads the missing rest.
 func (s *Store) more(ctx context.Context, p *part) error {
 	l := s.link.Load()
 	if l == nil {
 		return converge.Wait(api.ReasonFileUnavailable,
-			"the file %s (%d bytes) is not at %s, and no controller has been reached since the agent started; without one, put the file there (root's, mode 0600)",
+			"the file %s (%d bytes) is not at %s, and no controller has been reached since the agent started; without a controller, put the file there (owner root, mode 0600)",
 			p.ref.Sha256, p.ref.SizeBytes, s.Path(p.ref))
 	}
 	return l.Do(ctx, func(ctx context.Context, c *client.Controller) error {
-		ctx, quiet := notSilent(ctx, s.silence)
-		defer quiet.stop()
+		ctx, idle := withIdleTimeout(ctx, s.idleTimeout)
+		defer idle.stop()
 		var params api.GetNodeFileParams
 		if p.have > 0 {
 			from := fmt.Sprintf("bytes=%d-", p.have)
@@ -73,22 +72,22 @@ func (s *Store) more(ctx context.Context, p *part) error {
 		}
 		resp, err := c.GetNodeFile(ctx, p.ref.Sha256, &params)
 		if err != nil {
-			return quiet.explain(err)
+			return idle.explain(err)
 		}
 		defer resp.Body.Close()
 		if err := p.accept(resp); err != nil {
 			return err
 		}
-		_, err = io.CopyBuffer(onlyWriter{p}, &heard{resp.Body, quiet}, make([]byte, 128<<10))
+		_, err = io.CopyBuffer(onlyWriter{p}, &timedBody{resp.Body, idle}, make([]byte, 128<<10))
 		if err == nil && p.have < p.ref.SizeBytes {
 			err = io.ErrUnexpectedEOF
 		}
-		return quiet.explain(err)
+		return idle.explain(err)
 	})
 }
 
-// accept looks at what the controller answers with. A server that knows no ranges
-// sends all of it, and one that has less than we have has another file.
+// accept checks the headers of the answer. A server without range support sends the
+// whole file; a server whose file is shorter than the partial one has another file.
 func (p *part) accept(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -104,13 +103,13 @@ func (p *part) accept(resp *http.Response) error {
 	return client.ProblemOf(resp)
 }
 
-// final says that asking again at once is of no use.
+// final reports whether an immediate retry is useless.
 func final(err error) bool {
 	var waiting *converge.Waiting
 	return errors.As(err, &waiting) || errors.Is(err, errNotWritten) || client.Status(err) != 0
 }
 
-// failed says what is wrong and what to do about it.
+// failed adds what the operator can do.
 func (s *Store) failed(p *part, err error) error {
 	var waiting *converge.Waiting
 	switch {
@@ -120,9 +119,9 @@ func (s *Store) failed(p *part, err error) error {
 		return p.unwritten(err)
 	case client.Status(err) == http.StatusNotFound:
 		return converge.Wait(api.ReasonFileUnavailable,
-			"the controller does not give the file %s: %v; it is asked again: give the file anew (`hitchctl apply --package`) where it was lost", p.ref.Sha256, err)
+			"the controller does not serve the file %s: %v; the agent asks again; if the controller has lost the file, upload it again (`hitchctl apply --package`)", p.ref.Sha256, err)
 	}
-	return converge.Wait(api.ReasonFileUnavailable, "fetching the file %s: %d of %d bytes are here: %v; the agent goes on from there",
+	return converge.Wait(api.ReasonFileUnavailable, "fetching the file %s: %d of %d bytes are here: %v; the agent resumes from there",
 		p.ref.Sha256, p.have, p.ref.SizeBytes, err)
 }
 

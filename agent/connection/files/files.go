@@ -1,6 +1,6 @@
-// Package files keeps the files that the configuration names: fetched from the
-// controller by their SHA-256, whole or not at all, and removed when no document
-// names them any more. They lie in the state directory, root's alone.
+// Package files stores the files that the configuration names, in the state
+// directory, readable by root only. It downloads them from the controller by their
+// SHA-256, completely or not at all, and removes them when no document names them.
 package files
 
 import (
@@ -20,12 +20,12 @@ import (
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
-// partSuffix marks a file that is not whole yet.
+// partSuffix marks a partial download.
 const partSuffix = ".part"
 
-// silence is how long a download may bring nothing before it counts as cut off. It
-// has no other limit: a large file over a slow way takes as long as it takes.
-const silence = 30 * time.Second
+// idleTimeout ends a download that receives nothing. There is no other limit, because
+// a large file over a slow network takes long.
+const idleTimeout = 30 * time.Second
 
 // Store is the directory of files. Fetch is for one caller at a time.
 type Store struct {
@@ -33,31 +33,30 @@ type Store struct {
 	Directory string
 	Log       *slog.Logger
 
-	link    atomic.Pointer[link.Link]
-	silence time.Duration
+	link        atomic.Pointer[link.Link]
+	idleTimeout time.Duration
 }
 
-// New is the store of an agent with this state directory. Before it has a link it
-// fetches nothing.
+// New returns the store in this state directory. It downloads nothing until Use.
 func New(stateDirectory string, log *slog.Logger) *Store {
-	return &Store{Directory: filepath.Join(stateDirectory, "files"), Log: log, silence: silence}
+	return &Store{Directory: filepath.Join(stateDirectory, "files"), Log: log, idleTimeout: idleTimeout}
 }
 
-// Use makes the link the one by which files are fetched.
+// Use sets the link over which files are downloaded.
 func (s *Store) Use(l *link.Link) { s.link.Store(l) }
 
-// Path is where a file is, or will be once it is whole.
+// Path is where a file is once it is complete.
 func (s *Store) Path(ref api.FileReference) string {
 	return filepath.Join(s.Directory, filepath.Base(ref.Sha256))
 }
 
-// Has says whether a file is there. What it holds is proven by Fetch.
+// Has reports whether a file exists with its size. Fetch verifies the content.
 func (s *Store) Has(ref api.FileReference) bool {
 	info, err := os.Lstat(s.Path(ref))
 	return err == nil && info.Mode().IsRegular() && info.Size() == ref.SizeBytes
 }
 
-// Open opens a file for reading; fs.ErrNotExist where it is not there whole.
+// Open opens a file for reading. The error is fs.ErrNotExist if it is not complete.
 func (s *Store) Open(ref api.FileReference) (*os.File, error) {
 	if !s.Has(ref) {
 		return nil, &fs.PathError{Op: "open", Path: s.Path(ref), Err: fs.ErrNotExist}
@@ -65,12 +64,12 @@ func (s *Store) Open(ref api.FileReference) (*os.File, error) {
 	return os.Open(s.Path(ref))
 }
 
-// Remove removes a file, and what there is of it. That there is nothing is no error.
+// Remove removes a file and its partial download. A missing file is no error.
 func (s *Store) Remove(ref api.FileReference) error {
 	return s.remove(filepath.Base(s.Path(ref)), filepath.Base(s.Path(ref))+partSuffix)
 }
 
-// Keep removes every file, whole or not, but those that are named.
+// Keep removes all files except the named ones, complete or partial.
 func (s *Store) Keep(named []api.FileReference) error {
 	entries, err := os.ReadDir(s.Directory)
 	if errors.Is(err, fs.ErrNotExist) {

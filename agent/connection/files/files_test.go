@@ -117,7 +117,7 @@ func TestSilenceIsACut(t *testing.T) {
 	c := serve(t, random(mib))
 	c.hangAfter = mib / 2
 	s := c.store(t.TempDir())
-	s.silence = 2 * time.Second
+	s.idleTimeout = 2 * time.Second
 	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
 		t.Fatal(err)
 	}
@@ -131,8 +131,8 @@ func TestControllerThatNeverSpeaks(t *testing.T) {
 	c := serve(t, random(10))
 	c.answer = func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 	s := c.store(t.TempDir())
-	s.silence = 100 * time.Millisecond
-	waits(t, s.Fetch(t.Context(), refOf(c.content)), "nothing came any more for 100ms", "0 of 10 bytes")
+	s.idleTimeout = 100 * time.Millisecond
+	waits(t, s.Fetch(t.Context(), refOf(c.content)), "no data received for 100ms", "0 of 10 bytes")
 }
 
 func TestGoesOnAfterARestart(t *testing.T) {
@@ -231,7 +231,7 @@ func TestControllerThatDoesNotGiveIt(t *testing.T) {
 	s := c.store(t.TempDir())
 	waits(t, s.Fetch(t.Context(), refOf(c.content)), "is not on the controller", "hitchctl apply --package")
 	c.server.Close()
-	waits(t, s.Fetch(t.Context(), refOf(c.content)), "nothing listens there", "goes on from there")
+	waits(t, s.Fetch(t.Context(), refOf(c.content)), "nothing listens there", "resumes from there")
 }
 
 func TestWithoutAController(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
-// part is a file that is being fetched: what is there of it, and the hash of that.
+// part is a partial download and the hash of what it has so far.
 type part struct {
 	*os.File
 	store *Store
@@ -27,18 +27,18 @@ type part struct {
 	hash  hash.Hash
 }
 
-// errNotWritten is of this machine's disk, not of the way to the controller.
+// errNotWritten is an error of this machine's disk, not of the network.
 var errNotWritten = errors.New("writing to this machine's disk")
 
-// part opens what there is of a file, reads it for its hash, and makes sure that
-// there is room for the rest.
+// part opens the partial file, hashes it, and checks that the disk has room for the
+// rest.
 func (s *Store) part(ref api.FileReference) (*part, error) {
 	if err := os.MkdirAll(s.Directory, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of files: %w", err)
 	}
 	f, err := os.OpenFile(s.Path(ref)+partSuffix, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("opening what is there of a file: %w", err)
+		return nil, fmt.Errorf("opening the partial file: %w", err)
 	}
 	p := &part{File: f, store: s, ref: ref, hash: sha256.New()}
 	if err := errors.Join(p.resume(), p.room()); err != nil {
@@ -47,10 +47,10 @@ func (s *Store) part(ref api.FileReference) (*part, error) {
 	return p, nil
 }
 
-// resume hashes what an earlier process has left.
+// resume hashes what an earlier process downloaded.
 func (p *part) resume() (err error) {
 	if p.have, err = io.Copy(p.hash, p.File); err != nil {
-		return fmt.Errorf("reading what is there of a file: %w", err)
+		return fmt.Errorf("reading the partial file: %w", err)
 	}
 	if p.have > p.ref.SizeBytes {
 		return p.reset()
@@ -58,7 +58,7 @@ func (p *part) resume() (err error) {
 	return nil
 }
 
-// room fails where the rest does not fit, before it fills the disk of everybody.
+// room fails if the rest does not fit, so that the download does not fill the disk.
 func (p *part) room() error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(p.Fd()), &st); err != nil {
@@ -71,7 +71,7 @@ func (p *part) room() error {
 	return nil
 }
 
-// reset begins anew.
+// reset discards what was downloaded.
 func (p *part) reset() error {
 	if p.have == 0 {
 		return nil
@@ -87,7 +87,7 @@ func (p *part) reset() error {
 	return nil
 }
 
-// Write takes what comes next. More than the file has is an error.
+// Write appends to the file. More bytes than the file has are an error.
 func (p *part) Write(b []byte) (int, error) {
 	if p.have+int64(len(b)) > p.ref.SizeBytes {
 		return 0, p.wrong(fmt.Sprintf("it has more than %d bytes", p.ref.SizeBytes))
@@ -101,7 +101,7 @@ func (p *part) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// unwritten gives a full disk back what was written to it.
+// unwritten frees what was downloaded if the disk is full.
 func (p *part) unwritten(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return errors.Join(fmt.Errorf("the file %s does not fit: %w", p.ref.Sha256, err), p.reset())
@@ -109,7 +109,7 @@ func (p *part) unwritten(err error) error {
 	return err
 }
 
-// finish proves the content, and only then gives the file its name.
+// finish verifies the content, and only then gives the file its name.
 func (p *part) finish() error {
 	if found := hex.EncodeToString(p.hash.Sum(nil)); found != p.ref.Sha256 {
 		return p.wrong("its SHA-256 is " + found)
@@ -123,10 +123,10 @@ func (p *part) finish() error {
 	return durable.Directory(p.store.Directory)
 }
 
-// wrong throws the content away.
+// wrong removes the partial file, whose content is not the one expected.
 func (p *part) wrong(what string) error {
 	err := converge.Wait(api.ReasonFileUnavailable,
-		"what came as the file %s (%d bytes) is another: %s; it is thrown away and fetched again: if that goes on, look at the controller's file and at what is in between",
+		"the download of the file %s (%d bytes) has other content: %s; the agent discards it and downloads it again; if this repeats, check the controller's file and the network path",
 		p.ref.Sha256, p.ref.SizeBytes, what)
 	if removed := os.Remove(p.Name()); removed != nil {
 		return errors.Join(err, removed)
@@ -134,13 +134,13 @@ func (p *part) wrong(what string) error {
 	return err
 }
 
-// proven says whether the file is there with the right content; another content is
-// removed. It may have been put there by hand.
-func (s *Store) proven(ref api.FileReference) (bool, error) {
+// verified reports whether the file exists with the right content, perhaps put there
+// by hand. It removes a file with other content.
+func (s *Store) verified(ref api.FileReference) (bool, error) {
 	if !s.Has(ref) {
 		err := os.Remove(s.Path(ref))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return false, fmt.Errorf("removing what is not the file of the configuration: %w", err)
+			return false, fmt.Errorf("removing a file that is not the configuration's: %w", err)
 		}
 		return false, nil
 	}
@@ -156,6 +156,6 @@ func (s *Store) proven(ref api.FileReference) (bool, error) {
 	if hex.EncodeToString(h.Sum(nil)) == ref.Sha256 {
 		return true, nil
 	}
-	s.Log.Warn("a file has another content than its name says; it is removed and fetched anew", "file", f.Name())
+	s.Log.Warn("a file's content does not have the SHA-256 in its name; removing it and downloading it again", "file", f.Name())
 	return false, os.Remove(f.Name())
 }

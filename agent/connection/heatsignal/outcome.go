@@ -1,7 +1,7 @@
-// Package heatsignal tells Heat once what became of a new server: that it has
-// converged, or that its first configuration failed and a person has to look. A
-// wait condition of the stack waits for that. It is no part of convergence: nothing
-// waits for Heat, and what Heat answers changes nothing on the machine.
+// Package heatsignal signals Heat once that a new server has converged, or that its
+// first configuration failed and an operator has to act. A wait condition of the stack
+// waits for that. It is not part of convergence: the agent does not wait for Heat, and
+// Heat's answer changes nothing on the machine.
 package heatsignal
 
 import (
@@ -23,8 +23,7 @@ type Signal struct {
 	Data string `json:"data"`
 }
 
-// signed is a Signal in the words of heat-api-cfn, which takes these four, no more and
-// no fewer.
+// signed is a Signal in the form of heat-api-cfn, which takes exactly these members.
 type signed struct {
 	Status, Reason string
 	ID             string `json:"UniqueId"`
@@ -36,9 +35,8 @@ const (
 	failure = "FAILURE"
 )
 
-// Of is the signal for this status; false while there is nothing to tell yet. A
-// document that is only the last known good, from the disk, tells nothing: the
-// controller may want another by now.
+// Of returns the signal for this status; false if there is none yet. The last known good
+// document from the disk gives none, because the controller may have another by now.
 func Of(s *status.Status) (Signal, bool) {
 	n := &s.Node
 	if s.NodeID == "" || s.Origin != status.FromController || n.ObservedGeneration == 0 {
@@ -57,7 +55,7 @@ func Of(s *status.Status) (Signal, bool) {
 	return signal, true
 }
 
-// failed names the condition that only a person can mend, its reason and message.
+// failed names the condition that only an operator can fix, its reason and message.
 func failed(n *api.NodeStatus) string {
 	text := n.LastFailedCondition
 	if c := n.Condition(n.LastFailedCondition); c != nil {

@@ -25,17 +25,16 @@ const (
 	stateFile = "heat-signal.json"
 	// oneCall bounds one attempt.
 	oneCall = 30 * time.Second
-	// longestWait is the longest that a wait condition of Heat waits: who has not got
-	// through by then need not try any more.
+	// longestWait is the longest time that a wait condition of Heat waits. After it the
+	// agent stops trying.
 	longestWait = 12 * time.Hour
 )
 
-// Where is where a stack waits.
+// Where is the wait condition's handle.
 type Where struct {
-	// URL of a wait condition's handle at heat-api; where there is no token a pre-signed
-	// one at heat-api-cfn.
+	// URL of the handle at heat-api; without a token, a pre-signed one at heat-api-cfn.
 	URL string
-	// Token is Keystone's, of the user that Heat makes for the handle alone.
+	// Token is a Keystone token of the user that Heat creates for this handle.
 	Token string
 }
 
@@ -49,25 +48,25 @@ type Signaller struct {
 	backoff backoff.Backoff
 }
 
-// New is for a machine whose stack waits. Whoever knows the token or a signed URL may
-// signal, so they are in no log, no error and no status. TLS is by the system's
-// roots, for Heat is not the controller; no proxy is used.
+// New is for a machine whose stack waits. The token and a signed URL are secrets, so they
+// are in no log, error or status. TLS uses the system's roots, because Heat is not the
+// controller; no proxy is used.
 func New(where Where, directory *state.Directory, log *slog.Logger) *Signaller {
 	return &Signaller{
 		where: where, state: directory, log: log, now: time.Now,
 		client: &http.Client{
 			Timeout: oneCall, Transport: &http.Transport{DisableKeepAlives: true},
-			// The token and the signature are for this host.
+			// The token and the signature are for this host only.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		backoff: backoff.Backoff{Min: time.Second, Max: 5 * time.Minute, Factor: 1.5},
 	}
 }
 
-// Run waits until there is something to tell, tells it, and returns. changed gets a
-// value after a change of what read returns. It tries until Heat has taken the
-// signal, or until no wait condition can be waiting any more; what it has told it
-// does not tell again, after a restart neither. The error is ctx's.
+// Run waits for a signal, sends it, and returns. changed gets a value after a change of
+// what read returns. It retries until Heat has accepted the signal or no wait condition
+// can still be waiting. It does not repeat a sent signal, not even after a restart. The
+// error is ctx's.
 func (s *Signaller) Run(ctx context.Context, changed <-chan struct{}, read func() status.Status) error {
 	if s.told() {
 		return nil
@@ -122,7 +121,7 @@ func (s *Signaller) request(ctx context.Context, signal Signal) (*http.Request, 
 	if err != nil {
 		return nil, errors.New("the URL in heatSignalUrl cannot be used")
 	}
-	// heat-api-cfn would take a form's fields for signed ones.
+	// heat-api-cfn would treat a form's fields as signed parameters.
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "nodehitch-agent")
 	if s.where.Token != "" {
@@ -146,12 +145,12 @@ func (s *Signaller) send(ctx context.Context, signal Signal) error {
 		return fmt.Errorf("signalling Heat: %w", err)
 	}
 	defer answer.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // its words may repeat a secret
+	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // not logged: it may repeat a secret
 	switch answer.StatusCode / 100 {
 	case 2:
 		return nil
 	case 4:
-		return fmt.Errorf("signalling Heat: it answered %d: the stack waits no more, or the time is over for which Keystone lets it be signalled (an hour by default, 15 minutes with a signed URL)", answer.StatusCode)
+		return fmt.Errorf("signalling Heat: it answered %d: the stack no longer waits, or the token or signature has expired (an hour by default, 15 minutes with a signed URL)", answer.StatusCode)
 	}
 	return fmt.Errorf("signalling Heat: it answered %d, expected 200", answer.StatusCode)
 }
@@ -168,8 +167,8 @@ func (s *Signaller) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// told says that this handle needs no signal any more. What cannot be read was not
-// told: to tell Heat the same twice does no harm.
+// told reports whether this handle has its signal already. A record that cannot be read
+// counts as not sent, because sending the same signal twice is harmless.
 func (s *Signaller) told() bool {
 	text, err := s.state.Read(stateFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,8 +185,8 @@ func (s *Signaller) told() bool {
 	return r.URL == s.digest()
 }
 
-// keep remembers. It returns nil: that it may be told again after a restart is no
-// reason to stop anything.
+// keep records the signal. It always returns nil, because a repeated signal after a
+// restart is harmless.
 func (s *Signaller) keep(signal Signal) error {
 	text, err := json.Marshal(record{Status: signal.Status, At: s.now().UTC(), URL: s.digest()})
 	if err == nil {

@@ -155,7 +155,7 @@ func TestItIsTriedUntilHeatTakesIt(t *testing.T) {
 		if took := time.Since(begun); took < 5*time.Second || took > 12*time.Second {
 			t.Errorf("took %v; want waits of about 1, 1.5, 2.25 and 3.4 s", took)
 		}
-		for _, want := range []string{"unexpected EOF", "it answered 503", "it answered 403: the stack waits no more", "it answered 301"} {
+		for _, want := range []string{"unexpected EOF", "it answered 503", "it answered 403: the stack no longer waits", "it answered 301"} {
 			if !strings.Contains(m.log.String(), want) {
 				t.Errorf("the log lacks %q:\n%s", want, m.log.String())
 			}

@@ -15,10 +15,10 @@ const metadataOnDrive = "openstack/latest/meta_data.json"
 // driveLabels are the links that udev makes for a config drive, ISO 9660 and VFAT.
 var driveLabels = []string{"config-2", "CONFIG-2"}
 
-// driveFilesystems are what Nova writes a config drive in.
+// driveFilesystems are the filesystems of Nova's config drives.
 var driveFilesystems = []string{"iso9660", "vfat"}
 
-// configDrive reads the id from the drive that Nova attaches where it is told to.
+// configDrive reads the id from Nova's config drive, if the server has one.
 func (m *Machine) configDrive() (string, error) {
 	for _, label := range driveLabels {
 		device, err := filepath.EvalSymlinks(m.path("dev/disk/by-label/" + label))
@@ -52,9 +52,9 @@ func readDrive(device string, filesystems []string) (string, error) {
 	return "", failures
 }
 
-// mountDetached mounts the device read-only at no place: the mount is seen by
-// nobody but through the file returned, and is gone when that is closed or the
-// process ends (fsopen(2), Linux 5.2).
+// mountDetached mounts the device read-only without a mount point: the mount is visible
+// only through the returned file, and ends when that is closed or the process ends
+// (fsopen(2), Linux 5.2).
 func mountDetached(device, filesystem string) (*os.File, error) {
 	fail := func(err error) error { return fmt.Errorf("mounting %s as %s: %w", device, filesystem, err) }
 	config, err := unix.Fsopen(filesystem, unix.FSOPEN_CLOEXEC)

@@ -1,6 +1,5 @@
-// Package identity finds out which server this machine is: the Nova server id,
-// which is its node id. What it finds is a claim that the controller judges, not
-// a proof.
+// Package identity determines this machine's Nova server id, which is its node id. The
+// result is a claim that the controller checks, not a proof.
 package identity
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The names of the sources, in the order in which they are asked.
+// The names of the sources, in the order in which they are tried.
 const (
 	CloudInit       = "cloud-init"
 	ConfigDrive     = "config drive"
@@ -27,11 +26,11 @@ const MetadataURL = "http://169.254.169.254/openstack/latest/meta_data.json"
 
 // Machine is where the sources of a machine are.
 type Machine struct {
-	// Root is "/" but in tests.
+	// Root is "/" except in tests.
 	Root string
-	// MetadataURL is MetadataURL but in tests.
+	// MetadataURL is the constant MetadataURL except in tests.
 	MetadataURL string
-	// client speaks to the metadata service: no proxy, no redirect.
+	// client calls the metadata service: no proxy, no redirect.
 	client *http.Client
 }
 
@@ -41,13 +40,13 @@ func This() *Machine { return At("/", MetadataURL) }
 // At is a machine whose files and metadata service are elsewhere.
 func At(root, metadataURL string) *Machine {
 	return &Machine{Root: root, MetadataURL: metadataURL, client: &http.Client{
-		Timeout:       3 * time.Second, // on the link itself; where there is none, nobody answers
+		Timeout:       3 * time.Second, // the service is link-local: it answers quickly or does not exist
 		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Claim is an id and the source that it comes from.
+// Claim is an id and its source.
 type Claim struct {
 	ID     string
 	Source string
@@ -64,8 +63,8 @@ func (e *NotFound) Error() string {
 		strings.Join(e.Failures, "\n  ")
 }
 
-// Find asks one source after the other and returns the first id, a UUID in lower
-// case. The error is *NotFound, with what every source answered.
+// Find tries the sources in order and returns the first id, a UUID in lower case. The
+// error is *NotFound with the failure of every source.
 func (m *Machine) Find(ctx context.Context) (Claim, error) {
 	var failures []string
 	for _, source := range []string{CloudInit, ConfigDrive, MetadataService, DMI} {
@@ -78,7 +77,7 @@ func (m *Machine) Find(ctx context.Context) (Claim, error) {
 	return Claim{}, &NotFound{Failures: failures}
 }
 
-// Ask asks one source by its name.
+// Ask tries one source by its name.
 func (m *Machine) Ask(ctx context.Context, source string) (string, error) {
 	var (
 		id  string
@@ -102,8 +101,7 @@ func (m *Machine) Ask(ctx context.Context, source string) (string, error) {
 	return canonical(id)
 }
 
-// ProductUUID is the DMI product UUID, "" where there is none or it is one that
-// many machines share.
+// ProductUUID is the DMI product UUID, "" if there is none or many machines share it.
 func (m *Machine) ProductUUID() string {
 	id, err := m.dmi()
 	if err == nil {
@@ -115,8 +113,7 @@ func (m *Machine) ProductUUID() string {
 	return id
 }
 
-// canonical is the id in lower case. Placeholders of firmware that many machines
-// carry are refused.
+// canonical is the id in lower case. It refuses placeholders that many firmwares have.
 func canonical(id string) (string, error) {
 	parsed, err := uuid.Parse(id)
 	if err != nil || len(id) != 36 {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// maxMetadata bounds what is read of metadata, which a tenant can make large.
+// maxMetadata bounds the metadata, which a tenant can make large.
 const maxMetadata = 4 << 20
 
 // cloudInit reads the instance data that cloud-init writes at every boot.
@@ -31,8 +31,7 @@ func (m *Machine) cloudInit() (string, error) {
 	return data.V1.InstanceID, nil
 }
 
-// metadata asks OpenStack's metadata service, the same for every version of Nova
-// since 2012.
+// metadata reads OpenStack's metadata service, in the format of every Nova since 2012.
 func (m *Machine) metadata(ctx context.Context) (string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.MetadataURL, nil)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package link is the agent's line to its controller: the URLs that it may be
-// reached at, tried in order, with one client certificate or none. It trusts the
-// pinned root alone and knows no proxy. A parked poll holds one connection; what
-// is sent meanwhile uses a second, which is closed when it has been idle.
+// Package link calls the controller: it tries the controller's URLs in order, with
+// one client certificate or none. It trusts only the pinned root and uses no proxy.
+// A long poll occupies one connection; other calls use a second one, which is closed
+// after it has been idle.
 package link
 
 import (
@@ -18,14 +18,14 @@ import (
 // ShortCall bounds every request but a poll.
 const ShortCall = 30 * time.Second
 
-// Options say where the controller is and whom to trust.
+// Options are the controller's addresses and the root to trust.
 type Options struct {
 	URLs    []string
 	RootPEM []byte
 	Pin     string
-	// Certificate is this node's, nil before it is enrolled.
+	// Certificate is the node's, nil before enrollment.
 	Certificate *tls.Certificate
-	// Dial makes the TCP connections; nil for the ordinary way.
+	// Dial makes the TCP connections; nil for net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
@@ -58,9 +58,9 @@ func New(o Options) (*Link, error) {
 	return l, nil
 }
 
-// Do makes a call. Where the controller cannot be reached at one URL, the call is
-// made at the next; an answer of the controller, good or bad, ends it. The call
-// may thus be made more than once, so it must be idempotent.
+// Do makes a call. If the controller cannot be reached at one URL, Do tries the next;
+// any answer of the controller ends it. The call must be idempotent, because it may be
+// made more than once.
 func (l *Link) Do(ctx context.Context, call func(context.Context, *client.Controller) error) error {
 	first := l.current()
 	var failures []error
@@ -90,10 +90,10 @@ func (l *Link) Short(ctx context.Context, call func(context.Context, *client.Con
 	})
 }
 
-// URL is the one that answered last, or will be tried first.
+// URL is the one that answered last, or the first one to try.
 func (l *Link) URL() string { return l.urls[l.current()] }
 
-// Close closes the connections that carry no request.
+// Close closes the connections that have no request in flight.
 func (l *Link) Close() {
 	for _, c := range l.controllers {
 		c.CloseIdle()
@@ -106,8 +106,8 @@ func (l *Link) current() int {
 	return l.at
 }
 
-// elsewhere says that another URL may do better: nobody answered, or somebody
-// who is not the controller.
+// elsewhere reports whether another URL may answer: this one gave no answer, or an
+// answer that is not the controller's.
 func elsewhere(err error) bool {
 	var unreachable *client.Unreachable
 	var unexpected *client.UnexpectedAnswer

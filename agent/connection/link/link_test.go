@@ -73,7 +73,7 @@ func TestAnAnswerOfTheControllerEndsTheSearch(t *testing.T) {
 		w.WriteHeader(http.StatusForbidden)
 		fmt.Fprint(w, `{"type":"urn:nodehitch:problem:revoked","title":"revoked","status":403}`)
 	}, func(http.ResponseWriter, *http.Request) { second++ })
-	if err := open(t, o).Short(t.Context(), probe); link.Judge(err) != link.Refused || second != 0 {
+	if err := open(t, o).Short(t.Context(), probe); link.Classify(err) != link.Refused || second != 0 {
 		t.Errorf("%v, and %d calls of the second", err, second)
 	}
 }
@@ -82,7 +82,7 @@ func TestAllFailuresAreSaid(t *testing.T) {
 	o, all := servers(t, stranger, ok)
 	all[1].Close()
 	err := open(t, o).Short(t.Context(), probe)
-	if err == nil || !strings.Contains(err.Error(), o.URLs[0]) || !strings.Contains(err.Error(), o.URLs[1]) || link.Judge(err) != link.Passing {
+	if err == nil || !strings.Contains(err.Error(), o.URLs[0]) || !strings.Contains(err.Error(), o.URLs[1]) || link.Classify(err) != link.Transient {
 		t.Errorf("got %v", err)
 	}
 }
@@ -102,24 +102,24 @@ func TestCancelledCallGoesNowhereElse(t *testing.T) {
 func TestTroubles(t *testing.T) {
 	for _, c := range []struct {
 		err  error
-		want link.Trouble
+		want link.Failure
 	}{
-		{&client.Unreachable{Where: "x", Err: errors.New("refused")}, link.Passing},
-		{&client.UnexpectedAnswer{Status: 403}, link.Passing},
-		{errors.New("no identity"), link.Passing},
-		{api.NewProblem(api.ProblemServerNotExpected, ""), link.Unexpected},
-		{api.NewProblem(api.ProblemIdentityLive, ""), link.Occupied},
-		{api.NewProblem(api.ProblemNotAttested, ""), link.Unproven},
-		{api.NewProblem(api.ProblemNonceRequired, ""), link.Passing},
-		{api.NewProblem(api.ProblemCloudError, ""), link.Passing},
+		{&client.Unreachable{Where: "x", Err: errors.New("refused")}, link.Transient},
+		{&client.UnexpectedAnswer{Status: 403}, link.Transient},
+		{errors.New("no identity"), link.Transient},
+		{api.NewProblem(api.ProblemServerNotExpected, ""), link.NotExpected},
+		{api.NewProblem(api.ProblemIdentityLive, ""), link.IdentityLive},
+		{api.NewProblem(api.ProblemNotAttested, ""), link.NotAttested},
+		{api.NewProblem(api.ProblemNonceRequired, ""), link.Transient},
+		{api.NewProblem(api.ProblemCloudError, ""), link.Transient},
 		{api.NewProblem(api.ProblemUnauthorized, ""), link.Refused},
 		{api.NewProblem(api.ProblemRevoked, ""), link.Refused},
 		{api.NewProblem(api.ProblemInvalid, ""), link.Refused},
-		{api.NewProblem(api.ProblemTooMany, ""), link.Passing},
-		{api.NewProblem(api.ProblemUnavailable, ""), link.Passing},
-		{fmt.Errorf("enrolling: %w", api.NewProblem(api.ProblemServerNotExpected, "")), link.Unexpected},
+		{api.NewProblem(api.ProblemTooMany, ""), link.Transient},
+		{api.NewProblem(api.ProblemUnavailable, ""), link.Transient},
+		{fmt.Errorf("enrolling: %w", api.NewProblem(api.ProblemServerNotExpected, "")), link.NotExpected},
 	} {
-		if got := link.Judge(c.err); got != c.want {
+		if got := link.Classify(c.err); got != c.want {
 			t.Errorf("%v is trouble %d, want %d", c.err, got, c.want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package metadata reads from the machine's own metadata service what nobody but this
-// machine is shown: the nonce by which it proves to the controller which server it is.
+// Package metadata reads the nonce that only this machine can read, from its own
+// metadata service. It proves to the controller which server this is.
 package metadata
 
 import (
@@ -15,20 +15,19 @@ import (
 	"time"
 )
 
-// Where OpenStack's metadata service answers: on every network by IPv4, and where
-// Neutron is of 2020 or later by IPv6, on the link of an interface.
+// The addresses of OpenStack's metadata service: IPv4 on every network, link-local IPv6
+// with Neutron of 2020 or later.
 const (
 	addressIPv4 = "169.254.169.254"
 	addressIPv6 = "fe80::a9fe:a9fe"
 	path        = "/openstack/latest/meta_data.json"
 )
 
-// maxAnswer bounds what is read of an answer. A server's own items are 128 by default,
-// of 255 characters each.
+// maxAnswer bounds an answer. By default a server has up to 128 items of 255 characters.
 const maxAnswer = 1 << 20
 
-// The service is on the link itself, so a connection is there at once or not at all;
-// its answer comes from Nova, which takes its time.
+// The service is link-local, so a connection succeeds at once or not at all. Its answer
+// comes from Nova and can take longer.
 const (
 	connectLimit = 2 * time.Second
 	answerLimit  = 10 * time.Second
@@ -43,17 +42,17 @@ type Service struct {
 	last string // the base that answered last
 }
 
-// This is the service of the machine that the process runs on.
+// This is this machine's service.
 func This() *Service { return newService(addresses) }
 
-// At is a service that answers below another URL, http://host[:port]: for tests.
+// At is a service at another URL, http://host[:port], for tests.
 func At(base string) *Service { return newService(func() []string { return []string{base} }) }
 
 func newService(bases func() []string) *Service {
 	return &Service{bases: bases, client: &http.Client{
 		Timeout: answerLimit,
 		Transport: &http.Transport{
-			Proxy:             nil, // a proxy would be shown the metadata of its own machine
+			Proxy:             nil, // a proxy would get its own machine's metadata
 			DialContext:       (&net.Dialer{Timeout: connectLimit}).DialContext,
 			DisableKeepAlives: true,
 		},
@@ -61,11 +60,11 @@ func newService(bases func() []string) *Service {
 	}}
 }
 
-// addresses are the bases to ask, in order. An interface without a link-local address
-// has no IPv6.
+// addresses are the base URLs to try, in order: IPv4, then each interface with a
+// link-local IPv6 address.
 func addresses() []string {
 	all := []string{"http://" + addressIPv4}
-	interfaces, _ := net.Interfaces() // without them there is the first
+	interfaces, _ := net.Interfaces() // on an error only IPv4 is tried
 	for _, i := range interfaces {
 		if i.Flags&net.FlagUp == 0 || i.Flags&net.FlagLoopback != 0 {
 			continue
@@ -83,8 +82,8 @@ func linkLocalIPv6(a net.Addr) bool {
 	return ok && n.IP.To4() == nil && n.IP.IsLinkLocalUnicast()
 }
 
-// read asks one address after the other, the one that answered last first, and returns
-// the first answer and where it came from. Its error has what came of each.
+// read tries the addresses, the one that answered last first, and returns the first
+// answer and its URL. The error has the failure of each.
 func (s *Service) read(ctx context.Context) (content []byte, url string, err error) {
 	s.mu.Lock()
 	last := s.last
@@ -123,7 +122,7 @@ func (s *Service) get(ctx context.Context, url string) ([]byte, error) {
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return nil, err // it names the URL
+		return nil, err // the error names the URL
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -139,5 +138,5 @@ func (s *Service) get(ctx context.Context, url string) ([]byte, error) {
 	return content, nil
 }
 
-// oneLine is an error's text as a status shows it.
+// oneLine is an error's text in one line, for the status.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

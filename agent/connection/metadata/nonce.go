@@ -13,46 +13,47 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// longestWait is how long a nonce is waited for at one time. Nova keeps an answer for
-// 15 s where metadata_cache_expiration is its default.
+// longestWait is how long one call waits for a nonce. By default Nova caches an answer
+// for 15 s (metadata_cache_expiration).
 const longestWait = 90 * time.Second
 
-// nonceGrammar is how the controller writes 128 bits.
+// nonceGrammar is the controller's form of 128 bits.
 var nonceGrammar = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// Wanted is the nonce that is looked for.
+// Wanted describes the nonce to wait for.
 type Wanted struct {
-	// ServerID is the server that the machine believes it is.
+	// ServerID is the server id that the machine claims.
 	ServerID string
-	// Not is a nonce that the controller has refused: an old answer. "" for none.
+	// Not is a stale nonce that the controller has refused, "" for none.
 	Not string
-	// Wait is how long it is waited for at most; 90 s when 0.
+	// Wait is the longest time to wait; 0 means 90 s.
 	Wait time.Duration
 }
 
-// OtherServer says that the metadata service takes this machine for another server
-// than the machine does. No nonce of it will do.
+// OtherServer says that the metadata service and the machine disagree on the server id.
+// Its nonce cannot be used.
 type OtherServer struct{ Claimed, Found, URL string }
 
 func (e *OtherServer) Error() string {
 	return fmt.Sprintf("the metadata service says that this machine is the server %s, and it says itself that it is %s, "+
-		"so it cannot prove that: look at what cloud-init, the config drive or DMI say of it (%s)", e.Found, e.Claimed, e.URL)
+		"so it cannot prove that: check the id in cloud-init, the config drive and DMI (%s)", e.Found, e.Claimed, e.URL)
 }
 
-// Unproven says that the nonce did not show.
+// Unproven says that no nonce appeared in time.
 type Unproven struct {
-	// Why is what was found last, in one line.
+	// Why is the last result, in one line.
 	Why string
-	// After is for how long it was waited for.
+	// After is how long the call has waited.
 	After time.Duration
 }
 
 func (e *Unproven) Error() string {
-	return fmt.Sprintf("the controller wants proof from the metadata service of this machine, which it has not got within %v: %s", e.After.Round(time.Second), e.Why)
+	return fmt.Sprintf("the controller wants proof from this machine's metadata service, but no proof appeared within %v: %s", e.After.Round(time.Second), e.Why)
 }
 
-// Nonce waits until the metadata service shows the nonce. waiting is told, before each wait, what there is instead; it never has a nonce in it. Errors are
-// *OtherServer, *Unproven, or that of ctx.
+// Nonce waits until the metadata service has the nonce. Before each wait it calls waiting
+// with what it has found instead, which never includes a nonce. Errors are *OtherServer,
+// *Unproven, or that of ctx.
 func (s *Service) Nonce(ctx context.Context, w Wanted, waiting func(why string)) (string, error) {
 	begun, limit := time.Now(), w.Wait
 	if limit == 0 {
@@ -60,7 +61,7 @@ func (s *Service) Nonce(ctx context.Context, w Wanted, waiting func(why string))
 	}
 	pause := backoff.Backoff{Min: 500 * time.Millisecond, Max: 3 * time.Second, Factor: 1.5}
 	for {
-		nonce, err := s.look(ctx, w)
+		nonce, err := s.nonce(ctx, w)
 		var other *OtherServer
 		switch {
 		case ctx.Err() != nil:
@@ -77,11 +78,11 @@ func (s *Service) Nonce(ctx context.Context, w Wanted, waiting func(why string))
 	}
 }
 
-// oldAnswer is what to know of an answer that is not what it will be.
-const oldAnswer = "; Nova shows an old answer for 15 s, or what its metadata_cache_expiration says"
+// oldAnswer explains a stale answer.
+const oldAnswer = "; Nova caches answers for 15 s, or for its metadata_cache_expiration"
 
-// look reads once. Any error but *OtherServer is a reason to wait.
-func (s *Service) look(ctx context.Context, w Wanted) (string, error) {
+// nonce reads once. After any error but *OtherServer the caller waits.
+func (s *Service) nonce(ctx context.Context, w Wanted) (string, error) {
 	content, url, err := s.read(ctx)
 	if err != nil {
 		return "", fmt.Errorf("the metadata service does not answer: %w; the network of the server needs one, "+
@@ -96,18 +97,18 @@ func (s *Service) look(ctx context.Context, w Wanted) (string, error) {
 	case shown.nonce == "":
 		return "", errors.New(url + " does not show meta." + api.NonceKey + " yet" + oldAnswer)
 	case shown.nonce == w.Not:
-		return "", errors.New(url + " still shows the nonce of before" + oldAnswer)
+		return "", errors.New(url + " still shows the previous nonce" + oldAnswer)
 	}
 	return shown.nonce, nil
 }
 
-// shown is what of the metadata is of use.
+// shown is the part of the metadata that is used.
 type shown struct {
 	serverID string
-	nonce    string // "" where there is none yet
+	nonce    string // "" if there is none yet
 }
 
-// parse takes names as they are written, and of the nonce nothing but its own grammar.
+// parse matches names exactly, and accepts a nonce only in its own grammar.
 func parse(content []byte) (shown, error) {
 	var top, items map[string]json.RawMessage
 	var out shown

@@ -1,5 +1,4 @@
-// Package pull speaks the southbound API over a link: it polls for this node's
-// configuration and reports its status.
+// Package pull polls for this node's configuration and reports its status, over a link.
 package pull
 
 import (
@@ -24,35 +23,33 @@ import (
 // maxDocument bounds a configuration.
 const maxDocument = 8 << 20
 
-// Answer is what a poll came to.
+// Answer is the result of a poll.
 type Answer struct {
-	// Document is nil where the controller says that the digest asked with is
-	// still right, and where Invalid is set.
+	// Document is nil if the document has not changed, and if Invalid is set.
 	Document *api.NodeConfig
 	// Digest of the document, from its ETag.
 	Digest string
 	// Invalid is a document that this agent does not understand.
 	Invalid *Invalid
-	// Hold is how long the controller may hold the next poll, and Converge how
-	// often to plan again; 0 where it says nothing.
+	// Hold is how long the controller may hold the next poll, and Converge how often to
+	// plan; 0 if it does not say.
 	Hold, Converge time.Duration
-	// Spread is over how long the agents come back together that lose the
-	// controller; 0 where it says nothing.
+	// Spread is the time over which agents that lose the controller spread their
+	// reconnections; 0 if it does not say.
 	Spread time.Duration
-	// Wanted is the agent that the controller wants here, nil where it does not say so well.
+	// Wanted is the agent that the controller wants here, nil if it does not say.
 	Wanted *api.WantedAgent
-	// ControllerURLs are where else the controller may be reached, as it says.
+	// ControllerURLs are further addresses of the controller.
 	ControllerURLs []string
-	// Closing says that the controller hangs up after this answer.
+	// Closing says that the controller closes the connection after this answer.
 	Closing bool
-	// Waited is how long the last attempt waited for its answer, of the failed ones
-	// too.
+	// Waited is how long the last attempt waited for its answer, also a failed one.
 	Waited time.Duration
 }
 
-// Invalid is a document that cannot be used. The one before stays in force.
+// Invalid is a document that cannot be used. The previous one stays in force.
 type Invalid struct {
-	// Generation and Epoch as far as they could be read.
+	// Generation and Epoch are 0 if they could not be read.
 	Generation, Epoch int64
 	Digest            string
 	// Faults is a fault.List.
@@ -61,22 +58,22 @@ type Invalid struct {
 
 // Request is what a poll asks for.
 type Request struct {
-	// Digest of the document that the agent has. With one the poll is held by the
-	// controller until there is another or its cadence is over; with "" it is
-	// answered at once.
+	// Digest of the document that the agent has. With a digest the controller holds the
+	// poll until there is another document or the hold time is over; with "" it answers
+	// at once.
 	Digest string
-	// Generation of that document; 0 for one that could not be read.
+	// Generation of that document; 0 if it could not be read.
 	Generation int64
-	// Wait is how long it may be held at most; 0 leaves it to the controller.
+	// Wait is the longest hold time; 0 leaves it to the controller.
 	Wait time.Duration
-	// Limit ends it, for each URL; it must be longer than it is held.
+	// Limit ends the request, for each URL; it must be longer than the hold time.
 	Limit time.Duration
 }
 
 // Poll asks for the configuration.
 func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 	var answer Answer
-	var asked atomic.Pointer[time.Time] // of the transport's goroutine
+	var asked atomic.Pointer[time.Time] // set by the transport's goroutine
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteRequest: func(httptrace.WroteRequestInfo) { now := time.Now(); asked.Store(&now) },
 	})
@@ -110,10 +107,10 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 	return answer, err
 }
 
-// once keeps the transport from asking again by itself, at once, when a connection
-// ends without an answer: all agents of a controller that has gone would do so at
-// the same moment. It asks only requests again whose body it can send again; this
-// body is such a one that is not sent at all, being empty.
+// once stops the transport from repeating the request by itself when a connection ends
+// without an answer: all agents of a stopped controller would do so at the same moment.
+// The transport repeats only requests whose body it can send again; this empty body is
+// not one of them.
 func once(_ context.Context, r *http.Request) error {
 	r.Body = io.NopCloser(strings.NewReader(""))
 	return nil
@@ -167,7 +164,7 @@ func (a *Answer) decode(content []byte) {
 	a.Invalid.Epoch, _ = head.Epoch.Int64()
 }
 
-// seconds reads a header, between nothing and an hour.
+// seconds reads a header, limited to an hour.
 func seconds(resp *http.Response, name string) time.Duration {
 	n, err := strconv.Atoi(resp.Header.Get(name))
 	if err != nil || n < 0 {
@@ -176,7 +173,7 @@ func seconds(resp *http.Response, name string) time.Duration {
 	return time.Duration(min(n, 3600)) * time.Second
 }
 
-// Report gives the controller this node's status.
+// Report sends this node's status.
 func Report(ctx context.Context, l *link.Link, status api.NodeStatus) error {
 	return l.Short(ctx, func(ctx context.Context, c *client.Controller) error {
 		return client.Done(c.PutNodeStatus(ctx, status))

@@ -38,7 +38,7 @@ type Result struct {
 // CommandError is a program that could not be run, or whose exit code is not 0.
 type CommandError struct {
 	Argv []string
-	// Code is the exit code, −1 where it was killed or did not start.
+	// Code is the exit code, −1 if it was killed or did not start.
 	Code int
 	// Output is the end of what it printed.
 	Output string
@@ -65,7 +65,7 @@ type Runner struct {
 }
 
 // Run runs the command to its end. Its error is a *CommandError, with which the
-// result is complete all the same. When ctx is done or the limit is reached, the
+// result is complete too. When ctx is done or the limit is reached, the
 // program and all that it started are killed.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if c.Limit > 0 {
@@ -116,8 +116,8 @@ func (r *Runner) started(c Command) {
 	r.Log.Info("command started", "argv", c.Argv)
 }
 
-// finished logs a command that changes something always, and one that looks only
-// for those who debug: it is expected to fail where there is nothing to see.
+// finished logs every command that changes something. It logs commands that only read at
+// debug level, because they often fail as expected.
 func (r *Runner) finished(c Command, result Result, err error, took time.Duration) {
 	took = took.Round(time.Millisecond)
 	switch {

@@ -62,18 +62,18 @@ func signaturesCommand() Command {
 	return Command{Argv: []string{"wipefs", "--no-act", "--parsable", heldDevice}, Reads: true, Limit: time.Minute}
 }
 
-// eraseCommand is for a disk that an operator gave up. No --force: it refuses a disk
-// that somebody claims.
+// eraseCommand erases a disk after an operator's permit. Without --force it refuses a
+// disk that is in use.
 func eraseCommand() Command {
 	return Command{Argv: []string{"wipefs", "--all", "--quiet", heldDevice}, Limit: time.Minute}
 }
 
-// mkfsCommand writes the same features on every distribution (-O none, then those
-// of Linux 4.15 and e2fsprogs 1.44), so that a volume can move to an older VM. No
-// -F: mkfs refuses a device that somebody claims, which is the last guard. No
-// discard: it can take long, and a disk that an operator gave up by mistake stays
-// readable for those who know how. No blocks are kept for root, who does not write
-// here. Blocks and inodes have the same size however small the disk is.
+// mkfsCommand writes the same features on every distribution (-O none, then those of
+// Linux 4.15 and e2fsprogs 1.44), so that a volume can move to an older VM. Without -F
+// mkfs refuses a device that is in use, which is the last guard. It does not discard,
+// which can take long and makes data unrecoverable that an operator gave up by mistake.
+// No blocks are reserved for root, who does not write here. Blocks and inodes have the
+// same size on small disks too.
 func mkfsCommand(uuid string) Command {
 	return Command{
 		Argv: []string{"mkfs.ext4", "-q", "-b", "4096", "-I", "256", "-m", "0", "-T", "default", "-U", uuid,

@@ -27,7 +27,7 @@ type directories struct {
 	unguardable map[string]bool
 }
 
-func (d *directories) Look(path string) (Directory, error) {
+func (d *directories) Inspect(path string) (Directory, error) {
 	real, err := realPath(path)
 	if err != nil {
 		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)

@@ -26,7 +26,7 @@ func TestGuard(t *testing.T) {
 	if err := errors.Join(d.Guard(path), d.Guard(path)); err != nil {
 		t.Fatal(err)
 	}
-	found, err := d.Look(path)
+	found, err := d.Inspect(path)
 	if err != nil || !found.Guarded || found.Entry != "" || found.Real != path || found.Mode != 0 {
 		t.Fatalf("got %+v, %v", found, err)
 	}
@@ -77,7 +77,7 @@ func TestLook(t *testing.T) {
 	}
 	for path, want := range cases {
 		want.Real = filepath.Join(dir, want.Real)
-		if got, err := d.Look(filepath.Join(dir, path)); err != nil || got != want {
+		if got, err := d.Inspect(filepath.Join(dir, path)); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v; want %+v", path, got, err, want)
 		}
 	}
@@ -91,19 +91,19 @@ func TestInside(t *testing.T) {
 	}
 	device := number(st.Dev)
 	nobody := Shared{Exists: true, UID: 65534, GID: 65534, Mode: 0o755}
-	if found, err := d.LookInside(root, device, "nfs/pv1"); err != nil || found.Exists {
+	if found, err := d.InspectInside(root, device, "nfs/pv1"); err != nil || found.Exists {
 		t.Errorf("got %+v, %v", found, err)
 	}
 	if err := d.MakeInside(root, device, "nfs/pv1", nobody); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := d.LookInside(root, device, "nfs/pv1"); err != nil || found != nobody {
+	if found, err := d.InspectInside(root, device, "nfs/pv1"); err != nil || found != nobody {
 		t.Errorf("got %+v, %v", found, err)
 	}
-	if found, err := d.LookInside(root, device, "nfs"); err != nil || found.UID != 0 || found.Mode != 0o755 {
+	if found, err := d.InspectInside(root, device, "nfs"); err != nil || found.UID != 0 || found.Mode != 0o755 {
 		t.Errorf("the directory above: %+v, %v", found, err)
 	}
-	if _, err := d.LookInside(root, Number{1, 2}, "nfs/pv1"); err == nil {
+	if _, err := d.InspectInside(root, Number{1, 2}, "nfs/pv1"); err == nil {
 		t.Error("looked into the filesystem of another device")
 	}
 	if err := d.MakeInside(root, Number{1, 2}, "other", nobody); err == nil {
@@ -113,7 +113,7 @@ func TestInside(t *testing.T) {
 	if err := d.MakeInside(root, device, "registry", own); err != nil {
 		t.Error(err)
 	}
-	if found, err := d.LookInside(root, device, "registry"); err != nil || found != own {
+	if found, err := d.InspectInside(root, device, "registry"); err != nil || found != own {
 		t.Errorf("one that was made: got %+v, %v; want no more rights than asked for", found, err)
 	}
 	if err := d.MakeInside(root, device, ".", nobody); err != nil {
@@ -144,7 +144,7 @@ func TestInsideFollowsNothing(t *testing.T) {
 	}
 	for _, rel := range []string{"absolute", "absolute/x", "relative", "relative/x", "within", "within/x", "file", "file/x", "mounted", "mounted/x"} {
 		var refused *PathError
-		if _, err := d.LookInside(root, number(st.Dev), rel); !errors.As(err, &refused) {
+		if _, err := d.InspectInside(root, number(st.Dev), rel); !errors.As(err, &refused) {
 			t.Errorf("%s: looked: %v", rel, err)
 		}
 		if err := d.MakeInside(root, number(st.Dev), rel, Shared{UID: 65534, GID: 65534, Mode: 0o777}); !errors.As(err, &refused) {

@@ -28,7 +28,7 @@ type Disk struct {
 	Sequence uint64
 }
 
-// Use is who uses a disk, other than by reading it.
+// Use describes how a disk is used, other than by reading it.
 type Use struct {
 	// Holders are devices on top of it (device-mapper, md, …), Partitions those in it.
 	Holders, Partitions []string
@@ -43,13 +43,13 @@ type Disks interface {
 	ByVolumeID(id string) ([]Disk, error)
 	// All is every block device that can hold a filesystem, partitions too.
 	All() ([]Disk, error)
-	// Use says who uses the disk.
+	// Use returns how the disk is used.
 	Use(d Disk) (Use, error)
-	// Open opens the disk for reading and holds it. *InUseError where claim is set and
-	// somebody else claims it; *SwappedError where it is not the disk d any more.
+	// Open opens the disk for reading and holds it. *InUseError if claim is set and
+	// somebody else claims it; *SwappedError if it is not the disk d any more.
 	Open(d Disk, claim bool) (Device, error)
 	// Identify is what blkid finds (`blkid -p`), keyed as blkid does (TYPE, UUID,
-	// PTTYPE, …); empty where it finds nothing. A conflict of several signatures is an
+	// PTTYPE, …); empty if it finds nothing. A conflict of several signatures is an
 	// *AmbivalentError.
 	Identify(ctx context.Context, d Device) (map[string]string, error)
 	// Signatures is what wipefs would wipe (`wipefs -n`).
@@ -57,8 +57,8 @@ type Disks interface {
 	// Erase removes every signature that wipefs knows, a partition table and its
 	// backup too, and makes the kernel forget the partitions.
 	Erase(ctx context.Context, d Device) error
-	// MakeExt4 makes a filesystem, whatever is on the disk. The caller has proven that
-	// nothing is. On return it is on the medium.
+	// MakeExt4 makes a filesystem, whatever is on the disk; the caller has checked that the
+	// disk is blank. On return it is on the medium.
 	MakeExt4(ctx context.Context, d Device, uuid string) error
 	// CheckExt4 checks the filesystem as it is on the medium, once what is cached is
 	// written out, and changes nothing.
@@ -69,7 +69,7 @@ type Disks interface {
 }
 
 // Device is an open disk. While it is open its device number cannot be given to
-// another disk, and whoever opens the device opens this very disk or fails.
+// another disk, so opening the device opens this disk or fails.
 type Device interface {
 	// ReadAt reads from the medium, never from a cache. Offset and length are
 	// multiples of Block.
@@ -83,8 +83,8 @@ type Device interface {
 	Same() error
 }
 
-// InUseError says that somebody else claims a disk: it is mounted, swap, part of
-// another device, or being formatted.
+// InUseError says that a disk is in use: it is mounted, swap, part of another device, or
+// being formatted.
 type InUseError struct{ Disk Disk }
 
 func (e *InUseError) Error() string {

@@ -110,7 +110,7 @@ func (d *disks) at(path string) (Disk, error) {
 	return disk, d.measure(&disk)
 }
 
-// measure fills in what sysfs says of a disk; fs.ErrNotExist where the kernel no
+// measure fills in what sysfs says of a disk; fs.ErrNotExist if the kernel no
 // longer has it.
 func (d *disks) measure(disk *Disk) error {
 	dir := filepath.Join(d.paths.Sys, "dev/block", disk.Number.String())
@@ -253,7 +253,7 @@ func (d *disks) isSwap(disk Disk) (bool, error) {
 // links by UUID come from the probe that a change event causes.
 func (d *disks) Announce(ctx context.Context, disk Disk) error {
 	if _, err := os.Stat(d.paths.UdevControl); err != nil {
-		return nil //nolint:nilerr // no udev, nobody to tell
+		return nil //nolint:nilerr // there is no udev
 	}
 	_, err := d.run.Run(ctx, announceCommand(disk.Node))
 	return err

@@ -16,7 +16,7 @@ import (
 	"github.com/moby/moby/client"
 )
 
-// How long the engine may take: for a look, for a change, and for an image.
+// How long the engine may take: for a query, for a change, and for an image.
 const (
 	engineLook   = 10 * time.Second
 	engineChange = 2 * time.Minute
@@ -152,7 +152,7 @@ func (d *docker) Stop(ctx context.Context, name string) error {
 }
 
 func (d *docker) Unpause(ctx context.Context, name string) error {
-	return d.change(ctx, "letting the container "+name+" go on", func(ctx context.Context) error {
+	return d.change(ctx, "resuming the container "+name, func(ctx context.Context) error {
 		_, err := d.api().ContainerUnpause(ctx, name, client.ContainerUnpauseOptions{})
 		return err
 	})

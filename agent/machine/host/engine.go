@@ -11,10 +11,10 @@ type Container struct {
 	// Image is the id of the image that it was made of.
 	Image string
 	// Status is created, running, paused, restarting, removing, exited or dead. Detail is
-	// why it is not running, in the engine's words; "" where it has none.
+	// why it is not running, in the engine's words; "" if it has none.
 	Status, Detail string
 	ExitCode       int
-	// PID is its first process, 0 where it does not run.
+	// PID is its first process, 0 if it does not run.
 	PID int
 	// Restart is the name of its restart policy.
 	Restart string
@@ -35,7 +35,7 @@ type ContainerSpec struct {
 }
 
 // Engine is the machine's container engine, by the Docker Engine API. Errors:
-// *EngineDownError where none answers, *EngineError with the engine's own words.
+// *EngineDownError if none answers, *EngineError with the engine's own words.
 // Nothing is taken from the environment (DOCKER_HOST): it is always this machine's.
 type Engine interface {
 	// Version of the engine that answers.
@@ -43,11 +43,11 @@ type Engine interface {
 	// InsecureRegistries are what the running engine takes for insecure: servers as
 	// in image names, and networks (CIDR), its own for loopback among them.
 	InsecureRegistries(ctx context.Context) ([]string, error)
-	// Container by its name, nil where there is none.
+	// Container by its name, nil if there is none.
 	Container(ctx context.Context, name string) (*Container, error)
 	// Running are the names of the containers that run.
 	Running(ctx context.Context) ([]string, error)
-	// Image is the id of what a reference or an id names, "" where it is not there.
+	// Image is the id of what a reference or an id names, "" if it is not there.
 	Image(ctx context.Context, reference string) (string, error)
 	// Load loads an archive of images, and returns what the engine says that it held:
 	// name:tag, or an id where an image has no name.

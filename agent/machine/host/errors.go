@@ -17,7 +17,7 @@ func (e *UnavailableError) Error() string {
 // JobError says that systemd could not do what it was asked for.
 type JobError struct {
 	Unit, Verb, Result string
-	// Detail is the end of what the unit logged, or what else failed; "" where that
+	// Detail is the end of what the unit logged, or what else failed; "" if that
 	// cannot be had.
 	Detail string
 }

@@ -1,9 +1,9 @@
-// Package host is all of the agent that touches the machine: files, block devices,
-// mounts, systemd units, packages and the NFS server. Everything else decides; this
-// package looks and does. It knows nothing of documents, conditions or permits.
+// Package host has all access to the machine: files, block devices, mounts, systemd
+// units, packages and the NFS server. It reads and changes the machine for the other
+// packages, which decide, and knows nothing of documents, conditions or permits.
 //
-// What it runs and which paths it uses is on one page, commands.go. Package
-// hosttest has the same interfaces for a machine in memory.
+// commands.go lists the commands and paths that it uses. Package hosttest has the same
+// interfaces for a machine in memory.
 package host
 
 import (
@@ -29,9 +29,9 @@ type Host struct {
 
 // Files are small configuration files.
 type Files interface {
-	// Read is the content of a file; fs.ErrNotExist where there is none.
+	// Read is the content of a file; fs.ErrNotExist if there is none.
 	Read(path string) ([]byte, error)
-	// Mode is the permissions of a file; fs.ErrNotExist where there is none.
+	// Mode is the permissions of a file; fs.ErrNotExist if there is none.
 	Mode(path string) (fs.FileMode, error)
 	// Write makes the file have this content, this mode and root as its owner, and
 	// makes the directories above it. It is atomic and on disk when it returns; a
@@ -58,11 +58,11 @@ type Directory struct {
 	// Real is the path without symbolic links. Where the directory does not exist,
 	// it is that of the nearest directory above it that does, with the rest added.
 	Real string
-	// Entries is the name of one entry, "" where it is empty.
+	// Entries is the name of one entry, "" if it is empty.
 	Entry string
 	Mode  fs.FileMode
-	// Guarded says that nobody can write in it: mode 0000, and immutable where the
-	// filesystem has that, for mode 0000 does not stop root.
+	// Guarded says that no program can write in it: mode 0000, and immutable if the
+	// filesystem supports that, because mode 0000 does not stop root.
 	Guarded bool
 }
 
@@ -76,8 +76,8 @@ type Shared struct {
 
 // Directories are mount points, and directories inside what is mounted on them.
 type Directories interface {
-	// Look describes a mount point on which nothing is mounted.
-	Look(path string) (Directory, error)
+	// Inspect describes a mount point on which nothing is mounted.
+	Inspect(path string) (Directory, error)
 	// Guard makes the directory where there is none, and guards it (see Directory).
 	Guard(path string) error
 	// Unguard lifts the guard and gives the directory this mode; where remove is set,
@@ -86,13 +86,13 @@ type Directories interface {
 	// Make makes a directory of the root disk, root's and with this mode, and those above
 	// it for all to read. One that exists stays as it is.
 	Make(path string, mode fs.FileMode) error
-	// LookInside describes the directory rel of the filesystem mounted at root. It
+	// InspectInside describes the directory rel of the filesystem mounted at root. It
 	// follows no symbolic link and enters no other filesystem. It fails where the
 	// filesystem at root is not that of the device.
-	LookInside(root string, device Number, rel string) (Shared, error)
+	InspectInside(root string, device Number, rel string) (Shared, error)
 	// MakeInside makes the directory rel with those above it, and gives it this owner and
 	// mode; to the mode of one that is there it adds the rights of want. The conditions
-	// are those of LookInside.
+	// are those of InspectInside.
 	MakeInside(root string, device Number, rel string, want Shared) error
 }
 
@@ -114,15 +114,15 @@ type Mounts interface {
 	List() ([]Mount, error)
 	// OfProcess is the table as another process has it, such as that of a container.
 	OfProcess(pid int) ([]Mount, error)
-	// Detach takes a mount out of the tree even while it is in use. Only for one whose
-	// device is gone, where nothing can be written back any more.
+	// Detach removes a mount from the tree even while it is in use. It is only for a mount
+	// whose device is gone, because nothing can be written back.
 	Detach(point string) error
 }
 
 // Unit is what systemd knows of a unit.
 type Unit struct {
 	// Loaded is "loaded", "not-found", "error", …; Active is "active", "inactive",
-	// "failed", "activating", …; File is "enabled", "disabled", "" where there is no file.
+	// "failed", "activating", …; File is "enabled", "disabled", "" if there is no file.
 	Loaded, Active, Sub, File string
 	// Stale says that its file changed since systemd read it.
 	Stale bool
@@ -136,25 +136,25 @@ type Units interface {
 	// Enable and Disable take effect at the next boot. Unit shows it only after Reload.
 	Enable(ctx context.Context, name string) error
 	Disable(ctx context.Context, name string) error
-	// Start and Stop wait for the job and return a *JobError where its result is not
+	// Start and Stop wait for the job and return a *JobError if its result is not
 	// "done". Start forgets earlier failures first.
 	Start(ctx context.Context, name string) error
 	Stop(ctx context.Context, name string) error
 	// ReloadUnit asks a running unit to read its configuration again, and Restart stops
-	// and starts it. Both wait for the job, as Start does. That the job of a reload is
-	// done says that the unit was told, for many not that it has finished.
+	// and starts it. Both wait for the job, as Start does. After the job of a reload many
+	// units have only been told, and have not finished.
 	ReloadUnit(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) error
-	// CommandLine is the argv of the unit's main process, nil where none runs.
+	// CommandLine is the argv of the unit's main process, nil if none runs.
 	CommandLine(ctx context.Context, name string) ([]string, error)
 }
 
 // EnginePrograms are what the container engines' own programs say.
 type EnginePrograms interface {
-	// ContainerdVersion is such as "1.6.20"; *CommandError where it is not installed.
+	// ContainerdVersion is such as "1.6.20"; *CommandError if it is not installed.
 	ContainerdVersion(ctx context.Context) (string, error)
 	// ValidateDocker has dockerd look at the content of a daemon.json, and returns an
-	// error with its words where it does not take it. It is nil where dockerd cannot
+	// error with its words where it does not take it. It is nil if dockerd cannot
 	// do that (before 23.0) or is not installed.
 	ValidateDocker(ctx context.Context, daemonJSON []byte) error
 }
@@ -177,8 +177,8 @@ const (
 type Packages interface {
 	// Missing is what of this is not installed completely.
 	Missing(ctx context.Context, needs ...Software) ([]Software, error)
-	// Install installs what is missing. Errors: *BusyError where another process has
-	// the package manager, *UnavailableError where the package cannot be had.
+	// Install installs what is missing. Errors: *BusyError if another process has
+	// the package manager, *UnavailableError if the package cannot be had.
 	Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	// Name is the package that meets the need on this distribution.
 	Name(need Software) string

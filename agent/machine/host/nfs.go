@@ -42,7 +42,7 @@ func ParseExports(text string) []Export {
 	return exports
 }
 
-// Reexport: exportfs exits with 1 also when only somebody else's entry is wrong, so
+// Reexport: exportfs exits with 1 also if only another program's entry is wrong, so
 // what counts is what the table holds afterwards; its words are kept for that.
 func (n *nfs) Reexport(ctx context.Context) error {
 	_, err := n.run.Run(ctx, reexportCommand())

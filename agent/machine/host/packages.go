@@ -85,7 +85,7 @@ func (f *family) missing(ctx context.Context, needs []Software, installedOf func
 	return missing, nil
 }
 
-// mark names the state of the package database, "" where there is none.
+// mark names the state of the package database, "" if there is none.
 func (f *family) mark() string {
 	var marks []string
 	for _, path := range f.marks {
@@ -97,7 +97,7 @@ func (f *family) mark() string {
 }
 
 // through gives one command the proxy: in its environment, which /proc shows to its
-// owner and root alone, for it may hold a password.
+// owner and root alone, because it may hold a password.
 func through(p Proxy, c Command) Command {
 	for name, value := range map[string]string{"http_proxy": p.HTTP, "https_proxy": p.HTTPS, "no_proxy": p.NoProxy} {
 		if value != "" {
@@ -109,7 +109,8 @@ func through(p Proxy, c Command) Command {
 	return c
 }
 
-// Secrets are what must not be repeated of a proxy, for it may hold a password.
+// Secrets are the parts of a proxy that must not be repeated, because it may hold a
+// password.
 func (p Proxy) Secrets() []string {
 	var all []string
 	for _, value := range []string{p.HTTP, p.HTTPS} {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Listener is a process that listens on a port; PID is 0 where it cannot be told.
+// Listener is a process that listens on a port; PID is 0 if it cannot be told.
 type Listener struct {
 	PID     int
 	Program string

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (d *directories) LookInside(root string, device Number, rel string) (Shared, error) {
+func (d *directories) InspectInside(root string, device Number, rel string) (Shared, error) {
 	dir, err := enter(root, device)
 	if err != nil {
 		return Shared{}, err

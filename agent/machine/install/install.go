@@ -57,7 +57,7 @@ func Host(configuration string, out io.Writer) Installer {
 // the bootstrap's unit): it comes after everything that a crash could undo.
 func (i Installer) Install(ctx context.Context) error {
 	if info, err := os.Stat(i.Binary); err != nil || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("%s is not there or not executable; put the agent's binary there first, for the unit starts it from there", i.Binary)
+		return fmt.Errorf("%s does not exist or is not executable; put the agent's binary there first, because the unit starts it from there", i.Binary)
 	}
 	path := filepath.Join(i.UnitDirectory, Unit)
 	old, err := os.ReadFile(path)

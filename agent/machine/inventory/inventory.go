@@ -71,5 +71,5 @@ func (f File) members() (map[string]json.RawMessage, error) {
 // step that waits with StateDamaged. Without one nothing is taken for ours.
 func (f File) Damaged(err error) error {
 	return converge.Wait(api.ReasonStateDamaged,
-		"the inventory %s cannot be used: %v; remove it if it cannot be mended: nothing is lost but that what is no longer desired stays on this machine", f.Path, err)
+		"the inventory %s cannot be used: %v; repair or remove it; after a removal, only what is no longer desired stays on this machine", f.Path, err)
 }

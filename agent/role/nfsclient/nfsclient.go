@@ -1,7 +1,6 @@
-// Package nfsclient makes a master or worker able to mount what a storage server
-// exports: kubelet mounts NFS PersistentVolumes with mount.nfs, which the
-// distribution's package brings. Nothing has to run for NFS 4, and for NFS 3 the
-// package starts what it needs itself.
+// Package nfsclient installs the NFS client on masters and workers: kubelet mounts NFS
+// PersistentVolumes with mount.nfs of the distribution's package. NFS 4 needs no
+// service; for NFS 3 the package starts what it needs.
 package nfsclient
 
 import (
@@ -16,13 +15,13 @@ import (
 // step owns NFSClientInstalled.
 type step struct{ machine *host.Host }
 
-// New is the step that owns NFSClientInstalled.
+// New returns the step that owns NFSClientInstalled.
 func New(machine *host.Host) converge.Step { return &step{machine} }
 
 func (s *step) Condition() string { return api.ConditionNFSClientInstalled }
 
-// Plan installs and never removes: without a section the package stays, for by now
-// it may serve mounts of others.
+// Plan installs and never removes: without a section the package stays, because other
+// mounts may use it by now.
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
 	if desired.NFSClient == nil {
 		return converge.Plan{HandsOff: true}, nil

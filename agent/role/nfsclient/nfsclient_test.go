@@ -26,7 +26,7 @@ func pass(t *testing.T, m *hosttest.Machine, doc *api.NodeConfig, o converge.Opt
 	return converge.New(nfsclient.New(m.Host())).Converge(t.Context(), doc, o)
 }
 
-// said is the condition as "status reason: message", "" where there is none.
+// said is the condition as "status reason: message", "" if there is none.
 func said(r converge.Report) string {
 	c := r.Condition(api.ConditionNFSClientInstalled)
 	if c == nil {

@@ -44,7 +44,7 @@ func TestAnotherIPv6AddressIsAnotherSource(t *testing.T) {
 	r.api.bind("pv1", "default", "data")
 	r.doc.PersistentVolumes.Servers = []string{"fd00:10::6"}
 	r.manifests(manifest("pv1", "fd00:10::6"))
-	r.expect("False SourceImmutable", "it points to [fd00:10::5]:/volume/nfs/pv1; [fd00:10::6]:/volume/nfs/pv1 is wanted")
+	r.expect("False SourceImmutable", "it points to [fd00:10::5]:/volume/nfs/pv1; expected [fd00:10::6]:/volume/nfs/pv1")
 	r.did()
 }
 

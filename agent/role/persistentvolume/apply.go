@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// settled is a volume of which the API server said that applying want to it as it was,
-// live, changes nothing. While both are the same there is no need to ask again.
-type settled struct{ want, live map[string]any }
+// confirmed records that applying want to the volume as it was, live, changes nothing.
+// While both stay the same the agent sends no request.
+type confirmed struct{ want, live map[string]any }
 
-// make makes a volume. It forces nothing, so that one which another made since it was
-// looked for is not taken over.
+// make creates a volume. It does not force conflicts, so that a volume which someone else
+// has created meanwhile is not taken over.
 func (r *registration) make(ctx context.Context, want volume) error {
 	made, err := r.volumes.Apply(ctx, want.GetName(), want.Unstructured, metav1.ApplyOptions{FieldManager: fieldManager})
 	switch {
@@ -28,9 +28,9 @@ func (r *registration) make(ctx context.Context, want volume) error {
 	return r.giveBack(ctx, volume{made})
 }
 
-// giveBack takes our hands off a volume that another made in between after the same
-// manifest: equal values are no conflict to the API server. What only we said of it,
-// the mark as ours, goes with that.
+// giveBack releases a volume that someone else has created meanwhile from the same
+// manifest, because equal values are no conflict for the API server. It also removes our
+// label.
 func (r *registration) giveBack(ctx context.Context, made volume) error {
 	if !slices.ContainsFunc(made.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != fieldManager }) {
 		return nil
@@ -45,12 +45,11 @@ func (r *registration) giveBack(ctx context.Context, made volume) error {
 	return foreign(made.GetName())
 }
 
-// fields plans that the fields of the manifest are as they should be: the API server
-// itself says, without doing it, what applying it would change.
+// fields plans to apply the manifest if a dry run on the API server shows a change.
 func (r *registration) fields(ctx context.Context, want, live volume) error {
 	name := want.GetName()
-	now := settled{want: want.Object, live: live.Object}
-	if reflect.DeepEqual(r.settled[name], now) {
+	now := confirmed{want: want.Object, live: live.Object}
+	if reflect.DeepEqual(r.confirmed[name], now) {
 		return nil
 	}
 	locked := volume{want.DeepCopy()}
@@ -70,17 +69,17 @@ func (r *registration) fields(ctx context.Context, want, live volume) error {
 		return err
 	}
 	if reflect.DeepEqual(would.Object, live.Object) {
-		r.settled[name] = now
+		r.confirmed[name] = now
 		return nil
 	}
-	r.do(name, "put PersistentVolume "+name+" back to its manifest", func(ctx context.Context) error {
+	r.do(name, "apply the manifest of PersistentVolume "+name, func(ctx context.Context) error {
 		_, err := apply(ctx, force)
 		return err
 	})
 	return nil
 }
 
-// forget drops what was kept of volumes that no manifest has any more.
+// forget drops the records of volumes that no manifest has.
 func (r *registration) forget() {
-	maps.DeleteFunc(r.settled, func(name string, _ settled) bool { return !named(r.wanted, name) })
+	maps.DeleteFunc(r.confirmed, func(name string, _ confirmed) bool { return !named(r.wanted, name) })
 }

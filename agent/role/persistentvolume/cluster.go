@@ -12,30 +12,30 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// fieldManager is by whom fields are owned in the cluster.
+// fieldManager is our field manager in the cluster.
 const fieldManager = "nodehitch"
 
 var persistentVolumes = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 
-// pageSize is how many volumes one answer has: so few that a cluster of thousands does
-// not cost the agent its memory, and more than most clusters have.
+// pageSize is how many volumes one answer has: more than most clusters have, and few
+// enough to bound the agent's memory with thousands of volumes.
 const pageSize = 500
 
-// cluster is the PersistentVolumes of the cluster that a kubeconfig leads to.
+// cluster is the PersistentVolumes of the kubeconfig's cluster.
 type cluster struct {
 	path    string // of the kubeconfig
 	config  *clientcmdapi.Config
-	expires time.Time // when the kubeconfig's certificate does; zero where it has none
+	expires time.Time // of the kubeconfig's certificate; zero if it has none
 	volumes dynamic.ResourceInterface
-	idle    func() // gives up the connections that nothing is under way on
-	// lost says that a request had no answer. Its connection, which others share, may
-	// lead to a machine that is gone, and would for the better part of a minute.
+	idle    func() // closes idle connections
+	// lost says that a request got no answer. Its connection, which others share, may
+	// lead to a machine that is gone, for most of a minute.
 	lost bool
-	// settled has, by name, what need not be asked about again.
-	settled map[string]settled
+	// confirmed has, by name, the volumes that need no request.
+	confirmed map[string]confirmed
 }
 
-// get is the volume of this name, nil where there is none.
+// get returns the volume of this name, nil if there is none.
 func (c *cluster) get(ctx context.Context, name string) (*volume, error) {
 	u, err := c.volumes.Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -47,13 +47,12 @@ func (c *cluster) get(ctx context.Context, name string) (*volume, error) {
 	return &volume{u}, nil
 }
 
-// list is every volume of the cluster that is to be kept in mind, all as they are at
-// one moment.
+// list returns the cluster's volumes that keep selects, in one consistent snapshot.
 func (c *cluster) list(ctx context.Context, keep func(volume) bool) ([]volume, error) {
 	var kept []volume
 	for o := (metav1.ListOptions{Limit: pageSize}); ; {
 		page, err := c.volumes.List(ctx, o)
-		if apierrors.IsResourceExpired(err) { // that moment is forgotten
+		if apierrors.IsResourceExpired(err) { // the snapshot is gone
 			return nil, errChanged
 		}
 		if err != nil {
@@ -70,7 +69,7 @@ func (c *cluster) list(ctx context.Context, keep func(volume) bool) ([]volume, e
 	}
 }
 
-// delete deletes this very volume as it was seen; one that is gone already is no error.
+// delete deletes the volume in the observed version. A volume that is gone is no error.
 func (c *cluster) delete(ctx context.Context, v volume) error {
 	uid, seen := v.GetUID(), v.GetResourceVersion()
 	err := c.volumes.Delete(ctx, v.GetName(), metav1.DeleteOptions{
@@ -82,7 +81,8 @@ func (c *cluster) delete(ctx context.Context, v volume) error {
 	return err
 }
 
-// waitGone waits for what was deleted to be gone, and says what is not by the limit.
+// waitGone waits until the deleted volumes are gone. The error names those that still
+// exist after the limit.
 func (c *cluster) waitGone(ctx context.Context, limit time.Duration, names ...string) error {
 	over := time.NewTimer(limit)
 	defer over.Stop()

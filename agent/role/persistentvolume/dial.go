@@ -17,8 +17,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// connect is the cluster of the kubeconfig as it is now, for certificates are renewed;
-// connections, and what is known of the cluster, are kept while it is the same and the
+// connect reads the kubeconfig, because its certificates are renewed. It keeps the
+// connections and the records of the last pass while the kubeconfig is unchanged and the
 // API server answers.
 func (s *step) connect() (*cluster, error) {
 	config, err := s.load()
@@ -39,17 +39,17 @@ func (s *step) connect() (*cluster, error) {
 	return c, nil
 }
 
-// dial makes a client; it sends nothing.
+// dial makes a client without sending anything.
 func (s *step) dial(content *clientcmdapi.Config) (*cluster, error) {
 	config, err := clientcmd.NewNonInteractiveClientConfig(*content.DeepCopy(), content.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
-		return nil, s.wait(s.Kubeconfig, " is not a whole kubeconfig")
+		return nil, s.wait(s.Kubeconfig, " is not a complete kubeconfig")
 	}
 	config.Timeout = s.RequestLimit
-	config.QPS = -1 // a handful of requests, and each pass ends
+	config.QPS = -1 // a pass sends only a few requests
 	config.UserAgent = "nodehitch-agent/" + version.Version
 	config.WarningHandler = rest.NoWarnings{}
-	if config.Proxy == nil { // the API server of this very node; the environment's proxy is not the way
+	if config.Proxy == nil { // this node's own API server is never behind the environment's proxy
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	client, err := rest.HTTPClientFor(config)
@@ -62,12 +62,12 @@ func (s *step) dial(content *clientcmdapi.Config) (*cluster, error) {
 	}
 	return &cluster{
 		path: s.Kubeconfig, config: content, expires: expiry(config.CertData),
-		volumes: resources.Resource(persistentVolumes), settled: map[string]settled{},
-		idle: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, // the client's own does not look into what wraps it
+		volumes: resources.Resource(persistentVolumes), confirmed: map[string]confirmed{},
+		idle: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, // the client's own CloseIdleConnections does not reach a wrapped transport
 	}, nil
 }
 
-// expiry is when a certificate ends to be valid, zero where there is none.
+// expiry is when a certificate expires, zero if there is none.
 func expiry(certificate []byte) time.Time {
 	block, _ := pem.Decode(certificate)
 	if block == nil {

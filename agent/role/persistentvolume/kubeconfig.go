@@ -13,19 +13,19 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// load reads the kubeconfig, and the files that it names. What is wrong with its
-// content is not repeated, for it holds a key.
+// load reads the kubeconfig and the files that it names. Errors do not repeat its
+// content, because it holds a key.
 func (s *step) load() (*clientcmdapi.Config, error) {
 	content, err := s.Host.Files.Read(s.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, s.wait("there is no "+s.Kubeconfig, ", so no cluster is installed on this node yet")
+		return nil, s.wait(s.Kubeconfig+" does not exist", ", so no cluster is installed on this node yet")
 	}
 	if err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, s.wait(s.Kubeconfig, " is not a whole kubeconfig")
+		return nil, s.wait(s.Kubeconfig, " is not a complete kubeconfig")
 	}
 	var cluster *clientcmdapi.Cluster
 	var user *clientcmdapi.AuthInfo
@@ -33,10 +33,10 @@ func (s *step) load() (*clientcmdapi.Config, error) {
 		cluster, user = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
 	}
 	if cluster == nil || user == nil {
-		return nil, s.wait(s.Kubeconfig, " is not a whole kubeconfig")
+		return nil, s.wait(s.Kubeconfig, " is not a complete kubeconfig")
 	}
 	if user.Exec != nil || user.AuthProvider != nil {
-		return nil, s.wait(s.Kubeconfig, " has a program give the credentials, which the agent does not run; have it hold a client certificate or a token")
+		return nil, s.wait(s.Kubeconfig, " gets its credentials from a program, which the agent does not run; use a client certificate or a token")
 	}
 	return config, s.embed(cluster, user)
 }
@@ -45,8 +45,8 @@ func (s *step) wait(what, is string) error {
 	return converge.Wait(api.ReasonClusterNotInstalled, "%s%s", what, is)
 }
 
-// embed puts the files that a kubeconfig names into it, so that a new certificate in
-// one of them is another kubeconfig. Their paths begin where the kubeconfig is.
+// embed replaces the files that a kubeconfig names by their content, so that a renewed
+// certificate changes the kubeconfig. Paths are relative to the kubeconfig.
 func (s *step) embed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	var token []byte
 	for _, named := range []struct {
@@ -68,7 +68,7 @@ func (s *step) embed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo)
 		}
 		content, err := s.Host.Files.Read(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return s.wait(s.Kubeconfig, " names "+path+", which is not there")
+			return s.wait(s.Kubeconfig, " names "+path+", which does not exist")
 		}
 		if err != nil {
 			return err

@@ -36,15 +36,15 @@ func TestARenewedCredentialCountsAtTheNextPass(t *testing.T) {
 				content = func(token string) string { return r.with("token: " + token) }
 			} else {
 				r.setKubeconfig(r.with(c.kubeconfig))
-				r.expect("False ClusterNotInstalled", "names "+c.file+", which is not there")
+				r.expect("False ClusterNotInstalled", "names "+c.file+", which does not exist")
 			}
 			put := func(token string) { r.m.Files[c.file] = hosttest.FileState{Content: content(token)} }
 			put("first")
-			r.expect("False ClusterNotInstalled", "does not take the credentials of /etc/kubernetes/admin.conf")
+			r.expect("False ClusterNotInstalled", "does not accept the credentials of /etc/kubernetes/admin.conf")
 			put(token)
 			r.expect("True Registered")
 			put("third")
-			r.expect("False ClusterNotInstalled", "does not take the credentials")
+			r.expect("False ClusterNotInstalled", "does not accept the credentials")
 			put(token)
 			r.expect("True Registered")
 			r.did("apply pv1")
@@ -59,7 +59,7 @@ func TestACertificateThatHasExpiredIsSaid(t *testing.T) {
 		ends time.Time
 		says string
 	}{
-		"expired": {time.Now().Add(-36 * time.Hour), "admin.conf, whose certificate has expired on " + time.Now().Add(-36*time.Hour).UTC().Format(time.DateOnly)},
+		"expired": {time.Now().Add(-36 * time.Hour), "admin.conf, whose certificate expired on " + time.Now().Add(-36*time.Hour).UTC().Format(time.DateOnly)},
 		"valid":   {time.Now().Add(36 * time.Hour), "the credentials of /etc/kubernetes/admin.conf: Unauthorized; renew them"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestWhoRefusesIsTold(t *testing.T) {
 		"admission": {refusal(403, "Forbidden", `admission webhook "w" denied the request: no NFS here`), "False ManifestRejected", "PersistentVolume pv1: admission webhook", true},
 		"too large": {refusal(413, "RequestEntityTooLarge", "limit is 3145728"), "False ManifestRejected", "PersistentVolume pv1", true},
 		"schema":    {refusal(500, "", "failed to create typed patch object (/pv1; /v1, Kind=PersistentVolume): .spec.x: field not declared in schema"), "False ManifestRejected", "PersistentVolume pv1", true},
-		"the store": {refusal(500, "", "etcdserver: request timed out"), "False ClusterNotInstalled", "cannot do it: etcdserver", false},
+		"the store": {refusal(500, "", "etcdserver: request timed out"), "False ClusterNotInstalled", "the API server failed: etcdserver", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, there := range []bool{false, true} {

@@ -1,9 +1,10 @@
-// Package persistentvolume registers PersistentVolumes in the Kubernetes cluster that
-// this master belongs to, and takes them away. It goes through the cluster's API with
-// the master's own kubeconfig, so that no credential leaves the node.
+// Package persistentvolume registers PersistentVolumes in this master's Kubernetes
+// cluster, and deletes them. It uses the cluster's API with the master's own kubeconfig,
+// so that no credential leaves the node.
 //
-// Two rules hold: what nodehitch did not make is never changed, and no volume is deleted
-// that a claim is bound to; none of a storage server that is withdrawn, while one is.
+// Two rules hold. It never changes a volume that nodehitch did not create. It never
+// deletes a volume that is bound to a claim; when a storage server is withdrawn, it
+// deletes none of the server's volumes while one of them is bound.
 package persistentvolume
 
 import (
@@ -15,18 +16,18 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// DefaultKubeconfig is where kubeadm leaves the kubeconfig of a master.
+// DefaultKubeconfig is kubeadm's kubeconfig on a master.
 const DefaultKubeconfig = "/etc/kubernetes/admin.conf"
 
-// Options are what the step needs. Host is required.
+// Options of the step. Host is required.
 type Options struct {
 	Host *host.Host
-	// Kubeconfig is the path of one whose user may get, list, create, patch and delete
-	// PersistentVolumes; "" means DefaultKubeconfig. It is read at every pass.
+	// Kubeconfig is a path; its user must be allowed to get, list, create, patch and
+	// delete PersistentVolumes. "" means DefaultKubeconfig. It is read in every pass.
 	Kubeconfig string
 	// RequestLimit is how long one request may take; 0 = 10 seconds.
 	RequestLimit time.Duration
-	// GoneLimit is how long one pass waits for what it deleted to be gone; 0 = 10 seconds.
+	// GoneLimit is how long one pass waits until deleted volumes are gone; 0 = 10 seconds.
 	GoneLimit time.Duration
 }
 
@@ -36,7 +37,7 @@ type step struct {
 	known *cluster // of the last pass
 }
 
-// New is the step that owns PersistentVolumesRegistered.
+// New returns the step that owns PersistentVolumesRegistered.
 func New(o Options) converge.Step {
 	if o.Kubeconfig == "" {
 		o.Kubeconfig = DefaultKubeconfig
@@ -52,9 +53,9 @@ func New(o Options) converge.Step {
 
 func (s *step) Condition() string { return api.ConditionPersistentVolumesRegistered }
 
-// ClusterScoped has the engine act only under a document that the controller confirmed
-// on the present connection: a master that was cut off must not make again what was
-// deleted meanwhile.
+// ClusterScoped makes the engine act only for a document that the controller has
+// confirmed on the present connection: a master that was offline must not recreate
+// volumes that were deleted meanwhile.
 func (s *step) ClusterScoped() {}
 
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
@@ -78,7 +79,7 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	return r.plan(ctx)
 }
 
-// manifestsOf are the section's manifests as they are to be applied.
+// manifestsOf returns the section's manifests in the form to apply.
 func manifestsOf(section *api.PersistentVolumesSection) ([]volume, error) {
 	var all []volume
 	for i, m := range section.Manifests {

@@ -11,18 +11,18 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// registration has the volumes of the manifests be in the cluster, and no other that
-// nodehitch made for the storage server.
+// registration registers the volumes of the manifests, and deletes others that nodehitch
+// created for the storage server.
 type registration struct {
 	*cluster
 	servers []string // the addresses of the storage server
 	wanted  []volume
 	limit   time.Duration
 	actions []converge.Action
-	down    error // why the cluster did not answer the last action, nil where it did
+	down    error // why the cluster did not answer the last action, nil if it did
 }
 
-// plan asks the API server once, where nothing has changed since it was last asked.
+// plan sends one request if nothing has changed since the last pass.
 func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
 	all, err := r.list(ctx, func(v volume) bool { return named(r.wanted, v.GetName()) || r.stray(v) })
 	if err != nil {
@@ -38,8 +38,8 @@ func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
 	var found []string
 	var problems []error
 	for _, want := range r.wanted {
-		phase, err := r.look(ctx, want, live[want.GetName()])
-		if noAnswer(err) { // and there is none for the others
+		phase, err := r.observe(ctx, want, live[want.GetName()])
+		if noAnswer(err) { // the others would get none either
 			return converge.Plan{}, err
 		}
 		if err != nil {
@@ -56,9 +56,9 @@ func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
 	return converge.Plan{Actions: r.actions, Reason: api.ReasonRegistered, Message: message}, errors.Join(problems...)
 }
 
-// look plans for one volume. The cluster's own controllers change it right after it
-// was made, so that a look which they disturbed is taken again.
-func (r *registration) look(ctx context.Context, want volume, live *volume) (phase string, err error) {
+// observe plans for one volume. The cluster's own controllers change a volume right
+// after it was created; then observe tries again.
+func (r *registration) observe(ctx context.Context, want volume, live *volume) (phase string, err error) {
 	for range 3 {
 		if err = r.compare(ctx, want, live); !errors.Is(err, errChanged) {
 			if live != nil {
@@ -73,8 +73,8 @@ func (r *registration) look(ctx context.Context, want volume, live *volume) (pha
 	return "", errChanged
 }
 
-// do plans an action. After one that got no answer those that follow do not ask, for
-// each question may take its whole limit.
+// do plans an action. After an action without an answer the following ones send no
+// request, because each may take its whole time limit.
 func (r *registration) do(group, summary string, f func(context.Context) error) {
 	r.actions = append(r.actions, converge.Action{Summary: summary, Group: group, Do: func(ctx context.Context) error {
 		if r.down != nil {
@@ -88,7 +88,7 @@ func (r *registration) do(group, summary string, f func(context.Context) error) 
 	}})
 }
 
-// compare plans what makes the volume what is wanted.
+// compare plans the actions that bring the volume to its desired state.
 func (r *registration) compare(ctx context.Context, want volume, live *volume) error {
 	if live != nil {
 		want = want.writtenAs(*live)
@@ -104,11 +104,11 @@ func (r *registration) compare(ctx context.Context, want volume, live *volume) e
 	case live.source() == want.source():
 		return r.fields(ctx, want, *live)
 	case live.phase() == "" || live.phase() == "Pending":
-		return converge.Wait(api.ReasonSourceImmutable, "%s; %s is wanted, and it is made anew once the cluster says that it is free", live.points(), want.source())
+		return converge.Wait(api.ReasonSourceImmutable, "%s; expected %s; the agent recreates it when its phase is Available", live.points(), want.source())
 	case live.phase() != phaseAvailable || live.claim() != "":
-		return converge.Fail(api.ReasonSourceImmutable, "%s; %s is wanted, so %s", live.points(), want.source(), live.remedy())
+		return converge.Fail(api.ReasonSourceImmutable, "%s; expected %s: %s", live.points(), want.source(), live.remedy())
 	}
-	r.do(want.GetName(), fmt.Sprintf("make PersistentVolume %s anew: from %s to %s", want.GetName(), live.source(), want.source()), func(ctx context.Context) error {
+	r.do(want.GetName(), fmt.Sprintf("recreate PersistentVolume %s: from %s to %s", want.GetName(), live.source(), want.source()), func(ctx context.Context) error {
 		if err := r.delete(ctx, *live); err != nil {
 			return r.explain(err)
 		}
@@ -122,14 +122,14 @@ func (r *registration) compare(ctx context.Context, want volume, live *volume) e
 
 func (v volume) points() string { return v.use() + ", and it points to " + v.source().String() }
 
-// remedy is what has to be done before a volume can be made anew.
+// remedy is what has to be done before a volume can be recreated.
 func (v volume) remedy() string {
 	if v.bound() {
-		return "delete its claim, and then it"
+		return "delete its claim, then the PersistentVolume"
 	}
 	return "delete it (kubectl delete pv " + v.GetName() + ")"
 }
 
 func foreign(name string) error {
-	return converge.Fail(api.ReasonForeignPersistentVolume, "PersistentVolume %s is there, and nodehitch did not make it (it lacks the label %s=%s)", name, ownerLabel, owner)
+	return converge.Fail(api.ReasonForeignPersistentVolume, "PersistentVolume %s exists, and nodehitch did not create it (it lacks the label %s=%s)", name, ownerLabel, owner)
 }

@@ -111,17 +111,17 @@ func TestAnotherSource(t *testing.T) {
 		did    []string
 	}{
 		"of a free one":  {func(*rig) {}, "True Registered", "pv1 Available", []string{"delete pv1", "apply pv1"}},
-		"of a bound one": {func(r *rig) { r.api.bind("pv1", "default", "data") }, "False SourceImmutable", "by claim default/data, and it points to 10.10.0.5:/volume/nfs/pv1; 10.10.0.6:/volume/nfs/pv1 is wanted, so delete its claim, and then it", nil},
+		"of a bound one": {func(r *rig) { r.api.bind("pv1", "default", "data") }, "False SourceImmutable", "by claim default/data, and it points to 10.10.0.5:/volume/nfs/pv1; expected 10.10.0.6:/volume/nfs/pv1: delete its claim, then the PersistentVolume", nil},
 		"of a released one": {func(r *rig) {
 			r.api.bind("pv1", "default", "data")
 			r.api.change("pv1", func(v object) { v["status"] = object{"phase": "Released"} })
-		}, "False SourceImmutable", "pv1 is Released, claim default/data is gone, and it points to 10.10.0.5:/volume/nfs/pv1; 10.10.0.6:/volume/nfs/pv1 is wanted, so delete it (kubectl delete pv pv1)", nil},
+		}, "False SourceImmutable", "pv1 is Released, claim default/data is gone, and it points to 10.10.0.5:/volume/nfs/pv1; expected 10.10.0.6:/volume/nfs/pv1: delete it (kubectl delete pv pv1)", nil},
 		"of one kept for a claim": {func(r *rig) {
 			r.api.change("pv1", func(v object) { spec(v)["claimRef"] = object{"namespace": "a", "name": "b"} })
-		}, "False SourceImmutable", "kept for claim a/b", nil},
+		}, "False SourceImmutable", "reserved for claim a/b", nil},
 		"of one that is new to the cluster": {func(r *rig) {
 			r.api.change("pv1", func(v object) { v["status"] = object{"phase": "Pending"} })
-		}, "False SourceImmutable", "made anew once", nil},
+		}, "False SourceImmutable", "recreates it when", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := master(t, "pv1")
@@ -183,7 +183,7 @@ func TestALookThatIsDisturbedIsTakenAgain(t *testing.T) {
 			r.api.change("pv1", func(object) {})
 		}
 	}
-	r.expect("False Converging", "changed while it was looked at")
+	r.expect("False Converging", "changed while the agent compared it")
 }
 
 func TestAManifestThatIsRefusedIsTerminal(t *testing.T) {
@@ -241,20 +241,20 @@ func TestTheClusterIsWaitedFor(t *testing.T) {
 		broken func(r *rig)
 		says   string
 	}{
-		"no kubeconfig":     {func(r *rig) { delete(r.m.Files, "/etc/kubernetes/admin.conf") }, "there is no /etc/kubernetes/admin.conf"},
-		"half a kubeconfig": {func(r *rig) { r.setKubeconfig(r.api.kubeconfig()[:60]) }, "not a whole kubeconfig"},
-		"nothing in it":     {func(r *rig) { r.setKubeconfig("") }, "not a whole kubeconfig"},
+		"no kubeconfig":     {func(r *rig) { delete(r.m.Files, "/etc/kubernetes/admin.conf") }, "/etc/kubernetes/admin.conf does not exist"},
+		"half a kubeconfig": {func(r *rig) { r.setKubeconfig(r.api.kubeconfig()[:60]) }, "not a complete kubeconfig"},
+		"nothing in it":     {func(r *rig) { r.setKubeconfig("") }, "not a complete kubeconfig"},
 		"credentials by a program": {func(r *rig) {
 			r.setKubeconfig(strings.Replace(r.api.kubeconfig(), "token: "+token, "exec: {apiVersion: client.authentication.k8s.io/v1, command: id, interactiveMode: Never}", 1))
-		}, "have it hold a client certificate"},
-		"a token that is not taken": {func(r *rig) { r.setKubeconfig(strings.Replace(r.api.kubeconfig(), token, "s3cr3t", 1)) }, "does not take the credentials of /etc/kubernetes/admin.conf: "},
+		}, "use a client certificate"},
+		"a token that is not taken": {func(r *rig) { r.setKubeconfig(strings.Replace(r.api.kubeconfig(), token, "s3cr3t", 1)) }, "does not accept the credentials of /etc/kubernetes/admin.conf: "},
 		"a CA that is another": {func(r *rig) {
 			r.setKubeconfig(strings.Replace(r.api.kubeconfig(), "certificate-authority-data", "tls-server-name: x.invalid, certificate-authority-data", 1))
 		}, "is not the API server that /etc/kubernetes/admin.conf trusts"},
 		"the API server is not there": {func(r *rig) {
 			r.setKubeconfig(strings.Replace(r.api.kubeconfig(), r.api.URL, "https://127.0.0.1:1", 1))
 		}, "does not answer"},
-		"it is starting": {func(r *rig) { r.api.answer = http.StatusServiceUnavailable }, "cannot do it"},
+		"it is starting": {func(r *rig) { r.api.answer = http.StatusServiceUnavailable }, "the API server failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, absent := range []bool{false, true} {

@@ -33,14 +33,13 @@ func (v volume) source() source {
 	return source{server: v.text("spec", "nfs", "server"), path: v.text("spec", "nfs", "path"), readOnly: readOnly}
 }
 
-// servedBy says whether the volume is on the server with these addresses.
+// servedBy reports whether the volume is on the server with these addresses.
 func (v volume) servedBy(servers []string) bool {
 	have := v.source().server
 	return have != "" && slices.ContainsFunc(servers, func(s string) bool { return sameAddress(have, s) })
 }
 
-// sameAddress compares addresses however they are written: kubelet takes an IPv6 one
-// with brackets as well.
+// sameAddress compares addresses in any notation: kubelet also accepts IPv6 in brackets.
 func sameAddress(x, y string) bool {
 	a, errA := netip.ParseAddr(plain(x))
 	b, errB := netip.ParseAddr(plain(y))
@@ -57,8 +56,8 @@ func plain(address string) string {
 	return address
 }
 
-// writtenAs is the volume with its server as the live one has it, where both mean the
-// same one: not even the way it is written can be changed.
+// writtenAs returns the volume with its server in the notation of the live one if both
+// are the same address, because Kubernetes does not allow a change of notation either.
 func (v volume) writtenAs(live volume) volume {
 	if !sameAddress(v.source().server, live.source().server) || v.source() == live.source() {
 		return v

@@ -11,14 +11,14 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// stray says that nodehitch made the volume for this storage server, and that no
+// stray reports whether nodehitch created the volume for this storage server and no
 // manifest has it any more.
 func (r *registration) stray(v volume) bool {
 	return v.ours() && v.servedBy(r.servers) && !named(r.wanted, v.GetName())
 }
 
-// sweep plans that strays go. One that is used stays until it is not: unlike in a
-// withdrawal nobody waits for it, and the others need not wait for it either.
+// sweep plans to delete strays. One that is in use stays until it is free. Unlike in a
+// withdrawal, no operation waits for it, and the others are deleted without it.
 func (r *registration) sweep(strays []volume) error {
 	var free []volume
 	var kept []error
@@ -26,15 +26,15 @@ func (r *registration) sweep(strays []volume) error {
 		switch {
 		case v.deleting() && v.bound():
 			kept = append(kept, converge.Wait(api.ReasonStuckTerminating,
-				"PersistentVolume %s is no longer among the manifests, was deleted, and is still bound to %s; it goes when the claim does", v.GetName(), v.claim()))
+				"PersistentVolume %s is no longer among the manifests, was deleted, and is still bound to %s; it disappears with the claim", v.GetName(), v.claim()))
 		case v.deleting():
 			kept = append(kept, v.stuck())
 		case v.bound():
 			kept = append(kept, converge.Wait(api.ReasonInUse,
-				"PersistentVolume %s is no longer among the manifests and is bound to %s; it goes when the claim does", v.GetName(), v.claim()))
+				"PersistentVolume %s is no longer among the manifests and is bound to %s; the agent deletes it when the claim is gone", v.GetName(), v.claim()))
 		case v.claim() != "" && !v.freed():
 			kept = append(kept, converge.Wait(api.ReasonInUse,
-				"PersistentVolume %s is no longer among the manifests and is kept for %s; it goes when its spec.claimRef does", v.GetName(), v.claim()))
+				"PersistentVolume %s is no longer among the manifests and is reserved for %s; the agent deletes it when its spec.claimRef is removed", v.GetName(), v.claim()))
 		default:
 			free = append(free, v)
 		}
@@ -46,7 +46,7 @@ func (r *registration) sweep(strays []volume) error {
 	return errors.Join(kept...)
 }
 
-// remove deletes each as it was seen. One that was changed since may have been bound.
+// remove deletes each in the observed version. One that was changed since may be bound.
 func (r *registration) remove(ctx context.Context, strays []volume) error {
 	var deleted []string
 	var problems []error

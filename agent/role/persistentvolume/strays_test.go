@@ -63,10 +63,10 @@ func TestAStrayThatIsUsedIsKeptAndTheOthersGo(t *testing.T) {
 		says     string
 		deletion bool
 	}{
-		"bound":              {phase: "Bound", claim: claim, uid: true, want: "False InUse", says: "PersistentVolume pv2 is no longer among the manifests and is bound to default/data; it goes when the claim does"},
+		"bound":              {phase: "Bound", claim: claim, uid: true, want: "False InUse", says: "PersistentVolume pv2 is no longer among the manifests and is bound to default/data; the agent deletes it when the claim is gone"},
 		"being bound":        {phase: "Available", claim: claim, uid: true, want: "False InUse", says: "is bound to default/data"},
-		"kept for a claim":   {phase: "Available", claim: claim, want: "False InUse", says: "is kept for default/data; it goes when its spec.claimRef does"},
-		"bound and deleted":  {phase: "Bound", claim: claim, uid: true, deletion: true, want: "False StuckTerminating", says: "still bound to default/data; it goes when the claim does"},
+		"kept for a claim":   {phase: "Available", claim: claim, want: "False InUse", says: "is reserved for default/data; the agent deletes it when its spec.claimRef is removed"},
+		"bound and deleted":  {phase: "Bound", claim: claim, uid: true, deletion: true, want: "False StuckTerminating", says: "still bound to default/data; it disappears with the claim"},
 		"released":           {phase: "Released", claim: claim, uid: true, want: "True Registered"},
 		"failed":             {phase: "Failed", claim: claim, uid: true, want: "True Registered"},
 		"new to the cluster": {phase: "Pending", want: "True Registered"},

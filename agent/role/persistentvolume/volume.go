@@ -11,17 +11,17 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What marks a volume as made by nodehitch.
+// The label of volumes that nodehitch created.
 const (
 	ownerLabel = "app.kubernetes.io/managed-by"
 	owner      = "nodehitch"
 )
 
-// boundByController is the binder's note, which `kubectl get -o yaml` puts into
+// boundByController is the binder's annotation, which `kubectl get -o yaml` copies into
 // manifests.
 const boundByController = "pv.kubernetes.io/bound-by-controller"
 
-// The phases that matter. Released and Failed are those of a volume whose claim is gone.
+// The phases that matter. Released and Failed mean that the volume's claim is gone.
 const (
 	phaseAvailable = "Available"
 	phaseBound     = "Bound"
@@ -29,22 +29,21 @@ const (
 	phaseFailed    = "Failed"
 )
 
-// volume is a PersistentVolume, or what one is to be.
+// volume is a PersistentVolume, existing or desired.
 type volume struct{ *unstructured.Unstructured }
 
-// notOurs are the members of metadata that are the cluster's to say, or another's.
+// notOurs are the members of metadata that belong to the cluster or to others.
 var notOurs = []string{
 	"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds",
 	"managedFields", "selfLink", "finalizers", "ownerReferences", "generateName", "namespace",
 }
 
-// wanted is a manifest as it is applied, marked as ours. What others own of a volume,
-// its claim and its status, is left out. All else stays, also what is wrong: the API
-// server says it better.
+// wanted turns a manifest into the form to apply, with our label. It removes what others
+// own: claim and status. All else stays; errors in it are reported by the API server.
 func wanted(manifest json.RawMessage) (volume, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(manifest); err != nil {
-		return volume{}, errors.New("is no object of Kubernetes")
+		return volume{}, errors.New("is no Kubernetes object")
 	}
 	v := volume{u}
 	if v.GetName() == "" || v.source() == (source{}) {
@@ -79,7 +78,7 @@ func (v volume) phase() string  { return v.text("status", "phase") }
 func (v volume) ours() bool     { return v.GetLabels()[ownerLabel] == owner }
 func (v volume) deleting() bool { return v.GetDeletionTimestamp() != nil }
 
-// claim is the claim that the volume is bound to, was bound to or is kept for, as
+// claim is the claim that the volume is or was bound to or is reserved for, as
 // namespace/name, "" for none.
 func (v volume) claim() string {
 	name := v.text("spec", "claimRef", "name")
@@ -89,16 +88,16 @@ func (v volume) claim() string {
 	return v.text("spec", "claimRef", "namespace") + "/" + name
 }
 
-// freed says that the claim of the volume is gone.
+// freed reports whether the volume's claim is gone.
 func (v volume) freed() bool { return v.phase() == phaseReleased || v.phase() == phaseFailed }
 
-// bound says that a claim has the volume. The cluster writes the claim's uid into the
-// volume first, and Bound a moment later.
+// bound reports whether the volume is bound to a claim. The cluster writes the claim's
+// uid into the volume first, and the phase Bound a moment later.
 func (v volume) bound() bool {
 	return v.phase() == phaseBound || v.text("spec", "claimRef", "uid") != "" && !v.freed()
 }
 
-// use says what a volume is used for.
+// use describes how a volume is used.
 func (v volume) use() string {
 	text := fmt.Sprintf("PersistentVolume %s is %s", v.GetName(), v.phase())
 	switch claim := v.claim(); {
@@ -108,17 +107,17 @@ func (v volume) use() string {
 	case v.freed():
 		text += ", claim " + claim + " is gone"
 	default:
-		text += ", kept for claim " + claim
+		text += ", reserved for claim " + claim
 	}
 	return text
 }
 
-// stuck is the error of a volume that was deleted and is still there. One that is
-// bound is gone when its claim is, and nobody can take the deletion back.
+// stuck is the error of a volume that was deleted but still exists. A bound one
+// disappears with its claim; the deletion cannot be undone.
 func (v volume) stuck() error {
 	if v.phase() == phaseBound {
 		return converge.Fail(api.ReasonStuckTerminating,
-			"PersistentVolume %s was deleted and is still bound to claim %s; this cannot be undone: it goes when the claim does", v.GetName(), v.claim())
+			"PersistentVolume %s was deleted and is still bound to claim %s; this cannot be undone: it disappears with the claim", v.GetName(), v.claim())
 	}
-	return converge.Wait(api.ReasonStuckTerminating, "PersistentVolume %s was deleted and is not gone; its finalizers are %v", v.GetName(), v.GetFinalizers())
+	return converge.Wait(api.ReasonStuckTerminating, "PersistentVolume %s was deleted but still exists; its finalizers are %v", v.GetName(), v.GetFinalizers())
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// withdrawal has the volumes of a storage server be gone: all or none.
+// withdrawal deletes the volumes of a storage server: all or none.
 type withdrawal struct {
 	*cluster
 	// servers are the addresses of the storage server.
@@ -23,21 +23,21 @@ type withdrawal struct {
 	limit   time.Duration
 }
 
-// standing is what the cluster has of the storage server.
-type standing struct {
-	// ours are to be deleted, leaving are deleted already, kept are not ours.
+// clusterState is what the cluster has for the storage server.
+type clusterState struct {
+	// ours are to be deleted, leaving are being deleted, kept are not ours.
 	ours, leaving []volume
 	kept          []string
 }
 
 func (w *withdrawal) plan(ctx context.Context) (converge.Plan, error) {
-	now, err := w.look(ctx)
+	now, err := w.observe(ctx)
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	plan := converge.Plan{Reason: api.ReasonAbsent, Message: "no PersistentVolume of " + strings.Join(w.servers, ", ") + " that nodehitch made is in the cluster"}
+	plan := converge.Plan{Reason: api.ReasonAbsent, Message: "the cluster has no PersistentVolume of nodehitch's for " + strings.Join(w.servers, ", ")}
 	if len(now.kept) > 0 {
-		plan.Message += "; it did not make " + strings.Join(now.kept, ", ") + ", which stay"
+		plan.Message += "; " + strings.Join(now.kept, ", ") + " are not nodehitch's and stay"
 	}
 	if len(now.ours) > 0 {
 		plan.Actions = []converge.Action{{Summary: "delete PersistentVolumes " + strings.Join(names(now.ours), ", "), Group: "all", Do: w.withdraw}}
@@ -49,10 +49,10 @@ func (w *withdrawal) plan(ctx context.Context) (converge.Plan, error) {
 	return plan, errors.Join(stuck...)
 }
 
-// look is what there is of the server, or that one of it is in use: those that others
-// made count, because their data is on the server too.
-func (w *withdrawal) look(ctx context.Context) (standing, error) {
-	var now standing
+// observe returns what the cluster has for the server. It fails if a volume is in use,
+// also one that nodehitch did not create, because its data is on the server too.
+func (w *withdrawal) observe(ctx context.Context) (clusterState, error) {
+	var now clusterState
 	all, err := w.list(ctx, func(v volume) bool { return v.servedBy(w.servers) || w.ours(v) })
 	if err != nil {
 		return now, err
@@ -81,15 +81,15 @@ func (w *withdrawal) look(ctx context.Context) (standing, error) {
 	return now, errors.Join(stuck...)
 }
 
-// ours are those that nodehitch made for this server, or for the one before it.
+// ours reports whether nodehitch created the volume for this server or its predecessor.
 func (w *withdrawal) ours(v volume) bool {
 	return v.ours() && (v.servedBy(w.servers) || named(w.named, v.GetName()))
 }
 
-// withdraw looks once more at all of them and then deletes each as it was seen: one
-// that was changed since may have been bound, and counts as in use.
+// withdraw observes all volumes again and deletes each in the observed version. One that
+// was changed since may have been bound, and counts as in use.
 func (w *withdrawal) withdraw(ctx context.Context) error {
-	now, err := w.look(ctx)
+	now, err := w.observe(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func registered(t *testing.T, names ...string) *rig {
 func TestAllOfAServerAreDeleted(t *testing.T) {
 	r := registered(t, "pv1", "pv2")
 	r.doc.PersistentVolumes.Manifests = []api.Manifest{}
-	r.expect("True Absent", "no PersistentVolume of 10.10.0.5")
+	r.expect("True Absent", "no PersistentVolume of nodehitch's for 10.10.0.5")
 	r.did("delete pv1", "delete pv2")
 	r.expect("True Absent")
 	r.did()
@@ -36,7 +36,7 @@ func TestWhatOthersMadeStays(t *testing.T) {
 	r := registered(t, "pv1")
 	r.foreign("theirs", "::ffff:10.10.0.5")
 	r.foreign("elsewhere", "10.10.0.50")
-	r.expect("True Absent", "it did not make theirs, which stay")
+	r.expect("True Absent", "theirs are not nodehitch's and stay")
 	r.did("delete pv1")
 	if r.is("theirs") == nil || r.is("elsewhere") == nil {
 		t.Error("one of others was deleted")

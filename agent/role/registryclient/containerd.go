@@ -66,7 +66,7 @@ func (p *plan) containerd(ctx context.Context) {
 	}
 }
 
-// cri is nil where this machine's containerd is none of Kubernetes's.
+// cri is nil if this machine's containerd is none of Kubernetes's.
 func (p *plan) cri(ctx context.Context) (*cri, error) {
 	had := p.engine
 	has, runs := p.running(ctx, containerdUnit)

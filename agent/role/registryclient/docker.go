@@ -12,8 +12,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
-// running says whether a unit's engine is one of this machine's, and whether it runs.
-// What is installed and neither enabled nor active serves nobody.
+// running reports whether the unit's engine is in use on this machine, and whether it
+// runs. An engine that is installed but neither enabled nor active is not in use.
 func (p *plan) running(ctx context.Context, name string) (has, runs bool) {
 	u, err := p.Host.Units.Unit(ctx, name)
 	if err != nil {

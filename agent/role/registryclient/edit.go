@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// read is a file's content, nil where there is none.
+// read is a file's content, nil if there is none.
 func (s *step) read(path string) ([]byte, error) {
 	content, err := s.Host.Files.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -20,8 +20,8 @@ func (s *step) read(path string) ([]byte, error) {
 	return content, err
 }
 
-// edit changes a file that others use as well. It is read anew when the change is
-// made, so that two changes of one file, or one of the owner's meanwhile, are no loss.
+// edit changes a file that others use too. The file is read again when the change is
+// made, so that two changes, or a change of the owner's meanwhile, are not lost.
 type edit struct {
 	path string
 	// mode of a new file; one that is there keeps its own unless secret is set.

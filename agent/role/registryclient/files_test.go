@@ -216,7 +216,7 @@ func TestInventoryThatTheAgentHasNotWritten(t *testing.T) {
 	}
 }
 
-// crashing is one pass that ends before its n-th change; false where it has fewer.
+// crashing is one pass that ends before its n-th change; false if it has fewer.
 func (r *rig) crashing(n int) (crashed bool) {
 	r.m.CrashAt = n
 	defer func() {

@@ -88,12 +88,12 @@ func (s *step) ask(ctx context.Context, c *connection) {
 	s.refusals.note(c, s.Now())
 }
 
-// lockOut is how long a login that was refused is not sent again: registries and the
-// directories behind them lock accounts out after a few.
+// lockOut is how long a refused login is not sent again, because registries and the
+// directories behind them lock accounts after a few failures.
 const lockOut = 10 * time.Minute
 
-// refusals are the logins that were refused. They are forgotten when the agent ends,
-// or when the document has them no more: who gives one again wants it to be tried.
+// refusals are the refused logins. They are forgotten when the agent ends or the document
+// no longer has them: an operator who adds one again wants it to be tried.
 type refusals struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]refusal
@@ -145,7 +145,7 @@ func (r *refusals) note(c *connection, now time.Time) {
 	r.known[c.key()] = refusal{c.err, now.Add(lockOut)}
 }
 
-// severity orders reasons: what a person has to see to comes first.
+// severity orders reasons: those that need an operator come first.
 var severity = []api.Reason{
 	api.ReasonUnauthorized, api.ReasonCertificateRejected, api.ReasonEngineConfigInvalid, api.ReasonLegacyRegistryConfig,
 	api.ReasonEngineNotRunning, api.ReasonFileUnavailable, api.ReasonUnreachable,

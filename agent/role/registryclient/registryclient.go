@@ -1,10 +1,10 @@
-// Package registryclient connects a master or worker to its private registries: what
-// Docker, containerd and kubelet have to know of them in their files, each checked
-// against the registry itself. It serves whichever engine the machine has, or both.
+// Package registryclient connects a master or worker to its private registries. It
+// writes the configuration files of Docker, containerd and kubelet, whichever the machine
+// has, and checks each registry.
 //
-// The files are the owner's: only what the inventory says that the agent put there is
-// ever taken out again. What is written where is on one page, paths.go; the texts are
-// edited by dockerconf, containerdconf and hostsfile; registries are asked by probe.
+// The files belong to the operator: the agent removes only what the inventory says that
+// it has added. paths.go lists the files; dockerconf, containerdconf and hostsfile edit
+// their texts; probe checks registries.
 package registryclient
 
 import (
@@ -25,9 +25,9 @@ import (
 
 // Store holds the files that the configuration names; files.Store is one.
 type Store interface {
-	// Fetch makes the file be there, whole and proven.
+	// Fetch downloads and verifies the file.
 	Fetch(ctx context.Context, ref api.FileReference) error
-	// Open opens it; fs.ErrNotExist where it is not there.
+	// Open opens the file; fs.ErrNotExist if it does not exist.
 	Open(ref api.FileReference) (*os.File, error)
 }
 
@@ -99,7 +99,7 @@ type plan struct {
 	connections []*connection
 	actions     []converge.Action
 	problems    []error
-	// notes are what is odd and stands in no one's way.
+	// notes are warnings.
 	notes []string
 	// keep are our files that are still needed. Where uncertain is set, containerd could
 	// not be looked at, and what it may need is kept as well.

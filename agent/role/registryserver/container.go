@@ -13,8 +13,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The container, as in the spec. Its successor is made beside it: the one that runs
-// goes only when the engine has taken the other.
+// The container, as in the spec. Its successor is created beside it: the running one is
+// removed only after the engine has accepted the other.
 const (
 	containerName = "private_registry"
 	successorName = "private_registry_next"
@@ -60,7 +60,7 @@ func (p *plan) move(do func(context.Context, string) error, name, verb string) *
 	return &move{verb + " the container " + name, func(ctx context.Context) error { return do(ctx, name) }}
 }
 
-// next is the next move, nil where the container is and runs as desired. It looks at
+// next is the next move, nil if the container is and runs as desired. It looks at
 // the machine anew, so that it is right after a crash at any point.
 func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
 	current, err := p.lookup(ctx, containerName)
@@ -77,7 +77,7 @@ func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
 	case successor != nil && (fits(current) || !fits(successor)):
 		return p.move(e.Remove, successorName, "remove"), nil
 	case current == nil && successor != nil:
-		return &move{"run the container made anew as " + containerName, func(ctx context.Context) error { return e.Rename(ctx, successorName, containerName) }}, nil
+		return &move{"rename the new container to " + containerName, func(ctx context.Context) error { return e.Rename(ctx, successorName, containerName) }}, nil
 	case current == nil:
 		return p.making(i, containerName), p.free(nil)
 	case fits(current):
@@ -90,7 +90,7 @@ func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
 	return p.move(e.Remove, containerName, "remove"), nil
 }
 
-// lookup is a container of ours, nil for none. Another's is never touched.
+// lookup returns a container of ours, nil for none. Containers of others are not changed.
 func (p *plan) lookup(ctx context.Context, name string) (*host.Container, error) {
 	c, err := p.Host.Engine.Container(ctx, name)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *plan) running(c *host.Container, at place) (*move, error) {
 		return p.move(e.Unpause, containerName, "unpause"), nil
 	}
 	if c.Restart != always {
-		return &move{"have the container " + containerName + " restarted always", func(ctx context.Context) error {
+		return &move{"set the restart policy of the container " + containerName, func(ctx context.Context) error {
 			return e.SetRestart(ctx, containerName, always)
 		}}, nil
 	}
@@ -166,7 +166,7 @@ func (p *plan) free(current *host.Container) error {
 	return converge.Wait(api.ReasonPortInUse, "on port %d listens %s, which is not touched: stop it, or choose another port_no", port, strings.Join(names, " and "))
 }
 
-// refused says in words of conditions why the engine made no move.
+// refused turns the engine's error into the reason of a condition.
 func (p *plan) refused(err error) error {
 	var refusal *host.EngineError
 	switch {

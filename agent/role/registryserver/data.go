@@ -15,9 +15,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
-// dataMode: what is pushed to a private registry is for those whom it lets in, not for
-// every user of the machine; the registry itself runs as root. A directory that is
-// there already stays as it is.
+// dataMode: images in a private registry are for its users, not for every user of the
+// machine; the registry itself runs as root. An existing directory keeps its mode.
 const dataMode = 0o700
 
 // place is where the data lies.
@@ -26,7 +25,7 @@ type place struct {
 	// make makes the directory.
 	make func(context.Context) error
 	// device and root are how the directory shows in a mount table that has it bound;
-	// root is "" where that is not known.
+	// root is "" if that is not known.
 	device host.Number
 	root   string
 }
@@ -39,7 +38,7 @@ func (p *plan) place() (place, error) {
 	if v := p.volume(); v != nil {
 		return p.onVolume(v)
 	}
-	found, err := p.Host.Directories.Look(directory)
+	found, err := p.Host.Directories.Inspect(directory)
 	if err != nil {
 		return place{}, err
 	}
@@ -76,19 +75,19 @@ func (p *plan) onVolume(v *api.StorageVolume) (place, error) {
 	directory := p.section.DataDirectory
 	m, err := storage.Mounted(p.Host, v)
 	if err != nil {
-		return place{}, converge.Wait(api.ReasonNotMounted, "the registry's data belongs on a volume that is away, so it does not run: %v; see VolumesMounted", err)
+		return place{}, converge.Wait(api.ReasonNotMounted, "the volume of the registry's data is not mounted, so the registry does not run: %v; see VolumesMounted", err)
 	}
 	rel, err := filepath.Rel(v.MountPath, directory)
 	if err != nil {
 		return place{}, err
 	}
-	found, err := p.Host.Directories.LookInside(v.MountPath, m.Device, rel)
+	found, err := p.Host.Directories.InspectInside(v.MountPath, m.Device, rel)
 	var refused *host.PathError
 	switch {
 	case errors.As(err, &refused):
 		return place{}, converge.Fail(api.ReasonDirectoryUnusable, "the data directory cannot be used: %v", err)
 	case err != nil:
-		return place{}, converge.Wait(api.ReasonNotMounted, "the data directory %s cannot be looked at: %v", directory, err)
+		return place{}, converge.Wait(api.ReasonNotMounted, "the data directory %s cannot be inspected: %v", directory, err)
 	}
 	return place{
 		exists: found.Exists, device: m.Device, root: rootOf(m, directory),
@@ -98,7 +97,7 @@ func (p *plan) onVolume(v *api.StorageVolume) (place, error) {
 	}, nil
 }
 
-// below is the mount that a path lies on, nil where the table has none.
+// below is the mount that a path lies on, nil if the table has none.
 func below(mounts []host.Mount, of string) *host.Mount {
 	var found *host.Mount
 	for i, m := range mounts {

@@ -80,7 +80,7 @@ func engineProblem(err error) error {
 	case errors.As(err, &down):
 		return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
 	case errors.As(err, &refusal) && noSpace(refusal):
-		return converge.Wait(api.ReasonNoSpace, "%v; make room where the engine keeps its images (`docker info` says where, /var/lib/docker if nobody moved it)", err)
+		return converge.Wait(api.ReasonNoSpace, "%v; make room where the engine keeps its images (`docker info` says where, by default /var/lib/docker)", err)
 	case errors.As(err, &refusal):
 		return converge.Wait(api.ReasonEngineNotRunning, "the engine cannot do what it has to: %v", err)
 	}

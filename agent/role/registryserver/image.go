@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// image is what the container is to be made of, nil where it has to be loaded or
+// image is what the container is to be made of, nil if it has to be loaded or
 // pulled first, which is planned then. A tag may be moved by anybody, so that what
 // counts is the id that was found once.
 func (p *plan) image(ctx context.Context, up bool, have *owned) (*image, error) {
@@ -34,7 +34,7 @@ func (p *plan) image(ctx context.Context, up bool, have *owned) (*image, error) 
 		return nil, nil
 	}
 	if p.proxy.HTTP != "" || p.proxy.HTTPS != "" {
-		p.do("have the engine use the proxy, where it runs nothing else", p.useProxy)
+		p.do("configure the engine's proxy, if it runs nothing else", p.useProxy)
 	}
 	p.do("pull "+p.section.Image.Reference, p.pull)
 	return nil, nil
@@ -116,7 +116,7 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// pull has the engine fetch the image from the registry that its name says.
+// pull makes the engine pull the image from the registry in its name.
 func (p *plan) pull(ctx context.Context) error {
 	reference := p.section.Image.Reference
 	err := p.Host.Engine.Pull(ctx, reference)

@@ -76,7 +76,7 @@ func (p *plan) writeProxy(content string) error {
 	return errors.Join(p.Host.Files.Write(proxyFile, []byte(content), 0o600), p.Host.Files.Write(proxyDropIn, []byte(proxyUnit), 0o644))
 }
 
-// notRestarted says why the engine is not restarted for the proxy, "" where it may be.
+// notRestarted says why the engine is not restarted for the proxy, "" if it may be.
 func (p *plan) notRestarted(ctx context.Context) (why string, err error) {
 	others, err := p.others(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ func (p *plan) run(ctx context.Context) error {
 		return err
 	}
 	if i == nil {
-		return converge.Wait(api.ReasonImageNotFound, "the image is not in the engine any more; it is tried again")
+		return converge.Wait(api.ReasonImageNotFound, "the image is no longer in the engine; the agent tries again")
 	}
 	for range mostMoves {
 		at, err := p.place()
@@ -51,7 +51,7 @@ func (p *plan) run(ctx context.Context) error {
 			return p.refused(err)
 		}
 	}
-	return converge.Wait(api.ReasonNotAnswering, "the container %s does not become what it should be; somebody else may be changing it", containerName)
+	return converge.Wait(api.ReasonNotAnswering, "the container %s does not reach its desired state; another program may be changing it", containerName)
 }
 
 // await polls until the registry answers, for a while.

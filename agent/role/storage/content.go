@@ -10,14 +10,14 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// kind is what a disk holds. The zero value is that it is not known.
+// kind is the kind of content of a disk. The zero value is unknown.
 type kind int
 
 const (
 	unknown kind = iota
-	// ours: a whole ext4 with the UUID that was assigned to the volume.
+	// ours: an intact ext4 with the UUID that is assigned to the volume.
 	ours
-	// blank: everything that was read is zero, and nobody uses it.
+	// blank: every byte that was read is zero, and the disk is not in use.
 	blank
 	// foreign: anything else.
 	foreign
@@ -26,25 +26,25 @@ const (
 // content is what was found on a disk.
 type content struct {
 	kind kind
-	// what was found, for people: of foreign what it is, of unknown why.
+	// what describes the content for people; for unknown, it is the reason.
 	what string
-	// proof of blank.
-	proof api.BlankCheck
-	// used: ours has been mounted since it was made.
+	// blankCheck is set if the disk is blank.
+	blankCheck api.BlankCheck
+	// used: the filesystem, which is ours, has been mounted since it was made.
 	used bool
-	// claimed: foreign is something that was made there by purpose, with a signature
-	// or a user, and not just bytes that mkfs may have left when it was killed.
+	// claimed: the foreign content was put there deliberately (it has a signature or is
+	// in use); it is not only bytes that a killed mkfs may have left.
 	claimed bool
-	// adoptable is the UUID of foreign where an operator can adopt it.
+	// adoptable is the UUID of a foreign filesystem that an operator can adopt.
 	adoptable string
-	// repair is the command that may make foreign what it was, "" for none.
+	// repair is the command that may repair foreign content, "" for none.
 	repair string
 }
 
 func unknownBecause(err error) content { return content{kind: unknown, what: err.Error()} }
 
-// look finds out what a disk holds. It only reads. before is what was found there last.
-func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string, before kind) content {
+// inspect determines what a disk holds. It only reads. before is the previous result.
+func inspect(ctx context.Context, disks host.Disks, disk host.Disk, uuid string, before kind) content {
 	d, err := disks.Open(disk, false)
 	if err != nil {
 		return unknownBecause(err)
@@ -59,23 +59,24 @@ func look(ctx context.Context, disks host.Disks, disk host.Disk, uuid string, be
 		return unknownBecause(err)
 	}
 	if found && sb.UUID == uuid {
-		return lookAtOurs(ctx, disks, d, sb, use)
+		return inspectOurs(ctx, disks, d, sb, use)
 	}
 	if what := users(use); what != "" {
 		return content{kind: foreign, what: what, claimed: true}
 	}
-	c := lookAtOthers(ctx, disks, d, uuid, before)
+	c := inspectOthers(ctx, disks, d, uuid, before)
 	if c.adoptable != "" && !sb.Whole {
-		// blkid says so only since util-linux 2.39, and what is adopted has to be whole.
+		// blkid reports this only since util-linux 2.39, and only an intact filesystem can
+		// be adopted.
 		c.adoptable, c.repair = "", "e2fsck "+disk.Path
 		c.what += " whose superblock is damaged"
 	}
 	return c
 }
 
-// lookAtOurs wants blkid to see the same filesystem, which also checks the
-// superblock's checksum, and the disk to be large enough for it.
-func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superblock, use host.Use) content {
+// inspectOurs checks that blkid finds the same filesystem, which includes the
+// superblock's checksum, and that the disk is large enough for it.
+func inspectOurs(ctx context.Context, disks host.Disks, d host.Device, sb superblock, use host.Use) content {
 	tags, err := disks.Identify(ctx, d)
 	var ambivalent *host.AmbivalentError
 	switch {
@@ -87,7 +88,7 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 	const assigned = "a superblock with the assigned filesystem UUID"
 	switch {
 	case len(tags) == 0 || !sb.Whole:
-		// What mkfs left when it was killed looks like this too, but nobody has used that.
+		// A killed mkfs may leave this too, but such a filesystem was never used.
 		return content{kind: foreign, what: assigned + " that is damaged", claimed: sb.Used, repair: "e2fsck " + d.Disk().Path}
 	case tags["TYPE"] != "ext4" || !strings.EqualFold(tags["UUID"], sb.UUID) || tags["PTTYPE"] != "":
 		return content{kind: foreign, what: assigned + ", in which blkid sees " + describe(tags), claimed: true}
@@ -104,12 +105,12 @@ func lookAtOurs(ctx context.Context, disks host.Disks, d host.Device, sb superbl
 	return content{kind: ours, what: "the assigned filesystem", used: sb.Used || len(use.Mounts) > 0}
 }
 
-// lookAtOthers proves that a disk is blank, or says why it is not. The first time it
-// takes the disk for itself only after it was found blank, and not for a moment before,
-// or who repairs a disk would be told that it is in use. A disk that was blank before is
-// read while nobody else can mount it or make it part of another: that is the proof
-// with which it is formatted.
-func lookAtOthers(ctx context.Context, disks host.Disks, d host.Device, uuid string, before kind) content {
+// inspectOthers checks whether a disk without our filesystem is blank. A disk that was
+// not blank before is opened exclusively only after it was found blank, so that repair
+// tools are not told that it is in use. A disk that was blank before is read while it
+// is open exclusively, so that no other program can mount or use it: this is the blank
+// check that precedes a format.
+func inspectOthers(ctx context.Context, disks host.Disks, d host.Device, uuid string, before kind) content {
 	var c content
 	if before != blank {
 		if c = examine(ctx, disks, d, uuid); c.kind != blank {
@@ -127,7 +128,7 @@ func lookAtOthers(ctx context.Context, disks host.Disks, d host.Device, uuid str
 	return examine(ctx, disks, claimed, uuid)
 }
 
-// examine reads a disk that is not ours until there is something on it, or to the end.
+// examine reads a disk that is not ours until it finds content, or to the end.
 func examine(ctx context.Context, disks host.Disks, d host.Device, uuid string) content {
 	tags, err := disks.Identify(ctx, d)
 	var ambivalent *host.AmbivalentError
@@ -146,7 +147,7 @@ func examine(ctx context.Context, disks host.Disks, d host.Device, uuid string) 
 	case len(signatures) > 0:
 		return content{kind: foreign, what: "the signature of " + strings.Join(signatures, ", "), claimed: true}
 	}
-	proof, err := proveZero(ctx, d)
+	blankCheck, err := checkZero(ctx, d)
 	var data *notZero
 	switch {
 	case errors.As(err, &data):
@@ -157,10 +158,10 @@ func examine(ctx context.Context, disks host.Disks, d host.Device, uuid string) 
 	if err := d.Same(); err != nil {
 		return unknownBecause(err)
 	}
-	return content{kind: blank, what: "nothing", proof: proof}
+	return content{kind: blank, what: "nothing", blankCheck: blankCheck}
 }
 
-// rawData tells a damaged ext4 from bytes that nobody knows.
+// rawData distinguishes a damaged ext4 from unknown data.
 func rawData(d host.Device, data *notZero, uuid string) content {
 	if sb, at, found := findBackup(d); found {
 		return content{
@@ -181,7 +182,7 @@ func adoptable(tags map[string]string) string {
 	return tags["UUID"]
 }
 
-// describe says in words what blkid found.
+// describe describes what blkid found.
 func describe(tags map[string]string) string {
 	var what []string
 	if t := tags["TYPE"]; t != "" {
@@ -200,7 +201,7 @@ func describe(tags map[string]string) string {
 	return strings.Join(what, " and ")
 }
 
-// users says in words who uses a disk, "" for nobody.
+// users describes the users of a disk, "" for none.
 func users(use host.Use) string {
 	var what []string
 	for _, m := range use.Mounts {

@@ -13,7 +13,7 @@ import (
 )
 
 // crashing converges until the machine stops before its n-th change or question;
-// false where it did not come that far.
+// false if it did not come that far.
 func (r *rig) crashing(n int) (crashed bool) {
 	r.m.CrashAt = n
 	r.permits.crash = func(question string) {
@@ -176,7 +176,7 @@ func TestKilledFormatIsResumedOnlyUnderItsPermit(t *testing.T) {
 	t.Run("permit stands", func(t *testing.T) {
 		r := killedMkfs(t)
 		r.expect(mounted, served)
-		if got := strings.Join(r.permits.log, ", "); got != "wanted with proof, started, started, formatted" {
+		if got := strings.Join(r.permits.log, ", "); got != "wanted with blank check, started, started, formatted" {
 			t.Errorf("format exchange: %s", got)
 		}
 	})

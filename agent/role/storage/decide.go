@@ -9,28 +9,31 @@ import (
 type decision int
 
 const (
-	// wait: it is not known what the disk holds.
+	// wait: the content of the disk is unknown.
 	wait decision = iota
-	// keep: the filesystem is there; mount it, never format it.
+	// keep: the disk has its filesystem; mount it, never format it.
 	keep
 	// format: the disk is blank. A permit is still needed.
 	format
-	// resume: this node began to format it under a permit, and has not finished.
+	// resume: this node began to format it with a permit, and has not finished.
 	resume
-	// refuse: the disk holds something. Only an operator's permit to overwrite helps.
+	// refuse: the disk holds other content. Only an operator's permit to overwrite helps.
 	refuse
 )
 
-// decide is the one place where it is decided whether a disk may be written to. It
-// returns why, for people.
+// unfinishedFormat is why a format is resumed.
+const unfinishedFormat = "a format of it has begun and is not finished"
+
+// decide alone decides whether a disk may be written to. It also returns the reason,
+// for people.
 //
-// A format that was begun outranks what the disk looks like, for a killed mkfs
-// leaves anything. It does not outrank what mkfs cannot have left: a filesystem that
-// has been mounted since, or the signature or the user of something else. Then
-// somebody used the disk after the format was begun (a restored root disk brings an
-// old journal along), and it is left alone. An operator's permit to overwrite
-// outranks the signature of something else, which is what it was given for, and not
-// the assigned filesystem in use: that is what came of it.
+// An unfinished format outranks the content of the disk, because a killed mkfs may
+// leave anything. It does not outrank what mkfs cannot have left: a filesystem that has
+// been mounted since, or the signature or the user of something else. Such a disk was
+// used after the format began (a restored root disk brings an old journal with it), and
+// is not changed. An operator's permit to overwrite outranks the signature of something
+// else, which it was given for. It does not outrank the assigned filesystem in use,
+// which is its result.
 func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
 	if r.unfinished() {
 		return decideUnfinished(c, r, r.misfit(v, disk, nodeID))
@@ -58,20 +61,20 @@ func decideUnfinished(c content, r *record, misfit string) (decision, string) {
 		case misfit != "":
 			return refuse, misfit
 		}
-		return resume, "its format was begun and not finished"
+		return resume, unfinishedFormat
 	case blank:
 		if misfit != "" {
 			return refuse, misfit
 		}
-		return resume, "its format was begun and not finished"
+		return resume, unfinishedFormat
 	case foreign:
 		switch {
 		case misfit != "":
 			return refuse, misfit + "; it holds " + c.what
 		case c.claimed && !mayOverwrite:
-			return refuse, "its format was begun and not finished, and since then somebody put something else on it: " + c.what
+			return refuse, unfinishedFormat + ", and since then other content was put on it: " + c.what
 		}
-		return resume, "its format was begun and not finished"
+		return resume, unfinishedFormat
 	case unknown:
 		return wait, c.what
 	}

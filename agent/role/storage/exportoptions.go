@@ -10,8 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 )
 
-// opposites are the options of exports(5) that come in pairs: the first of each is
-// what holds where neither is given.
+// opposites are the options of exports(5) that come in pairs, the default first.
 var opposites = [][2]string{
 	{"sync", "async"}, {"wdelay", "no_wdelay"}, {"hide", "nohide"}, {"nocrossmnt", "crossmnt"},
 	{"no_subtree_check", "subtree_check"}, {"secure_locks", "insecure_locks"}, {"acl", "no_acl"},
@@ -22,10 +21,10 @@ var opposites = [][2]string{
 // synonyms of options.
 var synonyms = map[string]string{"auth_nlm": "secure_locks", "no_auth_nlm": "insecure_locks", "mp": "mountpoint"}
 
-// defaults are options with a value that hold where they are not given.
+// defaults are the options with a default value.
 var defaults = map[string]string{"anonuid": "65534", "anongid": "65534", "sec": "sys"}
 
-// effective is what a list of options means, with everything that holds by default.
+// effective is the meaning of a list of options, with all defaults.
 func effective(options []string) map[string]string {
 	meaning := maps.Clone(defaults)
 	for _, pair := range opposites {
@@ -49,9 +48,9 @@ func effective(options []string) map[string]string {
 	return meaning
 }
 
-// sameOptions compares what was asked for with what exportfs reports. Where the
-// kernel's server is not there (no /proc/fs/nfsd), exportfs says nothing of secure
-// and insecure; then that is not compared.
+// sameOptions compares desired options with those that exportfs reports. Without the
+// kernel's server (no /proc/fs/nfsd) exportfs does not report secure and insecure; then
+// these are not compared.
 func sameOptions(wanted, reported []string) bool {
 	a, b := effective(wanted), effective(reported)
 	if !slices.Contains(reported, "secure") && !slices.Contains(reported, "insecure") {
@@ -61,7 +60,7 @@ func sameOptions(wanted, reported []string) bool {
 	return maps.Equal(a, b)
 }
 
-// served says whether one of the reported entries is this one.
+// served reports whether one of the reported entries is this one.
 func (s *steps) served(ctx context.Context, wanted entry, reported []host.Export) bool {
 	return slices.ContainsFunc(reported, func(e host.Export) bool {
 		return e.Directory == wanted.directory && sameOptions(wanted.options, e.Options) && s.sameClient(ctx, wanted.client, e.Client)

@@ -40,7 +40,7 @@ func (s *exports) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 	}, errors.Join(p.problems...)
 }
 
-// exportGroup is of all actions but those for one directory.
+// exportGroup is the group of all actions except those for one directory.
 const exportGroup = "exports"
 
 // exportPlan plans what is exported.
@@ -55,8 +55,8 @@ func (p *exportPlan) do(summary string, f func(context.Context) error) {
 	p.actions = append(p.actions, converge.Action{Summary: summary, Group: exportGroup, Do: f})
 }
 
-// plan: only what is on a volume that is mounted is in the file. The mountpoint=
-// of each entry guards the time until this is planned again.
+// plan exports only directories on mounted volumes. If a volume disappears later, the
+// mountpoint= of its entries protects it until the next plan.
 func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy) error {
 	installing, err := software.Install(ctx, p.Host, proxy, exportGroup, host.NFSServer)
 	if err != nil {
@@ -71,7 +71,7 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	if err := p.file(entries); err != nil {
 		return err
 	}
-	// A server that does not start, or a drop-in, says nothing about the table.
+	// Starting the server does not change the table.
 	changed := len(p.actions) > 0
 	if err := p.server(ctx, len(installing) > 0); err != nil {
 		return err
@@ -91,8 +91,8 @@ func (p *exportPlan) plan(ctx context.Context, wanted []entry, proxy host.Proxy)
 	return nil
 }
 
-// mounted are the desired volumes that are where they belong, by mount path. What
-// is not is a problem, and so is what cannot be looked at.
+// mounted returns the desired volumes that are mounted at their place, by mount path. A
+// volume that is not, or that cannot be checked, is a problem.
 func (p *exportPlan) mounted() map[string]host.Mount {
 	found := map[string]host.Mount{}
 	mounts, err := p.Host.Mounts.List()
@@ -117,8 +117,8 @@ func (p *exportPlan) mounted() map[string]host.Mount {
 	return found
 }
 
-// Mounted is the mount of a volume, for those who keep something on it; the error
-// says why it is not where it belongs. It reads only.
+// Mounted returns the mount of a volume, for steps that store data on it. The error
+// says why the volume is not mounted at its place. It only reads.
 func Mounted(h *host.Host, v *api.StorageVolume) (host.Mount, error) {
 	mounts, err := h.Mounts.List()
 	if err != nil {
@@ -131,7 +131,7 @@ func Mounted(h *host.Host, v *api.StorageVolume) (host.Mount, error) {
 	return *m, nil
 }
 
-// notOurs says why a mount is not that of the volume, "" where it is.
+// notOurs says why a mount is not the volume's, "" if it is.
 func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
 	if m == nil {
 		return "nothing is mounted at " + v.MountPath
@@ -139,11 +139,11 @@ func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
 	disk, err := p.diskOf(m)
 	switch {
 	case err != nil:
-		return "the disk at " + v.MountPath + " cannot be looked at: " + err.Error()
+		return "the disk at " + v.MountPath + " cannot be inspected: " + err.Error()
 	case disk == nil && m.FSType == "ext4":
 		return "the disk that is mounted at " + v.MountPath + " is gone"
 	case disk == nil || m.FSType != "ext4" || m.Root != "/":
-		return "at " + v.MountPath + " something else is mounted"
+		return "something else is mounted at " + v.MountPath
 	}
 	if err := p.confirm(v, *disk); err != nil {
 		return err.Error()
@@ -151,18 +151,18 @@ func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
 	return ""
 }
 
-// nobody is the user and group to whom all clients are mapped (all_squash), on
-// every distribution. Being the owner suffices to write; nobody else has to.
+// nobody is the user and group to which all clients are mapped (all_squash), on every
+// distribution. They can write as the owner, so group and others need no write access.
 var nobody = host.Shared{Exists: true, UID: 65534, GID: 65534, Mode: 0o755}
 
-// directory plans the exported directory, and says whether it may be exported.
+// directory plans the exported directory, and reports whether it may be exported.
 func (p *exportPlan) directory(e entry, m host.Mount) bool {
 	rel, err := filepath.Rel(e.mountPath, e.directory)
 	if err != nil {
 		p.problems = append(p.problems, converge.Fail(api.ReasonExportRefused, "export of %s: %v", e.directory, err))
 		return false
 	}
-	found, err := p.Host.Directories.LookInside(e.mountPath, m.Device, rel)
+	found, err := p.Host.Directories.InspectInside(e.mountPath, m.Device, rel)
 	var refused *host.PathError
 	switch {
 	case errors.As(err, &refused):
@@ -179,10 +179,10 @@ func (p *exportPlan) directory(e entry, m host.Mount) bool {
 	}
 	want := nobody
 	if found.Exists {
-		want.Mode = 0o700 // and what others may do stays as somebody chose it
+		want.Mode = 0o700 // the rights of group and others stay as they are
 	}
 	p.actions = append(p.actions, converge.Action{
-		Summary: "make " + e.directory + " a directory of nobody", Group: e.directory,
+		Summary: "make " + e.directory + " a directory of the user nobody", Group: e.directory,
 		Do: func(context.Context) error {
 			return p.Host.Directories.MakeInside(e.mountPath, m.Device, rel, want)
 		},

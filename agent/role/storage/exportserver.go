@@ -23,8 +23,8 @@ func (p *exportPlan) file(entries []entry) error {
 	return err
 }
 
-// server plans that the NFS server is enabled and runs. A package that is about to
-// be installed brings it, enabled or not.
+// server plans that the NFS server is enabled and runs, also if its package is still
+// to be installed.
 func (p *exportPlan) server(ctx context.Context, installing bool) error {
 	state, err := p.Host.Units.Unit(ctx, nfsServer)
 	if err != nil {
@@ -58,9 +58,8 @@ func (p *exportPlan) startServer(ctx context.Context) error {
 	return nil
 }
 
-// unwanted says of what exportfs reports that it must go: what carries our
-// mountpoint= and is not desired. What others export of the same directories is
-// theirs.
+// unwanted selects the exports to withdraw: those with our mountpoint= that are not
+// desired. Other exports of the same directories belong to the operator.
 func (p *exportPlan) unwanted(ctx context.Context, entries []entry) func(host.Export) bool {
 	return func(e host.Export) bool {
 		ours := slices.ContainsFunc(p.section.Volumes, func(v api.StorageVolume) bool { return guardedBy(e, v.MountPath) })
@@ -71,22 +70,22 @@ func (p *exportPlan) unwanted(ctx context.Context, entries []entry) func(host.Ex
 	}
 }
 
-// reexport plans to make the server's table what our file says.
+// reexport plans to make the server's table equal our file.
 func (p *exportPlan) reexport(group string, entries []entry) {
-	p.actions = append(p.actions, converge.Action{Summary: "export what the file says", Group: group, Do: func(ctx context.Context) error {
+	p.actions = append(p.actions, converge.Action{Summary: "export the entries of the file", Group: group, Do: func(ctx context.Context) error {
 		said := p.Host.NFS.Reexport(ctx)
 		if err := p.withdrawWhere(ctx, p.unwanted(ctx, entries)); err != nil {
 			return err
 		}
 		if err := p.Host.NFS.Flush(ctx); err != nil {
-			p.Log.Warn("the NFS server's look-ups are not flushed", "error", err)
+			p.Log.Warn("the NFS server's export cache could not be flushed", "error", err)
 		}
 		return p.verify(ctx, entries, said)
 	}})
 }
 
-// verify: exportfs complains about other people's lines too, so that only the
-// table tells whether ours were taken.
+// verify checks the table: exportfs also reports errors of the operator's entries, so
+// its exit code does not tell whether it accepted ours.
 func (p *exportPlan) verify(ctx context.Context, entries []entry, said error) error {
 	exported, err := p.Host.NFS.Exported(ctx)
 	if err != nil {
@@ -108,8 +107,8 @@ func (p *exportPlan) verify(ctx context.Context, entries []entry, said error) er
 	return converge.Wait(api.ReasonExportRefused, "%s", message)
 }
 
-// planRemoval takes back what was exported, and the server where the agent started
-// it and nobody else exports anything.
+// planRemoval withdraws our exports. It also stops the server if the agent started it
+// and nothing else is exported.
 func (s *exports) planRemoval(ctx context.Context) (converge.Plan, error) {
 	plan := converge.Plan{Reason: api.ReasonRemoved, Message: "nothing is to be exported, and nothing of ours is"}
 	have, err := s.owned()
@@ -141,7 +140,7 @@ func (s *exports) removeExports(ctx context.Context) error {
 		return err
 	}
 	if err := s.Host.NFS.Reexport(ctx); err != nil {
-		s.Log.Warn("exportfs complains", "error", err)
+		s.Log.Warn("exportfs reports an error", "error", err)
 	}
 	ours := map[string]bool{}
 	for line := range strings.Lines(string(content)) {

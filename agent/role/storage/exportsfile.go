@@ -22,9 +22,9 @@ type entry struct {
 	options                      []string
 }
 
-// entriesOf are the desired entries in the order of the file. An export that is on
-// none of the volumes, or that exports(5) could misread, is an error: the sender has
-// checked it, and it is checked where it is used.
+// entriesOf returns the desired entries in the order of the file. An export that is on
+// none of the volumes, or that exports(5) could misread, is an error: the controller
+// has checked it, and the agent checks it again.
 func entriesOf(section *api.StorageSection) ([]entry, error) {
 	var entries []entry
 	for _, e := range section.Exports {
@@ -40,8 +40,7 @@ func entriesOf(section *api.StorageSection) ([]entry, error) {
 			return nil, fmt.Errorf("export of %s: it is on none of the volumes, and the root disk is never exported", e.Directory)
 		}
 		mountPath := section.Volumes[i].MountPath
-		// mountpoint= with the volume's path: bare, it would demand that the exported
-		// directory itself be a mount.
+		// mountpoint= without a path would require the exported directory to be a mount.
 		options := append(slices.Clone(e.Options), "mountpoint="+mountPath)
 		entries = append(entries, entry{e.Directory, mountPath, client.String(), options})
 	}
@@ -64,13 +63,13 @@ func exportsFile(entries []entry) string {
 	return b.String()
 }
 
-// guardedBy says that an entry is one of ours on the volume at this mount point.
+// guardedBy reports whether an export is one of ours on the volume at this mount point.
 func guardedBy(e host.Export, mountPath string) bool {
 	return slices.Contains(e.Options, "mountpoint="+mountPath)
 }
 
-// withdraw takes what we export of a volume out of our file and out of the server's
-// table, so that the volume can be unmounted.
+// withdraw removes the exports of a volume from our file and from the server's table,
+// so that the volume can be unmounted.
 func (s *steps) withdraw(ctx context.Context, mountPath string) error {
 	content, err := s.Host.Files.Read(exportsPath)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -89,12 +88,12 @@ func (s *steps) withdraw(ctx context.Context, mountPath string) error {
 		}
 	}
 	if missing, err := s.Host.Packages.Missing(ctx, host.NFSServer); err != nil || len(missing) > 0 {
-		return err // no server, nothing is exported
+		return err // without the server nothing is exported
 	}
 	return s.withdrawWhere(ctx, func(e host.Export) bool { return guardedBy(e, mountPath) })
 }
 
-// withdrawWhere takes entries out of the server's table. exportfs -ra alone keeps an
+// withdrawWhere removes entries from the server's table. exportfs -ra alone keeps an
 // entry whose mountpoint= is not mounted (nfs-utils 2.6).
 func (s *steps) withdrawWhere(ctx context.Context, unwanted func(host.Export) bool) error {
 	exported, err := s.Host.NFS.Exported(ctx)

@@ -19,11 +19,11 @@ type superblock struct {
 	Block int64
 	// Group is the block group that this copy is in, 0 for the first.
 	Group uint16
-	// Used says that it has been mounted since it was made.
+	// Used says that the filesystem has been mounted since it was made.
 	Used bool
 	// Journal says that this is another filesystem's journal.
 	Journal bool
-	// Whole says that its checksum is right, or that it has none. (blkid checks it
+	// Whole says that the checksum is right, or that there is none. (blkid checks it
 	// only since util-linux 2.39.)
 	Whole bool
 }
@@ -40,8 +40,8 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseSuperblock reads a superblock of 1024 bytes; false where it is none. It says
-// nothing of whether the filesystem is whole.
+// parseSuperblock parses a superblock of 1024 bytes; false if it is none. It does not
+// check that the filesystem is intact.
 func parseSuperblock(b []byte) (superblock, bool) {
 	le := binary.LittleEndian
 	if len(b) < superblockSize || le.Uint16(b[0x38:]) != ext4Magic {
@@ -58,7 +58,7 @@ func parseSuperblock(b []byte) (superblock, bool) {
 	if blocks >= 1<<48 {
 		return superblock{}, false
 	}
-	// Linux leaves out the inversion at the end.
+	// Linux omits the inversion at the end.
 	checksum := ^crc32.Checksum(b[:checksumOffset], castagnoli)
 	return superblock{
 		UUID:    uuid.UUID(b[0x68:0x78]).String(),
@@ -85,9 +85,9 @@ func firstSuperblock(d host.Device) (superblock, bool, error) {
 	return sb, ok, nil
 }
 
-// backups are the offsets of all copies of the superblock that mkfs can have left
-// on a disk of this size: for every block size, in the groups 1 and the powers of
-// 3, 5 and 7 (sparse_super), and in the last (sparse_super2).
+// backups are the offsets of all copies of the superblock that mkfs may have written
+// to a disk of this size: for every block size, in the groups 1 and the powers of 3, 5
+// and 7 (sparse_super), and in the last group (sparse_super2).
 func backups(size int64) []int64 {
 	var offsets []int64
 	for block := int64(1024); block <= 64<<10; block *= 2 {

@@ -10,11 +10,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// smallest is the size from which on mkfs.ext4 makes a journal (2048 blocks). What a
-// power cut leaves of a filesystem without one is a matter of luck.
+// smallest is the smallest size for which mkfs.ext4 makes a journal (2048 blocks).
+// Without a journal a power cut may damage the filesystem.
 const smallest = 2048 * 4096
 
-// find is the one disk of a volume. It reads only.
+// find returns the one disk of a volume. It only reads.
 func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 	found, err := s.Host.Disks.ByVolumeID(v.VolumeID)
 	switch {
@@ -25,12 +25,12 @@ func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 			"volume %s: no disk with its id is attached (no link in /dev/disk/by-id); attach it to this server", v.VolumeID)
 	case len(found) > 1:
 		return host.Disk{}, converge.Fail(api.ReasonAmbiguousDevice,
-			"volume %s: %s answer to its id; expected one disk, and none of them is touched: detach those that are not the volume", v.VolumeID, list(found))
+			"volume %s: %s have its id; expected one disk; none of them is changed: detach those that are not the volume", v.VolumeID, list(found))
 	}
 	disk := found[0]
 	if v.SizeBytes != 0 && disk.Size != v.SizeBytes {
 		return host.Disk{}, converge.Fail(api.ReasonSizeMismatch,
-			"volume %s: %s has %d bytes, expected %d; check that the right volume is attached, or give its size in the topology anew after it was extended",
+			"volume %s: %s has %d bytes, expected %d; check that the right volume is attached; if it was extended, send its new size in the topology",
 			v.VolumeID, disk.Path, disk.Size, v.SizeBytes)
 	}
 	if disk.Size < smallest {
@@ -41,10 +41,9 @@ func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 	return disk, s.alone(v, disk)
 }
 
-// alone fails where another disk carries the volume's filesystem UUID: a clone or a
-// snapshot beside its source. The disk is found by its id, so there is no doubt
-// which is the volume; but a mount by UUID, by a person or a program, could take
-// either, and a clone that is attached here is hardly meant to be.
+// alone fails if another disk has the volume's filesystem UUID: a clone or a snapshot
+// attached beside its source. The agent finds the volume by its id, but a mount by UUID
+// could use either disk, and the clone is probably attached by mistake.
 func (s *steps) alone(v *api.StorageVolume, disk host.Disk) error {
 	all, err := s.Host.Disks.All()
 	if err != nil {
@@ -79,8 +78,8 @@ func (s *steps) filesystemOn(disk host.Disk) (string, error) {
 	return sb.UUID, err
 }
 
-// confirm fails where the disk is not the volume's, or not one with its filesystem.
-// It is asked right before and right after the disk is mounted.
+// confirm fails if the disk does not have the volume's filesystem. It is called right
+// before and right after the disk is mounted.
 func (s *steps) confirm(v *api.StorageVolume, disk host.Disk) error {
 	uuid, err := s.filesystemOn(disk)
 	switch {

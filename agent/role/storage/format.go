@@ -11,24 +11,24 @@ import (
 )
 
 // formatter makes the filesystem of one volume on one disk. The order of its steps
-// is what keeps data safe, and what makes a crash at any point harmless:
+// keeps data safe and makes a crash at any point harmless:
 //
-//	prove blank → wanted → journal permitted → started, acknowledged → prove blank
+//	check blank → wanted → journal permitted → started, acknowledged → check blank
 //	again → journal started → mkfs → check → journal formatted → report → reported
 //
-// Up to "journal started" nothing is written to the disk, so that a crash before it
-// begins again with the proof. After it the format is resumed.
+// Before "journal started" nothing is written to the disk, so after a crash the agent
+// begins again with the blank check. After it the agent resumes the format.
 type formatter struct {
 	*steps
 	v    *api.StorageVolume
 	disk host.Disk
-	// found is what the disk holds, for what an operator is told.
+	// found is what the disk holds, for messages.
 	found content
 }
 
-// run looks at the disk anew, whatever a plan has seen, and does what may be done.
+// run inspects the disk again, whatever the plan has seen, and acts on the decision.
 func (f *formatter) run(ctx context.Context) error {
-	c := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID, f.found.kind)
+	c := inspect(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID, f.found.kind)
 	f.found = c
 	r, err := f.journal.read(f.v.VolumeID)
 	if err != nil {
@@ -37,9 +37,9 @@ func (f *formatter) run(ctx context.Context) error {
 	what, why := decide(c, r, f.v, f.disk, f.NodeID)
 	switch what {
 	case keep:
-		return f.settle(r)
+		return f.finishFormat(r)
 	case format:
-		return f.fresh(ctx, c.proof)
+		return f.fresh(ctx, c.blankCheck)
 	case resume:
 		return f.resume(ctx, c, *r)
 	case refuse:
@@ -50,8 +50,8 @@ func (f *formatter) run(ctx context.Context) error {
 	return fmt.Errorf("volume %s: a bug in the agent: no such decision", f.v.VolumeID)
 }
 
-// settle ends the record of a format whose filesystem turned out to be in use.
-func (f *formatter) settle(r *record) error {
+// finishFormat ends the record of a format whose filesystem is already in use.
+func (f *formatter) finishFormat(r *record) error {
 	if r == nil || r.Phase != started || r.misfit(f.v, f.disk, f.NodeID) != "" {
 		return nil
 	}
@@ -60,9 +60,9 @@ func (f *formatter) settle(r *record) error {
 }
 
 // fresh formats a blank disk.
-func (f *formatter) fresh(ctx context.Context, proof api.BlankCheck) error {
+func (f *formatter) fresh(ctx context.Context, blankCheck api.BlankCheck) error {
 	message := f.message("")
-	message.Proof = &proof
+	message.BlankCheck = &blankCheck
 	permit, err := f.Permits.Wanted(ctx, message)
 	if err != nil {
 		return f.unanswered("asking for a permit to format it", err)
@@ -70,8 +70,8 @@ func (f *formatter) fresh(ctx context.Context, proof api.BlankCheck) error {
 	return f.begin(ctx, permit)
 }
 
-// overwrite asks for the permit that an operator's word is worth, where the disk is
-// not blank. Nobody is asked where the document knows of no such word.
+// overwrite asks for a permit to overwrite a disk that is not blank. It asks only if
+// the document says that an operator has requested a reformat.
 func (f *formatter) overwrite(ctx context.Context, r *record, found string) error {
 	if !f.v.ReformatRequested {
 		return f.refused(r, found)
@@ -91,13 +91,13 @@ func (f *formatter) overwrite(ctx context.Context, r *record, found string) erro
 	}
 	if len(use.Mounts)+len(use.Holders) > 0 || use.Swap {
 		return converge.Wait(api.ReasonForeignData,
-			"volume %s: an operator permits to overwrite %s, but it is in use: %s; unmount or detach that first", f.v.VolumeID, f.disk.Path, users(use))
+			"volume %s: an operator permits overwriting %s, but it is in use: %s; unmount or detach that first", f.v.VolumeID, f.disk.Path, users(use))
 	}
-	f.Log.Warn("an operator permits to overwrite", "volume", f.v.VolumeID, "device", f.disk.Path, "found", found)
+	f.Log.Warn("overwriting a disk as an operator permits", "volume", f.v.VolumeID, "device", f.disk.Path, "found", found)
 	return f.begin(ctx, permit)
 }
 
-// begin takes a permit from its receipt to mkfs.
+// begin formats with a new permit.
 func (f *formatter) begin(ctx context.Context, permit Permit) error {
 	if permit.ID == "" {
 		return fmt.Errorf("volume %s: the permit has no id", f.v.VolumeID)
@@ -106,7 +106,7 @@ func (f *formatter) begin(ctx context.Context, permit Permit) error {
 		VolumeID: f.v.VolumeID, Phase: permitted, Permit: permit.ID, Overwrite: permit.Overwrite, NodeID: f.NodeID,
 		Device: f.disk.Path, SizeBytes: f.disk.Size, FilesystemUUID: f.v.FilesystemUUID,
 	}
-	// Open from here on, so that its number stays its own.
+	// Keep the device open, so that its number is not reused.
 	d, err := f.Host.Disks.Open(f.disk, false)
 	if err != nil {
 		return f.unreadable(err.Error())
@@ -128,13 +128,12 @@ func (f *formatter) begin(ctx context.Context, permit Permit) error {
 	return f.make(ctx, d, r)
 }
 
-// stillBlank proves again what may have been true only before the controller was
-// asked, which can take long.
+// stillBlank repeats the blank check, because the call to the controller can take long.
 func (f *formatter) stillBlank(ctx context.Context, permit Permit) error {
 	if permit.Overwrite {
 		return nil
 	}
-	switch again := look(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID, blank); again.kind {
+	switch again := inspect(ctx, f.Host.Disks, f.disk, f.v.FilesystemUUID, blank); again.kind {
 	case blank:
 		return nil
 	case ours, foreign:
@@ -144,16 +143,16 @@ func (f *formatter) stillBlank(ctx context.Context, permit Permit) error {
 	}
 }
 
-// resume goes on with a format that was begun, once the controller has confirmed
-// that the permit still stands. One that turns out to be finished needs no permit,
-// and is not made again: somebody may have written to it by other means since.
+// resume resumes an unfinished format after the controller has confirmed that the
+// permit is still valid. A format that turns out to be complete needs no permit and is
+// not repeated: the filesystem may have been written to since.
 func (f *formatter) resume(ctx context.Context, c content, r record) error {
 	d, err := f.Host.Disks.Open(f.disk, true)
 	var inUse *host.InUseError
 	switch {
 	case errors.As(err, &inUse):
 		return converge.Wait(api.ReasonFormatFailed,
-			"volume %s: its format is to be finished, but %v; wait for it to end or stop it", f.v.VolumeID, err)
+			"volume %s: its format has to be finished, but %v; stop that, or wait until it ends", f.v.VolumeID, err)
 	case err != nil:
 		return f.unreadable(err.Error())
 	}
@@ -163,14 +162,14 @@ func (f *formatter) resume(ctx context.Context, c content, r record) error {
 	}
 	defer d.Close()
 	if c.kind == ours && f.Host.Disks.CheckExt4(ctx, d) == nil {
-		f.Log.Info("a format was finished before the journal said so", "volume", f.v.VolumeID, "device", f.disk.Path)
+		f.Log.Info("a format is complete although the journal says started", "volume", f.v.VolumeID, "device", f.disk.Path)
 		return f.finished(ctx, r)
 	}
 	if err := f.Permits.Started(ctx, f.message(r.Permit)); err != nil {
 		var waiting *converge.Waiting
 		if errors.As(err, &waiting) && waiting.Reason == api.ReasonNoPermit {
-			// The permit is void. An operator may have given another.
-			return f.overwrite(ctx, &r, "the rest of a format that was begun; "+waiting.Message)
+			// The permit is void. An operator may have permitted a new format.
+			return f.overwrite(ctx, &r, "an unfinished format; "+waiting.Message)
 		}
 		return f.unanswered("reporting that its format is resumed", err)
 	}
@@ -178,8 +177,8 @@ func (f *formatter) resume(ctx context.Context, c content, r record) error {
 	return f.make(ctx, d, r)
 }
 
-// make is the only function that writes to a disk, and it is only called with a
-// record on disk that says so.
+// make is the only function that writes to a disk. It is called only after the journal
+// says started.
 func (f *formatter) make(ctx context.Context, d host.Device, r record) error {
 	disks := f.Host.Disks
 	if r.Overwrite {
@@ -199,19 +198,19 @@ func (f *formatter) make(ctx context.Context, d host.Device, r record) error {
 	return f.finished(ctx, r)
 }
 
-// finished notes that the filesystem is on the medium, and was checked.
+// finished records that the filesystem is on the medium and was checked.
 func (f *formatter) finished(ctx context.Context, r record) error {
 	r.Phase = formatted
 	if err := f.journal.write(r); err != nil {
 		return err
 	}
 	if err := f.Host.Disks.Announce(ctx, f.disk); err != nil {
-		f.Log.Warn("udev was not told of the new filesystem", "device", f.disk.Path, "error", err)
+		f.Log.Warn("udev could not be told of the new filesystem", "device", f.disk.Path, "error", err)
 	}
 	return nil
 }
 
-// report tells that the filesystem is there, until it is known.
+// report reports the finished format until the controller has acknowledged it.
 func (f *formatter) report(ctx context.Context) error {
 	r, err := f.journal.read(f.v.VolumeID)
 	if err != nil || r == nil || r.Phase != formatted {

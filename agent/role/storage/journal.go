@@ -22,14 +22,13 @@ import (
 type phase string
 
 const (
-	// permitted: a permit was had, and nothing was done with it.
+	// permitted: the agent has a permit and has not used it.
 	permitted phase = "permitted"
-	// started: from here on the disk may hold anything that mkfs leaves when it is
-	// killed.
+	// started: from here on the disk may hold anything that a killed mkfs leaves.
 	started phase = "started"
-	// formatted: the filesystem is on the disk, checked.
+	// formatted: the filesystem is on the disk and was checked.
 	formatted phase = "formatted"
-	// reported: and whoever permitted it knows.
+	// reported: the controller has acknowledged it.
 	reported phase = "reported"
 )
 
@@ -44,27 +43,27 @@ type record struct {
 	SizeBytes      int64     `json:"sizeBytes"`
 	FilesystemUUID string    `json:"filesystemUuid"`
 	ChangedAt      time.Time `json:"changedAt"`
-	// damaged says why the file cannot be read. Such a record stands for a format of
-	// which nothing is known.
+	// damaged says why the file cannot be read. Such a record stands for an unknown
+	// format.
 	damaged string
 }
 
-// unfinished: mkfs may have begun, and did not end.
+// unfinished reports whether mkfs may have begun and not ended.
 func (r *record) unfinished() bool {
 	return r != nil && (r.Phase == started || r.damaged != "")
 }
 
-// misfit says why the record is not of this disk on this node, "" where it is.
+// misfit says why the record is not for this disk on this node, "" if it is.
 func (r *record) misfit(v *api.StorageVolume, disk host.Disk, nodeID string) string {
 	switch {
 	case r.damaged != "":
 		return "the journal of its format cannot be read: " + r.damaged
 	case r.NodeID != nodeID:
-		return "a format of it was begun by another server (" + r.NodeID + "), from which this one's root disk was copied"
+		return "another server (" + r.NodeID + ") began to format it; this server's root disk is a copy of that one's"
 	case r.SizeBytes != disk.Size:
-		return fmt.Sprintf("a format was begun on a disk of %d bytes, and this one has %d", r.SizeBytes, disk.Size)
+		return fmt.Sprintf("a format began on a disk of %d bytes, but this disk has %d", r.SizeBytes, disk.Size)
 	case !strings.EqualFold(r.FilesystemUUID, v.FilesystemUUID):
-		return "a format was begun with the UUID " + r.FilesystemUUID + ", and " + v.FilesystemUUID + " is assigned now"
+		return "a format began with the UUID " + r.FilesystemUUID + ", but " + v.FilesystemUUID + " is assigned now"
 	}
 	return ""
 }
@@ -85,8 +84,8 @@ func (j *journal) path(volumeID string) (string, error) {
 	return filepath.Join(j.dir, id.String()+".json"), nil
 }
 
-// read is the record of a volume, nil where there is none. A file that cannot be
-// understood is a damaged record, not an error: it blocks this volume alone.
+// read returns the record of a volume, nil if there is none. A file with invalid
+// content is a damaged record, not an error: it blocks only this volume.
 func (j *journal) read(volumeID string) (*record, error) {
 	path, err := j.path(volumeID)
 	if err != nil {
@@ -98,14 +97,14 @@ func (j *journal) read(volumeID string) (*record, error) {
 	}
 	if err != nil {
 		return nil, converge.Wait(api.ReasonStateDamaged,
-			"volume %s: the journal of its format cannot be read, so it is not known whether one was begun, and none is: %v", volumeID, err)
+			"volume %s: the journal of its format cannot be read. A format may be unfinished, so none is started: %v", volumeID, err)
 	}
 	var r record
 	decoder := json.NewDecoder(bytes.NewReader(content))
 	decoder.DisallowUnknownFields()
 	err = decoder.Decode(&r)
 	if _, rest := decoder.Token(); err == nil && !errors.Is(rest, io.EOF) {
-		err = errors.New("something follows the record")
+		err = errors.New("there is data after the record")
 	}
 	if err != nil {
 		return &record{VolumeID: volumeID, damaged: path + ": " + err.Error()}, nil //nolint:nilerr // the record says it
@@ -117,7 +116,7 @@ func (j *journal) read(volumeID string) (*record, error) {
 	return &r, nil
 }
 
-// write puts the record on disk; it is there when write returns.
+// write writes the record durably.
 func (j *journal) write(r record) error {
 	path, err := j.path(r.VolumeID)
 	if err != nil {

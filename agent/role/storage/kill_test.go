@@ -96,8 +96,8 @@ func (l ledger) note(line string) {
 
 func (l ledger) Wanted(_ context.Context, f Format) (Permit, error) {
 	l.pass()
-	if f.Proof == nil {
-		return Permit{}, converge.Wait(api.ReasonNoPermit, "there is no proof")
+	if f.BlankCheck == nil {
+		return Permit{}, converge.Wait(api.ReasonNoPermit, "there is no blank check")
 	}
 	l.note("wanted")
 	l.pass()
@@ -186,7 +186,7 @@ func (c child) recovered(t *testing.T, l *loop) {
 		}
 	}
 	f := c.formatter(&point{})
-	if got := look(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID, unknown); got.kind != ours {
+	if got := inspect(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID, unknown); got.kind != ours {
 		t.Errorf("found %q", got.what)
 	}
 	run(t, "e2fsck", "-n", "-f", l.node)
@@ -262,7 +262,7 @@ func TestKilledAnyTime(t *testing.T) {
 		})
 		_ = cmd.Wait()
 		f := c.formatter(&point{})
-		state[look(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID, unknown).kind]++
+		state[inspect(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID, unknown).kind]++
 		c.recovered(t, l)
 		l.detach()
 	}
@@ -327,7 +327,7 @@ func TestPowerCutInMkfs(t *testing.T) {
 		if err := errors.Join(image.Sync(), image.Close()); err != nil {
 			t.Fatal(err)
 		}
-		state[look(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID, unknown).kind]++
+		state[inspect(t.Context(), f.Host.Disks, f.disk, f.v.FilesystemUUID, unknown).kind]++
 		c.recovered(t, l)
 		l.detach()
 	}

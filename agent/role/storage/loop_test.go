@@ -233,7 +233,7 @@ func TestLook(t *testing.T) {
 			c.holds(t, l)
 			h := attached(t, map[string]*loop{testVolume: l})
 			before := l.hash(t)
-			got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown)
+			got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown)
 			if got.kind != c.kind || !strings.Contains(got.what, c.words) {
 				t.Errorf("found %d, %q; want %d, %q", got.kind, got.what, c.kind, c.words)
 			}
@@ -243,7 +243,7 @@ func TestLook(t *testing.T) {
 			if !h.Changes.Count().None() {
 				t.Errorf("looking has changed %s", h.Changes.Count())
 			}
-			t.Logf("%s: %s (%d bytes read in %d places)", name, got.what, got.proof.BytesRead, got.proof.Samples)
+			t.Logf("%s: %s (%d bytes read in %d places)", name, got.what, got.blankCheck.BytesRead, got.blankCheck.Samples)
 		})
 	}
 }
@@ -290,7 +290,7 @@ func TestLookWhileInUse(t *testing.T) {
 		run(t, "mkfs.ext4", "-q", l.node)
 		mountLoop(t, l, dir)
 		h := attached(t, map[string]*loop{testVolume: l})
-		got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown)
+		got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown)
 		if got.kind != foreign || !strings.Contains(got.what, "mounted at "+dir) {
 			t.Errorf("found %d, %q", got.kind, got.what)
 		}
@@ -299,7 +299,7 @@ func TestLookWhileInUse(t *testing.T) {
 		l := newLoop(t, 100*mib)
 		claim(t, l)
 		h := attached(t, map[string]*loop{testVolume: l})
-		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != unknown {
+		if got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != unknown {
 			t.Errorf("found %d, %q; want it to be unknown", got.kind, got.what)
 		}
 	})
@@ -310,7 +310,7 @@ func TestLookWhileInUse(t *testing.T) {
 		l.write(t, 1*mib, []byte("data"))
 		claim(t, l)
 		h := attached(t, map[string]*loop{testVolume: l})
-		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != foreign {
+		if got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != foreign {
 			t.Errorf("found %d, %q; want foreign data, without a claim to the disk", got.kind, got.what)
 		}
 	})
@@ -321,7 +321,7 @@ func TestLookWhileInUse(t *testing.T) {
 		run(t, "addpart", l.node, "1", "2048", "2048")
 		t.Cleanup(func() { _ = exec.CommandContext(context.Background(), "delpart", l.node, "1").Run() })
 		h := attached(t, map[string]*loop{testVolume: l})
-		if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != foreign || !strings.Contains(got.what, "partitions") {
+		if got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != foreign || !strings.Contains(got.what, "partitions") {
 			t.Errorf("found %d, %q", got.kind, got.what)
 		}
 	})
@@ -372,7 +372,7 @@ func TestLookReadsTheMedium(t *testing.T) {
 		t.Skipf("the cache is not stale here: %q %v", buffer[:4], err)
 	}
 	h := attached(t, map[string]*loop{testVolume: l})
-	if got := look(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != foreign {
+	if got := inspect(t.Context(), h.Disks, diskOf(t, h, testVolume), testUUID, unknown); got.kind != foreign {
 		t.Errorf("found %d, %q", got.kind, got.what)
 	}
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// away: the disk is not there, or it cannot be said which it is. What is mounted
-// from a disk that is gone is taken away; an empty mount point is guarded, so that
-// nothing is written under it meanwhile.
+// away plans for a volume whose disk is missing or ambiguous. A mount whose disk is
+// gone is removed; an empty mount point is guarded, so that nothing is written under it.
 func (p *volumePlan) away(present *host.Mount) error {
 	if present == nil {
 		return p.guard()
@@ -24,7 +23,7 @@ func (p *volumePlan) away(present *host.Mount) error {
 	return err
 }
 
-// stale says that a mount at our place is ours, and that its disk is gone.
+// stale reports whether a mount is ours and its disk is gone.
 func (p *volumePlan) stale(m *host.Mount) (bool, error) {
 	if m.FSType != "ext4" || p.view.owned.at(m.Point) == nil {
 		return false, nil
@@ -38,21 +37,21 @@ func (p *volumePlan) stale(m *host.Mount) (bool, error) {
 
 func (p *volumePlan) unmountStale(m *host.Mount) {
 	gone := *m
-	p.do(fmt.Sprintf("take away the mount at %s, whose disk (%s) is gone", m.Point, m.Device), func(ctx context.Context) error {
+	p.do(fmt.Sprintf("remove the mount at %s, whose disk (%s) is gone", m.Point, m.Device), func(ctx context.Context) error {
 		return p.takeAway(ctx, &gone, true)
 	})
 }
 
 func (p *volumePlan) busy(m *host.Mount) error {
 	return converge.Fail(api.ReasonMountPointBusy,
-		"volume %s: at %s a %s from %s is mounted; expected the volume or nothing: unmount it, or choose another mount_to",
-		p.v.VolumeID, m.Point, m.FSType, m.Source)
+		"volume %s: a %s from %s is mounted at %s; expected the volume or nothing: unmount it, or choose another mount_to",
+		p.v.VolumeID, m.FSType, m.Source, m.Point)
 }
 
-// guard looks at the mount point on which nothing is mounted, and plans its guard.
+// guard inspects a mount point on which nothing is mounted, and plans its guard.
 func (p *volumePlan) guard() error {
 	path := p.v.MountPath
-	found, err := p.Host.Directories.Look(path)
+	found, err := p.Host.Directories.Inspect(path)
 	if err != nil {
 		return err
 	}
@@ -84,7 +83,7 @@ func (p *volumePlan) guard() error {
 	return nil
 }
 
-// mount looks once more, mounts through systemd, and looks what became of it.
+// mount checks the disk again, mounts it through systemd, and verifies the mount.
 func (p *volumePlan) mount(ctx context.Context) error {
 	disk, err := p.find(p.v)
 	if err != nil {
@@ -95,20 +94,20 @@ func (p *volumePlan) mount(ctx context.Context) error {
 	}
 	name := mountUnit(p.v.MountPath)
 	if err := p.Host.Units.Start(ctx, name); err != nil {
-		return converge.Wait(api.ReasonMountFailed, "volume %s: mounting %s at %s: %v; where the filesystem is damaged, repair it on the server with `e2fsck %s`",
+		return converge.Wait(api.ReasonMountFailed, "volume %s: mounting %s at %s: %v; if the filesystem is damaged, repair it on the server with `e2fsck %s`",
 			p.v.VolumeID, disk.Path, p.v.MountPath, err, disk.Path)
 	}
 	if err := p.verify(disk); err != nil {
-		// It is not known what is mounted there, so it must not stay.
+		// It is unknown what is mounted there, so it must not stay.
 		if stop := p.Host.Units.Stop(ctx, name); stop != nil {
-			p.Log.Error("a wrong mount cannot be stopped", "path", p.v.MountPath, "error", stop)
+			p.Log.Error("a wrong mount could not be unmounted", "path", p.v.MountPath, "error", stop)
 		}
 		return converge.Wait(api.ReasonMountFailed, "volume %s: %v", p.v.VolumeID, err)
 	}
 	p.Log.Info("mounted", "volume", p.v.VolumeID, "device", disk.Path, "path", p.v.MountPath)
-	// The kernel may remember that nothing was to be had at this path.
+	// The kernel may have cached that nothing is exported at this path.
 	if err := p.Host.NFS.Flush(ctx); err != nil {
-		p.Log.Warn("the NFS server's look-ups are not flushed", "error", err)
+		p.Log.Warn("the NFS server's export cache could not be flushed", "error", err)
 	}
 	return nil
 }
@@ -121,9 +120,9 @@ func (p *volumePlan) verify(disk host.Disk) error {
 	m := (&view{mounts: mounts}).at(p.v.MountPath)
 	switch {
 	case m == nil:
-		return fmt.Errorf("systemd says that %s is mounted, the kernel says that it is not", p.v.MountPath)
+		return fmt.Errorf("systemd says that %s is mounted, but the kernel does not list it", p.v.MountPath)
 	case m.Device != disk.Number || m.FSType != "ext4" || m.Root != "/":
-		return fmt.Errorf("at %s a %s of the device %s is mounted, expected the ext4 of %s (%s)", p.v.MountPath, m.FSType, m.Device, disk.Path, disk.Number)
+		return fmt.Errorf("a %s of the device %s is mounted at %s, expected the ext4 of %s (%s)", m.FSType, m.Device, p.v.MountPath, disk.Path, disk.Number)
 	}
 	return p.confirm(p.v, disk)
 }

@@ -9,26 +9,26 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
-// owned is what the storage role has on this machine, as the inventory keeps it.
+// owned is what the storage role owns on this machine, as in the inventory.
 type owned struct {
 	Volumes []ownedVolume `json:"volumes,omitempty"`
 	// Server says that nfs-server was enabled or started by the agent.
 	Server bool `json:"server,omitempty"`
 }
 
-// ownedVolume is a volume that was mounted, or was to be.
+// ownedVolume is a volume that the agent has mounted, or planned to.
 type ownedVolume struct {
 	VolumeID       string `json:"volumeId"`
 	MountPath      string `json:"mountPath"`
 	FilesystemUUID string `json:"filesystemUuid"`
 	// Device is the link in the mount unit.
 	Device string `json:"device"`
-	// Made says that the mount point was made by the agent; else Mode is what it had.
+	// Made says that the agent made the mount point; else Mode is its former mode.
 	Made bool   `json:"made,omitempty"`
 	Mode uint32 `json:"mode,omitempty"`
 }
 
-// inventoryKind is the member of the inventory that is the storage role's.
+// inventoryKind is the storage role's member of the inventory.
 const inventoryKind = "storage"
 
 func (s *steps) owned() (owned, error) {
@@ -44,8 +44,8 @@ func (s *steps) owned() (owned, error) {
 	return o, nil
 }
 
-// check keeps an entry from being acted on that the agent has not written: what is
-// owned may be unmounted and removed.
+// check rejects entries that the agent cannot have written, because the agent unmounts
+// and removes what it owns.
 func (o ownedVolume) check() error {
 	if _, err := grammar.MountPath(o.MountPath); err != nil {
 		return fmt.Errorf("mount path %w", err)
@@ -68,7 +68,7 @@ func (s *steps) own(change func(*owned)) error {
 	return s.inventory.Write(inventoryKind, o)
 }
 
-// at is the volume that is owned at a mount point.
+// at returns the owned volume at a mount point.
 func (o *owned) at(mountPath string) *ownedVolume {
 	i := slices.IndexFunc(o.Volumes, func(v ownedVolume) bool { return v.MountPath == mountPath })
 	if i < 0 {
@@ -77,7 +77,7 @@ func (o *owned) at(mountPath string) *ownedVolume {
 	return &o.Volumes[i]
 }
 
-// put adds a volume, or replaces what is owned at its mount point.
+// put adds a volume, or replaces the one at its mount point.
 func (o *owned) put(v ownedVolume) {
 	if old := o.at(v.MountPath); old != nil {
 		*old = v

@@ -12,8 +12,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// remove plans to take a volume away that is not wanted at its place any more. The
-// data on it stays as it is. What the wanted volumes need as well is kept.
+// remove plans to unmount a volume that is no longer desired at its place. Its data is
+// not changed. What the desired volumes need too is kept.
 func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []host.Mount, units *unitFiles) []converge.Action {
 	samePlace := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return v.MountPath == old.MountPath })
 	sameDisk := slices.ContainsFunc(wanted, func(v api.StorageVolume) bool { return v.VolumeID == old.VolumeID })
@@ -30,7 +30,7 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 			return s.removeUnit(ctx, name, mountUnitPath(old.MountPath))
 		}))
 	}
-	if !sameDisk && old.Device != "" { // else no disk was ever there
+	if !sameDisk && old.Device != "" { // "" if the disk was never attached
 		actions = append(actions, units.action("remove the timeout of "+old.Device, old.MountPath, func(context.Context) error {
 			return s.Host.Files.Remove(deviceDropInPath(old.Device))
 		}))
@@ -54,9 +54,8 @@ func (s *steps) remove(old ownedVolume, wanted []api.StorageVolume, mounts []hos
 	return actions
 }
 
-// removeUnit removes a unit and its file. After a crash there may be none: it came
-// before the file was written, or after it was removed. Systemd refuses to disable
-// what has no file.
+// removeUnit removes a unit and its file. After a crash the file may not exist; systemd
+// refuses to disable a unit without one.
 func (s *steps) removeUnit(ctx context.Context, name, path string) error {
 	if _, err := s.Host.Files.Read(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -69,8 +68,8 @@ func (s *steps) removeUnit(ctx context.Context, name, path string) error {
 	return s.Host.Files.Remove(path)
 }
 
-// unmount takes the mount away if it is the one that is owned: what somebody else
-// has mounted there since is not ours to unmount.
+// unmount unmounts our volume. It leaves another filesystem that was mounted there
+// since.
 func (s *steps) unmount(ctx context.Context, old ownedVolume) error {
 	mounts, err := s.Host.Mounts.List()
 	if err != nil {
@@ -87,24 +86,24 @@ func (s *steps) unmount(ctx context.Context, old ownedVolume) error {
 	if disk != nil {
 		uuid, err := s.filesystemOn(*disk)
 		if err != nil {
-			return converge.Wait(api.ReasonUnreadable, "volume %s: it is not known whether %s is still it: %v", old.VolumeID, old.MountPath, err)
+			return converge.Wait(api.ReasonUnreadable, "volume %s: the agent cannot tell whether it is still mounted at %s: %v", old.VolumeID, old.MountPath, err)
 		}
 		if uuid != old.FilesystemUUID {
-			s.Log.Warn("not unmounted, for it is not the volume that was mounted here", "path", old.MountPath, "found", uuid, "expected", old.FilesystemUUID)
+			s.Log.Warn("not unmounted: another filesystem is mounted here", "path", old.MountPath, "found", uuid, "expected", old.FilesystemUUID)
 			return nil
 		}
 	}
 	return s.takeAway(ctx, m, disk == nil)
 }
 
-// takeAway unmounts one of our volumes. Where its disk is gone, nothing can be
-// written back, and the mount is detached if it cannot be unmounted.
+// takeAway unmounts one of our volumes. If its disk is gone, nothing can be written
+// back, so it detaches a mount that cannot be unmounted.
 func (s *steps) takeAway(ctx context.Context, m *host.Mount, gone bool) error {
 	if err := s.withdraw(ctx, m.Point); err != nil {
 		if !gone {
-			return fmt.Errorf("withdrawing what is exported of %s: %w", m.Point, err)
+			return fmt.Errorf("withdrawing the exports of %s: %w", m.Point, err)
 		}
-		s.Log.Warn("the exports are not withdrawn", "path", m.Point, "error", err)
+		s.Log.Warn("the exports could not be withdrawn", "path", m.Point, "error", err)
 	}
 	stopped := s.Host.Units.Stop(ctx, mountUnit(m.Point))
 	mounts, err := s.Host.Mounts.List()
@@ -120,10 +119,10 @@ func (s *steps) takeAway(ctx context.Context, m *host.Mount, gone bool) error {
 	case stopped == nil:
 		return converge.Wait(api.ReasonMountFailed, "%s is still mounted although systemd says that it is not", m.Point)
 	}
-	return converge.Wait(api.ReasonMountFailed, "unmounting %s: %v; see who uses it (`fuser -vm %s`)", m.Point, stopped, m.Point)
+	return converge.Wait(api.ReasonMountFailed, "unmounting %s: %v; `fuser -vm %s` lists the processes that use it", m.Point, stopped, m.Point)
 }
 
-// diskOf is the disk under a mount, nil where it is gone.
+// diskOf is the disk of a mount, nil if it is gone.
 func (s *steps) diskOf(m *host.Mount) (*host.Disk, error) {
 	all, err := s.Host.Disks.All()
 	if err != nil {

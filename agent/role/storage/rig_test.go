@@ -42,8 +42,8 @@ func (d *desk) answer(phase api.FormatPhase, f storage.Format) error {
 		d.crash("ask: " + string(phase))
 	}
 	line := string(phase)
-	if f.Proof != nil {
-		line += " with proof"
+	if f.BlankCheck != nil {
+		line += " with blank check"
 	}
 	if d.refuse != nil {
 		d.log = append(d.log, line+": refused")
@@ -60,8 +60,8 @@ func (d *desk) Wanted(_ context.Context, f storage.Format) (storage.Permit, erro
 	switch state := d.state[f.VolumeID]; {
 	case state == api.FormatFormatted && !d.overwrite:
 		return storage.Permit{}, converge.Wait(api.ReasonNoPermit, "a volume is formatted once")
-	case state == "" && f.Proof == nil && !d.overwrite:
-		return storage.Permit{}, converge.Wait(api.ReasonNoPermit, "there is no proof")
+	case state == "" && f.BlankCheck == nil && !d.overwrite:
+		return storage.Permit{}, converge.Wait(api.ReasonNoPermit, "there is no blank check")
 	case state == "" || d.overwrite:
 		d.state[f.VolumeID] = api.FormatWanted
 	}

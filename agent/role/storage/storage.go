@@ -1,9 +1,9 @@
-// Package storage brings a VM to the role of a storage server: Cinder volumes with
-// a filesystem, mounted, and directories on them exported over NFS.
+// Package storage makes a VM a storage server: it formats and mounts Cinder volumes and
+// exports directories on them over NFS.
 //
-// One rule is above all others: a disk with data on it is never formatted. What a
-// disk holds is found out in one place (content.go), what may be done about it is
-// one switch (decide.go), and in doubt nothing is done.
+// The most important rule is that a disk with data on it is never formatted. One file
+// determines what a disk holds (content.go), one switch decides what may be done
+// (decide.go), and if the content is unknown the disk is not changed.
 package storage
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/inventory"
 )
 
-// Options are what the steps need. All are required but Now and Log.
+// Options of the steps. All are required except Now and Log.
 type Options struct {
 	Host *host.Host
 	// Permits decides about formats.
 	Permits Permits
-	// NodeID is this server's id: a journal of another node, which a copied root disk
-	// would bring along, permits nothing.
+	// NodeID is this server's id: the journal of another node, from a copied root disk,
+	// permits nothing.
 	NodeID string
-	// StateDirectory is where journal/ and inventory.json are, the agent's own 0700
-	// directory /var/lib/nodehitch/agent.
+	// StateDirectory has journal/ and inventory.json; it is the agent's directory
+	// /var/lib/nodehitch/agent (0700).
 	StateDirectory string
 	// Now is the clock of journal records.
 	Now func() time.Time

@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The files in which the storage role keeps what systemd has to know.
+// The systemd units of the storage role.
 const (
 	unitDirectory = "/etc/systemd/system"
 	nfsServer     = "nfs-server.service"
@@ -22,7 +22,7 @@ const (
 
 func compare(a, b string) int { return cmp.Compare(a, b) }
 
-// file is a file as it should be.
+// file is a file with its desired content.
 type file struct {
 	path    string
 	content string
@@ -40,12 +40,12 @@ func deviceDropInPath(device string) string {
 
 // mountFiles are the files for one volume.
 //
-// nofail: the boot does not wait for the disk with the local filesystems, nor fails
-// without it. multi-user.target wants it, so that it is tried at boot, and that is
-// bounded by the device unit's drop-in (where there is no udev, that unit is never
-// asked for). errors=remount-ro: what damages itself further is worth more stopped.
-// Before: the NFS server starts after the mount and stops before it is taken away, and
-// requires it not: one volume that is away does not stop the others from being served.
+// nofail: the boot neither waits for the disk nor fails without it. WantedBy
+// multi-user.target: the mount is tried at boot, for at most the timeout in the device
+// unit's drop-in (without udev that unit is not used). errors=remount-ro: a damaged
+// filesystem is not damaged further. Before: the NFS server starts after the mount and
+// stops before the unmount. It does not require the mount, so a missing volume does not
+// stop the others from being served.
 func mountFiles(v *api.StorageVolume, device string) []file {
 	mount := header + fmt.Sprintf(`[Unit]
 Description=Cinder volume %s (nodehitch)
@@ -66,5 +66,5 @@ WantedBy=multi-user.target
 	return []file{{mountUnitPath(v.MountPath), mount}, {deviceDropInPath(device), wait}}
 }
 
-// specifiers escapes what systemd would expand.
+// specifiers escapes systemd's specifiers.
 func specifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }

@@ -22,7 +22,7 @@ type volumePlan struct {
 
 	disk     host.Disk
 	guarding bool
-	// actions up to the unit files, and what comes after systemd has read those.
+	// actions up to the unit files, and those after systemd has reloaded them.
 	actions, last []converge.Action
 }
 
@@ -62,13 +62,13 @@ func (p *volumePlan) plan(ctx context.Context) error {
 	return p.unmounted(ctx)
 }
 
-// mounted: the volume's disk is where it belongs.
+// mounted plans for a volume whose disk is mounted at its place.
 func (p *volumePlan) mounted(ctx context.Context, m *host.Mount) error {
 	if m.FSType != "ext4" || m.Root != "/" {
 		return p.busy(m)
 	}
 	if err := p.confirm(p.v, p.disk); err != nil {
-		return converge.Fail(api.ReasonMountPointBusy, "%v; it is mounted at %s all the same and is left alone: unmount it to go on", err, p.v.MountPath)
+		return converge.Fail(api.ReasonMountPointBusy, "%v; it is mounted at %s and is not changed: unmount it, and the agent continues", err, p.v.MountPath)
 	}
 	if err := p.files(ctx); err != nil {
 		return err
@@ -85,14 +85,14 @@ func (p *volumePlan) mounted(ctx context.Context, m *host.Mount) error {
 	return nil
 }
 
-// unmounted: the disk is there and has to be looked into.
+// unmounted plans for a volume whose disk is attached and not mounted.
 func (p *volumePlan) unmounted(ctx context.Context) error {
 	tools, err := software.Install(ctx, p.Host, p.proxy, p.v.MountPath, host.Ext4Tools)
 	if err != nil {
 		return err
 	}
 	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
-	c := look(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID, unknown)
+	c := inspect(ctx, p.Host.Disks, p.disk, p.v.FilesystemUUID, unknown)
 	f.found = c
 	r, err := p.journal.read(p.v.VolumeID)
 	if err != nil {
@@ -103,7 +103,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 	case keep:
 	case format:
 		p.actions = append(p.actions, tools...)
-		p.do(fmt.Sprintf("format %s as ext4 %s, for it is blank", p.disk.Path, p.v.FilesystemUUID), f.run)
+		p.do(fmt.Sprintf("format %s as ext4 %s", p.disk.Path, p.v.FilesystemUUID), f.run)
 	case resume:
 		p.actions = append(p.actions, tools...)
 		p.do(fmt.Sprintf("finish formatting %s as ext4 %s", p.disk.Path, p.v.FilesystemUUID), f.run)
@@ -112,7 +112,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 			return f.refused(r, why)
 		}
 		p.actions = append(p.actions, tools...)
-		p.do("overwrite "+p.disk.Path+" if it is still permitted, for an operator asked for that", f.run)
+		p.do("overwrite "+p.disk.Path+" if the operator's permit is still valid", f.run)
 	case wait:
 		return f.unreadable(why)
 	default:
@@ -132,9 +132,9 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 	return p.report()
 }
 
-// files are the unit and its drop-in, on disk and known to systemd. It reads a unit that
-// it does not know when that is started, and what is enabled and the device's drop-in
-// are for the next boot: nothing has to be read again then.
+// files plans the unit and its drop-in, on disk and loaded by systemd. systemd loads a
+// unit that it does not know when it is started, and the enabled state and the device's
+// drop-in matter only at the next boot: neither needs a reload.
 func (p *volumePlan) files(ctx context.Context) error {
 	name := mountUnit(p.v.MountPath)
 	state, err := p.Host.Units.Unit(ctx, name)
@@ -144,7 +144,7 @@ func (p *volumePlan) files(ctx context.Context) error {
 	p.units.changed = p.units.changed || state.Stale
 	units := p.units
 	if state.Loaded == "not-found" {
-		units = &unitFiles{} // which nobody has systemd read
+		units = &unitFiles{} // not reloaded
 	}
 	actions, err := p.write(p.v.MountPath, units, mountFiles(p.v, p.disk.Path)...)
 	if err != nil {
@@ -157,9 +157,9 @@ func (p *volumePlan) files(ctx context.Context) error {
 	return nil
 }
 
-// report tells the controller of a finished format, also of one whose end the
-// journal has not heard of. It has a group of its own, for the volume can be mounted
-// whether the controller hears of it or not.
+// report plans the report of a finished format, also of one whose end is not in the
+// journal. It has its own group, because the volume can be mounted even if the report
+// fails.
 func (p *volumePlan) report() error {
 	r, err := p.journal.read(p.v.VolumeID)
 	if err != nil || r == nil {
@@ -168,7 +168,7 @@ func (p *volumePlan) report() error {
 	f := &formatter{steps: p.steps, v: p.v, disk: p.disk}
 	unfinished := r.unfinished() && r.misfit(p.v, p.disk, p.NodeID) == ""
 	if unfinished {
-		p.do("close the journal of "+p.disk.Path, func(context.Context) error { return f.settle(r) })
+		p.do("close the journal of "+p.disk.Path, func(context.Context) error { return f.finishFormat(r) })
 	}
 	if unfinished || r.Phase == formatted {
 		p.reportIn("report "+p.v.VolumeID, f)
@@ -182,8 +182,8 @@ func (p *volumePlan) reportIn(group string, f *formatter) {
 	})
 }
 
-// remember keeps the inventory right where no guard does it: it was lost, or the
-// device has another link now.
+// remember corrects the inventory if guard does not: it was lost, or the device has
+// another link now.
 func (p *volumePlan) remember() {
 	entry := p.entry()
 	if old := p.view.owned.at(p.v.MountPath); old != nil {

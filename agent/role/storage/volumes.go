@@ -31,19 +31,19 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	look := view{mounts: mounts, owned: have}
+	seen := view{mounts: mounts, owned: have}
 	var first, last []converge.Action
 	units := &unitFiles{}
 	for _, old := range have.Volumes {
 		if !slices.ContainsFunc(wanted, old.is) {
 			first = append(first, s.remove(old, wanted, mounts, units)...)
-			look.leaving = append(look.leaving, old.MountPath)
+			seen.leaving = append(seen.leaving, old.MountPath)
 		}
 	}
 	var problems []error
 	var paths []string
 	for i := range wanted {
-		p := volumePlan{steps: s.steps, v: &wanted[i], view: look, units: units, proxy: software.ProxyOf(desired)}
+		p := volumePlan{steps: s.steps, v: &wanted[i], view: seen, units: units, proxy: software.ProxyOf(desired)}
 		if err := p.plan(ctx); err != nil {
 			problems = append(problems, err)
 		}
@@ -55,25 +55,25 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 	}
 	plan := converge.Plan{Actions: append(first, last...), Reason: api.ReasonMounted, Message: "mounted: " + strings.Join(paths, ", ")}
 	if len(wanted) == 0 {
-		plan.Reason, plan.Message = api.ReasonRemoved, "no volume is wanted here, and none of ours is mounted"
+		plan.Reason, plan.Message = api.ReasonRemoved, "the configuration has no volumes, and none of the agent's is mounted"
 	}
 	return plan, errors.Join(problems...)
 }
 
-// is says whether what is owned is this volume at this place.
+// is reports whether the owned volume is this one at this place.
 func (o ownedVolume) is(v api.StorageVolume) bool {
 	return strings.EqualFold(o.VolumeID, v.VolumeID) && o.MountPath == v.MountPath
 }
 
-// view is the machine as the plan sees it.
+// view is the state of the machine that the plan uses.
 type view struct {
 	mounts []host.Mount
 	owned  owned
-	// leaving are mount points whose mount this plan takes away first.
+	// leaving are mount points that this plan unmounts first.
 	leaving []string
 }
 
-// at is what is seen at a path, nil where nothing is mounted right there.
+// at is the mount at a path, nil if nothing is mounted there.
 func (w *view) at(path string) *host.Mount {
 	for i := range slices.Backward(w.mounts) {
 		if w.mounts[i].Point == path {
@@ -83,8 +83,8 @@ func (w *view) at(path string) *host.Mount {
 	return nil
 }
 
-// elsewhere is a mount of the disk's whole filesystem at another place, except one
-// that this plan takes away.
+// elsewhere is a mount of the disk's whole filesystem at another place, except one that
+// this plan unmounts.
 func (w *view) elsewhere(disk host.Disk, path string) *host.Mount {
 	for i, m := range w.mounts {
 		if m.Device == disk.Number && m.Point != path && m.Root == "/" && !slices.Contains(w.leaving, m.Point) {
@@ -94,13 +94,13 @@ func (w *view) elsewhere(disk host.Disk, path string) *host.Mount {
 	return nil
 }
 
-// write are the actions that make unit files what they should be.
+// write returns the actions that write unit files whose content differs.
 func (s *steps) write(group string, units *unitFiles, files ...file) ([]converge.Action, error) {
 	var actions []converge.Action
 	for _, f := range files {
 		same, err := s.Host.Files.Same(f.path, []byte(f.content), 0o644)
 		if err != nil {
-			return nil, fmt.Errorf("looking at %s: %w", f.path, err)
+			return nil, fmt.Errorf("reading %s: %w", f.path, err)
 		}
 		if !same {
 			actions = append(actions, units.action("write "+f.path, group, func(context.Context) error {
@@ -111,11 +111,11 @@ func (s *steps) write(group string, units *unitFiles, files ...file) ([]converge
 	return actions, nil
 }
 
-// unitFiles knows whether systemd has to read unit files again: that can take
-// seconds, so it is done once in a pass, and only after a change that was made.
+// unitFiles tracks whether systemd has to reload its unit files. A reload can take
+// seconds, so it happens once in a pass, and only after a change.
 type unitFiles struct{ planned, changed bool }
 
-// action is one that changes unit files, or which of them are enabled.
+// action is an action that changes unit files, or which of them are enabled.
 func (u *unitFiles) action(summary, group string, do func(context.Context) error) converge.Action {
 	u.planned = true
 	return converge.Action{Summary: summary, Group: group, Do: func(ctx context.Context) error {
@@ -125,7 +125,7 @@ func (u *unitFiles) action(summary, group string, do func(context.Context) error
 }
 
 func (u *unitFiles) reload(systemd host.Units) converge.Action {
-	return converge.Action{Summary: "have systemd read its unit files where they were changed", Group: "systemd", Do: func(ctx context.Context) error {
+	return converge.Action{Summary: "reload systemd if unit files were changed", Group: "systemd", Do: func(ctx context.Context) error {
 		if !u.changed {
 			return nil
 		}

@@ -23,7 +23,7 @@ const (
 func TestBlankDiskIsFormattedMountedAndExported(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib))
 	r.expect(mounted, served)
-	want := []string{"wanted with proof", "started", "formatted"}
+	want := []string{"wanted with blank check", "started", "formatted"}
 	if diff := cmp.Diff(want, r.permits.log); diff != "" {
 		t.Errorf("format exchange: %s", diff)
 	}
@@ -131,7 +131,7 @@ func TestForeignIsNeverTouched(t *testing.T) {
 			if report.FailedCondition != api.ConditionVolumesMounted {
 				t.Errorf("failed condition %q: a person has to act, so it is terminal", report.FailedCondition)
 			}
-			if slices.Contains(r.permits.log, "wanted with proof") {
+			if slices.Contains(r.permits.log, "wanted with blank check") {
 				t.Error("a proof was sent although there is none")
 			}
 		})

@@ -165,15 +165,15 @@ Agent:        v1?[2J
 Conditions
   VolumesMounted  False   ForeignData, for 30s
       found xfs on virtio-9a0d
-      means: the disk holds something that nodehitch did not
-      put there
-      do: keep it with `+"`hitchctl volume adopt`"+`, or lose it
-      with `+"`hitchctl volume reformat`"+`
+      means: the disk holds data that nodehitch did not
+      write
+      do: run `+"`hitchctl volume adopt`"+` to keep the data, or
+      `+"`hitchctl volume reformat`"+` to erase it
   ExportsServed   False   NotMounted, for 30s
       means: the volume of an exported directory, or of a
       registry's data, is not mounted, so its data is not
       served
-      do: see VolumesMounted
+      do: look at the condition VolumesMounted
   Custom          Unknown Strange, for 30s
 
 Withheld from its configuration
@@ -182,7 +182,7 @@ Withheld from its configuration
       means: the volume of an exported directory, or of a
       registry's data, is not mounted, so its data is not
       served
-      do: see VolumesMounted`, "\n")
+      do: look at the condition VolumesMounted`, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

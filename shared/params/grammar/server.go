@@ -9,7 +9,7 @@ import (
 type Server struct {
 	// Host is an IPv4 address, an IPv6 address without brackets, or a host name.
 	Host string
-	// Port is 0 where none is given: the scheme's own.
+	// Port is 0 if none is given: the scheme's own.
 	Port uint16
 }
 

@@ -19,7 +19,7 @@ var (
 )
 
 // systemDirectory says why nothing may be mounted on the clean absolute path s,
-// or "" where it may.
+// or "" if it may.
 func systemDirectory(s string) string {
 	for _, tree := range wholeTrees {
 		if s == tree {

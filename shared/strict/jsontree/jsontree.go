@@ -64,7 +64,7 @@ type Member struct {
 }
 
 // Get is the value of the member called name, the last one where it is given
-// twice (as encoding/json has it), nil where there is none.
+// twice (as encoding/json has it), nil if there is none.
 func (n *Node) Get(name string) *Node {
 	for i := len(n.Members) - 1; i >= 0; i-- {
 		if n.Members[i].Name == name {

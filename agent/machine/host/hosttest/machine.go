@@ -35,9 +35,9 @@ type Machine struct {
 	Unavailable error
 	// Containerd is the version of the containerd that is installed, "" for none.
 	Containerd string
-	// InvalidDaemonJSON is what dockerd --validate says of every daemon.json, nil where it takes all.
+	// InvalidDaemonJSON is what dockerd --validate says of every daemon.json, nil if it takes all.
 	InvalidDaemonJSON error
-	// Containers is the container engine, nil where none is installed. Taken are the ports
+	// Containers is the container engine, nil if none is installed. Taken are the ports
 	// that others listen on, Answers what is answered there instead of what a registry does.
 	Containers *EngineState
 	Taken      map[int][]host.Listener

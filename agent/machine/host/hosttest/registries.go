@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// insecureRegistries is the list of daemon.json; ok is false where the key is not
+// insecureRegistries is the list of daemon.json; ok is false if the key is not
 // there, and then a reload leaves the engine what it has.
 func (m *Machine) insecureRegistries() (list []string, ok bool) {
 	var daemon struct {

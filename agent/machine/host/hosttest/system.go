@@ -110,7 +110,7 @@ func (m *Machine) mountedAt(point string) *host.Mount {
 
 type directories struct{ *Machine }
 
-func (h directories) Look(path string) (host.Directory, error) {
+func (h directories) Inspect(path string) (host.Directory, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d := h.Directories[path]
@@ -175,7 +175,7 @@ func (h directories) inside(root string, device host.Number) (*DiskState, error)
 	return h.byNumber(device), nil
 }
 
-func (h directories) LookInside(root string, device host.Number, rel string) (host.Shared, error) {
+func (h directories) InspectInside(root string, device host.Number, rel string) (host.Shared, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	d, err := h.inside(root, device)

@@ -106,7 +106,7 @@ func schemaOf(root map[string]any, v Version) (int, error) {
 	return max(1, int(schema)), nil
 }
 
-// table is the member of that name, nil where there is none.
+// table is the member of that name, nil if there is none.
 func table(parent map[string]any, name string) (map[string]any, error) {
 	value, ok := parent[name]
 	if !ok {

@@ -121,7 +121,7 @@ func (e *editor) ways(directory string) []edit {
 	return append(found, e.table(directory))
 }
 
-// setting is where config_path is set, nil where it is not.
+// setting is where config_path is set, nil if it is not.
 func (e *editor) setting() *node {
 	for i := range e.nodes {
 		if n := &e.nodes[i]; n.kind == unstable.KeyValue && slices.Equal(n.path, e.path) {

@@ -80,7 +80,7 @@ func RemoveInsecure(content []byte, servers ...string) ([]byte, error) {
 }
 
 // DropInsecure returns the content of daemon.json without insecure-registries where
-// that list is empty, and nil where no setting is left in the file. To Docker, no list
+// that list is empty, and nil if no setting is left in the file. To Docker, no list
 // and an empty one are the same at its start, and so are no file and one without
 // settings; whether the file is removed or written as {} depends on whose it is.
 func DropInsecure(content []byte) ([]byte, error) {
@@ -98,7 +98,7 @@ func DropInsecure(content []byte) ([]byte, error) {
 	return d.drop(d.settings, insecureKey), nil
 }
 
-// insecure is the list of insecure-registries and its entries, nil where there is none.
+// insecure is the list of insecure-registries and its entries, nil if there is none.
 func (d *document) insecure() (*hujson.Array, []string, error) {
 	v, err := d.member(d.settings, insecureKey)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {

@@ -77,7 +77,7 @@ func (d *document) line(v *hujson.Value) int {
 	return bytes.Count(d.text[:v.StartOffset], []byte("\n")) + 1
 }
 
-// member is the value of a name in an object, nil where there is none. Where Docker
+// member is the value of a name in an object, nil if there is none. Where Docker
 // reads a struct it takes the last of two, and upper case for lower in some files: what
 // is written so is refused, not guessed at.
 func (d *document) member(object *hujson.Object, name string) (*hujson.Value, error) {

@@ -66,7 +66,7 @@ func (d *document) set(object *hujson.Object, name string, value func(lead hujso
 	object.Members = append(object.Members, newMember(before, name, value(before)))
 }
 
-// drop returns the text without the member of that name; nil where no setting is left.
+// drop returns the text without the member of that name; nil if no setting is left.
 func (d *document) drop(object *hujson.Object, name string) []byte {
 	object.Members = without(object.Members, ofMember, func(m hujson.ObjectMember) bool { return key(m) == name })
 	if len(d.settings.Members) == 0 {
@@ -93,7 +93,7 @@ func (d *document) nested(lead hujson.Extra, name string, value hujson.ValueTrim
 	return &hujson.Object{Members: []hujson.ObjectMember{newMember(inside, name, value)}, AfterExtra: lead}
 }
 
-// deeper is white space before a name one level below that of lead, nil where that
+// deeper is white space before a name one level below that of lead, nil if that
 // ends no line.
 func (d *document) deeper(lead hujson.Extra) hujson.Extra {
 	if !bytes.ContainsRune(lead, '\n') {

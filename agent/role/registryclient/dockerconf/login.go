@@ -22,7 +22,7 @@ func (l Login) String() string { return l.Username + ":***" }
 func (l Login) GoString() string { return l.String() }
 
 // LoginOf is the login that the content of config.json has for a server (host or
-// host:port); false where it has none. An error is of what Docker would refuse, and
+// host:port); false if it has none. An error is of what Docker would refuse, and
 // holds no secret.
 func LoginOf(content []byte, server string) (Login, bool, error) {
 	d, err := parse(content)
@@ -69,7 +69,7 @@ func SetLogin(content []byte, server string, login Login) ([]byte, error) {
 }
 
 // RemoveLogin returns the content of config.json without a login for the server, and
-// without auths where it was the only one; nil where no setting is left then: to
+// without auths where it was the only one; nil if no setting is left then: to
 // Docker that is as no file, and whether it goes depends on whose it is.
 func RemoveLogin(content []byte, server string) ([]byte, error) {
 	d, err := parse(content)
@@ -89,7 +89,7 @@ func RemoveLogin(content []byte, server string) ([]byte, error) {
 	return d.drop(auths, authKey(server)), nil
 }
 
-// auth is the object of auths and the server's member of it, each nil where it is not
+// auth is the object of auths and the server's member of it, each nil if it is not
 // there, or null.
 func (d *document) auth(server string) (auths *hujson.Object, v *hujson.Value, err error) {
 	all, err := d.member(d.settings, authsKey)

@@ -3,7 +3,7 @@ package dockerconf
 import "github.com/tailscale/hujson"
 
 // Store is the credential helper that Docker asks for a server's login in place of
-// auths: the one that credHelpers has for it, else credsStore; "" where auths counts.
+// auths: the one that credHelpers has for it, else credsStore; "" if auths counts.
 // Kubelet knows no helpers of this file and looks into auths in any case.
 func Store(content []byte, server string) (string, error) {
 	d, err := parse(content)
@@ -26,7 +26,7 @@ func Store(content []byte, server string) (string, error) {
 	return store, err
 }
 
-// word is the string of that name, false where there is none.
+// word is the string of that name, false if there is none.
 func (d *document) word(object *hujson.Object, name string) (string, bool, error) {
 	v, err := d.member(object, name)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {

@@ -56,7 +56,7 @@ func (s *session) token(ctx context.Context, c challenge) (string, error) {
 		who += "'s token service " + s.clean(origin(realm))
 	}
 	if s.base.Scheme == "https" && realm.Scheme == "http" {
-		return "", converge.Fail(api.ReasonUnauthorized, "%s is not asked: the password would go there unencrypted, although the registry is HTTPS; mend the registry's realm", who)
+		return "", converge.Fail(api.ReasonUnauthorized, "%s is not used: the password would be sent unencrypted, although the registry is HTTPS; fix the registry's realm", who)
 	}
 	a, err := s.get(ctx, withQuery(realm, c, s.Username), s.password)
 	if err != nil {

@@ -25,7 +25,7 @@ type Target struct {
 	// Server is as in image names: host or host:port, an IPv6 address in brackets.
 	Server string
 	Scheme api.RegistryConnectionScheme
-	// Username is empty where there is no login.
+	// Username is empty if there is no login.
 	Username, Password string
 	// CA is trusted besides the system's roots, PEM; may be empty.
 	CA []byte

@@ -95,7 +95,7 @@ func (t Target) proxyFor(u *url.URL) (*url.URL, string) {
 	c := httpproxy.Config{HTTPProxy: usable(t.Proxy.HTTP), HTTPSProxy: usable(t.Proxy.HTTPS), NoProxy: t.Proxy.NoProxy}
 	proxy, err := c.ProxyFunc()(u)
 	if err != nil || proxy != nil && proxy.String() == unusable {
-		return nil, "its proxy (" + u.Scheme + ") is no usable address, so that it was asked without; mend proxy, or name the server in no_proxy"
+		return nil, "its proxy (" + u.Scheme + ") is no usable address, so the agent asked without it; fix proxy, or list the server in no_proxy"
 	}
 	return proxy, ""
 }

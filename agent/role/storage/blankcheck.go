@@ -11,31 +11,30 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What is read of a disk before it may be called blank. Signatures of everything
-// that Linux knows are in the first and the last megabytes (GPT and its backup, MBR,
-// LVM, LUKS, md, ZFS, btrfs, xfs, swap, DDF), the rest are copies and the data
-// itself.
+// What the blank check reads. All signatures that Linux knows are in the first and the
+// last megabytes (GPT and its backup, MBR, LVM, LUKS, md, ZFS, btrfs, xfs, swap, DDF);
+// the rest are copies and the data itself.
 const (
 	page = 4 << 10
-	// edge is what is read at the beginning and at the end: LUKS2 keeps its second
-	// header within the first 8 MiB.
+	// edge is read at the beginning and at the end: LUKS2 has its second header within
+	// the first 8 MiB.
 	edge = 8 << 20
-	// samples of sampleSize bytes, evenly over the disk. Every eighth of it is at a
-	// sample, and so are the allocation groups that mkfs.xfs makes by default.
+	// samples of sampleSize bytes are spread evenly over the disk. One is at every eighth
+	// of it, and at the allocation groups that mkfs.xfs makes by default.
 	samples    = 1024
 	sampleSize = 16 << 10
 	// whole is the size up to which a disk is read from end to end.
 	whole = 64 << 20
 )
 
-// copies are further places where btrfs keeps its superblock.
+// copies are the offsets of further copies of the btrfs superblock.
 var copies = []int64{64 << 20, 256 << 30}
 
 // region is a part of a disk, in bytes.
 type region struct{ from, to int64 }
 
-// regions are what is read of a disk of this size: sorted, disjoint, aligned to
-// pages but for the disk's end.
+// regions are the parts to read of a disk of this size: sorted, disjoint and aligned to
+// pages, except at the disk's end.
 func regions(size int64) []region {
 	if size <= whole {
 		return []region{{0, size}}
@@ -52,7 +51,7 @@ func regions(size int64) []region {
 	return merge(list, size)
 }
 
-// merge aligns the regions, cuts them at size, and joins those that touch.
+// merge aligns the regions, cuts them at size, and joins adjacent ones.
 func merge(list []region, size int64) []region {
 	for i, r := range list {
 		list[i] = region{r.from &^ (page - 1), min((r.to+page-1)&^(page-1), size)}
@@ -85,36 +84,36 @@ const chunk = 256 << 10
 
 var zeros [chunk]byte
 
-// proveZero reads the regions of a disk. A *notZero is the first byte that is not
-// zero; any other error means that it is not known.
-func proveZero(ctx context.Context, d host.Device) (api.BlankCheck, error) {
-	var proof api.BlankCheck
+// checkZero reads the regions of a disk. A *notZero is the first byte that is not zero;
+// any other error means that the check could not be completed.
+func checkZero(ctx context.Context, d host.Device) (api.BlankCheck, error) {
+	var blankCheck api.BlankCheck
 	buffer := host.Aligned(chunk)
 	for _, r := range regions(d.Disk().Size) {
-		proof.Samples++
+		blankCheck.Samples++
 		for at := r.from; at < r.to; at += chunk {
 			if err := ctx.Err(); err != nil {
-				return proof, context.Cause(ctx)
+				return blankCheck, context.Cause(ctx)
 			}
 			b := buffer[:min(chunk, r.to-at)]
 			if n, err := d.ReadAt(b, at); n < len(b) {
 				if err == nil {
 					err = fmt.Errorf("reading %s at %d: only %d of %d bytes came", d.Disk().Path, at, n, len(b))
 				}
-				return proof, err
+				return blankCheck, err
 			}
 			if !bytes.Equal(b, zeros[:len(b)]) {
 				i := slices.IndexFunc(b, func(b byte) bool { return b != 0 })
-				return proof, &notZero{at: at + int64(i), b: b[i]}
+				return blankCheck, &notZero{at: at + int64(i), b: b[i]}
 			}
-			proof.BytesRead += int64(len(b))
+			blankCheck.BytesRead += int64(len(b))
 		}
 	}
-	return proof, nil
+	return blankCheck, nil
 }
 
-// findBackup looks for a copy of an ext4 superblock on a disk whose first one is
-// not readable as such.
+// findBackup searches for a copy of an ext4 superblock on a disk whose first one is
+// damaged.
 func findBackup(d host.Device) (superblock, int64, bool) {
 	b := host.Aligned(page)
 	for _, at := range backups(d.Disk().Size) {

@@ -83,7 +83,7 @@ func TestProofIsReadWhenItIsAskedFor(t *testing.T) {
 	})
 	service.set(func() { service.nonce = oldNonce }) // of a life of the controller before
 	until(t, "the old nonce is refused", func() bool { _, nonces := c.claimed(t); return len(nonces) == 2 })
-	until(t, "the status says that it is old", func() bool { return strings.Contains(n.status().Controller.Waiting, "still shows the nonce of before") })
+	until(t, "the status says that it is old", func() bool { return strings.Contains(n.status().Controller.Waiting, "still shows the previous nonce") })
 	service.set(func() { service.nonce = newNonce })
 	until(t, "Ready", n.ready(c, 1))
 	keys, nonces := c.claimed(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// verdict is what a result means for its condition.
-type verdict struct {
+// outcome is what a result means for its condition.
+type outcome struct {
 	status   api.ConditionStatus
 	reason   api.Reason
 	message  string
@@ -20,24 +20,24 @@ type verdict struct {
 // unknowable are the reasons to wait that say nothing about the state itself.
 var unknowable = []api.Reason{api.ReasonUnreadable, api.ReasonWaitingForController, api.ReasonStateDamaged}
 
-func (r *Result) verdict() verdict {
+func (r *Result) outcome() outcome {
 	switch {
 	case r.Interrupted:
-		return verdict{status: api.ConditionUnknown, reason: api.ReasonConverging, message: "the agent was stopped before it had looked at this to the end"}
+		return outcome{status: api.ConditionUnknown, reason: api.ReasonConverging, message: "the agent was stopped before it had checked this"}
 	case r.Err != nil:
-		return judge(r.Err)
+		return classify(r.Err)
 	case len(r.Left) > 0:
-		return verdict{status: api.ConditionFalse, reason: api.ReasonConverging, message: "left to do: " + summaries(r.Left)}
+		return outcome{status: api.ConditionFalse, reason: api.ReasonConverging, message: "left to do: " + summaries(r.Left)}
 	case r.reason == "":
-		return verdict{status: api.ConditionTrue, reason: api.ReasonReady, message: r.message}
+		return outcome{status: api.ConditionTrue, reason: api.ReasonReady, message: r.message}
 	}
-	return verdict{status: api.ConditionTrue, reason: r.reason, message: r.message}
+	return outcome{status: api.ConditionTrue, reason: r.reason, message: r.message}
 }
 
-// judge gives the reason that most needs a person: of several joined errors a
-// terminal one, else one that waits, else the unexpected. The message has all.
-func judge(err error) verdict {
-	v := verdict{status: api.ConditionUnknown, reason: api.ReasonInternalError}
+// classify returns the reason that most needs an operator: of several joined errors a
+// *Terminal, else a *Waiting, else an unexpected one. The message has all of them.
+func classify(err error) outcome {
+	o := outcome{status: api.ConditionUnknown, reason: api.ReasonInternalError}
 	var messages []string
 	var waits bool
 	for _, each := range leaves(err) {
@@ -46,41 +46,41 @@ func judge(err error) verdict {
 		var waiting *Waiting
 		switch {
 		case errors.As(each, &terminal):
-			if !v.terminal {
-				v = verdict{status: api.ConditionFalse, reason: terminal.Reason, terminal: true}
+			if !o.terminal {
+				o = outcome{status: api.ConditionFalse, reason: terminal.Reason, terminal: true}
 			}
 			if each == error(terminal) { //nolint:errorlint // whether it is wrapped is the question
 				message = terminal.Message
 			}
 		case errors.As(each, &waiting):
-			if !v.terminal && !waits {
+			if !o.terminal && !waits {
 				waits = true
-				v.reason, v.status = waiting.Reason, api.ConditionFalse
+				o.reason, o.status = waiting.Reason, api.ConditionFalse
 				if slices.Contains(unknowable, waiting.Reason) {
-					v.status = api.ConditionUnknown
+					o.status = api.ConditionUnknown
 				}
 			}
 			if each == error(waiting) { //nolint:errorlint // as above
 				message = waiting.Message
 			}
-		case full(each) && !v.terminal && !waits:
+		case full(each) && !o.terminal && !waits:
 			waits = true
-			v.reason, v.status = api.ReasonNoSpace, api.ConditionFalse
+			o.reason, o.status = api.ReasonNoSpace, api.ConditionFalse
 		}
 		if !slices.Contains(messages, message) {
 			messages = append(messages, message)
 		}
 	}
-	v.message = strings.Join(messages, "; ")
-	return v
+	o.message = strings.Join(messages, "; ")
+	return o
 }
 
-// full says that the error is that of a disk, or of a quota on it, with no room left.
+// full reports whether a disk or a quota is full.
 func full(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// leaves takes joined errors apart.
+// leaves splits joined errors.
 func leaves(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // only a join itself is taken apart
 	if !ok {
@@ -93,7 +93,7 @@ func leaves(err error) []error {
 	return all
 }
 
-// join is errors.Join that keeps a single error as it is.
+// join is errors.Join, but returns a single error unchanged.
 func join(a, b error) error {
 	switch {
 	case a == nil:

@@ -26,8 +26,8 @@ func TestWatchdogIsFedOnlyWhileTheLoopsTurn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { _ = d.watching(ctx) }()
-		d.pulse.beat("contact", time.Hour)
-		d.pulse.beat("converging", 90*time.Second)
+		d.watchdog.alive("contact", time.Hour)
+		d.watchdog.alive("converging", 90*time.Second)
 		time.Sleep(89 * time.Second) // of the bubble's clock
 		synctest.Wait()
 		if fed != 4 {
@@ -38,7 +38,7 @@ func TestWatchdogIsFedOnlyWhileTheLoopsTurn(t *testing.T) {
 		if fed != 4 {
 			t.Errorf("fed %d times although a loop hangs", fed-4)
 		}
-		d.pulse.beat("converging", time.Hour)
+		d.watchdog.alive("converging", time.Hour)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if fed != 7 {
@@ -101,7 +101,7 @@ func TestTroubleIsLoggedWhenItChanges(t *testing.T) {
 	if lines != 3 {
 		t.Errorf("%d lines, want 3", lines)
 	}
-	if link.Judge(api.NewProblem(api.ProblemUnavailable, "")) != link.Passing {
+	if link.Classify(api.NewProblem(api.ProblemUnavailable, "")) != link.Transient {
 		t.Error("unavailable is no passing trouble")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// maxAgent bounds an agent that could be asked for.
+// maxAgent bounds the size of an agent.
 const maxAgent = 1 << 30
 
 var (
@@ -20,8 +20,8 @@ var (
 	digestGrammar  = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// wantedAgent is what the headers of an answer say of the agent that should be here. What
-// does not fit the grammar, or is not whole, says nothing.
+// wantedAgent returns the agent that the headers of an answer ask for, nil if they are
+// incomplete or malformed.
 func wantedAgent(h http.Header) *api.WantedAgent {
 	w := &api.WantedAgent{Version: h.Get("Nodehitch-Agent-Version"), SHA256: h.Get("Nodehitch-Agent-Sha256")}
 	var err error
@@ -32,7 +32,7 @@ func wantedAgent(h http.Header) *api.WantedAgent {
 	return w
 }
 
-// controllerURLs are the URLs of the header that agent.yaml could have, each once.
+// controllerURLs returns the valid URLs of the header, each once.
 func controllerURLs(h http.Header) []string {
 	var urls []string
 	for _, raw := range strings.Fields(h.Get("Nodehitch-Controller-Urls")) {

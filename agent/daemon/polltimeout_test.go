@@ -13,7 +13,7 @@ type way struct {
 }
 
 // poll is one parked poll over the way, and the question after it where it died.
-func (w way) poll(p *patience, now time.Time) (took time.Duration, died bool) {
+func (w way) poll(p *pollTimeout, now time.Time) (took time.Duration, died bool) {
 	held := p.expected()
 	switch {
 	case w.idle == 0 || held < w.idle:
@@ -30,12 +30,12 @@ func (w way) poll(p *patience, now time.Time) (took time.Duration, died bool) {
 
 // However long the way bears, polls fit it within a few attempts, and go on fitting;
 // when it bears more again, so are they held again.
-func TestPatienceFitsTheWay(t *testing.T) {
+func TestPollTimeoutFitsTheWay(t *testing.T) {
 	for _, hold := range []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute} {
 		for _, idle := range []time.Duration{3 * time.Second, 10 * time.Second, time.Minute, 4 * time.Minute} {
 			for _, silent := range []bool{false, true} {
 				now := time.Now()
-				p := patience{hold: hold}
+				p := pollTimeout{hold: hold}
 				w := way{idle, silent}
 				died := 0
 				for range 16 {
@@ -76,8 +76,8 @@ func TestPatienceFitsTheWay(t *testing.T) {
 }
 
 // Polls that end with the controller are no sign of the way.
-func TestPatienceOfARestartingController(t *testing.T) {
-	p := patience{hold: 30 * time.Second}
+func TestPollTimeoutOfARestartingController(t *testing.T) {
+	p := pollTimeout{hold: 30 * time.Second}
 	for range 50 {
 		p.lost(7*time.Second, time.Now())
 		p.away() // nobody listens
@@ -93,7 +93,7 @@ func TestPatienceOfARestartingController(t *testing.T) {
 
 func TestLimitIsLongerThanTheControllerHolds(t *testing.T) {
 	for _, hold := range []time.Duration{5 * time.Second, 5 * time.Minute} {
-		p := patience{hold: hold}
+		p := pollTimeout{hold: hold}
 		if got, least := p.limit(true), hold*11/10+10*time.Second; got < least {
 			t.Errorf("held for up to %v, and given up after %v", hold*11/10, got)
 		}

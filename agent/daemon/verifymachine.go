@@ -9,22 +9,22 @@ import (
 	"github.com/nodehitch/nodehitch/agent/status"
 )
 
-// whose finds out whose state this is. It reports whether it is known to be this
-// machine's; the error is *identity.OtherMachine where it is another's. The record
-// says it; where that is lost or damaged the certificate does, and the record is
-// made again.
-func (d *Daemon) whose(ctx context.Context) (known bool, err error) {
+// verifyMachine checks that the state belongs to this machine and reports whether that
+// is known. The error is *identity.OtherMachine if it belongs to another one. It uses
+// the record of the enrollment; if that is lost or damaged, it uses the certificate and
+// writes the record again.
+func (d *Daemon) verifyMachine(ctx context.Context) (known bool, err error) {
 	record, err := d.State.Machine()
 	if err != nil {
-		d.Log.Warn("it is not on record which server this state belongs to", "error", err)
+		d.Log.Warn("the record of the machine that owns this state cannot be read", "error", err)
 	}
 	current, damaged, err := d.files.Usable()
 	if err = errors.Join(err, damaged); err != nil {
-		d.Log.Warn("the identity in use cannot be used any more", "error", err, "renewed", current != nil)
+		d.Log.Warn("the identity is damaged", "error", err, "renewed", current != nil)
 	}
 	if record == nil {
 		if current == nil || current.NodeID() == "" {
-			return false, nil // nothing here says that it is anybody's
+			return false, nil // nothing here belongs to a machine
 		}
 		record = d.certified(ctx, current.NodeID())
 	} else if current != nil && current.NodeID() != "" && current.NodeID() != record.NodeID {
@@ -32,7 +32,7 @@ func (d *Daemon) whose(ctx context.Context) (known bool, err error) {
 	}
 	if other := d.Machine.Same(ctx, *record, d.Config.StateDirectory); other != nil {
 		if current == nil && !d.hasApplied() {
-			return false, nil // all there is is a key, which enroll forgets
+			return false, nil // only a key exists, which enroll drops
 		}
 		return false, other
 	}
@@ -40,20 +40,20 @@ func (d *Daemon) whose(ctx context.Context) (known bool, err error) {
 	return true, nil
 }
 
-// certified is the record of a machine that has its certificate and nothing else to
-// tell who it is. It is kept where the machine itself says the same.
+// certified returns the record for a machine whose only evidence is its certificate. It
+// saves the record if the machine's own server id is the same.
 func (d *Daemon) certified(ctx context.Context, nodeID string) *state.Machine {
 	claim, err := d.Machine.Find(ctx)
 	if err != nil {
-		d.Log.Warn("only the certificate says which server this is", "node", nodeID, "error", err)
+		d.Log.Warn("the server id could not be read; using the certificate's", "node", nodeID, "error", err)
 		return &state.Machine{NodeID: nodeID}
 	}
 	record := state.Machine{NodeID: nodeID, Source: claim.Source, ProductUUID: d.Machine.ProductUUID()}
 	if claim.ID != nodeID {
-		return &record // and Same says whose it is
+		return &record // Same then compares it
 	}
 	if err := d.State.SaveMachine(record); err != nil {
-		d.Log.Warn("which server this is is not on record", "error", err)
+		d.Log.Warn("the record of the machine could not be saved", "error", err)
 	}
 	return &record
 }
