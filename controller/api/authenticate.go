@@ -31,16 +31,16 @@ func (s *Handler) authenticate(op operation) check {
 		if err := prove(c, op); err != nil {
 			return err
 		}
-		callOf(c.Request().Context()).admitted = true
+		callOf(c.Request().Context()).authenticated = true
 		return nil
 	}
 }
 
-// admittedOnly is the last thing before every handler: a route that was registered
+// authenticatedOnly is the last thing before every handler: a route that was registered
 // without its authentication is closed, not open.
-func admittedOnly(next StrictHandlerFunc, operation string) StrictHandlerFunc {
+func authenticatedOnly(next StrictHandlerFunc, operation string) StrictHandlerFunc {
 	return func(c echo.Context, request any) (any, error) {
-		if !callOf(c.Request().Context()).admitted {
+		if !callOf(c.Request().Context()).authenticated {
 			return nil, errors.New("the route of " + operation + " was registered without authentication")
 		}
 		return next(c, request)
@@ -72,7 +72,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	return nil
 }
 
-// joinToken takes the join token along; only enrollment can judge it.
+// joinToken passes the join token on; only enrollment can check it.
 func (s *Handler) joinToken(c echo.Context, _ operation) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {

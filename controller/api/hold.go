@@ -46,15 +46,15 @@ func jittered(d time.Duration) time.Duration {
 
 // hold calls look, and again after each change of key, until it says done or
 // fails, the time is over, the client is gone, or the controller shuts down.
-func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, look func() (done bool, err error)) error {
+func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, check func() (done bool, err error)) error {
 	if longest <= 0 {
-		_, err := look()
+		_, err := check()
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
-	s.Metrics.Parked(+1)
-	defer s.Metrics.Parked(-1)
-	return s.Changes.Poll(ctx, key, look)
+	s.Metrics.PollHeld(+1)
+	defer s.Metrics.PollHeld(-1)
+	return s.Changes.Poll(ctx, key, check)
 }

@@ -57,7 +57,7 @@ func (s *Handler) limits(operation string) check {
 func (s *Handler) setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
 	control := http.NewResponseController(c.Response())
 	now := time.Now() // the connection's clock, not the service's
-	// A reader that times out while the request is parked would end it, so
+	// A reader that times out while the request is held would end it, so
 	// only requests that have a body get a deadline for it.
 	if c.Request().ContentLength == 0 {
 		_ = control.SetReadDeadline(time.Time{})

@@ -94,12 +94,12 @@ type (
 	// Metrics is what the API counts.
 	Metrics interface {
 		Answered(operation string, status int, took time.Duration)
-		// Parked counts a long poll that is held (+1) and let go (-1).
-		Parked(delta int)
+		// PollHeld counts a long poll that is held (+1) and let go (-1).
+		PollHeld(delta int)
 	}
 	// Changes wakes long polls.
 	Changes interface {
-		Poll(ctx context.Context, key string, look func() (done bool, err error)) error
+		Poll(ctx context.Context, key string, check func() (done bool, err error)) error
 	}
 )
 

@@ -70,7 +70,7 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 }
 
 // The answers are made in functions of their own: what they need on the stack would
-// else be kept for each poll that is parked.
+// else be kept for each poll that is held.
 
 func (s *Handler) notModified(etag, architecture string) GetNodeConfigResponseObject {
 	return GetNodeConfig304Response{Headers: s.pollHeaders(etag, architecture)}

@@ -32,9 +32,9 @@ const (
 	Off Policy = "off"
 )
 
-// patience is how long an enrollment waits for the cloud; an agent waits 30 s for the
+// attestationTimeout bounds how long an enrollment waits for the cloud; an agent waits 30 s for the
 // controller.
-const patience = 20 * time.Second
+const attestationTimeout = 20 * time.Second
 
 // Cloud is what is asked of a cloud; *openstack.Cloud is one.
 type Cloud interface {
@@ -74,7 +74,7 @@ type Nova struct {
 	WithoutNonce func()
 
 	once     sync.Once
-	looks    looks
+	lookups  lookups
 	nonces   nonces
 	warned   sync.Map // names of clouds that take no nonce
 	deleting sync.WaitGroup
@@ -87,7 +87,7 @@ type Nova struct {
 // one of the store, or that of ctx.
 func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	n.once.Do(n.begin)
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, attestationTimeout)
 	defer cancel()
 	proof, err := n.attest(within, node, req, remote)
 	var refused *enrollment.Refusal
@@ -103,13 +103,13 @@ func (n *Nova) attest(ctx context.Context, node store.Node, req api.EnrollReques
 	if err != nil {
 		return "", err
 	}
-	if err := n.look(ctx, place, node.ID, remote); err != nil {
+	if err := n.check(ctx, place, node.ID, remote); err != nil {
 		return "", err
 	}
 	if n.Nonce == Off {
 		return api.AttestedByNova, nil
 	}
-	return n.prove(ctx, place, node.ID, req.Nonce)
+	return n.checkIdentityProof(ctx, place, node.ID, req.Nonce)
 }
 
 // Enrolled takes the nonce out of the server's metadata: it has done its work. That
@@ -123,7 +123,7 @@ func (n *Nova) Enrolled(node store.Node) {
 	n.deleting.Add(1)
 	go func() {
 		defer n.deleting.Done()
-		ctx, cancel := context.WithTimeout(n.ending, patience)
+		ctx, cancel := context.WithTimeout(n.ending, attestationTimeout)
 		defer cancel()
 		err := n.nonces.clear(ctx, node.ID, spent, func() error {
 			place, err := n.placeOf(ctx, node.InstanceID)
@@ -147,7 +147,7 @@ func (n *Nova) Close() {
 
 func (n *Nova) begin() {
 	n.ending, n.end = context.WithCancel(context.Background())
-	n.looks = newLooks(n.now)
+	n.lookups = newLookups(n.now)
 	n.nonces = nonces{now: n.now, servers: map[string]*nonce{}}
 }
 

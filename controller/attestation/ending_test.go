@@ -132,7 +132,7 @@ func TestAMachineThatHangsUp(t *testing.T) {
 	}
 }
 
-// A cloud that hangs costs an enrollment its patience, and no other enrollment anything
+// A cloud that hangs costs an enrollment its whole timeout, and no other enrollment anything
 // beyond that; when it answers again all is as before.
 func TestACloudThatHangs(t *testing.T) {
 	w := newWorld(t)

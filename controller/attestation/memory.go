@@ -41,7 +41,7 @@ func (m *memory[V]) get(ctx context.Context, key string, ask func(context.Contex
 		if a, ok := m.recall(key); ok {
 			return a, nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attestationTimeout)
 		defer cancel()
 		value, err := ask(ctx)
 		return m.remember(key, value, err), nil

@@ -42,9 +42,9 @@ func noStack(instanceID string) error {
 		"the controller asks the cloud who enrolls, and does not know the Heat stack of the VNF instance %s: PUT the instance with its stackId", instanceID))}
 }
 
-// cloudSilent is the refusal while the cloud does not say yes or no.
-func cloudSilent(service string, err error) error {
-	detail := service + " did not answer whether this machine is the server that it says it is; it may enroll when it does"
+// cloudUnavailable is the refusal while the cloud does not say yes or no.
+func cloudUnavailable(service string, err error) error {
+	detail := service + " did not answer whether this machine is the server that it says it is; it can enroll once " + service + " answers"
 	if openstack.IsForbidden(err) {
 		detail = "the controller may not ask " + service + " whether this machine is the server that it says it is: its credential lacks a role or an access rule, see the controller's log"
 	}
@@ -106,7 +106,7 @@ func nonceForbidden(serverID string, err error) error {
 // busy is Nova's 409 while the server is built or has a task, or is locked.
 func busy(serverID string, err error) error {
 	return &enrollment.Refusal{Reason: EventBusy, Found: err, Passing: true, RetryAfter: soon, Problem: api.NewProblem(api.ProblemCloudError, fmt.Sprintf(
-		"Nova does not take metadata for the server %s now, by which the machine has to prove that it is that server: it is being built, is at another task, or is locked", serverID))}
+		"the machine cannot prove yet that it is the server %s: Nova takes no metadata for the server while it is built, has another task, or is locked", serverID))}
 }
 
 func full(err error) error {

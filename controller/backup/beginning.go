@@ -18,7 +18,7 @@ type Carried struct {
 }
 
 // beginning is what is done to the records of a backup in the transaction in which
-// their new life begins. Most of it is done by the epoch alone; see store.Life.
+// their new epoch begins. Most of it is done by the epoch alone; see store.NewEpoch.
 type beginning struct {
 	// old is the store that is replaced, nil where there is none or nobody can read it.
 	old *store.Store

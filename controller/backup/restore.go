@@ -170,7 +170,7 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 			defer begin.old.Close() //nolint:errcheck // a copy, which was only read
 		}
 	}
-	out.Epoch, err = s.NewLife(store.Life{From: from, After: begin.epoch(), Change: begin.change})
+	out.Epoch, err = s.BeginEpoch(store.NewEpoch{From: from, After: begin.epoch(), Change: begin.change})
 	return err
 }
 

@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Core is the services. Enrollment believes join tokens and does not look for unknown
-// servers: a program that has a cloud sets its Attestor and its Knock.
+// servers: a program that has a cloud sets its Attestor and its Discover.
 type Core struct {
 	Store      *store.Store
 	Authority  *pki.Authority

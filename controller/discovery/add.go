@@ -88,7 +88,7 @@ func (a *addition) activate(s *Service, o *stack.Observation) error {
 	a.tx.OnCommit(func() {
 		s.Log.Info("servers of the stack are in the topology now, before an operation has named them", "instance", id, "servers", added)
 	})
-	return a.reconciler.Settle(a.tx)
+	return a.reconciler.ReconcileAndFinish(a.tx)
 }
 
 // candidates are the servers of the stack that might be added.

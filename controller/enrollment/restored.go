@@ -16,7 +16,7 @@ import (
 // instance is let in, by a certificate or by the join token, before an operator has
 // confirmed the instance.
 
-// confirmed says whether the node is of this life of the state.
+// confirmed says whether the node was enrolled or confirmed in this epoch.
 func (s *Service) confirmed(node store.Node) bool { return node.Epoch == s.Store.Epoch() }
 
 // unconfirmed is the answer to the nodes of an instance that nobody has confirmed.

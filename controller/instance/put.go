@@ -90,7 +90,7 @@ func (s *Service) validateBefore(id string, text json.RawMessage, p *params.Para
 		return nil, err
 	}
 	if d != nil && desired.SameJSON(d.Raw, text) {
-		files = slices.DeleteFunc(files, func(f store.File) bool { return f.Judged == desired.ValidatedFor(d.Desired) })
+		files = slices.DeleteFunc(files, func(f store.File) bool { return f.ValidatedFor == desired.ValidatedFor(d.Desired) })
 	}
 	return s.Files.Validate(p, files)
 }
@@ -133,7 +133,7 @@ func (p *putting) run(t *tx.Tx) error {
 	if err := packagefile.Record(t, p.results, desired.ValidatedFor(next)); err != nil || !t.Dirty() {
 		return err
 	}
-	return p.s.Reconciler.Settle(t)
+	return p.s.Reconciler.ReconcileAndFinish(t)
 }
 
 // next is the desired state after the request.

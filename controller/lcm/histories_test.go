@@ -375,7 +375,7 @@ func (r *recording) collect(all map[string]any, tx *store.Tx) {
 	}
 	for _, f := range every(r, tx.Files()) {
 		all["file "+f.InstanceID+" "+f.Path] = f
-		r.name("parameters", f.Judged)
+		r.name("parameters", f.ValidatedFor)
 	}
 }
 

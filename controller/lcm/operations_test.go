@@ -347,7 +347,7 @@ func TestAFileWhoseCheckWasCutOffHoldsUpUntilItIsChecked(t *testing.T) {
 	w.must(w.Store.Update(func(tx *store.Tx) error {
 		f, _, err := tx.Files().Get(key)
 		w.must(err)
-		f.Judged = "" // what an upload leaves that dies before the check
+		f.ValidatedFor = "" // what an upload leaves that dies before the check
 		return tx.Files().Put(key, f)
 	}))
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))

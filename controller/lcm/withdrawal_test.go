@@ -381,7 +381,7 @@ func TestAManifestMayComeBeforeTheParametersThatNameIt(t *testing.T) {
 	}
 }
 
-// A store that an older controller has written has judged files without their manifests.
+// A store that an older controller wrote has validated files without their manifests.
 func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 	w := registered(t)
 	before := w.node(masterServer)
@@ -389,7 +389,7 @@ func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 		for _, path := range []string{script, manifestFile} {
 			f, _, err := tx.Files().Get(store.FileKey(instanceID, path))
 			w.must(err)
-			f.Judged, f.Manifests = strings.Repeat("a", 32), nil
+			f.ValidatedFor, f.Manifests = strings.Repeat("a", 32), nil
 			w.must(tx.Files().Put(store.FileKey(instanceID, path), f))
 		}
 		return nil

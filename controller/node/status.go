@@ -186,7 +186,7 @@ func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (d
 		if err := t.Nodes().Put(nodeID, node); err != nil {
 			return err
 		}
-		return s.Reconciler.Settle(t)
+		return s.Reconciler.ReconcileAndFinish(t)
 	})
 	if err != nil {
 		return "", 0, err

@@ -43,7 +43,7 @@ func (h *Hub) Changed(keys ...string) {
 	}
 }
 
-// Waiting is how many waits are parked, for metrics.
+// Waiting is how many waits are held, for metrics.
 func (h *Hub) Waiting() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,12 +82,12 @@ func (h *Hub) leave(key string, t *topic) {
 	}
 }
 
-// Poll calls look, and again after each change of the key, until look says done or
-// fails, or ctx ends. The end of ctx is no error: who polls answers what it saw last.
-func (h *Hub) Poll(ctx context.Context, key string, look func() (done bool, err error)) error {
+// Poll calls check, and again after each change of the key, until check says done or
+// fails, or ctx ends. The end of ctx is no error: the caller answers what it saw last.
+func (h *Hub) Poll(ctx context.Context, key string, check func() (done bool, err error)) error {
 	for {
 		changed, stop := h.Watch(key)
-		done, err := look()
+		done, err := check()
 		if done || err != nil {
 			stop()
 			return err

@@ -46,7 +46,7 @@ func TestWhoStopsLeavesNothingBehind(t *testing.T) {
 	stop()
 	stop() // a deferred stop beside an early one must not count twice
 	if got := h.Waiting(); got != 1 {
-		t.Fatalf("%d waits are parked after one of two stopped, want 1", got)
+		t.Fatalf("%d waits are held after one of two stopped, want 1", got)
 	}
 	h.Changed("a")
 	if !closed(second) {
@@ -100,7 +100,7 @@ func TestPollEndsWithItsTime(t *testing.T) {
 			t.Errorf("waited %v, want 30s", waited)
 		}
 		if h.Waiting() != 0 {
-			t.Error("the ended poll is still parked")
+			t.Error("the ended poll is still held")
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestPollHandsOnWhatTheLookFailedWith(t *testing.T) {
 	}
 }
 
-// What the whole fleet costs: 10,000 parked polls, one of which is woken.
+// What the whole fleet costs: 10,000 held polls, one of which is woken.
 func BenchmarkChangedWith10000Waiters(b *testing.B) {
 	const waiters = 10_000
 	var h Hub

@@ -44,7 +44,7 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 	if err := p.s.Reconciler.Finish(p.t, &op, api.Failed); err != nil {
 		return op, err
 	}
-	return op, p.s.Reconciler.Settle(p.t)
+	return op, p.s.Reconciler.ReconcileAndFinish(p.t)
 }
 
 // start puts what a START brought in force until its END comes. What it checks is
@@ -66,7 +66,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 	}
 	op.Warnings = append(op.Warnings, p.warnings(e)...)
 	p.t.Instance.AwaitingEndSequence = 0
-	if !p.next.WithdrawPersistentVolumes || p.t.Instance.Standing.Owner == "" {
+	if !p.next.WithdrawPersistentVolumes || p.t.Instance.CarriedOver.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
 	}
 	p.t.Instance.ProcessingSequence = op.Sequence

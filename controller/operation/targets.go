@@ -53,7 +53,7 @@ func (p *posting) leftByFailure() []string {
 		if o.Phase != api.PhaseEnd || o.StackFailed() {
 			continue
 		}
-		if p.unproven(o) && sameKind(o.Request, p.r) {
+		if p.mustRepeat(o) && sameKind(o.Request, p.r) {
 			return reconcile.TargetIDs(o.Targets)
 		}
 		return nil

@@ -15,7 +15,7 @@ import (
 // with them.
 func (p *posting) withdraws() bool {
 	c := p.before.Params.Cluster
-	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.Standing.Registered {
+	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {
 		return false
 	}
 	named := map[string]bool{}
@@ -48,7 +48,7 @@ func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 	case !here[api.RoleStorage]:
 		return fault.List{at.Fault("names the storage server, and the topology has it no more, so that nobody can tell which PersistentVolumes are its own; " +
 			"post the START before the stack changes, or only the END")}
-	case !here[api.RoleMaster] && p.t.Instance.Standing.Registered:
+	case !here[api.RoleMaster] && p.t.Instance.CarriedOver.Registered:
 		return fault.List{at.Fault("names the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
 	}
 	return nil

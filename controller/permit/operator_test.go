@@ -134,7 +134,7 @@ func TestAReformatThatNoLongerHolds(t *testing.T) {
 		"it was granted, the server went":  {func(w *world) { granted(w); w.gone(alpha); w.attach(beta) }, beta},
 		"it was granted, the volume moved": {func(w *world) { granted(w); w.attach(beta) }, beta},
 		"the store was restored": {func(w *world) {
-			_, err := w.Store.NewLife(store.Life{})
+			_, err := w.Store.BeginEpoch(store.NewEpoch{})
 			wantOK(w.t, err)
 		}, alpha},
 	} {

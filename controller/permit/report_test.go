@@ -184,7 +184,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t)
 			id := w.until(phase)
-			if _, err := w.Store.NewLife(store.Life{}); err != nil {
+			if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range []api.FormatReport{wanted(), unproven(), started(id)} {
@@ -201,7 +201,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	}
 	t.Run("none, as far as the backup knows", func(t *testing.T) {
 		w := newWorld(t)
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := w.report(alpha, wanted())
@@ -211,7 +211,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("granted, and its node is gone", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted) // the backup; after it the permit may have been used
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		w.gone(alpha)
@@ -220,7 +220,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("granted, and the volume moved", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted)
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		w.attach(beta)
@@ -230,7 +230,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("formatted meanwhile", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.until(api.FormatStarted)
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		w.acknowledged(alpha, formatted(id))

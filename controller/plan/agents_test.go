@@ -16,7 +16,7 @@ func drawAnyInput(t *rapid.T) Input {
 	if rapid.IntRange(0, 3).Draw(t, "a registry") > 0 {
 		in := drawVolumes(t)
 		if rapid.Bool().Draw(t, "PersistentVolumes are withdrawn") { // else they are seldom whole
-			in.Params.Cluster.PersistentVolumes, in.Standing.Registered, in.Withdraw = nil, true, true
+			in.Params.Cluster.PersistentVolumes, in.CarriedOver.Registered, in.Withdraw = nil, true, true
 		}
 		return in
 	}

@@ -20,7 +20,7 @@ func (o *Output) owner(in Input) *Node {
 		if in.Nodes[n.ID].Heard {
 			heard = cmp.Or(heard, n)
 		}
-		if n.ID == in.Standing.Owner {
+		if n.ID == in.CarriedOver.Owner {
 			before = n
 		}
 	}

@@ -40,9 +40,9 @@ func isTrue(s *api.NodeStatus, conditionType string) bool {
 	return c != nil && c.Status == api.ConditionTrue
 }
 
-// Proven is a condition that the node reports of its present document, nil for none.
+// ReportedForCurrent is a condition that the node reports of its present document, nil for none.
 // A report that came right after the document may still tell of the one before.
-func Proven(n store.Node, epoch int64, conditionType string) *api.Condition {
+func ReportedForCurrent(n store.Node, epoch int64, conditionType string) *api.Condition {
 	c := reported(n, epoch).Condition(conditionType)
 	if c == nil || c.ObservedGeneration != n.Generation {
 		return nil
@@ -96,7 +96,7 @@ func missing(n store.Node, epoch int64) (api.Reason, string) {
 // whether its answer is final.
 func Withdrawn(owner store.Node, epoch int64) (t api.OperationTarget, final bool) {
 	t = api.OperationTarget{NodeID: owner.ID, Name: owner.Name}
-	c := Proven(owner, epoch, api.ConditionPersistentVolumesRegistered)
+	c := ReportedForCurrent(owner, epoch, api.ConditionPersistentVolumesRegistered)
 	switch {
 	case c == nil:
 		t.Reason, t.Message = missing(owner, epoch)

@@ -30,7 +30,7 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	if len(out.Faults) > 0 {
 		return nil, &outdated{fmt.Errorf("planning instance %s: %w", t.Instance.ID, out.Faults)}
 	}
-	t.Instance.Standing = store.Standing(out.Standing)
+	t.Instance.CarriedOver = store.CarriedOver(out.CarriedOver)
 	e := &Effect{Plan: out}
 	expected := make([]string, len(out.Nodes))
 	for i, n := range out.Nodes {

@@ -109,7 +109,7 @@ func TargetIDs(targets []api.OperationTarget) []string {
 // One that cannot be withdrawn ends the wait at once, and everything goes back to what
 // it was.
 func (r *Reconciler) evaluateWithdrawal(t *tx.Tx, op store.Operation) error {
-	owner, _, err := t.Nodes().Get(t.Instance.Standing.Owner)
+	owner, _, err := t.Nodes().Get(t.Instance.CarriedOver.Owner)
 	if err != nil {
 		return err
 	}
@@ -140,6 +140,6 @@ func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why st
 	if err := r.Finish(t, &op, api.Failed); err != nil {
 		return err
 	}
-	_, err = r.Follow(t)
+	_, err = r.ApplyUnlessOutdated(t)
 	return err
 }

@@ -23,7 +23,7 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 			t.Instance.State, t.Instance.UpdatedAt = api.Instantiated, t.Now
 		case api.Terminate:
 			t.Instance.State, t.Instance.UpdatedAt = api.NotInstantiated, t.Now
-			t.Instance.Standing = store.Standing{} // of a cluster that is no more
+			t.Instance.CarriedOver = store.CarriedOver{} // of a cluster that is no more
 		}
 	}
 	r.LogAfter(t, api.EventOperationFinished, *op)

@@ -123,7 +123,7 @@ func TestServersThatNovasListLacks(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*openstacktest.Cloud)
 		servers int
-		trouble string
+		failure string
 	}{
 		"it is there": {func(f *openstacktest.Cloud) {
 			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Unlisted: true})
@@ -143,8 +143,8 @@ func TestServersThatNovasListLacks(t *testing.T) {
 			c.prepare(fake)
 			got, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
 			switch {
-			case c.trouble != "":
-				wantProblem(t, err, api.ProblemCloudError, c.trouble)
+			case c.failure != "":
+				wantProblem(t, err, api.ProblemCloudError, c.failure)
 			case err != nil || len(got.Servers) != c.servers:
 				t.Errorf("%+v, %v; want %d servers", got, err, c.servers)
 			}

@@ -23,10 +23,10 @@ const mapReserve = 1 << 30
 
 // bolt is the engine of one controller alone: a bbolt file.
 type bolt struct {
-	db      *bbolt.DB
-	updates group
-	doubt   chan struct{}
-	doubted sync.Once
+	db             *bbolt.DB
+	updates        group
+	outcomeUnknown chan struct{}
+	unknownOnce    sync.Once
 }
 
 func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
@@ -42,7 +42,7 @@ func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
 	if err := refuseForeign(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), db.Close())
 	}
-	b := &bolt{db: db, doubt: make(chan struct{})}
+	b := &bolt{db: db, outcomeUnknown: make(chan struct{})}
 	b.updates.transact = b.transact
 	return b, nil
 }
@@ -80,7 +80,7 @@ func (b *bolt) transact(run func(reader) writeSet) (err error) {
 	}
 	defer func() { _ = tx.Rollback() }() // of one that was committed it does nothing
 	select {
-	case <-b.doubt:
+	case <-b.outcomeUnknown:
 		return api.NewProblem(api.ProblemUnavailable, "the controller stops, for its disk failed")
 	default:
 	}

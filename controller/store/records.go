@@ -27,8 +27,8 @@ type Instance struct {
 	// those that its topology no longer names.
 	NodeIDs   []string `json:"nodeIds,omitempty"`
 	VolumeIDs []string `json:"volumeIds,omitempty"`
-	// Standing is what the last plan has decided for the next one.
-	Standing Standing `json:"carriedOver,omitzero"`
+	// CarriedOver is what the last plan decided and the next one keeps.
+	CarriedOver CarriedOver `json:"carriedOver,omitzero"`
 
 	// Epoch is the life of the state in which an operator has confirmed the instance,
 	// or in which it was made. In any other its nodes are not let in.
@@ -40,8 +40,8 @@ type Instance struct {
 	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
-// Standing is plan.Standing: what must not change with each report of a node.
-type Standing struct {
+// CarriedOver is plan.CarriedOver: what must not change with each report of a node.
+type CarriedOver struct {
 	Owner      string `json:"ownerMaster,omitempty"`
 	Served     string `json:"servedExports,omitempty"`
 	Registered bool   `json:"persistentVolumesRegistered,omitempty"`
@@ -184,9 +184,9 @@ type File struct {
 	Faults fault.List `json:"faults,omitempty"`
 	// Warnings hinder nothing.
 	Warnings fault.List `json:"warnings,omitempty"`
-	// Judged names the parameters for which Faults and Warnings were found; empty
+	// ValidatedFor names the parameters for which Faults and Warnings were found; empty
 	// for content that has not been looked at yet.
-	Judged string `json:"validatedFor,omitempty"`
+	ValidatedFor string `json:"validatedFor,omitempty"`
 	// Manifests are the PersistentVolumes of a manifest without faults.
 	Manifests []Manifest `json:"manifests,omitempty"`
 	// Previous is the content that documents go on naming until this one has been
@@ -211,7 +211,7 @@ type Manifest struct {
 // at, the one before until then; nil where the content has faults, and for none.
 func (f *File) Usable() *Content {
 	switch {
-	case f.Judged == "":
+	case f.ValidatedFor == "":
 		return f.Previous
 	case len(f.Faults) > 0:
 		return nil

@@ -106,7 +106,7 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 			return err
 		}
 	}
-	return a.judgeFiles(after, checked)
+	return a.validateFiles(after, checked)
 }
 
 // printChange says what the PUT has changed.
@@ -165,12 +165,12 @@ func (a *app) uploadOne(ctx context.Context, c *client.Controller, id string, pa
 	return err
 }
 
-// judgeFiles says which files are missing or wrong.
-func (a *app) judgeFiles(i *api.Instance, checked *checked) error {
+// validateFiles says which files are missing or wrong.
+func (a *app) validateFiles(i *api.Instance, checked *checked) error {
 	faulty := false
 	for _, f := range i.Files {
 		for _, fault := range f.Faults {
-			a.complain(screen.CleanLines(f.Path + ": " + fault.String()))
+			a.printErrorLine(screen.CleanLines(f.Path + ": " + fault.String()))
 			faulty = true
 		}
 	}
@@ -180,7 +180,7 @@ func (a *app) judgeFiles(i *api.Instance, checked *checked) error {
 			fmt.Fprintln(a.err, "  "+screen.Clean(path))
 		}
 		if checked.pack == nil {
-			a.complainWith("hint", screen.Faint, "give the VNF package with --package to upload them")
+			a.printLine("hint", screen.Faint, "give the VNF package with --package to upload them")
 		}
 	}
 	if faulty {

@@ -19,7 +19,7 @@ func (a *app) printError(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w; is the controller overloaded, or the network slow?", err)
 		}
-		a.complain(screen.CleanLines(err.Error()))
+		a.printErrorLine(screen.CleanLines(err.Error()))
 		return
 	}
 	text := problem.Title
@@ -27,12 +27,12 @@ func (a *app) printError(err error) {
 		text += ": " + problem.Detail
 	}
 	before, _, _ := strings.Cut(err.Error(), problem.Error())
-	a.complain(screen.CleanLines(before + text))
+	a.printErrorLine(screen.CleanLines(before + text))
 	for _, f := range problem.InvalidParams {
 		a.bullet(f.Pointer, f.Message)
 	}
 	if hint := hintFor(err); hint != "" {
-		a.complainWith("hint", screen.Faint, hint)
+		a.printLine("hint", screen.Faint, hint)
 	}
 }
 
@@ -51,13 +51,13 @@ func hintFor(err error) string {
 	return ""
 }
 
-// complain prints an error to standard error.
-func (a *app) complain(text string) { a.complainWith("error", screen.Bad, text) }
+// printErrorLine prints an error to standard error.
+func (a *app) printErrorLine(text string) { a.printLine("error", screen.Bad, text) }
 
 // warn prints a warning to standard error.
-func (a *app) warn(text string) { a.complainWith("warning", screen.Waiting, screen.CleanLines(text)) }
+func (a *app) warn(text string) { a.printLine("warning", screen.Waiting, screen.CleanLines(text)) }
 
-func (a *app) complainWith(what string, style screen.Style, text string) {
+func (a *app) printLine(what string, style screen.Style, text string) {
 	head := a.err.Paint(style, what+":") + " "
 	for i, line := range strings.Split(text, "\n") {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]

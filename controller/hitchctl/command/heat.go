@@ -52,7 +52,7 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 		watch: []watcher{postWhenDone(again, err, pause), watchNodes(c, id)},
 		shown: func(s scene) []api.Node { return s.nodes },
 		done:  func(s scene) (bool, error) { return s.operation != nil, nil },
-		verdict: func(_ scene, took time.Duration) string {
+		result: func(_ scene, took time.Duration) string {
 			return "Heat is done, after " + present.Age(took)
 		},
 	}

@@ -113,7 +113,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	}
 	t, faults := request.ReadTopology(data)
 	for _, fault := range faults {
-		a.complain(screen.CleanLines(f.topology + fault.String()))
+		a.printErrorLine(screen.CleanLines(f.topology + fault.String()))
 	}
 	if len(faults) > 0 {
 		return o, errSaid
@@ -189,7 +189,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 			}
 			return true, nil
 		},
-		verdict: func(s scene, _ time.Duration) string {
+		result: func(s scene, _ time.Duration) string {
 			o := current(s)
 			text := titleOf(o) + " completed"
 			if o.FinishedAt != nil {

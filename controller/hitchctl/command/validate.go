@@ -122,7 +122,7 @@ func (a *app) validate() *cobra.Command {
 				return err
 			}
 			defer c.close()
-			return a.verdict(c, o)
+			return a.result(c, o)
 		}),
 	}
 	i.flags(cmd)
@@ -130,8 +130,8 @@ func (a *app) validate() *cobra.Command {
 	return cmd
 }
 
-// verdict prints what was found.
-func (a *app) verdict(c *checked, o output) error {
+// result prints what was found.
+func (a *app) result(c *checked, o output) error {
 	var err error
 	if o != asTable {
 		err = a.encode(o, map[string]any{

@@ -109,7 +109,7 @@ func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f 
 			}
 			return false, nil
 		},
-		verdict: func(_ scene, took time.Duration) string {
+		result: func(_ scene, took time.Duration) string {
 			return fmt.Sprintf("%s is %s, after %s", screen.Clean(n.Name), f.condition, present.Age(took))
 		},
 	}
@@ -176,7 +176,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 			unready := slices.ContainsFunc(members, func(n api.Node) bool { return !n.Ready })
 			return len(members) > 0 && len(members) == len(i.Nodes) && !unready, nil
 		},
-		verdict: func(s scene, took time.Duration) string {
+		result: func(s scene, took time.Duration) string {
 			return fmt.Sprintf("instance %s is %s with %s, after %s", present.Short(id), f.condition, count(len(membersOf(s, id)), "node"), present.Age(took))
 		},
 	}

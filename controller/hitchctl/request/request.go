@@ -178,7 +178,7 @@ func ReadTopology(data []byte) (*api.Topology, fault.List) {
 	return t, nil
 }
 
-// checkTopology judges the topology, and with it who plays which role.
+// checkTopology validates the topology, and with it which server plays which role.
 func (r *Request) checkTopology(name string, at fault.At) {
 	t := r.Spec.Topology
 	if t == nil {

@@ -246,14 +246,14 @@ func TestLooksAreFew(t *testing.T) {
 	}
 	c.stacks[stackOne].Servers = append(c.stacks[stackOne].Servers, api.Server{ID: unlisted, Name: "no role"})
 	if n := calls(9 * time.Second); n != 1 {
-		t.Errorf("%d looks in 9 seconds, want 1", n)
+		t.Errorf("%d observations in 9 seconds, want 1", n)
 	}
 	if n := calls(time.Hour); n < 14 || n > 17 {
-		t.Errorf("%d looks in an hour that found nothing, want them to be 5 minutes apart in the end", n)
+		t.Errorf("%d observations in an hour that found nothing, want them to be 5 minutes apart in the end", n)
 	}
 	w.put(spec(nil))
 	if n := calls(9 * time.Second); n != 1 {
-		t.Errorf("%d looks in the 9 seconds after a PUT, want 1", n)
+		t.Errorf("%d observations in the 9 seconds after a PUT, want 1", n)
 	}
 	// One who comes is worth as much.
 	calls(10 * time.Minute)
@@ -265,7 +265,7 @@ func TestLooksAreFew(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 	if n := calls(11 * time.Second); n != 1 {
-		t.Errorf("%d looks in the 11 seconds after one that found a server, want 1", n)
+		t.Errorf("%d observations in the 11 seconds after one that found a server, want 1", n)
 	}
 }
 
