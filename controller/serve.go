@@ -22,7 +22,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// shutdownLimit is how long requests in hand may go on after SIGTERM; held ones
+// shutdownLimit is how long requests in progress may take after SIGTERM; held ones
 // are answered at once. It is below systemd's TimeoutStopSec.
 const shutdownLimit = 30 * time.Second
 

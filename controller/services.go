@@ -26,9 +26,9 @@ type services struct {
 	metrics *telemetry.Metrics
 	handler *api.Handler
 	limiter *connlimit.Limiter
-	// clouds is nil where the configuration has none.
+	// clouds is nil if the configuration has none.
 	clouds *openstack.Clouds
-	nova   *attestation.Nova // nil where attestation is token
+	nova   *attestation.Nova // nil if attestation is token
 }
 
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;

@@ -77,7 +77,7 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 		t.Errorf("a machine that the stack has not is answered %d", status)
 	}
 	l.stack(first.id, worker.id)
-	l.now = l.now.Add(time.Minute) // the stack was looked into just now
+	l.now = l.now.Add(time.Minute) // the stack was observed just now
 	if status := worker.enroll(); status != http.StatusCreated {
 		t.Fatalf("the new worker's enrollment is answered %d", status)
 	}

@@ -157,7 +157,7 @@ func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
 		}
 	}
 	if checked < 10 {
-		t.Errorf("%d schemas were looked at", checked)
+		t.Errorf("%d schemas were checked", checked)
 	}
 }
 

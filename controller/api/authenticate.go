@@ -18,7 +18,7 @@ const (
 	tokenConnections = 256
 )
 
-// authenticate lets through who has proven what the operation asks for, before
+// authenticate accepts a caller that shows what the operation requires, before
 // anything of the body is read.
 func (s *Handler) authenticate(op operation) check {
 	prove := map[string]func(echo.Context, operation) error{
@@ -91,7 +91,7 @@ func (s *Handler) certificate(c echo.Context, op operation) error {
 	call := callOf(r.Context())
 	nodeID, serial, err := s.Enrollment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")
 	if isUnconfirmed(err) {
-		s.Nodes.Seen(nodeID) // an operator wants to know who is there before he confirms
+		s.Nodes.Seen(nodeID) // an operator wants to know who is there before confirming
 	}
 	if err != nil {
 		return err

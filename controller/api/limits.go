@@ -21,7 +21,7 @@ type Times struct {
 
 var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second}
 
-// cloudWait is how long a cloud may be asked in the course of a request: what a look into
+// cloudWait is how long a cloud may be asked in the course of a request: what an observation of
 // a stack takes at most, and some.
 const cloudWait = 150 * time.Second
 

@@ -180,7 +180,7 @@ func TestAnAgentThatGoesAwayLeavesNoPollHeld(t *testing.T) {
 	eventually(t, "the poll is held", func() bool { return w.Hub.Waiting() == 1 })
 	hangUp()
 	<-gone
-	eventually(t, "nobody waits", func() bool { return w.Hub.Waiting() == 0 })
+	eventually(t, "no poll is held", func() bool { return w.Hub.Waiting() == 0 })
 }
 
 func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
@@ -202,7 +202,7 @@ func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
 }
 
 // What a node reports of a generation that is past counts no more, so it has to hear of
-// the present one, also where the content is what it was.
+// the present one, also if the content is what it was.
 func TestAPollIsAnsweredWhenTheSameContentHasAnotherGeneration(t *testing.T) {
 	w := newWorld(t, hasty, pollSeconds(1))
 	node, _ := w.enroll()

@@ -24,7 +24,7 @@ type (
 		DeleteInstance(ctx context.Context, id string) error
 		// ConfirmInstance lets the nodes of a restored instance in again.
 		ConfirmInstance(ctx context.Context, id string) (wire.Instance, error)
-		// FileStored looks again at the instance after a package file has arrived.
+		// FileStored reconciles the instance again after a package file has arrived.
 		FileStored(ctx context.Context, id, path string) error
 	}
 	// Operations are LCM operations.

@@ -24,7 +24,7 @@ type Policy string
 
 // The policies.
 const (
-	// IfAllowed goes on without the nonce where the credential may not write it.
+	// IfAllowed accepts a server without the nonce if the credential may not write it.
 	IfAllowed Policy = "if-allowed"
 	// Required refuses then.
 	Required Policy = "required"
@@ -48,11 +48,11 @@ type Cloud interface {
 }
 
 // Nova is the enrollment.Attestor that asks the cloud. It fails closed: without a good
-// answer of the cloud nobody enrolls.
+// answer of the cloud no server enrolls.
 //
 // An enrollment costs seven calls at most: the stack, the server, whether the stack owns
 // it, the nonce's item written; then the server once more, perhaps whether the stack
-// owns it, and the item deleted. Whoever asks again within seconds, or at the same
+// owns it, and the item deleted. A machine that asks again within seconds, or at the same
 // time, costs none, whatever the answer was, so that a holder of the join token cannot
 // make the controller a nuisance to the cloud.
 //
@@ -133,7 +133,7 @@ func (n *Nova) Enrolled(node store.Node) {
 			return place.cloud.DeleteMetadata(ctx, node.ID, api.NonceKey)
 		})
 		if err != nil && !openstack.IsNotFound(err) {
-			n.log().Warn("the nonce of a server that has enrolled is left in its Nova metadata; it opens nothing", "node", node.ID, "item", api.NonceKey, "error", err)
+			n.log().Warn("the nonce of a server that has enrolled is still in its Nova metadata; it is not valid any more", "node", node.ID, "item", api.NonceKey, "error", err)
 		}
 	}()
 }

@@ -93,7 +93,7 @@ var allWrong = map[string]wrong{
 	}, api.ProblemNotAttested, "may not write the metadata", attestation.EventNonceForbidden, ""},
 }
 
-// away is a service that does not answer well, and nobody enrolls meanwhile.
+// away is a service that fails; no server enrolls meanwhile.
 func away(call, says string) wrong {
 	return wrong{func(w *world) {
 		w.cloud.Fail(call, openstacktest.Fault{Status: http.StatusServiceUnavailable, Body: "<html>internal-7"})
@@ -101,7 +101,7 @@ func away(call, says string) wrong {
 		api.ProblemCloudError, says, attestation.EventCloud, "internal-7"}
 }
 
-func TestNobodyEnrollsWho(t *testing.T) {
+func TestServersThatDoNotEnroll(t *testing.T) {
 	for name, c := range allWrong {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,8 +121,8 @@ func TestNobodyEnrollsWho(t *testing.T) {
 	}
 }
 
-// Nobody can have the controller say that the cloud is silent by hanging up.
-func TestAMachineThatHangsUpIsNoSilentCloud(t *testing.T) {
+// A machine that hangs up does not make the cloud count as unavailable.
+func TestAMachineThatHangsUpIsNoUnavailableCloud(t *testing.T) {
 	w := newWorld(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()

@@ -41,7 +41,7 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Core is the services. Enrollment believes join tokens and does not look for unknown
+// Core is the services. Enrollment trusts join tokens and does not discover unknown
 // servers: a program that has a cloud sets its Attestor and its Discover.
 type Core struct {
 	Store      *store.Store

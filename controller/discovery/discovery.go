@@ -114,7 +114,7 @@ func (s *Service) observeAndAdd(ctx context.Context, instanceID string) (a *addi
 	return a, err
 }
 
-// mayAdd refuses servers of an instance that is to end, or whose nodes are not let in.
+// mayAdd refuses servers of an instance that is to end, or whose nodes are refused.
 func mayAdd(t *tx.Tx) error {
 	if err := t.RequireConfirmed(); err != nil {
 		return err

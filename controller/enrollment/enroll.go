@@ -100,7 +100,7 @@ func (s *Service) expectedNode(tx *store.Tx, instanceID, nodeID string) (store.N
 	}
 	if !found || !node.Expected || node.InstanceID != instanceID {
 		return store.Node{}, api.NewProblem(api.ProblemServerNotExpected, fmt.Sprintf(
-			"the topology of the VNF instance %s does not name the server %q: it will, when the operation that makes the server ends; try again later", instanceID, nodeID))
+			"the topology of the VNF instance %s does not name the server %q yet: it does once the operation that makes the server ends; try again later", instanceID, nodeID))
 	}
 	if !s.confirmed(node) {
 		return store.Node{}, s.unconfirmed(node)
@@ -148,7 +148,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 			return err
 		}
 		if c.known && !has(node, c.keyHash) {
-			return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("the identity of the server %s was ended at this moment: try again", c.nodeID))
+			return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("the identity of the server %s was ended during the request: try again", c.nodeID))
 		}
 		identity := &store.Identity{Serial: serial, KeyHash: c.keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: c.attestation}
 		if node.Identity.Live() && !node.MayReenroll {

@@ -87,7 +87,7 @@ func (s *Service) log() *slog.Logger {
 	return s.Log
 }
 
-// afterCommit counts a change, and tells the others of it, once it is on disk.
+// afterCommit counts a change and reports it once it is on disk.
 func (s *Service) afterCommit(tx *store.Tx, nodeID string, count func()) {
 	tx.OnCommit(func() {
 		if count != nil {

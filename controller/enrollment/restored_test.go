@@ -56,7 +56,7 @@ func TestAnUnconfirmedNodeIsToldToWait(t *testing.T) {
 }
 
 // A controller was away for days, then restored: agents with an expired certificate
-// are not sent to enroll anew, which nobody may now.
+// are not sent to enroll anew, which is refused now.
 func TestAnExpiredCertificateWaitsToo(t *testing.T) {
 	w := newWorld(t)
 	m := w.boot(server)

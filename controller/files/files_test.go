@@ -296,7 +296,7 @@ func TestCollectRemovesWhatNothingNames(t *testing.T) {
 	}
 }
 
-// An upload that nobody goes on with is gone a day later, though no request comes.
+// An upload that is not continued is gone a day later, though no request comes.
 func TestAnAbandonedUploadIsGoneAfterADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, 100)

@@ -18,7 +18,7 @@ func (s *Service) FileStored(ctx context.Context, instanceID, path string) error
 }
 
 // validateLeft validates the files whose validation a restart has cut off, and those for
-// which this controller looks for more than the one before.
+// faults that this controller finds and the one before did not.
 func (s *Service) validateLeft(ctx context.Context, instanceID string) error {
 	return s.validate(ctx, instanceID, func(f store.File, validatedFor string) bool { return f.ValidatedFor != validatedFor })
 }

@@ -56,7 +56,7 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 
 // observe observes the stack that a PUT names, or whose servers it describes. A stack
 // that is not there yet is as good as one: a PUT comes before the stack does. So is a
-// cloud that does not answer, for the parameters alone need none.
+// cloud that does not answer, because the parameters alone need none.
 func (s *Service) observe(ctx context.Context, id string, spec api.InstanceSpec) (*stack.Observation, error) {
 	o := &stack.Observation{Request: stack.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}}
 	err := s.Runner.Peek(id, func(t *tx.Tx, found bool) error {

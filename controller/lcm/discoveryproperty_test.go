@@ -24,7 +24,7 @@ const noRole = "other"
 // heat is the cloud of a history: one stack, as it is now.
 type heat struct {
 	now *api.Topology
-	// away is why nothing is answered, nil where all is well.
+	// away is why nothing is answered, nil if all is well.
 	away error
 	// meanwhile is done while it is asked, once.
 	meanwhile func()
@@ -95,7 +95,7 @@ func (h *history) putStack(t *rapid.T) {
 	h.unless(err)
 }
 
-// overtaken is a request whose stack is looked into while another one comes.
+// overtaken is a request whose stack is observed while another one comes.
 func (h *history) overtaken(t *rapid.T) {
 	h.heat.meanwhile = func() {
 		rapid.SampledFrom([]func(*rapid.T){h.putAny, h.putStack, h.postAny, h.heatChanges}).Draw(t, "meanwhile")(t)
@@ -155,7 +155,7 @@ func (h *history) discover(t *rapid.T, id string) {
 	added := h.checkKept(t, before.Topology, after.Topology)
 	if len(added) == 0 {
 		if cmp.Diff(version, h.desiredNow()) != "" {
-			t.Fatalf("nobody was added, and version %d became %d", version.Version, h.desiredNow().Version)
+			t.Fatalf("no server was added, and version %d became %d", version.Version, h.desiredNow().Version)
 		}
 		return
 	}
@@ -237,7 +237,7 @@ func (h *history) checkAdded(t *rapid.T, s api.Server) {
 	case len(topology.Assign(asked, &api.Topology{Servers: []api.Server{s}}, fault.Root).Roles) != 1:
 		t.Fatalf("%s was added without a role", s.ID)
 	case i.Unconfirmed:
-		t.Fatalf("%s was added to an instance that nobody has confirmed", s.ID)
+		t.Fatalf("%s was added to an instance that is not confirmed", s.ID)
 	}
 	for _, op := range h.world.operations() {
 		switch {

@@ -418,7 +418,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 		t.Fatalf("operation %+v contradicts itself", after)
 	}
 	for _, id := range reconcile.TargetIDs(before.Targets) {
-		// A START waits for whoever speaks for the cluster.
+		// A START waits for the node that speaks for the cluster.
 		if !slices.Contains(reconcile.TargetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
 			t.Fatalf("operation %s has lost its target %s: %+v", before.ID, id, after)
 		}

@@ -42,7 +42,7 @@ type world struct {
 	failer
 	*controllertest.Controller
 	ctx context.Context
-	// keep is how much of the past is kept, where it is not what a controller keeps.
+	// keep is how much of the past is kept, if it is not what a controller keeps.
 	keep tx.Retention
 	// remote is the address of the next machine that enrolls.
 	remote netip.Addr
@@ -108,7 +108,7 @@ func (w *world) writes(fn func()) bool {
 	return before != w.commits()
 }
 
-// commits is the two pages of bbolt's file that each commit writes, for it counts
+// commits is the two pages of bbolt's file that each commit writes, because it counts
 // the transactions there.
 func (w *world) commits() string {
 	w.Helper()

@@ -1,7 +1,7 @@
 // Package notify wakes those who wait for something to change: long polls of
 // agents, and of people who watch a list. It keeps no state of its own that
-// anyone would miss: who is woken looks again at what it waits for, so a wake too
-// many does no harm, and one too few cannot happen to who subscribes before it looks.
+// anyone would miss: a waiter that is woken checks again what it waits for, so a wake too
+// many does no harm, and a waiter that subscribes before it checks misses none.
 package notify
 
 import (
@@ -23,14 +23,14 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-// topic is one key that somebody waits for. All its waiters share one channel,
+// topic is one key with at least one waiter. All its waiters share one channel,
 // which is closed to wake them.
 type topic struct {
 	changed chan struct{}
 	waiters int
 }
 
-// Changed wakes everyone who waits for one of the keys, and nobody else. Call it
+// Changed wakes all waits for one of the keys, and no others. Call it
 // after the change can be seen, that is after the commit.
 func (h *Hub) Changed(keys ...string) {
 	h.mu.Lock()
@@ -55,8 +55,8 @@ func (h *Hub) Waiting() int {
 }
 
 // Watch returns a channel that is closed at the next change of the key, and a
-// function that must be called when nobody waits for it any more. Watch first,
-// look second, wait third: then no change is missed.
+// function that must be called when the wait is over. Watch first,
+// check second, wait third: then no change is missed.
 func (h *Hub) Watch(key string) (changed <-chan struct{}, stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,7 +20,7 @@ func TestAChangeWakesOnlyThoseWhoWaitForIt(t *testing.T) {
 	other, stopOther := h.Watch("b")
 	defer stopOther()
 
-	h.Changed("a", "nobody waits for this")
+	h.Changed("a", "no wait is for this")
 
 	if !closed(mine) || !closed(mineToo) {
 		t.Error("a waiter of the changed key still waits")
@@ -71,19 +71,19 @@ func TestAStopAfterTheWakeDoesNotTouchTheNextWaiter(t *testing.T) {
 	}
 }
 
-// A change between the look and the wait must not be slept through.
+// A change between the check and the wait must not be missed.
 func TestPollMissesNoChange(t *testing.T) {
 	var h Hub
 	looks := 0
 	err := h.Poll(t.Context(), "a", func() (bool, error) {
 		looks++
 		if looks == 1 {
-			h.Changed("a") // happens while the first look is still at work
+			h.Changed("a") // happens during the first check
 		}
 		return looks == 2, nil
 	})
 	if err != nil || looks != 2 {
-		t.Errorf("looked %d times, err %v; want 2 and none", looks, err)
+		t.Errorf("checked %d times, err %v; want 2 and none", looks, err)
 	}
 }
 

@@ -271,7 +271,7 @@ func TestARefusedLoginIsOfKeystone(t *testing.T) {
 		}
 		fake.Fail(openstacktest.Login, openstacktest.Fault{})
 		if _, err := cloud.Servers(t.Context()); err != nil {
-			t.Errorf("first %v: after it was mended: %v", first, err)
+			t.Errorf("first %v: after it was fixed: %v", first, err)
 		}
 		fake.ExpireTokens()
 	}

@@ -19,7 +19,7 @@ type Error struct {
 	// Call is the method and the path with its variables in braces, as an access rule
 	// of an application credential would name it.
 	Call string
-	// Status is the answer's HTTP status, 0 where none came.
+	// Status is the answer's HTTP status, 0 if none came.
 	Status int
 	// Message is what went wrong, in words.
 	Message string

@@ -104,7 +104,7 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 	if err := p.s.Reconciler.Retire(p.t, fmt.Sprintf("operation %s (%s) ended without it", op.ID, p.r.Describe())); err != nil {
 		return op, err
 	}
-	// What became of the formats of who is gone stands in the documents of those who
+	// The state of the formats of nodes that are gone is in the documents of those that
 	// have the volumes now: the operation is not over before they have seen it.
 	after, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {

@@ -80,7 +80,7 @@ func remakes(r api.OperationRequest) bool {
 }
 
 // observe observes the stack of an operation, or returns the one that its idempotency
-// key means: that one has observed. Nobody is asked for a request that is refused
+// key means: that one has observed. No cloud is asked for a request that is refused
 // whatever the stack is, nor for TERMINATE, which has to be possible when the stack, or
 // the whole cloud, is no more.
 func (s *Service) observe(ctx context.Context, instanceID string, r api.OperationRequest) (o *stack.Observation, known store.Operation, err error) {

@@ -121,7 +121,7 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 	}
 }
 
-// The operator looked at one situation; in another the word does not hold.
+// The operator saw one situation; in another the confirmation does not hold.
 func TestAReformatThatNoLongerHolds(t *testing.T) {
 	granted := func(w *world) { w.acknowledged(alpha, unproven()) }
 	for name, c := range map[string]struct {

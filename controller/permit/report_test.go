@@ -83,7 +83,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 			node:   alpha, report: func(string) api.FormatReport { return wanted() }, problem: api.ProblemMultiAttached, says: beta},
 		"wanted again when the disk is no longer blank and nothing was started": {
 			before: func(w *world) string { return w.until(api.FormatWanted) },
-			node:   alpha, report: func(string) api.FormatReport { return unproven() }, problem: api.ProblemNoPermit, says: "see who wrote to it"},
+			node:   alpha, report: func(string) api.FormatReport { return unproven() }, problem: api.ProblemNoPermit, says: "find out what wrote to it"},
 		"started without a permit": {
 			node: alpha, report: func(string) api.FormatReport { return started("") }, problem: api.ProblemNoPermit},
 		"started with a permit that was never given": {
@@ -238,7 +238,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	})
 }
 
-// Whether a volume exists, and who has it, is no business of the other servers.
+// Other servers do not learn whether a volume exists and which server has it.
 func TestOtherServersLearnNothingOfAVolume(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"new":         func(*world) {},

@@ -91,7 +91,7 @@ func TestWhatIsWithheldFromAnOldAgentSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// The volume of a document that is withheld is nobody's: no permit is given for it.
+// The volume of a document that is withheld belongs to no node: no permit is given for it.
 func TestAVolumeThatAnOldAgentIsNotGivenHasNoNode(t *testing.T) {
 	in := input()
 	in.Agents = map[string]api.Agent{storageID: {Version: "v0.3.0", Sections: []string{api.SectionProxy}}}

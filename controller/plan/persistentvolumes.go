@@ -27,13 +27,13 @@ func (o *Output) addPersistentVolumes(in Input) {
 	}
 	o.CarriedOver.Owner = master.ID
 	if storage == nil {
-		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "there is no storage server that could serve them")
+		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "no storage server serves them")
 		return
 	}
 	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: storage.Addresses, Manifests: []api.Manifest{}}
 	master.addManifests(in, storage, section)
 	if in.Withdraw {
-		// Whoever wants them back has to see them served: the server may be gone by then.
+		// A later plan must see them served again: the server may be gone by then.
 		section.State, o.CarriedOver.Served = api.PersistentVolumesAbsent, ""
 	} else {
 		o.awaitExports(in, master, storage)

@@ -127,7 +127,7 @@ func TestWhatWasGrantedStaysUntilItsServerIsAnother(t *testing.T) {
 		stays  bool
 	}{
 		"the exports fail":           {func(in *Input) { in.Nodes = map[string]Observed{storageID: {Heard: true}} }, true},
-		"nobody is heard of":         {func(in *Input) { in.Nodes = nil }, true},
+		"no node is heard of":        {func(in *Input) { in.Nodes = nil }, true},
 		"another proxy for everyone": {func(in *Input) { in.Params.Cluster.Proxy = nil }, true},
 		"another epoch":              {func(in *Input) { in.Epoch++ }, false},
 		"other exports":              {func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = "10.20.0.0/24" }, false},
@@ -168,7 +168,7 @@ func TestOneMasterSpeaksForTheCluster(t *testing.T) {
 		heard  []string
 		want   string
 	}{
-		"nobody yet":                           {"", nil, masterID},
+		"none yet":                             {"", nil, masterID},
 		"the first that is heard of":           {"", []string{thirdM, secondM}, secondM},
 		"the one before, though a lower is in": {secondM, []string{masterID, secondM}, secondM},
 		"the one before is lost":               {masterID, []string{thirdM}, thirdM},
@@ -223,7 +223,7 @@ func TestTheAddressOfTheServer(t *testing.T) {
 		"IPv6 that moves":            {"vip_CP", stackCP("vip_CP", "2001:db8::1"), "2001:db8::1", []string{"10.10.0.4", "10.10.0.5", "2001:db8::1"}},
 		"of another server":          {"nfs_CP", serverCP(1, "nfs_CP", "10.10.0.7"), "", nil},
 		"without an address":         {"nfs_CP", serverCP(0, "nfs_CP"), "", nil},
-		"of nobody":                  {"nfs_CP", func(*Input) {}, "", nil},
+		"of no server":               {"nfs_CP", func(*Input) {}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := volumesInput()

@@ -109,12 +109,12 @@ type Node struct {
 	Asked string
 }
 
-// VolumeUse is a volume and who has it.
+// VolumeUse is a volume and the servers that have it.
 type VolumeUse struct {
 	ID         string
 	ResourceID string
 	SizeBytes  int64
-	// NodeID is the node whose document names it, empty where that is withheld.
+	// NodeID is the node whose document names it, empty if that is withheld.
 	NodeID string
 	// AttachedTo lists the servers that the topology attaches it to, ordered.
 	AttachedTo []string

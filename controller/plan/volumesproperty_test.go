@@ -141,7 +141,7 @@ func checkServers(t *rapid.T, in Input, storage *Node, s *api.PersistentVolumesS
 }
 
 // What a plan has decided the next one keeps, whatever the conditions do: who speaks, as
-// long as he is heard of, and what was given.
+// long as it is heard of, and what was given.
 func TestAPlanStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawVolumes(t)
@@ -160,7 +160,7 @@ func TestAPlanStands(t *testing.T) {
 		if s, who := section(t, after); given != nil && (who != owner || cmp.Diff(given, s) != "") {
 			t.Fatalf("%s had %+v, and now %s has %+v", owner, given, who, s)
 		}
-		for i, n := range after.Nodes { // and nobody else has to do with it
+		for i, n := range after.Nodes { // and no other node changes
 			old := before.Nodes[i]
 			if n.ID != before.CarriedOver.Owner && n.ID != after.CarriedOver.Owner && cmp.Diff(old, n) != "" {
 				t.Fatalf("the plan of %s %s changed from %+v to %+v", n.Role, n.ID, old, n)

@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// reported is the node's status where it counts: from the machine that holds the
+// reported is the node's status if it counts: from the machine that holds the
 // identity now, about the present document, in this epoch. Else nil. Content that has
 // come back after another one is another document: between the two the machine was
 // made something else.
@@ -85,11 +85,11 @@ func missing(n store.Node, epoch int64) (api.Reason, string) {
 	if isTrue(s, api.ConditionReady) {
 		for _, called := range n.Conditions {
 			if s.Condition(called) == nil {
-				return api.ReasonNotReported, fmt.Sprintf("it is ready and reports no %s, which its configuration calls for; update its agent", called)
+				return api.ReasonNotReported, fmt.Sprintf("it is ready but does not report %s, which its configuration needs; update its agent", called)
 			}
 		}
 	}
-	return api.ReasonConverging, "its agent is at work"
+	return api.ReasonConverging, "its agent is converging"
 }
 
 // Withdrawn is how far the owner has come with withdrawing the PersistentVolumes, and
@@ -101,7 +101,7 @@ func Withdrawn(owner store.Node, epoch int64) (t api.OperationTarget, final bool
 	case c == nil:
 		t.Reason, t.Message = missing(owner, epoch)
 		if t.Reason == "" {
-			t.Reason, t.Message = api.ReasonConverging, "its agent is at work"
+			t.Reason, t.Message = api.ReasonConverging, "its agent is converging"
 		}
 	case c.Status == api.ConditionTrue && c.Reason == api.ReasonAbsent:
 		t.Ready = true

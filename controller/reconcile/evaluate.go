@@ -69,7 +69,7 @@ func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) er
 		return r.Finish(t, &op, api.Completed)
 	case !t.Now.Before(op.Deadline):
 		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
-			"after %s these nodes were not ready: %s. They go on converging; post the operation again to wait for them",
+			"after %s these nodes were not ready: %s. They continue to converge; post the operation again to wait for them",
 			op.Deadline.Sub(op.StartedAt), progress.Waiting(op.Targets)))
 		return r.Finish(t, &op, api.Failed)
 	case changed:

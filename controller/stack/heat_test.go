@@ -59,7 +59,7 @@ func clusterOf(workers int) []any {
 		{Name: "storage_server_FIP", Type: "OS::Neutron::FloatingIP", PhysicalID: id(1, 3)},
 		{Name: "storage_server_volume", Type: "OS::Cinder::Volume", PhysicalID: volumeA}}}
 	things := []any{stack,
-		openstacktest.Server{ID: serverA, Name: "storage_server", Zone: "az2"}, openstacktest.Server{ID: serverB, Name: "of nobody here"},
+		openstacktest.Server{ID: serverA, Name: "storage_server", Zone: "az2"}, openstacktest.Server{ID: serverB, Name: "of no stack here"},
 		openstacktest.Port{ID: id(1, 1), Addresses: []string{"10.0.0.9"}},
 		openstacktest.Port{ID: id(1, 2), DeviceID: serverA, Addresses: []string{"10.0.0.5", "FD00:0::5"}},
 		openstacktest.FloatingIP{ID: id(1, 3), Address: "203.0.113.5", PortID: id(1, 2), Fixed: "10.0.0.5"},
@@ -292,7 +292,7 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 		_, err := resolve(Request{StackID: stackA})
 		problem(t, err, api.ProblemStackGone, stackA, "give the stackId")
 	})
-	t.Run("gone in the middle of the look", func(t *testing.T) {
+	t.Run("gone in the middle of the observation", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Resources, openstacktest.Fault{Status: 404})
 		_, err := resolve(Request{StackID: stackA})

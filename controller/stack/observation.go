@@ -23,12 +23,12 @@ type Observation struct {
 	ByName bool
 	// Succeeds: the stack is gone, and the one of its name is another.
 	Succeeds bool
-	// Found is the topology, nil where there is none to be had.
+	// Found is the topology, nil if there is none to be had.
 	Found *api.Topology
 	// Gone is that there is no such stack, Away that the cloud did not say.
 	Gone, Away *api.Problem
 
-	// name is what the stack was found by before, "" where the request names one itself.
+	// name is what the stack was found by before, "" if the request names one itself.
 	name string
 	// version of the desired state was in force when it was asked; 0 is no instance.
 	version int64
@@ -122,7 +122,7 @@ func (o *Observation) successor(ctx context.Context, source Source, gone error) 
 	return err
 }
 
-// Topology is what there is to put in force, nil where the one in force stays. What
+// Topology is what there is to put in force, nil if the one in force stays. What
 // is being deleted is not put in force, unless the request says itself what it has.
 func (o *Observation) Topology() *api.Topology {
 	if o.Inline == nil && Deleted(o.Found) {

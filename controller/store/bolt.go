@@ -66,7 +66,7 @@ func (b *bolt) view(fn func(reader) error) error {
 func (b *bolt) update(fn func(writer) error) error { return b.updates.update(fn) }
 
 // transact is that of group. A panic in bbolt becomes its error: it would end the
-// process, for nobody's request runs on this goroutine.
+// process: this goroutine runs no client's request.
 func (b *bolt) transact(run func(reader) writeSet) (err error) {
 	defer faultsPanic()()
 	defer func() {
@@ -81,7 +81,7 @@ func (b *bolt) transact(run func(reader) writeSet) (err error) {
 	defer func() { _ = tx.Rollback() }() // of one that was committed it does nothing
 	select {
 	case <-b.outcomeUnknown:
-		return api.NewProblem(api.ProblemUnavailable, "the controller stops, for its disk failed")
+		return api.NewProblem(api.ProblemUnavailable, "the controller stops because its disk failed")
 	default:
 	}
 	writes := run(snapshot{tx})

@@ -32,7 +32,7 @@ func (b *bolt) notWritten(err error) error {
 	switch {
 	case errors.As(err, &number) && !errors.As(err, &place), errors.Is(err, errPages):
 		b.unknownOnce.Do(func() { close(b.outcomeUnknown) })
-		err, detail = errors.Join(ErrOutcomeUnknown, err), "the controller's disk failed and the controller stops: look at the disk, start it again, then ask whether the request was done"
+		err, detail = errors.Join(ErrOutcomeUnknown, err), "the controller's disk failed and the controller stops: check the disk, start the controller again, then check whether the request was done"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		detail = "the controller's disk is full, so nothing of this request was kept: free space under its data directory; the controller needs no restart"
 	}

@@ -145,7 +145,7 @@ func onDevice(t *testing.T, s *Store, device string) (back func()) {
 }
 
 // A disk that does not take the commit costs all that share it the same error, also
-// those that wrote nothing and may have seen what the others wrote; and nobody else.
+// those that wrote nothing and may have seen what the others wrote; and no others.
 func TestACommitThatTheDiskDoesNotTake(t *testing.T) {
 	for name, c := range map[string]struct {
 		device         string // a real one: /dev/full has no room, and /dev/null cannot be synced

@@ -26,7 +26,7 @@ type Options struct {
 	// one second when zero.
 	LockTimeout time.Duration
 	// Observe is told how long each transaction took, a writing one with its wait
-	// for other writers and for the disk; nil tells nobody.
+	// for other writers and for the disk; it may be nil.
 	Observe func(write bool, took time.Duration)
 }
 
@@ -128,7 +128,7 @@ func (s *Store) View(fn func(*Tx) error) error {
 // *api.Problem that says what to do; but see OutcomeUnknown.
 //
 // Updates that come at the same time share a commit: fn sees what those before it
-// wrote, and nobody is answered before that is on disk. An fn that changes nothing
+// wrote, and no request is answered before that is on disk. An fn that changes nothing
 // costs no commit.
 func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.observed(true, time.Now())
@@ -161,6 +161,6 @@ type Tx struct {
 	committed []func()
 }
 
-// OnCommit runs fn once the transaction is on disk and other writers may go on;
+// OnCommit runs fn once the transaction is on disk and other writers may continue;
 // never, when it is rolled back. Several run in the order in which they were given.
 func (t *Tx) OnCommit(fn func()) { t.committed = append(t.committed, fn) }

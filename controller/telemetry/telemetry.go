@@ -139,7 +139,7 @@ func (m *Metrics) Transaction(write bool, took time.Duration) {
 	m.store.WithLabelValues(access).Observe(took.Seconds())
 }
 
-// Cloud counts a request to a cloud; status is 0 where no answer came.
+// Cloud counts a request to a cloud; status is 0 if no answer came.
 func (m *Metrics) Cloud(service, call string, status int) {
 	m.cloud.WithLabelValues(service, call, strconv.Itoa(status)).Inc()
 }

@@ -78,7 +78,7 @@ func TestValidate(t *testing.T) {
 		"one volume for two resources": {func(tp *api.Topology) {
 			tp.Volumes = append(tp.Volumes, api.TopologyVolume{ResourceID: "other", ID: volumeA})
 		}, map[string]string{"/topology/volumes/1/id": "already"}},
-		"attached twice, and one that nobody knows": {func(tp *api.Topology) {
+		"attached twice, and an unknown one": {func(tp *api.Topology) {
 			tp.Servers[0].VolumeIds = []string{volumeA, volumeA, volumeB}
 		}, map[string]string{
 			"/topology/servers/0/volumeIds/1": "already", "/topology/servers/0/volumeIds/2": "add it there with its resourceId",

@@ -39,11 +39,11 @@ func (a *app) printError(err error) {
 func hintFor(err error) string {
 	switch problemType(err) {
 	case api.ProblemStackInProgress:
-		return "--wait waits for Heat and goes on by itself"
+		return "--wait waits for Heat and then continues on its own"
 	case api.ProblemStackGone:
-		return "--stack-id names the stack that there is now; TERMINATE needs none"
+		return "name the stack that exists now with --stack-id; TERMINATE needs none"
 	case api.ProblemCloudError:
-		return "nothing was changed; try again when the cloud answers. `nodehitch-controller`'s log has what it said"
+		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
 	if client.Status(err) == http.StatusUnauthorized {
 		return "give a token: --token-file, NODEHITCH_TOKEN, or token in ~/.config/nodehitch/hitchctl.yaml"
@@ -75,7 +75,7 @@ func (a *app) printLine(what string, style screen.Style, text string) {
 	}
 }
 
-// room is what a screen's width leaves, 0 where it has no limit.
+// room is what a screen's width leaves, 0 if it has no limit.
 func room(s *screen.Screen, used int) int {
 	width := s.Width()
 	if width == 0 {

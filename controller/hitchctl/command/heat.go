@@ -19,7 +19,7 @@ import (
 const (
 	// heatWithin is how long Heat is waited for where no --deadline is given.
 	heatWithin = 30 * time.Minute
-	// heatPause is between two attempts where the controller names no pause.
+	// heatPause is between two attempts if the controller names no pause.
 	heatPause = 5 * time.Second
 )
 
@@ -68,7 +68,7 @@ func (a *app) heatDisplay(o output) *screen.Screen {
 	return a.out
 }
 
-// postWhenDone posts again for as long as Heat is at work, and where the controller or
+// postWhenDone posts again while Heat changes the stack, and if the controller or
 // its cloud does not answer meanwhile.
 func postWhenDone(again func(context.Context) (*api.Operation, time.Duration, error), err error, pause time.Duration) watcher {
 	return func(ctx context.Context, send func(func(*scene))) error {

@@ -29,7 +29,7 @@ func (i *input) flags(cmd *cobra.Command) {
 type checked struct {
 	*request.Request
 	files []request.File
-	pack  *request.Package // nil where none was given
+	pack  *request.Package // nil if none was given
 }
 
 func (c *checked) close() {
@@ -86,7 +86,7 @@ func (a *app) read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if len(data) > maxInput {
-		return nil, fmt.Errorf("reading %s: it is larger than %s, which no request is", path, present.Size(maxInput))
+		return nil, fmt.Errorf("reading %s: it is larger than %s, the limit for a request", path, present.Size(maxInput))
 	}
 	return data, nil
 }
@@ -162,7 +162,7 @@ func filesOf(c *checked) []request.File {
 	return c.files
 }
 
-// about says what was looked at.
+// about says what was checked.
 func about(c *checked) string {
 	text := string(c.Kind)
 	if c.pack != nil {

@@ -18,10 +18,10 @@ type scene struct {
 	nodes     []api.Node
 	instances []api.Instance
 	operation *api.Operation
-	// heat is what Heat is at, "" where nobody waits for it.
+	// heat is what Heat is doing, "" if the command does not wait for it.
 	heat  string
 	known struct{ nodes, instances bool }
-	// failure is why there is no news just now, nil where there is.
+	// failure is why there is no news just now, nil if there is.
 	failure error
 }
 
@@ -37,7 +37,7 @@ type waiting struct {
 	shown func(scene) []api.Node
 	// right is what stands at the right of the title; nil for how long it has taken.
 	right func(s scene, now time.Time) string
-	// done says whether the wait is over, with an error where it is in vain.
+	// done says whether the wait is over, with an error if it can never succeed.
 	done func(scene) (bool, error)
 	// refresh brings the scene up to date for the last picture, for what is waited
 	// for may be told before what led to it; nil for nothing.
@@ -82,7 +82,7 @@ func refreshNodes(c *client.Controller, instance string) func(context.Context, *
 	}
 }
 
-var errTimeOver = errors.New("the time is over")
+var errTimeOver = errors.New("timed out")
 
 // frame is how often a display on a terminal moves.
 const frame = 120 * time.Millisecond
