@@ -194,7 +194,7 @@ func TestAListThatHasNoEndIsRefused(t *testing.T) {
 	fake := openstacktest.Start(t)
 	cloud := connect(t, fake)
 	fake.Fail(openstacktest.Servers, openstacktest.Fault{Status: 200, Body: `{"servers":[{"id":"x"}],"servers_links":[{"rel":"next","href":"?marker=x"}]}`})
-	if _, err := cloud.Servers(t.Context()); err == nil || !strings.Contains(err.Error(), "no end") {
+	if _, err := cloud.Servers(t.Context()); err == nil || !strings.Contains(err.Error(), "does not end") {
 		t.Errorf("err %v", err)
 	}
 	if n := fake.Calls()[openstacktest.Servers]; n != maxPages {
