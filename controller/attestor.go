@@ -30,16 +30,16 @@ func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Log
 	return s.nova
 }
 
-// sayAttestation logs what proves who enrolls, and warns of what does not.
+// sayAttestation logs how servers are attested, and warns of what that does not prove.
 func sayAttestation(c config.Config, log *slog.Logger) {
 	if c.Attestation.Mode != config.AttestNova {
-		log.Warn("attestation is token: a holder of an instance's join token can enroll as any of its expected servers that has not enrolled")
+		log.Warn("attestation is token: a holder of an instance's join token can enroll as any expected server that has not enrolled")
 		return
 	}
 	if c.Attestation.Nonce == config.NonceOff {
 		log.Warn("attestation is nova without a nonce: a server must be in its instance's stack, but a holder of the join token can enroll as any of these that has not enrolled")
 		return
 	}
-	log.Info("attestation is nova: a server has to be one of its instance's stack, and to read a nonce from its metadata service",
+	log.Info("attestation is nova: a server must be in its instance's stack and must read a nonce from its metadata service",
 		"nonce", c.Attestation.Nonce, "sourceAddress", c.Attestation.SourceAddress)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/stack"
 )
 
-// openClouds is the clouds of the configuration, nil where it has none.
+// openClouds is the clouds of the configuration, nil if it has none.
 func openClouds(c config.OpenStack, observe func(service, call string, status int), log *slog.Logger) (*openstack.Clouds, error) {
 	if !c.Configured() {
 		return nil, nil

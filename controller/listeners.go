@@ -20,7 +20,7 @@ import (
 )
 
 // listeners are the sockets that the controller serves. API and Metrics are nil
-// where there are none.
+// if there are none.
 type listeners struct {
 	HTTPS, API, Metrics net.Listener
 }
@@ -145,7 +145,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the unix socket: %w", err)
 	}
-	// Who connects before this is asked for his user id all the same.
+	// A client that connects before this is asked for its user id all the same.
 	if err := os.Chmod(path, 0o600); err != nil {
 		_ = l.Close()
 		return nil, fmt.Errorf("restricting the unix socket: %w", err)

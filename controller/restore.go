@@ -22,16 +22,16 @@ func restoreCommand() *cobra.Command {
 	var replace bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Put a backup in the place of the state, while no controller runs",
+		Short: "Replace the state by a backup, while no controller runs",
 		Long: `Put a backup, which ` + "`hitchctl backup`" + ` made, in the place of the state. Run it on the
 controller's machine with the configuration of the controller, which must not run.
 The seal key and pki/ of the controller that made the backup have to be in their
 places: they are in no backup.
 
 All of the backup is checked before anything is changed. The state begins a new
-epoch: it has forgotten what was revoked, permitted and finished since the backup,
-so no node, no API token and no permit of it counts before you confirm it. Agents
-keep what they have meanwhile. docs/controller.md has the steps.`,
+epoch: it lacks what was revoked, permitted and finished since the backup, so its
+nodes, API tokens and permits are not valid until you confirm them. Agents keep their
+configuration meanwhile. docs/controller.md has the steps.`,
 		Example: "  nodehitch-controller restore --config /etc/nodehitch/controller.yaml nodehitch.tar\n" +
 			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --replace nodehitch.tar",
 		Args: cobra.ExactArgs(1),
@@ -39,7 +39,7 @@ keep what they have meanwhile. docs/controller.md has the steps.`,
 	settings(cmd, &file, slices.DeleteFunc(slices.Clone(config.Settings), func(s config.Setting) bool {
 		return s.Flag != "data-directory" && s.Flag != "seal-key-file"
 	}))
-	cmd.Flags().BoolVar(&replace, "replace", false, "there is a store already: move it aside, and take over what it knows of revocations and formats")
+	cmd.Flags().BoolVar(&replace, "replace", false, "if there is a store already: move it aside, and take over its revocations and formats")
 	cmd.RunE = configured(&file, func(cmd *cobra.Command, c config.Loaded, args []string) error {
 		restore := backup.Restore{File: args[0], DataDirectory: c.DataDirectory, Replace: replace, Now: time.Now,
 			Key: store.KeySource{File: c.SealKeyFile, Credential: c.KeyCredential}}
@@ -62,7 +62,7 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 		}
 	}
 	if err == nil && waiting > 0 {
-		log.Warn("the state was "+s.Store.Origin().String()+"; no node of these instances is let in before `hitchctl confirm`", "instances", waiting)
+		log.Warn("the state was "+s.Store.Origin().String()+"; nodes of these instances are refused until `hitchctl confirm`", "instances", waiting)
 	}
 }
 
@@ -76,13 +76,13 @@ func tell(out io.Writer, done backup.Restored) error {
 	}
 	switch {
 	case done.Unread != nil:
-		text += fmt.Sprintf("It could not be read, so nothing that it knew is carried over: %v\n", done.Unread)
+		text += fmt.Sprintf("It could not be read, so nothing was carried over from it: %v\n", done.Unread)
 	case done.Aside != "":
 		text += fmt.Sprintf("Carried over from it: %d identities, %d permits, %d revoked tokens.\n", done.Carried.Identities, done.Carried.Permits, done.Carried.Tokens)
 	}
 	if done.NoCA {
-		text += "There is no pki/ in the data directory. Put that of the controller of the backup there before the start:\n" +
-			"it would make a new root, which no agent trusts.\n"
+		text += "There is no pki/ in the data directory. Put the pki/ of the backup's controller there before the start:\n" +
+			"otherwise the controller makes a new root, which no agent trusts.\n"
 	}
 	text += fmt.Sprintf(`Waiting for you: instances %d, API tokens %d. Agents keep what they have and ask again.
 Start the controller; then, as root on this machine:

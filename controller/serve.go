@@ -22,7 +22,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// shutdownLimit is how long requests in hand may go on after SIGTERM; parked ones
+// shutdownLimit is how long requests in progress may take after SIGTERM; held ones
 // are answered at once. It is below systemd's TimeoutStopSec.
 const shutdownLimit = 30 * time.Second
 
@@ -51,7 +51,7 @@ func serve(ctx context.Context, c config.Loaded, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s.greet(c.Config, sockets, log)
+	s.logStart(c.Config, sockets, log)
 	err = s.run(ctx, sockets, log)
 	if s.nova != nil {
 		s.nova.Close()
@@ -82,8 +82,8 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error { s.Files.Run(working); return nil })
 	group.Go(func() error {
 		select {
-		case <-s.Store.Doubt():
-			return store.ErrDoubt
+		case <-s.Store.OutcomeUnknown():
+			return store.ErrOutcomeUnknown
 		case <-running.Done():
 			return nil
 		}
@@ -91,7 +91,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 	group.Go(func() error { return watchdog(working, s.Ready, log) })
 	group.Go(func() error {
 		<-running.Done()
-		log.Info("stopping: parked polls are answered, other requests may finish", "limit", shutdownLimit)
+		log.Info("stopping: held polls are answered, other requests may finish", "limit", shutdownLimit)
 		notifySystemd(daemon.SdNotifyStopping, log)
 		limit, cancel := context.WithTimeout(working, shutdownLimit)
 		defer cancel()
@@ -123,8 +123,8 @@ func listenedOn(err error) error {
 	return fmt.Errorf("serving: %w", err)
 }
 
-// greet logs what an operator wants to know first.
-func (s *services) greet(c config.Config, l listeners, log *slog.Logger) {
+// logStart logs what an operator wants to know first.
+func (s *services) logStart(c config.Config, l listeners, log *slog.Logger) {
 	log.Info("nodehitch-controller "+version.Version, "urls", c.AdvertiseURLs, "listen", l.HTTPS.Addr().String(), "socket", addressOf(l.API),
 		"metrics", addressOf(l.Metrics), "data", c.DataDirectory, "pin", s.Authority.Pin(), "epoch", s.Store.Epoch())
 	s.warnOfRestore(log)

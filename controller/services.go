@@ -26,9 +26,9 @@ type services struct {
 	metrics *telemetry.Metrics
 	handler *api.Handler
 	limiter *connlimit.Limiter
-	// clouds is nil where the configuration has none.
+	// clouds is nil if the configuration has none.
 	clouds *openstack.Clouds
-	nova   *attestation.Nova // nil where attestation is token
+	nova   *attestation.Nova // nil if attestation is token
 }
 
 // open opens what is on disk and puts the API and the clouds to it. Nothing runs yet;
@@ -46,9 +46,9 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	}
 	s.Enrollment.Attestor = s.attestor(c, now, log)
 	if s.clouds != nil {
-		s.Enrollment.Knock = s.LCM.Discovery.Discover
+		s.Enrollment.Discover = s.LCM.Discovery.Discover
 	}
-	s.metrics.Count(s.census, log)
+	s.metrics.CollectState(s.stateMetrics, log)
 	o := s.API()
 	o.SpreadSeconds = (&spread{store: s.Store, longest: c.PollSeconds, now: now, log: log}).seconds
 	if s.handler, err = api.New(o); err != nil {
@@ -57,9 +57,9 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	return s, nil
 }
 
-func (s *services) census() (telemetry.Census, error) {
+func (s *services) stateMetrics() (telemetry.State, error) {
 	ctx := context.Background()
-	c := telemetry.Census{
+	c := telemetry.State{
 		Instances: make(map[wire.InstanceState]int), Nodes: make(map[wire.NodeState]int), Operations: make(map[wire.OperationState]int),
 	}
 	root, intermediate, server := s.Authority.Expiry()

@@ -22,7 +22,7 @@ func notifySystemd(state string, log *slog.Logger) {
 func watchdog(ctx context.Context, check func(context.Context) error, log *slog.Logger) error {
 	interval, err := daemon.SdWatchdogEnabled(false)
 	if err != nil {
-		log.Warn("the unit's watchdog is not understood, and not served", "error", err)
+		log.Warn("the unit's watchdog setting is not valid; the watchdog is not served", "error", err)
 	}
 	if interval <= 0 {
 		return nil

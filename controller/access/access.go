@@ -1,6 +1,6 @@
 // Package access keeps the API tokens of the northbound side: it makes, lists,
 // revokes and verifies them. A token is id.secret; of the secret only a MAC is
-// stored, so a stolen store without its key lets nobody in.
+// stored, so a stolen store without its key gives no access.
 package access
 
 import (
@@ -151,7 +151,7 @@ func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 		return err
 	})
 	if err != nil {
-		return api.Token{}, fmt.Errorf("looking for an API token: %w", err)
+		return api.Token{}, fmt.Errorf("reading API tokens: %w", err)
 	}
 	// An unknown id has an empty MAC, which equals none.
 	genuine := hmac.Equal(record.MAC, s.mac(bearer))

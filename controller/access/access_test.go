@@ -120,7 +120,7 @@ func TestATokenOfBeforeARestoreWaitsForAnOperator(t *testing.T) {
 	r := open(t)
 	ctx := context.Background()
 	made := r.create(t, api.TokenRequest{Name: "a", Scope: api.ScopeOperator})
-	if _, err := r.Store.NewLife(store.Life{From: store.Origin{TakenAt: r.now, Epoch: r.Store.Epoch(), RestoredAt: r.now}}); err != nil {
+	if _, err := r.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: r.now, Epoch: r.Store.Epoch(), RestoredAt: r.now}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := r.Verify(ctx, made.Secret); problemType(err) != api.ProblemUnauthorized || !strings.Contains(err.Error(), "hitchctl token confirm "+made.Token.ID) {

@@ -51,7 +51,7 @@ func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetR
 			return GetReadyz200TextResponse("ok\n"), nil
 		}
 		s.Log.WarnContext(ctx, "not ready", "error", err)
-		problem.Detail = "the store does not answer; the controller's log says more"
+		problem.Detail = "the store does not answer; see the controller's log"
 	}
 	return nil, problem
 }

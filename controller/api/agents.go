@@ -19,7 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
-// machines maps what uname -m says to GOARCH, for the systems that the agent runs on.
+// machines maps what uname -m prints to GOARCH, for the systems that the agent runs on.
 var machines = map[string]string{
 	"x86_64": "amd64", "amd64": "amd64",
 	"aarch64": "arm64", "arm64": "arm64",
@@ -78,7 +78,7 @@ func (a *agentFiles) open(arch string) (*os.File, agentDigest, error) {
 }
 
 // wanted is the agent that a node of the architecture should have, nil for none: the one
-// that is served, if it is of the controller's own version. One that somebody put there
+// that is served, if it is of the controller's own version. One that an operator put there
 // may be newer than the controller, and versions of builds have no order.
 func (a *agentFiles) wanted(arch string) *wire.WantedAgent {
 	if _, known := machines[arch]; !known {
@@ -96,7 +96,7 @@ func (a *agentFiles) wanted(arch string) *wire.WantedAgent {
 }
 
 // digest reads a file that is not known yet, for one caller at a time and never as a
-// whole: who asks for an agent need not have shown who he is. It leaves the file at its
+// whole: the client need not be authenticated. It leaves the file at its
 // beginning.
 func (a *agentFiles) digest(arch string, file *os.File) (agentDigest, error) {
 	info, err := file.Stat()

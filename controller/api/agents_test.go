@@ -43,15 +43,15 @@ func TestAPollSaysWhatTheAgentUnderstands(t *testing.T) {
 	if first.Storage == nil || !w.agent().Equal(wire.FirstAgent()) {
 		t.Errorf("an agent that says nothing is %+v and given %+v; want the first release's sections", w.agent(), first)
 	}
-	parked := w.park(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+wire.ThisAgent("v0.2").Header())
-	eventually(t, "the agent of the parked poll is noted", func() bool {
+	held := w.hold(node, "/v1/node/config", "If-None-Match: "+a.header.Get("ETag"), "Nodehitch-Agent: "+wire.ThisAgent("v0.2").Header())
+	eventually(t, "the agent of the held poll is noted", func() bool {
 		said := w.LCM.Nodes.Presence.Said(serverID)
 		return said != nil && said.Version == "v0.2"
 	})
 	// A poll of before the agent was replaced does not take that back.
 	w.ok(w.call(node, "GET", "/v1/node/config", "", `Nodehitch-Agent: v0.1; sections="proxy"`), http.StatusOK, nil)
-	if a := soon(t, parked); a.status != http.StatusOK || w.agent().Version != "v0.1" {
-		t.Errorf("the parked poll is answered with %d, and the agent is %+v", a.status, w.agent())
+	if a := soon(t, held); a.status != http.StatusOK || w.agent().Version != "v0.1" {
+		t.Errorf("the held poll is answered with %d, and the agent is %+v", a.status, w.agent())
 	}
 }
 
@@ -157,7 +157,7 @@ func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
 		}
 	}
 	if checked < 10 {
-		t.Errorf("%d schemas were looked at", checked)
+		t.Errorf("%d schemas were checked", checked)
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	tokenConnections = 256
 )
 
-// authenticate lets through who has proven what the operation asks for, before
+// authenticate accepts a caller that shows what the operation requires, before
 // anything of the body is read.
 func (s *Handler) authenticate(op operation) check {
 	prove := map[string]func(echo.Context, operation) error{
@@ -31,16 +31,16 @@ func (s *Handler) authenticate(op operation) check {
 		if err := prove(c, op); err != nil {
 			return err
 		}
-		callOf(c.Request().Context()).admitted = true
+		callOf(c.Request().Context()).authenticated = true
 		return nil
 	}
 }
 
-// admittedOnly is the last thing before every handler: a route that was registered
+// authenticatedOnly is the last thing before every handler: a route that was registered
 // without its authentication is closed, not open.
-func admittedOnly(next StrictHandlerFunc, operation string) StrictHandlerFunc {
+func authenticatedOnly(next StrictHandlerFunc, operation string) StrictHandlerFunc {
 	return func(c echo.Context, request any) (any, error) {
-		if !callOf(c.Request().Context()).admitted {
+		if !callOf(c.Request().Context()).authenticated {
 			return nil, errors.New("the route of " + operation + " was registered without authentication")
 		}
 		return next(c, request)
@@ -72,7 +72,7 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	return nil
 }
 
-// joinToken takes the join token along; only enrollment can judge it.
+// joinToken passes the join token on; only enrollment can check it.
 func (s *Handler) joinToken(c echo.Context, _ operation) error {
 	secret, ok := bearerOf(c.Request())
 	if !ok {
@@ -91,7 +91,7 @@ func (s *Handler) certificate(c echo.Context, op operation) error {
 	call := callOf(r.Context())
 	nodeID, serial, err := s.Enrollment.Authenticate(r.Context(), r.TLS.PeerCertificates, op.id == "renewCertificate")
 	if isUnconfirmed(err) {
-		s.Nodes.Seen(nodeID) // an operator wants to know who is there before he confirms
+		s.Nodes.Seen(nodeID) // an operator wants to know who is there before confirming
 	}
 	if err != nil {
 		return err

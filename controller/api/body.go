@@ -19,7 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
-// MaxBodyBytes bounds every JSON request body. The largest that anybody sends is
+// MaxBodyBytes bounds every JSON request body. The largest legitimate one is
 // a PUT of an instance, some tens of KiB.
 const MaxBodyBytes = 1 << 20
 

@@ -10,14 +10,14 @@ import (
 
 // call is what is known about the request in hand. It travels in its context.
 type call struct {
-	id        string // in the log and in the answer
-	operation string // operationId, "" while there is no route
-	admitted  bool   // authenticate has let it through
-	who       string // for the log and for records; never a secret
-	request   *http.Request
-	joinToken string
-	nodeID    string
-	serial    string
+	id            string // in the log and in the answer
+	operation     string // operationId, "" while there is no route
+	authenticated bool   // authenticate has let it through
+	who           string // for the log and for records; never a secret
+	request       *http.Request
+	joinToken     string
+	nodeID        string
+	serial        string
 }
 
 type callKey struct{}

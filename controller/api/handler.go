@@ -76,7 +76,7 @@ func New(o Options) (*Handler, error) {
 // ServeHTTP answers one request.
 func (s *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// Drain answers every parked request at once, and each that comes later without
+// Drain answers every held request at once, and each that comes later without
 // holding it. Call it when the shutdown begins.
 func (s *Handler) Drain() { s.drain() }
 
@@ -95,7 +95,7 @@ func (s *Handler) routes() error {
 	for id, op := range operations {
 		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), checkParameters(op), checkBody(op))}
 	}
-	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{admittedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	return nil
 }
 
@@ -103,7 +103,7 @@ func (s *Handler) routes() error {
 type check func(echo.Context) error
 
 // behind runs the checks one after another. They have returned when the operation
-// runs: a poll that is parked keeps nothing of them on its stack.
+// runs: a poll that is held keeps nothing of them on its stack.
 func behind(checks ...check) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {

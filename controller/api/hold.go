@@ -25,7 +25,7 @@ func waitOf(text *string) (time.Duration, error) {
 }
 
 // holdOf is how long to hold a poll: for the cadence, give or take a tenth, or for
-// the time that the agent asks for, where that is less.
+// the time that the agent asks for, if that is less.
 func (s *Handler) holdOf(asked *string) (time.Duration, error) {
 	hold := jittered(time.Duration(s.PollSeconds) * time.Second)
 	if asked == nil {
@@ -39,22 +39,22 @@ func (s *Handler) holdOf(asked *string) (time.Duration, error) {
 }
 
 // jittered is d give or take a tenth, so that agents that started together do not
-// go on calling together.
+// continue to call together.
 func jittered(d time.Duration) time.Duration {
 	return d - d/10 + rand.N(d/5+1)
 }
 
-// hold calls look, and again after each change of key, until it says done or
+// hold calls check, and again after each change of key, until it says done or
 // fails, the time is over, the client is gone, or the controller shuts down.
-func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, look func() (done bool, err error)) error {
+func (s *Handler) hold(ctx context.Context, key string, longest time.Duration, check func() (done bool, err error)) error {
 	if longest <= 0 {
-		_, err := look()
+		_, err := check()
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	defer context.AfterFunc(s.draining, cancel)()
-	s.Metrics.Parked(+1)
-	defer s.Metrics.Parked(-1)
-	return s.Changes.Poll(ctx, key, look)
+	s.Metrics.PollHeld(+1)
+	defer s.Metrics.PollHeld(-1)
+	return s.Changes.Poll(ctx, key, check)
 }

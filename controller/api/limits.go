@@ -21,7 +21,7 @@ type Times struct {
 
 var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second}
 
-// cloudWait is how long a cloud may be asked in the course of a request: what a look into
+// cloudWait is how long a cloud may be asked in the course of a request: what an observation of
 // a stack takes at most, and some.
 const cloudWait = 150 * time.Second
 
@@ -57,7 +57,7 @@ func (s *Handler) limits(operation string) check {
 func (s *Handler) setDeadlines(c echo.Context, hold time.Duration) *http.ResponseController {
 	control := http.NewResponseController(c.Response())
 	now := time.Now() // the connection's clock, not the service's
-	// A reader that times out while the request is parked would end it, so
+	// A reader that times out while the request is held would end it, so
 	// only requests that have a body get a deadline for it.
 	if c.Request().ContentLength == 0 {
 		_ = control.SetReadDeadline(time.Time{})

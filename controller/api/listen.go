@@ -8,7 +8,7 @@ import (
 )
 
 // HTTPServer is the server for the listeners of the API, TLS or unix socket. Its
-// Shutdown answers parked requests at once and waits for the others.
+// Shutdown answers held requests at once and waits for the others.
 func (s *Handler) HTTPServer() *http.Server {
 	server := &http.Server{
 		Handler:           s,
@@ -17,7 +17,7 @@ func (s *Handler) HTTPServer() *http.Server {
 		IdleTimeout:    90 * time.Second,
 		MaxHeaderBytes: 16 << 10,
 		ConnContext:    withPeer,
-		// One request at a time is all that agents make, and a parked HTTP/1.1
+		// One request at a time is all that agents make, and a held HTTP/1.1
 		// request costs less memory than an HTTP/2 stream.
 		Protocols: new(http.Protocols),
 		ErrorLog:  slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
@@ -27,7 +27,7 @@ func (s *Handler) HTTPServer() *http.Server {
 	return server
 }
 
-// Shutdown ends the server: parked requests are answered, others get until ctx
+// Shutdown ends the server: held requests are answered, others get until ctx
 // ends, then their connections are cut.
 func Shutdown(ctx context.Context, server *http.Server) error {
 	if err := server.Shutdown(ctx); err != nil {

@@ -70,7 +70,7 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 	case internal || status >= 500 && status != http.StatusNotImplemented && status != http.StatusServiceUnavailable:
 		level = slog.LevelError
 	case status == http.StatusServiceUnavailable && errors.As(err, &disk):
-		level = slog.LevelError // full, say: the operator's to mend
+		level = slog.LevelError // a full disk, say: the operator must fix it
 	case isUnconfirmed(err) && slices.Contains(quiet, call.operation):
 		level = slog.LevelDebug // each agent, each minute, until the operator has confirmed
 	case status < 400 && (c.Request().Method == http.MethodGet || slices.Contains(quiet, call.operation)):

@@ -26,7 +26,7 @@ type operation struct {
 	scheme string
 	scope  wire.Scope // what a bearer token needs
 	params []parameter
-	// body is nil where no JSON is expected.
+	// body is nil if no JSON is expected.
 	body *schema.Schema
 }
 

@@ -41,10 +41,10 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	if operation.State != wire.Processing {
 		t.Fatalf("%+v", operation)
 	}
-	parked := w.park(w.client, location+"?wait=30s", "Authorization: Bearer "+w.viewer)
+	held := w.hold(w.client, location+"?wait=30s", "Authorization: Bearer "+w.viewer)
 	w.ahead.Store(int64(31 * time.Minute))
 	w.must(w.LCM.Sweep(context.Background()))
-	w.ok(soon(t, parked), http.StatusOK, &operation)
+	w.ok(soon(t, held), http.StatusOK, &operation)
 	if operation.State != wire.Failed {
 		t.Errorf("%+v", operation)
 	}

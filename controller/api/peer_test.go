@@ -15,7 +15,7 @@ import (
 
 func TestOnTheUnixSocketOnlyRootIsAnOperator(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to become somebody else")
+		t.Skip("needs root, to become another user")
 	}
 	w := newWorld(t)
 	if a := w.call(w.local(), "GET", "/v1/tokens", ""); a.status != http.StatusOK {
@@ -32,7 +32,7 @@ func TestOnTheUnixSocketOnlyRootIsAnOperator(t *testing.T) {
 	w.must(err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusUnauthorized {
-		t.Errorf("nobody: %d", response.StatusCode)
+		t.Errorf("another user: %d", response.StatusCode)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {
 					refused("root on the unix socket", w.local(), http.StatusUnauthorized)
 					passes("a node", node)
 				}
-				refused("nobody", w.client, http.StatusUnauthorized)
+				refused("no credential", w.client, http.StatusUnauthorized)
 				if want != "certificate" {
 					refused("a node", node, http.StatusUnauthorized)
 				}

@@ -34,8 +34,8 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// park starts a request and returns once it is held; its answer comes on the channel.
-func (w *world) park(client *http.Client, path string, headers ...string) <-chan answer {
+// hold starts a request and returns once it is held; its answer comes on the channel.
+func (w *world) hold(client *http.Client, path string, headers ...string) <-chan answer {
 	w.t.Helper()
 	before := w.Hub.Waiting()
 	out := make(chan answer, 1)
@@ -46,7 +46,7 @@ func (w *world) park(client *http.Client, path string, headers ...string) <-chan
 		}
 		out <- a
 	}()
-	eventually(w.t, "the request is parked", func() bool { return w.Hub.Waiting() > before })
+	eventually(w.t, "the request is held", func() bool { return w.Hub.Waiting() > before })
 	return out
 }
 
@@ -77,11 +77,11 @@ func TestAPollIsAnsweredWhenTheConfigurationChanges(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
 	known := etag(t, w, node)
-	parked := w.park(node, "/v1/node/config", "If-None-Match: "+known)
+	held := w.hold(node, "/v1/node/config", "If-None-Match: "+known)
 
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
 
-	a := soon(t, parked)
+	a := soon(t, held)
 	if a.status != http.StatusOK || a.header.Get("ETag") == known || !strings.Contains(a.body, "10.20.0.0/24") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
@@ -120,9 +120,9 @@ func TestAPollIsHeldForNoLongerThanItsAgentAsks(t *testing.T) {
 	if took := time.Since(started); a.status != http.StatusNotModified || took < 900*time.Millisecond || took > 10*time.Second {
 		t.Errorf("%d after %s", a.status, took)
 	}
-	parked := w.park(node, "/v1/node/config?wait=20s", "If-None-Match: "+known)
+	held := w.hold(node, "/v1/node/config?wait=20s", "If-None-Match: "+known)
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, strings.Replace(spec, "10.10.0.0/24", "10.20.0.0/24", 1)), http.StatusOK, nil)
-	if a := soon(t, parked); a.status != http.StatusOK {
+	if a := soon(t, held); a.status != http.StatusOK {
 		t.Errorf("a change: %d", a.status)
 	}
 	for _, wait := range []string{"soon", "-1s", "20"} {
@@ -135,9 +135,9 @@ func TestAPollIsHeldForNoLongerThanItsAgentAsks(t *testing.T) {
 func TestARevokedIdentityEndsItsPollAtOnce(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
-	parked := w.park(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
+	held := w.hold(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
 	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
-	if a := soon(t, parked); a.status != http.StatusForbidden || a.problem.Type != wire.ProblemRevoked {
+	if a := soon(t, held); a.status != http.StatusForbidden || a.problem.Type != wire.ProblemRevoked {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := w.call(node, "GET", "/v1/node/config", ""); a.problem.Type != wire.ProblemRevoked {
@@ -145,12 +145,12 @@ func TestARevokedIdentityEndsItsPollAtOnce(t *testing.T) {
 	}
 }
 
-func TestAShutdownAnswersWhatIsParked(t *testing.T) {
+func TestAShutdownAnswersHeldPolls(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
-	poll := w.park(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
+	poll := w.hold(node, "/v1/node/config", "If-None-Match: "+etag(t, w, node))
 	list := w.as(w.viewer, "GET", "/v1/nodes", "")
-	watching := w.park(w.client, "/v1/nodes?wait=60s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+list.header.Get("ETag"))
+	watching := w.hold(w.client, "/v1/nodes?wait=60s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+list.header.Get("ETag"))
 
 	stopped := make(chan error, 1)
 	go func() { stopped <- w.server.Shutdown(context.Background()) }()
@@ -165,7 +165,7 @@ func TestAShutdownAnswersWhatIsParked(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatGoesAwayLeavesNothingParked(t *testing.T) {
+func TestAnAgentThatGoesAwayLeavesNoPollHeld(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
 	known := etag(t, w, node)
@@ -177,10 +177,10 @@ func TestAnAgentThatGoesAwayLeavesNothingParked(t *testing.T) {
 		// that overtook it.
 		_, _ = w.try(ctx, node, "GET", "/v1/node/config", "", "If-None-Match: "+known)
 	}()
-	eventually(t, "the poll is parked", func() bool { return w.Hub.Waiting() == 1 })
+	eventually(t, "the poll is held", func() bool { return w.Hub.Waiting() == 1 })
 	hangUp()
 	<-gone
-	eventually(t, "nobody waits", func() bool { return w.Hub.Waiting() == 0 })
+	eventually(t, "no poll is held", func() bool { return w.Hub.Waiting() == 0 })
 }
 
 func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
@@ -192,17 +192,17 @@ func TestAListIsAnsweredWhenItChangesAndNotBecauseANodeCalls(t *testing.T) {
 	if a := w.as(w.viewer, "GET", "/v1/nodes", "", "If-None-Match: "+tag); a.status != http.StatusNotModified {
 		t.Errorf("after a call of the node: %d", a.status)
 	}
-	parked := w.park(w.client, "/v1/nodes?wait=30s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+tag)
+	held := w.hold(w.client, "/v1/nodes?wait=30s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+tag)
 	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
 	var nodes wire.NodeList
-	w.ok(soon(t, parked), http.StatusOK, &nodes)
+	w.ok(soon(t, held), http.StatusOK, &nodes)
 	if len(nodes.Items) != 1 || nodes.Items[0].State != wire.NodeRevoked {
 		t.Errorf("%+v", nodes)
 	}
 }
 
 // What a node reports of a generation that is past counts no more, so it has to hear of
-// the present one, also where the content is what it was.
+// the present one, also if the content is what it was.
 func TestAPollIsAnsweredWhenTheSameContentHasAnotherGeneration(t *testing.T) {
 	w := newWorld(t, hasty, pollSeconds(1))
 	node, _ := w.enroll()

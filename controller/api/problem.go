@@ -16,7 +16,7 @@ import (
 )
 
 // retryAfter is how many seconds a client should let pass after a problem that
-// time may mend, where the answer does not say so already.
+// time may fix, if the answer does not say so already.
 var retryAfter = map[string]int{
 	wire.ProblemTooMany:           10,
 	wire.ProblemUnavailable:       5,
@@ -56,7 +56,7 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	encoder := json.NewEncoder(c.Response())
 	encoder.SetEscapeHTML(false) // it is read by people, and never as HTML
 	if err := encoder.Encode(p); err != nil {
-		s.Log.DebugContext(c.Request().Context(), "an answer was not taken", "error", err)
+		s.Log.DebugContext(c.Request().Context(), "the client did not take the whole answer", "error", err)
 	}
 }
 
@@ -71,9 +71,9 @@ func problemOf(err error, ctx context.Context) wire.Problem {
 	case errors.As(err, &h):
 		return httpProblem(h)
 	case errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return *wire.NewProblem(wire.ProblemUnavailable, "the request was given up")
+		return *wire.NewProblem(wire.ProblemUnavailable, "the client gave the request up")
 	}
-	return *wire.NewProblem(wire.ProblemInternal, "the controller's log says more under the request id "+callOf(ctx).id)
+	return *wire.NewProblem(wire.ProblemInternal, "the controller's log has more under the request id "+callOf(ctx).id)
 }
 
 // httpProblem is what the router and the parameter binding say. Problems without
@@ -86,7 +86,7 @@ func httpProblem(h *echo.HTTPError) wire.Problem {
 	case http.StatusBadRequest:
 		return *wire.NewProblem(wire.ProblemInvalid, detail)
 	case http.StatusMethodNotAllowed:
-		detail = "this path does not know the method; the header Allow lists those that it does"
+		detail = "this path does not accept the method; the header Allow lists the methods that it accepts"
 	}
 	return wire.Problem{Type: "about:blank", Title: strings.ToLower(http.StatusText(h.Code)), Status: h.Code, Detail: detail}
 }

@@ -57,7 +57,7 @@ func (s *Handler) ConfirmToken(ctx context.Context, r ConfirmTokenRequestObject)
 	return ConfirmToken200JSONResponse(token), nil
 }
 
-// isUnconfirmed says that who called is known, and not let in before an operator
+// isUnconfirmed says that the caller is known, but refused until an operator
 // has confirmed what was restored.
 func isUnconfirmed(err error) bool {
 	var p *wire.Problem

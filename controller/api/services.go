@@ -24,7 +24,7 @@ type (
 		DeleteInstance(ctx context.Context, id string) error
 		// ConfirmInstance lets the nodes of a restored instance in again.
 		ConfirmInstance(ctx context.Context, id string) (wire.Instance, error)
-		// FileStored looks again at the instance after a package file has arrived.
+		// FileStored reconciles the instance again after a package file has arrived.
 		FileStored(ctx context.Context, id, path string) error
 	}
 	// Operations are LCM operations.
@@ -94,12 +94,12 @@ type (
 	// Metrics is what the API counts.
 	Metrics interface {
 		Answered(operation string, status int, took time.Duration)
-		// Parked counts a long poll that is held (+1) and let go (-1).
-		Parked(delta int)
+		// PollHeld counts a long poll that is held (+1) and let go (-1).
+		PollHeld(delta int)
 	}
 	// Changes wakes long polls.
 	Changes interface {
-		Poll(ctx context.Context, key string, look func() (done bool, err error)) error
+		Poll(ctx context.Context, key string, check func() (done bool, err error)) error
 	}
 )
 

@@ -70,7 +70,7 @@ func (s *Handler) GetNodeConfig(ctx context.Context, r GetNodeConfigRequestObjec
 }
 
 // The answers are made in functions of their own: what they need on the stack would
-// else be kept for each poll that is parked.
+// else be kept for each poll that is held.
 
 func (s *Handler) notModified(etag, architecture string) GetNodeConfigResponseObject {
 	return GetNodeConfig304Response{Headers: s.pollHeaders(etag, architecture)}
@@ -85,7 +85,7 @@ func (s *Handler) nodeConfig(ctx context.Context, nodeID, architecture string) (
 }
 
 // pollHeaders go with every answer of a poll: what every node shall do and no document
-// asks for, so that a change of it is no new generation and nobody waits for it.
+// asks for, so that a change of it is no new generation and nothing waits for it.
 func (s *Handler) pollHeaders(etag, architecture string) GetNodeConfig304ResponseHeaders {
 	spread := s.SpreadSeconds()
 	h := GetNodeConfig304ResponseHeaders{ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}
@@ -100,7 +100,7 @@ func (s *Handler) pollHeaders(etag, architecture string) GetNodeConfig304Respons
 }
 
 // agentOf is what the agent of a poll says of itself. A header that is malformed is
-// refused: to guess would be to plan for an agent that nobody knows.
+// refused: to guess would be to plan for an unknown agent.
 func agentOf(header *string) (wire.Agent, error) {
 	if header == nil {
 		return wire.FirstAgent(), nil
@@ -113,7 +113,7 @@ func agentOf(header *string) (wire.Agent, error) {
 }
 
 // nodeVersion is what a poll is compared with. The request was authenticated before the
-// first look, which notes what its agent is; after a change the caller's identity is
+// first check, which notes what its agent is; after a change the caller's identity is
 // proven again, and the agent may have been replaced meanwhile.
 func (s *Handler) nodeVersion(ctx context.Context, first *bool, agent wire.Agent) (digest string, generation int64, err error) {
 	call := callOf(ctx)

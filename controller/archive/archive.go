@@ -60,7 +60,7 @@ type Excluded struct {
 // blobName is the entry of a package file.
 func blobName(sha256 string) string { return blobPrefix + sha256 }
 
-// blobDigest is the SHA-256 in the name of an entry, false where it has none.
+// blobDigest is the SHA-256 in the name of an entry, false if it has none.
 func blobDigest(name string) (string, bool) {
 	digest, ok := strings.CutPrefix(name, blobPrefix)
 	raw, err := hex.DecodeString(digest)

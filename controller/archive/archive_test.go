@@ -87,7 +87,7 @@ func TestEveryCutIsNoticed(t *testing.T) {
 	}
 }
 
-// A bit of the padding or of an attribute that nobody reads may be another.
+// A bit of the padding or of an unread attribute may be another.
 func TestEveryChangedBitIsNoticedOrMeansNothing(t *testing.T) {
 	backup := written(t, "database", "one")
 	want, err := read(backup)

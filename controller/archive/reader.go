@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Bounds on what is held in memory, whoever wrote the backup.
+// Bounds on what is held in memory, for any backup.
 const (
 	maxManifest = 1 << 20
 	maxLine     = 2*sha256.Size + 2 + len(blobPrefix) + 2*sha256.Size + 1
@@ -97,13 +97,13 @@ func (r *reader) readManifest() error {
 		Format int `json:"format"`
 	}
 	if err := json.Unmarshal(text.Bytes(), &version); err != nil {
-		return fmt.Errorf("its manifest is not understood: %w", err)
+		return fmt.Errorf("its manifest cannot be read: %w", err)
 	}
 	if version.Format != Format {
-		return fmt.Errorf("its form is version %d and this program knows version %d: use the program of the controller that made it, or a newer one", version.Format, Format)
+		return fmt.Errorf("its format has version %d and this program reads version %d: use the program of the controller that made it, or a newer one", version.Format, Format)
 	}
 	if err := json.Unmarshal(text.Bytes(), &r.manifest); err != nil {
-		return fmt.Errorf("its manifest is not understood: %w", err)
+		return fmt.Errorf("its manifest cannot be read: %w", err)
 	}
 	return r.take.Manifest(r.manifest)
 }
@@ -145,7 +145,7 @@ func (r *reader) readChecksums(header *tar.Header) (Seal, error) {
 	mac, err := hex.DecodeString(strings.TrimSuffix(line, "\n"))
 	switch {
 	case !fits, !isMAC, err != nil:
-		return Seal{}, fmt.Errorf("what it holds does not fit its %s: the backup was damaged or changed", checksumsName)
+		return Seal{}, fmt.Errorf("its content does not match its %s: the backup was damaged or changed", checksumsName)
 	case r.blobs != r.manifest.PackageFiles:
 		return Seal{}, fmt.Errorf("it holds %d package files and its manifest says %d: the backup was changed", r.blobs, r.manifest.PackageFiles)
 	}

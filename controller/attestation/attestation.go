@@ -24,7 +24,7 @@ type Policy string
 
 // The policies.
 const (
-	// IfAllowed goes on without the nonce where the credential may not write it.
+	// IfAllowed accepts a server without the nonce if the credential may not write it.
 	IfAllowed Policy = "if-allowed"
 	// Required refuses then.
 	Required Policy = "required"
@@ -32,9 +32,9 @@ const (
 	Off Policy = "off"
 )
 
-// patience is how long an enrollment waits for the cloud; an agent waits 30 s for the
+// attestationTimeout bounds how long an enrollment waits for the cloud; an agent waits 30 s for the
 // controller.
-const patience = 20 * time.Second
+const attestationTimeout = 20 * time.Second
 
 // Cloud is what is asked of a cloud; *openstack.Cloud is one.
 type Cloud interface {
@@ -48,11 +48,11 @@ type Cloud interface {
 }
 
 // Nova is the enrollment.Attestor that asks the cloud. It fails closed: without a good
-// answer of the cloud nobody enrolls.
+// answer of the cloud no server enrolls.
 //
 // An enrollment costs seven calls at most: the stack, the server, whether the stack owns
 // it, the nonce's item written; then the server once more, perhaps whether the stack
-// owns it, and the item deleted. Whoever asks again within seconds, or at the same
+// owns it, and the item deleted. A machine that asks again within seconds, or at the same
 // time, costs none, whatever the answer was, so that a holder of the join token cannot
 // make the controller a nuisance to the cloud.
 //
@@ -74,7 +74,7 @@ type Nova struct {
 	WithoutNonce func()
 
 	once     sync.Once
-	looks    looks
+	lookups  lookups
 	nonces   nonces
 	warned   sync.Map // names of clouds that take no nonce
 	deleting sync.WaitGroup
@@ -87,7 +87,7 @@ type Nova struct {
 // one of the store, or that of ctx.
 func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	n.once.Do(n.begin)
-	within, cancel := context.WithTimeout(ctx, patience)
+	within, cancel := context.WithTimeout(ctx, attestationTimeout)
 	defer cancel()
 	proof, err := n.attest(within, node, req, remote)
 	var refused *enrollment.Refusal
@@ -103,13 +103,13 @@ func (n *Nova) attest(ctx context.Context, node store.Node, req api.EnrollReques
 	if err != nil {
 		return "", err
 	}
-	if err := n.look(ctx, place, node.ID, remote); err != nil {
+	if err := n.check(ctx, place, node.ID, remote); err != nil {
 		return "", err
 	}
 	if n.Nonce == Off {
 		return api.AttestedByNova, nil
 	}
-	return n.prove(ctx, place, node.ID, req.Nonce)
+	return n.checkIdentityProof(ctx, place, node.ID, req.Nonce)
 }
 
 // Enrolled takes the nonce out of the server's metadata: it has done its work. That
@@ -123,7 +123,7 @@ func (n *Nova) Enrolled(node store.Node) {
 	n.deleting.Add(1)
 	go func() {
 		defer n.deleting.Done()
-		ctx, cancel := context.WithTimeout(n.ending, patience)
+		ctx, cancel := context.WithTimeout(n.ending, attestationTimeout)
 		defer cancel()
 		err := n.nonces.clear(ctx, node.ID, spent, func() error {
 			place, err := n.placeOf(ctx, node.InstanceID)
@@ -133,7 +133,7 @@ func (n *Nova) Enrolled(node store.Node) {
 			return place.cloud.DeleteMetadata(ctx, node.ID, api.NonceKey)
 		})
 		if err != nil && !openstack.IsNotFound(err) {
-			n.log().Warn("the nonce of a server that has enrolled is left in its Nova metadata; it opens nothing", "node", node.ID, "item", api.NonceKey, "error", err)
+			n.log().Warn("the nonce of a server that has enrolled is still in its Nova metadata; it is not valid any more", "node", node.ID, "item", api.NonceKey, "error", err)
 		}
 	}()
 }
@@ -147,7 +147,7 @@ func (n *Nova) Close() {
 
 func (n *Nova) begin() {
 	n.ending, n.end = context.WithCancel(context.Background())
-	n.looks = newLooks(n.now)
+	n.lookups = newLookups(n.now)
 	n.nonces = nonces{now: n.now, servers: map[string]*nonce{}}
 }
 

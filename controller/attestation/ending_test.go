@@ -19,7 +19,7 @@ func TestANonceThatCannotBeTakenAway(t *testing.T) {
 	m := w.boot(worker)
 	spent := m.asked()
 	wantOK(t, m.enroll(spent))
-	w.until("the log says so", func() bool { return w.logged("is left in its Nova metadata") == 1 })
+	w.until("the log says so", func() bool { return w.logged("is still in its Nova metadata") == 1 })
 	w.reenroll()
 	again := w.boot(worker)
 	if err := again.enroll(spent); err == nil {
@@ -132,7 +132,7 @@ func TestAMachineThatHangsUp(t *testing.T) {
 	}
 }
 
-// A cloud that hangs costs an enrollment its patience, and no other enrollment anything
+// A cloud that hangs costs an enrollment its whole timeout, and no other enrollment anything
 // beyond that; when it answers again all is as before.
 func TestACloudThatHangs(t *testing.T) {
 	w := newWorld(t)
@@ -147,7 +147,7 @@ func TestACloudThatHangs(t *testing.T) {
 	}
 	for range cap(results) {
 		if err := <-results; err == nil {
-			t.Error("somebody has enrolled")
+			t.Error("a server has enrolled")
 		}
 	}
 	if took := time.Since(begun); took > 25*time.Second {

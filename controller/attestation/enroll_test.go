@@ -107,7 +107,7 @@ func TestALostAnswerNeedsNoCloud(t *testing.T) {
 	}
 }
 
-// Whoever holds the token and asks all the time is no nuisance to the cloud.
+// A machine that has the token and asks all the time does not load the cloud.
 func TestAsksInACrowd(t *testing.T) {
 	w := newWorld(t)
 	first := w.boot(worker).asked()

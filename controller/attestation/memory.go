@@ -34,14 +34,14 @@ func newMemory[V any](now func() time.Time, counts func(V) time.Duration) *memor
 	return &memory[V]{now: now, counts: counts, answers: map[string]answer[V]{}}
 }
 
-// get is the answer that counts still, else that of ask, which goes on for the others
+// get is the answer that is still valid, else that of ask, which continues for the others
 // when the caller's ctx ends first.
 func (m *memory[V]) get(ctx context.Context, key string, ask func(context.Context) (V, error)) (V, error) {
 	flight := m.flights.DoChan(key, func() (any, error) {
 		if a, ok := m.recall(key); ok {
 			return a, nil
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attestationTimeout)
 		defer cancel()
 		value, err := ask(ctx)
 		return m.remember(key, value, err), nil

@@ -132,7 +132,7 @@ func TestWithoutPermissionToWrite(t *testing.T) {
 			if n := w.counted()["without nonce"]; n != 2 {
 				t.Errorf("%d counted", n)
 			}
-			if n := w.logged("are not asked for a nonce"); n != 1 {
+			if n := w.logged("enroll without a nonce"); n != 1 {
 				t.Errorf("said %d times", n)
 			}
 			if n := w.cloud.Calls()[openstacktest.DeleteMetadata]; n != 0 {

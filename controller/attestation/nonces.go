@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// nonceBytes are 128 bits, of which nobody guesses one in ten minutes.
+	// nonceBytes are 128 bits, too many to guess in ten minutes.
 	nonceBytes = 16
-	// nonceLife bounds what a nonce that was read by somebody else is good for.
+	// nonceLife bounds the use of a nonce that another machine read.
 	nonceLife = 10 * time.Minute
-	// writeAgain is how soon a nonce that was written is written once more for whoever
+	// writeAgain is how soon a written nonce is written once more for a machine that
 	// asks: a stack update may have taken it out of the metadata.
 	writeAgain = time.Minute
 	// writeEvery is how soon a write that failed is tried again.
@@ -30,7 +30,7 @@ var errFull = errors.New("too many servers have a nonce at this time")
 
 // nonces has one nonce for each server that is asked for one, in memory only: after a
 // restart of the controller there is another. All who claim a server at the same time
-// are asked for the same nonce, so that nobody takes a good machine's away.
+// are asked for the same nonce, so that no machine invalidates another one's.
 type nonces struct {
 	now func() time.Time
 
@@ -38,9 +38,9 @@ type nonces struct {
 	servers map[string]*nonce
 }
 
-// nonce is that of one server. Its fields belong to whoever holds nonces.mu.
+// nonce is that of one server. nonces.mu guards its fields.
 type nonce struct {
-	// turn is taken by whoever writes the item or deletes it.
+	// turn is held while the item is written or deleted.
 	turn    chan struct{}
 	value   string
 	expires time.Time
@@ -123,7 +123,7 @@ func (s *nonces) of(serverID string) (*nonce, error) {
 }
 
 // due is the nonce in force, made anew where its life is over, and whether it is time
-// to write it. Whoever calls has the turn.
+// to write it. The caller has the turn.
 func (s *nonces) due(n *nonce) (value string, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *nonces) tried(n *nonce, failure error) {
 	}
 }
 
-// spend ends the server's nonce; nil where none was written.
+// spend ends the server's nonce; nil if none was written.
 func (s *nonces) spend(serverID string) *nonce {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,7 @@ func at(now *time.Time) *nonces {
 	return &nonces{now: func() time.Time { return *now }, servers: map[string]*nonce{}}
 }
 
-// Somebody asks after the enrollment and before the deletion has begun: there is
+// A machine asks after the enrollment and before the deletion has begun: there is
 // nothing to delete any more.
 func TestANonceMadeMeanwhileIsNotDeleted(t *testing.T) {
 	now := time.Unix(1e9, 0)

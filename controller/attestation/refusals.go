@@ -33,18 +33,18 @@ const soon = 15 * time.Second
 
 func noCloud(instanceID string, err error) error {
 	return &enrollment.Refusal{Reason: EventNoCloud, Found: err, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
-		"the controller asks the cloud who enrolls, and has no credential for the one of the VNF instance %s: PUT the instance with its vimConnectionInfo, "+
-			"or set openstack.cloud in controller.yaml, or attestation: {mode: token}; the controller's log says more", instanceID))}
+		"the controller verifies servers with the cloud, and has no credential for the cloud of the VNF instance %s: PUT the instance with its vimConnectionInfo, "+
+			"or set openstack.cloud in controller.yaml, or attestation: {mode: token}; see the controller's log", instanceID))}
 }
 
 func noStack(instanceID string) error {
 	return &enrollment.Refusal{Reason: EventNoStack, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
-		"the controller asks the cloud who enrolls, and does not know the Heat stack of the VNF instance %s: PUT the instance with its stackId", instanceID))}
+		"the controller verifies servers with the cloud, and does not know the Heat stack of the VNF instance %s: PUT the instance with its stackId", instanceID))}
 }
 
-// cloudSilent is the refusal while the cloud does not say yes or no.
-func cloudSilent(service string, err error) error {
-	detail := service + " did not answer whether this machine is the server that it says it is; it may enroll when it does"
+// cloudUnavailable is the refusal while the cloud does not say yes or no.
+func cloudUnavailable(service string, err error) error {
+	detail := service + " did not answer whether this machine is the server that it says it is; it can enroll once " + service + " answers"
 	if openstack.IsForbidden(err) {
 		detail = "the controller may not ask " + service + " whether this machine is the server that it says it is: its credential lacks a role or an access rule, see the controller's log"
 	}
@@ -64,7 +64,7 @@ func otherProject(serverID, found, expected string) error {
 
 func wrongStatus(serverID, found string) error {
 	return &enrollment.Refusal{Reason: EventStatus, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
-		"the server %s is %s, expected ACTIVE or BUILD: a machine that runs has one of these, so look at the server in Nova", serverID, found))}
+		"the server %s is %s, expected ACTIVE or BUILD: a running machine has one of these, so check the server in Nova", serverID, found))}
 }
 
 // wrongSource does not say which addresses would be right.
@@ -77,7 +77,7 @@ func wrongSource(serverID string, found netip.Addr, expected []netip.Addr) error
 
 func stackGone(serverID, stackID string, err error) error {
 	return &enrollment.Refusal{Reason: EventStackGone, Found: err, RetryAfter: soon, Problem: api.NewProblem(api.ProblemNotAttested, fmt.Sprintf(
-		"the Heat stack %s, of which the server %s should be, is not there: if another has taken its place, post the operation's END with its stackId", stackID, serverID))}
+		"the Heat stack %s of the server %s does not exist: if another stack replaced it, post the operation's END with that stack's stackId", stackID, serverID))}
 }
 
 func notInStack(serverID string, stack openstack.Stack) error {
@@ -106,7 +106,7 @@ func nonceForbidden(serverID string, err error) error {
 // busy is Nova's 409 while the server is built or has a task, or is locked.
 func busy(serverID string, err error) error {
 	return &enrollment.Refusal{Reason: EventBusy, Found: err, Passing: true, RetryAfter: soon, Problem: api.NewProblem(api.ProblemCloudError, fmt.Sprintf(
-		"Nova does not take metadata for the server %s now, by which the machine has to prove that it is that server: it is being built, is at another task, or is locked", serverID))}
+		"the machine cannot prove yet that it is the server %s: Nova takes no metadata for the server while it is built, has another task, or is locked", serverID))}
 }
 
 func full(err error) error {

@@ -64,11 +64,11 @@ var allWrong = map[string]wrong{
 		w.nova.SourceAddress = true
 		w.cloud.Put(openstacktest.Server{ID: worker})
 	}, api.ProblemNotAttested, "came from 10.10.0.7", attestation.EventSourceAddress, ""},
-	"Keystone is away":   away(openstacktest.Login, "Nova did not answer"),
-	"Nova is away":       away(openstacktest.ServerByID, "Nova did not answer"),
-	"Heat is away":       away(openstacktest.Stacks, "Heat did not answer"),
-	"Heat fails later":   away(openstacktest.Resources, "Heat did not answer"),
-	"Nova does not take": away(openstacktest.SetMetadata, "Nova did not answer"),
+	"Keystone is away":       away(openstacktest.Login, "Nova did not answer"),
+	"Nova is away":           away(openstacktest.ServerByID, "Nova did not answer"),
+	"Heat is away":           away(openstacktest.Stacks, "Heat did not answer"),
+	"Heat fails later":       away(openstacktest.Resources, "Heat did not answer"),
+	"Nova takes no metadata": away(openstacktest.SetMetadata, "Nova did not answer"),
 	"Nova may not be asked": {func(w *world) { w.cloud.Deny(openstacktest.ServerByID) },
 		api.ProblemCloudError, "may not ask Nova", attestation.EventCloud, openstacktest.AppID},
 	"Heat may not be asked": {func(w *world) {
@@ -82,7 +82,7 @@ var allWrong = map[string]wrong{
 	"the server has a task": {func(w *world) {
 		w.cloud.Fail(openstacktest.SetMetadata, openstacktest.Fault{Status: http.StatusConflict})
 	},
-		api.ProblemCloudError, "does not take metadata for the server " + worker + " now", attestation.EventBusy, ""},
+		api.ProblemCloudError, "cannot prove yet that it is the server " + worker, attestation.EventBusy, ""},
 	"the server goes meanwhile": {func(w *world) {
 		w.cloud.Fail(openstacktest.SetMetadata, openstacktest.Fault{Status: http.StatusNotFound})
 	},
@@ -93,7 +93,7 @@ var allWrong = map[string]wrong{
 	}, api.ProblemNotAttested, "may not write the metadata", attestation.EventNonceForbidden, ""},
 }
 
-// away is a service that does not answer well, and nobody enrolls meanwhile.
+// away is a service that fails; no server enrolls meanwhile.
 func away(call, says string) wrong {
 	return wrong{func(w *world) {
 		w.cloud.Fail(call, openstacktest.Fault{Status: http.StatusServiceUnavailable, Body: "<html>internal-7"})
@@ -101,7 +101,7 @@ func away(call, says string) wrong {
 		api.ProblemCloudError, says, attestation.EventCloud, "internal-7"}
 }
 
-func TestNobodyEnrollsWho(t *testing.T) {
+func TestServersThatDoNotEnroll(t *testing.T) {
 	for name, c := range allWrong {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,8 +121,8 @@ func TestNobodyEnrollsWho(t *testing.T) {
 	}
 }
 
-// Nobody can have the controller say that the cloud is silent by hanging up.
-func TestAMachineThatHangsUpIsNoSilentCloud(t *testing.T) {
+// A machine that hangs up does not make the cloud count as unavailable.
+func TestAMachineThatHangsUpIsNoUnavailableCloud(t *testing.T) {
 	w := newWorld(t)
 	ctx, hangUp := context.WithCancel(t.Context())
 	hangUp()

@@ -18,9 +18,9 @@ type Carried struct {
 }
 
 // beginning is what is done to the records of a backup in the transaction in which
-// their new life begins. Most of it is done by the epoch alone; see store.Life.
+// their new epoch begins. Most of it is done by the epoch alone; see store.NewEpoch.
 type beginning struct {
-	// old is the store that is replaced, nil where there is none or nobody can read it.
+	// old is the store that is replaced, nil if there is none or it cannot be read.
 	old *store.Store
 	out *Restored
 }
@@ -49,8 +49,8 @@ func (b *beginning) change(tx *store.Tx, epoch int64) error {
 }
 
 // withdraw takes back what is good once and may have been used since the backup:
-// the leave to enroll again, and numbers of operations, which somebody may be
-// waiting for. Numbers go on at the epoch; nobody posts one in each second of a life.
+// the leave to enroll again, and numbers of operations, which a client may be
+// waiting for. Numbers continue at the epoch; no client posts one in each second of an epoch.
 func (b *beginning) withdraw(tx *store.Tx, epoch int64) error {
 	nodes, err := tx.Nodes().All()
 	if err != nil {
@@ -134,7 +134,7 @@ func unexpected(tx *store.Tx, last store.Node) (store.Node, error) {
 	return node, tx.Instances().Put(instance.ID, instance)
 }
 
-// stricter is what holds of two records of one server, of which nobody says which is
+// stricter is what holds of two records of one server, if it is unknown which is
 // the later one: a revocation, by hand above all; else the certificate issued last.
 func stricter(a, b *store.Identity) *store.Identity {
 	switch {

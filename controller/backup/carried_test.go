@@ -105,7 +105,7 @@ func TestAForgedBackupIsRefused(t *testing.T) {
 	before, err := os.ReadFile(path)
 	w.must(err)
 	r := backup.Restore{File: file, DataDirectory: w.Config.DataDirectory, Key: store.KeySource{File: w.Config.SealKeyFile}, Replace: true, Now: w.Clock.Now}
-	if _, err := r.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "without the controller's key") {
+	if _, err := r.Run(context.Background()); err == nil || !strings.Contains(err.Error(), "not made with the controller's key") {
 		t.Errorf("%v; expected it to be refused", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {

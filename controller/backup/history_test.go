@@ -22,7 +22,7 @@ type history struct {
 	// still use.
 	issued  []*certificate
 	newest  map[string]*certificate
-	banned  map[string]bool // by hand, and nobody let it in again
+	banned  map[string]bool // by hand, and not allowed to enroll again
 	permits []granted
 	tokens  map[string]string // id to secret
 	revoked map[string]bool   // tokens
@@ -30,8 +30,8 @@ type history struct {
 
 type granted struct{ server, id string }
 
-// Whatever happens before and after a backup, once it is restored nobody is let in
-// and nothing is permitted before an operator has said so; and after he has, no one
+// Whatever happens before and after a backup, once it is restored no node is accepted
+// and nothing is permitted before an operator confirms; and after that, no one
 // who was revoked by hand since, no certificate but the newest of each server, and no
 // permit of before.
 func TestNothingThatWasRevokedIsBroughtBack(t *testing.T) {

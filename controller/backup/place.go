@@ -12,7 +12,7 @@ import (
 )
 
 // place puts the staged state into the data directory: first the package files,
-// which harm nobody, then the store by one rename or, where there is none, one link.
+// which do no harm, then the store by one rename or, if there is none, one link.
 // What is replaced has a second name under the directory that is returned before.
 func (r *Restore) place(stage string, there bool) (aside string, err error) {
 	if err := own(r.DataDirectory, stage); err != nil {

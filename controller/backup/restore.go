@@ -46,7 +46,7 @@ type Restored struct {
 	// Instances and Tokens wait for a confirmation.
 	Instances, Tokens int
 	// Aside is where the store is that was replaced, "" for none. Carried counts
-	// what it knew better than the backup; Unread is why nobody could tell.
+	// what it knew better than the backup; Unread is why it could not be read.
 	Aside   string
 	Carried Carried
 	Unread  error
@@ -117,7 +117,7 @@ func (r *Restore) unpack(ctx context.Context, stage string, m *archive.Manifest)
 	return seal, err
 }
 
-// fits refuses a backup that this controller cannot go on from.
+// fits refuses a backup that this controller cannot continue from.
 func (r *Restore) fits(m archive.Manifest) error {
 	if m.Schema != store.Schema {
 		return fmt.Errorf("it was made by the controller %s, whose schema is version %d; this one reads version %d only: restore with that one",
@@ -128,11 +128,11 @@ func (r *Restore) fits(m archive.Manifest) error {
 		return err
 	}
 	if id != m.KeyID {
-		return fmt.Errorf("it is sealed with the key %s, and this controller has the key %s: put the key of the controller that made it where this one looks for its own",
+		return fmt.Errorf("it is sealed with the key %s, and this controller has the key %s: put the key of the controller that made it in this controller's keyFile",
 			m.KeyID, id)
 	}
 	if now := r.Now(); now.Add(clockSlack).Before(m.TakenAt) {
-		return fmt.Errorf("it was taken at %s, and the clock of this machine says %s: set the clock first, for the new epoch has to be later than all before",
+		return fmt.Errorf("it was taken at %s, and the clock of this machine says %s: set the clock first: the new epoch must be later than every epoch before",
 			m.TakenAt.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -155,7 +155,7 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if !hmac.Equal(seal.MAC, s.MAC(macPurpose, seal.Sums)) {
-		return errors.New("it was not made, or was changed since, by somebody without the controller's key")
+		return errors.New("it was not made with the controller's key, or was changed since")
 	}
 	if s.Epoch() != out.Manifest.Epoch {
 		return fmt.Errorf("its store is of the epoch %d and its manifest says %d", s.Epoch(), out.Manifest.Epoch)
@@ -170,7 +170,7 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 			defer begin.old.Close() //nolint:errcheck // a copy, which was only read
 		}
 	}
-	out.Epoch, err = s.NewLife(store.Life{From: from, After: begin.epoch(), Change: begin.change})
+	out.Epoch, err = s.BeginEpoch(store.NewEpoch{From: from, After: begin.epoch(), Change: begin.change})
 	return err
 }
 
@@ -211,7 +211,7 @@ func hasBlobs(s *store.Store, dir string) error {
 		}
 	}
 	if missing.Len() > 0 {
-		return fmt.Errorf("these package files are on record and not in it:%s", missing.String())
+		return fmt.Errorf("the backup lacks these package files, which are on record:%s", missing.String())
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package backup takes copies of a controller's state while it runs, and restores
-// one where none runs. A restore begins another life of the state: the backup has
+// one where none runs. A restore begins another epoch of the state: the backup has
 // forgotten what was revoked, permitted and finished since, so nothing of it is
 // trusted before an operator says so. The seal key and the CA's keys are in no backup.
 package backup
@@ -27,7 +27,7 @@ type Service struct {
 	Store *store.Store
 	Blobs *files.Blobs
 	// Directory has room for a second copy of the database for as long as a backup
-	// takes: whoever takes it may be slow, and the store must not wait for that.
+	// takes: the client may be slow, and the store must not wait for that.
 	Directory string
 	// Version is this controller's.
 	Version string

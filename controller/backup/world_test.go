@@ -136,7 +136,7 @@ func (w *world) certificate(server string, key *ecdsa.PrivateKey, issued api.Iss
 	return &certificate{server: server, key: key, chain: chain}
 }
 
-// calls is whether the certificate is let in.
+// calls is whether the certificate is accepted.
 func (w *world) calls(c *certificate) error {
 	_, _, err := w.Enrollment.Authenticate(context.Background(), c.chain, false)
 	return err

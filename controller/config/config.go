@@ -15,7 +15,7 @@ import (
 
 // The values of Attestation.Mode.
 const (
-	// AttestToken believes a server id that comes with the join token, for a
+	// AttestToken accepts a server id that comes with the join token, for a
 	// server that the topology expects and that has no live identity.
 	AttestToken = "token"
 	// AttestNova asks Nova and Heat as well: the server exists, in the instance's
@@ -25,7 +25,7 @@ const (
 
 // The values of Attestation.Nonce.
 const (
-	// NonceIfAllowed goes on without the nonce where the credential may not write a
+	// NonceIfAllowed accepts a server without the nonce if the credential may not write a
 	// server's metadata, and says so.
 	NonceIfAllowed = "if-allowed"
 	// NonceRequired refuses a server that no nonce can be given to.
@@ -70,7 +70,7 @@ type Config struct {
 	// has one, else seal.key in DataDirectory, which is made at the first start.
 	SealKeyFile string `json:"sealKeyFile"`
 	// KeyCredential is the path of that systemd credential where it is used, and
-	// SealKeyFile then is ""; Load finds it, nobody sets it.
+	// SealKeyFile then is ""; Load finds it, no setting names it.
 	KeyCredential string `json:"-"`
 	// AgentDirectory holds the agents that GET /v1/agent/{arch} serves, as
 	// nodehitch-agent-<GOARCH>. Default "/usr/lib/nodehitch/agents".
@@ -87,7 +87,7 @@ type Config struct {
 	MaxFileBytes int64 `json:"maxFileBytes"`
 	// Log is how the controller logs, on standard error.
 	Log Log `json:"log"`
-	// OpenStack is where the controller finds stacks, servers and volumes by itself.
+	// OpenStack is where the controller finds stacks, servers and volumes on its own.
 	OpenStack OpenStack `json:"openstack"`
 	// Attestation is how much of a server's claim to be itself is proven at enrollment.
 	Attestation Attestation `json:"attestation"`

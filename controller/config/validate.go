@@ -49,8 +49,8 @@ func (c *Config) validate() fault.List {
 	v.oneOf(c.Attestation.Mode, "/attestation/mode", AttestToken, AttestNova, "")
 	v.oneOf(c.Attestation.Nonce, "/attestation/nonce", NonceIfAllowed, NonceRequired, NonceOff)
 	if c.Attestation.Mode == AttestNova && !c.OpenStack.Configured() {
-		v.fault("/attestation/mode", "is nova, but no cloud is configured that could be asked; set openstack.cloud or openstack.vimConnectionInfo, "+
-			"or set it to token, which believes the server id of whoever holds the join token, for servers that the topology expects")
+		v.fault("/attestation/mode", "is nova, but no cloud is configured; set openstack.cloud or openstack.vimConnectionInfo, "+
+			"or set it to token: then anyone who has the join token can enroll as any server that the topology expects")
 	}
 	return v.faults
 }

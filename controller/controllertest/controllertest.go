@@ -46,7 +46,7 @@ type Controller struct {
 
 	t T
 	o Options
-	// hub is kept from one Open to the next: so who waits is told of the next start, too.
+	// hub is kept from one Open to the next, so that waits are woken at the next start, too.
 	hub *notify.Hub
 }
 

@@ -41,8 +41,8 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// Core is the services. Enrollment believes join tokens and does not look for unknown
-// servers: a program that has a cloud sets its Attestor and its Knock.
+// Core is the services. Enrollment trusts join tokens and does not discover unknown
+// servers: a program that has a cloud sets its Attestor and its Discover.
 type Core struct {
 	Store      *store.Store
 	Authority  *pki.Authority

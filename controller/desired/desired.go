@@ -29,7 +29,7 @@ type State struct {
 	store.Desired
 	// Raw is the additionalParams as they were sent.
 	Raw json.RawMessage
-	// Params is nil where this version of the controller finds faults in what an
+	// Params is nil if this version of the controller finds faults in what an
 	// older one has accepted.
 	Params *params.Params
 	// Report has the faults and warnings of the parameters.
@@ -143,8 +143,8 @@ func Reseal(s *store.Store, old store.Sealed, text []byte) (store.Sealed, error)
 }
 
 // ValidatedFor names the parameters for which package files are validated, by their
-// sealed text, which stays the same for as long as they do, and what is looked for: a
-// controller that looks for more validates again.
+// sealed text, which stays the same for as long as they do, and the kinds of faults that
+// this controller finds: one that finds more validates again.
 func ValidatedFor(d store.Desired) string {
 	sum := sha256.Sum256(append([]byte("manifests\n"), d.AdditionalParams...))
 	return hex.EncodeToString(sum[:16])

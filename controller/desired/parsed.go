@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// parsed is additionalParams as they were read last. Nobody changes what it points to.
+// parsed is additionalParams as they were read last. What it points to never changes.
 type parsed struct {
 	raw    json.RawMessage
 	params *params.Params

@@ -35,7 +35,7 @@ type addition struct {
 // lacks, as a version of the desired state like a PUT's. To the operation that follows
 // they are new. What would change anything for a server that is there (a second storage
 // server, a volume that another one has) is refused: the END decides that, which knows
-// who is gone. If the instance's stack was replaced, its old servers are dropped.
+// which servers are gone. If the instance's stack was replaced, its old servers are dropped.
 func (s *Service) add(t *tx.Tx, o *stack.Observation) (*addition, error) {
 	before, err := desired.InForce(t)
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *addition) replaced(o *stack.Observation) bool {
 	return o.Succeeds || of != "" && of != o.Found.StackID && of != a.before.StackID && of != a.before.StackName
 }
 
-// planInForce plans what is in force, which nobody in it may lose.
+// planInForce plans what is in force: adding servers must not change it.
 func (a *addition) planInForce() (err error) {
 	if a.now, err = a.reconciler.Plan(a.tx, a.before); err == nil && len(a.now.Faults) > 0 {
 		err = fmt.Errorf("the topology in force: %w", a.now.Faults)
@@ -86,9 +86,9 @@ func (a *addition) activate(s *Service, o *stack.Observation) error {
 	}
 	id, added := a.tx.Instance.ID, a.added
 	a.tx.OnCommit(func() {
-		s.Log.Info("servers of the stack are in the topology now, before an operation has named them", "instance", id, "servers", added)
+		s.Log.Info("servers of the stack were added to the topology before an operation named them", "instance", id, "servers", added)
 	})
-	return a.reconciler.Settle(a.tx)
+	return a.reconciler.ReconcileAndFinish(a.tx)
 }
 
 // candidates are the servers of the stack that might be added.
@@ -111,11 +111,11 @@ func (a *addition) candidates() (list []api.Server, err error) {
 		case len(roles.Faults) > 0:
 			a.refused[s.ID] = roles.Faults[0].Message
 		case len(roles.Roles) == 0:
-			a.refused[s.ID] = "by the parameters it has no role"
+			a.refused[s.ID] = "the parameters give it no role"
 		case len(foreign) > 0:
 			a.refused[s.ID] = foreign[0].Message
 		case leaving[s.ID]:
-			a.refused[s.ID] = "an operation has named it as leaving; the operation's END decides"
+			a.refused[s.ID] = "an operation named it as leaving; the END of that operation decides"
 		default:
 			list = append(list, a.withoutOwnVolumes(s))
 		}
@@ -155,7 +155,7 @@ func (a *addition) leaving() (map[string]bool, error) {
 }
 
 // withoutOwnVolumes is a server while Heat may still be attaching volumes to it. One that
-// names some of its volumes has those alone, so until Heat is done it names none:
+// names some of its volumes has only those, so until Heat is done it names none:
 // then it has what no other server claims.
 func (a *addition) withoutOwnVolumes(s api.Server) api.Server {
 	others := func(id string) bool {

@@ -28,7 +28,7 @@ type Service struct {
 	Now        func() time.Time
 	Log        *slog.Logger
 
-	pace pace
+	backoff backoff
 }
 
 // Discover observes the instance's stack for a server that came with a good join token
@@ -37,14 +37,14 @@ type Service struct {
 // few: one at a time for each instance, and at most one in ten seconds, in five minutes
 // while they find nothing.
 //
-// nil says that it is worth looking for the server in the topology again. A not-found
-// says why the server is not in it; any other error, that nobody could say.
+// nil means that the topology may now name the server. A not-found says why it does not;
+// any other error means that the stack could not be observed.
 func (s *Service) Discover(ctx context.Context, instanceID, serverID string) error {
 	now := s.Now()
-	a, first, wait := s.pace.begin(instanceID, now)
+	a, first, wait := s.backoff.begin(instanceID, now)
 	if wait > 0 { // the attempt is over, so its outcome can be read
 		if _, known := a.refused[serverID]; !known {
-			return notAdded("its stack was looked into %v ago, and will not be again within %v", a.age(now), wait.Round(time.Second))
+			return notAdded("the stack was observed %v ago; the next observation is possible in %v", a.age(now), wait.Round(time.Second))
 		}
 	}
 	if first {
@@ -58,25 +58,25 @@ func (s *Service) Discover(ctx context.Context, instanceID, serverID string) err
 	}
 }
 
-// Reset lets the next server that calls cause an observation at once: the stack may be
-// another.
-func (s *Service) Reset(instanceID string) { s.pace.reset(instanceID) }
+// Reset lets the next server that calls cause an observation at once: the instance may
+// have another stack now.
+func (s *Service) Reset(instanceID string) { s.backoff.reset(instanceID) }
 
 // attempt discovers for all that wait for it: it does not end with the caller that asked
 // first.
 func (s *Service) attempt(ctx context.Context, instanceID string, a *attempt) {
 	ctx = context.WithoutCancel(ctx)
 	var added *addition
-	err := errors.New("the look into the stack was cut off")
-	defer func() { s.pace.end(instanceID, a, added, err, s.Now()) }()
+	err := errors.New("the observation of the stack was interrupted")
+	defer func() { s.backoff.end(instanceID, a, added, err, s.Now()) }()
 	if added, err = s.observeAndAdd(ctx, instanceID); added != nil && len(added.refused) > 0 {
-		s.Log.Info("servers of the stack that are not taken into the topology", "instance", instanceID, "refused", added.refused)
+		s.Log.Info("servers of the stack that are not added to the topology", "instance", instanceID, "refused", added.refused)
 	}
 }
 
 func (s *Service) observeAndAdd(ctx context.Context, instanceID string) (a *addition, err error) {
 	err = s.Observer.Try(instanceID, func() error {
-		o := &stack.Observation{Request: stack.Request{InstanceID: instanceID}, FollowName: true}
+		o := &stack.Observation{Request: stack.Request{InstanceID: instanceID}, ByName: true}
 		err := s.Runner.View(instanceID, func(t *tx.Tx) error {
 			d, err := desired.Record(t)
 			return cmp.Or(mayAdd(t), err, o.Complete(t, d))
@@ -114,7 +114,7 @@ func (s *Service) observeAndAdd(ctx context.Context, instanceID string) (a *addi
 	return a, err
 }
 
-// mayAdd refuses servers of an instance that is to end, or whose nodes are not let in.
+// mayAdd refuses servers of an instance that is to end, or whose nodes are refused.
 func mayAdd(t *tx.Tx) error {
 	if err := t.RequireConfirmed(); err != nil {
 		return err

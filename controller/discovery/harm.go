@@ -59,7 +59,7 @@ func (a *addition) try(servers []api.Server) (why string, err error) {
 // themselves; "" is nothing.
 func (a *addition) harm(out plan.Output, servers []api.Server) (string, error) {
 	if len(out.Faults) > 0 {
-		return "the parameters have no place for it beside the servers that are there; the END of the operation that makes it decides", nil
+		return "the parameters allow no such server besides those in the topology; the END of the operation that makes it decides", nil
 	}
 	var problem *api.Problem
 	if err := reconcile.KeepsTargets(a.tx, out.Nodes); errors.As(err, &problem) {
@@ -69,12 +69,12 @@ func (a *addition) harm(out plan.Output, servers []api.Server) (string, error) {
 	}
 	for _, n := range out.Nodes {
 		if slices.ContainsFunc(servers, func(s api.Server) bool { return s.ID == n.ID }) && a.unresolved(n) {
-			return "Heat is still at work, and has not given it its volume yet", nil
+			return "Heat has not attached its volume yet", nil
 		}
 	}
 	for _, n := range a.now.Nodes {
 		if !keeps(n, out.Nodes) {
-			return fmt.Sprintf("it would take something from the server %s; the END of the operation that makes it decides", n.Name), nil
+			return fmt.Sprintf("adding it would change the server %s; the END of the operation that makes it decides", n.Name), nil
 		}
 	}
 	return "", nil

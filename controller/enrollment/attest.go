@@ -18,7 +18,7 @@ type Attestor interface {
 	// another that is or wraps an *api.Problem.
 	Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error)
 	// Enrolled is called after the certificate of a machine that Attest let in is on
-	// disk. It does not wait for anybody.
+	// disk. It does not block.
 	Enrolled(node store.Node)
 }
 
@@ -47,7 +47,7 @@ func (r *Refusal) Error() string {
 // Unwrap is the problem.
 func (r *Refusal) Unwrap() error { return r.Problem }
 
-// TokenAttestor takes the join token as proof enough: whoever has read user_data
+// TokenAttestor accepts the join token as identity proof: anyone who has read user_data
 // may be any server of the instance that is expected and has not enrolled yet.
 type TokenAttestor struct{}
 
@@ -96,7 +96,7 @@ func (s *Service) refusal(err error, nodeID string, remote netip.Addr) {
 		return
 	}
 	if errors.Is(err, context.Canceled) {
-		s.log().Debug("an enrollment was given up by the machine", "node", nodeID, "remote", remote)
+		s.log().Debug("the machine gave the enrollment up", "node", nodeID, "remote", remote)
 		return
 	}
 	s.Metrics.Enrollment(EventRefused)

@@ -13,7 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// attestor lets in whom try does not refuse.
+// attestor accepts every server that try does not refuse.
 type attestor struct {
 	try      func(node store.Node) error
 	asked    int
@@ -96,7 +96,7 @@ func TestAttestationIsKept(t *testing.T) {
 	attested("by the token", 2, api.AttestedByToken)
 }
 
-// The identity is ended for re-enrollment between the two looks at it: the key of before
+// The identity is ended for re-enrollment between the two reads of it: the key of before
 // is no proof any more.
 func TestAKnownKeyThatIsGivenUpAtThisMoment(t *testing.T) {
 	w := newWorld(t)
@@ -111,6 +111,6 @@ func TestAKnownKeyThatIsGivenUpAtThisMoment(t *testing.T) {
 	}
 	wantProblem(t, m.enroll(), api.ProblemUnavailable)
 	if looks < 2 || w.node(server).Identity.Live() {
-		t.Errorf("after %d looks at the clock: %+v", looks, w.node(server).Identity)
+		t.Errorf("after %d reads of the clock: %+v", looks, w.node(server).Identity)
 	}
 }

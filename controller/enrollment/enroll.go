@@ -15,21 +15,21 @@ import (
 )
 
 // Enroll redeems a join token (bearer) for a client certificate of the server that
-// the request names. The problems: unauthorized for a token that is not valid, with
-// not a word more; too-many-requests (*LimitError); server-not-expected while no
-// topology of the token's instance names the server, to be tried again, and so
-// restore-unconfirmed; identity-live and revoked, which only an operator changes.
+// the request names. The problems: unauthorized, without a detail, for a token that is
+// not valid; too-many-requests (*LimitError); server-not-expected while no topology of
+// the token's instance names the server, and restore-unconfirmed, which are both tried
+// again; identity-live and revoked, which only an operator changes.
 //
-// A lost answer strands nobody: the same key enrolls again while its certificate
-// lasts, for it proves that it is the same machine.
+// A lost answer strands no machine: the same key, which proves that it is the same
+// machine, enrolls again while its certificate lasts.
 func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
-	instanceID, err := s.admit(bearer, remote)
+	instanceID, err := s.checkToken(bearer, remote)
 	if err != nil {
 		return api.IssuedCertificate{}, err
 	}
 	// DMI and some clouds print a UUID in capitals.
 	nodeID := strings.ToLower(req.ServerID)
-	node, err := s.lookFor(ctx, instanceID, nodeID)
+	node, err := s.findOrDiscover(ctx, instanceID, nodeID)
 	if err != nil {
 		s.refusal(err, nodeID, remote)
 		return api.IssuedCertificate{}, err
@@ -64,9 +64,9 @@ func has(node store.Node, keyHash string) bool {
 	return node.Identity.Live() && !node.MayReenroll && node.Identity.KeyHash == keyHash
 }
 
-// admit checks the token and the rate. A good token is never held up by the bad
-// ones of its neighbours behind one router.
-func (s *Service) admit(bearer string, remote netip.Addr) (instanceID string, err error) {
+// checkToken checks the token and the rate. Bad tokens never delay a good one from
+// behind the same router.
+func (s *Service) checkToken(bearer string, remote netip.Addr) (instanceID string, err error) {
 	s.once.Do(func() {
 		s.refused = newLimiter(refusedEvery, refusedBurst, maxRemotes)
 		s.served = newLimiter(servedEvery, servedBurst, maxRemotes)
@@ -100,7 +100,7 @@ func (s *Service) expectedNode(tx *store.Tx, instanceID, nodeID string) (store.N
 	}
 	if !found || !node.Expected || node.InstanceID != instanceID {
 		return store.Node{}, api.NewProblem(api.ProblemServerNotExpected, fmt.Sprintf(
-			"the topology of the VNF instance %s does not name the server %q: it will, when the operation that makes the server ends; try again later", instanceID, nodeID))
+			"the topology of the VNF instance %s does not name the server %q yet: it does once the operation that makes the server ends; try again later", instanceID, nodeID))
 	}
 	if !s.confirmed(node) {
 		return store.Node{}, s.unconfirmed(node)
@@ -108,9 +108,9 @@ func (s *Service) expectedNode(tx *store.Tx, instanceID, nodeID string) (store.N
 	return node, nil
 }
 
-// mayEnroll is the rule for a server that the topology expects: it has no live
-// identity, and no operator said that it shall have none; or an operator lets it
-// have one more; or it has the same key as before.
+// mayEnroll is the rule for a server that the topology expects: it has no live identity
+// and no operator revoked it; or an operator allows one more enrollment; or it has the
+// same key as before.
 func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 	switch id := node.Identity; {
 	case id == nil, node.MayReenroll:
@@ -130,8 +130,8 @@ func (s *Service) mayEnroll(node store.Node, keyHash string) error {
 	}
 }
 
-// issue signs first and then records, after a second look at what may have changed
-// in between: a certificate that no record names opens nothing.
+// issue signs first, then checks again what may have changed in between and records. A
+// certificate that no record names is not accepted.
 func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, error) {
 	chain, serial, notAfter, err := s.PKI.SignNode(c.nodeID, []byte(req.CertificateRequest))
 	if err != nil {
@@ -148,7 +148,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 			return err
 		}
 		if c.known && !has(node, c.keyHash) {
-			return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("the identity of the server %s was ended at this moment: try again", c.nodeID))
+			return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf("the identity of the server %s was ended during the request: try again", c.nodeID))
 		}
 		identity := &store.Identity{Serial: serial, KeyHash: c.keyHash, NotAfter: notAfter, EnrolledAt: s.now(), Attestation: c.attestation}
 		if node.Identity.Live() && !node.MayReenroll {

@@ -29,14 +29,14 @@ type Service struct {
 	// Attestor proves that a machine is the server that it says it is; nil trusts
 	// the join token alone.
 	Attestor Attestor
-	// Knock has a look whether the cloud made a server that no topology names yet, and
-	// puts one that it finds into the topology in force. It is called outside of any
-	// transaction for a server that came with a good token; nil: there is none. A
-	// not-found says that the stack has no such server; any other error, that it could
-	// not be looked into.
-	Knock func(ctx context.Context, instanceID, serverID string) error
+	// Discover observes the instance's stack for a server that no topology names yet,
+	// and adds it to the topology in force if it is there. It is called outside of any
+	// transaction, for a server with a good token; nil: there is no discovery. A
+	// not-found means that the stack has no such server; any other error, that the stack
+	// could not be observed.
+	Discover func(ctx context.Context, instanceID, serverID string) error
 	// Changed is called after an identity came, went or changed, once that is on
-	// disk, so that parked polls of the node are looked at again.
+	// disk, so that held polls of the node are evaluated again.
 	Changed func(nodeID string)
 	// Gone is called within the transaction that ends an identity by hand or by
 	// re-enrollment, with what else ends with it (permit.Service.NodeGone).
@@ -87,7 +87,7 @@ func (s *Service) log() *slog.Logger {
 	return s.Log
 }
 
-// afterCommit counts a change, and tells the others of it, once it is on disk.
+// afterCommit counts a change and reports it once it is on disk.
 func (s *Service) afterCommit(tx *store.Tx, nodeID string, count func()) {
 	tx.OnCommit(func() {
 		if count != nil {

@@ -66,7 +66,7 @@ func (s *Service) current(tx *store.Tx, nodeID, serial string) (store.Node, erro
 	case !s.confirmed(node):
 		return node, s.unconfirmed(node)
 	case node.Identity == nil:
-		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf("the server %s has no identity here: it has to enroll", nodeID))
+		return store.Node{}, api.NewProblem(api.ProblemRevoked, fmt.Sprintf("the server %s has no identity here: it must enroll", nodeID))
 	case serial != node.Identity.Serial && serial != node.Identity.PreviousSerial:
 		return store.Node{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
 			"the certificate %s of the server %s was replaced by %s", serial, nodeID, node.Identity.Serial))
@@ -89,7 +89,7 @@ func (s *Service) dropPrevious(nodeID, serial string) error {
 
 // Renew gives a node that Authenticate let in (with this serial) a certificate over
 // a new key. The certificate it came with stays good until the new one has made a
-// call, so that a lost answer strands nobody.
+// call, so that a lost answer strands no node.
 func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.CertificateRequest) (api.IssuedCertificate, error) {
 	keyHash, err := requestKeyHash(req.CertificateRequest)
 	if err != nil {
@@ -175,7 +175,7 @@ func (s *Service) ended(tx *store.Tx, nodeID string) error {
 
 // Reenroll lets an expected server redeem the join token once more, as after a
 // rebuild in place; the identity that it has ends at once. What it was permitted
-// ends with it, for a rebuilt server has lost its journal.
+// ends with it, because a rebuilt server has lost its journal.
 func (s *Service) Reenroll(_ context.Context, nodeID string) error {
 	return s.Store.Update(func(tx *store.Tx) error {
 		node, found, err := tx.Nodes().Get(nodeID)
@@ -187,7 +187,7 @@ func (s *Service) Reenroll(_ context.Context, nodeID string) error {
 		}
 		if !node.Expected {
 			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-				"the topology of the VNF instance %s no longer names the server %s, so it cannot enroll: give a topology that does", node.InstanceID, nodeID))
+				"the topology of the VNF instance %s no longer names the server %s, so it cannot enroll: give a topology that names it", node.InstanceID, nodeID))
 		}
 		if node.Identity != nil {
 			if err := s.revoke(tx, node, "re-enrollment", true); err != nil {

@@ -13,17 +13,17 @@ import (
 
 // After a restore the store has forgotten what happened since the backup: whose
 // identity was revoked, and who got which certificate. So no node of a restored
-// instance is let in, by a certificate or by the join token, before an operator has
+// instance is accepted, by a certificate or by the join token, before an operator has
 // confirmed the instance.
 
-// confirmed says whether the node is of this life of the state.
+// confirmed says whether the node was enrolled or confirmed in this epoch.
 func (s *Service) confirmed(node store.Node) bool { return node.Epoch == s.Store.Epoch() }
 
-// unconfirmed is the answer to the nodes of an instance that nobody has confirmed.
+// unconfirmed is the answer to the nodes of an instance that no operator confirmed.
 // It is no refusal of their identity, upon which they would try to enroll anew.
 func (s *Service) unconfirmed(node store.Node) error {
 	return api.NewProblem(api.ProblemRestoreUnconfirmed, fmt.Sprintf(
-		"the controller's state was %s; the server %s is let in again once an operator has confirmed its VNF instance: `hitchctl confirm %s`",
+		"the controller's state was %s; the server %s is accepted again once an operator confirms its VNF instance: `hitchctl confirm %s`",
 		s.Store.Origin(), node.ID, node.InstanceID))
 }
 
@@ -36,8 +36,8 @@ func isUnconfirmed(err error) bool {
 // backup, which the restored store does not know. Of all certificates of a node the
 // one that was issued last is the one in force, so it takes the place of the one on
 // record; else every node that has renewed since the backup would be refused
-// once its instance is confirmed, and its place free for whoever has the join token.
-// Nobody is let in by it before that.
+// once its instance is confirmed, and its place free for a machine with the join token.
+// No machine is accepted by it before that.
 func (s *Service) learn(node store.Node, serial string, cert *x509.Certificate) error {
 	if !unknown(node, serial, cert) {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// restored begins another life of the state as it is.
+// restored begins another epoch with the state as it is.
 func (w *world) restored() {
 	w.t.Helper()
-	_, err := w.Store.NewLife(store.Life{From: store.Origin{TakenAt: w.now.Add(-time.Hour), RestoredAt: w.now}})
+	_, err := w.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: w.now.Add(-time.Hour), RestoredAt: w.now}})
 	wantOK(w.t, err)
 }
 
@@ -56,7 +56,7 @@ func TestAnUnconfirmedNodeIsToldToWait(t *testing.T) {
 }
 
 // A controller was away for days, then restored: agents with an expired certificate
-// are not sent to enroll anew, which nobody may now.
+// are not sent to enroll anew, which is refused now.
 func TestAnExpiredCertificateWaitsToo(t *testing.T) {
 	w := newWorld(t)
 	m := w.boot(server)

@@ -76,7 +76,7 @@ func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) 
 	}
 	err = s.Store.View(func(tx *store.Tx) error {
 		// All servers of a stack come with one token, and stacks come together: where a
-		// token was seen it is looked for first, so that not all instances are read for
+		// token was seen is read first, so that not all instances are read for
 		// each server, or for each stack.
 		if last, known := s.seen.Load(id); known {
 			instance, found, err := tx.Instances().Get(last.(string))

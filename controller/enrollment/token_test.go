@@ -29,7 +29,7 @@ func TestATokenIsFoundWithoutReadingAllInstances(t *testing.T) {
 		cost[instances] = testing.AllocsPerRun(few-2, redeem)
 	}
 	if cost[many] > 1.5*cost[few] {
-		t.Errorf("the token of an instance that nobody has come from costs %.0f allocations among %d instances, and %.0f among %d",
+		t.Errorf("the token of an instance whose servers never enrolled costs %.0f allocations among %d instances, and %.0f among %d",
 			cost[many], many, cost[few], few)
 	}
 }

@@ -1,7 +1,7 @@
 // Package files keeps the files of VNF packages: their content as blobs on disk,
 // named by SHA-256, and the records that say which instance calls a blob by which
 // path. Content is streamed, never held in memory, and an upload that was cut
-// goes on where it stopped.
+// continues where it stopped.
 package files
 
 import (
@@ -56,11 +56,11 @@ func OpenBlobs(dir string, maxBytes int64, now func() time.Time) (*Blobs, error)
 	}
 	leftovers, err := filepath.Glob(filepath.Join(b.uploadDir(), temporaryPrefix+"*"))
 	if err != nil {
-		return nil, fmt.Errorf("looking for cut uploads: %w", err)
+		return nil, fmt.Errorf("listing interrupted uploads: %w", err)
 	}
 	for _, path := range leftovers {
 		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("removing a cut upload: %w", err)
+			return nil, fmt.Errorf("removing an interrupted upload: %w", err)
 		}
 	}
 	return b, nil
@@ -88,8 +88,8 @@ func (b *Blobs) Open(sha256 string) (*os.File, error) {
 	return f, nil
 }
 
-// Collect removes the blobs that named does not contain and nobody has pinned, and unfinished uploads
-// that nobody has resumed for a day. named is called while no blob can appear. It
+// Collect removes the blobs that named does not contain and that are not pinned, and unfinished uploads
+// that were not resumed for a day. named is called while no blob can appear. It
 // returns how many blobs were removed.
 func (b *Blobs) Collect(named func() (map[string]bool, error)) (int, error) {
 	b.collecting.Lock()

@@ -172,7 +172,7 @@ func TestABrokenConnectionKeepsWhatArrived(t *testing.T) {
 	r := open(t, 1<<20)
 	cut := io.MultiReader(strings.NewReader("01234"), iotest.ErrReader(io.ErrUnexpectedEOF))
 	_, err := r.Put(context.Background(), files.Request{InstanceID: instance, Path: path, Body: cut, ContentLength: 10})
-	wantProblem(t, err, api.ProblemInvalid, "go on with Content-Range from byte 5")
+	wantProblem(t, err, api.ProblemInvalid, "continue with Content-Range from byte 5")
 	if stored, err := r.put("56789", "bytes 5-9/10"); err != nil || !stored.Whole || r.content(t) != "0123456789" {
 		t.Errorf("%+v, %v", stored, err)
 	}
@@ -296,7 +296,7 @@ func TestCollectRemovesWhatNothingNames(t *testing.T) {
 	}
 }
 
-// An upload that nobody goes on with is gone a day later, though no request comes.
+// An upload that is not continued is gone a day later, though no request comes.
 func TestAnAbandonedUploadIsGoneAfterADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := open(t, 100)

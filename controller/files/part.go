@@ -113,7 +113,7 @@ func (p *part) rehash(size int64) error {
 func (p *part) seek(first int64) error {
 	if first < p.arrived {
 		if err := p.rehash(first); err != nil {
-			return fmt.Errorf("going back in an upload: %w", err)
+			return fmt.Errorf("truncating an upload: %w", err)
 		}
 	}
 	_, err := p.file.Seek(p.arrived, io.SeekStart)

@@ -4,7 +4,7 @@ import "fmt"
 
 // Pin keeps the blobs that named lists from being removed until release is called,
 // once. named is called while none can be removed, so that what it finds on record
-// is still there. Uploads and Collect go on meanwhile.
+// is still there. Uploads and Collect continue meanwhile.
 func (b *Blobs) Pin(named func() ([]string, error)) (release func(), err error) {
 	b.collecting.RLock()
 	defer b.collecting.RUnlock()
@@ -41,7 +41,7 @@ func (b *Blobs) Size(sha256 string) (int64, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return 0, fmt.Errorf("looking at a package file: %w", err)
+		return 0, fmt.Errorf("reading the state of a package file: %w", err)
 	}
 	return info.Size(), nil
 }

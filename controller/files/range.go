@@ -13,13 +13,13 @@ type Range struct {
 	// First is the position of the first byte, Last that of the last; Last is -1
 	// where the length is not known before the end.
 	First, Last int64
-	// Total is the size of the whole file, -1 where it is not known.
+	// Total is the size of the whole file, -1 if it is not known.
 	Total int64
 	// Query asks how much has arrived and carries nothing.
 	Query bool
 }
 
-// Length is how many bytes the request carries, -1 where that is not known.
+// Length is how many bytes the request carries, -1 if that is not known.
 func (r Range) Length() int64 {
 	if r.Last < 0 {
 		return r.Total

@@ -79,7 +79,7 @@ func (b *Blobs) receive(p *part, u Upload, commit func(Blob) error) (Received, e
 		return Received{}, err
 	}
 	if err := p.file.Sync(); err != nil {
-		p.spoilt = true // nobody knows what of it is on the disk
+		p.spoilt = true // it is unknown how much of it is on the disk
 		return Received{}, fmt.Errorf("writing an upload: %w", err)
 	}
 	if u.Range.Total >= 0 && p.arrived < u.Range.Total {
@@ -110,7 +110,7 @@ func (b *Blobs) copy(p *part, u Upload) error {
 	n, err := io.CopyBuffer(onlyWriter{p}, io.LimitReader(body, limit+1), make([]byte, 128<<10))
 	switch {
 	case body.err != nil:
-		return api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the body broke off after %d bytes (%v); go on with Content-Range from byte %d", n, body.err, p.arrived))
+		return api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the body broke off after %d bytes (%v); continue with Content-Range from byte %d", n, body.err, p.arrived))
 	case n > limit && want < 0:
 		p.spoilt = true
 		return b.tooLarge()
@@ -120,7 +120,7 @@ func (b *Blobs) copy(p *part, u Upload) error {
 	case err != nil:
 		return fmt.Errorf("receiving an upload: %w", err)
 	case want >= 0 && n < want:
-		return api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the body ended after %d of %d bytes; go on with Content-Range from byte %d", n, want, p.arrived))
+		return api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the body ended after %d of %d bytes; continue with Content-Range from byte %d", n, want, p.arrived))
 	}
 	return nil
 }
@@ -130,13 +130,13 @@ func (b *Blobs) tooLarge() error {
 }
 
 func differs(want string, got Blob) error {
-	p := api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the content that arrived (%d bytes) has the SHA-256 %s, expected %s; upload it again",
+	p := api.NewProblem(api.ProblemInvalid, fmt.Sprintf("the uploaded content (%d bytes) has the SHA-256 %s, expected %s; upload it again",
 		got.SizeBytes, got.SHA256, want))
 	p.Status = 422
 	return p
 }
 
-// problemOf names what is wrong with the disk; it is the operator's to mend, and not
+// problemOf names what is wrong with the disk; the operator must fix it, not
 // a bug.
 func problemOf(err error) error {
 	var number syscall.Errno
@@ -146,7 +146,7 @@ func problemOf(err error) error {
 		return err
 	case !full(err):
 		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
-			fmt.Sprintf("the controller's disk does not take the upload (%v): see to the disk under its data directory, then upload again", number)), err)
+			fmt.Sprintf("the controller's disk does not take the upload (%v): repair the disk under its data directory, then upload again", number)), err)
 	default:
 		return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
 			"the controller's disk is full and nothing of this upload was kept; free space under its data directory, then upload again"), err)
@@ -180,7 +180,7 @@ func (b *body) Read(buf []byte) (int, error) {
 // onlyWriter hides everything but Write, so that CopyBuffer uses its buffer.
 type onlyWriter struct{ io.Writer }
 
-// temporaryPrefix starts the names of uploads that nobody can resume.
+// temporaryPrefix starts the names of uploads that cannot be resumed.
 const temporaryPrefix = "once-"
 
 func (b *Blobs) partPath(name string, resumable bool) string {

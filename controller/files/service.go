@@ -28,7 +28,7 @@ type Request struct {
 	// Path is the file's path in the VNF package.
 	Path string
 	Body io.Reader
-	// ContentLength is the length of Body, -1 where it is not known.
+	// ContentLength is the length of Body, -1 if it is not known.
 	ContentLength int64
 	// ContentRange is the header of this name, "" for the whole file.
 	ContentRange string
@@ -114,7 +114,7 @@ func (s *Service) Open(_ context.Context, instanceID, path string) (*os.File, st
 		return err
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("looking for a package file: %w", err)
+		return nil, "", fmt.Errorf("reading a package file's record: %w", err)
 	}
 	if !found {
 		return nil, "", api.NewProblem(api.ProblemNotFound,
@@ -133,8 +133,8 @@ func (s *Service) OpenBlob(_ context.Context, sha256 string) (*os.File, error) {
 	return s.Blobs.Open(sha256)
 }
 
-// Collect removes the content that no record names, and uploads that nobody went
-// on with. Call it after records have gone; Run does so from time to time.
+// Collect removes the content that no record names, and uploads that were not continued.
+// Call it after records have gone; Run does so from time to time.
 func (s *Service) Collect(context.Context) error {
 	removed, err := s.Blobs.Collect(func() (map[string]bool, error) {
 		named := make(map[string]bool)

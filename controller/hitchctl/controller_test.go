@@ -229,7 +229,7 @@ func cmdUntil(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// freePort is a TCP port of the loopback that nobody listens on just now.
+// freePort is a TCP port of the loopback without a listener.
 func freePort() (int, error) {
 	listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -39,5 +39,5 @@ func (s *Service) confirm(t *tx.Tx) error {
 			return err
 		}
 	}
-	return s.Reconciler.Settle(t)
+	return s.Reconciler.ReconcileAndFinish(t)
 }

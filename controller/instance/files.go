@@ -18,9 +18,9 @@ func (s *Service) FileStored(ctx context.Context, instanceID, path string) error
 }
 
 // validateLeft validates the files whose validation a restart has cut off, and those for
-// which this controller looks for more than the one before.
+// faults that this controller finds and the one before did not.
 func (s *Service) validateLeft(ctx context.Context, instanceID string) error {
-	return s.validate(ctx, instanceID, func(f store.File, validatedFor string) bool { return f.Judged != validatedFor })
+	return s.validate(ctx, instanceID, func(f store.File, validatedFor string) bool { return f.ValidatedFor != validatedFor })
 }
 
 // validate validates files and records the results of all of them at once, or the
@@ -51,7 +51,7 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 			if err := packagefile.Record(t, results, validatedFor); err != nil {
 				return err
 			}
-			return s.Reconciler.Settle(t) // documents name the content
+			return s.Reconciler.ReconcileAndFinish(t) // documents name the content
 		})
 		if err != nil {
 			return err

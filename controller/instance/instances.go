@@ -98,8 +98,8 @@ func showFiles(t *tx.Tx, d *desired.State, shown *api.Instance) error {
 }
 
 // DeleteInstance forgets an instance, its files and its secrets. It is refused
-// while an operation is at work or a node has a live identity. The records of its
-// volumes stay, for a volume is formatted once in its life.
+// while an operation is in progress or a node has a live identity. The records of its
+// volumes stay, because a volume is formatted once.
 func (s *Service) DeleteInstance(ctx context.Context, id string) error {
 	var nodes []string
 	err := s.Runner.Update(ctx, id, func(t *tx.Tx) error {

@@ -56,7 +56,7 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 
 // observe observes the stack that a PUT names, or whose servers it describes. A stack
 // that is not there yet is as good as one: a PUT comes before the stack does. So is a
-// cloud that does not answer, for the parameters alone need none.
+// cloud that does not answer, because the parameters alone need none.
 func (s *Service) observe(ctx context.Context, id string, spec api.InstanceSpec) (*stack.Observation, error) {
 	o := &stack.Observation{Request: stack.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}}
 	err := s.Runner.Peek(id, func(t *tx.Tx, found bool) error {
@@ -90,7 +90,7 @@ func (s *Service) validateBefore(id string, text json.RawMessage, p *params.Para
 		return nil, err
 	}
 	if d != nil && desired.SameJSON(d.Raw, text) {
-		files = slices.DeleteFunc(files, func(f store.File) bool { return f.Judged == desired.ValidatedFor(d.Desired) })
+		files = slices.DeleteFunc(files, func(f store.File) bool { return f.ValidatedFor == desired.ValidatedFor(d.Desired) })
 	}
 	return s.Files.Validate(p, files)
 }
@@ -133,7 +133,7 @@ func (p *putting) run(t *tx.Tx) error {
 	if err := packagefile.Record(t, p.results, desired.ValidatedFor(next)); err != nil || !t.Dirty() {
 		return err
 	}
-	return p.s.Reconciler.Settle(t)
+	return p.s.Reconciler.ReconcileAndFinish(t)
 }
 
 // next is the desired state after the request.

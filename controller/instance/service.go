@@ -36,7 +36,7 @@ type JoinTokens interface {
 	NewJoinToken(tx *store.Tx, instance *store.Instance) error
 }
 
-// TakeUp reconciles every instance after a start. It goes on past one that cannot be
+// TakeUp reconciles every instance after a start. It continues past one that cannot be
 // planned: the others must not wait for it.
 func (s *Service) TakeUp(ctx context.Context) error {
 	var ids []string

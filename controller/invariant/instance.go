@@ -8,7 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// instance: its pointers lead somewhere, and one operation at most is at work.
+// instance: its pointers lead somewhere, and at most one operation is in progress.
 func (r *records) instance(i store.Instance) {
 	wrong := func(ok bool, format string, args ...any) {
 		r.want(ok, "instance %s: %s", i.ID, fmt.Sprintf(format, args...))
@@ -57,8 +57,8 @@ func (r *records) sequences(instanceID string) (list []int64) {
 	return list
 }
 
-// passedOver says whether the newest number may be nobody's: a restore lets the numbers go
-// on at its epoch.
+// passedOver says whether the newest number may be unused: after a restore the numbers
+// continue at its epoch.
 func (r *records) passedOver(i store.Instance) bool {
 	return i.LastSequence == 0 || r.store.Origin() != nil && i.LastSequence <= r.store.Epoch()
 }

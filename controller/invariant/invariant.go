@@ -1,6 +1,6 @@
 // Package invariant says what must be true of the controller's records between any
-// two transactions, whatever happened before. It is for tests, which look wherever they
-// stop the controller; the controller does not link it. It reads, and mends nothing.
+// two transactions, whatever happened before. It is for tests, which check wherever they
+// stop the controller; the controller does not link it. It reads, and repairs nothing.
 package invariant
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/store"
 )
 
-// Blob is the size of a blob in bytes, an error where there is none.
+// Blob is the size of a blob in bytes, an error if there is none.
 type Blob func(sha256 string) (size int64, err error)
 
 // Check returns a sentence for everything that contradicts something else; none is

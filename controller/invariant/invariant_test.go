@@ -125,7 +125,7 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"the file gone that its document":       func(w *world) { w.n.Files = []string{"gone"} },
 		"is with node \"\"":                     func(w *world) { w.v.NodeID = "" },
 		"is with node " + other:                 func(w *world) { w.v.NodeID = other },
-		"given to nobody":                       func(w *world) { w.v.Permit.NodeID = "" },
+		"given to no node":                      func(w *world) { w.v.Permit.NodeID = "" },
 		"in no state that there is":             func(w *world) { w.v.Permit.State = "" },
 		"a state without one":                   func(w *world) { w.v.Permit.State = api.PermitAdopted },
 		"was not confirmed":                     func(w *world) { w.v.Permit.Overwrite = true },

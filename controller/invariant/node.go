@@ -92,11 +92,11 @@ func permitFaults(v store.Volume) map[string]bool {
 	given := slices.Contains([]api.PermitState{api.PermitGranted, api.PermitStarted, api.PermitFormatted}, p.State)
 	return map[string]bool{
 		"its permit is in no state that there is":    !p.State.Valid(),
-		"its permit is given to nobody":              given && (p.ID == "" || p.NodeID == "" || p.Epoch == 0 || p.SizeBytes == 0),
+		"its permit is given to no node":             given && (p.ID == "" || p.NodeID == "" || p.Epoch == 0 || p.SizeBytes == 0),
 		"its permit is in a state without one":       !given && p.State != api.PermitInterrupted && p.ID != "",
 		"a spent permit overwrites":                  p.Overwrite && p.State != api.PermitGranted && p.State != api.PermitStarted,
 		"a reformat is allowed beside a permit":      v.ReformatRequested && p.State != api.PermitNone && (!given || !p.Overwrite),
-		"a reformat is allowed for nobody":           v.ReformatRequested && p.NodeID == "",
+		"a reformat is allowed for no node":          v.ReformatRequested && p.NodeID == "",
 		"a format that overwrites was not confirmed": p.Overwrite && !v.ReformatRequested,
 	}
 }

@@ -17,7 +17,7 @@ func without(version string, sections ...string) api.Agent {
 	return a
 }
 
-// polled is the first look of a poll, and how often it wrote.
+// polled is the first check of a poll, and how often it wrote.
 func (w *world) polled(nodeID string, agent api.Agent) (digest string, writes bool) {
 	w.Helper()
 	writes = w.writes(func() {

@@ -26,7 +26,7 @@ type cloud struct {
 	// stacks has each stack by its id, names the id of each by its name.
 	stacks map[string]*api.Topology
 	names  map[string]string
-	// away is why nothing is answered, nil where all is well.
+	// away is why nothing is answered, nil if all is well.
 	away error
 	// asked is what was asked for, in order. meanwhile is done while it is.
 	asked     []stack.Request
@@ -135,7 +135,7 @@ func TestAPutComesBeforeItsStack(t *testing.T) {
 	if s := i.Stack; s == nil || s.Name != "vnf-1" || s.Status != "CREATE_COMPLETE" || s.Source != api.ObservedByHeat || !s.ObservedAt.Equal(w.Clock.Now()) {
 		t.Errorf("the stack is shown as %+v", i.Stack)
 	}
-	// A hook that goes on giving the name means the same stack.
+	// A hook that still gives the name means the same stack.
 	if w.writes(func() { w.put(stackSpec("vnf-1")) }) || w.instance().StackID != stackOne {
 		t.Errorf("the name again changed the instance: %+v", w.instance())
 	}
@@ -242,7 +242,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 		}) {
 			t.Errorf("%s: the END was written", name)
 		}
-		if op := w.post(heal(api.PhaseStart, nil, workerServer)); op.State != api.Completed || !saysOne(op.Warnings, "/stackId", "the servers that were known before stay") {
+		if op := w.post(heal(api.PhaseStart, nil, workerServer)); op.State != api.Completed || !saysOne(op.Warnings, "/stackId", "the servers known before stay") {
 			t.Errorf("%s: HEAL START is %+v, want COMPLETED with a warning", name, op)
 		}
 		if nodes := w.instance().Nodes; len(nodes) != 3 {
@@ -326,7 +326,7 @@ func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	}
 	w.converge(uuid(1, 2), workerServer)
 
-	// A look that saw less than a newer one, by which nothing changed.
+	// An observation that saw less than a newer one, by which nothing changed.
 	was := c.stacks[stackTwo]
 	c.stacks[stackTwo] = topologyOf(was.Servers[1:]...)
 	c.meanwhile = func() {
@@ -335,7 +335,7 @@ func TestAnAnswerThatWasOvertakenIsAskedForAgain(t *testing.T) {
 	}
 	w.put(stackSpec(stackTwo))
 	if nodes := w.instance().Nodes; !slices.Contains(nodes, uuid(1, 2)) {
-		t.Errorf("nodes %v; an older look took the storage server away", nodes)
+		t.Errorf("nodes %v; an older observation took the storage server away", nodes)
 	}
 
 	c.meanwhile = w.busy(c, 100)

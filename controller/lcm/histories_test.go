@@ -2,7 +2,7 @@ package lcm_test
 
 // The recorded histories are the measure of every change that is to change nothing:
 // testdata/histories.gz holds, for each step of many random histories, the documents,
-// records and wakes that came of it, and TestRecordedHistories wants the same again.
+// records and wakes that resulted, and TestRecordedHistories wants the same again.
 //
 // A history is what TestNoOrderOfEventsBreaksAnOperation does with fixed random numbers.
 // What is recorded is what others can see: the methods of the life cycle, the collections
@@ -176,7 +176,7 @@ type recording struct {
 	*history
 	wanted, found []string
 	compares      bool
-	// less is how much of the past is kept, where that is less than on record; forgotten
+	// less is how much of the past is kept, if that is less than on record; forgotten
 	// are the operations and versions that went for it.
 	less      tx.Retention
 	forgotten map[string]bool
@@ -375,7 +375,7 @@ func (r *recording) collect(all map[string]any, tx *store.Tx) {
 	}
 	for _, f := range every(r, tx.Files()) {
 		all["file "+f.InstanceID+" "+f.Path] = f
-		r.name("parameters", f.Judged)
+		r.name("parameters", f.ValidatedFor)
 	}
 }
 

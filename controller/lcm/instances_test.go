@@ -230,7 +230,7 @@ func TestAnInterruptedFormatReachesTheDocumentAndLeavesIt(t *testing.T) {
 	told("")
 }
 
-func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
+func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 	w := instantiated(t)
 	key := store.DesiredKey(instanceID, 1)
 	w.must(w.Store.Update(func(tx *store.Tx) error { // as an older controller may have accepted them
@@ -248,7 +248,7 @@ func TestParametersThatThisVersionRefusesAreShownAndMended(t *testing.T) {
 	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
 	w.refused(err, api.ProblemConflict, "PUT them again", `"script_path"`)
 	if i := w.put(spec(nil)); len(i.Nodes) != 3 {
-		t.Errorf("nodes %v after the parameters were mended", i.Nodes)
+		t.Errorf("nodes %v after the parameters were fixed", i.Nodes)
 	}
 	w.post(request(api.Terminate, api.PhaseStart))
 }
@@ -271,13 +271,13 @@ func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	}
 	v, err := w.Permits.Get(w.ctx, volume)
 	if err != nil || v.NodeID != "" || v.VnfInstanceID != "" {
-		t.Errorf("volume %+v, %v; its record stays, with nobody", v, err)
+		t.Errorf("volume %+v, %v; its record stays, without a node", v, err)
 	}
 	w.put(spec(nil))
 }
 
 // The operator's word is on disk; that the documents could not follow at once, as on a
-// full disk, must not leave them as they are until somebody calls for another plan.
+// full disk, must not leave them as they are until another request needs a plan.
 func TestAReconciliationThatFailedIsMadeLater(t *testing.T) {
 	w := instantiated(t)
 	const adopted = "0e7a1e8a-0000-4000-8000-000000000001"

@@ -111,7 +111,7 @@ func (c kubernetes) withdraw(s *api.PersistentVolumesSection) (status api.Condit
 	return api.ConditionTrue, api.ReasonAbsent, ours
 }
 
-// poll has the machine of a node, where it is let in, take its document and make the
+// poll lets the machine of a node, if it is accepted, take its document and make the
 // cluster what that says. It reports nothing yet.
 func (h *history) poll(t *rapid.T, id string) bool {
 	n := h.node(id)
@@ -182,7 +182,7 @@ func addressesOf(s api.Server) (list []string) {
 func (h *history) pollAny(t *rapid.T) {
 	nodes := h.nodes()
 	if len(nodes) == 0 || !h.poll(t, rapid.SampledFrom(nodes).Draw(t, "node").ID) {
-		t.Skip("nobody who may")
+		t.Skip("no node that may")
 	}
 }
 
@@ -193,7 +193,7 @@ func (h *history) tellAny(t *rapid.T) {
 		return m == nil || len(m.said) == 0 || n.Unconfirmed || n.State != api.NodeEnrolled && n.State != api.NodeLost
 	})
 	if len(nodes) == 0 {
-		t.Skip("nobody has said anything")
+		t.Skip("no node has reported")
 	}
 	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
 	said := h.machines[id].said
@@ -201,7 +201,7 @@ func (h *history) tellAny(t *rapid.T) {
 	h.tell(id, said[len(said)-1-late])
 }
 
-// claimAny is a claim that comes or goes, or a volume that somebody else made.
+// claimAny is a claim that comes or goes, or a volume that another client made.
 func (h *history) claimAny(t *rapid.T) {
 	if names := h.cluster.sorted(); len(names) > 0 && rapid.IntRange(0, 3).Draw(t, "known") > 0 {
 		v := h.cluster[rapid.SampledFrom(names).Draw(t, "volume")]

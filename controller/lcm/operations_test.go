@@ -60,9 +60,9 @@ func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
 	notMounted := w.status(storageServer)
 	notMounted.AppliedDigest, notMounted.Conditions[0].Status = "", api.ConditionFalse
 	*notMounted.Condition(api.ConditionVolumesMounted) = api.Condition{Type: api.ConditionVolumesMounted, Status: api.ConditionFalse,
-		Reason: api.ReasonForeignData, Message: "ext4 of somebody"}
+		Reason: api.ReasonForeignData, Message: "ext4 of another owner"}
 	w.report(storageServer, notMounted)
-	if op = w.operation(op.ID); op.Targets[0].Reason != api.ReasonForeignData || !strings.Contains(op.Targets[0].Message, "ext4 of somebody") {
+	if op = w.operation(op.ID); op.Targets[0].Reason != api.ReasonForeignData || !strings.Contains(op.Targets[0].Message, "ext4 of another owner") {
 		t.Errorf("the target waits for %+v, want the condition's own words", op.Targets[0])
 	}
 	if got := w.instance().State; got != api.NotInstantiated {
@@ -347,7 +347,7 @@ func TestAFileWhoseCheckWasCutOffHoldsUpUntilItIsChecked(t *testing.T) {
 	w.must(w.Store.Update(func(tx *store.Tx) error {
 		f, _, err := tx.Files().Get(key)
 		w.must(err)
-		f.Judged = "" // what an upload leaves that dies before the check
+		f.ValidatedFor = "" // what an upload leaves that dies before the check
 		return tx.Files().Put(key, f)
 	}))
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))

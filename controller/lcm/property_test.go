@@ -48,10 +48,10 @@ type history struct {
 	served   map[string]bool
 	healed   map[int64]api.Server // by the sequence of the START
 	// Heat, the VNFC instances that each operation has named, and when a server that
-	// called had the stack looked into last.
-	heat   *heat
-	named  map[string][]string
-	looked time.Time
+	// called had the stack observed last.
+	heat     *heat
+	named    map[string][]string
+	observed time.Time
 }
 
 type proof struct {
@@ -83,11 +83,11 @@ func newHistory(t *rapid.T, dir string) *history {
 func (h *history) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
-		"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.looked = time.Time{} },
+		"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
 		"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
 		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 		"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
-		"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "knock": h.knockAny, "knock again": h.knockAny, "knock late": h.knocksLate, "knock meanwhile": h.knocksMeanwhile, "overtaken": h.overtaken,
+		"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "new server": h.discoverAny, "new server again": h.discoverAny, "new server late": h.discoverLate, "new server meanwhile": h.discoverMeanwhile, "overtaken": h.overtaken,
 	}
 }
 
@@ -155,7 +155,7 @@ func (h *history) putAny(t *rapid.T) {
 		return // it would take a target from the operation at work
 	}
 	h.must(err)
-	h.looked = time.Time{}
+	h.observed = time.Time{}
 }
 
 func (h *history) postAny(t *rapid.T) {
@@ -193,7 +193,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 		return
 	}
 	h.must(err)
-	h.looked = time.Time{}
+	h.observed = time.Time{}
 	if answered != "" && op.ID != answered {
 		t.Fatalf("the key %q was answered with operation %s, and now with %+v", r.IdempotencyKey, answered, op)
 	}
@@ -229,7 +229,7 @@ func (h *history) join(id string) {
 	asked := h.heat.asked
 	err := h.enroll(id)
 	if h.heat.asked > asked { // it was none that a topology names
-		h.looked = h.Clock.Now()
+		h.observed = h.Clock.Now()
 	}
 	if err == nil { // another machine, or a new key: it has yet to prove anything
 		delete(h.proven, id)
@@ -308,7 +308,7 @@ func (h *history) restore(t *rapid.T) {
 		h.settled[op.ID] = op.State != api.Processing
 	}
 	h.restored()
-	h.looked = time.Time{}
+	h.observed = time.Time{}
 	if rapid.Bool().Draw(t, "confirmed") {
 		_, err := h.LCM.Instances.ConfirmInstance(h.ctx, instanceID)
 		h.must(err)
@@ -418,7 +418,7 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 		t.Fatalf("operation %+v contradicts itself", after)
 	}
 	for _, id := range reconcile.TargetIDs(before.Targets) {
-		// A START waits for whoever speaks for the cluster.
+		// A START waits for the node that speaks for the cluster.
 		if !slices.Contains(reconcile.TargetIDs(after.Targets), id) && (after.Phase == api.PhaseEnd || len(after.Targets) != 1) {
 			t.Fatalf("operation %s has lost its target %s: %+v", before.ID, id, after)
 		}

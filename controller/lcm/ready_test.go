@@ -50,7 +50,7 @@ func TestAServerThatWasForgottenForAWhileIsStillReady(t *testing.T) {
 		t.Errorf("the worker, which was ready and is the same machine, is %+v", n)
 	}
 	if op := w.post(heal(api.PhaseEnd, full(), workerServer)); op.State != api.Completed {
-		t.Errorf("HEAL END is %+v, want COMPLETED: nobody has anything left to say", op)
+		t.Errorf("HEAL END is %+v, want COMPLETED: no node has anything left to report", op)
 	}
 }
 

@@ -82,7 +82,7 @@ func TestTheSpecificationsRegistriesReachMastersAndWorkers(t *testing.T) {
 			t.Errorf("%s reads the CA, and not the script", id)
 		}
 		if g := w.document(id).Generation; g != 1 {
-			t.Errorf("%s is in generation %d; a worker that comes changes nobody's document", id, g)
+			t.Errorf("%s is in generation %d; a worker that comes changes no other document", id, g)
 		}
 	}
 	w.converge(added)

@@ -161,12 +161,12 @@ func TestWhatIsNotDoneWithARegistry(t *testing.T) {
 		r             api.OperationRequest
 		pointer, says string
 	}{
-		"scale it out":              {scale(api.ScaleOut, api.PhaseEnd, nil), "/operation", "cannot be scaled"},
-		"heal who is not known":     {heal(api.PhaseStart, nil, registryServer, workerServer), "/vnfcInstanceIds/1", "no server has the VNFC instance"},
-		"heal it away":              {heal(api.PhaseEnd, empty, registryServer), "/topology/servers", `connection point "CP1" (registry)`},
-		"heal it into two":          {heal(api.PhaseEnd, &api.Topology{Servers: slices.Concat(registryStack(registryServer).Servers, registryStack(registryHealed).Servers)}), "/topology/servers/1", "second registry server"},
-		"heal it without a look":    {heal(api.PhaseEnd, nil), "/topology", "nothing has changed since"},
-		"heal it with masters only": {heal(api.PhaseEnd, full()), "/topology/servers", "holds no server with a role"},
+		"scale it out":                   {scale(api.ScaleOut, api.PhaseEnd, nil), "/operation", "cannot be scaled"},
+		"heal who is not known":          {heal(api.PhaseStart, nil, registryServer, workerServer), "/vnfcInstanceIds/1", "no server has the VNFC instance"},
+		"heal it away":                   {heal(api.PhaseEnd, empty, registryServer), "/topology/servers", `connection point "CP1" (registry)`},
+		"heal it into two":               {heal(api.PhaseEnd, &api.Topology{Servers: slices.Concat(registryStack(registryServer).Servers, registryStack(registryHealed).Servers)}), "/topology/servers/1", "second registry server"},
+		"heal it without an observation": {heal(api.PhaseEnd, nil), "/topology", "nothing has changed since"},
+		"heal it with masters only":      {heal(api.PhaseEnd, full()), "/topology/servers", "holds no server with a role"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := registry(t)

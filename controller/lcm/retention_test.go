@@ -201,7 +201,7 @@ func TestAServerThatIsToLeaveIsNotAddedHoweverManyFollowIt(t *testing.T) {
 	c.stacks[stackOne] = grown() // Heat has it still
 	var err error
 	if asked := c.asks(func() { err = w.enroll(secondWorker) }); asked != 1 {
-		t.Errorf("the stack was looked into %d times, want once", asked)
+		t.Errorf("the stack was observed %d times, want once", asked)
 	}
 	w.refused(err, api.ProblemServerNotExpected)
 }

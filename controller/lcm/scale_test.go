@@ -81,7 +81,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// A transition plans the whole instance again and looks at the operation at work.
+// A transition plans the whole instance again and evaluates the operation in progress.
 func BenchmarkTransitionAmong200Nodes(b *testing.B) {
 	w, ids := fleet(b, 200)
 	s := w.status(ids[0])

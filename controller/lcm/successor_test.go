@@ -60,7 +60,7 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 	}
 }
 
-// Whoever made the stack anew need not say so.
+// A stack that was made anew need not be announced.
 func TestAnEndFindsTheStackThatWasMadeAnew(t *testing.T) {
 	w, c := created(t)
 	w.post(request(api.Heal, api.PhaseStart))
@@ -71,7 +71,7 @@ func TestAnEndFindsTheStackThatWasMadeAnew(t *testing.T) {
 	}
 }
 
-// Nobody takes a stack for the instance's because it has a name.
+// A stack is not taken for the instance's because of its name alone.
 func TestAStackThatIsNoSuccessor(t *testing.T) {
 	for name, prepare := range map[string]func(*world, *cloud){
 		"the instance's stack is still there": func(_ *world, c *cloud) {
@@ -161,7 +161,7 @@ func TestTheNameStaysWhenTheIDIsGiven(t *testing.T) {
 func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 	for name, then := range map[string]func(*world, *cloud){
 		"and by nothing else": func(*world, *cloud) {},
-		"and then by its id, which nobody could look for": func(w *world, c *cloud) {
+		"and then by its id, when the cloud is away": func(w *world, c *cloud) {
 			c.away = unreachable()
 			w.put(stackSpec(stackOne))
 			c.away = nil

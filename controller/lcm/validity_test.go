@@ -25,7 +25,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 		"servers to terminate": {func(r *api.OperationRequest) {
 			r.Operation, r.VnfcInstanceIds = api.Terminate, []string{"vnfc-" + workerServer}
 		}, "/vnfcInstanceIds", "belongs to HEAL and SCALE_IN"},
-		"SCALE_IN START of nobody": {func(r *api.OperationRequest) { *r = scale(api.ScaleIn, api.PhaseStart, nil) },
+		"SCALE_IN START of no VNFC": {func(r *api.OperationRequest) { *r = scale(api.ScaleIn, api.PhaseStart, nil) },
 			"/vnfcInstanceIds", "names the VNFC instances that leave"},
 		"a broken topology": {func(r *api.OperationRequest) {
 			r.Topology = full()
@@ -34,7 +34,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = stackTwo, full() }, "/topology/stackId", stackTwo},
 		"an END that learns nothing": {func(r *api.OperationRequest) { r.Phase = api.PhaseEnd },
 			"/topology", "nothing has changed since"},
-		"a server that nobody knows": {func(r *api.OperationRequest) { r.VnfcInstanceIds = []string{"vnfc-" + workerServer, "vnfc-x"} },
+		"an unknown server": {func(r *api.OperationRequest) { r.VnfcInstanceIds = []string{"vnfc-" + workerServer, "vnfc-x"} },
 			"/vnfcInstanceIds/1", `"vnfc-x"`},
 		"the only master":       {func(r *api.OperationRequest) { *r = heal(api.PhaseStart, nil, masterServer) }, "/vnfcInstanceIds", "names every master"},
 		"the only master's END": {func(r *api.OperationRequest) { *r = heal(api.PhaseEnd, full(), masterServer) }, "/vnfcInstanceIds", "heal the entire VNF instead"},
@@ -45,7 +45,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 			*r = scale(api.ScaleOut, api.PhaseStart, nil)
 			r.AspectID = "storage"
 		}, "/aspectId", "the storage server's, which cannot be scaled"},
-		"to scale an aspect that nobody has": {func(r *api.OperationRequest) {
+		"to scale an unknown aspect": {func(r *api.OperationRequest) {
 			*r = scale(api.ScaleOut, api.PhaseStart, nil)
 			r.AspectID = "workers"
 		}, "/aspectId", "expected one of master_instance, worker_instance"},

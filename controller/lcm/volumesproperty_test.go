@@ -141,7 +141,7 @@ func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters i
 	var inst store.Instance
 	h.must(h.Store.View(func(tx *store.Tx) (err error) { inst, _, err = tx.Instances().Get(instanceID); return err }))
 	if withheld == nil {
-		wanted := inst.Standing.Registered || len(h.instance().MissingFiles) > 0 || h.namesManifest()
+		wanted := inst.CarriedOver.Registered || len(h.instance().MissingFiles) > 0 || h.namesManifest()
 		if masters > 0 && wanted {
 			t.Fatalf("no master has PersistentVolumes, and from none they are withheld")
 		}

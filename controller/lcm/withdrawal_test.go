@@ -82,7 +82,7 @@ func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
 	w.wantState(start, api.Completed)
 }
 
-// Whoever retries with a second START finds the first one's withdrawal, and a PUT may
+// A retry with a second START finds the first one's withdrawal, and a PUT may
 // have come in between. Whatever becomes of the second, nothing stays withdrawn.
 func TestASecondStartTakesTheWithdrawalOver(t *testing.T) {
 	put := func(w *world) { w.put(api.InstanceSpec{AdditionalParams: withManifest("10.20.0.0/24")}) }
@@ -94,7 +94,7 @@ func TestASecondStartTakesTheWithdrawalOver(t *testing.T) {
 		"after a PUT":                               {put, (func(w *world, _ api.Operation) { w.absent() })},
 		"after a PUT, with another topology":        {put, func(w *world, _ api.Operation) { w.absent() }},
 		"after a PUT, and finds a volume in use":    {put, func(w *world, _ api.Operation) { w.says(masterServer, api.ConditionFalse, api.ReasonInUse, "pv1") }},
-		"after a PUT, and nobody answers it":        {put, func(*world, api.Operation) {}},
+		"after a PUT, and no agent answers it":      {put, func(*world, api.Operation) {}},
 		"and a restart comes before it is answered": {put, func(w *world, _ api.Operation) { w.restart(); w.absent() }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestAnEntireHealWithAnotherStackWithdrawsNothing(t *testing.T) {
 	w.wantState(w.post(heal(api.PhaseStart, nil)), api.Completed)
 	w.wantSection(masterServer, api.PersistentVolumesPresent)
 	end := w.post(heal(api.PhaseEnd, fresh))
-	w.wantSection(masterServer, "") // it is gone, and speaks for nobody
+	w.wantSection(masterServer, "") // it is gone, and speaks for no cluster
 	w.converge(uuid(2, 2), uuid(3, 2), uuid(1, 2))
 	w.wantState(end, api.Processing)
 	w.converge(uuid(2, 2))
@@ -194,7 +194,7 @@ func TestAStartNeedsWhoIsToBeAsked(t *testing.T) {
 	w := registered(t)
 	r := heal(api.PhaseStart, healed(uuid(1, 2)), storageServer)
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" || !strings.Contains(f[0].Message, "has it no more") {
+	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" || !strings.Contains(f[0].Message, "no longer has it") {
 		t.Errorf("a topology without the storage server: %+v", f)
 	}
 	r.Topology = topologyOf(server(storageServer, "storage"), server(workerServer, "worker"))
@@ -301,7 +301,7 @@ func TestAWithdrawalWhoseMasterIsLostGoesToAnother(t *testing.T) {
 	w.wantState(start, api.Completed)
 }
 
-// A master that leaves keeps its identity until the END, and goes on by its last document.
+// A master that leaves keeps its identity until the END, and keeps its last document.
 func TestAMasterThatLeavesRegistersNothingAnyMore(t *testing.T) {
 	w := registered(t)
 	second := uuid(2, 2)
@@ -381,7 +381,7 @@ func TestAManifestMayComeBeforeTheParametersThatNameIt(t *testing.T) {
 	}
 }
 
-// A store that an older controller has written has judged files without their manifests.
+// A store that an older controller wrote has validated files without their manifests.
 func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 	w := registered(t)
 	before := w.node(masterServer)
@@ -389,7 +389,7 @@ func TestManifestsOfAnOlderStoreAreReadAtTheStart(t *testing.T) {
 		for _, path := range []string{script, manifestFile} {
 			f, _, err := tx.Files().Get(store.FileKey(instanceID, path))
 			w.must(err)
-			f.Judged, f.Manifests = strings.Repeat("a", 32), nil
+			f.ValidatedFor, f.Manifests = strings.Repeat("a", 32), nil
 			w.must(tx.Files().Put(store.FileKey(instanceID, path), f))
 		}
 		return nil
@@ -405,7 +405,7 @@ func TestScaleInNamesWhoLeavesAndWithdrawsNothing(t *testing.T) {
 	start := scale(api.ScaleIn, api.PhaseStart, nil)
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, start)
 	if f := w.faults(err); len(f) != 1 || f[0].Pointer != "/vnfcInstanceIds" {
-		t.Errorf("a SCALE_IN that names nobody: %+v", f)
+		t.Errorf("a SCALE_IN that names no VNFC: %+v", f)
 	}
 	start.VnfcInstanceIds = []string{"vnfc-" + workerServer}
 	w.wantState(w.post(start), api.Completed)

@@ -42,7 +42,7 @@ type world struct {
 	failer
 	*controllertest.Controller
 	ctx context.Context
-	// keep is how much of the past is kept, where it is not what a controller keeps.
+	// keep is how much of the past is kept, if it is not what a controller keeps.
 	keep tx.Retention
 	// remote is the address of the next machine that enrolls.
 	remote netip.Addr
@@ -64,7 +64,7 @@ func newWorld(t tester) *world {
 // opened lets servers call that no topology has, and fails the test where a change of a
 // volume cannot be followed.
 func (w *world) opened() {
-	w.Enrollment.Knock = w.LCM.Discovery.Discover
+	w.Enrollment.Discover = w.LCM.Discovery.Discover
 	w.Permits.Changed = func(instanceID string) { w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID)) }
 	if w.keep != (tx.Retention{}) {
 		w.LCM.Reconciler.Runner.Keep = w.keep
@@ -80,7 +80,7 @@ func (w *world) keeps(keep tx.Retention) {
 // restored is a restore of the state as it is, which begins another life of it.
 func (w *world) restored() {
 	w.Helper()
-	_, err := w.Store.NewLife(store.Life{From: store.Origin{TakenAt: w.Clock.Now(), RestoredAt: w.Clock.Now()}})
+	_, err := w.Store.BeginEpoch(store.NewEpoch{From: store.Origin{TakenAt: w.Clock.Now(), RestoredAt: w.Clock.Now()}})
 	w.must(err)
 	w.restart()
 }
@@ -108,7 +108,7 @@ func (w *world) writes(fn func()) bool {
 	return before != w.commits()
 }
 
-// commits is the two pages of bbolt's file that each commit writes, for it counts
+// commits is the two pages of bbolt's file that each commit writes, because it counts
 // the transactions there.
 func (w *world) commits() string {
 	w.Helper()

@@ -38,7 +38,7 @@ func (s *Service) Seen(nodeID string) {
 	}
 }
 
-// NodeChanged looks again at a node whose identity has changed, and wakes its poll.
+// NodeChanged reconciles after a change of a node's identity, and wakes the node's poll.
 func (s *Service) NodeChanged(nodeID string) {
 	s.Runner.Hub.Changed(nodeID, notify.Nodes)
 	node, err := s.node(nodeID)
@@ -49,7 +49,7 @@ func (s *Service) NodeChanged(nodeID string) {
 		err = s.Reconciler.NodeChanged(context.Background(), node)
 	}
 	if err != nil {
-		s.Log.Error("a node cannot be taken up after its identity changed", "node", nodeID, "error", err)
+		s.Log.Error("an instance cannot be planned again after a node's identity changed", "node", nodeID, "error", err)
 	}
 }
 
@@ -186,7 +186,7 @@ func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (d
 		if err := t.Nodes().Put(nodeID, node); err != nil {
 			return err
 		}
-		return s.Reconciler.Settle(t)
+		return s.Reconciler.ReconcileAndFinish(t)
 	})
 	if err != nil {
 		return "", 0, err

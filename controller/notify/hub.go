@@ -1,7 +1,7 @@
 // Package notify wakes those who wait for something to change: long polls of
 // agents, and of people who watch a list. It keeps no state of its own that
-// anyone would miss: who is woken looks again at what it waits for, so a wake too
-// many does no harm, and one too few cannot happen to who subscribes before it looks.
+// anyone would miss: a waiter that is woken checks again what it waits for, so a wake too
+// many does no harm, and a waiter that subscribes before it checks misses none.
 package notify
 
 import (
@@ -23,14 +23,14 @@ type Hub struct {
 	topics map[string]*topic
 }
 
-// topic is one key that somebody waits for. All its waiters share one channel,
+// topic is one key with at least one waiter. All its waiters share one channel,
 // which is closed to wake them.
 type topic struct {
 	changed chan struct{}
 	waiters int
 }
 
-// Changed wakes everyone who waits for one of the keys, and nobody else. Call it
+// Changed wakes all waits for one of the keys, and no others. Call it
 // after the change can be seen, that is after the commit.
 func (h *Hub) Changed(keys ...string) {
 	h.mu.Lock()
@@ -43,7 +43,7 @@ func (h *Hub) Changed(keys ...string) {
 	}
 }
 
-// Waiting is how many waits are parked, for metrics.
+// Waiting is how many waits are held, for metrics.
 func (h *Hub) Waiting() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +55,8 @@ func (h *Hub) Waiting() int {
 }
 
 // Watch returns a channel that is closed at the next change of the key, and a
-// function that must be called when nobody waits for it any more. Watch first,
-// look second, wait third: then no change is missed.
+// function that must be called when the wait is over. Watch first,
+// check second, wait third: then no change is missed.
 func (h *Hub) Watch(key string) (changed <-chan struct{}, stop func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,12 +82,12 @@ func (h *Hub) leave(key string, t *topic) {
 	}
 }
 
-// Poll calls look, and again after each change of the key, until look says done or
-// fails, or ctx ends. The end of ctx is no error: who polls answers what it saw last.
-func (h *Hub) Poll(ctx context.Context, key string, look func() (done bool, err error)) error {
+// Poll calls check, and again after each change of the key, until check says done or
+// fails, or ctx ends. The end of ctx is no error: the caller answers what it saw last.
+func (h *Hub) Poll(ctx context.Context, key string, check func() (done bool, err error)) error {
 	for {
 		changed, stop := h.Watch(key)
-		done, err := look()
+		done, err := check()
 		if done || err != nil {
 			stop()
 			return err

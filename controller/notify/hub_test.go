@@ -20,7 +20,7 @@ func TestAChangeWakesOnlyThoseWhoWaitForIt(t *testing.T) {
 	other, stopOther := h.Watch("b")
 	defer stopOther()
 
-	h.Changed("a", "nobody waits for this")
+	h.Changed("a", "no wait is for this")
 
 	if !closed(mine) || !closed(mineToo) {
 		t.Error("a waiter of the changed key still waits")
@@ -46,7 +46,7 @@ func TestWhoStopsLeavesNothingBehind(t *testing.T) {
 	stop()
 	stop() // a deferred stop beside an early one must not count twice
 	if got := h.Waiting(); got != 1 {
-		t.Fatalf("%d waits are parked after one of two stopped, want 1", got)
+		t.Fatalf("%d waits are held after one of two stopped, want 1", got)
 	}
 	h.Changed("a")
 	if !closed(second) {
@@ -71,19 +71,19 @@ func TestAStopAfterTheWakeDoesNotTouchTheNextWaiter(t *testing.T) {
 	}
 }
 
-// A change between the look and the wait must not be slept through.
+// A change between the check and the wait must not be missed.
 func TestPollMissesNoChange(t *testing.T) {
 	var h Hub
 	looks := 0
 	err := h.Poll(t.Context(), "a", func() (bool, error) {
 		looks++
 		if looks == 1 {
-			h.Changed("a") // happens while the first look is still at work
+			h.Changed("a") // happens during the first check
 		}
 		return looks == 2, nil
 	})
 	if err != nil || looks != 2 {
-		t.Errorf("looked %d times, err %v; want 2 and none", looks, err)
+		t.Errorf("checked %d times, err %v; want 2 and none", looks, err)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestPollEndsWithItsTime(t *testing.T) {
 			t.Errorf("waited %v, want 30s", waited)
 		}
 		if h.Waiting() != 0 {
-			t.Error("the ended poll is still parked")
+			t.Error("the ended poll is still held")
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestPollHandsOnWhatTheLookFailedWith(t *testing.T) {
 	}
 }
 
-// What the whole fleet costs: 10,000 parked polls, one of which is woken.
+// What the whole fleet costs: 10,000 held polls, one of which is woken.
 func BenchmarkChangedWith10000Waiters(b *testing.B) {
 	const waiters = 10_000
 	var h Hub

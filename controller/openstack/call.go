@@ -47,7 +47,7 @@ type request struct {
 	into any
 }
 
-// do logs in where nobody has, and makes the call.
+// do logs in if no call has yet, and makes the call.
 func (c *Cloud) do(ctx context.Context, r request) error {
 	if err := c.login(ctx); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 	at := c.calledAs(r)
 	target, ok := fill(r.path, r.values)
 	if !ok {
-		return c.wrap(at, said("an id or a name in it is not one"))
+		return c.wrap(at, said("an id or a name in its path is not valid"))
 	}
 	u := *base
 	u.Path, u.RawPath = base.Path+target, ""

@@ -70,7 +70,7 @@ func (c *Cloud) GoString() string { return c.name }
 func (c *Cloud) LogValue() slog.Value { return slog.StringValue(c.name) }
 
 // Project is the id of the project that the credential is for, as its token says: no
-// call where the cloud is logged in to.
+// call if the cloud is logged in to.
 func (c *Cloud) Project(ctx context.Context) (string, error) {
 	if err := c.login(ctx); err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func (c *Cloud) Project(ctx context.Context) (string, error) {
 	return c.projectID, nil
 }
 
-// login fetches the first token. Who comes while another one is at it waits for him.
+// login fetches the first token. A caller that comes meanwhile waits for it.
 func (c *Cloud) login(ctx context.Context) error {
 	select {
 	case c.turn <- struct{}{}:

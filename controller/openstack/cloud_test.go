@@ -194,7 +194,7 @@ func TestAListThatHasNoEndIsRefused(t *testing.T) {
 	fake := openstacktest.Start(t)
 	cloud := connect(t, fake)
 	fake.Fail(openstacktest.Servers, openstacktest.Fault{Status: 200, Body: `{"servers":[{"id":"x"}],"servers_links":[{"rel":"next","href":"?marker=x"}]}`})
-	if _, err := cloud.Servers(t.Context()); err == nil || !strings.Contains(err.Error(), "no end") {
+	if _, err := cloud.Servers(t.Context()); err == nil || !strings.Contains(err.Error(), "does not end") {
 		t.Errorf("err %v", err)
 	}
 	if n := fake.Calls()[openstacktest.Servers]; n != maxPages {
@@ -271,7 +271,7 @@ func TestARefusedLoginIsOfKeystone(t *testing.T) {
 		}
 		fake.Fail(openstacktest.Login, openstacktest.Fault{})
 		if _, err := cloud.Servers(t.Context()); err != nil {
-			t.Errorf("first %v: after it was mended: %v", first, err)
+			t.Errorf("first %v: after it was fixed: %v", first, err)
 		}
 		fake.ExpireTokens()
 	}

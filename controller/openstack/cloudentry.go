@@ -59,7 +59,7 @@ var unsupported = map[string]string{
 func fromEntry(value any) (credential, fault.List) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return credential{}, fault.List{fault.Root.Fault("holds what JSON has no word for")}
+		return credential{}, fault.List{fault.Root.Fault("has a value that JSON cannot hold")}
 	}
 	var e entry
 	var wrong *json.UnmarshalTypeError

@@ -30,8 +30,8 @@ type Options struct {
 	// takes no more than twice as long.
 	Timeout time.Duration
 	Log     *slog.Logger
-	// Observe is called after each attempt at a call, nil for nobody. call is one of a
-	// few, such as "GET /servers/detail"; status is 0 where no answer came.
+	// Observe is called after each attempt at a call, if it is not nil. call is one of a
+	// few, such as "GET /servers/detail"; status is 0 if no answer came.
 	Observe func(service, call string, status int)
 }
 
@@ -47,7 +47,7 @@ type Clouds struct {
 	clock uint64
 }
 
-// New checks the entry of the clouds file, where one is named, and connects to
+// New checks the entry of the clouds file, if one is named, and connects to
 // nothing.
 func New(o Options) (*Clouds, error) {
 	if o.Observe == nil {
@@ -62,7 +62,7 @@ func New(o Options) (*Clouds, error) {
 	}
 	named, err := c.For(context.Background(), nil)
 	if err == nil && named.credential.Unverified {
-		o.Log.Warn("any certificate is believed to be the cloud's, as verify: false of its entry says", "cloud", named.Name())
+		o.Log.Warn("any certificate is accepted as the cloud's, because its entry has verify: false", "cloud", named.Name())
 	}
 	return c, err
 }

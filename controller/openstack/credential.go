@@ -33,14 +33,14 @@ type credential struct {
 
 	// CA are PEM certificates that are trusted beside the system's.
 	CA string
-	// ClientCertificate and ClientKey, in PEM, show the cloud who calls.
+	// ClientCertificate and ClientKey, in PEM, authenticate the controller to the cloud.
 	ClientCertificate, ClientKey string
 	// Unverified believes any certificate.
 	Unverified bool
 }
 
 // fingerprint tells credentials apart without holding any. key makes it worthless to
-// whoever sees it.
+// everyone who sees it.
 func (c credential) fingerprint(key []byte) [sha256.Size]byte {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -131,7 +131,7 @@ func badAuthURL(text string) string {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "":
 		return "is no URL of a server; " + expected
 	case u.User != nil:
-		return "holds a user name; " + expected + ", and the user in fields of his own"
+		return "holds a user name; " + expected + ", and the user in separate fields"
 	case u.RawQuery != "" || u.Fragment != "":
 		return "has more than a path; " + expected
 	case strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), "/v2.0"):

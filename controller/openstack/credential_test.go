@@ -127,7 +127,7 @@ func TestACloudsFileThatDoesNotServe(t *testing.T) {
 	_, err := readEntry(filepath.Join(dir, "none.yaml"), "mine")
 	wantAll(t, err, []string{"reading the credentials of clouds", "none.yaml"})
 	if _, err := New(Options{CloudsFile: filepath.Join(dir, "none.yaml"), Cloud: "mine"}); err == nil {
-		t.Error("nobody was told at the start")
+		t.Error("the observer was not told at the start")
 	}
 }
 
@@ -300,11 +300,11 @@ func TestTheLeastUsedCredentialIsDropped(t *testing.T) {
 		t.Errorf("%d are kept, want %d", len(clouds.kept), mostKept)
 	}
 	if made(0) != kept || made(1) == unused {
-		t.Error("another one was dropped than the one that nobody used")
+		t.Error("another one was dropped than the unused one")
 	}
 }
 
-// Whoever prints a Cloud by accident prints no secret.
+// A Cloud that is printed by accident shows no secret.
 func TestACloudPrintsAsItsName(t *testing.T) {
 	cloud, err := newCloud(credential{AuthURL: "https://k", User: "u", Password: secret}, "the cloud", Options{})
 	if err != nil {

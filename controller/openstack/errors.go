@@ -19,16 +19,16 @@ type Error struct {
 	// Call is the method and the path with its variables in braces, as an access rule
 	// of an application credential would name it.
 	Call string
-	// Status is the answer's HTTP status, 0 where none came.
+	// Status is the answer's HTTP status, 0 if none came.
 	Status int
 	// Message is what went wrong, in words.
 	Message string
 	// RequestID is the id under which the service logged the call, if it gave one.
 	RequestID string
 
-	// denied is a credential that is good and not good enough; settled what time does
+	// denied is a credential that is good and not good enough; final what time does
 	// not change; missing a thing that is not there, whatever the status.
-	denied, settled, missing bool
+	denied, final, missing bool
 }
 
 // Error is the whole in one line.
@@ -58,5 +58,5 @@ func IsForbidden(err error) bool {
 // requests, or an error of the service, after all attempts.
 func IsUnavailable(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && !e.settled && (e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError)
+	return errors.As(err, &e) && !e.final && (e.Status == 0 || e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError)
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// depth is how deep nested stacks are looked into. Heat's own limit is 5 by default.
+// depth is how deep nested stacks are listed. Heat's own limit is 5 by default.
 const depth = 5
 
-// Stack is the stack of this id or name; IsNotFound where there is none in the project,
+// Stack is the stack of this id or name; IsNotFound if there is none in the project,
 // or none any more. One call.
 //
 // It asks for a list, for Heat answers the question for a single stack with a redirect

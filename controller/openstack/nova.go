@@ -51,7 +51,7 @@ func (c *Cloud) Servers(ctx context.Context) ([]Server, error) {
 	return out, err
 }
 
-// Server is one server; IsNotFound where the project has none of this id. One call.
+// Server is one server; IsNotFound if the project has none of this id. One call.
 func (c *Cloud) Server(ctx context.Context, id string) (Server, error) {
 	var answer struct {
 		Server novaServer `json:"server"`
@@ -78,7 +78,7 @@ func (c *Cloud) SetMetadata(ctx context.Context, serverID, key, value string) er
 		c.wrote.Store(true)
 	case errors.As(err, &e) && e.denied && c.wrote.Load():
 		e.denied = false
-		e.Message = fmt.Sprintf("Nova refuses what it has let this credential do before (%d); is the quota of metadata items full, or the right taken away?", e.Status)
+		e.Message = fmt.Sprintf("Nova refuses a call that it allowed this credential before (%d): the quota of metadata items is full, or the permission was removed", e.Status)
 	}
 	return err
 }

@@ -38,12 +38,12 @@ func list[T any](ctx context.Context, c *Cloud, r request, name string) ([]T, er
 		}
 		r.query = next
 	}
-	return nil, c.wrap(c.calledAs(r), said("the list has no end"))
+	return nil, c.wrap(c.calledAs(r), said("the list does not end"))
 }
 
 type link struct{ Href, Rel string }
 
-// following is the query of the next page, nil where there is none.
+// following is the query of the next page, nil if there is none.
 func following(links []link) (url.Values, error) {
 	for _, l := range links {
 		if l.Rel == "next" {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pool is the system's roots and these PEM certificates, nil where there are none in
+// pool is the system's roots and these PEM certificates, nil if there are none in
 // the text.
 func pool(certificates []byte) *x509.CertPool {
 	roots, err := x509.SystemCertPool()

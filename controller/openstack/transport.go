@@ -112,7 +112,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// wait is false where the time of the whole call would be over by then.
+// wait is false if the time of the whole call would be over by then.
 func wait(ctx context.Context, pause time.Duration) bool {
 	if end, ok := ctx.Deadline(); ok && time.Now().Add(pause).After(end) {
 		return false

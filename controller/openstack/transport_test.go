@@ -19,7 +19,7 @@ func TestFaultsThatPassAreMetWithFurtherAttempts(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault openstacktest.Fault
 		calls int
-		says  string // "" where it succeeds
+		says  string // "" if it succeeds
 	}{
 		"503 twice":                       {openstacktest.Fault{Status: 503, Times: 2}, 3, ""},
 		"429, and how long":               {openstacktest.Fault{Status: 429, RetryAfter: "0", Times: 1}, 2, ""},
@@ -98,11 +98,11 @@ func TestACallHasItsTime(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := cloud.Servers(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("nobody waits any more: %v", err)
+		t.Errorf("no caller waits any more: %v", err)
 	}
 }
 
-// The login that one caller began is good for the others, also when he goes away.
+// The login that one caller began is good for the others, also when that caller goes away.
 func TestALoginOutlivesWhoBeganIt(t *testing.T) {
 	fake := openstacktest.Start(t)
 	cloud := connect(t, fake)

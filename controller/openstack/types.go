@@ -33,7 +33,7 @@ type Server struct {
 	Status           string
 	ProjectID        string
 	AvailabilityZone string
-	// Hypervisor is the host name of its hypervisor, empty where the credential may
+	// Hypervisor is the host name of its hypervisor, empty if the credential may
 	// not see it, which by default only administrators may.
 	Hypervisor string
 	// Addresses are all that Nova knows of, fixed and floating ones.
@@ -53,7 +53,7 @@ type Port struct {
 // FloatingIP is a floating IP that stands for a fixed one of a port.
 type FloatingIP struct {
 	Address netip.Addr
-	// PortID is empty where it is not in use.
+	// PortID is empty if it is not in use.
 	PortID string
 	// Fixed is the address of the port that it stands for.
 	Fixed netip.Addr

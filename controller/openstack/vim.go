@@ -31,8 +31,8 @@ type connection struct {
 // of SOL003 or an object with one member for each VIM; at is its place.
 //
 // skipCertificateHostnameCheck and skipCertificateVerification are read and not
-// followed: Tacker sets both without being asked, and whoever could make an instance
-// could take its certificates' worth away. trustedCertificates is followed.
+// followed: Tacker sets both without being asked, and a client that may create an instance
+// could disable the check of certificates. trustedCertificates is followed.
 func fromVIM(text json.RawMessage, at fault.At) (credential, error) {
 	connections, faults := readConnections(text, at)
 	if len(faults) > 0 {

@@ -41,7 +41,7 @@ func (c *Cloud) wrap(at called, err error) error {
 		e.Message = meaning(e)
 		return e
 	}
-	e.Message, e.settled = c.broken(err)
+	e.Message, e.final = c.broken(err)
 	return e
 }
 

@@ -69,7 +69,7 @@ func (p *posting) faults() (fault.List, error) {
 	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
 	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial && !failed {
-		faults = append(faults, desired.AtTopology.Key("servers").Fault("holds no server with a role, so nothing would come of it; "+p.signs()))
+		faults = append(faults, desired.AtTopology.Key("servers").Fault("holds no server with a role, so no node would be planned; "+p.signs()))
 	}
 	k := p.known()
 	if c := p.before.Params.Cluster; c != nil {
@@ -89,7 +89,7 @@ func (p *posting) checkRoles() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	problem := api.NewProblem(api.ProblemTopologyIncomplete, `give these servers in the topology, or say "partial": true where they are to be missing`)
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, `give these servers in the topology, or set "partial": true if they are missing on purpose`)
 	for _, role := range missing {
 		problem.InvalidParams = append(problem.InvalidParams, desired.AtTopology.Key("servers").Fault(fmt.Sprintf(
 			"no server is the %s; it would have %s", role, topology.Sign(p.before.Params, role))))

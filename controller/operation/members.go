@@ -70,12 +70,12 @@ func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
 	}
 	if allOf(k.masters) && !allOf(k.all) {
 		faults = append(faults, at.Fault(fmt.Sprintf(
-			"names every master (%s), and none would be left to keep the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
+			"names every master (%s), so that no master would be left in the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
 	}
 	return faults
 }
 
-// checkAspect refuses to scale what has one server, and what nobody knows.
+// checkAspect refuses to scale an aspect with one server, and an unknown one.
 func (k *known) checkAspect(c *params.Cluster, r api.OperationRequest) fault.List {
 	if r.AspectID == "" {
 		return nil

@@ -44,7 +44,7 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 	if err := p.s.Reconciler.Finish(p.t, &op, api.Failed); err != nil {
 		return op, err
 	}
-	return op, p.s.Reconciler.Settle(p.t)
+	return op, p.s.Reconciler.ReconcileAndFinish(p.t)
 }
 
 // start puts what a START brought in force until its END comes. What it checks is
@@ -66,7 +66,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 	}
 	op.Warnings = append(op.Warnings, p.warnings(e)...)
 	p.t.Instance.AwaitingEndSequence = 0
-	if !p.next.WithdrawPersistentVolumes || p.t.Instance.Standing.Owner == "" {
+	if !p.next.WithdrawPersistentVolumes || p.t.Instance.CarriedOver.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
 	}
 	p.t.Instance.ProcessingSequence = op.Sequence
@@ -104,7 +104,7 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 	if err := p.s.Reconciler.Retire(p.t, fmt.Sprintf("operation %s (%s) ended without it", op.ID, p.r.Describe())); err != nil {
 		return op, err
 	}
-	// What became of the formats of who is gone stands in the documents of those who
+	// The state of the formats of nodes that are gone is in the documents of those that
 	// have the volumes now: the operation is not over before they have seen it.
 	after, err := p.s.Reconciler.Apply(p.t)
 	if err != nil {

@@ -36,9 +36,9 @@ func (s *Service) posting(t *tx.Tx, r api.OperationRequest, o *stack.Observation
 	return &posting{s: s, t: t, r: r, stack: o, history: history}, err
 }
 
-// admitted is the operation that the request joins or asks for again, with true, or
-// why there can be none now.
-func (p *posting) admitted() (store.Operation, bool, error) {
+// existing is the operation that the request joins or asks for again, with true; or the
+// reason why no operation can begin now.
+func (p *posting) existing() (store.Operation, bool, error) {
 	if known, ok, err := p.byKey(); ok || err != nil {
 		return known, ok, err
 	}
@@ -56,7 +56,7 @@ func (s *Service) post(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (
 	if err != nil {
 		return store.Operation{}, err
 	}
-	if known, ok, err := p.admitted(); ok || err != nil {
+	if known, ok, err := p.existing(); ok || err != nil {
 		return known, err
 	}
 	if err := p.supersede(); err != nil {
@@ -84,13 +84,13 @@ func (p *posting) byKey() (store.Operation, bool, error) {
 		return known, false, api.NewProblem(api.ProblemConflict, fmt.Sprintf("idempotencyKey %q was used for operation %s (%s) of this instance; use another key for %s",
 			p.r.IdempotencyKey, known.ID, known.Request.Describe(), p.r.Describe()))
 	}
-	return known, known.State == api.Processing || !p.unproven(known), nil
+	return known, known.State == api.Processing || !p.mustRepeat(known), nil
 }
 
-// unproven says whether an attempt has to be made again: it failed, or it is the
-// one that the key names and succeeded in an earlier life of the state, of which
-// nobody knows what became after the backup.
-func (p *posting) unproven(o store.Operation) bool {
+// mustRepeat says whether an attempt must be made again: it failed, or the key names it
+// and it succeeded in an earlier epoch, so that its effect may be lost with what came
+// after the backup.
+func (p *posting) mustRepeat(o store.Operation) bool {
 	named := p.r.IdempotencyKey != "" && o.IdempotencyKey == p.r.IdempotencyKey
 	return o.State == api.Failed || named && o.Epoch != p.t.Store.Epoch()
 }
@@ -144,7 +144,7 @@ func (p *posting) baseVersion() int64 {
 	for _, o := range p.history {
 		switch {
 		case o.Phase != api.PhaseEnd:
-		case o.StackFailed(), p.unproven(o) && sameKind(o.Request, p.r):
+		case o.StackFailed(), p.mustRepeat(o) && sameKind(o.Request, p.r):
 			return o.BaseVersion
 		case o.CreatedVersion != 0:
 			return o.CreatedVersion

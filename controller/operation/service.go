@@ -80,18 +80,18 @@ func remakes(r api.OperationRequest) bool {
 }
 
 // observe observes the stack of an operation, or returns the one that its idempotency
-// key means: that one has observed. Nobody is asked for a request that is refused
+// key means: that one has observed. No cloud is asked for a request that is refused
 // whatever the stack is, nor for TERMINATE, which has to be possible when the stack, or
 // the whole cloud, is no more.
 func (s *Service) observe(ctx context.Context, instanceID string, r api.OperationRequest) (o *stack.Observation, known store.Operation, err error) {
-	o = &stack.Observation{Request: stack.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}, FollowName: remakes(r)}
+	o = &stack.Observation{Request: stack.Request{InstanceID: instanceID, StackID: r.StackID, Inline: r.Topology}, ByName: remakes(r)}
 	joins := false
 	err = s.Runner.View(instanceID, func(t *tx.Tx) error {
 		p, err := s.posting(t, r, o)
 		if err != nil {
 			return err
 		}
-		if known, joins, err = p.admitted(); joins || err != nil {
+		if known, joins, err = p.existing(); joins || err != nil {
 			return err
 		}
 		d, err := desired.Record(t)
@@ -216,5 +216,5 @@ func (s *Service) overdue(t *tx.Tx) error {
 			}
 		}
 	}
-	return s.Reconciler.Settle(t)
+	return s.Reconciler.ReconcileAndFinish(t)
 }

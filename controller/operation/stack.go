@@ -40,9 +40,9 @@ func (p *posting) stackProblem() *api.Problem {
 	if t == nil || t.StackStatus == "" || strings.HasSuffix(t.StackStatus, "_COMPLETE") && !rolledBack {
 		return nil
 	}
-	what := "mend the stack"
+	what := "repair the stack"
 	if rolledBack {
-		what = "update it again, or have it checked (openstack stack check) where it is to stay as it is,"
+		what = "update it again, or check it (openstack stack check) if it stays as it is,"
 	}
 	return api.NewProblem(api.ProblemStackFailed, p.said()+"; "+what+" and post the END again")
 }

@@ -47,13 +47,13 @@ func (p *posting) names(vnfc, serverID string) bool {
 	})
 }
 
-// leftByFailure are the targets of the attempt that failed, where this is a retry.
+// leftByFailure are the targets of the attempt that failed, if this is a retry.
 func (p *posting) leftByFailure() []string {
 	for _, o := range p.history {
 		if o.Phase != api.PhaseEnd || o.StackFailed() {
 			continue
 		}
-		if p.unproven(o) && sameKind(o.Request, p.r) {
+		if p.mustRepeat(o) && sameKind(o.Request, p.r) {
 			return reconcile.TargetIDs(o.Targets)
 		}
 		return nil
@@ -68,12 +68,12 @@ func (p *posting) warnings(e *reconcile.Effect) fault.List {
 	}
 	list := slices.Clone(e.Plan.Warnings)
 	if why := p.unseen(); why != "" {
-		list = append(list, desired.AtStack.Fault(why+"; the servers that were known before stay"))
+		list = append(list, desired.AtStack.Fault(why+"; the servers known before stay"))
 	}
 	return list
 }
 
-// unseen is why a START goes on without its stack: it takes it as it is.
+// unseen is why a START continues without its stack: it takes it as it is.
 func (p *posting) unseen() string {
 	switch l := p.stack; {
 	case l.Gone != nil:

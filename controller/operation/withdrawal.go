@@ -15,7 +15,7 @@ import (
 // with them.
 func (p *posting) withdraws() bool {
 	c := p.before.Params.Cluster
-	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.Standing.Registered {
+	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {
 		return false
 	}
 	named := map[string]bool{}
@@ -30,7 +30,7 @@ func (p *posting) withdraws() bool {
 	return storage && slices.ContainsFunc(k.all, func(id string) bool { return !named[id] })
 }
 
-// checkWithdrawal wants who is to be asked in the topology: the storage server, whose
+// checkWithdrawal wants the servers that are asked in the topology: the storage server, whose
 // addresses tell which PersistentVolumes are its own, and a master that has registered.
 func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 	if !p.next.WithdrawPersistentVolumes || len(out.Faults) > 0 {
@@ -46,9 +46,9 @@ func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 	}
 	switch at := fault.Root.Key("vnfcInstanceIds"); {
 	case !here[api.RoleStorage]:
-		return fault.List{at.Fault("names the storage server, and the topology has it no more, so that nobody can tell which PersistentVolumes are its own; " +
+		return fault.List{at.Fault("names the storage server, but the topology no longer has it, so its PersistentVolumes cannot be told from others; " +
 			"post the START before the stack changes, or only the END")}
-	case !here[api.RoleMaster] && p.t.Instance.Standing.Registered:
+	case !here[api.RoleMaster] && p.t.Instance.CarriedOver.Registered:
 		return fault.List{at.Fault("names the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
 	}
 	return nil

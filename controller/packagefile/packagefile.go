@@ -57,10 +57,10 @@ func Record(t *tx.Tx, results map[string]Result, validatedFor string) error {
 		if err != nil {
 			return err
 		}
-		if !found || f.SHA256 != r.sha256 || f.Judged == validatedFor {
+		if !found || f.SHA256 != r.sha256 || f.ValidatedFor == validatedFor {
 			continue
 		}
-		f.Faults, f.Warnings, f.Manifests, f.Judged, f.Previous = r.faults, r.warnings, r.manifests, validatedFor, nil
+		f.Faults, f.Warnings, f.Manifests, f.ValidatedFor, f.Previous = r.faults, r.warnings, r.manifests, validatedFor, nil
 		t.Changed()
 		if err := t.Files().Put(key, f); err != nil {
 			return err
@@ -77,8 +77,8 @@ func ForPlan(t *tx.Tx, d store.Desired) (map[string]plan.File, error) {
 	}
 	known := make(map[string]plan.File, len(files))
 	for path, f := range files {
-		if f.Judged != desired.ValidatedFor(d) {
-			f.Judged, f.Faults, f.Manifests = "", nil, nil // what was found then says nothing of these parameters
+		if f.ValidatedFor != desired.ValidatedFor(d) {
+			f.ValidatedFor, f.Faults, f.Manifests = "", nil, nil // what was found then says nothing of these parameters
 		}
 		switch usable := f.Usable(); {
 		case usable != nil:

@@ -26,7 +26,7 @@ func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
 				"%s has not been uploaded: PUT /v1/vnf_instances/%s/files/%s", use.Path, t.Instance.ID, use.Path)})
 			continue
 		}
-		if f.Judged != desired.ValidatedFor(d.Desired) {
+		if f.ValidatedFor != desired.ValidatedFor(d.Desired) {
 			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: use.Path + " is still being checked; try again in a moment"})
 			continue
 		}

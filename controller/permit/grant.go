@@ -20,7 +20,7 @@ func (x *exchange) wanted() error {
 		}
 		return x.grant()
 	case api.PermitGranted:
-		if err := x.thisLife(); err != nil {
+		if err := x.thisEpoch(); err != nil {
 			return err
 		}
 		if p.NodeID != x.node {
@@ -33,7 +33,7 @@ func (x *exchange) wanted() error {
 		if p.NodeID != x.node {
 			return interrupted(x.v)
 		}
-		if err := x.thisLife(); err != nil {
+		if err := x.thisEpoch(); err != nil {
 			return err
 		}
 		return x.again()
@@ -48,10 +48,10 @@ func (x *exchange) grant() error {
 	overwrite := v.ReformatRequested
 	switch {
 	case overwrite && (v.Permit.NodeID != x.node || v.Permit.Epoch != x.epoch):
-		return noPermit("the reformat of the volume %s was confirmed for the server %s in another situation: "+
+		return noPermit("the reformat of the volume %s was confirmed for the server %s, and the situation has changed: "+
 			"confirm it again with `hitchctl volume reformat %s`", v.ID, v.Permit.NodeID, v.ID)
 	case !overwrite && x.r.BlankCheck == nil:
-		return noPermit("there is no proof that the volume %s is blank: `hitchctl volume adopt` keeps what it holds, "+
+		return noPermit("no blank check shows that the volume %s is blank: `hitchctl volume adopt` keeps what it holds, "+
 			"`hitchctl volume reformat` loses it", v.ID)
 	}
 	id := make([]byte, 16)
@@ -74,8 +74,8 @@ func (x *exchange) again() error {
 		return noPermit("the permit of the volume %s is for a device of %d bytes and this one has %d: it is another disk", x.v.ID, p.SizeBytes, x.r.SizeBytes)
 	}
 	if p.State == api.PermitGranted && !p.Overwrite && x.r.BlankCheck == nil {
-		return noPermit("the volume %s was blank when its permit was given, nothing was started, and there is no proof that it still is: "+
-			"see who wrote to it", x.v.ID)
+		return noPermit("the volume %s was blank when its permit was given, nothing was started, and no blank check shows that it still is: "+
+			"find out what wrote to it", x.v.ID)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 // None and may be given anew, because an agent acts on a permit only after its
 // start has been acknowledged, and from now on it never will be: the permit is no
 // longer on record, and its node is no longer let in. That holds for permits of
-// this epoch; of an earlier one nobody knows whether its start was acknowledged
+// this epoch; of an earlier one it is unknown whether its start was acknowledged
 // after the backup. A permission to overwrite was given for the situation that an
-// operator looked at, and ends with the node.
+// operator saw, and ends with the node.
 func (s *Service) NodeGone(tx *store.Tx, nodeID string) error {
 	all, err := tx.Volumes().All()
 	if err != nil {

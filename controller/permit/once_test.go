@@ -75,7 +75,7 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 			"a server comes":          func(r *rapid.T) { w.enroll(node.Draw(r, "which")) },
 			"the controller restarts": func(*rapid.T) { w.restart() },
 			"a new epoch": func(r *rapid.T) {
-				if _, err := w.Store.NewLife(store.Life{}); err != nil {
+				if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 					r.Fatal(err)
 				}
 			},

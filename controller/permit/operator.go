@@ -45,12 +45,12 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Volume, error) {
 	if !strings.EqualFold(volumeID, confirm) {
 		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeId").Fault(fmt.Sprintf(
-			"found %q, expected the volume id %q once more: its data will be lost", confirm, volumeID))})
+			"found %q, expected the volume id %q repeated: its data will be lost", confirm, volumeID))})
 	}
 	return s.decide(volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
 		if v.NodeID == "" {
 			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-				"no configuration names the volume %s now, so there is no server that could format it: give a topology that attaches it first", v.ID))
+				"no configuration names the volume %s now, so no server can format it: give a topology that attaches it first", v.ID))
 		}
 		if len(v.AttachedTo) > 1 {
 			return api.NewProblem(api.ProblemMultiAttached, fmt.Sprintf(
@@ -67,7 +67,7 @@ func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Vol
 }
 
 // inUse refuses to reformat a volume that its node has mounted with the assigned
-// filesystem. The agent keeps that in any case; a permission that nobody uses
+// filesystem. The agent keeps that in any case; a permission that is not used
 // would lie ready for whatever the disk holds one day.
 func inUse(tx *store.Tx, v *store.Volume) error {
 	node, _, err := tx.Nodes().Get(v.NodeID)
@@ -79,7 +79,7 @@ func inUse(tx *store.Tx, v *store.Volume) error {
 		return nil
 	}
 	return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-		"the server %s has the volume %s mounted with the filesystem that was assigned to it, so nothing needs to be formatted: delete its files there if they may be lost", node.ID, v.ID))
+		"the server %s has the volume %s mounted with its assigned filesystem, so no format is needed: delete the files there if they may be lost", node.ID, v.ID))
 }
 
 // decide carries an operator's word out, unless a live node is formatting: it would

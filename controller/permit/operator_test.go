@@ -121,7 +121,7 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 	}
 }
 
-// The operator looked at one situation; in another the word does not hold.
+// The operator saw one situation; in another the confirmation does not hold.
 func TestAReformatThatNoLongerHolds(t *testing.T) {
 	granted := func(w *world) { w.acknowledged(alpha, unproven()) }
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestAReformatThatNoLongerHolds(t *testing.T) {
 		"it was granted, the server went":  {func(w *world) { granted(w); w.gone(alpha); w.attach(beta) }, beta},
 		"it was granted, the volume moved": {func(w *world) { granted(w); w.attach(beta) }, beta},
 		"the store was restored": {func(w *world) {
-			_, err := w.Store.NewLife(store.Life{})
+			_, err := w.Store.BeginEpoch(store.NewEpoch{})
 			wantOK(w.t, err)
 		}, alpha},
 	} {

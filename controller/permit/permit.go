@@ -1,7 +1,7 @@
 // Package permit answers the format exchange: whether a node may make a filesystem
 // on a volume. It gives one permit for each volume, and one more only when an
-// operator says so. That the disk is blank is the agent's to prove; that nobody
-// else was ever told to format it is proven here.
+// operator says so. The agent checks that the disk is blank; this package ensures that no
+// other node was ever told to format it.
 //
 // The states of a permit, and what moves it:
 //
@@ -54,7 +54,7 @@ func (s *Service) log() *slog.Logger {
 }
 
 // put writes the volume; before and after of its permit go to the log once they
-// are on disk, for they tell what became of somebody's data.
+// are on disk: they tell what happened to an operator's data.
 func (s *Service) put(tx *store.Tx, v *store.Volume, before store.Permit, why string) error {
 	v.ChangedAt = s.now()
 	id, after := v.ID, v.Permit
@@ -130,7 +130,7 @@ func (s *Service) wire(v store.Volume) api.Volume {
 	if w.PermitState == "" {
 		w.PermitState = api.PermitNone
 	}
-	// What is spent in the backup stays spent; the rest nobody knows.
+	// What is spent in the backup stays spent; the rest is unknown.
 	known := w.PermitState == api.PermitFormatted || w.PermitState == api.PermitInterrupted || w.PermitState == api.PermitAdopted
 	w.Unconfirmed = v.Epoch != s.Store.Epoch() && !known
 	if !v.ChangedAt.IsZero() {

@@ -8,7 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// mine refuses whoever is not the one server of the volume, or does not mean the
+// mine refuses a node that is not the one server of the volume, or does not mean the
 // disk and the filesystem that the record means.
 func (x *exchange) mine() error {
 	v := x.v
@@ -41,13 +41,13 @@ func (x *exchange) known() error {
 	return nil
 }
 
-// thisLife refuses what another epoch permitted: the backup that was restored does
+// thisEpoch refuses what another epoch permitted: the backup that was restored does
 // not tell how far that permit was used since.
-func (x *exchange) thisLife() error {
+func (x *exchange) thisEpoch() error {
 	if x.v.Permit.Epoch == x.epoch {
 		return nil
 	}
-	return noPermit("the permit of the volume %s was given before the controller's state was %s: look at what the volume holds, "+
+	return noPermit("the permit of the volume %s was given before the controller's state was %s: check what the volume holds, "+
 		"then confirm with `hitchctl volume adopt %s` or `hitchctl volume reformat %s`", x.v.ID, x.origin, x.v.ID, x.v.ID)
 }
 
@@ -57,7 +57,7 @@ func (x *exchange) sinceKnown() error {
 	if x.v.Epoch == x.epoch {
 		return nil
 	}
-	return noPermit("the controller's state was %s, so it does not know whether a format of the volume %s was permitted since: look at what the volume holds, "+
+	return noPermit("the controller's state was %s, so it does not know whether a format of the volume %s was permitted since: check what the volume holds, "+
 		"then `hitchctl volume adopt %s` keeps it, or `hitchctl volume reformat %s` loses it", x.origin, x.v.ID, x.v.ID, x.v.ID)
 }
 
@@ -89,6 +89,6 @@ func notYours(volumeID, nodeID string) error {
 
 func interrupted(v *store.Volume) error {
 	return api.NewProblem(api.ProblemFormatInterrupted, fmt.Sprintf(
-		"the server %s was permitted to format the volume %s and went before it reported the end, so it is not known what the volume holds: "+
-			"look at it, then `hitchctl volume reformat %s` permits a new format", v.Permit.NodeID, v.ID, v.ID))
+		"the server %s was permitted to format the volume %s and left before it reported the end, so the content of the volume is unknown: "+
+			"check it, then `hitchctl volume reformat %s` permits a new format", v.Permit.NodeID, v.ID, v.ID))
 }

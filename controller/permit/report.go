@@ -78,7 +78,7 @@ func (x *exchange) started() error {
 	p := &x.v.Permit
 	switch p.State {
 	case api.PermitGranted, api.PermitStarted:
-		if err := x.thisLife(); err != nil {
+		if err := x.thisEpoch(); err != nil {
 			return err
 		}
 		if p.SizeBytes != x.r.SizeBytes {
@@ -91,7 +91,7 @@ func (x *exchange) started() error {
 	}
 }
 
-// formatted records a fact and permits nothing, so it looks at the permit alone:
+// formatted records a fact and permits nothing, so it checks only the permit:
 // the volume may have been promised elsewhere since, or the store restored.
 func (x *exchange) formatted() error {
 	if err := x.known(); err != nil {

@@ -83,7 +83,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 			node:   alpha, report: func(string) api.FormatReport { return wanted() }, problem: api.ProblemMultiAttached, says: beta},
 		"wanted again when the disk is no longer blank and nothing was started": {
 			before: func(w *world) string { return w.until(api.FormatWanted) },
-			node:   alpha, report: func(string) api.FormatReport { return unproven() }, problem: api.ProblemNoPermit, says: "see who wrote to it"},
+			node:   alpha, report: func(string) api.FormatReport { return unproven() }, problem: api.ProblemNoPermit, says: "find out what wrote to it"},
 		"started without a permit": {
 			node: alpha, report: func(string) api.FormatReport { return started("") }, problem: api.ProblemNoPermit},
 		"started with a permit that was never given": {
@@ -184,7 +184,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 		t.Run(string(phase), func(t *testing.T) {
 			w := newWorld(t)
 			id := w.until(phase)
-			if _, err := w.Store.NewLife(store.Life{}); err != nil {
+			if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range []api.FormatReport{wanted(), unproven(), started(id)} {
@@ -201,7 +201,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	}
 	t.Run("none, as far as the backup knows", func(t *testing.T) {
 		w := newWorld(t)
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		_, err := w.report(alpha, wanted())
@@ -211,7 +211,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("granted, and its node is gone", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted) // the backup; after it the permit may have been used
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		w.gone(alpha)
@@ -220,7 +220,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("granted, and the volume moved", func(t *testing.T) {
 		w := newWorld(t)
 		w.until(api.FormatWanted)
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		w.attach(beta)
@@ -230,7 +230,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	t.Run("formatted meanwhile", func(t *testing.T) {
 		w := newWorld(t)
 		id := w.until(api.FormatStarted)
-		if _, err := w.Store.NewLife(store.Life{}); err != nil {
+		if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 			t.Fatal(err)
 		}
 		w.acknowledged(alpha, formatted(id))
@@ -238,7 +238,7 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 	})
 }
 
-// Whether a volume exists, and who has it, is no business of the other servers.
+// Other servers do not learn whether a volume exists and which server has it.
 func TestOtherServersLearnNothingOfAVolume(t *testing.T) {
 	for name, before := range map[string]func(*world){
 		"new":         func(*world) {},

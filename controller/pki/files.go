@@ -126,7 +126,7 @@ func prepareDir(dir string) error {
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("looking at the directory of the certificate authority: %w", err)
+		return fmt.Errorf("reading the directory of the certificate authority: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o022 != 0 {
 		return fmt.Errorf("the directory of the certificate authority, %s, has mode %#o, so others can replace what is in it: chmod 0700 it", dir, mode)

@@ -64,7 +64,7 @@ func TestListener(t *testing.T) {
 			t.Fatal(serverErr, clientErr)
 		}
 		if state.DidResume {
-			t.Error("a session was resumed: its certificate was not looked at")
+			t.Error("a session was resumed: its certificate was not verified")
 		}
 		if id, _, err := w.VerifyNode(state.PeerCertificates, w.now, false); id != nodeID {
 			t.Errorf("the peer is %q: %v", id, err)

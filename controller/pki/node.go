@@ -127,7 +127,7 @@ var ErrExpired = errors.New("the certificate has expired")
 // its key). Only our own intermediates count, never those that the peer sent. With
 // graceForRenewal a certificate that ended up to RenewalGrace before now is
 // verified as of its last moment; else its end is ErrExpired. Revocation is not
-// looked at.
+// checked.
 func (a *Authority) VerifyNode(chain []*x509.Certificate, now time.Time, graceForRenewal bool) (nodeID, serial string, err error) {
 	if len(chain) == 0 {
 		return "", "", errors.New("no client certificate was presented")

@@ -141,7 +141,7 @@ func (a *Authority) Expiry() (root, intermediate, server time.Time) {
 }
 
 // Run rotates what is due until ctx is done. A failure is logged and tried again;
-// what serves now goes on serving.
+// the present certificates stay in use.
 func (a *Authority) Run(ctx context.Context) {
 	// A timer for the due date would sleep through a suspend of the machine.
 	tick := time.NewTicker(time.Hour)

@@ -115,7 +115,7 @@ func TestIntermediateRotatesAndTheOldOneStaysGood(t *testing.T) {
 	}
 }
 
-// A controller that was switched off for years starts and lets in what may renew.
+// A controller that was switched off for years starts and accepts what may renew.
 func TestStartAfterYears(t *testing.T) {
 	w := newWorld(t)
 	w.now = w.now.Add(intermediateLife - 10*day)

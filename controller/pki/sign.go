@@ -49,7 +49,7 @@ func sign(template *x509.Certificate, key crypto.Signer, issuer *pair) (*pair, e
 
 func issue(template *x509.Certificate, public crypto.PublicKey, issuer *pair) (*x509.Certificate, error) {
 	if issuer.key == nil {
-		return nil, errors.New("the issuer's private key is not here")
+		return nil, errors.New("the issuer's private key is missing")
 	}
 	if template.NotAfter.After(issuer.cert.NotAfter) {
 		template.NotAfter = issuer.cert.NotAfter

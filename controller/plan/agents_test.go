@@ -16,7 +16,7 @@ func drawAnyInput(t *rapid.T) Input {
 	if rapid.IntRange(0, 3).Draw(t, "a registry") > 0 {
 		in := drawVolumes(t)
 		if rapid.Bool().Draw(t, "PersistentVolumes are withdrawn") { // else they are seldom whole
-			in.Params.Cluster.PersistentVolumes, in.Standing.Registered, in.Withdraw = nil, true, true
+			in.Params.Cluster.PersistentVolumes, in.CarriedOver.Registered, in.Withdraw = nil, true, true
 		}
 		return in
 	}
@@ -91,7 +91,7 @@ func TestWhatIsWithheldFromAnOldAgentSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// The volume of a document that is withheld is nobody's: no permit is given for it.
+// The volume of a document that is withheld belongs to no node: no permit is given for it.
 func TestAVolumeThatAnOldAgentIsNotGivenHasNoNode(t *testing.T) {
 	in := input()
 	in.Agents = map[string]api.Agent{storageID: {Version: "v0.3.0", Sections: []string{api.SectionProxy}}}

@@ -8,7 +8,7 @@ import (
 
 // owner chooses the master that speaks for the cluster: the one before while it is
 // heard of, else the first that is, and the first of all while none is. The result is
-// nil where there is no master.
+// nil if there is no master.
 func (o *Output) owner(in Input) *Node {
 	var first, heard, before *Node
 	for i := range o.Nodes { // ordered by id
@@ -20,7 +20,7 @@ func (o *Output) owner(in Input) *Node {
 		if in.Nodes[n.ID].Heard {
 			heard = cmp.Or(heard, n)
 		}
-		if n.ID == in.Standing.Owner {
+		if n.ID == in.CarriedOver.Owner {
 			before = n
 		}
 	}

@@ -17,24 +17,24 @@ import (
 // the storage server serves what they point to, or withdraw them.
 func (o *Output) addPersistentVolumes(in Input) {
 	c := in.Params.Cluster
-	if c == nil || c.StorageServer == nil || len(c.PersistentVolumes) == 0 && !in.Standing.Registered {
+	if c == nil || c.StorageServer == nil || len(c.PersistentVolumes) == 0 && !in.CarriedOver.Registered {
 		return // a cluster that never had any may have no API server for them
 	}
 	master, storage := o.owner(in), o.storage()
 	if master == nil {
-		o.Standing.Owner = ""
+		o.CarriedOver.Owner = ""
 		return
 	}
-	o.Standing.Owner = master.ID
+	o.CarriedOver.Owner = master.ID
 	if storage == nil {
-		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "there is no storage server that could serve them")
+		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "no storage server serves them")
 		return
 	}
 	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: storage.Addresses, Manifests: []api.Manifest{}}
 	master.addManifests(in, storage, section)
 	if in.Withdraw {
-		// Whoever wants them back has to see them served: the server may be gone by then.
-		section.State, o.Standing.Served = api.PersistentVolumesAbsent, ""
+		// A later plan must see them served again: the server may be gone by then.
+		section.State, o.CarriedOver.Served = api.PersistentVolumesAbsent, ""
 	} else {
 		o.awaitExports(in, master, storage)
 	}
@@ -42,7 +42,7 @@ func (o *Output) addPersistentVolumes(in Input) {
 		return
 	}
 	master.Config.PersistentVolumes = section
-	o.Standing.Registered = true
+	o.CarriedOver.Registered = true
 }
 
 // awaitExports withholds the PersistentVolumes until the storage server serves what
@@ -55,12 +55,12 @@ func (o *Output) awaitExports(in Input, master, storage *Node) {
 		return
 	}
 	served, now := storage.served(), in.Nodes[storage.ID]
-	if in.Standing.Served != served && (!now.Heard || now.Serves != storage.Config.Digest()) {
+	if in.CarriedOver.Served != served && (!now.Heard || now.Serves != storage.Config.Digest()) {
 		master.withhold(api.SectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
 			"the storage server %s (%s) does not serve %s yet", storage.Name, storage.ID, directories(storage.Config.Storage)))
 		return
 	}
-	o.Standing.Served = served
+	o.CarriedOver.Served = served
 }
 
 // storage is the storage server, nil for none.

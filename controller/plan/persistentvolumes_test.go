@@ -91,8 +91,8 @@ func TestVolumesAreRegisteredOnceTheirServerServes(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || owner != masterID {
 		t.Errorf("section of %s (-want +got):\n%s", owner, diff)
 	}
-	if s := out.Standing; !s.Registered || s.Owner != masterID || s.Served == "" {
-		t.Errorf("what stands is %+v", s)
+	if s := out.CarriedOver; !s.Registered || s.Owner != masterID || s.Served == "" {
+		t.Errorf("%+v is carried over", s)
 	}
 	if n := node(t, out, masterID); len(n.Withheld) > 0 {
 		t.Errorf("withheld %+v", n.Withheld)
@@ -107,7 +107,7 @@ func TestOnlyTheWordOnThePresentDocumentCounts(t *testing.T) {
 		"another epoch":           func(in *Input) { in.Epoch++ },
 		"other exports":           func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = "10.20.0.0/24" },
 		"another proxy":           func(in *Input) { in.Params.Cluster.Proxy = nil },
-		"what another one served": func(in *Input) { in.Standing.Served = "7/" + masterID + "/00" },
+		"what another one served": func(in *Input) { in.CarriedOver.Served = "7/" + masterID + "/00" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := serving(volumesInput())
@@ -127,7 +127,7 @@ func TestWhatWasGrantedStaysUntilItsServerIsAnother(t *testing.T) {
 		stays  bool
 	}{
 		"the exports fail":           {func(in *Input) { in.Nodes = map[string]Observed{storageID: {Heard: true}} }, true},
-		"nobody is heard of":         {func(in *Input) { in.Nodes = nil }, true},
+		"no node is heard of":        {func(in *Input) { in.Nodes = nil }, true},
 		"another proxy for everyone": {func(in *Input) { in.Params.Cluster.Proxy = nil }, true},
 		"another epoch":              {func(in *Input) { in.Epoch++ }, false},
 		"other exports":              {func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = "10.20.0.0/24" }, false},
@@ -143,7 +143,7 @@ func TestWhatWasGrantedStaysUntilItsServerIsAnother(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := serving(volumesInput())
-			in.Standing = Make(in).Standing
+			in.CarriedOver = Make(in).CarriedOver
 			in.Nodes[storageID] = Observed{Heard: true}
 			c.change(&in)
 			out := Make(in)
@@ -168,7 +168,7 @@ func TestOneMasterSpeaksForTheCluster(t *testing.T) {
 		heard  []string
 		want   string
 	}{
-		"nobody yet":                           {"", nil, masterID},
+		"none yet":                             {"", nil, masterID},
 		"the first that is heard of":           {"", []string{thirdM, secondM}, secondM},
 		"the one before, though a lower is in": {secondM, []string{masterID, secondM}, secondM},
 		"the one before is lost":               {masterID, []string{thirdM}, thirdM},
@@ -187,10 +187,10 @@ func TestOneMasterSpeaksForTheCluster(t *testing.T) {
 			for _, id := range c.heard {
 				in.Nodes[id] = Observed{Heard: true}
 			}
-			in.Standing.Owner = c.before
+			in.CarriedOver.Owner = c.before
 			out := Make(in)
-			if _, owner := section(t, out); owner != c.want || out.Standing.Owner != c.want {
-				t.Errorf("%s has the section and %s the word, want %s", owner, out.Standing.Owner, c.want)
+			if _, owner := section(t, out); owner != c.want || out.CarriedOver.Owner != c.want {
+				t.Errorf("%s has the section and %s is carried over as the owner, want %s", owner, out.CarriedOver.Owner, c.want)
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestTheAddressOfTheServer(t *testing.T) {
 		"IPv6 that moves":            {"vip_CP", stackCP("vip_CP", "2001:db8::1"), "2001:db8::1", []string{"10.10.0.4", "10.10.0.5", "2001:db8::1"}},
 		"of another server":          {"nfs_CP", serverCP(1, "nfs_CP", "10.10.0.7"), "", nil},
 		"without an address":         {"nfs_CP", serverCP(0, "nfs_CP"), "", nil},
-		"of nobody":                  {"nfs_CP", func(*Input) {}, "", nil},
+		"of no server":               {"nfs_CP", func(*Input) {}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := volumesInput()
@@ -319,7 +319,7 @@ func TestManifestsThatCannotBeUsedAreWithheldWhole(t *testing.T) {
 
 func TestWithdrawnVolumesWaitForNothing(t *testing.T) {
 	in := volumesInput()
-	in.Standing.Served = "7/x"
+	in.CarriedOver.Served = "7/x"
 	in.Withdraw = true
 	in.Topology.Volumes = nil // nor for a storage server that can be configured
 	out := Make(in)
@@ -327,8 +327,8 @@ func TestWithdrawnVolumesWaitForNothing(t *testing.T) {
 	if s == nil || s.State != api.PersistentVolumesAbsent || len(s.Manifests) != 1 || !slices.Equal(s.Servers, []string{"10.10.0.4", "10.10.0.5"}) {
 		t.Fatalf("section %+v, want absent, with the manifests and every address", s)
 	}
-	if out.Standing.Served != "" || !out.Standing.Registered {
-		t.Errorf("what stands is %+v: after it they have to be seen to be served again", out.Standing)
+	if out.CarriedOver.Served != "" || !out.CarriedOver.Registered {
+		t.Errorf("%+v is carried over: the exports must be seen to be served again", out.CarriedOver)
 	}
 }
 
@@ -340,9 +340,9 @@ func TestWithoutTheirServerOrAMaster(t *testing.T) {
 	}
 	in = volumesInput()
 	in.Topology.Servers = in.Topology.Servers[:1]
-	in.Standing.Owner = masterID
+	in.CarriedOver.Owner = masterID
 	out := Make(in)
-	if s, _ := section(t, out); s != nil || out.Standing.Owner != "" || len(node(t, out, storageID).Withheld) > 0 {
+	if s, _ := section(t, out); s != nil || out.CarriedOver.Owner != "" || len(node(t, out, storageID).Withheld) > 0 {
 		t.Errorf("without a master: %+v", out)
 	}
 }
@@ -352,10 +352,10 @@ func TestVolumesThatLeftTheParametersAreRemovedWhereSomeWereRegistered(t *testin
 	in.Params.Cluster.PersistentVolumes = nil
 	in = serving(in)
 	out := Make(in)
-	if s, _ := section(t, out); s != nil || out.Standing != (Standing{}) {
-		t.Errorf("a cluster that never had any has %+v, and %+v stands", s, out.Standing)
+	if s, _ := section(t, out); s != nil || out.CarriedOver != (CarriedOver{}) {
+		t.Errorf("a cluster that never had any has %+v, and %+v is carried over", s, out.CarriedOver)
 	}
-	in.Standing.Registered = true
+	in.CarriedOver.Registered = true
 	s, _ := section(t, Make(in))
 	if s == nil || s.State != api.PersistentVolumesPresent || s.Manifests == nil || len(s.Manifests) != 0 || len(s.Servers) != 2 {
 		t.Errorf("a cluster that had some has %+v, want an empty section", s)

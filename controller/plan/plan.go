@@ -21,7 +21,7 @@ import (
 
 // Input is all that a plan depends on.
 type Input struct {
-	// Epoch is the life of the controller's state; it is in every document.
+	// Epoch is the epoch of the controller's state; it is in every document.
 	Epoch  int64
 	Params *params.Params
 	// Topology is normalized; nil while none is known.
@@ -36,9 +36,9 @@ type Input struct {
 	// Agents is what the nodes' agents understand, by node id. One that has not polled yet
 	// is not here: nothing is withheld from it, and nothing has been given to it either.
 	Agents map[string]api.Agent
-	// Standing is what the plan before has decided.
-	Standing Standing
-	// Withdraw has the cluster's PersistentVolumes be absent: their storage server is
+	// CarriedOver is what the plan before decided.
+	CarriedOver CarriedOver
+	// Withdraw makes the cluster's PersistentVolumes absent: their storage server is
 	// about to go.
 	Withdraw bool
 }
@@ -68,9 +68,9 @@ type Observed struct {
 	Serves string
 }
 
-// Standing is what one plan decides and the next one keeps, so that a condition that
-// comes and goes, or a master that does, changes no document.
-type Standing struct {
+// CarriedOver is plan state that one plan decides and the next one keeps, so that a
+// condition or a master that comes and goes changes no document.
+type CarriedOver struct {
 	// Owner is the master that registers PersistentVolumes.
 	Owner string
 	// Served names the storage server and the section that it was seen to serve.
@@ -88,8 +88,8 @@ type Output struct {
 	Volumes []VolumeUse
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role
-	// Standing is to be given to the next plan.
-	Standing Standing
+	// CarriedOver is given to the next plan.
+	CarriedOver CarriedOver
 	// Faults say why the topology cannot be used; then there are no nodes.
 	// Pointers of both start at the root of the body of PUT.
 	Faults, Warnings fault.List
@@ -101,7 +101,7 @@ type Node struct {
 	Name      string
 	Role      api.Role
 	Addresses []string
-	// Config has generation 0: whoever keeps documents counts them.
+	// Config has generation 0: the caller that keeps documents counts them.
 	Config   api.NodeConfig
 	Withheld []api.Withheld
 	// Asked names the content of the sections that are withheld because the agent is too
@@ -109,12 +109,12 @@ type Node struct {
 	Asked string
 }
 
-// VolumeUse is a volume and who has it.
+// VolumeUse is a volume and the servers that have it.
 type VolumeUse struct {
 	ID         string
 	ResourceID string
 	SizeBytes  int64
-	// NodeID is the node whose document names it, empty where that is withheld.
+	// NodeID is the node whose document names it, empty if that is withheld.
 	NodeID string
 	// AttachedTo lists the servers that the topology attaches it to, ordered.
 	AttachedTo []string
@@ -125,10 +125,10 @@ func Make(in Input) Output {
 	at := fault.Root.Key("topology")
 	assigned := topology.Assign(in.Params, in.Topology, at)
 	out := Output{
-		Missing:  assigned.Missing,
-		Standing: in.Standing,
-		Faults:   assigned.Faults,
-		Warnings: assigned.Warnings,
+		Missing:     assigned.Missing,
+		CarriedOver: in.CarriedOver,
+		Faults:      assigned.Faults,
+		Warnings:    assigned.Warnings,
 	}
 	if len(out.Faults) > 0 || in.Topology == nil {
 		return out

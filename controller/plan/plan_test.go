@@ -114,7 +114,7 @@ func TestAReformatIsForTheNodeThatMayDoIt(t *testing.T) {
 	}
 }
 
-// Whoever has the volume by now has to know that it may hold half a format.
+// The node that has the volume by now must know that it may hold half a format.
 func TestAnInterruptedFormatIsToldToTheVolumesServer(t *testing.T) {
 	in := input()
 	in.Volumes = map[string]Volume{volumeID: {InterruptedBy: masterID}}

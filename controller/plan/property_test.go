@@ -139,7 +139,7 @@ func TestTheOrderOfTheInputDoesNotMatter(t *testing.T) {
 	})
 }
 
-// A worker that comes or goes changes nobody else's document, or a scale-out would
+// A worker that comes or goes changes no other document, or a scale-out would
 // make every node of the cluster converge again.
 func TestADocumentDependsOnItsOwnServerOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

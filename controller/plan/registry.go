@@ -7,12 +7,12 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// publicImage is what the node pulls where the package brings no image.
+// publicImage is what the node pulls if the package brings no image.
 // REG, `docker run`.
 const publicImage = "registry:latest"
 
 // addRegistry gives the registry VNF's server its section, and the volume that its
-// data lies on where the parameters name one.
+// data lies on if the parameters name one.
 func (n *Node) addRegistry(in Input, s api.Server) (uses []VolumeUse) {
 	r := in.Params.Registry
 	section := &api.RegistrySection{Port: int(r.Port), DataDirectory: r.DataDirectory()}

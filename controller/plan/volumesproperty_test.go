@@ -48,10 +48,10 @@ func drawVolumes(t *rapid.T) Input {
 		}
 	}
 	in.Withdraw = rapid.IntRange(0, 4).Draw(t, "withdrawn") == 0
-	in.Standing = Standing{Owner: drawServer(t, in), Registered: rapid.Bool().Draw(t, "registered")}
+	in.CarriedOver = CarriedOver{Owner: drawServer(t, in), Registered: rapid.Bool().Draw(t, "registered")}
 	in.Nodes = drawObserved(t, in)
 	if rapid.Bool().Draw(t, "served before") {
-		in.Standing.Served = Make(in).Standing.Served
+		in.CarriedOver.Served = Make(in).CarriedOver.Served
 	}
 	return in
 }
@@ -92,7 +92,7 @@ func TestVolumesAreWholeAndServedOrWithheld(t *testing.T) {
 		in := drawVolumes(t)
 		out := Make(in)
 		s, owner := section(t, out)
-		storage, wanted := nodeOf(out, api.RoleStorage), len(in.Params.Cluster.PersistentVolumes) > 0 || in.Standing.Registered
+		storage, wanted := nodeOf(out, api.RoleStorage), len(in.Params.Cluster.PersistentVolumes) > 0 || in.CarriedOver.Registered
 		withheld := slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.withholds(api.SectionPersistentVolumes) })
 		if want := wanted && nodeOf(out, api.RoleMaster) != nil; want != (withheld != (s != nil)) {
 			t.Fatalf("wanted %v: section %+v, withheld %v", want, s, withheld)
@@ -100,11 +100,11 @@ func TestVolumesAreWholeAndServedOrWithheld(t *testing.T) {
 		if s == nil {
 			return
 		}
-		if owner != out.Standing.Owner || (s.State == api.PersistentVolumesAbsent) != in.Withdraw || !out.Standing.Registered {
-			t.Fatalf("section %+v of %s, and %+v stands", s, owner, out.Standing)
+		if owner != out.CarriedOver.Owner || (s.State == api.PersistentVolumesAbsent) != in.Withdraw || !out.CarriedOver.Registered {
+			t.Fatalf("section %+v of %s, and %+v is carried over", s, owner, out.CarriedOver)
 		}
 		seen := in.Nodes[storage.ID]
-		if !in.Withdraw && in.Standing.Served != storage.served() && (!seen.Heard || storage.Config.Storage == nil || seen.Serves != storage.Config.Digest()) {
+		if !in.Withdraw && in.CarriedOver.Served != storage.served() && (!seen.Heard || storage.Config.Storage == nil || seen.Serves != storage.Config.Digest()) {
 			t.Fatalf("given, and the storage server has said %+v of %s", seen, storage.Config.Digest())
 		}
 		checkServers(t, in, storage, s)
@@ -141,12 +141,12 @@ func checkServers(t *rapid.T, in Input, storage *Node, s *api.PersistentVolumesS
 }
 
 // What a plan has decided the next one keeps, whatever the conditions do: who speaks, as
-// long as he is heard of, and what was given.
+// long as it is heard of, and what was given.
 func TestAPlanStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawVolumes(t)
 		before := Make(in)
-		in.Standing = before.Standing
+		in.CarriedOver = before.CarriedOver
 		again := Make(in)
 		if diff := cmp.Diff(before, again); diff != "" {
 			t.Fatalf("the same again (-before +after):\n%s", diff)
@@ -160,9 +160,9 @@ func TestAPlanStands(t *testing.T) {
 		if s, who := section(t, after); given != nil && (who != owner || cmp.Diff(given, s) != "") {
 			t.Fatalf("%s had %+v, and now %s has %+v", owner, given, who, s)
 		}
-		for i, n := range after.Nodes { // and nobody else has to do with it
+		for i, n := range after.Nodes { // and no other node changes
 			old := before.Nodes[i]
-			if n.ID != before.Standing.Owner && n.ID != after.Standing.Owner && cmp.Diff(old, n) != "" {
+			if n.ID != before.CarriedOver.Owner && n.ID != after.CarriedOver.Owner && cmp.Diff(old, n) != "" {
 				t.Fatalf("the plan of %s %s changed from %+v to %+v", n.Role, n.ID, old, n)
 			}
 		}

@@ -31,7 +31,7 @@ type heard struct {
 	// agent is what the agent said of itself in its last poll, nil if that is on record.
 	agent *api.Agent
 	// lost: NewlyLost found the node silent for too long, and what depends on it is
-	// planned again. Everyone reads this and nobody else the clock: otherwise time alone
+	// planned again. All decisions read this and not the clock: otherwise time alone
 	// would change what a plan decides, with nothing that calls for another plan.
 	lost bool
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// reported is the node's status where it counts: from the machine that holds the
+// reported is the node's status if it counts: from the machine that holds the
 // identity now, about the present document, in this epoch. Else nil. Content that has
 // come back after another one is another document: between the two the machine was
 // made something else.
@@ -40,9 +40,9 @@ func isTrue(s *api.NodeStatus, conditionType string) bool {
 	return c != nil && c.Status == api.ConditionTrue
 }
 
-// Proven is a condition that the node reports of its present document, nil for none.
+// ReportedForCurrent is a condition that the node reports of its present document, nil for none.
 // A report that came right after the document may still tell of the one before.
-func Proven(n store.Node, epoch int64, conditionType string) *api.Condition {
+func ReportedForCurrent(n store.Node, epoch int64, conditionType string) *api.Condition {
 	c := reported(n, epoch).Condition(conditionType)
 	if c == nil || c.ObservedGeneration != n.Generation {
 		return nil
@@ -85,23 +85,23 @@ func missing(n store.Node, epoch int64) (api.Reason, string) {
 	if isTrue(s, api.ConditionReady) {
 		for _, called := range n.Conditions {
 			if s.Condition(called) == nil {
-				return api.ReasonNotReported, fmt.Sprintf("it is ready and reports no %s, which its configuration calls for; update its agent", called)
+				return api.ReasonNotReported, fmt.Sprintf("it is ready but does not report %s, which its configuration needs; update its agent", called)
 			}
 		}
 	}
-	return api.ReasonConverging, "its agent is at work"
+	return api.ReasonConverging, "its agent is converging"
 }
 
 // Withdrawn is how far the owner has come with withdrawing the PersistentVolumes, and
 // whether its answer is final.
 func Withdrawn(owner store.Node, epoch int64) (t api.OperationTarget, final bool) {
 	t = api.OperationTarget{NodeID: owner.ID, Name: owner.Name}
-	c := Proven(owner, epoch, api.ConditionPersistentVolumesRegistered)
+	c := ReportedForCurrent(owner, epoch, api.ConditionPersistentVolumesRegistered)
 	switch {
 	case c == nil:
 		t.Reason, t.Message = missing(owner, epoch)
 		if t.Reason == "" {
-			t.Reason, t.Message = api.ReasonConverging, "its agent is at work"
+			t.Reason, t.Message = api.ReasonConverging, "its agent is converging"
 		}
 	case c.Status == api.ConditionTrue && c.Reason == api.ReasonAbsent:
 		t.Ready = true

@@ -19,15 +19,15 @@ func InProgress(t *tx.Tx) error {
 		return err
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-		"operation %s (%s) is at work since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%d?wait=60s",
+		"operation %s (%s) is in progress since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%d?wait=60s",
 		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.Sequence))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // KeepsTargets refuses to take a server away that the operation in progress waits for:
-// it would be done without it. A START is about the storage server as well: without it
-// nobody could tell which PersistentVolumes are its own.
+// it would be done without it. A START also needs the storage server: without it,
+// its PersistentVolumes could not be told from others.
 func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 	if t.Instance.ProcessingSequence == 0 {
 		return nil
@@ -49,7 +49,7 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 			continue
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-			"operation %s (%s) waits for the server %s (%s), and with this request no role would have it; wait for the end of the operation, at %s at the latest",
+			"operation %s (%s) waits for the server %s (%s), and this request would leave that server without a role; wait for the end of the operation, at %s at the latest",
 			op.ID, op.Request.Describe(), target.Name, target.NodeID, stamp(op.Deadline)))
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 )
 
 // Apply plans the desired state in force and writes what follows from it. It revokes
-// nobody's identity: see Retire.
+// no identity: see Retire.
 func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	d, err := desired.InForce(t)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	if len(out.Faults) > 0 {
 		return nil, &outdated{fmt.Errorf("planning instance %s: %w", t.Instance.ID, out.Faults)}
 	}
-	t.Instance.Standing = store.Standing(out.Standing)
+	t.Instance.CarriedOver = store.CarriedOver(out.CarriedOver)
 	e := &Effect{Plan: out}
 	expected := make([]string, len(out.Nodes))
 	for i, n := range out.Nodes {
@@ -89,7 +89,7 @@ func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found 
 }
 
 // putDocument gives the node another document under a new generation. It is stored
-// sealed, for it may hold secrets.
+// sealed, because it may hold secrets.
 func putDocument(t *tx.Tx, n *store.Node, config api.NodeConfig, digest string) error {
 	n.Generation++
 	n.Digest = digest
@@ -144,7 +144,7 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 }
 
 // dropPersistentVolumes removes the section from a master that left: until its identity
-// ends it goes on with its last document, against the master that registers now.
+// ends it keeps its last document, against the master that registers now.
 func dropPersistentVolumes(t *tx.Tx, n *store.Node) error {
 	if !slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
 		return nil

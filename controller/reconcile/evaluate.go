@@ -69,7 +69,7 @@ func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) er
 		return r.Finish(t, &op, api.Completed)
 	case !t.Now.Before(op.Deadline):
 		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
-			"after %s these nodes were not ready: %s. They go on converging; post the operation again to wait for them",
+			"after %s these nodes were not ready: %s. They continue to converge; post the operation again to wait for them",
 			op.Deadline.Sub(op.StartedAt), progress.Waiting(op.Targets)))
 		return r.Finish(t, &op, api.Failed)
 	case changed:
@@ -109,7 +109,7 @@ func TargetIDs(targets []api.OperationTarget) []string {
 // One that cannot be withdrawn ends the wait at once, and everything goes back to what
 // it was.
 func (r *Reconciler) evaluateWithdrawal(t *tx.Tx, op store.Operation) error {
-	owner, _, err := t.Nodes().Get(t.Instance.Standing.Owner)
+	owner, _, err := t.Nodes().Get(t.Instance.CarriedOver.Owner)
 	if err != nil {
 		return err
 	}
@@ -140,6 +140,6 @@ func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why st
 	if err := r.Finish(t, &op, api.Failed); err != nil {
 		return err
 	}
-	_, err = r.Follow(t)
+	_, err = r.ApplyUnlessOutdated(t)
 	return err
 }

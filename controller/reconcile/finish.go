@@ -23,14 +23,14 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 			t.Instance.State, t.Instance.UpdatedAt = api.Instantiated, t.Now
 		case api.Terminate:
 			t.Instance.State, t.Instance.UpdatedAt = api.NotInstantiated, t.Now
-			t.Instance.Standing = store.Standing{} // of a cluster that is no more
+			t.Instance.CarriedOver = store.CarriedOver{} // of a cluster that is no more
 		}
 	}
 	r.LogAfter(t, api.EventOperationFinished, *op)
 	return t.SaveOperation(*op)
 }
 
-// FinishStart ends a START well. Where it has changed the desired state, or goes on with
+// FinishStart ends a START successfully. If it changed the desired state, or continues
 // a withdrawal that another one began, its END is awaited.
 func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 	now, err := desired.Record(t)
@@ -43,7 +43,7 @@ func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 	return r.Finish(t, op, api.Completed)
 }
 
-// endFollows: Tacker calls no END after SCALE_IN, so nobody waits for one.
+// endFollows: Tacker calls no END after SCALE_IN, so none is awaited.
 func endFollows(request api.OperationRequest) bool { return request.Type != api.ScaleIn }
 
 // Interrupt ends the wait for the END of a START: the desired state goes back to what
@@ -58,14 +58,14 @@ func (r *Reconciler) Interrupt(t *tx.Tx, start store.Operation, why string) erro
 	return r.Finish(t, &start, api.Failed)
 }
 
-// goBack takes back what a START has put in force, and says what became of it. If the
+// goBack takes back what a START put in force, and says what is in force now. If the
 // desired state was changed since, that stays; but PersistentVolumes are not withdrawn
 // any more, whichever START has begun it.
 func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
 	kept = "a newer version of the desired state is in force and stays"
 	if t.Instance.DesiredVersion == start.CreatedVersion {
 		t.Instance.DesiredVersion, t.Instance.UpdatedAt = start.PreviousVersion, t.Now
-		kept = "the desired state went back to what it was"
+		kept = "the previous desired state is in force again"
 	}
 	now, err := desired.Record(t)
 	if err == nil && now.WithdrawPersistentVolumes {

@@ -17,18 +17,18 @@ type outdated struct{ error }
 func (o *outdated) Unwrap() error { return o.error }
 
 // NotPlanned is the warning of an instance whose desired state is outdated.
-var NotPlanned = fault.Root.Fault("was accepted by an older controller and is not valid for this one, for the reasons that follow: " +
-	"nothing is planned, and the nodes keep the documents that they have; PUT it again")
+var NotPlanned = fault.Root.Fault("was accepted by an older controller and is not valid for this one, for these reasons: " +
+	"nothing is planned, and the nodes keep their documents; PUT it again")
 
-// Follow is Apply that leaves everything as it is where the desired state is outdated:
+// ApplyUnlessOutdated is Apply that leaves everything as it is if the desired state is outdated:
 // what nodes report, and the deadlines of operations, must not wait for an operator to
 // PUT it again. The effect is nil then.
-func (r *Reconciler) Follow(t *tx.Tx) (*Effect, error) {
+func (r *Reconciler) ApplyUnlessOutdated(t *tx.Tx) (*Effect, error) {
 	e, err := r.Apply(t)
 	var o *outdated
 	if errors.As(err, &o) {
 		if r.unplanned.news(t.Instance.ID, err.Error()) {
-			r.Log.Error("an instance is not planned any more; its nodes keep the documents that they have", "instance", t.Instance.ID, "error", err)
+			r.Log.Error("an instance is not planned any more; its nodes keep their documents", "instance", t.Instance.ID, "error", err)
 		}
 		return nil, nil
 	}

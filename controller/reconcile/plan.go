@@ -25,7 +25,7 @@ func (r *Reconciler) Plan(t *tx.Tx, d *desired.State) (plan.Output, error) {
 func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]store.Node, error) {
 	in := plan.Input{
 		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
-		Standing: plan.Standing(t.Instance.Standing), Withdraw: d.WithdrawPersistentVolumes,
+		CarriedOver: plan.CarriedOver(t.Instance.CarriedOver), Withdraw: d.WithdrawPersistentVolumes,
 	}
 	if d.Topology == nil {
 		return plan.Make(in), nil, nil
@@ -117,7 +117,7 @@ func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store
 
 func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 	seen := plan.Observed{Heard: r.Presence.Heard(n)}
-	if c := progress.Proven(n, t.Store.Epoch(), api.ConditionExportsServed); c != nil && c.Status == api.ConditionTrue {
+	if c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionExportsServed); c != nil && c.Status == api.ConditionTrue {
 		seen.Serves = n.Digest
 	}
 	return seen

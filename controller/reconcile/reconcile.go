@@ -64,7 +64,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, instanceID string) error {
 	if instanceID == "" {
 		return nil
 	}
-	err := r.again(instanceID, r.Runner.Update(ctx, instanceID, r.Settle))
+	err := r.again(instanceID, r.Runner.Update(ctx, instanceID, r.ReconcileAndFinish))
 	if err == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, instanceID string) error {
 	return err
 }
 
-// again makes Retry reconcile the instance if err is one; that the instance is gone is
+// again makes Retry reconcile the instance if err is an error. An instance that is gone is
 // none.
 func (r *Reconciler) again(instanceID string, err error) error {
 	var problem *api.Problem
@@ -104,34 +104,34 @@ func (r *Reconciler) Retry(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// Settle is a pass that no operation asked for, and then a look whether the operation in
-// progress is done.
-func (r *Reconciler) Settle(t *tx.Tx) error {
-	if _, err := r.Follow(t); err != nil {
+// ReconcileAndFinish is a pass that no operation asked for. It then finishes the operation
+// in progress, if that is done.
+func (r *Reconciler) ReconcileAndFinish(t *tx.Tx) error {
+	if _, err := r.ApplyUnlessOutdated(t); err != nil {
 		return err
 	}
 	return r.Evaluate(t, nil)
 }
 
-// Reported settles after a node's report. Of all that a plan reads, a report changes only
-// what the node is observed to be, so without a change of that the documents stay as they
-// are and only the node's own target is evaluated: the cost of a report does not grow with
-// the number of nodes that are planned.
+// Reported is ReconcileAndFinish after a node's report. Of all that a plan reads, a report
+// changes only the observed state of the node. If that is unchanged, the documents stay as
+// they are and only the node's own target is evaluated: the cost of a report does not grow
+// with the number of nodes that are planned.
 func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node) error {
 	if r.observe(t, before) == r.observe(t, after) {
 		return r.evaluateOne(t, after)
 	}
-	// What one node has proven may release what another one waits for: such a document is
+	// The report of one node may release what another one waits for: such a document is
 	// changed on the operation's behalf.
-	e, err := r.Follow(t)
+	e, err := r.ApplyUnlessOutdated(t)
 	if err != nil {
 		return err
 	}
 	return r.Evaluate(t, e)
 }
 
-// NodeChanged settles after a change of a node's identity. A plan reads the identities of
-// masters and storage servers; of all others only the target is evaluated.
+// NodeChanged is ReconcileAndFinish after a change of a node's identity. A plan reads the
+// identities of masters and storage servers; for other nodes only the target is evaluated.
 func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
 	if Planned(n.Role) {
 		return r.Reconcile(ctx, n.InstanceID)
@@ -145,6 +145,6 @@ func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
 	}))
 }
 
-// Planned says whether a plan reads what nodes of the role are observed to be: it is what
-// PersistentVolumes depend on. Workers, of which there are many, are not read.
+// Planned says whether a plan reads the observed state of nodes of the role, on which
+// PersistentVolumes depend. Workers, of which there are many, are not read.
 func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }

@@ -46,7 +46,7 @@ func TestTheAspectOfAServerIsTheOutermostGroupAroundIt(t *testing.T) {
 		"a group of groups":         {[]openstack.Resource{resource("top", "racks", group, "a"), resource("a", "0", "rack.yaml", "b"), resource("b", "inner", others, "c"), resource("c", "1", "node.yaml", "in")}, "racks"},
 		"in a nested template only": {[]openstack.Resource{resource("top", "part", "part.yaml", "in")}, ""},
 		"a group in such a one":     {[]openstack.Resource{resource("top", "part", "part.yaml", "a"), resource("a", "workers", group, "in")}, "workers"},
-		"a stack that nobody has":   {[]openstack.Resource{resource("top", "workers", group, "a")}, ""},
+		"a stack that is unknown":   {[]openstack.Resource{resource("top", "workers", group, "a")}, ""},
 		"round in a circle":         {[]openstack.Resource{resource("in", "one", "part.yaml", "a"), resource("a", "two", "part.yaml", "in")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -76,7 +76,7 @@ func read(ctx context.Context, cloud *openstack.Cloud, wanted string) (*contents
 }
 
 // missing asks for each server that Heat has and Nova's list has not: from its list Nova
-// leaves out, without a word, what is in a cell that it does not reach. Only one that it
+// silently leaves out what is in a cell that it does not reach. Only one that it
 // says is not there is gone.
 func (s *contents) missing(ctx context.Context, cloud *openstack.Cloud) error {
 	for _, r := range s.resources {

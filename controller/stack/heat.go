@@ -22,7 +22,7 @@ import (
 // one of Cinder where it has volumes. Nova, Neutron and Cinder are asked for all that the
 // project has, which is one call more for each further page, of a thousand by default,
 // and Nova once more for each server of the stack that its list lacks.
-// The first one with a credential also logs in. Nothing is ever asked by itself.
+// The first one with a credential also logs in. It asks nothing unless called.
 type Heat struct {
 	Clouds *openstack.Clouds
 }
@@ -32,7 +32,7 @@ const readTimeout = 2 * time.Minute
 
 // Resolve observes the stack that the request names. Where the request names none, or
 // its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
-// no such stack; cloud where the cloud does not give what is asked for. A stack that is
+// no such stack; cloud if the cloud does not give what is asked for. A stack that is
 // at work or has failed is no problem: its status and reason are in the topology.
 func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	cloud, err := h.Clouds.For(ctx, r.VIM)
@@ -58,7 +58,7 @@ func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	}
 	t := topology.Normalize(found.filled(r.Inline))
 	if faults := topology.Validate(t, fault.Root.Key("topology")); len(faults) > 0 {
-		problem := api.NewProblem(api.ProblemCloudError, fmt.Sprintf("%s has something of stack %q that cannot be used", cloud.Name(), wanted))
+		problem := api.NewProblem(api.ProblemCloudError, fmt.Sprintf("%s has a resource of stack %q that cannot be used", cloud.Name(), wanted))
 		problem.InvalidParams = faults
 		return nil, problem
 	}
@@ -77,7 +77,7 @@ func readWithin(ctx context.Context, cloud *openstack.Cloud, wanted string) (*co
 
 func gone(stack, cloud string) error {
 	return api.NewProblem(api.ProblemStackGone, fmt.Sprintf(
-		"%s has no stack %q in the project of the credential; give the stackId of the stack that the instance has now, or the credential of the project that has it",
+		"%s has no stack %q in the project of the credential; give the stackId of the instance's present stack, or the credential of that stack's project",
 		cloud, stack))
 }
 

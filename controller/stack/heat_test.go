@@ -59,7 +59,7 @@ func clusterOf(workers int) []any {
 		{Name: "storage_server_FIP", Type: "OS::Neutron::FloatingIP", PhysicalID: id(1, 3)},
 		{Name: "storage_server_volume", Type: "OS::Cinder::Volume", PhysicalID: volumeA}}}
 	things := []any{stack,
-		openstacktest.Server{ID: serverA, Name: "storage_server", Zone: "az2"}, openstacktest.Server{ID: serverB, Name: "of nobody here"},
+		openstacktest.Server{ID: serverA, Name: "storage_server", Zone: "az2"}, openstacktest.Server{ID: serverB, Name: "of no stack here"},
 		openstacktest.Port{ID: id(1, 1), Addresses: []string{"10.0.0.9"}},
 		openstacktest.Port{ID: id(1, 2), DeviceID: serverA, Addresses: []string{"10.0.0.5", "FD00:0::5"}},
 		openstacktest.FloatingIP{ID: id(1, 3), Address: "203.0.113.5", PortID: id(1, 2), Fixed: "10.0.0.5"},
@@ -123,7 +123,7 @@ func TestServersThatNovasListLacks(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(*openstacktest.Cloud)
 		servers int
-		trouble string
+		failure string
 	}{
 		"it is there": {func(f *openstacktest.Cloud) {
 			f.Put(openstacktest.Server{ID: id(21, 1), Name: "worker_instance", Unlisted: true})
@@ -143,8 +143,8 @@ func TestServersThatNovasListLacks(t *testing.T) {
 			c.prepare(fake)
 			got, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
 			switch {
-			case c.trouble != "":
-				wantProblem(t, err, api.ProblemCloudError, c.trouble)
+			case c.failure != "":
+				wantProblem(t, err, api.ProblemCloudError, c.failure)
 			case err != nil || len(got.Servers) != c.servers:
 				t.Errorf("%+v, %v; want %d servers", got, err, c.servers)
 			}
@@ -292,7 +292,7 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 		_, err := resolve(Request{StackID: stackA})
 		problem(t, err, api.ProblemStackGone, stackA, "give the stackId")
 	})
-	t.Run("gone in the middle of the look", func(t *testing.T) {
+	t.Run("gone in the middle of the observation", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Fail(openstacktest.Resources, openstacktest.Fault{Status: 404})
 		_, err := resolve(Request{StackID: stackA})

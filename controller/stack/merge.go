@@ -17,7 +17,7 @@ func (s *contents) filled(given *api.Topology) *api.Topology {
 		return cloud
 	}
 	t := topology.Normalize(given)
-	t.StackID = cloud.StackID // where the request has the stack's name, its id
+	t.StackID = cloud.StackID // if the request has the stack's name, its id
 	if t.StackStatus == "" {
 		t.StackStatus, t.StackStatusReason = cloud.StackStatus, cloud.StackStatusReason
 	}

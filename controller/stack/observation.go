@@ -19,16 +19,16 @@ import (
 // Observation is what a source was asked, outside of any transaction, and what it said.
 type Observation struct {
 	Request
-	// FollowName: if the stack is gone, another one of its name takes its place.
-	FollowName bool
+	// ByName: if the stack is gone, another one with its name takes its place.
+	ByName bool
 	// Succeeds: the stack is gone, and the one of its name is another.
 	Succeeds bool
-	// Found is the topology, nil where there is none to be had.
+	// Found is the topology, nil if there is none to be had.
 	Found *api.Topology
 	// Gone is that there is no such stack, Away that the cloud did not say.
 	Gone, Away *api.Problem
 
-	// name is what the stack was found by before, "" where the request names one itself.
+	// name is what the stack was found by before, "" if the request names one itself.
 	name string
 	// version of the desired state was in force when it was asked; 0 is no instance.
 	version int64
@@ -36,8 +36,7 @@ type Observation struct {
 	number int64
 }
 
-// How long an observation may take: for callers that cannot do without it, and for those
-// that can.
+// How long an observation may take: for callers that need it, and for callers that do not.
 const (
 	Within  = 2 * time.Minute
 	Briefly = 30 * time.Second
@@ -64,7 +63,7 @@ func (s *Observer) Observe(ctx context.Context, o *Observation, within time.Dura
 	return s.ask(ctx, s.Source, o, within)
 }
 
-// TakeGiven takes what the request itself gives, and asks nobody.
+// TakeGiven takes what the request itself gives, and asks no cloud.
 func (s *Observer) TakeGiven(ctx context.Context, o *Observation) error {
 	return s.ask(ctx, Inline{}, o, Briefly)
 }
@@ -74,7 +73,7 @@ func (s *Observer) ask(ctx context.Context, source Source, o *Observation, withi
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var err error
-	if o.Found, err = source.Resolve(limited, o.Request); isGone(err) && o.name != "" && o.FollowName {
+	if o.Found, err = source.Resolve(limited, o.Request); isGone(err) && o.name != "" && o.ByName {
 		err = o.successor(limited, source, err)
 	}
 	var problem *api.Problem
@@ -93,7 +92,7 @@ func (s *Observer) ask(ctx context.Context, source Source, o *Observation, withi
 	case errors.As(err, &problem) && problem.Type == api.ProblemCloudError:
 		o.Found, o.Away = nil, problem
 	default:
-		return fmt.Errorf("looking into the stack of VNF instance %s: %w", o.InstanceID, err)
+		return fmt.Errorf("observing the stack of VNF instance %s: %w", o.InstanceID, err)
 	}
 	if s.saw(o, s.Now().UTC()) {
 		s.Hub.Changed(o.InstanceID, notify.Instances)
@@ -106,8 +105,8 @@ func isGone(err error) bool {
 	return errors.As(err, &problem) && problem.Type == api.ProblemStackGone
 }
 
-// successor looks for the stack that took the place of the one that is gone: healing an
-// entire VNF makes one of the same name. gone is the error where there is none.
+// successor finds the stack that took the place of the one that is gone: healing an
+// entire VNF makes one with the same name. gone is the error if there is none.
 func (o *Observation) successor(ctx context.Context, source Source, gone error) error {
 	byName := o.Request
 	byName.StackID = o.name
@@ -123,7 +122,7 @@ func (o *Observation) successor(ctx context.Context, source Source, gone error) 
 	return err
 }
 
-// Topology is what there is to put in force, nil where the one in force stays. What
+// Topology is what there is to put in force, nil if the one in force stays. What
 // is being deleted is not put in force, unless the request says itself what it has.
 func (o *Observation) Topology() *api.Topology {
 	if o.Inline == nil && Deleted(o.Found) {
@@ -132,8 +131,9 @@ func (o *Observation) Topology() *api.Topology {
 	return o.Found
 }
 
-// Whole refuses a request that describes servers itself while nobody can say what it
-// leaves out: half of a topology would be in force. It is no fault of the request.
+// Whole refuses a request that describes servers itself while the cloud cannot say what
+// the request leaves out: half of a topology would be in force. It is no fault of the
+// request.
 func (o *Observation) Whole() error {
 	if o.Away != nil && o.Inline != nil {
 		return o.Away
@@ -141,9 +141,9 @@ func (o *Observation) Whole() error {
 	return nil
 }
 
-// ID is the stack's id, or the name of one that was not found yet, and the name that it
-// was given by, "" for none; now is what was in force before. A name stays until another
-// is given: the stack of an id may be made anew under it.
+// ID is the stack's id, or the name of a stack that was not found yet; and the name by
+// which it was given, "" for none. now is what was in force before. A name stays until
+// another is given: the stack may be made anew under that name.
 func (o *Observation) ID(now store.Desired) (id, name string) {
 	asked, found := o.StackID, IDOf(o.Topology())
 	given := now.StackName
@@ -158,7 +158,7 @@ func (o *Observation) ID(now store.Desired) (id, name string) {
 	case asked != "" && asked != found:
 		given = asked
 	}
-	if uuid.Validate(found) != nil { // nobody has looked for it, so it may be a name itself
+	if uuid.Validate(found) != nil { // it was not observed yet, so it may be a name itself
 		given = ""
 	}
 	return found, given

@@ -36,8 +36,8 @@ type seen struct {
 	status, reason string
 	source         api.StackObservationSource
 	at             time.Time
-	// trouble is why the newest observation saw nothing, "" where it did.
-	trouble string
+	// failure is why the newest observation saw nothing; "" if it saw the stack.
+	failure string
 }
 
 // tries is how often one request observes its stack.
@@ -45,10 +45,10 @@ const tries = 4
 
 // errOvertaken says that an observation is out of date: something newer is in force, or
 // was seen.
-var errOvertaken = errors.New("the instance was changed while its stack was looked into")
+var errOvertaken = errors.New("the instance was changed while its stack was observed")
 
-// Try lets try observe and act on what it saw, again where another request came in
-// between: what was asked for an older desired state does not overwrite a newer one.
+// Try lets try observe and act on what it saw, and repeats it if another request came in
+// between: an observation for an older desired state does not overwrite a newer one.
 func (s *Observer) Try(instanceID string, try func() error) error {
 	for range tries {
 		if err := try(); !errors.Is(err, errOvertaken) {
@@ -56,7 +56,7 @@ func (s *Observer) Try(instanceID string, try func() error) error {
 		}
 	}
 	return api.NewProblem(api.ProblemUnavailable, fmt.Sprintf(
-		"VNF instance %s was changed each of the %d times that its stack was looked into; send the request again", instanceID, tries))
+		"VNF instance %s changed during each of %d observations of its stack; send the request again", instanceID, tries))
 }
 
 // Current refuses an observation that something newer has overtaken; Try then observes
@@ -90,7 +90,7 @@ func (s *Observer) take(instanceID string, number int64) bool {
 	return true
 }
 
-// saw keeps what an observation has seen, for people, and says whether it is news to them.
+// saw keeps what an observation saw, for people, and says whether it is new to them.
 func (s *Observer) saw(o *Observation, at time.Time) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,12 +101,12 @@ func (s *Observer) saw(o *Observation, at time.Time) (news bool) {
 	now := seen{number: o.number, asked: o.StackID, stackID: o.StackID}
 	switch {
 	case o.Gone != nil:
-		now.trouble = o.Gone.Detail
+		now.failure = o.Gone.Detail
 	case o.Away != nil:
 		if before.asked == now.asked || before.stackID == now.asked {
-			now = before // it is no other stack because nobody answers
+			now = before // it is the same stack even if the cloud does not answer
 		}
-		now.number, now.trouble = o.number, cmp.Or(o.Away.Detail, o.Away.Title)
+		now.number, now.failure = o.number, cmp.Or(o.Away.Detail, o.Away.Title)
 	default:
 		now.stackID = cmp.Or(IDOf(o.Found), o.StackID)
 		now.status, now.reason, now.at = o.Found.StackStatus, o.Found.StackStatusReason, at
@@ -119,11 +119,10 @@ func (s *Observer) saw(o *Observation, at time.Time) (news bool) {
 		s.seen = make(map[string]seen)
 	}
 	s.seen[o.InstanceID] = now
-	return now.status != before.status || now.reason != before.reason || now.trouble != before.trouble || now.stackID != before.stackID
+	return now.status != before.status || now.reason != before.reason || now.failure != before.failure || now.stackID != before.stackID
 }
 
-// of is what was seen of the instance's stack, false where that was another one, or
-// none.
+// of is what was seen of the instance's stack; false if no stack was seen, or another one.
 func (s *Observer) of(instanceID string, d store.Desired) (seen, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,9 +141,9 @@ func (s *Observer) Forget(instanceID string) {
 // Show shows the stack as it was last seen.
 func (s *Observer) Show(d store.Desired, shown *api.Instance) {
 	last, ok := s.of(shown.ID, d)
-	if ok && last.trouble != "" {
+	if ok && last.failure != "" {
 		shown.Warnings = append(shown.Warnings, fault.Root.Key("stackId").Fault(fmt.Sprintf(
-			"%s; what was known of the instance stays, and the stack is looked for again by the next operation and when one of its servers calls", last.trouble)))
+			"%s; what was known of the instance stays; the next operation, and the next of its servers that calls, observe the stack again", last.failure)))
 	}
 	if ok && last.status != "" || d.StackName != "" {
 		shown.Stack = &api.StackObservation{Name: d.StackName}

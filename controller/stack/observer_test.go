@@ -31,6 +31,6 @@ func TestACloudThatHangs(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Observe(gone, o, time.Minute); !errors.Is(err, context.Canceled) {
-		t.Errorf("err %v for a caller that has gone, want that nobody asks any more", err)
+		t.Errorf("err %v for a caller that has gone, want no further calls", err)
 	}
 }

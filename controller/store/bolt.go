@@ -23,10 +23,10 @@ const mapReserve = 1 << 30
 
 // bolt is the engine of one controller alone: a bbolt file.
 type bolt struct {
-	db      *bbolt.DB
-	updates group
-	doubt   chan struct{}
-	doubted sync.Once
+	db             *bbolt.DB
+	updates        group
+	outcomeUnknown chan struct{}
+	unknownOnce    sync.Once
 }
 
 func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
@@ -42,7 +42,7 @@ func openBolt(path string, lockTimeout time.Duration) (*bolt, error) {
 	if err := refuseForeign(db); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", path, err), db.Close())
 	}
-	b := &bolt{db: db, doubt: make(chan struct{})}
+	b := &bolt{db: db, outcomeUnknown: make(chan struct{})}
 	b.updates.transact = b.transact
 	return b, nil
 }
@@ -66,7 +66,7 @@ func (b *bolt) view(fn func(reader) error) error {
 func (b *bolt) update(fn func(writer) error) error { return b.updates.update(fn) }
 
 // transact is that of group. A panic in bbolt becomes its error: it would end the
-// process, for nobody's request runs on this goroutine.
+// process: this goroutine runs no client's request.
 func (b *bolt) transact(run func(reader) writeSet) (err error) {
 	defer faultsPanic()()
 	defer func() {
@@ -80,8 +80,8 @@ func (b *bolt) transact(run func(reader) writeSet) (err error) {
 	}
 	defer func() { _ = tx.Rollback() }() // of one that was committed it does nothing
 	select {
-	case <-b.doubt:
-		return api.NewProblem(api.ProblemUnavailable, "the controller stops, for its disk failed")
+	case <-b.outcomeUnknown:
+		return api.NewProblem(api.ProblemUnavailable, "the controller stops because its disk failed")
 	default:
 	}
 	writes := run(snapshot{tx})

@@ -16,7 +16,7 @@ const sumSize = crc32.Size
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	errSum     = errors.New("its checksum does not fit")
+	errSum     = errors.New("its checksum does not match")
 )
 
 func sumOf(bucket, key string, text []byte) []byte {
@@ -41,7 +41,7 @@ func textOf(bucket, key string, value []byte) ([]byte, error) {
 	return value[:at], nil
 }
 
-// verifyRecords looks at every value of a store.
+// verifyRecords checks every value of a store.
 func verifyRecords(r reader) error {
 	for _, bucket := range recordBuckets {
 		if !r.has(bucket) {

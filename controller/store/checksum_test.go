@@ -8,7 +8,7 @@ import (
 )
 
 // Every byte of every value, and of every key, counts: one that was changed behind
-// bbolt's back is found at the next start, and by whoever reads it.
+// bbolt's back is found at the next start, and by every reader.
 func TestAChangedByteOfARecordIsFound(t *testing.T) {
 	p := withNode(t)
 	s := p.open(t)

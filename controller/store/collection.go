@@ -15,7 +15,7 @@ type Collection[T any] struct {
 	decoded *decoded[T]
 }
 
-var errReadOnly = errors.New("the transaction is a View, which writes nothing")
+var errReadOnly = errors.New("the transaction is a View, which cannot write")
 
 // Get returns the record, false when there is none. Its error is a *CorruptError.
 func (c Collection[T]) Get(key string) (record T, found bool, err error) {

@@ -36,7 +36,7 @@ func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err == nil {
-		t.Fatal("the writer ended by itself")
+		t.Fatal("the writer ended before it was killed")
 	}
 	s := p.open(t)
 	view(t, s, func(tx *Tx) error {

@@ -10,15 +10,15 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Doubt is closed when the disk has not confirmed a change and it is not known
-// whether it holds it. No further change is made then, for it could overwrite the
-// one state that is known to be whole; the process has to end, and the next start
-// finds either of the two.
-func (s *Store) Doubt() <-chan struct{} { return s.doubt }
+// OutcomeUnknown is closed when the disk did not confirm a commit, so that it is not
+// known whether the disk holds it. No further change is made: it could overwrite the
+// one state that is known to be whole. The process must end; the next start finds the
+// state before the commit or after it.
+func (s *Store) OutcomeUnknown() <-chan struct{} { return s.outcomeUnknown }
 
-// ErrDoubt is what ends the process after Doubt.
-var ErrDoubt = errors.New("the disk of the store failed while it confirmed a change, so it is not known whether it holds that change: " +
-	"look at the disk, then start the controller again; nothing that was acknowledged depends on it")
+// ErrOutcomeUnknown ends the process after OutcomeUnknown.
+var ErrOutcomeUnknown = errors.New("the disk of the store failed while it confirmed a change, so it is not known whether it holds that change: " +
+	"check the disk, then start the controller again; nothing that was acknowledged depends on that change")
 
 // notWritten explains why a change that was complete did not come to the disk. All
 // of it is rolled back. The error is a problem that the client may see.
@@ -28,13 +28,13 @@ var ErrDoubt = errors.New("the disk of the store failed while it confirmed a cha
 func (b *bolt) notWritten(err error) error {
 	var number syscall.Errno
 	var place *fs.PathError
-	detail := fmt.Sprintf("the controller's disk does not take changes (%v), so nothing of this request was kept: see to the disk under its data directory, then try again", plain(err))
+	detail := fmt.Sprintf("the controller's disk takes no changes (%v), so nothing of this request was kept: repair the disk under its data directory, then try again", plain(err))
 	switch {
 	case errors.As(err, &number) && !errors.As(err, &place), errors.Is(err, errPages):
-		b.doubted.Do(func() { close(b.doubt) })
-		err, detail = errors.Join(ErrDoubt, err), "the controller's disk failed and the controller stops: look at the disk, start it again, then ask whether the request was done"
+		b.unknownOnce.Do(func() { close(b.outcomeUnknown) })
+		err, detail = errors.Join(ErrOutcomeUnknown, err), "the controller's disk failed and the controller stops: check the disk, start the controller again, then check whether the request was done"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		detail = "the controller's disk is full, so nothing of this request was kept: free space under its data directory; it goes on without a restart"
+		detail = "the controller's disk is full, so nothing of this request was kept: free space under its data directory; the controller needs no restart"
 	}
 	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable, detail), err)
 }

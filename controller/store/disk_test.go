@@ -16,9 +16,9 @@ import (
 func TestAChangeThatTheDiskDoesNotTake(t *testing.T) {
 	write := func(n syscall.Errno) error { return &fs.PathError{Op: "write", Path: "/secret/place/store.db", Err: n} }
 	for name, c := range map[string]struct {
-		err   error
-		says  string
-		doubt bool
+		err            error
+		says           string
+		outcomeUnknown bool
 	}{
 		"full":                          {write(syscall.ENOSPC), "disk is full", false},
 		"over the quota":                {write(syscall.EDQUOT), "disk is full", false},
@@ -41,11 +41,11 @@ func TestAChangeThatTheDiskDoesNotTake(t *testing.T) {
 			if !errors.Is(err, c.err) {
 				t.Errorf("the log does not see %v in %v", c.err, err)
 			}
-			if got := errors.Is(err, ErrDoubt); got != c.doubt {
-				t.Errorf("in doubt: %v, want %v", got, c.doubt)
+			if got := errors.Is(err, ErrOutcomeUnknown); got != c.outcomeUnknown {
+				t.Errorf("outcome unknown: %v, want %v", got, c.outcomeUnknown)
 			}
 			err = s.Update(func(tx *Tx) error { return tx.Nodes().Put("n1", Node{}) })
-			if (err != nil) != c.doubt {
+			if (err != nil) != c.outcomeUnknown {
 				t.Errorf("the next change: %v", err)
 			}
 		})

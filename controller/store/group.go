@@ -4,14 +4,14 @@ import "sync"
 
 // group lets updates share a commit. Those that come while a commit is on its way to
 // the disk wait; then each runs on what the one before it has left, and all go to the
-// disk together. Nobody waits for others to come, so an update that is alone is
+// disk together. An update does not wait for others to come, so one that is alone is
 // committed at once.
 //
 // Each update runs on the goroutine of its caller, which takes its panic. What lies
 // between is done by a goroutine of its own, that no caller pays for.
 type group struct {
 	// transact gives run a snapshot and makes the changes that it returns durable.
-	// Nobody else writes in between. Its error may come before run or after it.
+	// No other write comes in between. Its error may come before run or after it.
 	transact func(run func(reader) writeSet) error
 
 	mu      sync.Mutex

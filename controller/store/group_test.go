@@ -145,12 +145,12 @@ func onDevice(t *testing.T, s *Store, device string) (back func()) {
 }
 
 // A disk that does not take the commit costs all that share it the same error, also
-// those that wrote nothing and may have seen what the others wrote; and nobody else.
+// those that wrote nothing and may have seen what the others wrote; and no others.
 func TestACommitThatTheDiskDoesNotTake(t *testing.T) {
 	for name, c := range map[string]struct {
-		device string // a real one: /dev/full has no room, and /dev/null cannot be synced
-		says   string
-		doubt  bool
+		device         string // a real one: /dev/full has no room, and /dev/null cannot be synced
+		says           string
+		outcomeUnknown bool
 	}{
 		"no room":   {"/dev/full", "disk is full", false},
 		"no answer": {"/dev/null", "stops", true},
@@ -178,30 +178,30 @@ func TestACommitThatTheDiskDoesNotTake(t *testing.T) {
 				if !errors.As(err, &problem) || problem.Type != api.ProblemUnavailable || !strings.Contains(problem.Detail, c.says) {
 					t.Errorf("error %v, want unavailable that says %q", err, c.says)
 				}
-				if errors.Is(err, ErrDoubt) != c.doubt || errors.Is(err, boom) {
-					t.Errorf("error %v, in doubt: %v", err, c.doubt)
+				if errors.Is(err, ErrOutcomeUnknown) != c.outcomeUnknown || errors.Is(err, boom) {
+					t.Errorf("error %v, outcome unknown: %v", err, c.outcomeUnknown)
 				}
 			}
 			if told != 1 {
 				t.Errorf("%d were told of a commit, want the one that needed none", told)
 			}
 			select {
-			case <-s.Doubt():
-				if !c.doubt {
-					t.Error("the store is in doubt")
+			case <-s.OutcomeUnknown():
+				if !c.outcomeUnknown {
+					t.Error("the outcome is unknown")
 				}
 			default:
-				if c.doubt {
-					t.Error("the store is not in doubt")
+				if c.outcomeUnknown {
+					t.Error("the outcome is not unknown")
 				}
 			}
 			ran := false
 			err := s.Update(func(tx *Tx) error { ran = true; return putNode("n3")(tx) })
-			if (err != nil) != c.doubt || ran == c.doubt {
+			if (err != nil) != c.outcomeUnknown || ran == c.outcomeUnknown {
 				t.Errorf("the next change: %v, it ran: %v", err, ran)
 			}
 			want := []string{"n0", "n3"}
-			if c.doubt {
+			if c.outcomeUnknown {
 				want = want[:1]
 			}
 			if diff := cmp.Diff(want, nodeIDs(t, s)); diff != "" {
@@ -288,9 +288,9 @@ func TestACommitThatMeetsAPageThatCannotBeRead(t *testing.T) {
 		wantError(t, err, "stops", errPages.Error())
 	}
 	select {
-	case <-s.Doubt():
+	case <-s.OutcomeUnknown():
 	default:
-		t.Error("the store is not in doubt")
+		t.Error("the outcome is not unknown")
 	}
 	wantError(t, s.Update(putNode("n1")), "stops")
 }

@@ -106,7 +106,7 @@ func (i *image) create(bucket string) {
 // maxKey is bbolt's.
 const maxKey = 32768
 
-// put looks at what is there. So a value that is there already is no change; and a
+// put reads what is there. So a value that is there already is no change; and a
 // page on the way to it that cannot be read fails this transaction, and not the commit
 // of all.
 func (i *image) put(bucket, key string, value []byte) error {

@@ -25,7 +25,7 @@ func (e *DamagedError) Error() string {
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // openIntact returns a function for bbolt's Options.OpenFile: it opens and locks
-// the file and looks at every page in use before bbolt does. With the checksums of
+// the file and checks every page in use before bbolt reads it. With the checksums of
 // the records it makes a start some 50 ms longer where there are 2,000 nodes (16 MB;
 // BenchmarkOpen).
 func openIntact(wait time.Duration) func(string, int, os.FileMode) (*os.File, error) {
@@ -60,12 +60,12 @@ func lock(file *os.File, wait time.Duration) error {
 	}
 }
 
-// checkPages says what is wrong with the pages that are in use. What lies in others
-// is nobody's.
+// checkPages says what is wrong with the pages that are in use. The content of other
+// pages does not matter.
 //
 // Of the two headers bbolt would take the one that is left when the other is
 // damaged, and the damaged one may have been the newer: the last change that was
-// acknowledged would be gone without a word. A header lies in one sector of the
+// acknowledged would silently be gone. A header lies in one sector of the
 // disk, so a power failure does not cut it in two.
 func checkPages(file *os.File) error {
 	info, err := file.Stat()

@@ -56,7 +56,7 @@ func (k KeySource) load(newStore bool) ([]byte, error) {
 	case k.Credential != "":
 		return nil, fmt.Errorf("%s is missing: set LoadCredential= or LoadCredentialEncrypted= in the unit: %w", k.name(), err)
 	case !newStore:
-		return nil, fmt.Errorf("%s is missing and the store is sealed with it: put it back from where it is kept apart from backups: %w", k.name(), err)
+		return nil, fmt.Errorf("%s is missing and the store is sealed with it: put it back from the copy that is kept apart from the backups: %w", k.name(), err)
 	case !k.Create:
 		return nil, fmt.Errorf("%s is missing and may not be created: make it with `head -c %d /dev/urandom`, mode 0600: %w", k.name(), KeySize, err)
 	}
@@ -84,7 +84,7 @@ func readKey(path string, forbidden fs.FileMode, name string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
 	if bytes.Equal(secret, make([]byte, KeySize)) {
-		return nil, fmt.Errorf("%s holds only zeros: that is no key", name)
+		return nil, fmt.Errorf("%s holds only zeros, which is no key", name)
 	}
 	return secret, nil
 }

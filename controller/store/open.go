@@ -22,7 +22,7 @@ func preparePath(path string) error {
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fmt.Errorf("looking at the directory of the store: %w", err)
+		return fmt.Errorf("reading the directory of the store: %w", err)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		return fmt.Errorf("the directory of the store, %s, has mode %#o, so others can replace what is in it: chmod 0700 it",
@@ -33,7 +33,7 @@ func preparePath(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("looking at the store: %w", err)
+		return fmt.Errorf("reading the state of the store file: %w", err)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("the store %s is not a regular file", path)
 	case info.Mode().Perm()&0o077 != 0:

@@ -61,7 +61,7 @@ func TestPlacesThatAreRefused(t *testing.T) {
 		"a damaged store": {func(t *testing.T, p place) error {
 			return os.WriteFile(p.file(), bytes.Repeat([]byte("x"), 1<<16), 0o600)
 		}, "restore a backup"},
-		"somebody else's bbolt file": {func(t *testing.T, p place) error {
+		"another program's bbolt file": {func(t *testing.T, p place) error {
 			if err := os.Remove(p.file()); err != nil {
 				return err
 			}

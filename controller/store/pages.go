@@ -31,7 +31,7 @@ type header struct {
 	root, freelist, end, txid uint64
 }
 
-// readHeader reads the header whose page starts at the offset; false where none is.
+// readHeader reads the header whose page starts at the offset; false if none is.
 func readHeader(file io.ReaderAt, offset int64) (h header, ok bool) {
 	b := make([]byte, metaBytes)
 	if _, err := file.ReadAt(b, offset+pageHeader); err != nil {
@@ -67,7 +67,7 @@ func (w *walk) page(id uint64, want ...uint16) (body, error) {
 	}
 	kind, more := native.Uint16(head[8:]), uint64(native.Uint32(head[12:]))
 	if native.Uint64(head[:]) != id || !slices.Contains(want, kind) || more >= w.end-id {
-		return body{}, fmt.Errorf("page %d is not what is expected there", id)
+		return body{}, fmt.Errorf("page %d has another kind than expected", id)
 	}
 	for each := id; each <= id+more; each++ {
 		if w.seen[each] {

@@ -27,11 +27,11 @@ type Instance struct {
 	// those that its topology no longer names.
 	NodeIDs   []string `json:"nodeIds,omitempty"`
 	VolumeIDs []string `json:"volumeIds,omitempty"`
-	// Standing is what the last plan has decided for the next one.
-	Standing Standing `json:"carriedOver,omitzero"`
+	// CarriedOver is what the last plan decided and the next one keeps.
+	CarriedOver CarriedOver `json:"carriedOver,omitzero"`
 
 	// Epoch is the life of the state in which an operator has confirmed the instance,
-	// or in which it was made. In any other its nodes are not let in.
+	// or in which it was made. In any other its nodes are refused.
 	Epoch int64 `json:"epoch,omitempty"`
 
 	JoinTokenID  string    `json:"joinTokenId"`
@@ -40,8 +40,8 @@ type Instance struct {
 	UpdatedAt    time.Time `json:"updatedAt"`
 }
 
-// Standing is plan.Standing: what must not change with each report of a node.
-type Standing struct {
+// CarriedOver is plan.CarriedOver: what must not change with each report of a node.
+type CarriedOver struct {
 	Owner      string `json:"ownerMaster,omitempty"`
 	Served     string `json:"servedExports,omitempty"`
 	Registered bool   `json:"persistentVolumesRegistered,omitempty"`
@@ -74,7 +74,7 @@ type Node struct {
 	Role       api.Role `json:"role"`
 	Addresses  []string `json:"addresses,omitempty"`
 	// Epoch is the life of the state in which an operator has confirmed the node, or
-	// in which it became one. In any other it is not let in.
+	// in which it became one. In any other it is refused.
 	Epoch int64 `json:"epoch,omitempty"`
 	// Expected is false once the topology in force no longer names the server.
 	Expected   bool   `json:"expected"`
@@ -184,13 +184,13 @@ type File struct {
 	Faults fault.List `json:"faults,omitempty"`
 	// Warnings hinder nothing.
 	Warnings fault.List `json:"warnings,omitempty"`
-	// Judged names the parameters for which Faults and Warnings were found; empty
-	// for content that has not been looked at yet.
-	Judged string `json:"validatedFor,omitempty"`
+	// ValidatedFor names the parameters for which Faults and Warnings were found; empty
+	// for content that has not been validated yet.
+	ValidatedFor string `json:"validatedFor,omitempty"`
 	// Manifests are the PersistentVolumes of a manifest without faults.
 	Manifests []Manifest `json:"manifests,omitempty"`
-	// Previous is the content that documents go on naming until this one has been
-	// looked at; nil for none.
+	// Previous is the content that documents name until this one has been
+	// validated; nil for none.
 	Previous *Content `json:"previous,omitempty"`
 }
 
@@ -207,11 +207,11 @@ type Manifest struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// Usable is the content that documents may name: this one once it has been looked
-// at, the one before until then; nil where the content has faults, and for none.
+// Usable is the content that documents may name: this one once it has been validated,
+// the one before until then; nil if the content has faults, or there is none.
 func (f *File) Usable() *Content {
 	switch {
-	case f.Judged == "":
+	case f.ValidatedFor == "":
 		return f.Previous
 	case len(f.Faults) > 0:
 		return nil

@@ -13,7 +13,7 @@ import (
 //
 // The format byte is the only additional data: a sealed value is not bound to the
 // record that holds it, because records pass theirs on (a new version of the
-// desired state keeps the parameters of the last), and because whoever can move
+// desired state keeps the parameters of the last), and because an attacker who can move
 // sealed values about in the file can as well write the topology beside them.
 type Sealed []byte
 
@@ -52,7 +52,7 @@ func (s *Store) Unseal(sealed Sealed) ([]byte, error) {
 }
 
 // MAC is HMAC-SHA256 of data under a key of its own for each purpose, derived
-// from the store's key: 32 bytes that nobody without that key can make. Compare
+// from the store's key: 32 bytes that cannot be made without that key. Compare
 // with crypto/hmac.Equal or crypto/subtle.
 func (s *Store) MAC(purpose string, data []byte) []byte {
 	h := hmac.New(sha256.New, s.keys.derive("mac "+purpose, sha256.Size))

@@ -39,11 +39,11 @@ func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 
 // Hold keeps every other process from opening the store at path, which need not be
 // intact, until release is called. Its error names the process that has it open; it
-// is an fs.ErrNotExist where there is none.
+// is an fs.ErrNotExist if there is none.
 func Hold(path string) (release func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return nil, fmt.Errorf("looking for a store: %w", err)
+		return nil, fmt.Errorf("opening a store: %w", err)
 	}
 	// The lock that bbolt takes.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {

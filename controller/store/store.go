@@ -26,22 +26,22 @@ type Options struct {
 	// one second when zero.
 	LockTimeout time.Duration
 	// Observe is told how long each transaction took, a writing one with its wait
-	// for other writers and for the disk; nil tells nobody.
+	// for other writers and for the disk; it may be nil.
 	Observe func(write bool, took time.Duration)
 }
 
 // Store is the open database. It is safe for concurrent use; one process has it
 // open at a time.
 type Store struct {
-	engine  engine
-	path    string
-	keys    *keys
-	now     func() time.Time
-	observe func(write bool, took time.Duration)
-	epoch   atomic.Int64
-	doubt   <-chan struct{}
-	origin  atomic.Pointer[Origin]
-	recent  recent
+	engine         engine
+	path           string
+	keys           *keys
+	now            func() time.Time
+	observe        func(write bool, took time.Duration)
+	epoch          atomic.Int64
+	outcomeUnknown <-chan struct{}
+	origin         atomic.Pointer[Origin]
+	recent         recent
 }
 
 // Open opens the store and creates it when it does not exist. It changes nothing
@@ -61,7 +61,7 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, doubt: file.doubt,
+	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, outcomeUnknown: file.outcomeUnknown,
 		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied)}}
 	if err := s.start(o.Key); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
@@ -112,7 +112,7 @@ func (s *Store) Close() error { return s.engine.close() }
 func (s *Store) Path() string { return s.path }
 
 // Epoch names this life of the state: Unix seconds at which it began. It is the
-// same over restarts; NewLife begins another.
+// same over restarts; BeginEpoch begins another.
 func (s *Store) Epoch() int64 { return s.epoch.Load() }
 
 // View runs fn on one consistent snapshot. Writes in it fail.
@@ -125,10 +125,10 @@ func (s *Store) View(fn func(*Tx) error) error {
 // Update runs fn once, as one transaction, alone among writers. When it returns nil
 // all that fn wrote is on disk; when fn returns an error or panics, none of it is.
 // Where the disk does not take it, none of it is either, and the error is an
-// *api.Problem that says what to do; but see Doubt.
+// *api.Problem that says what to do; but see OutcomeUnknown.
 //
 // Updates that come at the same time share a commit: fn sees what those before it
-// wrote, and nobody is answered before that is on disk. An fn that changes nothing
+// wrote, and no request is answered before that is on disk. An fn that changes nothing
 // costs no commit.
 func (s *Store) Update(fn func(*Tx) error) error {
 	defer s.observed(true, time.Now())
@@ -161,6 +161,6 @@ type Tx struct {
 	committed []func()
 }
 
-// OnCommit runs fn once the transaction is on disk and other writers may go on;
+// OnCommit runs fn once the transaction is on disk and other writers may continue;
 // never, when it is rolled back. Several run in the order in which they were given.
 func (t *Tx) OnCommit(fn func()) { t.committed = append(t.committed, fn) }

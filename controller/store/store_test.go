@@ -99,7 +99,7 @@ func TestANewEpochOutlivesRestarts(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
 	first := s.Epoch()
-	second, err := s.NewLife(Life{})
+	second, err := s.BeginEpoch(NewEpoch{})
 	if err != nil {
 		t.Fatal(err)
 	}

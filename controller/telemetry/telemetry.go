@@ -19,7 +19,7 @@ type Metrics struct {
 	registry    *prometheus.Registry
 	requests    *prometheus.CounterVec
 	durations   *prometheus.HistogramVec
-	parked      prometheus.Gauge
+	heldPolls   prometheus.Gauge
 	enrollments *prometheus.CounterVec
 	noNonce     prometheus.Counter
 	discovery   prometheus.Counter
@@ -42,10 +42,10 @@ func New(version string) *Metrics {
 		}, []string{"operation", "code"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "nodehitch_http_request_duration_seconds",
-			Help:    "Time to answer by operationId, the time that a request was parked included.",
+			Help:    "Time to answer by operationId, the time that a request was held included.",
 			Buckets: []float64{.001, .01, .1, 1, 10, 60},
 		}, []string{"operation"}),
-		parked: prometheus.NewGauge(prometheus.GaugeOpts{
+		heldPolls: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "nodehitch_long_polls_in_flight",
 			Help: "Requests that are held until something changes.",
 		}),
@@ -87,7 +87,7 @@ func New(version string) *Metrics {
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.requests, m.durations, m.parked, m.enrollments, m.noNonce, m.discovery, m.renewals, m.revocations,
+	m.registry.MustRegister(m.requests, m.durations, m.heldPolls, m.enrollments, m.noNonce, m.discovery, m.renewals, m.revocations,
 		m.handshakes, m.rejected, m.closed, m.store, m.cloud, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -103,8 +103,8 @@ func (m *Metrics) Answered(operation string, status int, took time.Duration) {
 	m.durations.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// Parked counts a request that is held (+1) and let go (-1).
-func (m *Metrics) Parked(delta int) { m.parked.Add(float64(delta)) }
+// PollHeld counts a request that is held (+1) and let go (-1).
+func (m *Metrics) PollHeld(delta int) { m.heldPolls.Add(float64(delta)) }
 
 // Enrollment counts a request to enroll, by its result.
 func (m *Metrics) Enrollment(result string) { m.enrollments.WithLabelValues(result).Inc() }
@@ -139,7 +139,7 @@ func (m *Metrics) Transaction(write bool, took time.Duration) {
 	m.store.WithLabelValues(access).Observe(took.Seconds())
 }
 
-// Cloud counts a request to a cloud; status is 0 where no answer came.
+// Cloud counts a request to a cloud; status is 0 if no answer came.
 func (m *Metrics) Cloud(service, call string, status int) {
 	m.cloud.WithLabelValues(service, call, strconv.Itoa(status)).Inc()
 }

@@ -27,9 +27,9 @@ func scrape(t *testing.T, m *telemetry.Metrics) string {
 func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	m := telemetry.New("v1.2.3")
 	m.Answered("getNode", 404, 5*time.Millisecond)
-	m.Parked(+1)
-	m.Parked(+1)
-	m.Parked(-1)
+	m.PollHeld(+1)
+	m.PollHeld(+1)
+	m.PollHeld(-1)
 	m.Enrollment("bad_token")
 	m.Renewal()
 	m.Revocation()
@@ -41,8 +41,8 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	m.TLSHandshake("failure")
 	m.ConnectionRejected("limit")
 	m.ConnectionClosed("idle")
-	m.Count(func() (telemetry.Census, error) {
-		return telemetry.Census{
+	m.CollectState(func() (telemetry.State, error) {
+		return telemetry.State{
 			Nodes:    map[api.NodeState]int{api.NodeLost: 2},
 			NotAfter: map[string]time.Time{"root": time.Unix(1000, 0)},
 			// Each its own number, so that none stands for another.
@@ -83,10 +83,10 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	}
 }
 
-func TestACensusThatFailsLeavesTheRest(t *testing.T) {
+func TestStateMetricsThatFailLeaveTheRest(t *testing.T) {
 	m := telemetry.New("v1")
 	var log strings.Builder
-	m.Count(func() (telemetry.Census, error) { return telemetry.Census{}, errors.New("the store is closed") }, slog.New(slog.NewTextHandler(&log, nil)))
+	m.CollectState(func() (telemetry.State, error) { return telemetry.State{}, errors.New("the store is closed") }, slog.New(slog.NewTextHandler(&log, nil)))
 	if text := scrape(t, m); strings.Contains(text, "nodehitch_nodes") || !strings.Contains(text, "nodehitch_long_polls_in_flight 0") {
 		t.Error(text)
 	}

@@ -47,7 +47,7 @@ func normalAddress(s string) string {
 }
 
 // mapped is f of each element, nil for an empty list, so that "absent" and
-// "empty" are the same to whoever compares.
+// "empty" compare as equal.
 func mapped[T any](list []T, f func(T) T) []T {
 	if len(list) == 0 {
 		return nil

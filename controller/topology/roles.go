@@ -75,7 +75,7 @@ func (a *Assignment) role(claims []claim, s api.Server, at fault.At) (api.Role, 
 	case 1:
 		return found[0].role, true
 	case 0:
-		a.Warnings = append(a.Warnings, at.Fault(fmt.Sprintf("%s has no role and is left alone; it would need %s", label(s), wanted(claims))))
+		a.Warnings = append(a.Warnings, at.Fault(fmt.Sprintf("%s has no role and is ignored; it would need %s", label(s), wanted(claims))))
 	default:
 		a.Faults = append(a.Faults, at.Fault(fmt.Sprintf(
 			"%s has more than one role: %s; give its aspectId, or a connection point that only one role has", label(s), strings.Join(whys, ", "))))

@@ -61,7 +61,7 @@ func TestValidate(t *testing.T) {
 		}},
 		"a server twice, in another case": {func(tp *api.Topology) {
 			tp.Servers = append(tp.Servers, api.Server{ID: strings.ToUpper(serverA), Name: "again"})
-		}, map[string]string{"/topology/servers/1/id": "/topology/servers/0/id already"}},
+		}, map[string]string{"/topology/servers/1/id": "already at /topology/servers/0/id"}},
 		"a VNFC instance twice": {func(tp *api.Topology) {
 			tp.Servers[0].VnfcInstanceID = "vnfc"
 			tp.Servers = append(tp.Servers, api.Server{ID: serverB, Name: "b", VnfcInstanceID: "vnfc"})
@@ -78,7 +78,7 @@ func TestValidate(t *testing.T) {
 		"one volume for two resources": {func(tp *api.Topology) {
 			tp.Volumes = append(tp.Volumes, api.TopologyVolume{ResourceID: "other", ID: volumeA})
 		}, map[string]string{"/topology/volumes/1/id": "already"}},
-		"attached twice, and one that nobody knows": {func(tp *api.Topology) {
+		"attached twice, and an unknown one": {func(tp *api.Topology) {
 			tp.Servers[0].VolumeIds = []string{volumeA, volumeA, volumeB}
 		}, map[string]string{
 			"/topology/servers/0/volumeIds/1": "already", "/topology/servers/0/volumeIds/2": "add it there with its resourceId",
@@ -148,7 +148,7 @@ func TestAssign(t *testing.T) {
 		"aspect of one, point of a role without":  {server: api.Server{AspectID: "worker_instance", ConnectionPoints: points("storage_server_CP")}, fault: "more than one role"},
 		"a point that only workers have":          {server: api.Server{ConnectionPoints: points("CP2")}, role: api.RoleWorker},
 		"nothing that the parameters name":        {server: api.Server{ConnectionPoints: points("other")}, warning: `aspect "master_instance" (master)`},
-		"another group's":                         {server: api.Server{AspectID: "other", ConnectionPoints: points("CP1")}, warning: "is left alone"},
+		"another group's":                         {server: api.Server{AspectID: "other", ConnectionPoints: points("CP1")}, warning: "is ignored"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.server.ID, c.server.Name = id(1), "vm"

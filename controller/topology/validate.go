@@ -15,7 +15,7 @@ import (
 // maxName is the longest name that Nova, Neutron and Heat take.
 const maxName = 255
 
-// Validate is everything that is wrong with a topology by itself; at is its place
+// Validate is everything that is wrong with a topology alone; at is its place
 // in the request. A nil topology is valid.
 //
 // Two servers may have one name (a Heat group gives its members the same), and
@@ -45,7 +45,7 @@ func (v *validation) fault(at fault.At, format string, args ...any) {
 // once reports what is already in seen, and puts it there.
 func (v *validation) once(seen map[string]string, what, key string, at fault.At) {
 	if first, again := seen[key]; again {
-		v.fault(at, "%s %q stands at %s already; give it once", what, key, first)
+		v.fault(at, "%s %q is already at %s; give it once", what, key, first)
 		return
 	}
 	seen[key] = string(at)
@@ -135,7 +135,7 @@ func (v *validation) address(s string, at fault.At) {
 	case err != nil:
 		v.fault(at, "%q is no IP address; expected IPv4 such as 10.10.0.5, or IPv6", shown(s))
 	case a.Zone() != "":
-		v.fault(at, "%q has a zone, which means something on one machine only; leave it out", shown(s))
+		v.fault(at, "%q has a zone, which is valid on one machine only; leave it out", shown(s))
 	case a.IsUnspecified() || a.IsMulticast():
 		v.fault(at, "%q is not the address of one machine", s)
 	}

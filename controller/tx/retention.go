@@ -19,11 +19,11 @@ type Retention struct {
 	Key time.Duration
 }
 
-// Kept is the retention of every controller. A request lasts a day at most, so nobody
+// Kept is the retention of every controller. A request lasts a day at most, so no client
 // repeats one after a week by accident.
 var Kept = Retention{Last: 20, Key: 7 * 24 * time.Hour}
 
-// String says which operations are kept, to someone who asks for another one.
+// String says which operations are kept, for a client that asks for another one.
 func (keep Retention) String() string {
 	return fmt.Sprintf("its last %d are kept, each with an idempotencyKey until %d days after its end, and what a later one depends on",
 		keep.Last, keep.Key/(24*time.Hour))

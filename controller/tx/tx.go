@@ -1,4 +1,4 @@
-// Package tx is one change of one VNF instance: its records in one transaction, who is
+// Package tx is one change of one VNF instance: its records in one transaction, what is
 // woken by it, and what follows it. A Tx is passed to everything that has a part in the
 // change, so nothing can be half changed.
 package tx
@@ -42,7 +42,7 @@ type Tx struct {
 }
 
 // Update runs fn in one transaction on an instance and, once that is on disk, wakes
-// those who wait. A transaction that changed nothing costs no write and wakes nobody. An
+// those who wait. A transaction that changed nothing costs no write and wakes no wait. An
 // instance that does not exist is a problem.
 func (r *Runner) Update(ctx context.Context, instanceID string, fn func(*Tx) error) error {
 	return r.Upsert(ctx, instanceID, func(t *Tx, found bool) error {
@@ -140,7 +140,7 @@ func (t *Tx) save() error {
 	return nil
 }
 
-// Changed says that a record was written, and who waits for it: keys of notify.Hub.
+// Changed says that a record was written, and which waits it wakes: keys of notify.Hub.
 func (t *Tx) Changed(keys ...string) {
 	t.dirty = true
 	t.wake = append(t.wake, keys...)

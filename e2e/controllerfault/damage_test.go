@@ -35,7 +35,7 @@ var damages = []struct {
 	{"branch", "changed bytes in each branch page", flipKind(0x01), []string{"*"}},
 	{"leaf", "changed bytes in each leaf page", flipKind(0x02), []string{"*"}},
 	{"freelist", "changed bytes in each list of free pages", flipKind(0x10), []string{"*"}},
-	{"record", "a changed letter inside a record that stays good JSON", letter, []string{"the record ", "checksum does not fit", "restore a backup"}},
+	{"record", "a changed letter inside a record that stays good JSON", letter, []string{"the record ", "checksum does not match", "restore a backup"}},
 	{"truncated", "the second half of the store is missing", truncate(2), []string{"not an intact store", "bytes and should have", "restore a backup"}},
 	{"one-page", "the store ends after its first header", func(t *testing.T, r *rig) { must(t, os.Truncate(r.store(), page)) }, []string{"not an intact store", "restore a backup"}},
 	{"not-a-store", "another file lies in its place", text, []string{"not an intact store", "move it away"}},

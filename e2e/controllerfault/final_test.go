@@ -59,7 +59,7 @@ func tell(tx *store.Tx, say func(string, ...any)) error {
 	}
 	files, err := tx.Files().All()
 	for _, f := range files {
-		say("file %s of %s is %s, faults %v, judged %v", f.Path, f.InstanceID, f.SHA256, f.Faults, f.Judged != "")
+		say("file %s of %s is %s, faults %v, validated %v", f.Path, f.InstanceID, f.SHA256, f.Faults, f.ValidatedFor != "")
 	}
 	if err != nil {
 		return err

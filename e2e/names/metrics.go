@@ -61,8 +61,8 @@ func labelValues(name string, family *dto.MetricFamily) (list []string) {
 func scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	m := telemetry.New("")
 	countAll(reflect.ValueOf(m))
-	m.Count(func() (telemetry.Census, error) {
-		return telemetry.Census{NotAfter: map[string]time.Time{"": {}}}, nil
+	m.CollectState(func() (telemetry.State, error) {
+		return telemetry.State{NotAfter: map[string]time.Time{"": {}}}, nil
 	}, slog.New(slog.DiscardHandler))
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/metrics", nil))

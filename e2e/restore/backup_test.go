@@ -39,9 +39,9 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 		badBackup{"another file", func(w *world, _ []byte) []byte { return bytes.Repeat([]byte("no backup "), 1000) }, "no backup"},
 		badBackup{"another tar", func(*world, []byte) []byte { return archived(map[string]string{"etc/passwd": "x"}) }, "no backup of a nodehitch controller"},
 		badBackup{"something behind it", func(_ *world, b []byte) []byte { return rewritten(w, b, appended) }, "follows checksums"},
-		badBackup{"changed with its sums", func(_ *world, b []byte) []byte { return rewritten(w, b, resummed) }, "without the controller's key"},
+		badBackup{"changed with its sums", func(_ *world, b []byte) []byte { return rewritten(w, b, resummed) }, "not made with the controller's key"},
 		badBackup{"of another schema", func(_ *world, b []byte) []byte { return rewritten(w, b, newer) }, "this one reads version"},
-		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its form is version 2"},
+		badBackup{"of another form", func(_ *world, b []byte) []byte { return rewritten(w, b, anotherForm) }, "its format has version 2"},
 		badBackup{"of another controller", func(_ *world, b []byte) []byte { return foreign(w) }, "sealed with the key"},
 	) {
 		t.Run(c.name, func(t *testing.T) {

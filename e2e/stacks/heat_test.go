@@ -73,8 +73,8 @@ func (v *vnf) templates(r *results.Case) {
 	}
 }
 
-// waitedFor are machines which have nobody but Heat to tell the controller of them: they
-// knock, are found in the stack, and converge.
+// waitedFor are machines that only Heat tells the controller of: they call, the
+// controller discovers them in the stack, and they converge.
 func (v *vnf) waitedFor(r *results.Case) {
 	began := time.Now()
 	v.begin()

@@ -18,11 +18,11 @@ func TestRevocation(t *testing.T) {
 	w := newWorld(t, loopback.Options{Settings: map[string]string{"pollSeconds": "300"}})
 	run(t, w, []trial{
 		{"revoked: next request", "every request of a revoked node is refused, on the connection that it has kept and on a new one", revokedNext},
-		{"revoked: parked poll", "the poll that is held when its node is revoked is answered at once, with a refusal", revokedPoll},
+		{"revoked: held poll", "the poll that is held when its node is revoked is answered at once, with a refusal", revokedPoll},
 		{"revoked: renewal", "a revoked node gets no certificate, neither by its key nor by the join token", revokedRenewal},
-		{"revoked: instance terminated", "TERMINATE ends the parked polls of all its nodes", revokedByTerminate},
+		{"revoked: instance terminated", "TERMINATE ends the held polls of all its nodes", revokedByTerminate},
 		{"revoked: survives a restart", "a controller that was killed after the revocation was acknowledged still refuses", revokedAfterKill},
-		{"replaced: the certificate before", "once the new certificate has made a call the old one opens nothing, its parked poll included", replaced},
+		{"replaced: the certificate before", "once the new certificate has made a call the old one opens nothing, its held poll included", replaced},
 	})
 }
 
@@ -49,8 +49,8 @@ func revokedNext(a *attempt) {
 	everything(a, &fresh, "on a new connection", http.StatusForbidden)
 }
 
-// parked is a poll that the controller holds; its answer comes on the channel.
-func (a *attempt) parked(m *machine) <-chan answer {
+// held is a poll that the controller holds; its answer comes on the channel.
+func (a *attempt) held(m *machine) <-chan answer {
 	a.Helper()
 	now := m.config()
 	a.allowed("the configuration", now, http.StatusOK)
@@ -84,10 +84,10 @@ func (a *attempt) answered(poll <-chan answer) answer {
 
 func revokedPoll(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.spare())
-	poll := a.parked(m)
+	poll := a.held(m)
 	began := time.Now()
 	a.w.revoke(m.id)
-	a.refused("the parked poll", a.answered(poll), http.StatusForbidden)
+	a.refused("the held poll", a.answered(poll), http.StatusForbidden)
 	a.c.Figure("answered after", "%d ms", time.Since(began).Milliseconds())
 }
 
@@ -105,7 +105,7 @@ func revokedByTerminate(a *attempt) {
 	nodes := []*machine{a.w.enrolled(s, s.storage), a.w.enrolled(s, s.worker)}
 	var polls []<-chan answer
 	for _, m := range nodes {
-		polls = append(polls, a.parked(m))
+		polls = append(polls, a.held(m))
 	}
 	op := a.w.Operate(s.instance, api.OperationRequest{Operation: api.Terminate})
 	for i, poll := range polls {
@@ -135,11 +135,11 @@ func revokedAfterKill(a *attempt) {
 func replaced(a *attempt) {
 	m := a.w.enrolled(a.w.ours, a.w.ours.worker)
 	old := *m
-	poll := a.parked(&old)
+	poll := a.held(&old)
 	a.allowed("renewal", m.renew(), http.StatusCreated)
 	a.allowed("the old one, until the new one was used", old.config(), http.StatusOK)
 	a.allowed("the new one", m.config(), http.StatusOK)
-	a.refused("the old one's parked poll", a.answered(poll), http.StatusUnauthorized)
+	a.refused("the old one's held poll", a.answered(poll), http.StatusUnauthorized)
 	everything(a, &old, "the old one", http.StatusUnauthorized)
 	a.refused("its renewal", old.renew(), http.StatusUnauthorized)
 	a.allowed("the new one goes on", m.config(), http.StatusOK)

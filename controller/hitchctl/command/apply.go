@@ -21,16 +21,15 @@ import (
 
 const applyHelp = `Create a VNF instance or replace its desired parameters: check the request offline
 like validate does, send it, and upload the files of the VNF package that the
-controller does not have yet, or has with other content. The same again changes
-nothing; another password, or other content of a file, reaches the nodes at once. An
-upload that was cut goes on where it ended when the command is run again.
+controller lacks or has with other content. The same request again changes nothing;
+another password, or other content of a file, reaches the nodes at once. Run the
+command again to continue an interrupted upload where it ended.
 
-With --stack-id the controller looks into the Heat stack. That may be a name, and of a
-stack that is made only later: then its servers are found when they call, or with the
+With --stack-id the controller observes the Heat stack. The id may be a name, also of a
+stack that is made later: then its servers are found when they call, or with the
 next operation.
 
-Without --package the files that are missing are listed; an operation does not
-start before they are there.`
+Without --package the missing files are listed; no operation starts without them.`
 
 func (a *app) apply() *cobra.Command {
 	var i input
@@ -106,7 +105,7 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 			return err
 		}
 	}
-	return a.judgeFiles(after, checked)
+	return a.validateFiles(after, checked)
 }
 
 // printChange says what the PUT has changed.
@@ -165,12 +164,12 @@ func (a *app) uploadOne(ctx context.Context, c *client.Controller, id string, pa
 	return err
 }
 
-// judgeFiles says which files are missing or wrong.
-func (a *app) judgeFiles(i *api.Instance, checked *checked) error {
+// validateFiles says which files are missing or wrong.
+func (a *app) validateFiles(i *api.Instance, checked *checked) error {
 	faulty := false
 	for _, f := range i.Files {
 		for _, fault := range f.Faults {
-			a.complain(screen.CleanLines(f.Path + ": " + fault.String()))
+			a.printErrorLine(screen.CleanLines(f.Path + ": " + fault.String()))
 			faulty = true
 		}
 	}
@@ -180,7 +179,7 @@ func (a *app) judgeFiles(i *api.Instance, checked *checked) error {
 			fmt.Fprintln(a.err, "  "+screen.Clean(path))
 		}
 		if checked.pack == nil {
-			a.complainWith("hint", screen.Faint, "give the VNF package with --package to upload them")
+			a.printLine("hint", screen.Faint, "give the VNF package with --package to upload them")
 		}
 	}
 	if faulty {

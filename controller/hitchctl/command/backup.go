@@ -23,15 +23,15 @@ func (a *app) backup() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "backup FILE", Short: "Copy the controller's state into a file, while it runs",
 		Long: `Copy the controller's state, as of now, into a file: its database and the package
-files. The controller goes on meanwhile. The file appears only when it is whole, and
-every part of it is checked. With - it goes to standard output; exit code 0 says that
-it is whole.
+files. The controller continues to serve. The file appears only when it is complete, and
+every part of it is checked. With - it goes to standard output; exit code 0 means that
+it is complete.
 
-Secrets in it are sealed. NOT in it are the seal key and pki/, the controller's CA:
-without them a backup is worth nothing, so keep copies apart from it. They never
-change, but for pki/ when its certificates are replaced.
+Secrets in it are sealed. It does NOT hold the seal key and pki/, the controller's CA:
+without them a backup is worth nothing, so keep copies apart from it. The key never
+changes; pki/ changes when its certificates are replaced.
 
-nodehitch-controller restore puts a backup in the place of the state.`,
+nodehitch-controller restore replaces the state by a backup.`,
 		Example: `  hitchctl backup nodehitch.tar
   hitchctl backup - | age -r age1… > nodehitch.tar.age`,
 		Args: cobra.ExactArgs(1),
@@ -55,7 +55,7 @@ func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string)
 	if path == "-" {
 		m, err = a.receiveBackup(ctx, c, a.out)
 		if err != nil {
-			err = fmt.Errorf("%w; what was written is no backup", err)
+			err = fmt.Errorf("%w; the file is no complete backup", err)
 		}
 		return m, err
 	}
@@ -100,7 +100,7 @@ func (a *app) receiveBackup(ctx context.Context, c *client.Controller, to io.Wri
 		Blob:     func(_ string, _ int64, r io.Reader) error { return skip(r) },
 	})
 	if err != nil {
-		return m, fmt.Errorf("the backup is not whole: %w", err)
+		return m, fmt.Errorf("the backup is not complete: %w", err)
 	}
 	return m, nil
 }

@@ -14,7 +14,7 @@ import (
 const completeWithin = 2 * time.Second
 
 // complete offers the objects of a kind for completion by the shell, and nothing
-// where the controller does not answer. once: only for the first argument.
+// if the controller does not answer. once: only for the first argument.
 func (a *app) complete(kind string, once bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if once && len(args) > 0 {

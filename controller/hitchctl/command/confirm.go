@@ -27,7 +27,7 @@ func (a *app) confirmInstances() *cobra.Command {
 		Long: `After a restore, let the nodes of an instance in again. The restored backup has
 forgotten what happened since: revoke again first what was revoked (hitchctl node
 revoke works before, also for servers that have not enrolled), and apply the present
-topology. What will be trusted is shown, and you are asked; --yes answers.
+topology. hitchctl shows what will be trusted, and asks; --yes answers.
 
 Wait until SEEN tells that the agents have called, which takes a minute: certificates
 that were renewed after the backup are known by then. A node that comes later with
@@ -45,7 +45,7 @@ have been since: it is formatted only after hitchctl volume reformat.`,
 			return a.confirmRestored(ctx, c, strings.Join(args, ""), f)
 		}),
 	}
-	cmd.Flags().BoolVar(&f.all, "all", false, "every instance that waits for it")
+	cmd.Flags().BoolVar(&f.all, "all", false, "every instance that waits for a confirmation")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
 	return cmd
@@ -178,7 +178,7 @@ after the backup is in it: confirm those that you know, revoke the others.`,
 			return nil
 		}),
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every token that waits for it")
+	cmd.Flags().BoolVar(&all, "all", false, "every token that waits for a confirmation")
 	return cmd
 }
 

@@ -17,7 +17,7 @@ func (a *app) delete() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "instance ID", Short: "Forget an instance that has no live node", Args: cobra.ExactArgs(1),
 		Long: `Forget an instance: its parameters, files, operations and join token. Its nodes
-are not touched. It is refused while an operation is running or a node has a live
+are not touched. The controller refuses it while an operation is running or a node has a live
 identity; TERMINATE comes first.`,
 		Example:           "  hitchctl operate 0b1a5c2e TERMINATE --wait && hitchctl delete instance 0b1a5c2e",
 		ValidArgsFunction: a.complete("instance", true),

@@ -19,7 +19,7 @@ func (a *app) printError(err error) {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("%w; is the controller overloaded, or the network slow?", err)
 		}
-		a.complain(screen.CleanLines(err.Error()))
+		a.printErrorLine(screen.CleanLines(err.Error()))
 		return
 	}
 	text := problem.Title
@@ -27,23 +27,23 @@ func (a *app) printError(err error) {
 		text += ": " + problem.Detail
 	}
 	before, _, _ := strings.Cut(err.Error(), problem.Error())
-	a.complain(screen.CleanLines(before + text))
+	a.printErrorLine(screen.CleanLines(before + text))
 	for _, f := range problem.InvalidParams {
 		a.bullet(f.Pointer, f.Message)
 	}
 	if hint := hintFor(err); hint != "" {
-		a.complainWith("hint", screen.Faint, hint)
+		a.printLine("hint", screen.Faint, hint)
 	}
 }
 
 func hintFor(err error) string {
 	switch problemType(err) {
 	case api.ProblemStackInProgress:
-		return "--wait waits for Heat and goes on by itself"
+		return "--wait waits for Heat and then continues on its own"
 	case api.ProblemStackGone:
-		return "--stack-id names the stack that there is now; TERMINATE needs none"
+		return "name the stack that exists now with --stack-id; TERMINATE needs none"
 	case api.ProblemCloudError:
-		return "nothing was changed; try again when the cloud answers. `nodehitch-controller`'s log has what it said"
+		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
 	if client.Status(err) == http.StatusUnauthorized {
 		return "give a token: --token-file, NODEHITCH_TOKEN, or token in ~/.config/nodehitch/hitchctl.yaml"
@@ -51,13 +51,13 @@ func hintFor(err error) string {
 	return ""
 }
 
-// complain prints an error to standard error.
-func (a *app) complain(text string) { a.complainWith("error", screen.Bad, text) }
+// printErrorLine prints an error to standard error.
+func (a *app) printErrorLine(text string) { a.printLine("error", screen.Bad, text) }
 
 // warn prints a warning to standard error.
-func (a *app) warn(text string) { a.complainWith("warning", screen.Waiting, screen.CleanLines(text)) }
+func (a *app) warn(text string) { a.printLine("warning", screen.Waiting, screen.CleanLines(text)) }
 
-func (a *app) complainWith(what string, style screen.Style, text string) {
+func (a *app) printLine(what string, style screen.Style, text string) {
 	head := a.err.Paint(style, what+":") + " "
 	for i, line := range strings.Split(text, "\n") {
 		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
@@ -75,7 +75,7 @@ func (a *app) complainWith(what string, style screen.Style, text string) {
 	}
 }
 
-// room is what a screen's width leaves, 0 where it has no limit.
+// room is what a screen's width leaves, 0 if it has no limit.
 func room(s *screen.Screen, used int) int {
 	width := s.Width()
 	if width == 0 {

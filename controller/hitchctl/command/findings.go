@@ -8,7 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 )
 
-// printFindings prints faults and warnings: grouped where the screen has a width,
+// printFindings prints faults and warnings: grouped if the screen has a width,
 // else one on a line, as compilers do.
 func (a *app) printFindings(s *screen.Screen, c *checked) error {
 	for _, part := range []struct {

@@ -18,10 +18,10 @@ import (
 type resource[T any] struct {
 	kind string // singular
 	list func(ctx context.Context, c *client.Controller, instance string) ([]T, error)
-	// poll watches the list; nil where the API cannot.
+	// poll watches the list; nil if the API cannot.
 	poll func(c *client.Controller, instance string) follow.Poll
 	name func(T) named
-	// instance is the id of the instance that an object belongs to; nil where none does.
+	// instance is the id of the instance that an object belongs to; nil if none does.
 	instance func(T) string
 	// quiet is the object without what changes all the time.
 	quiet func(T) T
@@ -114,7 +114,7 @@ func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 	}
 	outputFlag(cmd, &g.output, asTable, asWide, asJSON, asYAML)
 	if r.poll != nil {
-		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "go on showing them as they change")
+		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
 	}
 	if r.instance != nil {
 		cmd.Flags().StringVar(&g.instance, "instance", "", "only those of this instance")

@@ -19,7 +19,7 @@ import (
 const (
 	// heatWithin is how long Heat is waited for where no --deadline is given.
 	heatWithin = 30 * time.Minute
-	// heatPause is between two attempts where the controller names no pause.
+	// heatPause is between two attempts if the controller names no pause.
 	heatPause = 5 * time.Second
 )
 
@@ -52,7 +52,7 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 		watch: []watcher{postWhenDone(again, err, pause), watchNodes(c, id)},
 		shown: func(s scene) []api.Node { return s.nodes },
 		done:  func(s scene) (bool, error) { return s.operation != nil, nil },
-		verdict: func(_ scene, took time.Duration) string {
+		result: func(_ scene, took time.Duration) string {
 			return "Heat is done, after " + present.Age(took)
 		},
 	}
@@ -68,7 +68,7 @@ func (a *app) heatDisplay(o output) *screen.Screen {
 	return a.out
 }
 
-// postWhenDone posts again for as long as Heat is at work, and where the controller or
+// postWhenDone posts again while Heat changes the stack, and if the controller or
 // its cloud does not answer meanwhile.
 func postWhenDone(again func(context.Context) (*api.Operation, time.Duration, error), err error, pause time.Duration) watcher {
 	return func(ctx context.Context, send func(func(*scene))) error {

@@ -15,9 +15,9 @@ func (a *app) hot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "hot DIRECTORY", Short: "Write the Heat templates of the VNFs into a directory",
 		Long: `Write the Heat templates whose servers become nodes: simple, simple-storage,
-complex, complex-storage and registry, with what they nest and an example of an
-environment file. They are yours to change; nodehitch-agent.yaml is what makes a
-server a node, and is best left alone.`,
+complex, complex-storage and registry, with their nested templates and an example of an
+environment file. You may change them, but leave nodehitch-agent.yaml as it is: it makes
+a server a node.`,
 		Example: `  hitchctl render hot ./templates
   openstack stack create -t templates/simple.yaml -e environment.yaml -e nodehitch.yaml my-cluster
   hitchctl render hot ./my-vnf-package --tacker`,
@@ -46,7 +46,7 @@ func (a *app) hotParameters() *cobra.Command {
 		Use: "hot-parameters INSTANCE_ID", Short: "Render the Heat parameters that make servers nodes of the instance",
 		Long: `Render an environment file for Heat with the parameters that make servers nodes of
 the instance: the controller's names, its root certificate and pin, and the
-instance's join token, which is a secret. The same for the life of the stack.
+instance's join token, which is a secret. They stay the same for the lifetime of the stack.
 
 With --tacker the same as JSON, for the additionalParams of an instantiate request,
 from which Tacker's UserData takes a base HOT's parameters.`,

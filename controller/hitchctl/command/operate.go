@@ -20,22 +20,21 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-const operateHelp = `Start one phase of an LCM operation, as a Tacker hook would, and with --wait see it
-through. START and END are records of their own and neither needs the other; the
-phase is END where none is given.
+const operateHelp = `Start one phase of an LCM operation, as a Tacker hook would; with --wait, wait for its
+end. START and END are separate records and neither needs the other; the default is END.
 
     INSTANTIATE  at END every node of the topology is in its role
     SCALE        --type SCALE_OUT, or SCALE_IN whose START names each leaving VNFC
     HEAL         --vnfc-instance-id to heal, none is the entire VNF
     TERMINATE    identities are revoked, the instance is NOT_INSTANTIATED
 
-Where the controller has a cloud, it reads the servers, addresses and volumes from
-Heat, and no --topology is needed. It takes no END while Heat is at work on the stack;
-with --wait that is waited for, and Heat's own words are shown.
+If the controller has a cloud, it reads the servers, addresses and volumes from Heat,
+and no --topology is needed. It takes no END while Heat changes the stack; --wait waits
+for that too, and shows Heat's own messages.
 
---deadline is that of the operation: when it has passed, the controller fails
-the operation, whoever waits for it. "hitchctl wait operation --timeout" only ends
-that wait. The nodes go on converging in both cases. What Heat takes counts, too.`
+--deadline is the deadline of the operation: when it has passed, the controller fails
+the operation for every client. "hitchctl wait operation --timeout" only ends that
+wait. The nodes continue to converge in both cases. The time that Heat takes counts.`
 
 type operateFlags struct {
 	operation              api.OperationRequest
@@ -72,8 +71,8 @@ func (a *app) operate() *cobra.Command {
 	}
 	flags, o := cmd.Flags(), &f.operation
 	flags.StringVar(&f.phase, "phase", "", "START or END (default END)")
-	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now, where Heat does not tell; - is standard input")
-	flags.StringVar(&o.StackID, "stack-id", "", "id or name of the Heat stack, where it has changed")
+	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now, if the controller has no cloud; - is standard input")
+	flags.StringVar(&o.StackID, "stack-id", "", "id or name of the Heat stack, if it has changed")
 	flags.StringVar(&f.scale, "type", "", "SCALE: SCALE_OUT or SCALE_IN")
 	flags.StringVar(&o.AspectID, "aspect-id", "", "SCALE: the scaling aspect")
 	flags.IntVar(&o.NumberOfSteps, "number-of-steps", 0, "SCALE: number of steps")
@@ -81,7 +80,7 @@ func (a *app) operate() *cobra.Command {
 	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
 	flags.DurationVar(&f.deadline, "deadline", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
-	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 where it failed")
+	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 if it failed")
 	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
 	return cmd
 }
@@ -113,7 +112,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	}
 	t, faults := request.ReadTopology(data)
 	for _, fault := range faults {
-		a.complain(screen.CleanLines(f.topology + fault.String()))
+		a.printErrorLine(screen.CleanLines(f.topology + fault.String()))
 	}
 	if len(faults) > 0 {
 		return o, errSaid
@@ -189,7 +188,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 			}
 			return true, nil
 		},
-		verdict: func(s scene, _ time.Duration) string {
+		result: func(s scene, _ time.Duration) string {
 			o := current(s)
 			text := titleOf(o) + " completed"
 			if o.FinishedAt != nil {

@@ -17,7 +17,7 @@ import (
 // named is an object that a user can name.
 type named struct{ id, name string }
 
-// isID says that the text is a whole id, which nobody has to look up.
+// isID says that the text is a whole id, which needs no lookup.
 func isID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
 // choose finds the one object that the text means: by its id, its name, or an
@@ -43,7 +43,7 @@ func choose(kind, text string, all []named) (string, error) {
 	case 1:
 		return found[0].id, nil
 	case 0:
-		return "", fmt.Errorf("no %s is called %q or has an id that begins so; `hitchctl get %ss` lists them", kind, text, kind)
+		return "", fmt.Errorf("no %s has the name %q, or an id that begins with it; `hitchctl get %ss` lists them", kind, text, kind)
 	}
 	var ids []string
 	for _, n := range found {
@@ -166,7 +166,7 @@ func listTokens(ctx context.Context, c *client.Controller) ([]api.Token, error) 
 	return list.Items, nil
 }
 
-// orNil is a pointer to a text, nil where there is none.
+// orNil is a pointer to a text, nil if there is none.
 func orNil(text string) *string {
 	if text == "" {
 		return nil

@@ -13,14 +13,14 @@ Where the controller is and who you are comes from flags, from the environment
 (NODEHITCH_SERVER, NODEHITCH_CA: a file or the PEM itself, NODEHITCH_TOKEN), or from
 ~/.config/nodehitch/hitchctl.yaml (server, ca or caFile, pin, token or tokenFile; see
 "hitchctl token create --write-context"; NODEHITCH_CONFIG names another file).
-Root on the controller's own machine needs none of it: the controller's unix socket
-is used. Trusted is the controller's root certificate alone.
+Root on the controller's own machine needs none of it: hitchctl uses the controller's
+unix socket. Only the controller's root certificate is trusted.
 
-Objects may be named by an unambiguous beginning of their id, nodes, volumes and
-tokens also by their name. An operation is named INSTANCE/NUMBER, or by its number
-alone where only one instance has it.
+Name an object by an unambiguous beginning of its id; nodes, volumes and tokens also by
+name. Name an operation INSTANCE/NUMBER, or by its number alone if only one instance has
+that number.
 
-Exit codes: 0 done; 1 refused, failed, faults found, or the time is over; 2 the
+Exit codes: 0 done; 1 refused, failed, faults found, or timed out; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds
 the objects of the API as its OpenAPI document has them, and nothing else; validate
 and backup have objects of their own. Warnings and progress are on standard error.`
@@ -41,7 +41,7 @@ func (a *app) root() *cobra.Command {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.target.Server, "server", "", "the controller: https://host:port, or unix:///path of its socket")
 	flags.StringVar(&a.target.CAFile, "ca", "", "file with the controller's root certificate (PEM)")
-	flags.StringVar(&a.target.TokenFile, "token-file", "", "file with the API token, readable by you alone")
+	flags.StringVar(&a.target.TokenFile, "token-file", "", "file with the API token, readable only by you")
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	group := func(id, title string, commands ...*cobra.Command) {
@@ -51,8 +51,8 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	group("lcm", "Life of a VNF instance:", a.validate(), a.apply(), a.render(), a.operate(), a.wait(), a.delete())
-	group("look", "Look:", a.get(), a.describe())
+	group("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.operate(), a.wait(), a.delete())
+	group("show", "Show:", a.get(), a.describe())
 	group("decide", "Decide:", a.node(), a.volume(), a.token(), a.joinToken())
 	group("keep", "Keep and restore:", a.backup(), a.confirmInstances())
 	root.AddCommand(a.man(), a.version())

@@ -46,8 +46,8 @@ func TestChoose(t *testing.T) {
 		"5b":                                   {all[2].id, ""},
 		"4a0d":                                 {"", `"4a0d" could be 2 nodes`},
 		"worker":                               {"", `could be 2 nodes; say which`},
-		"4":                                    {"", `no node is called "4"`},
-		"":                                     {"", `no node is called ""`},
+		"4":                                    {"", `no node has the name "4"`},
+		"":                                     {"", `no node has the name ""`},
 		"master":                               {"", "`hitchctl get nodes` lists them"},
 	}
 	for text, test := range tests {

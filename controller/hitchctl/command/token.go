@@ -47,7 +47,7 @@ certificate, token) is written instead, for hitchctl on another machine.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.scope, "scope", string(api.ScopeOperator), "operator, or viewer (reads, and no secrets)")
-	flags.DurationVar(&f.expires, "expires-in", 0, "lifetime, a minute or more (default for ever)")
+	flags.DurationVar(&f.expires, "expires-in", 0, "lifetime, a minute or more (default unlimited)")
 	flags.StringVar(&f.context, "write-context", "", "write a context file for hitchctl with the token, mode 0600")
 	flags.StringVar(&f.server, "context-server", "", "URL of the controller in the context file (default the first that agents use)")
 	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)

@@ -24,7 +24,7 @@ func (a *app) joinToken() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show INSTANCE_ID", Short: "Show an instance's join token",
 		Long: `Show the join token that user_data of every VM of the instance carries. It is good
-for servers that the topology expects and that have no live identity, for nobody else.`,
+only for servers that the topology expects and that have no live identity.`,
 		Example: "  hitchctl join-token show 0b1a5c2e", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -68,7 +68,7 @@ func (a *app) userData() *cobra.Command {
 		Use: "user-data INSTANCE_ID", Short: "Render the user_data with which a VM becomes a node of the instance",
 		Long: `Render the user_data for every VM of the instance: a cloud-config with the
 controller's names, its root certificate and pin, the instance's join token, and a
-small downloader for the agent. The same for all VMs, now and a year later.`,
+small downloader for the agent. It is the same for all VMs, now and a year later.`,
 		Example: `  hitchctl render user-data 0b1a5c2e --file user-data.yaml
   hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml`,
 		Args:              cobra.ExactArgs(1),

@@ -29,7 +29,7 @@ func (i *input) flags(cmd *cobra.Command) {
 type checked struct {
 	*request.Request
 	files []request.File
-	pack  *request.Package // nil where none was given
+	pack  *request.Package // nil if none was given
 }
 
 func (c *checked) close() {
@@ -86,7 +86,7 @@ func (a *app) read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if len(data) > maxInput {
-		return nil, fmt.Errorf("reading %s: it is larger than %s, which no request is", path, present.Size(maxInput))
+		return nil, fmt.Errorf("reading %s: it is larger than %s, the limit for a request", path, present.Size(maxInput))
 	}
 	return data, nil
 }
@@ -122,7 +122,7 @@ func (a *app) validate() *cobra.Command {
 				return err
 			}
 			defer c.close()
-			return a.verdict(c, o)
+			return a.result(c, o)
 		}),
 	}
 	i.flags(cmd)
@@ -130,8 +130,8 @@ func (a *app) validate() *cobra.Command {
 	return cmd
 }
 
-// verdict prints what was found.
-func (a *app) verdict(c *checked, o output) error {
+// result prints what was found.
+func (a *app) result(c *checked, o output) error {
 	var err error
 	if o != asTable {
 		err = a.encode(o, map[string]any{
@@ -162,7 +162,7 @@ func filesOf(c *checked) []request.File {
 	return c.files
 }
 
-// about says what was looked at.
+// about says what was checked.
 func about(c *checked) string {
 	text := string(c.Kind)
 	if c.pack != nil {

@@ -17,7 +17,7 @@ import (
 
 func (a *app) volume() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "volume", Short: "Decide about a volume that nodehitch will not touch by itself", Args: cobra.NoArgs,
+		Use: "volume", Short: "Decide about a volume that nodehitch does not touch on its own", Args: cobra.NoArgs,
 		Example: "  hitchctl volume adopt 4a0dbb52 --filesystem-uuid 7f0c…\n  hitchctl volume reformat 4a0dbb52",
 		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: adopt or reformat") },
 	}
@@ -31,7 +31,7 @@ func (a *app) volumeAdopt() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "adopt VOLUME --filesystem-uuid UUID", Short: "Take over a volume with the ext4 filesystem that it holds",
 		Long: `Take over a volume that already holds an ext4 filesystem, by naming the filesystem's
-UUID (blkid prints it; so does the condition's message). Nothing on it is changed: it
+UUID (blkid prints it; so does the condition's message). Its content is not changed: it
 is mounted where the parameters say.`,
 		Example:           "  hitchctl volume adopt 4a0dbb52 --filesystem-uuid 7f0c1b1e-5f0e-4a53-a7d6-0c6f5f1f6f52",
 		Args:              cobra.ExactArgs(1),
@@ -66,13 +66,13 @@ func (a *app) volumeReformat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "reformat VOLUME", Short: "Permit one more format of a volume; all its data is lost",
 		Long: `Permit one more format of a volume that nodehitch refuses. ALL DATA ON IT IS LOST as
-soon as its node sees the permit. This is the only way by which nodehitch ever
-overwrites anything. Not overwritten are a disk in use, and a whole ext4 filesystem
-with the UUID that the controller assigned: that one is mounted, as always. The
+soon as its node sees the permit. This is the only way in which nodehitch overwrites
+data. It does not overwrite a disk in use, or a complete ext4 filesystem with the UUID
+that the controller assigned: that filesystem is mounted, as always. The
 permit is for the node that the volume is attached to now, and ends when it is used,
 when that node is replaced, or when you adopt the volume.
 
-On a terminal you are asked to type the volume's id; elsewhere --volume-id takes it.`,
+On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 		Example: `  hitchctl volume reformat 4a0dbb52
   hitchctl volume reformat 4a0dbb52 --volume-id 4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1`,
 		Args:              cobra.ExactArgs(1),
@@ -98,7 +98,7 @@ On a terminal you are asked to type the volume's id; elsewhere --volume-id takes
 			return a.print("volume " + v.ID + ": one more format is permitted")
 		}),
 	}
-	cmd.Flags().StringVar(&again, "volume-id", "", "the whole id of the volume, once more")
+	cmd.Flags().StringVar(&again, "volume-id", "", "the whole id of the volume, repeated")
 	outputFlag(cmd, &o, asTable, asJSON, asYAML)
 	return cmd
 }
@@ -114,7 +114,7 @@ func (a *app) confirm(ctx context.Context, v api.Volume, given string) error {
 			fmt.Fprintln(a.err, line)
 		}
 		fmt.Fprintln(a.err, a.err.Paint(screen.Bad, "All data on this volume will be lost."))
-		fmt.Fprint(a.err, "Type the volume's id to go on: ")
+		fmt.Fprint(a.err, "Type the volume's id to continue: ")
 		var err error
 		if given, err = readLine(ctx, a); err != nil {
 			return err

@@ -15,12 +15,12 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-const waitHelp = `Wait for a node, an instance or an operation, and show how the nodes get on: their
-steps in place on a terminal, else one line for each step. A controller that is
-away for a moment does not end the wait. --timeout ends the wait and nothing else:
+const waitHelp = `Wait for a node, an instance or an operation, and show the progress of the nodes: their
+steps in place on a terminal, else one line for each step. A controller that does not
+answer for a moment does not end the wait. --timeout ends the wait and nothing else:
 an operation has a deadline of its own ("hitchctl operate --deadline").
 
-Exit codes: 0 it is so, 1 it cannot be any more or the time is over.`
+Exit codes: 0 condition met; 1 impossible or timed out.`
 
 // waitFlags are those of every wait.
 type waitFlags struct {
@@ -61,7 +61,7 @@ func (a *app) waitCommand(kind, condition, meaning string, do func(context.Conte
 	if condition != "" {
 		cmd.Flags().StringVar(&f.condition, "for", condition, "what to wait for: "+meaning)
 	}
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "how long to wait; 0 is for ever")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "how long to wait; 0 is no limit")
 	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
 	return cmd
 }
@@ -109,7 +109,7 @@ func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f 
 			}
 			return false, nil
 		},
-		verdict: func(_ scene, took time.Duration) string {
+		result: func(_ scene, took time.Duration) string {
 			return fmt.Sprintf("%s is %s, after %s", screen.Clean(n.Name), f.condition, present.Age(took))
 		},
 	}
@@ -176,7 +176,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 			unready := slices.ContainsFunc(members, func(n api.Node) bool { return !n.Ready })
 			return len(members) > 0 && len(members) == len(i.Nodes) && !unready, nil
 		},
-		verdict: func(s scene, took time.Duration) string {
+		result: func(s scene, took time.Duration) string {
 			return fmt.Sprintf("instance %s is %s with %s, after %s", present.Short(id), f.condition, count(len(membersOf(s, id)), "node"), present.Age(took))
 		},
 	}

@@ -18,11 +18,11 @@ type scene struct {
 	nodes     []api.Node
 	instances []api.Instance
 	operation *api.Operation
-	// heat is what Heat is at, "" where nobody waits for it.
+	// heat is what Heat is doing, "" if the command does not wait for it.
 	heat  string
 	known struct{ nodes, instances bool }
-	// trouble is why there is no news just now, nil where there is.
-	trouble error
+	// failure is why there is no news just now, nil if there is.
+	failure error
 }
 
 // waiting waits until the scene is as wished, and shows how it gets there.
@@ -37,13 +37,13 @@ type waiting struct {
 	shown func(scene) []api.Node
 	// right is what stands at the right of the title; nil for how long it has taken.
 	right func(s scene, now time.Time) string
-	// done says whether the wait is over, with an error where it is in vain.
+	// done says whether the wait is over, with an error if it can never succeed.
 	done func(scene) (bool, error)
 	// refresh brings the scene up to date for the last picture, for what is waited
 	// for may be told before what led to it; nil for nothing.
 	refresh func(context.Context, *scene)
-	// verdict is the last line, once done.
-	verdict func(s scene, took time.Duration) string
+	// result is the last line, once done.
+	result func(s scene, took time.Duration) string
 }
 
 // watcher follows something and sends what it changes of the scene.
@@ -53,7 +53,7 @@ func watching[T any](poll follow.Poll, take func(*scene, *T)) watcher {
 	return func(ctx context.Context, send func(func(*scene))) error {
 		return follow.Changes(ctx, poll, func(u follow.Update[T]) {
 			send(func(s *scene) {
-				if s.trouble = u.Err; u.Content != nil {
+				if s.failure = u.Err; u.Content != nil {
 					take(s, u.Content)
 				}
 			})
@@ -82,7 +82,7 @@ func refreshNodes(c *client.Controller, instance string) func(context.Context, *
 	}
 }
 
-var errTimeOver = errors.New("the time is over")
+var errTimeOver = errors.New("timed out")
 
 // frame is how often a display on a terminal moves.
 const frame = 120 * time.Millisecond
@@ -152,8 +152,8 @@ func (w *waiting) over(ctx context.Context, s scene) error {
 	if s.heat != "" {
 		text += "\n  " + s.heat
 	}
-	if s.trouble != nil {
-		text += "\n  " + s.trouble.Error()
+	if s.failure != nil {
+		text += "\n  " + s.failure.Error()
 	}
 	return errors.New(text)
 }
@@ -165,7 +165,7 @@ type view struct {
 	live     *screen.Live
 	ticks    <-chan time.Time
 	ticker   *time.Ticker
-	trouble  string
+	failure  string
 	heat     string
 }
 
@@ -202,14 +202,14 @@ func (v *view) note(s scene) {
 		fmt.Fprintln(v.display, "        "+screen.Clean(s.heat))
 	}
 	v.heat = s.heat
-	trouble := ""
-	if s.trouble != nil {
-		trouble = s.trouble.Error()
+	failure := ""
+	if s.failure != nil {
+		failure = s.failure.Error()
 	}
-	if trouble != "" && trouble != v.trouble {
-		fmt.Fprintln(v.display, "        "+screen.Clean(trouble)+" (trying again)")
+	if failure != "" && failure != v.failure {
+		fmt.Fprintln(v.display, "        "+screen.Clean(failure)+" (trying again)")
 	}
-	v.trouble = trouble
+	v.failure = failure
 }
 
 func (v *view) draw(s scene) {
@@ -225,14 +225,14 @@ func (v *view) draw(s scene) {
 	if s.heat != "" {
 		lines = append(lines, "", v.display.Paint(screen.Waiting, v.display.Truncate(screen.Clean(s.heat), v.display.Width())))
 	}
-	if s.trouble != nil {
-		text := v.display.Truncate(screen.Clean(s.trouble.Error()+" (trying again)"), v.display.Width())
+	if s.failure != nil {
+		text := v.display.Truncate(screen.Clean(s.failure.Error()+" (trying again)"), v.display.Width())
 		lines = append(lines, "", v.display.Paint(screen.Waiting, text))
 	}
 	v.live.Draw(lines)
 }
 
-// finish prints the verdict and how long each step took.
+// finish prints the result and how long each step took.
 func (v *view) finish(s scene, err error) {
 	took := v.app.now().Sub(v.progress.Started)
 	if v.live == nil && v.display.TTY {
@@ -240,7 +240,7 @@ func (v *view) finish(s scene, err error) {
 	}
 	if err == nil {
 		mark := v.display.Paint(screen.Good, v.display.Symbol("✓", "ok:"))
-		fmt.Fprintln(v.display, mark+" "+v.verdict(s, took))
+		fmt.Fprintln(v.display, mark+" "+v.result(s, took))
 	}
 	for _, line := range v.progress.Summary() {
 		fmt.Fprintln(v.display, "  "+line)

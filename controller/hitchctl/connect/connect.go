@@ -93,7 +93,7 @@ func (t *Target) readCA(source, path string) error {
 	return nil
 }
 
-// ownMachine is the controller's socket, for who may open it.
+// ownMachine is the controller's socket, for users that may open it.
 func ownMachine() (Target, error) {
 	none := errors.New("no controller is set; give --server with --ca and --token-file, set NODEHITCH_SERVER, " +
 		"NODEHITCH_CA and NODEHITCH_TOKEN, or write ~/.config/nodehitch/hitchctl.yaml (`hitchctl token create NAME --write-context FILE`, " +
@@ -113,7 +113,7 @@ func (t Target) Client() (*client.Controller, error) {
 		return client.New(client.Options{UnixSocket: path, Token: t.Token})
 	}
 	if len(t.CA) == 0 && strings.HasPrefix(t.Server, "https://") {
-		return nil, fmt.Errorf("no root certificate for %s is set, and the system's roots never count: give --ca or NODEHITCH_CA, "+
+		return nil, fmt.Errorf("no root certificate for %s is set, and the system's root certificates are not used: give --ca or NODEHITCH_CA, "+
 			"or ca in ~/.config/nodehitch/hitchctl.yaml", t.Server)
 	}
 	return client.New(client.Options{BaseURL: t.Server, RootPEM: t.CA, Pin: t.Pin, Token: t.Token})

@@ -34,7 +34,7 @@ type Context struct {
 // Encode is the context as a file.
 func (c Context) Encode() ([]byte, error) { return yaml.Marshal(c) }
 
-// DefaultContext is the path of the context file where none is named; "" where
+// DefaultContext is the path of the context file if none is named; "" where
 // the environment knows no home directory.
 func DefaultContext(getenv func(string) string) string {
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
@@ -130,14 +130,14 @@ func checkToken(token string) error {
 }
 
 // checkMode refuses a file with a token that others can read. A pipe, as of
-// <(pass show …), belongs to nobody else.
+// <(pass show …), is readable by no other user.
 func checkMode(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("reading the token: %w", err)
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 {
-		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run chmod 600 %s, and make a new token if somebody may have", path, mode.Perm(), path)
+		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run chmod 600 %s, and make a new token if others may have read it", path, mode.Perm(), path)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package follow watches what the controller holds: long polls that go on through
-// restarts of the controller and broken connections, and end where going on is
+// Package follow watches what the controller holds: long polls that continue through
+// restarts of the controller and broken connections, and end where continuing is
 // of no use.
 package follow
 
@@ -28,7 +28,7 @@ const (
 )
 
 // Poll asks once: with the version that is known, and for how long to hold.
-// version is "" at first, and to be ignored where the endpoint has none.
+// version is "" at first, and to be ignored if the endpoint has none.
 type Poll func(ctx context.Context, version, hold string) (*http.Response, error)
 
 // Update is one change: a new content, or an error that does not end it.
@@ -66,7 +66,7 @@ func Changes[T any](ctx context.Context, poll Poll, tell func(Update[T])) error 
 	}
 }
 
-// once is one poll; the content is nil where nothing has changed.
+// once is one poll; the content is nil if nothing has changed.
 func once[T any](ctx context.Context, poll Poll, version string, last *string) (string, *T, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()

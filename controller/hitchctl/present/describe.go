@@ -20,7 +20,7 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 	p.field("Role", string(n.Role))
 	p.field("State", stateDoc(n.State))
 	if n.Unconfirmed {
-		p.field("Unconfirmed", "restored from a backup; it is not let in before `hitchctl confirm "+Short(n.VnfInstanceID)+"`")
+		p.field("Unconfirmed", "restored from a backup; its calls are refused until `hitchctl confirm "+Short(n.VnfInstanceID)+"`")
 	}
 	p.field("Ready", yesNo(n.Ready).Text)
 	p.field("Addresses", strings.Join(n.Addresses, ", "))
@@ -42,8 +42,8 @@ func stateDoc(s api.NodeState) string {
 	doc := map[api.NodeState]string{
 		api.NodeExpected: "in the topology; its agent has not enrolled: " + api.Reasons[api.ReasonNotEnrolled].Action,
 		api.NodeEnrolled: "it has a live identity",
-		api.NodeLost:     "unheard of for three cadences; it goes on by its last configuration: look at the VM and the network",
-		api.NodeRevoked:  "its identity is void; `hitchctl node reenroll` lets it come again",
+		api.NodeLost:     "it has not called for three cadences and keeps its last configuration: check the VM and the network",
+		api.NodeRevoked:  "its identity is revoked; `hitchctl node reenroll` lets it enroll again",
 	}
 	return string(s) + ", " + doc[s]
 }
@@ -51,7 +51,7 @@ func stateDoc(s api.NodeState) string {
 // attestationDoc is empty for a node that has not enrolled, or long ago.
 func attestationDoc(a api.Attestation) string {
 	doc := map[api.Attestation]string{
-		api.AttestedByToken: "by its join token alone",
+		api.AttestedByToken: "by its join token only",
 		api.AttestedByNova:  "Nova and Heat know the server; it was not asked for a nonce, or none could be written",
 		api.AttestedByNonce: "Nova and Heat know the server, and it read a nonce from its own metadata service",
 	}
@@ -102,7 +102,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	p.field("Kind", string(i.Kind))
 	p.field("State", string(i.State))
 	if i.Unconfirmed {
-		p.field("Unconfirmed", p.origin(i.Restored)+"; no node is let in before `hitchctl confirm "+Short(i.ID)+"`")
+		p.field("Unconfirmed", p.origin(i.Restored)+"; its nodes are refused until `hitchctl confirm "+Short(i.ID)+"`")
 	}
 	p.stack(i)
 	p.field("Version", fmt.Sprint(i.DesiredVersion))
@@ -178,7 +178,7 @@ func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
 	}
 	p.heading("Targets")
 	if len(o.Targets) == 0 {
-		p.text(2, screen.Faint, "none: no node has to change for it")
+		p.text(2, screen.Faint, "none: it changes no node")
 	}
 	for _, t := range o.Targets {
 		p.target(t)
@@ -222,10 +222,10 @@ func Volume(s *screen.Screen, v api.Volume, now time.Time) []string {
 
 func permitDoc(s api.PermitState) string {
 	doc := map[api.PermitState]string{
-		api.PermitNone:        "nothing has been permitted yet; its node asks once it has proven the disk blank",
+		api.PermitNone:        "nothing is permitted yet; its node asks once the disk passed the blank check",
 		api.PermitGranted:     "a node may format it, and has not begun",
 		api.PermitStarted:     "its node is formatting it",
-		api.PermitFormatted:   "it was formatted; it is never formatted again",
+		api.PermitFormatted:   "it was formatted, and is not formatted again",
 		api.PermitInterrupted: "its node vanished while formatting; `hitchctl volume reformat` permits a new one",
 		api.PermitAdopted:     "an operator named the filesystem that it holds",
 	}

@@ -52,7 +52,7 @@ func (p *page) text(indent int, style screen.Style, text string) {
 	}
 }
 
-// line is one line with its own spacing, cut where it does not fit. The text must
+// line is one line with its own spacing, cut if it does not fit. The text must
 // be clean.
 func (p *page) line(indent int, style screen.Style, text string) {
 	if width := p.screen.Width(); width > 0 {

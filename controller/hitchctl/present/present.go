@@ -13,7 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// none stands where there is nothing to show.
+// none is shown if there is nothing else to show.
 const none = "-"
 
 // Age is a duration as people say it: two units at most.
@@ -90,7 +90,7 @@ func ordered(conditions []api.Condition) []api.Condition {
 	return conditions
 }
 
-// conditionsOf are those of a node, none where it has not reported.
+// conditionsOf are those of a node, none if it has not reported.
 func conditionsOf(n api.Node) []api.Condition {
 	if n.Status == nil {
 		return nil
@@ -115,7 +115,7 @@ func Why(n api.Node) string {
 		return reasonAndMessage(w.Reason, w.Message)
 	}
 	if n.State == api.NodeRevoked {
-		return "its identity is revoked; `hitchctl node reenroll` lets it come again"
+		return "its identity is revoked; `hitchctl node reenroll` lets it enroll again"
 	}
 	if n.Status == nil {
 		return "it has enrolled and not reported yet"

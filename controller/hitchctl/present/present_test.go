@@ -156,7 +156,7 @@ Role:         storage
 State:        Enrolled, it has a live identity
 Ready:        False
 Addresses:    10.0.0.5
-Attested:     token, by its join token alone
+Attested:     token, by its join token only
 Generation:   2
 Reported:     2 seen, 2 applied
 System:       Debian GNU/Linux 12, amd64

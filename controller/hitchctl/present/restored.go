@@ -40,13 +40,13 @@ func (p *page) origin(r *api.RestoreOrigin) string {
 func becomes(n api.Node) screen.Cell {
 	switch {
 	case n.State == api.NodeRevoked:
-		return screen.Cell{Text: "stays out: its identity is revoked", Style: screen.Good}
+		return screen.Cell{Text: "refused: its identity is revoked", Style: screen.Good}
 	case n.State == api.NodeExpected:
 		return screen.Cell{Text: "may enroll with the join token", Style: screen.Waiting}
 	case n.LastSeenAt == nil:
-		return screen.Cell{Text: "is let in by its certificate, but has not called yet", Style: screen.Waiting}
+		return screen.Cell{Text: "accepted by its certificate, but has not called yet", Style: screen.Waiting}
 	}
-	return screen.Cell{Text: "is let in by its certificate " + n.CertificateSerial, Style: screen.Waiting}
+	return screen.Cell{Text: "accepted by its certificate " + n.CertificateSerial, Style: screen.Waiting}
 }
 
 func restoredVolumes(volumes []api.Volume) screen.Table {

@@ -39,7 +39,7 @@ func (v View) cells(row []screen.Cell, extra ...string) []screen.Cell {
 	return row
 }
 
-// unconfirmed marks what a restore has brought back and nobody has confirmed.
+// unconfirmed marks what a restore brought back and no operator confirmed.
 const unconfirmed = ", unconfirmed"
 
 // Instances is the table of instances.

@@ -56,7 +56,7 @@ func (r *Request) CheckFiles(p *Package, now time.Time) ([]File, error) {
 	return files, nil
 }
 
-// checkFile checks one use. The file is nil where the package does not have it;
+// checkFile checks one use. The file is nil if the package does not have it;
 // the content is a manifest's.
 func (r *Request) checkFile(p *Package, use params.FileUse, now time.Time) (*File, []byte, error) {
 	content, size, err := p.Content(use.Path)

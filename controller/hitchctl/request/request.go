@@ -33,9 +33,9 @@ type Finding struct {
 // it is checked together with.
 type Request struct {
 	Kind Kind
-	// Spec is what to PUT; only to be used where there are no Faults.
+	// Spec is what to PUT; only to be used if there are no Faults.
 	Spec api.InstanceSpec
-	// Params are what could be read of the parameters, nil where nothing could.
+	// Params are what could be read of the parameters, nil if nothing could.
 	Params           *params.Params
 	Faults, Warnings []Finding
 
@@ -137,7 +137,7 @@ func (r *Request) envelope(body []byte) {
 	if vim := r.Spec.VimConnectionInfo; vim != nil && !isObjectList(vim) {
 		r.refuse(r.name, fault.List{fault.Root.Key("vimConnectionInfo").Fault("expected a list of objects")})
 	}
-	// Even when something else is wrong, the parameters are looked at.
+	// The parameters are validated even when something else is wrong.
 	var parts struct {
 		AdditionalParams json.RawMessage `json:"additionalParams"`
 	}
@@ -178,7 +178,7 @@ func ReadTopology(data []byte) (*api.Topology, fault.List) {
 	return t, nil
 }
 
-// checkTopology judges the topology, and with it who plays which role.
+// checkTopology validates the topology, and with it which server plays which role.
 func (r *Request) checkTopology(name string, at fault.At) {
 	t := r.Spec.Topology
 	if t == nil {
@@ -196,7 +196,7 @@ func (r *Request) checkTopology(name string, at fault.At) {
 	r.warn(name, roles.Warnings)
 	for _, role := range roles.Missing {
 		r.warn(name, fault.List{at.Key("servers").Fault("no server is the " + string(role) +
-			", whom the parameters require; one would need " + topology.Sign(r.Params, role))})
+			", which the parameters require; it would need " + topology.Sign(r.Params, role))})
 	}
 }
 
@@ -215,7 +215,7 @@ func add(findings []Finding, name string, faults fault.List) []Finding {
 	return findings
 }
 
-// asList is the faults of an error; message is for where there is no error.
+// asList is the faults of an error; without an error, the message.
 func asList(err error, message string) fault.List {
 	var list fault.List
 	switch {

@@ -89,7 +89,7 @@ func TestBodies(t *testing.T) {
 		"a topology that is wrong": {`{"topology":{"servers":[{"id":"x","name":"a"}]},"additionalParams":` + registry + `}`,
 			request.Envelope, []string{"x /topology/servers/0/id: UUID"}, nil},
 		"a topology without the server": {`{"topology":{"servers":[]},"additionalParams":` + registry + `}`,
-			request.Envelope, nil, []string{`x /topology/servers: no server is the registry, whom the parameters require; one would need`}},
+			request.Envelope, nil, []string{`x /topology/servers: no server is the registry, which the parameters require; it would need`}},
 		"connections that are none": {`{"stackId":"s","vimConnectionInfo":{},"additionalParams":` + registry + `}`,
 			request.Envelope, []string{"x /vimConnectionInfo: a list of objects"}, nil},
 	}

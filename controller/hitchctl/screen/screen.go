@@ -15,9 +15,9 @@ import (
 // Screen is where a command's output goes.
 type Screen struct {
 	io.Writer
-	// TTY says that a person looks at it: displays may be redrawn in place.
+	// TTY says that it is a terminal: displays may be redrawn in place.
 	TTY bool
-	// Color says that colours may be used: a terminal, and nobody set NO_COLOR.
+	// Color says that colours may be used: a terminal, and NO_COLOR is not set.
 	Color bool
 	// Unicode says that symbols beyond ASCII can be shown.
 	Unicode bool
@@ -52,14 +52,14 @@ func Plain(out io.Writer, width int) *Screen {
 	return &Screen{Writer: out, Unicode: true, size: func() (int, int) { return width, 0 }}
 }
 
-// Width is the number of columns, 0 where there is no limit. It may change
+// Width is the number of columns, 0 if there is no limit. It may change
 // between two calls.
 func (s *Screen) Width() int {
 	width, _ := s.size()
 	return width
 }
 
-// Height is the number of lines, 0 where there is no limit.
+// Height is the number of lines, 0 if there is no limit.
 func (s *Screen) Height() int {
 	_, height := s.size()
 	return height

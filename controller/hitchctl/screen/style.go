@@ -13,7 +13,7 @@ const (
 	Strong  Style = "1"    // headings
 )
 
-// Paint is text in a style, or just text where the screen has no colours.
+// Paint is text in a style, or just text if the screen has no colours.
 func (s *Screen) Paint(style Style, text string) string {
 	if !s.Color || style == Normal || text == "" {
 		return text

@@ -8,10 +8,10 @@ import (
 // Column is one column of a table.
 type Column struct {
 	Title string
-	// Flexible gives way first where the table is too wide: its cells are cut, or
+	// Flexible shrinks first if the table is too wide: its cells are cut, or
 	// wrapped in a table that wraps.
 	Flexible bool
-	// Spare columns are left out where the table does not fit, the highest first;
+	// Spare columns are left out if the table does not fit, the highest first;
 	// 0 is never left out.
 	Spare int
 }

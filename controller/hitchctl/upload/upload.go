@@ -69,7 +69,7 @@ func (u *Uploader) Upload(ctx context.Context, f File) (*api.PackageFile, error)
 			failed = 0
 		}
 		if failed >= attempts {
-			return nil, fmt.Errorf("uploading %s: given up after %d attempts, %d of %d bytes have arrived; run the command again to go on there: %w",
+			return nil, fmt.Errorf("uploading %s: stopped after %d attempts, %d of %d bytes have arrived; run the command again to continue there: %w",
 				f.Path, failed, reached, f.SizeBytes, orNothing(err))
 		}
 		at = reached
@@ -78,7 +78,7 @@ func (u *Uploader) Upload(ctx context.Context, f File) (*api.PackageFile, error)
 
 func orNothing(err error) error {
 	if err == nil {
-		return errors.New("the controller took nothing of it")
+		return errors.New("the controller received none of it")
 	}
 	return err
 }
@@ -109,7 +109,7 @@ func (u *Uploader) send(ctx context.Context, f File, at int64) (*api.PackageFile
 	return u.put(ctx, f, span, body, f.SizeBytes-at)
 }
 
-// arrived asks how much has arrived; sent is what is known where nobody answers.
+// arrived asks how much has arrived; it returns sent if the controller does not answer.
 func (u *Uploader) arrived(ctx context.Context, f File, known int64) int64 {
 	stored, at, err := u.put(ctx, f, fmt.Sprintf("bytes */%d", f.SizeBytes), http.NoBody, 0)
 	if err != nil || stored != nil || at > f.SizeBytes {
@@ -164,7 +164,7 @@ func skip(r io.Reader, n int64) error {
 	return err
 }
 
-// final is an error that no other attempt mends: the file cannot be read.
+// final is an error that no retry fixes: the file cannot be read.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }

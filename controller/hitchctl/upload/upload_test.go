@@ -63,7 +63,7 @@ func TestUpload(t *testing.T) {
 		"the attempt before still goes on": {[]string{"409", "308", "200"}, text("abcd"), "", 3},
 		"away for a moment":                {[]string{"503", "503", "200"}, text("abcd"), "", 3},
 		"refused":                          {[]string{"422"}, text("abcd"), "422", 1},
-		"nothing is ever taken":            {[]string{"308"}, text("abcd"), "given up after 6 attempts, 0 of 4 bytes", 6},
+		"nothing is ever taken":            {[]string{"308"}, text("abcd"), "stopped after 6 attempts, 0 of 4 bytes", 6},
 		"no Range that makes sense":        {[]string{"308 items=3"}, text("abcd"), `Range "items=3" is not`, 12},
 		"the file is gone": {[]string{"200"}, func() (io.ReadCloser, error) { return nil, errors.New("no such file") },
 			"uploading a: no such file", 0},

@@ -63,7 +63,7 @@ func (c *Cloud) guarded(call string, answer func(*http.Request) reply) http.Hand
 	})
 }
 
-// counted counts a call and has it fail where that was ordered.
+// counted counts a call and has it fail if that was ordered.
 func (c *Cloud) counted(call string, answer func(*http.Request) (reply, http.Header)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := c.begin(call)

@@ -102,7 +102,7 @@ func (c *Cloud) routes() http.Handler {
 	return mux
 }
 
-// Calls is how often each call was made, whatever became of it, since the start or the
+// Calls is how often each call was made, whatever its outcome, since the start or the
 // last Forget.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()

@@ -20,7 +20,7 @@ import (
 //go:embed recorded
 var recorded embed.FS
 
-// recording is one call and what came of it. URL is without the scheme.
+// recording is one call and its answer. URL is without the scheme.
 type recording struct {
 	Name, Method, URL string
 	Status            int
@@ -51,7 +51,7 @@ func recordings(t testing.TB) map[string]recording {
 var recordedHost = regexp.MustCompile(`http://10\.10\.0\.1:(\d+)`)
 
 // Replay is Keystone's URL of a server that gives the recorded answers to the calls that
-// they were recorded for, and 404 to all others. Who logs in is not looked at.
+// they were recorded for, and 404 to all others. The login is not checked.
 func Replay(t testing.TB) string {
 	answers := map[string]recording{}
 	for name, r := range recordings(t) {

@@ -11,7 +11,7 @@ type Stack struct {
 	// Status is such as CREATE_COMPLETE.
 	Status, Reason string
 	Resources      []Resource
-	// Project is the project's id, the only one's where it is empty. Stacks of others
+	// Project is the project's id, the only one's if it is empty. Stacks of others
 	// are listed, as for an administrator.
 	Project string
 }
@@ -20,15 +20,15 @@ type Stack struct {
 // is PhysicalID.
 type Resource struct {
 	Name, Type, PhysicalID string
-	// Status is CREATE_COMPLETE where it is empty.
+	// Status is CREATE_COMPLETE if it is empty.
 	Status string
 	Nested []Resource
 }
 
-// Server is a Nova server of the project, or of Project where that is set.
+// Server is a Nova server of the project, or of Project if that is set.
 type Server struct {
 	ID, Name string
-	// Status is ACTIVE where it is empty.
+	// Status is ACTIVE if it is empty.
 	Status   string
 	Project  string
 	Zone     string
@@ -45,7 +45,7 @@ type Port struct {
 	Addresses          []string
 }
 
-// FloatingIP is a floating IP; PortID and Fixed are empty where it is not in use.
+// FloatingIP is a floating IP; PortID and Fixed are empty if it is not in use.
 type FloatingIP struct{ ID, Address, PortID, Fixed string }
 
 // Volume is a Cinder volume.

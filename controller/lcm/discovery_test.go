@@ -33,7 +33,7 @@ func TestMachinesEnrollWhileTheirStackIsMade(t *testing.T) {
 	w.Clock.Advance(shortestPause)
 	asked := c.asks(func() {
 		w.must(w.enroll(storageServer))
-		w.must(w.enroll(workerServer)) // found by the storage server's look
+		w.must(w.enroll(workerServer)) // found by the observation for the storage server
 	})
 	if asked != 1 {
 		t.Errorf("the cloud was asked %d times for two servers, want once", asked)
@@ -75,7 +75,7 @@ func TestAServerThatCalledIsNewToTheEndThatFollows(t *testing.T) {
 	}
 }
 
-// What a stack may have that nobody takes from it because a server calls.
+// What a stack may have that is not added to the topology when a server calls.
 func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 	unlisted := uuid(5, 1)
 	withVolume := func(s api.Server) api.Server {
@@ -113,8 +113,8 @@ func TestWhoIsNotTakenFromTheStack(t *testing.T) {
 			w.post(start)
 			w.put(spec(after))
 		}},
-		"one of an instance that nobody has confirmed": {server: server(unlisted, "worker"), prepare: func(w *world, _ *cloud) { w.restored() }},
-		"one while the cloud is away":                  {server: server(unlisted, "worker"), prepare: func(_ *world, c *cloud) { c.away = unreachable() }},
+		"one of an instance that is not confirmed": {server: server(unlisted, "worker"), prepare: func(w *world, _ *cloud) { w.restored() }},
+		"one while the cloud is away":              {server: server(unlisted, "worker"), prepare: func(_ *world, c *cloud) { c.away = unreachable() }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, cloud := created(t)
@@ -143,7 +143,7 @@ func (w *world) notLetIn(err error) {
 	w.refused(err, api.ProblemServerNotExpected)
 }
 
-// One who may not come keeps nobody else out.
+// A server that is refused keeps no other out.
 func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 	w, c := created(t)
 	replacement, second := uuid(1, 2), uuid(3, 2)
@@ -170,7 +170,7 @@ func TestWhoMayIsTakenBesideWhoMayNot(t *testing.T) {
 	}
 }
 
-// Volumes are attached one after the other once the server runs; nobody calls again
+// Volumes are attached one after the other once the server runs; no server calls again
 // when the second one is.
 func TestAStorageServerThatCallsBeforeAllItsVolumesAreAttached(t *testing.T) {
 	w, c := inCloud(t)
@@ -219,7 +219,7 @@ func TestAStorageServerThatCallsBeforeItsVolumeIsMade(t *testing.T) {
 	}
 }
 
-// What a node lacks may come to it by who calls.
+// What a node lacks may come with a server that calls.
 func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
 	w, c := created(t)
 	early := topologyOf(server(masterServer, "master"), server(storageServer, "storage"))
@@ -246,16 +246,16 @@ func TestLooksAreFew(t *testing.T) {
 	}
 	c.stacks[stackOne].Servers = append(c.stacks[stackOne].Servers, api.Server{ID: unlisted, Name: "no role"})
 	if n := calls(9 * time.Second); n != 1 {
-		t.Errorf("%d looks in 9 seconds, want 1", n)
+		t.Errorf("%d observations in 9 seconds, want 1", n)
 	}
 	if n := calls(time.Hour); n < 14 || n > 17 {
-		t.Errorf("%d looks in an hour that found nothing, want them to be 5 minutes apart in the end", n)
+		t.Errorf("%d observations in an hour that found nothing, want them to be 5 minutes apart in the end", n)
 	}
 	w.put(spec(nil))
 	if n := calls(9 * time.Second); n != 1 {
-		t.Errorf("%d looks in the 9 seconds after a PUT, want 1", n)
+		t.Errorf("%d observations in the 9 seconds after a PUT, want 1", n)
 	}
-	// One who comes is worth as much.
+	// A server that is found resets the pause as well.
 	calls(10 * time.Minute)
 	w.Clock.Advance(longestPause)
 	grown := full()
@@ -265,11 +265,11 @@ func TestLooksAreFew(t *testing.T) {
 		t.Errorf("asked %d times", n)
 	}
 	if n := calls(11 * time.Second); n != 1 {
-		t.Errorf("%d looks in the 11 seconds after one that found a server, want 1", n)
+		t.Errorf("%d observations in the 11 seconds after one that found a server, want 1", n)
 	}
 }
 
-func TestServersThatCallTogetherShareOneLook(t *testing.T) {
+func TestServersThatCallTogetherShareOneObservation(t *testing.T) {
 	w, c := created(t)
 	grown := full()
 	for i := range 20 {
@@ -298,20 +298,20 @@ func TestServersThatCallTogetherShareOneLook(t *testing.T) {
 	}
 }
 
-// An operation that comes while a server's look is under way is about another stack.
-func TestALookThatAnOperationOvertookIsMadeAgain(t *testing.T) {
+// An operation that comes during the observation for a server is about another stack.
+func TestAnObservationThatAnOperationOvertookIsMadeAgain(t *testing.T) {
 	w, c := created(t)
 	second := uuid(3, 2)
 	grown := full()
 	grown.Servers = append(grown.Servers, server(second, "worker"))
 	c.stacks[stackOne] = grown
-	c.meanwhile = func() { // the worker is gone before anybody acts on what was seen
+	c.meanwhile = func() { // the worker is gone before the observation is used
 		c.stacks[stackOne] = full()
 		w.post(heal(api.PhaseEnd, nil, workerServer))
 	}
 	w.notLetIn(w.enroll(second))
 	if nodes := w.instance().Nodes; len(nodes) != 3 {
-		t.Errorf("nodes %v; one was taken in that a newer look has not seen", nodes)
+		t.Errorf("nodes %v; one was added that a newer observation has not seen", nodes)
 	}
 	if n := c.asks(func() { w.notLetIn(w.enroll(second)) }); n != 1 {
 		t.Errorf("asked %d times after the operation, want once", n)
@@ -326,7 +326,7 @@ func replaceOnce(text, old, new string) string {
 	return before + new + after
 }
 
-// The END puts another volume in the place of one, for it knows which is which.
+// The END puts another volume in the place of one, because it knows which is which.
 func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	w, c := created(t)
 	lone := topologyOf(server(masterServer, "master"))
@@ -344,7 +344,7 @@ func TestAVolumeThatIsAnotherOneNow(t *testing.T) {
 	}
 }
 
-// A connection point of the stack stays what it was until somebody says otherwise.
+// A connection point of the stack stays what it was until an operation changes it.
 func TestAConnectionPointThatIsAnotherOneNow(t *testing.T) {
 	w, c := created(t)
 	before := full()

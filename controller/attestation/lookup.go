@@ -20,15 +20,15 @@ const (
 	failureCounts = 5 * time.Second
 )
 
-// looks are the answers that count still.
-type looks struct {
+// lookups are the answers of the cloud that are still valid.
+type lookups struct {
 	servers *memory[openstack.Server]
 	members *memory[bool]
 	stacks  *memory[openstack.Stack]
 }
 
-func newLooks(now func() time.Time) looks {
-	return looks{
+func newLookups(now func() time.Time) lookups {
+	return lookups{
 		servers: newMemory(now, func(openstack.Server) time.Duration { return serverCounts }),
 		stacks:  newMemory(now, func(openstack.Stack) time.Duration { return stackCounts }),
 		members: newMemory(now, func(member bool) time.Duration {
@@ -40,22 +40,22 @@ func newLooks(now func() time.Time) looks {
 	}
 }
 
-// look is every check that needs no answer of the machine.
-func (n *Nova) look(ctx context.Context, at place, serverID string, remote netip.Addr) error {
+// check is every check that needs no answer from the machine.
+func (n *Nova) check(ctx context.Context, at place, serverID string, remote netip.Addr) error {
 	key := at.instanceID + "/" + serverID
-	server, err := n.looks.servers.get(ctx, key, func(ctx context.Context) (openstack.Server, error) {
+	server, err := n.lookups.servers.get(ctx, key, func(ctx context.Context) (openstack.Server, error) {
 		return at.cloud.Server(ctx, serverID)
 	})
 	switch {
 	case openstack.IsNotFound(err):
 		return unknownServer(serverID, err)
 	case err != nil:
-		return cloudSilent("Nova", err)
+		return cloudUnavailable("Nova", err)
 	}
 	project, err := at.cloud.Project(ctx)
 	switch {
 	case err != nil:
-		return cloudSilent("Keystone", err)
+		return cloudUnavailable("Keystone", err)
 	case server.ProjectID != project:
 		return otherProject(serverID, server.ProjectID, project)
 	case server.Status != "ACTIVE" && server.Status != "BUILD":
@@ -69,24 +69,24 @@ func (n *Nova) look(ctx context.Context, at place, serverID string, remote netip
 // member checks that the server is a resource of the instance's stack, at any depth.
 func (n *Nova) member(ctx context.Context, at place, serverID, key string) error {
 	stackKey := at.instanceID + "/" + at.stackID
-	stack, err := n.looks.stacks.get(ctx, stackKey, func(ctx context.Context) (openstack.Stack, error) {
+	stack, err := n.lookups.stacks.get(ctx, stackKey, func(ctx context.Context) (openstack.Stack, error) {
 		return at.cloud.Stack(ctx, at.stackID)
 	})
 	switch {
 	case openstack.IsNotFound(err):
 		return stackGone(serverID, at.stackID, err)
 	case err != nil:
-		return cloudSilent("Heat", err)
+		return cloudUnavailable("Heat", err)
 	}
-	member, err := n.looks.members.get(ctx, key+"/"+stack.ID, func(ctx context.Context) (bool, error) {
+	member, err := n.lookups.members.get(ctx, key+"/"+stack.ID, func(ctx context.Context) (bool, error) {
 		return at.cloud.Owns(ctx, stack, serverID)
 	})
 	switch {
 	case openstack.IsNotFound(err):
-		n.looks.stacks.forget(stackKey) // another of this name may have taken its place
+		n.lookups.stacks.forget(stackKey) // another of this name may have taken its place
 		return stackGone(serverID, at.stackID, err)
 	case err != nil:
-		return cloudSilent("Heat", err)
+		return cloudUnavailable("Heat", err)
 	case !member:
 		return notInStack(serverID, stack)
 	}

@@ -30,20 +30,20 @@ import (
 )
 
 const (
-	promisedInstance = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
-	day              = 24 * time.Hour
+	stableInstance = "b1bb0ce7-ebca-4fa7-95ed-4840d70a1177"
+	day            = 24 * time.Hour
 )
 
 // The user_data of a stack is made before the stack is, and Heat replaces the servers
 // whose user_data changes: so what it says has to hold for as long as the stack lives. A
 // worker that a scale-out makes three years later, from the same bytes, comes in.
 func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
-	l := newLife(t)
+	l := newStableController(t)
 	l.open()
 	spec, _ := os.ReadFile("../shared/params/testdata/persistent-volumes.json")
 	var body struct{ AdditionalParams json.RawMessage }
 	l.must(json.Unmarshal(spec, &body))
-	_, created, err := l.LCM.Instances.PutInstance(t.Context(), promisedInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
+	_, created, err := l.LCM.Instances.PutInstance(t.Context(), stableInstance, wire.InstanceSpec{StackID: "vnf-1", AdditionalParams: body.AdditionalParams})
 	if err != nil || !created {
 		t.Fatalf("instantiate_start: %v, created %v", err, created)
 	}
@@ -77,7 +77,7 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 		t.Errorf("a machine that the stack has not is answered %d", status)
 	}
 	l.stack(first.id, worker.id)
-	l.now = l.now.Add(time.Minute) // the stack was looked into just now
+	l.now = l.now.Add(time.Minute) // the stack was observed just now
 	if status := worker.enroll(); status != http.StatusCreated {
 		t.Fatalf("the new worker's enrollment is answered %d", status)
 	}
@@ -89,8 +89,8 @@ func TestUserDataIsGoodForTheLifeOfItsStack(t *testing.T) {
 	}
 }
 
-// life is a controller in this process: all its services, on a clock that the test moves.
-type life struct {
+// stableController is a controller in this process: all its services, on a clock that the test moves.
+type stableController struct {
 	*services
 	t       *testing.T
 	c       config.Config
@@ -100,7 +100,7 @@ type life struct {
 	stopped context.CancelFunc
 }
 
-func newLife(t *testing.T) *life {
+func newStableController(t *testing.T) *stableController {
 	c := config.Default()
 	c.DataDirectory = t.TempDir()
 	c.SealKeyFile = filepath.Join(c.DataDirectory, "seal.key")
@@ -112,20 +112,20 @@ func newLife(t *testing.T) *life {
 	c.Listen = listener.Addr().String() // the same after each start: it is in user_data
 	_ = listener.Close()
 	c.AdvertiseURLs = []string{"https://" + c.Listen}
-	l := &life{t: t, c: c, cloud: openstacktest.Start(t), now: time.Now()}
+	l := &stableController{t: t, c: c, cloud: openstacktest.Start(t), now: time.Now()}
 	l.c.OpenStack.CloudsFile, l.c.OpenStack.Cloud = l.cloud.CloudsFile(t), "fake"
 	t.Cleanup(l.close)
 	return l
 }
 
-func (l *life) must(err error) {
+func (l *stableController) must(err error) {
 	l.t.Helper()
 	if err != nil {
 		l.t.Fatal(err)
 	}
 }
 
-func (l *life) open() {
+func (l *stableController) open() {
 	l.t.Helper()
 	var err error
 	l.services, err = open(l.c, func() time.Time { return l.now }, slog.New(slog.DiscardHandler))
@@ -137,7 +137,7 @@ func (l *life) open() {
 	l.served, l.stopped = served, func() { _ = server.Close() }
 }
 
-func (l *life) close() {
+func (l *stableController) close() {
 	if l.services == nil {
 		return
 	}
@@ -152,9 +152,9 @@ func (l *life) close() {
 }
 
 // userData is what HOT parameters are made of.
-func (l *life) userData() []byte {
+func (l *stableController) userData() []byte {
 	l.t.Helper()
-	token, err := l.Enrollment.JoinToken(l.t.Context(), promisedInstance)
+	token, err := l.Enrollment.JoinToken(l.t.Context(), stableInstance)
 	l.must(err)
 	text, err := cloudinit.Render(cloudinit.Params{
 		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.Authority.RootPEM()), Pin: l.Authority.Pin(), JoinToken: token,
@@ -164,7 +164,7 @@ func (l *life) userData() []byte {
 }
 
 // stack is the stack with these workers.
-func (l *life) stack(servers ...string) {
+func (l *stableController) stack(servers ...string) {
 	var members []openstacktest.Resource
 	for i, id := range servers {
 		nested := fmt.Sprintf("22222222-0000-4000-8000-00000000000%d", i)
@@ -179,7 +179,7 @@ func (l *life) stack(servers ...string) {
 
 // newcomer is a VM that knows what its user_data says and nothing else.
 type newcomer struct {
-	*life
+	*stableController
 	id    string
 	agent struct {
 		ControllerURLs                  []string
@@ -189,13 +189,13 @@ type newcomer struct {
 	certificate tls.Certificate
 }
 
-func (l *life) machine(userData []byte, id string) *newcomer {
+func (l *stableController) machine(userData []byte, id string) *newcomer {
 	l.t.Helper()
 	var cloudConfig struct {
 		WriteFiles []struct{ Path, Content string } `json:"write_files"`
 	}
 	l.must(yaml.Unmarshal(userData, &cloudConfig))
-	m := &newcomer{life: l, id: id, key: testca.NewKey()}
+	m := &newcomer{stableController: l, id: id, key: testca.NewKey()}
 	i := slices.IndexFunc(cloudConfig.WriteFiles, func(f struct{ Path, Content string }) bool { return f.Path == "/etc/nodehitch/agent.yaml" })
 	l.must(yaml.Unmarshal([]byte(cloudConfig.WriteFiles[i].Content), &m.agent))
 	return m

@@ -10,9 +10,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// prove compares the nonce that the machine read, and asks it to read one where that
-// is not the one in force.
-func (n *Nova) prove(ctx context.Context, at place, serverID, given string) (api.Attestation, error) {
+// checkIdentityProof compares the nonce that the machine sent. If it is not the one in
+// force, the machine is asked to read that one.
+func (n *Nova) checkIdentityProof(ctx context.Context, at place, serverID, given string) (api.Attestation, error) {
 	if n.nonces.matches(serverID, given) {
 		return api.AttestedByNonce, nil
 	}
@@ -37,21 +37,21 @@ func (n *Nova) prove(ctx context.Context, at place, serverID, given string) (api
 	case errors.As(err, &answer) && answer.Status == http.StatusConflict:
 		return "", busy(serverID, err)
 	}
-	return "", cloudSilent("Nova", err)
+	return "", cloudUnavailable("Nova", err)
 }
 
-// write goes on when the machine hangs up: others wait for what comes of it.
+// write continues when the machine hangs up: other requests wait for its outcome.
 func write(ctx context.Context, cloud Cloud, serverID, value string) error {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		deadline = time.Now().Add(patience)
+		deadline = time.Now().Add(attestationTimeout)
 	}
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	return cloud.SetMetadata(ctx, serverID, api.NonceKey, value)
 }
 
-// without says, once for each cloud, that machines enroll without a nonce.
+// without logs, once for each cloud, that machines enroll without a nonce.
 func (n *Nova) without(cloud string, err error) {
 	if n.WithoutNonce != nil {
 		n.WithoutNonce()
@@ -59,7 +59,7 @@ func (n *Nova) without(cloud string, err error) {
 	if _, before := n.warned.LoadOrStore(cloud, true); before {
 		return
 	}
-	n.log().Warn("servers of this cloud are not asked for a nonce, for the credential may not write their metadata: whoever holds the join token can "+
-		"enroll as a server of the stack that has not enrolled; allow it PUT and DELETE of /v2.1/servers/{server_id}/metadata/{key}, "+
+	n.log().Warn("servers of this cloud enroll without a nonce, because the credential may not write their metadata: anyone who has the join token can "+
+		"enroll as a server of the stack that has not enrolled; allow the credential PUT and DELETE of /v2.1/servers/{server_id}/metadata/{key}, "+
 		"or set attestation.nonce to required or off", "cloud", cloud, "error", err)
 }

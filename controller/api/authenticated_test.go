@@ -20,7 +20,7 @@ func TestARouteThatWasRegisteredWithoutAuthenticationIsClosed(t *testing.T) {
 	}
 	s.echo = echo.New()
 	s.echo.Pre(s.observe)
-	RegisterHandlers(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{admittedOnly}))
+	RegisterHandlers(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}))
 	for _, path := range []string{"/healthz", "/v1/trust", "/v1/tokens", "/v1/node/config"} {
 		answer := httptest.NewRecorder()
 		s.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", path, http.NoBody))

@@ -10,14 +10,14 @@ import (
 
 var origin = Origin{TakenAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Epoch: 7, RestoredAt: time.Date(2026, 1, 3, 0, 0, 0, 0, time.UTC)}
 
-func TestANewLifeRemembersItsOrigin(t *testing.T) {
+func TestANewEpochRemembersItsOrigin(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
 	first := s.Epoch()
 	if s.Origin() != nil {
 		t.Errorf("a new store was %s", s.Origin())
 	}
-	epoch, err := s.NewLife(Life{From: origin, After: first + 1000})
+	epoch, err := s.BeginEpoch(NewEpoch{From: origin, After: first + 1000})
 	if err != nil || epoch <= first+1000 || s.Epoch() != epoch {
 		t.Fatalf("epoch %d after %d, %v", epoch, first, err)
 	}
@@ -28,11 +28,11 @@ func TestANewLifeRemembersItsOrigin(t *testing.T) {
 	}
 }
 
-func TestANewLifeThatFailsIsNone(t *testing.T) {
+func TestANewEpochThatFailsIsNone(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
 	first := s.Epoch()
-	_, err := s.NewLife(Life{From: origin, Change: func(tx *Tx, _ int64) error {
+	_, err := s.BeginEpoch(NewEpoch{From: origin, Change: func(tx *Tx, _ int64) error {
 		return errors.Join(tx.Nodes().Put("n1", Node{ID: "n1"}), errors.New("no"))
 	}})
 	if err == nil || s.Epoch() != first || s.Origin() != nil {
@@ -47,7 +47,7 @@ func TestANewLifeThatFailsIsNone(t *testing.T) {
 func TestADamagedOriginIsNotBelieved(t *testing.T) {
 	p := newPlace(t)
 	s := p.open(t)
-	if _, err := s.NewLife(Life{From: origin}); err != nil {
+	if _, err := s.BeginEpoch(NewEpoch{From: origin}); err != nil {
 		t.Fatal(err)
 	}
 	err := raw(s).Update(func(tx *bbolt.Tx) error {

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// The least time between two attempts for an instance, and to what it grows while they
-// find nothing new.
+// The pause between two attempts for an instance grows from the shortest to the longest
+// while they find nothing new.
 const (
 	shortestPause = 10 * time.Second
 	longestPause  = 5 * time.Minute
 )
 
-// pace paces the attempts, in memory only.
-type pace struct {
+// backoff spaces the attempts out, in memory only.
+type backoff struct {
 	mu  sync.Mutex
 	all map[string]*attempt // by instance
 }
@@ -27,16 +27,16 @@ type attempt struct {
 	// next is when there may be another one, pause how long that was to wait.
 	ended, next time.Time
 	pause       time.Duration
-	// outdated: the stack may have become another one since it began.
+	// outdated: the instance may have another stack since the attempt began.
 	outdated bool
 }
 
-// begin is the attempt in progress, or a new one, which is the caller's to make (first);
-// or the last one, where it is too early for another.
-func (p *pace) begin(instanceID string, now time.Time) (a *attempt, first bool, wait time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	before := p.all[instanceID]
+// begin is the attempt in progress; or a new one, which the caller makes (first); or the
+// last one, if it is too early for another.
+func (b *backoff) begin(instanceID string, now time.Time) (a *attempt, first bool, wait time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before := b.all[instanceID]
 	if before != nil && before.ended.IsZero() {
 		return before, false, 0
 	}
@@ -47,17 +47,17 @@ func (p *pace) begin(instanceID string, now time.Time) (a *attempt, first bool, 
 		}
 		a.pause = before.pause
 	}
-	if p.all == nil {
-		p.all = make(map[string]*attempt)
+	if b.all == nil {
+		b.all = make(map[string]*attempt)
 	}
-	p.all[instanceID] = a
+	b.all[instanceID] = a
 	return a, true, 0
 }
 
 // end keeps the outcome of an attempt.
-func (p *pace) end(instanceID string, a *attempt, added *addition, err error, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+func (b *backoff) end(instanceID string, a *attempt, added *addition, err error, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	a.err, a.ended = err, now
 	a.pause = min(max(shortestPause, 2*a.pause), longestPause)
 	if added != nil {
@@ -67,20 +67,20 @@ func (p *pace) end(instanceID string, a *attempt, added *addition, err error, no
 	}
 	a.next = now.Add(a.pause)
 	if close(a.done); a.outdated {
-		delete(p.all, instanceID)
+		delete(b.all, instanceID)
 	}
 }
 
-func (p *pace) reset(instanceID string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	a := p.all[instanceID]
+func (b *backoff) reset(instanceID string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.all[instanceID]
 	switch {
 	case a == nil:
 	case a.ended.IsZero():
 		a.outdated = true
 	default:
-		delete(p.all, instanceID)
+		delete(b.all, instanceID)
 	}
 }
 

@@ -24,7 +24,7 @@ const noRole = "other"
 // heat is the cloud of a history: one stack, as it is now.
 type heat struct {
 	now *api.Topology
-	// away is why nothing is answered, nil where all is well.
+	// away is why nothing is answered, nil if all is well.
 	away error
 	// meanwhile is done while it is asked, once.
 	meanwhile func()
@@ -90,23 +90,23 @@ func (h *history) putStack(t *rapid.T) {
 	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
 	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, s)
 	if err == nil {
-		h.looked = time.Time{}
+		h.observed = time.Time{}
 	}
 	h.unless(err)
 }
 
-// overtaken is a request whose stack is looked into while another one comes.
+// overtaken is a request whose stack is observed while another one comes.
 func (h *history) overtaken(t *rapid.T) {
 	h.heat.meanwhile = func() {
 		rapid.SampledFrom([]func(*rapid.T){h.putAny, h.putStack, h.postAny, h.heatChanges}).Draw(t, "meanwhile")(t)
 		h.after(t) // before what was overtaken changes it again
 	}
 	rapid.SampledFrom([]func(*rapid.T){h.putStack, h.postEnd, h.enrollAny}).Draw(t, "overtaken")(t)
-	h.heat.meanwhile, h.looked = nil, time.Time{}
+	h.heat.meanwhile, h.observed = nil, time.Time{}
 }
 
-// knocksLate is a server that calls when it is to go, or all of it is.
-func (h *history) knocksLate(t *rapid.T) {
+// discoverLate is a server that calls when it is to go, or all of it is.
+func (h *history) discoverLate(t *rapid.T) {
 	worker := pool[4]
 	r := scale(api.ScaleIn, api.PhaseStart, topologyOf(pool[0], pool[2]))
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
@@ -118,11 +118,11 @@ func (h *history) knocksLate(t *rapid.T) {
 	h.posted(t, r)
 	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil
 	h.Clock.Advance(time.Minute)
-	h.knock(t, worker.ID)
+	h.discover(t, worker.ID)
 }
 
-// knocksMeanwhile are servers that call while the storage server is about to go.
-func (h *history) knocksMeanwhile(t *rapid.T) {
+// discoverMeanwhile are servers that call while the storage server is about to go.
+func (h *history) discoverMeanwhile(t *rapid.T) {
 	h.healStorage(t)
 	h.heat.now, h.heat.away = topologyOf(h.instance().Topology.Servers...), nil
 	for _, s := range pool {
@@ -131,31 +131,31 @@ func (h *history) knocksMeanwhile(t *rapid.T) {
 		}
 	}
 	h.Clock.Advance(11 * time.Second)
-	h.knock(t, h.heat.now.Servers[len(h.heat.now.Servers)-1].ID)
+	h.discover(t, h.heat.now.Servers[len(h.heat.now.Servers)-1].ID)
 }
 
-// knockAny is a server that calls and that no topology may name.
-func (h *history) knockAny(t *rapid.T) {
+// discoverAny is a server that calls and that no topology may name.
+func (h *history) discoverAny(t *rapid.T) {
 	h.Clock.Advance(time.Duration(rapid.IntRange(0, 20).Draw(t, "seconds")) * time.Second)
-	h.knock(t, rapid.SampledFrom(pool).Draw(t, "server").ID)
+	h.discover(t, rapid.SampledFrom(pool).Draw(t, "server").ID)
 }
 
-func (h *history) knock(t *rapid.T, id string) {
+func (h *history) discover(t *rapid.T, id string) {
 	h.must(h.LCM.Sweep(h.ctx))
 	before, documents, version := h.instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
 	err := h.LCM.Discovery.Discover(h.ctx, instanceID, id)
 	h.unless(err)
-	if n := h.heat.asked - asked; n > 1 || n == 1 && h.Clock.Now().Sub(h.looked) < 10*time.Second {
-		t.Fatalf("%d looks, and one was %v ago", n, h.Clock.Now().Sub(h.looked))
+	if n := h.heat.asked - asked; n > 1 || n == 1 && h.Clock.Now().Sub(h.observed) < 10*time.Second {
+		t.Fatalf("%d observations, and one was %v ago", n, h.Clock.Now().Sub(h.observed))
 	} else if n == 1 {
-		h.looked = h.Clock.Now()
+		h.observed = h.Clock.Now()
 	}
 	after := h.instance()
 	added := h.checkKept(t, before.Topology, after.Topology)
 	if len(added) == 0 {
 		if cmp.Diff(version, h.desiredNow()) != "" {
-			t.Fatalf("nobody was added, and version %d became %d", version.Version, h.desiredNow().Version)
+			t.Fatalf("no server was added, and version %d became %d", version.Version, h.desiredNow().Version)
 		}
 		return
 	}
@@ -237,7 +237,7 @@ func (h *history) checkAdded(t *rapid.T, s api.Server) {
 	case len(topology.Assign(asked, &api.Topology{Servers: []api.Server{s}}, fault.Root).Roles) != 1:
 		t.Fatalf("%s was added without a role", s.ID)
 	case i.Unconfirmed:
-		t.Fatalf("%s was added to an instance that nobody has confirmed", s.ID)
+		t.Fatalf("%s was added to an instance that is not confirmed", s.ID)
 	}
 	for _, op := range h.world.operations() {
 		switch {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Origin is the backup that this life of the state began with.
+// Origin is the backup that this epoch began with.
 type Origin struct {
-	// TakenAt is when the backup was taken, Epoch the life that it was taken of.
+	// TakenAt is when the backup was taken, Epoch the epoch that it was taken in.
 	TakenAt time.Time `json:"takenAt"`
 	Epoch   int64     `json:"epoch"`
 	// RestoredAt is when it was restored.
@@ -24,40 +24,40 @@ func (o *Origin) String() string {
 	return fmt.Sprintf("restored from a backup of %s on %s", o.TakenAt.UTC().Format(time.RFC3339), o.RestoredAt.UTC().Format(time.RFC3339))
 }
 
-// Life is how another life of the state begins.
-type Life struct {
+// NewEpoch is how an epoch begins.
+type NewEpoch struct {
 	From Origin
-	// After is an epoch that the new one has to exceed, beside the store's own.
+	// After is an epoch that the new one must exceed, besides the store's own.
 	After int64
 	// Change is done in the same transaction, with the new epoch; nil does nothing.
 	Change func(tx *Tx, epoch int64) error
 }
 
-// NewLife begins another life of the state and returns its epoch. A restore does so
-// once, on the restored file, before anybody is answered: what was trusted,
-// reported and permitted in an earlier life then waits for an operator. The epoch
-// is one that no earlier life had, unless the clock went back.
-func (s *Store) NewLife(l Life) (int64, error) {
-	epoch := max(s.now().Unix(), s.Epoch()+1, l.After+1)
+// BeginEpoch begins another epoch of the state and returns its number. A restore does so
+// once, on the restored file, before any request is answered: what was trusted,
+// reported and permitted in an earlier epoch then waits for an operator. No earlier
+// epoch had the same number, unless the clock went back.
+func (s *Store) BeginEpoch(n NewEpoch) (int64, error) {
+	epoch := max(s.now().Unix(), s.Epoch()+1, n.After+1)
 	m, err := s.readMeta()
 	if err == nil {
 		m.epoch = epoch
 		err = s.Update(func(tx *Tx) error {
-			if err := errors.Join(m.put(tx.writer), putOrigin(tx.writer, l.From)); err != nil || l.Change == nil {
+			if err := errors.Join(m.put(tx.writer), putOrigin(tx.writer, n.From)); err != nil || n.Change == nil {
 				return err
 			}
-			return l.Change(tx, epoch)
+			return n.Change(tx, epoch)
 		})
 	}
 	if err != nil {
 		return 0, fmt.Errorf("beginning a new epoch: %w", err)
 	}
 	s.epoch.Store(epoch)
-	s.origin.Store(&l.From)
+	s.origin.Store(&n.From)
 	return epoch, nil
 }
 
-// Origin is the backup that this life began with; nil, if none was restored.
+// Origin is the backup that this epoch began with; nil, if none was restored.
 func (s *Store) Origin() *Origin { return s.origin.Load() }
 
 func putOrigin(w writer, o Origin) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Census is how many things of each state there are now.
-type Census struct {
+// State counts the records and connections of each state.
+type State struct {
 	Instances  map[api.InstanceState]int
 	Nodes      map[api.NodeState]int
 	Operations map[api.OperationState]int
@@ -32,29 +32,28 @@ var (
 	most        = prometheus.NewDesc("nodehitch_tls_handshakes_in_flight_max", "The most TLS handshakes that were in flight at a time since the start.", nil, nil)
 )
 
-// census counts only while somebody scrapes.
-type census struct {
-	take func() (Census, error)
+// stateCollector counts only when a scrape asks for it.
+type stateCollector struct {
+	read func() (State, error)
 	log  *slog.Logger
 }
 
-// Count has take called at each scrape. A census that fails is left out of the
-// answer and logged.
-func (m *Metrics) Count(take func() (Census, error), log *slog.Logger) {
-	m.registry.MustRegister(census{take: take, log: log})
+// CollectState calls read at each scrape. If read fails, the error is logged and the
+// answer has no state metrics.
+func (m *Metrics) CollectState(read func() (State, error), log *slog.Logger) {
+	m.registry.MustRegister(stateCollector{read: read, log: log})
 }
 
 // Describe names the metrics.
-func (c census) Describe(out chan<- *prometheus.Desc) {
+func (c stateCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{instances, nodes, operation, notAfter, connections, handshakes, most} {
 		out <- d
 	}
 }
 
-// Collect takes the census. States with nothing in them are 0, so that a graph
-// does not lose its line.
-func (c census) Collect(out chan<- prometheus.Metric) {
-	now, err := c.take()
+// Collect sends a 0 for a state without records, so that a graph does not lose its line.
+func (c stateCollector) Collect(out chan<- prometheus.Metric) {
+	now, err := c.read()
 	if err != nil {
 		c.log.Error("the state cannot be counted for the metrics", "error", err)
 		return

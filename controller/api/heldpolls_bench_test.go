@@ -69,9 +69,9 @@ func crowd() int {
 	return 0
 }
 
-// BenchmarkParkedPolls parks 2,000 polls over mutual TLS on loopback and reports
+// BenchmarkHeldPolls holds 2,000 polls over mutual TLS on loopback and reports
 // what each costs the controller in memory, and how long it takes to answer all.
-func BenchmarkParkedPolls(b *testing.B) {
+func BenchmarkHeldPolls(b *testing.B) {
 	const agents = 2000
 	for b.Loop() {
 		w := newWorld(b, pollSeconds(300))
@@ -80,7 +80,7 @@ func BenchmarkParkedPolls(b *testing.B) {
 		node.CloseIdleConnections()
 		before := inUse()
 		leave := w.gather(b, node, known, agents)
-		eventually(b, "all are parked", func() bool { return w.Hub.Waiting() == agents })
+		eventually(b, "all are held", func() bool { return w.Hub.Waiting() == agents })
 		after := inUse()
 		b.ReportMetric(float64(after.heap-before.heap)/agents/1024, "heap-KiB/poll")
 		b.ReportMetric(float64(after.stack-before.stack)/agents/1024, "stack-KiB/poll")
