@@ -194,7 +194,7 @@ func TestAStartWhoseEndDoesNotComeIsTakenBack(t *testing.T) {
 	if got.State != api.Failed {
 		t.Fatalf("the START is %+v, want FAILED", got)
 	}
-	w.refused(got.Error, api.ProblemInterrupted, "its END did not come", "went back")
+	w.refused(got.Error, api.ProblemInterrupted, "its END did not come", "the previous desired state is in force again")
 	if after := w.instance(); after.DesiredVersion != before.DesiredVersion || len(after.Nodes) != 3 {
 		t.Errorf("version %d with nodes %v, want %d and all three", after.DesiredVersion, after.Nodes, before.DesiredVersion)
 	}
