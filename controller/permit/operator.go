@@ -3,6 +3,7 @@ package permit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -27,7 +28,9 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 			return err
 		}
 		for _, other := range all {
-			if other.ID != v.ID && strings.EqualFold(other.FilesystemUUID, id.String()) {
+			// The UUID that is assigned to another volume stays that volume's, also while it
+			// has an adopted filesystem: a reformat gives it back.
+			if other.ID != v.ID && slices.Contains([]string{strings.ToLower(other.FilesystemUUID), api.FilesystemUUID(other.ID)}, id.String()) {
 				return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 					"the filesystem %s is that of the volume %s: if %s is a copy of it, give one of them a new UUID with tune2fs -U", id, other.ID, v.ID))
 			}

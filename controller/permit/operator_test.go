@@ -63,6 +63,9 @@ func TestAdoptionsThatAreRefused(t *testing.T) {
 		"of a label":            {volume: volume, uuid: "data", problem: api.ProblemInvalid, says: "blkid"},
 		"of a UUID in braces":   {volume: volume, uuid: "{" + existing + "}", problem: api.ProblemInvalid, says: "blkid"},
 		"while it is formatted": {before: func(w *world) { w.until(api.FormatStarted) }, volume: volume, uuid: existing, problem: api.ProblemConflict, says: "hitchctl node revoke " + alpha},
+		"of what a reformat would give another": {
+			before: func(w *world) { w.volume(second, func(v *store.Volume) { v.FilesystemUUID = existing }) },
+			volume: volume, uuid: api.FilesystemUUID(second), problem: api.ProblemConflict, says: second},
 		"of another's filesystem": {
 			before: func(w *world) { w.volume(second, func(v *store.Volume) { v.FilesystemUUID = existing }) },
 			volume: volume, uuid: strings.ToUpper(existing), problem: api.ProblemConflict, says: second},

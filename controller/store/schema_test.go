@@ -18,20 +18,6 @@ func withNode(t *testing.T) place {
 	return p
 }
 
-func nodeName(t *testing.T, s *Store) string {
-	t.Helper()
-	var name string
-	err := s.View(func(tx *Tx) error {
-		node, _, err := tx.Nodes().Get("n1")
-		name = node.Name
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
-
 // A newer controller's store, and those of builds before the first release, whose versions
 // went up to 3 and whose checksum had another key.
 func TestAStoreOfAnotherSchemaIsRefusedUnchanged(t *testing.T) {

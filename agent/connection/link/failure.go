@@ -12,18 +12,18 @@ import (
 type Failure int
 
 const (
-	// Transient: the controller did not answer, or could not serve the call. Retry soon.
+	// Transient means that the controller did not answer, or could not serve the call. Retry soon.
 	Transient Failure = iota
-	// NotExpected: no topology lists this server yet. Retry soon: the operation that
+	// NotExpected means that no topology lists this server yet. Retry soon: the operation that
 	// adds it is usually in progress.
 	NotExpected
-	// IdentityLive: the server already has a live identity. An operator has to allow
+	// IdentityLive means that the server already has a live identity. An operator has to allow
 	// another one.
 	IdentityLive
-	// NotAttested: the cloud contradicts the claim that this machine is the server. It
+	// NotAttested means that the cloud contradicts the claim that this machine is the server. It
 	// may agree later, or an operator has to act.
 	NotAttested
-	// Refused: the identity or the token is not accepted. Retry seldom.
+	// Refused means that the identity or the token is not accepted. Retry seldom.
 	Refused
 )
 

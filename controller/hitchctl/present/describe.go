@@ -211,11 +211,12 @@ func Volume(s *screen.Screen, v api.Volume, now time.Time) []string {
 		p.field("Size", fmt.Sprintf("%s (%d bytes)", Size(v.SizeBytes), v.SizeBytes))
 	}
 	p.field("Filesystem", "ext4, UUID "+v.FilesystemUUID)
-	p.field("Permit", permitDoc(v.PermitState))
-	p.field("Permit for", v.PermitNodeID)
 	if v.ReformatRequested {
-		p.field("Reformat", "permitted once more, whatever the disk holds")
+		p.field("Permit", "Reformat, its node may format it once, whatever the disk holds")
+	} else {
+		p.field("Permit", permitDoc(v.PermitState))
 	}
+	p.field("Permit for", v.PermitNodeID)
 	p.field("Changed", p.moment(v.ChangedAt))
 	return p.lines
 }
@@ -226,7 +227,7 @@ func permitDoc(s api.PermitState) string {
 		api.PermitGranted:     "a node may format it, and has not begun",
 		api.PermitStarted:     "its node is formatting it",
 		api.PermitFormatted:   "it was formatted, and is not formatted again",
-		api.PermitInterrupted: "its node vanished while formatting; `hitchctl volume reformat` permits a new one",
+		api.PermitInterrupted: "its node left while it was formatting or permitted to reformat, so the disk may hold anything; `hitchctl volume adopt` keeps its filesystem, `hitchctl volume reformat` permits a new one",
 		api.PermitAdopted:     "an operator named the filesystem that it holds",
 	}
 	return string(s) + ", " + doc[s]
