@@ -3,5 +3,6 @@
 // its commit and says why it is that one; newer.patch makes the last out of this tree.
 //
 // A controller works with agents of its own release and of the one before. So a machine's
-// walk through an upgrade is: the controller first, then the agents.
+// walk through an upgrade is: the controller first, then the agents. Images are often newer
+// than what runs, so every controller is also tried with newer agents.
 package versions

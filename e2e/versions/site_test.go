@@ -201,8 +201,8 @@ func (w *world) upgradeController(b build) {
 	}
 }
 
-// upgradeAgents replaces every agent by another build.
-func (w *world) upgradeAgents(b build) {
+// replaceAgents replaces every agent by another build, also by an older one.
+func (w *world) replaceAgents(b build) {
 	w.t.Helper()
 	content, err := os.ReadFile(filepath.Join(b.dir, "nodehitch-agent-amd64"))
 	if err != nil {
