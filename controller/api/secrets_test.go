@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,4 +68,34 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 			t.Errorf("the log knows nothing of %s", operation)
 		}
 	}
+}
+
+// What GET answers has placeholders for secrets. Sent back, they replace nothing.
+func TestPlaceholdersOfSecretsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.putInstance()
+	path := "/v1/vnf_instances/" + instanceID
+	var before, after wire.Instance
+	w.ok(w.as(w.operator, "GET", path, ""), http.StatusOK, &before)
+	a := w.as(w.operator, "PUT", path, `{"vimConnectionInfo": [{"accessInfo": {"password": "[redacted]"}}], "additionalParams": `+string(before.AdditionalParams)+`}`)
+	want := []string{
+		"/additionalParams/k8s_cluster_installation_param/master_node/password",
+		"/additionalParams/k8s_cluster_installation_param/proxy/http_proxy",
+		"/vimConnectionInfo/0/accessInfo/password",
+	}
+	if got := pointers(a.problem); a.status != http.StatusBadRequest || !slices.Equal(got, want) {
+		t.Errorf("%d with faults at %v, want 400 and %v", a.status, got, want)
+	}
+	w.ok(w.as(w.operator, "PUT", path, spec), http.StatusOK, &after)
+	if after.DesiredVersion != before.DesiredVersion {
+		t.Errorf("the parameters are of version %d, want %d: the refused request changed them", after.DesiredVersion, before.DesiredVersion)
+	}
+}
+
+func pointers(p wire.Problem) []string {
+	var list []string
+	for _, f := range p.InvalidParams {
+		list = append(list, f.Pointer)
+	}
+	return list
 }

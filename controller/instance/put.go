@@ -24,7 +24,7 @@ import (
 func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec) (api.Instance, bool, error) {
 	p, report := params.Parse(spec.AdditionalParams, desired.AtParams)
 	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
-	faults = append(faults, checkVIM(spec.VimConnectionInfo)...)
+	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
 	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
 	if err := api.Invalid(faults); err != nil {
 		return api.Instance{}, false, err
@@ -185,16 +185,4 @@ func kindOf(p *params.Params) api.VNFKind {
 		return api.PrivateRegistry
 	}
 	return api.KubernetesCluster
-}
-
-// checkVIM wants the list that SOL 003 has; what is in it is the source's business.
-func checkVIM(text json.RawMessage) fault.List {
-	if len(text) == 0 {
-		return nil
-	}
-	var list []map[string]json.RawMessage
-	if err := json.Unmarshal(text, &list); err != nil {
-		return fault.List{fault.Root.Key("vimConnectionInfo").Fault("is not a list of objects; expected VimConnectionInfo[] of SOL003")}
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package params_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 
 // FuzzParse reads any body and asserts that nothing panics, that a body is either
 // taken or has a fault, that what is taken satisfies the grammars that others
-// rely on, and that the redacted body is JSON without the secrets.
+// rely on, and that the redacted body is JSON without the secrets, and is refused.
 func FuzzParse(f *testing.F) {
 	for _, pattern := range []string{"testdata/*.json", "testdata/broken/*.json"} {
 		files, err := filepath.Glob(pattern)
@@ -41,6 +42,9 @@ func FuzzParse(f *testing.F) {
 		}
 		if left := params.Secrets(redacted); strings.Trim(strings.ReplaceAll(strings.Join(left, ""), params.Redacted, ""), " ") != "" {
 			t.Errorf("secrets left: %q", left)
+		}
+		if again, _ := params.ParseRequest(redacted); again != nil && !bytes.Equal(redacted, body) {
+			t.Errorf("accepted without its secrets: %s", redacted)
 		}
 		params.Files(report.Partial, "/x")
 		if request != nil {

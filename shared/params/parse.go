@@ -25,6 +25,7 @@ func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
 	for _, f := range node.Duplicates(at) {
 		r.fault(fault.At(f.Pointer), "%s", f.Message)
 	}
+	r.placeholders(node, at)
 	p := r.params(node, at)
 	report := r.report(node, at)
 	if len(report.Faults) > 0 {

@@ -3,6 +3,7 @@ package params
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
@@ -50,6 +51,7 @@ func ParseRequest(body []byte) (*Request, Report) {
 	for _, f := range node.Duplicates(fault.Root) {
 		r.fault(fault.At(f.Pointer), "%s", f.Message)
 	}
+	r.placeholders(node, fault.Root)
 	if node.Kind != jsontree.Object {
 		r.wrongKind(fault.Root, node.Kind, required, jsontree.Object)
 		return nil, r.report(node, fault.Root)
@@ -119,6 +121,24 @@ func (o *object) vimConnections(body []byte) json.RawMessage {
 		}
 	}
 	return o.raw(body, name)
+}
+
+// CheckVIMConnectionInfo is what is wrong with vimConnectionInfo of API version 1, a
+// list; at is its place. Its objects are checked where they are used.
+func CheckVIMConnectionInfo(raw json.RawMessage, at fault.At) fault.List {
+	if len(raw) == 0 {
+		return nil
+	}
+	node, broken := jsontree.Parse(raw)
+	if broken != nil {
+		return fault.List{at.Fault(broken.Message)}
+	}
+	r := &reading{}
+	if node.Kind != jsontree.List || slices.ContainsFunc(node.Items, func(item *jsontree.Node) bool { return item.Kind != jsontree.Object }) {
+		r.fault(at, "is not a list of objects; expected VimConnectionInfo[] of SOL003")
+	}
+	r.placeholders(node, at)
+	return r.report(node, at).Faults
 }
 
 // raw is the text of an attribute, nil if it is absent.

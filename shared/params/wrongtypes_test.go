@@ -35,7 +35,7 @@ func TestAValueOfAWrongTypeIsAFaultAtItsPlace(t *testing.T) {
 				if request != nil && !mayBe(at, value) {
 					t.Errorf("%s: %s at %s is taken", filepath.Base(file), value, at)
 				}
-				if again, report := params.ParseRequest(params.Redact([]byte(changed))); request != nil && again == nil {
+				if _, report := params.ParseRequest(params.Redact([]byte(changed))); request != nil && slices.ContainsFunc(report.Faults, noPlaceholder) {
 					t.Errorf("%s: %s at %s: redaction breaks the body: %v", filepath.Base(file), value, at, report.Faults)
 				}
 			}
@@ -45,6 +45,9 @@ func TestAValueOfAWrongTypeIsAFaultAtItsPlace(t *testing.T) {
 		}
 	}
 }
+
+// noPlaceholder says whether a fault of a redacted body is another than that it is redacted.
+func noPlaceholder(f fault.Fault) bool { return !strings.Contains(f.Message, "the placeholder of a secret") }
 
 // each visits every value, with its place.
 func each(n *jsontree.Node, at fault.At, visit func(fault.At, *jsontree.Node)) {

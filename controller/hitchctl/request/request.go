@@ -134,25 +134,19 @@ func (r *Request) envelope(body []byte) {
 	if err := strict.Unmarshal(body, &r.Spec); err != nil {
 		r.refuse(r.name, asList(err, ""))
 	}
-	if vim := r.Spec.VimConnectionInfo; vim != nil && !isObjectList(vim) {
-		r.refuse(r.name, fault.List{fault.Root.Key("vimConnectionInfo").Fault("expected a list of objects")})
-	}
-	// The parameters are validated even when something else is wrong.
+	// The parts are validated even when something else is wrong.
 	var parts struct {
-		AdditionalParams json.RawMessage `json:"additionalParams"`
+		AdditionalParams  json.RawMessage `json:"additionalParams"`
+		VIMConnectionInfo json.RawMessage `json:"vimConnectionInfo"`
 	}
 	_ = json.Unmarshal(body, &parts)
+	r.refuse(r.name, params.CheckVIMConnectionInfo(parts.VIMConnectionInfo, fault.Root.Key("vimConnectionInfo")))
 	p, report := params.Parse(parts.AdditionalParams, fault.Root.Key("additionalParams"))
 	r.take(r.name, report)
 	if r.Params = p; p == nil {
 		r.Params = report.Partial
 	}
 	r.checkTopology(r.name, fault.Root.Key("topology"))
-}
-
-func isObjectList(raw json.RawMessage) bool {
-	var list []map[string]json.RawMessage
-	return json.Unmarshal(raw, &list) == nil
 }
 
 // UseTopology puts the topology of a document of its own into the request.

@@ -92,6 +92,10 @@ func TestBodies(t *testing.T) {
 			request.Envelope, nil, []string{`x /topology/servers: no server is the registry, which the parameters require; it would need`}},
 		"connections that are none": {`{"stackId":"s","vimConnectionInfo":{},"additionalParams":` + registry + `}`,
 			request.Envelope, []string{"x /vimConnectionInfo: a list of objects"}, nil},
+		"secrets of an answer": {`{"stackId":"s","foo":1,"vimConnectionInfo":[{"accessInfo":{"password":"[redacted]"}}],
+			"additionalParams":{"private_registry_installation_param":{"ssh_cp_name":"CP1","ssh_password":"[redacted]"}}}`,
+			request.Envelope, []string{"x /foo: known names", "x /vimConnectionInfo/0/accessInfo/password: send the secret itself",
+				"x /additionalParams/private_registry_installation_param/ssh_password: send the secret itself"}, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
