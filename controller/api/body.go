@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -16,6 +17,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/connlimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -60,7 +62,24 @@ func faultsOf(op operation, data []byte) fault.List {
 	if wrong != nil {
 		return fault.List{*wrong}
 	}
-	return op.body.Check(tree)
+	faults := op.body.Check(tree)
+	given := tree.Get("additionalParams")
+	if len(faults) == 0 || op.id != "putInstance" || given == nil || given.Kind != jsontree.Object {
+		return faults
+	}
+	return withParameters(faults, data[given.Start:given.End])
+}
+
+// withParameters adds the faults of the parameters of a PUT, which come from its handler
+// if the body fits the schema.
+func withParameters(faults fault.List, text []byte) fault.List {
+	_, report := params.Parse(text, fault.Root.Key("additionalParams"))
+	for _, f := range report.Faults {
+		if !slices.Contains(faults, f) { // a name given twice is a fault of the whole body, too
+			faults = append(faults, f)
+		}
+	}
+	return faults
 }
 
 // readJSON is the whole body, of a type and size that can be JSON.

@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,16 +17,28 @@ const script = "/v1/vnf_instances/" + instanceID + "/files/Scripts/install_k8s_c
 func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
+	var instance wire.Instance
+	a := w.as(w.viewer, "GET", "/v1/vnf_instances/"+instanceID, "")
+	if w.ok(a, http.StatusOK, &instance); instance.Warnings == nil {
+		t.Errorf("an instance without warnings has no list: %s", a.body)
+	}
 	operations := "/v1/vnf_instances/" + instanceID + "/operations"
 	if a := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE"}`); a.problem.Type != wire.ProblemFilesMissing {
 		t.Errorf("without its files: %d %s", a.status, a.body)
 	}
 	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
 
-	a := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`)
+	if a := w.as(w.operator, "POST", operations, `{"operation": "RESTART", "stackId": ""}`); !slices.Equal(pointers(a.problem), []string{"/operation", "/stackId"}) {
+		t.Errorf("with faults: %d %s", a.status, a.body)
+	}
+
+	a = w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`)
 	var operation wire.Operation
 	w.ok(a, http.StatusAccepted, &operation)
 	location := a.header.Get("Location")
+	if operation.Warnings == nil {
+		t.Errorf("an END without warnings has no list: %s", a.body)
+	}
 	if operation.ID != instanceID+"/1" || operation.Sequence != 1 || location != operations+"/1" || a.header.Get("Retry-After") != "2" {
 		t.Errorf("%v: %s", a.header, a.body)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,6 +37,17 @@ func TestEveryFaultOfABodyIsReportedAtOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, a.problem.InvalidParams, beginning); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestFaultsOfParametersComeWithThoseOfTheBody(t *testing.T) {
+	w := newWorld(t)
+	a := w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, `{"foo": 1, "topology": {"servers": 7},
+		"additionalParams": {"private_registry_installation_param": {"port_no": 0, "port_no": 0}}}`)
+	const registry = "/additionalParams/private_registry_installation_param"
+	want := []string{registry + "/port_no", "/foo", "/topology/servers", registry, registry + "/port_no"} // given twice; ssh_cp_name is missing; 0
+	if got := pointers(a.problem); a.status != http.StatusBadRequest || !slices.Equal(got, want) {
+		t.Errorf("%d with faults at %v, want 400 and %v", a.status, got, want)
 	}
 }
 
