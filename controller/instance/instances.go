@@ -76,7 +76,7 @@ func (s *Service) showPlan(t *tx.Tx, d *desired.State, shown *api.Instance) erro
 	if err != nil {
 		return err
 	}
-	shown.Warnings = slices.Concat(shown.Warnings, d.Report.Warnings, out.Warnings, foreign)
+	shown.Warnings = append(shown.Warnings, slices.Concat(d.Report.Warnings, out.Warnings, foreign)...)
 	for _, n := range out.Nodes {
 		shown.Nodes = append(shown.Nodes, n.ID)
 	}

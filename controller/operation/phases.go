@@ -2,7 +2,6 @@ package operation
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
@@ -119,7 +118,7 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 	if err != nil {
 		return op, err
 	}
-	op.Warnings = slices.Concat(op.Warnings, p.warnings(e), bystanders)
+	op.Warnings = append(append(op.Warnings, p.warnings(e)...), bystanders...)
 	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err
