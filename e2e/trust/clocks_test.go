@@ -125,7 +125,7 @@ func (w *clocks) startController() {
 	w.program(w.controller, "nodehitch-controller", "/usr/local/bin/nodehitch-controller")
 	w.program(w.controller, "hitchctl", "/usr/local/bin/hitchctl")
 	w.push(w.controller, "/etc/nodehitch/controller.yaml", 0o644, fmt.Appendf(nil,
-		"listen: %[1]s:8443\nnames: [%[1]s]\nadvertiseURLs: [https://%[1]s:8443]\nmetricsListen: \"\"\nattestation: {mode: token}\nlog: {level: debug}\npollSeconds: 5\n", address))
+		"listen: %[1]s:8443\nnames: [%[1]s]\nadvertiseUrls: [https://%[1]s:8443]\nmetricsListen: \"\"\nattestation: {mode: token}\nlog: {level: debug}\npollSeconds: 5\n", address))
 	w.push(w.controller, "/etc/systemd/system/nodehitch-controller.service", 0o644, []byte(controllerUnit))
 	w.exec(w.controller, "systemctl", "start", "nodehitch-controller")
 	token := w.exec(w.controller, "env", "HOME=/root", "NODEHITCH_SERVER=unix:///run/nodehitch/controller.sock", "hitchctl", "token", "create", "trust")
