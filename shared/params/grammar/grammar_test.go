@@ -53,7 +53,7 @@ var tables = map[string]table{
 			"Files/kubernetes/nfs-pv1.yaml": "Files/kubernetes/nfs-pv1.yaml", "./Scripts/a.sh": "Scripts/a.sh", "a": "a", "...": "...", "my file.yaml": "my file.yaml", "Dateien/ä.yaml": "Dateien/ä.yaml",
 		},
 		refuse: map[string]string{
-			"": "empty", "/a": "absolute", "../a": `".."`, "a/..": `".."`, "a/../../b": `".."`, "./../a": `".."`, "././a": `"."`, ".": `"."`, "./": "empty part", "a/": "empty part", "a//b": "empty part", ".//a": "empty part",
+			"": "empty", "/a": "absolute", "../a": `".."`, "a/..": `".."`, "a/../../b": `".."`, "./../a": `".."`, "././a": `"."`, ".": `"."`, "./": "empty part", "a/": "empty part", "a//b": "empty part", "https://r/image.tar": "is a URL", ".//a": "empty part",
 			"a\\b": "backslash", "a\nb": "white space", "a\tb": "white space", "a\x00": "control", "a\xff": "UTF-8", strings.Repeat("a/", 600) + "b": "1024", strings.Repeat("a", 256): "255",
 		},
 	},
