@@ -276,12 +276,12 @@ func TestAnAgentDirectoryWithoutAgentsIsSaidAtTheStart(t *testing.T) {
 	for dir, want := range map[string]string{missing: "no such file", empty: "has no file nodehitch-agent-", agents: ""} {
 		p := begin(t, t.TempDir(), nil, "NODEHITCH_CONTROLLER_AGENT_DIRECTORY="+dir)
 		p.told("READY=1")
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
 		warned := strings.Contains(p.logged(), `level=WARN msg="no VM can download an agent: put`)
 		if warned != (want != "") || !strings.Contains(p.logged(), want) {
 			t.Errorf("agents in %s: warned %v, want %q\n%s", dir, warned, want, p.logged())
-		}
-		if err := p.stop(); err != nil {
-			t.Error(err)
 		}
 	}
 }
