@@ -247,11 +247,11 @@ func TestAControllerServesFromItsFirstStartToItsEndAndAgain(t *testing.T) {
 }
 
 func TestAnAddressThatCannotBeListenedOnNamesItsSetting(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	t.Cleanup(func() { _ = taken.Close() })
 	for address, want := range map[string][]string{
 		taken.Addr().String(): {"metricsListen", "--metrics-listen", "ss -ltnp"},
 		"192.0.2.77:0":        {"metricsListen", "--metrics-listen", "ip address"},
