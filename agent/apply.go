@@ -110,7 +110,21 @@ func (o applyOptions) read(stdin io.Reader) (*api.NodeConfig, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s is no node configuration:\n%w", o.file, err)
 	}
-	return doc, nil
+	return doc, o.checkPermits(doc)
+}
+
+// checkPermits refuses to permit the format of a volume that the configuration does not have.
+func (o applyOptions) checkPermits(doc *api.NodeConfig) error {
+	var volumes []api.StorageVolume
+	if doc.Storage != nil {
+		volumes = doc.Storage.Volumes
+	}
+	for _, id := range o.permit {
+		if !slices.ContainsFunc(volumes, func(v api.StorageVolume) bool { return v.VolumeID == id }) {
+			return fmt.Errorf("--permit-format %s: %s has no volume with this id", id, o.file)
+		}
+	}
+	return nil
 }
 
 // begin keeps the daemon and apply from working against each other, and makes

@@ -55,6 +55,7 @@ func TestMistakesOfTheCaller(t *testing.T) {
 		"an argument":      {[]string{"status", "x"}, "x"},
 		"another output":   {[]string{"apply", "--filename", "x", "-o", "yaml"}, "table or json"},
 		"no volume id":     {[]string{"apply", "--filename", "x", "--permit-format", "/dev/vdb"}, "UUID in lower case"},
+		"another volume":   {[]string{"apply", "--filename", write(t, absent), "--permit-format", "00000000-dead-4000-8000-000000000002"}, "has no volume with this id"},
 		"no configuration": {[]string{"run", "--config", "/nonexistent/agent.yaml"}, "user_data writes it"},
 		"all faults":       {[]string{"apply", "--filename", write(t, `{"apiVersion":"v1","role":"boss","storge":{}}`)}, "/storge"},
 	} {

@@ -44,7 +44,7 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 		}
 	}()
 	if l.HTTPS, err = take(inherited, socketHTTPS); l.HTTPS == nil && err == nil {
-		l.HTTPS, err = listenTCP(ctx, c.Listen, "listen")
+		l.HTTPS, err = listenTCP(ctx, c.Listen, "listen (--listen)")
 	}
 	if err != nil {
 		return l, err
@@ -56,7 +56,7 @@ func listen(ctx context.Context, c config.Config, log *slog.Logger) (l listeners
 		return l, err
 	}
 	if l.Metrics, err = take(inherited, socketMetrics); l.Metrics == nil && err == nil && c.MetricsListen != "" {
-		l.Metrics, err = listenTCP(ctx, c.MetricsListen, "metricsListen")
+		l.Metrics, err = listenTCP(ctx, c.MetricsListen, "metricsListen (--metrics-listen; empty serves no metrics)")
 	}
 	for name := range inherited {
 		log.Warn("a socket from systemd is not used: expected FileDescriptorName= https, api or metrics", "name", name)
@@ -115,8 +115,13 @@ func take(inherited map[string][]net.Listener, name string) (net.Listener, error
 
 func listenTCP(ctx context.Context, address, setting string) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("opening %s: %w; is another controller running?", setting, err)
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return nil, fmt.Errorf("opening %s: %w; stop the program that listens there (`ss -ltnp` names it), or set another address", setting, err)
+	case errors.Is(err, unix.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("opening %s: %w; set an address that this machine has (`ip address` lists them)", setting, err)
+	case err != nil:
+		return nil, fmt.Errorf("opening %s: %w", setting, err)
 	}
 	return l, nil
 }
@@ -129,7 +134,7 @@ func listenUnix(ctx context.Context, path string) (net.Listener, error) {
 	}
 	if conn, err := new(net.Dialer).DialContext(ctx, "unix", path); err == nil {
 		conn.Close()
-		return nil, fmt.Errorf("the unix socket %s answers: another controller is running", path)
+		return nil, fmt.Errorf("the unix socket %s answers: another controller is running; to run one beside it, set another socket (--socket)", path)
 	}
 	info, err := os.Lstat(path)
 	switch {

@@ -246,6 +246,46 @@ func TestAControllerServesFromItsFirstStartToItsEndAndAgain(t *testing.T) {
 	}
 }
 
+func TestAnAddressThatCannotBeListenedOnNamesItsSetting(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = taken.Close() })
+	for address, want := range map[string][]string{
+		taken.Addr().String(): {"metricsListen", "--metrics-listen", "ss -ltnp"},
+		"192.0.2.77:0":        {"metricsListen", "--metrics-listen", "ip address"},
+	} {
+		p := begin(t, t.TempDir(), nil, "NODEHITCH_CONTROLLER_METRICS_LISTEN="+address)
+		if err := <-p.exit; err == nil {
+			t.Errorf("it listens on %s", address)
+		}
+		for _, part := range want {
+			if !strings.Contains(p.logged(), part) {
+				t.Errorf("%s: it does not say %q:\n%s", address, part, p.logged())
+			}
+		}
+	}
+}
+
+func TestAnAgentDirectoryWithoutAgentsIsSaidAtTheStart(t *testing.T) {
+	missing, empty, agents := filepath.Join(t.TempDir(), "missing"), t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(agents, "nodehitch-agent-amd64"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{missing: "no such file", empty: "has no file nodehitch-agent-", agents: ""} {
+		p := begin(t, t.TempDir(), nil, "NODEHITCH_CONTROLLER_AGENT_DIRECTORY="+dir)
+		p.told("READY=1")
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+		warned := strings.Contains(p.logged(), `level=WARN msg="no VM can download an agent: put`)
+		if warned != (want != "") || !strings.Contains(p.logged(), want) {
+			t.Errorf("agents in %s: warned %v, want %q\n%s", dir, warned, want, p.logged())
+		}
+	}
+}
+
 func TestAnUploadInHandIsFinishedBeforeTheEnd(t *testing.T) {
 	p := begin(t, t.TempDir(), nil)
 	p.told("READY=1")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -129,9 +132,22 @@ func (s *services) logStart(c config.Config, l listeners, log *slog.Logger) {
 		"metrics", addressOf(l.Metrics), "data", c.DataDirectory, "pin", s.Authority.Pin(), "epoch", s.Store.Epoch())
 	s.warnOfRestore(log)
 	sayAttestation(c, log)
+	sayAgents(c.AgentDirectory, log)
 	if tokens, err := s.Tokens.List(context.Background()); err == nil && len(tokens) == 0 && l.API != nil {
 		log.Info("there is no API token yet; as root on this machine: hitchctl --server unix://" + addressOf(l.API) + " token create admin")
 	}
+}
+
+var errNoAgent = errors.New("the directory has no file " + api.AgentFile + "<GOARCH>")
+
+// sayAgents warns if no VM can download an agent.
+func sayAgents(directory string, log *slog.Logger) {
+	files, err := os.ReadDir(directory)
+	if slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), api.AgentFile) }) {
+		return
+	}
+	log.Warn("no VM can download an agent: put nodehitch-agent-amd64 or nodehitch-agent-arm64 into agentDirectory (--agent-directory)",
+		"directory", directory, "error", cmp.Or(err, errNoAgent))
 }
 
 func addressOf(l net.Listener) string {

@@ -26,6 +26,9 @@ var machines = map[string]string{
 	"ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64",
 }
 
+// AgentFile begins the name of an agent's file; its GOARCH follows.
+const AgentFile = "nodehitch-agent-"
+
 // agentFiles serves the agents of a directory. It remembers their digests for as
 // long as the files stay the same.
 type agentFiles struct {
@@ -65,7 +68,7 @@ func (s *Handler) GetAgent(ctx context.Context, r GetAgentRequestObject) (GetAge
 }
 
 func (a *agentFiles) open(arch string) (*os.File, agentDigest, error) {
-	file, err := os.Open(filepath.Join(a.dir, "nodehitch-agent-"+arch))
+	file, err := os.Open(filepath.Join(a.dir, AgentFile+arch))
 	if err != nil {
 		return nil, agentDigest{}, fmt.Errorf("opening the agent: %w", err)
 	}

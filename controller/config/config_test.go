@@ -146,6 +146,19 @@ func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 	}
 }
 
+func TestAFaultOfTheWholeFileOrOfOneValueReadsWell(t *testing.T) {
+	for file, want := range map[string]string{
+		"a: [":                        "controller.yaml: ",
+		"- names":                     "controller.yaml: ",
+		"{attestation: {mode: loud}}": `/attestation/mode: is "loud"; expected token or nova`,
+	} {
+		_, err := config.Load(config.Source{File: write(t, file)})
+		if err == nil || !strings.Contains(err.Error()+"\n", want) || strings.Contains(err.Error(), "::") || strings.HasSuffix(err.Error(), "or ") {
+			t.Errorf("%s: %v, want %q", file, err, want)
+		}
+	}
+}
+
 func TestAMissingFileIsNamed(t *testing.T) {
 	_, err := config.Load(config.Source{File: "/nonexistent/controller.yaml"})
 	if err == nil || !strings.Contains(err.Error(), "/nonexistent/controller.yaml: cannot be read") {

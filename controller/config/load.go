@@ -72,7 +72,7 @@ func readFile(path string, c *Config) fault.List {
 	var faults fault.List
 	if err == nil || errors.As(err, &faults) {
 		for i := range faults {
-			faults[i].Pointer = path + ":" + faults[i].Pointer
+			faults[i].Pointer = strings.TrimSuffix(path+":"+faults[i].Pointer, ":")
 		}
 		return faults
 	}

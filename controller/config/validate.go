@@ -46,7 +46,9 @@ func (c *Config) validate() fault.List {
 	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")
 	v.path(c.OpenStack.CloudsFile, "/openstack/cloudsFile", false)
 	v.between(int64(c.OpenStack.TimeoutSeconds), 1, 300, "/openstack/timeoutSeconds")
-	v.oneOf(c.Attestation.Mode, "/attestation/mode", AttestToken, AttestNova, "")
+	if c.Attestation.Mode != "" {
+		v.oneOf(c.Attestation.Mode, "/attestation/mode", AttestToken, AttestNova)
+	}
 	v.oneOf(c.Attestation.Nonce, "/attestation/nonce", NonceIfAllowed, NonceRequired, NonceOff)
 	if c.Attestation.Mode == AttestNova && !c.OpenStack.Configured() {
 		v.fault("/attestation/mode", "is nova, but no cloud is configured; set openstack.cloud or openstack.vimConnectionInfo, "+

@@ -97,7 +97,7 @@ func TestAllFaultsOfAPutAreReportedAndNothingIsKept(t *testing.T) {
 	w.refused(err, api.ProblemInvalid, `"master_node", which is required`,
 		"/topology/servers/0/id", "/vimConnectionInfo", "/topology/stackId")
 	_, err = w.LCM.Instances.GetInstance(w.ctx, instanceID)
-	w.refused(err, api.ProblemNotFound, "PUT /v1/vnf_instances/"+instanceID)
+	w.refused(err, api.ProblemNotFound, "no VNF instance "+instanceID, "hitchctl apply")
 }
 
 func TestATopologyThatTheParametersMakeAmbiguousIsRefused(t *testing.T) {

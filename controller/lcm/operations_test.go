@@ -235,7 +235,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	for _, r := range []api.OperationRequest{request(api.Terminate, api.PhaseEnd), request(api.Instantiate, api.PhaseEnd)} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "/operations/1?wait")
+		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "wait for its end")
 	}
 }
 

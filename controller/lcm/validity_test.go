@@ -30,7 +30,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 		"a broken topology": {func(r *api.OperationRequest) {
 			r.Topology = full()
 			r.Topology.Servers[1].ID = "master"
-		}, "/topology/servers/1/id", "Nova server id"},
+		}, "/topology/servers/1/id", "server id (Nova"},
 		"two stacks": {func(r *api.OperationRequest) { r.StackID, r.Topology = stackTwo, full() }, "/topology/stackId", stackTwo},
 		"an END that learns nothing": {func(r *api.OperationRequest) { r.Phase = api.PhaseEnd },
 			"/topology", "nothing has changed since"},
@@ -120,7 +120,7 @@ func TestInstantiateNeedsServersWithARole(t *testing.T) {
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
 	r.Topology = topologyOf(server(storageServer, "storage"))
 	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server is the master", "no server is the worker")
+	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server with the role master", "no server with the role worker")
 	r.Partial = true
 	if op := w.post(r); op.State != api.Processing || len(op.Warnings) > 0 {
 		t.Errorf("INSTANTIATE END of a partial topology is %+v, want PROCESSING without warnings", op)

@@ -23,7 +23,7 @@ func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
 		f, ok := files[use.Path]
 		if !ok {
 			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
-				"%s has not been uploaded: PUT /v1/vnf_instances/%s/files/%s", use.Path, t.Instance.ID, use.Path)})
+				"%s has not been uploaded; `hitchctl apply --package`, or a PUT of the file, uploads it", use.Path)})
 			continue
 		}
 		if f.ValidatedFor != desired.ValidatedFor(d.Desired) {

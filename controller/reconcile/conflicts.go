@@ -19,8 +19,8 @@ func InProgress(t *tx.Tx) error {
 		return err
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-		"operation %s (%s) is in progress since %s, until %s at the latest; wait for it with GET /v1/vnf_instances/%s/operations/%d?wait=60s",
-		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline), t.Instance.ID, op.Sequence))
+		"operation %s (%s) is in progress since %s, until %s at the latest; wait for its end",
+		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline)))
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

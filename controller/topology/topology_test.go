@@ -56,7 +56,7 @@ func TestValidate(t *testing.T) {
 		"not UUIDs": {func(tp *api.Topology) {
 			tp.Servers[0].ID, tp.Servers[0].VolumeIds[0], tp.Volumes[0].ID = "vm-1", "{"+volumeA+"}", ""
 		}, map[string]string{
-			"/topology/servers/0/id": "Nova server id", "/topology/servers/0/volumeIds/0": "Cinder volume id",
+			"/topology/servers/0/id": "server id (Nova", "/topology/servers/0/volumeIds/0": "Cinder volume id",
 			"/topology/volumes/0/id": "Cinder volume id",
 		}},
 		"a server twice, in another case": {func(tp *api.Topology) {

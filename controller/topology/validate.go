@@ -93,7 +93,7 @@ func (v *validation) serverList(servers []api.Server, at fault.At) {
 	ids := map[string]string{}
 	for i, s := range servers {
 		here := at.Index(i)
-		if v.id("Nova server id", s.ID, here.Key("id")) {
+		if v.id("server id (Nova's; without OpenStack the UUID of the VM)", s.ID, here.Key("id")) {
 			v.once(ids, "the server", strings.ToLower(s.ID), here.Key("id"))
 		}
 		v.name("the server's name", s.Name, here.Key("name"))

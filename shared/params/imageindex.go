@@ -88,7 +88,7 @@ func (i *indexes) image() (Image, error) {
 		}
 	}
 	if len(image.References) == 0 {
-		return Image{}, fmt.Errorf("holds no image tagged registry (found: %s); save it by name, docker save registry:latest", listed(tags))
+		return Image{}, fmt.Errorf("holds no image tagged registry (found: %s); `docker tag IMAGE registry:latest`, then save it by that name: `docker save registry:latest`", listed(tags))
 	}
 	return image, nil
 }

@@ -148,7 +148,7 @@ func (o *object) close() {
 			continue
 		}
 		warned[m.Name] = true
-		message := "is not known to nodehitch and is kept as it is"
+		message := "is not known to nodehitch: it is kept and has no effect"
 		if o.r.warnings.full() {
 			o.r.warn(o.at, "%s", message) // only counted
 			continue

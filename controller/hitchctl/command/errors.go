@@ -38,6 +38,10 @@ func (a *app) printError(err error) {
 
 func hintFor(err error) string {
 	switch problemType(err) {
+	case api.ProblemOperationInProgress:
+		return "`hitchctl wait operation ID` waits for its end"
+	case api.ProblemTopologyIncomplete:
+		return "--partial allows a topology without them"
 	case api.ProblemStackInProgress:
 		return "--wait waits for Heat and then continues on its own"
 	case api.ProblemStackGone:

@@ -198,6 +198,9 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 		},
 	}
 	s, err := w.run(ctx)
+	if errors.Is(err, context.Canceled) {
+		a.printLine("interrupted", screen.Waiting, "the operation continues; `hitchctl wait operation "+present.ShortOperation(o)+"` waits for its end")
+	}
 	if f.output != asTable {
 		return cmp.Or(a.encode(f.output, current(s)), err)
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -189,8 +190,24 @@ func (r *Request) checkTopology(name string, at fault.At) {
 	r.refuse(name, roles.Faults)
 	r.warn(name, roles.Warnings)
 	for _, role := range roles.Missing {
-		r.warn(name, fault.List{at.Key("servers").Fault("no server is the " + string(role) +
+		r.warn(name, fault.List{at.Key("servers").Fault("has no server with the role " + string(role) +
 			", which the parameters require; it would need " + topology.Sign(r.Params, role))})
+	}
+	r.checkVolumes(name, at.Key("volumes"))
+}
+
+// checkVolumes warns of each volume of the parameters that the topology does not have.
+func (r *Request) checkVolumes(name string, at fault.At) {
+	var mounted []params.Volume
+	if c := r.Params.Cluster; c != nil && c.StorageServer != nil {
+		mounted = c.StorageServer.Volumes
+	} else if p := r.Params.Registry; p != nil && p.Volume != nil {
+		mounted = []params.Volume{*p.Volume}
+	}
+	for _, v := range mounted {
+		if !slices.ContainsFunc(r.Spec.Topology.Volumes, func(t api.TopologyVolume) bool { return t.ResourceID == v.ResourceID }) {
+			r.warn(name, fault.List{at.Fault(fmt.Sprintf("no volume has the resourceId %q, which the parameters mount; its server waits for it", v.ResourceID))})
+		}
 	}
 }
 

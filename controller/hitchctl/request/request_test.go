@@ -89,7 +89,7 @@ func TestBodies(t *testing.T) {
 		"a topology that is wrong": {`{"topology":{"servers":[{"id":"x","name":"a"}]},"additionalParams":` + registry + `}`,
 			request.Envelope, []string{"x /topology/servers/0/id: UUID"}, nil},
 		"a topology without the server": {`{"topology":{"servers":[]},"additionalParams":` + registry + `}`,
-			request.Envelope, nil, []string{`x /topology/servers: no server is the registry, which the parameters require; it would need`}},
+			request.Envelope, nil, []string{`x /topology/servers: has no server with the role registry, which the parameters require; it would need`}},
 		"connections that are none": {`{"stackId":"s","vimConnectionInfo":{},"additionalParams":` + registry + `}`,
 			request.Envelope, []string{"x /vimConnectionInfo: a list of objects"}, nil},
 		"secrets of an answer": {`{"stackId":"s","foo":1,"vimConnectionInfo":[{"accessInfo":{"password":"[redacted]"}}],
@@ -124,6 +124,9 @@ func TestATopologyOfItsOwn(t *testing.T) {
 	if len(r.Faults)+len(r.Warnings) > 0 || r.Spec.Topology == nil {
 		t.Errorf("got %+v", r)
 	}
+	r = request.Read("x", []byte(`{"flavourId":"a","additionalParams":{"private_registry_installation_param":{"ssh_cp_name":"CP1","volume_resource_id":"v","mount_to":"/volume"}}}`))
+	r.UseTopology("t", []byte(server))
+	expectFindings(t, "warnings", r.Warnings, []string{`t /volumes: no volume has the resourceId "v"`})
 	r = request.Read("x", body)
 	r.UseTopology("t", []byte(`{"server":[]}`))
 	expectFindings(t, "faults", r.Faults, []string{"t /server: servers"})

@@ -33,6 +33,8 @@ func ExportClient(s string) (Client, error) {
 	case strings.ContainsAny(s, "(),"), strings.ContainsFunc(s, func(r rune) bool { return unwanted(r) != "" }):
 		return Client{}, problem(s, "is more than a network address; give one CIDR, IP address or host name"+
 			" for each entry (export options are not taken: they are the same for all)")
+	case strings.HasPrefix(s, "["):
+		return Client{}, problem(s, "begins with a bracket; give one CIDR, IP address or host name for each entry, without brackets")
 	case strings.ContainsAny(s, "*?["):
 		return Client{}, problem(s, "is a wildcard; give the network as a CIDR such as 10.10.0.0/24, or 0.0.0.0/0 for every IPv4 address")
 	case strings.Contains(s, "@"):

@@ -53,7 +53,7 @@ var tables = map[string]table{
 			"Files/kubernetes/nfs-pv1.yaml": "Files/kubernetes/nfs-pv1.yaml", "./Scripts/a.sh": "Scripts/a.sh", "a": "a", "...": "...", "my file.yaml": "my file.yaml", "Dateien/ä.yaml": "Dateien/ä.yaml",
 		},
 		refuse: map[string]string{
-			"": "empty", "/a": "absolute", "../a": `".."`, "a/..": `".."`, "a/../../b": `".."`, "./../a": `".."`, "././a": `"."`, ".": `"."`, "./": "empty part", "a/": "empty part", "a//b": "empty part", ".//a": "empty part",
+			"": "empty", "/a": "absolute", "../a": `".."`, "a/..": `".."`, "a/../../b": `".."`, "./../a": `".."`, "././a": `"."`, ".": `"."`, "./": "empty part", "a/": "empty part", "a//b": "empty part", "https://r/image.tar": "is a URL", ".//a": "empty part",
 			"a\\b": "backslash", "a\nb": "white space", "a\tb": "white space", "a\x00": "control", "a\xff": "UTF-8", strings.Repeat("a/", 600) + "b": "1024", strings.Repeat("a", 256): "255",
 		},
 	},
@@ -72,7 +72,7 @@ var tables = map[string]table{
 			"node1": "node1", "node-1.example.com": "node-1.example.com", "0.0.0.0/0": "0.0.0.0/0",
 		},
 		refuse: map[string]string{
-			"": "empty", "*": "wildcard", "*.example.com": "wildcard", "node?": "wildcard", "node[12]": "wildcard", "@group": "netgroup", "10.10.0.0/24(rw)": "options", "(rw)": "options",
+			"": "empty", "*": "wildcard", "*.example.com": "wildcard", "node?": "wildcard", "node[12]": "wildcard", "[10.10.0.0/24]": "without brackets", "@group": "netgroup", "10.10.0.0/24(rw)": "options", "(rw)": "options",
 			"10.10.0.0/24,rw": "options", "a b": "options", "a\tb": "options", "a\nb": "options", "10.10.0.256": "not an IP", "10.10.0": "not an IP", "1": "not an IP", "0.0.0.0": "0.0.0.0/0", "::": "::/0",
 			"224.0.0.1": "multicast", "fe80::1%eth0": "zone", "::ffff:10.0.0.1": "write 10.0.0.1", "fd00:::1": "not an IP", "a..b": "host name", "-a": "host name", "a-": "host name", "a_b": "host name",
 			"a.": "host name", strings.Repeat("a", 64): "host name", strings.Repeat("a.", 127) + "ab": "253", "-o": "host name", "10.10.0.0/24#x": "CIDR", `"a"`: "host name", "a:b": "not an IP",

@@ -106,6 +106,9 @@ func PackagePath(s string) (string, error) {
 	if strings.HasPrefix(s, "/") {
 		return "", problem(s, "is absolute; expected the path of a file inside the VNF package, relative to its root")
 	}
+	if strings.Contains(s, "://") {
+		return "", problem(s, "is a URL; expected the path of a file inside the VNF package")
+	}
 	for _, r := range s {
 		if r == '\\' {
 			return "", problem(s, `holds a backslash; separate directories by /`)
