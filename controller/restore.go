@@ -31,7 +31,7 @@ places: they are in no backup.
 All of the backup is checked before anything is changed. The state begins a new
 epoch: it lacks what was revoked, permitted and finished since the backup, so its
 nodes, API tokens and permits are not valid until you confirm them. Agents keep their
-configuration meanwhile. docs/controller.md has the steps.`,
+configuration meanwhile. docs/backup.md has the steps.`,
 		Example: "  nodehitch-controller restore --config /etc/nodehitch/controller.yaml nodehitch.tar\n" +
 			"  nodehitch-controller restore --config /etc/nodehitch/controller.yaml --replace nodehitch.tar",
 		Args: cobra.ExactArgs(1),
@@ -69,23 +69,24 @@ func (s *services) warnOfRestore(log *slog.Logger) {
 // tell says what was done and what is left to do.
 func tell(out io.Writer, done backup.Restored) error {
 	m := done.Manifest
-	text := fmt.Sprintf("Restored: the state of %s (epoch %d, %d package files), as epoch %d.\n",
+	text := fmt.Sprintf("Restored: the state of %s (epoch %d, package files %d), as epoch %d.\n",
 		m.TakenAt.UTC().Format(time.RFC3339), m.Epoch, m.PackageFiles, done.Epoch)
 	if done.Aside != "" {
 		text += fmt.Sprintf("The store that was there is in %s.\n", done.Aside)
 	}
 	switch {
 	case done.Unread != nil:
-		text += fmt.Sprintf("It could not be read, so nothing was carried over from it: %v\n", done.Unread)
+		text += fmt.Sprintf("It could not be read (%v), so nothing was carried over from it:\nrevoke again by hand what was revoked since the backup, nodes and API tokens.\n", done.Unread)
 	case done.Aside != "":
-		text += fmt.Sprintf("Carried over from it: %d identities, %d permits, %d revoked tokens.\n", done.Carried.Identities, done.Carried.Permits, done.Carried.Tokens)
+		text += fmt.Sprintf("Carried over from it: identities %d, permits %d, revoked tokens %d.\n", done.Carried.Identities, done.Carried.Permits, done.Carried.Tokens)
 	}
-	if done.NoCA {
+	if done.NoRoot {
 		text += "There is no pki/ in the data directory. Put the pki/ of the backup's controller there before the start:\n" +
-			"otherwise the controller makes a new root, which no agent trusts.\n"
+			"its agents trust no other root.\n"
 	}
 	text += fmt.Sprintf(`Waiting for you: instances %d, API tokens %d. Agents keep what they have and ask again.
 Start the controller; then, as root on this machine:
+  hitchctl apply INSTANCE …     brings each instance up to date with its present topology
   hitchctl node revoke NODE     each node that was revoked after the backup
   hitchctl confirm --all        lets the nodes in again; shows them first
   hitchctl token confirm ID     or make new tokens

@@ -61,7 +61,7 @@ func (s *Service) Create(_ context.Context, r api.TokenRequest) (api.NewToken, e
 // maxLifeSeconds keeps the expiry within what a time.Duration can hold.
 const maxLifeSeconds = 100 * 365 * 24 * 3600
 
-// List is all tokens, expired ones too, by name and then age.
+// List is all tokens that were not revoked, expired ones too, by name and then age.
 func (s *Service) List(context.Context) ([]api.Token, error) {
 	var records []store.Token
 	err := s.Store.View(func(tx *store.Tx) (err error) {
@@ -71,9 +71,11 @@ func (s *Service) List(context.Context) ([]api.Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing API tokens: %w", err)
 	}
-	tokens := make([]api.Token, len(records))
-	for i, r := range records {
-		tokens[i] = s.show(r)
+	tokens := []api.Token{}
+	for _, r := range records {
+		if r.RevokedAt == nil {
+			tokens = append(tokens, s.show(r))
+		}
 	}
 	slices.SortStableFunc(tokens, func(a, b api.Token) int {
 		if c := strings.Compare(a.Name, b.Name); c != 0 {
@@ -84,20 +86,17 @@ func (s *Service) List(context.Context) ([]api.Token, error) {
 	return tokens, nil
 }
 
-// Revoke deletes a token: it opens nothing from now on. not-found if there is none
-// of this id.
+// Revoke ends a token: it opens nothing from now on. not-found if there is none of
+// this id.
 func (s *Service) Revoke(_ context.Context, id string) error {
 	var revoked store.Token
-	err := s.Store.Update(func(tx *store.Tx) error {
-		var found bool
-		var err error
-		if revoked, found, err = tx.Tokens().Get(id); err != nil {
+	now := s.Now().UTC()
+	err := s.Store.Update(func(tx *store.Tx) (err error) {
+		if revoked, err = get(tx, id); err != nil {
 			return err
 		}
-		if !found {
-			return unknownToken(id)
-		}
-		return tx.Tokens().Delete(id)
+		revoked.MAC, revoked.RevokedAt = nil, &now
+		return tx.Tokens().Put(id, revoked)
 	})
 	if err != nil {
 		return fmt.Errorf("revoking an API token: %w", err)
@@ -110,14 +109,9 @@ func (s *Service) Revoke(_ context.Context, id string) error {
 // Again changes nothing. not-found if there is none of this id.
 func (s *Service) Confirm(_ context.Context, id string) (api.Token, error) {
 	var record store.Token
-	err := s.Store.Update(func(tx *store.Tx) error {
-		var found bool
-		var err error
-		if record, found, err = tx.Tokens().Get(id); err != nil {
+	err := s.Store.Update(func(tx *store.Tx) (err error) {
+		if record, err = get(tx, id); err != nil {
 			return err
-		}
-		if !found {
-			return unknownToken(id)
 		}
 		record.Epoch = s.Store.Epoch()
 		return tx.Tokens().Put(id, record)
@@ -134,8 +128,13 @@ func (s *Service) show(record store.Token) api.Token {
 	return record.Token
 }
 
-func unknownToken(id string) error {
-	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no API token with the id %.40q", id))
+// get is the token of the id: not-found for one that was revoked, too.
+func get(tx *store.Tx, id string) (store.Token, error) {
+	record, found, err := tx.Tokens().Get(id)
+	if err == nil && (!found || record.RevokedAt != nil) {
+		err = api.NewProblem(api.ProblemNotFound, fmt.Sprintf("there is no API token with the id %.40q", id))
+	}
+	return record, err
 }
 
 // Verify is the token that a caller has given. Whatever is wrong with it, the
@@ -153,7 +152,7 @@ func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	if err != nil {
 		return api.Token{}, fmt.Errorf("reading API tokens: %w", err)
 	}
-	// An unknown id has an empty MAC, which equals none.
+	// An unknown id and a revoked one have an empty MAC, which equals none.
 	genuine := hmac.Equal(record.MAC, s.mac(bearer))
 	expired := record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt)
 	if !genuine || expired {

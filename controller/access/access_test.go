@@ -80,6 +80,12 @@ func TestATokenLetsInWhoHasItUntilItIsRevoked(t *testing.T) {
 	if err := r.Revoke(ctx, made.Token.ID); problemType(err) != api.ProblemNotFound {
 		t.Errorf("revoked again: %v", err)
 	}
+	if _, err := r.Confirm(ctx, made.Token.ID); problemType(err) != api.ProblemNotFound {
+		t.Errorf("confirmed after the revocation: %v", err)
+	}
+	if list, err := r.List(ctx); err != nil || len(list) != 0 {
+		t.Errorf("after the revocation the list is %v (%v); expected none", list, err)
+	}
 }
 
 func TestOnlyTheExactSecretLetsIn(t *testing.T) {

@@ -18,6 +18,9 @@ const (
 	maxLine     = 2*sha256.Size + 2 + len(blobPrefix) + 2*sha256.Size + 1
 )
 
+// ErrDamaged says that the content is not what the writer of the backup wrote.
+var ErrDamaged = errors.New("the backup was cut off, damaged or changed")
+
 // Taker gets the content of a backup while it is read. What it has got is proven
 // whole only when Read has returned nil.
 type Taker struct {
@@ -125,7 +128,7 @@ func (r *reader) readBlob(header *tar.Header, digest string) error {
 		return err
 	}
 	if !bytes.HasSuffix(r.sums.Bytes(), []byte(digest+"  "+header.Name+"\n")) {
-		return fmt.Errorf("the package file %s has other content than its name says: the backup was damaged, on its way or before", digest)
+		return fmt.Errorf("the package file %s has other content than its name says: %w", digest, ErrDamaged)
 	}
 	return nil
 }
@@ -133,7 +136,7 @@ func (r *reader) readBlob(header *tar.Header, digest string) error {
 // readChecksums compares what was read with what the writer has written.
 func (r *reader) readChecksums(header *tar.Header) (Seal, error) {
 	if header.Size > int64((r.blobs+4)*maxLine) {
-		return Seal{}, fmt.Errorf("%s has %d bytes: the backup was changed", checksumsName, header.Size)
+		return Seal{}, fmt.Errorf("%s has %d bytes: %w", checksumsName, header.Size, ErrDamaged)
 	}
 	text, err := io.ReadAll(r.tar)
 	if err != nil {
@@ -145,12 +148,12 @@ func (r *reader) readChecksums(header *tar.Header) (Seal, error) {
 	mac, err := hex.DecodeString(strings.TrimSuffix(line, "\n"))
 	switch {
 	case !fits, !isMAC, err != nil:
-		return Seal{}, fmt.Errorf("its content does not match its %s: the backup was damaged or changed", checksumsName)
+		return Seal{}, fmt.Errorf("its content does not match its %s: %w", checksumsName, ErrDamaged)
 	case r.blobs != r.manifest.PackageFiles:
-		return Seal{}, fmt.Errorf("it holds %d package files and its manifest says %d: the backup was changed", r.blobs, r.manifest.PackageFiles)
+		return Seal{}, fmt.Errorf("it holds %d package files and its manifest says %d: %w", r.blobs, r.manifest.PackageFiles, ErrDamaged)
 	}
 	if _, err := r.tar.Next(); !errors.Is(err, io.EOF) {
-		return Seal{}, fmt.Errorf("something follows %s: the backup was changed", checksumsName)
+		return Seal{}, fmt.Errorf("something follows %s: %w", checksumsName, ErrDamaged)
 	}
 	return Seal{Sums: sums, MAC: mac}, nil
 }
@@ -160,9 +163,9 @@ func (r *reader) next() (*tar.Header, error) {
 	header, err := r.tar.Next()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, fmt.Errorf("it ends without %s: the backup was cut off, make another", checksumsName)
+		return nil, fmt.Errorf("it ends without %s: %w", checksumsName, ErrDamaged)
 	case errors.Is(err, tar.ErrHeader):
-		return nil, fmt.Errorf("this is no backup, or it was damaged: %w", err)
+		return nil, fmt.Errorf("this is no backup, or %w: %w", ErrDamaged, err)
 	case err != nil:
 		return nil, fmt.Errorf("reading the backup: %w", err)
 	case header.Typeflag != tar.TypeReg:
@@ -183,7 +186,7 @@ func (r *reader) content(header *tar.Header, take func(io.Reader) error) error {
 
 func cutOff(name string, err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("it ends in the middle of %s: the backup was cut off, make another", name)
+		return fmt.Errorf("it ends in the middle of %s: %w", name, ErrDamaged)
 	}
 	return err
 }

@@ -44,7 +44,11 @@ func (b *beginning) change(tx *store.Tx, epoch int64) error {
 		}
 	}
 	tokens, err := tx.Tokens().All()
-	b.out.Tokens = len(tokens)
+	for _, t := range tokens {
+		if t.RevokedAt == nil {
+			b.out.Tokens++
+		}
+	}
 	return err
 }
 
@@ -190,26 +194,25 @@ func (b *beginning) carryVolumes(tx, old *store.Tx) error {
 	return nil
 }
 
-// carryTokens forgets the tokens that were revoked since: the replaced store, where
-// it is of the life of the backup, would still have them.
+// carryTokens takes over each revocation of a token, also of one that the backup does
+// not have: a later restore may be of a backup that has it.
 func (b *beginning) carryTokens(tx, old *store.Tx) error {
-	if b.old.Epoch() != b.out.Manifest.Epoch {
-		return nil
-	}
-	tokens, err := tx.Tokens().All()
+	tokens, err := old.Tokens().All()
 	if err != nil {
 		return err
 	}
-	for _, t := range tokens {
-		_, found, err := old.Tokens().Get(t.ID)
+	for _, last := range tokens {
+		if last.RevokedAt == nil {
+			continue
+		}
+		t, found, err := tx.Tokens().Get(last.ID)
 		if err != nil {
 			return err
 		}
-		if found {
-			continue
+		if found && t.RevokedAt == nil {
+			b.out.Carried.Tokens++
 		}
-		b.out.Carried.Tokens++
-		if err := tx.Tokens().Delete(t.ID); err != nil {
+		if err := tx.Tokens().Put(last.ID, last); err != nil {
 			return err
 		}
 	}

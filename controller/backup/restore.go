@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/archive"
+	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 )
 
@@ -50,8 +51,8 @@ type Restored struct {
 	Aside   string
 	Carried Carried
 	Unread  error
-	// NoCA: the data directory has no CA, and a new one would be made.
-	NoCA bool
+	// NoRoot: the data directory has no root of a CA, which the controller needs.
+	NoRoot bool
 }
 
 // Run restores. Everything is checked, and the state of the new life complete on
@@ -69,6 +70,9 @@ func (r *Restore) Run(ctx context.Context) (out Restored, err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(stage)) }()
 	seal, err := r.unpack(ctx, stage, &out.Manifest)
+	if errors.Is(err, archive.ErrDamaged) {
+		err = fmt.Errorf("%w; use another backup, or another copy of this one", err)
+	}
 	if err != nil {
 		return out, fmt.Errorf("%s: %w; nothing was changed", r.File, err)
 	}
@@ -78,9 +82,9 @@ func (r *Restore) Run(ctx context.Context) (out Restored, err error) {
 	if out.Aside, err = r.place(stage, there); err != nil {
 		return out, fmt.Errorf("putting the restored state in place: %w; run the restore again", err)
 	}
-	_, err = os.Stat(filepath.Join(r.DataDirectory, "pki"))
-	out.NoCA = errors.Is(err, fs.ErrNotExist)
-	return out, nil
+	hasRoot, err := pki.HasRoot(filepath.Join(r.DataDirectory, "pki"))
+	out.NoRoot = !hasRoot
+	return out, err
 }
 
 // hold keeps controllers away from the store that is there, if there is one.
@@ -128,8 +132,8 @@ func (r *Restore) fits(m archive.Manifest) error {
 		return err
 	}
 	if id != m.KeyID {
-		return fmt.Errorf("it is sealed with the key %s, and this controller has the key %s: put the key of the controller that made it in this controller's keyFile",
-			m.KeyID, id)
+		return fmt.Errorf("it is sealed with the key %s, and %s holds the key %s: restore with the key of the controller that made the backup (sealKeyFile, --seal-key-file)",
+			m.KeyID, r.Key, id)
 	}
 	if now := r.Now(); now.Add(clockSlack).Before(m.TakenAt) {
 		return fmt.Errorf("it was taken at %s, and the clock of this machine says %s: set the clock first: the new epoch must be later than every epoch before",
@@ -166,7 +170,9 @@ func (r *Restore) renew(stage string, seal archive.Seal, there bool, out *Restor
 	from := store.Origin{TakenAt: out.Manifest.TakenAt, Epoch: out.Manifest.Epoch, RestoredAt: r.Now().UTC()}
 	begin := &beginning{out: out}
 	if there {
-		if begin.old, out.Unread = r.openCopy(stage); begin.old != nil {
+		if begin.old, err = r.openCopy(stage); err != nil {
+			out.Unread = cause(err)
+		} else {
 			defer begin.old.Close() //nolint:errcheck // a copy, which was only read
 		}
 	}
@@ -192,6 +198,16 @@ func (r *Restore) openCopy(stage string) (*store.Store, error) {
 		return nil, err
 	}
 	return r.open(path)
+}
+
+// cause is what is wrong with the old store, without the path of its copy and the advice
+// that is for the start of a controller.
+func cause(err error) error {
+	var damaged *store.DamagedError
+	if errors.As(err, &damaged) {
+		return damaged.Err
+	}
+	return err
 }
 
 // hasBlobs makes sure that every package file on record is in the backup.

@@ -78,8 +78,17 @@ func Open(o Options) (*Core, error) {
 }
 
 func (c *Core) tie(o Options) error {
-	var err error
-	c.Authority, err = pki.Load(pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: certificateNames(o.Config.Names), Now: o.Now, Log: o.Log})
+	// The user_data of the first instance is the first to name the root.
+	var instances int
+	err := c.Store.View(func(tx *store.Tx) (err error) {
+		instances, err = tx.Instances().Len()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	c.Authority, err = pki.Load(pki.Options{Dir: filepath.Join(o.Config.DataDirectory, "pki"), Names: certificateNames(o.Config.Names), RootExists: instances > 0,
+		Now: o.Now, Log: o.Log})
 	if err != nil {
 		return err
 	}

@@ -120,6 +120,26 @@ func publicKeysEqual(a, b crypto.PublicKey) bool {
 	return ok && key.Equal(b)
 }
 
+// HasRoot says whether the directory of an authority holds a root.
+func HasRoot(dir string) (bool, error) {
+	_, err := os.Stat(filepath.Join(dir, rootFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// requireRoot refuses before anything is made: an operator puts the directory back
+// as a whole.
+func requireRoot(dir string) error {
+	found, err := HasRoot(dir)
+	if err == nil && !found {
+		err = fmt.Errorf("%s is missing, and the state has instances, whose agents trust no other root: put %s back from your copy (docs/backup.md); nothing has been changed",
+			filepath.Join(dir, rootFile), dir)
+	}
+	return err
+}
+
 func prepareDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory of the certificate authority: %w", err)

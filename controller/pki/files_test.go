@@ -57,3 +57,12 @@ func TestDirectoriesThatAreRefused(t *testing.T) {
 		})
 	}
 }
+
+func TestAMissingRootIsNotMadeAnew(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "pki")
+	_, err := Load(Options{Dir: dir, Names: []string{"controller.example"}, RootExists: true})
+	wantError(t, err, rootFile+" is missing", "put "+dir+" back")
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("the directory was made (%v)", err)
+	}
+}

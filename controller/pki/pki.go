@@ -45,6 +45,9 @@ type Options struct {
 	// Names are the DNS names and IP addresses by which agents and users reach the
 	// listener; the server certificate carries exactly these.
 	Names []string
+	// RootExists says that agents pin the root already: without it Load fails instead
+	// of making another.
+	RootExists bool
 	// Now is the clock, time.Now when nil.
 	Now func() time.Time
 	// Log, slog.Default() when nil.
@@ -82,6 +85,11 @@ func Load(o Options) (*Authority, error) {
 	}
 	if err := checkNames(a.names); err != nil {
 		return nil, err
+	}
+	if o.RootExists {
+		if err := requireRoot(a.dir); err != nil {
+			return nil, err
+		}
 	}
 	if err := prepareDir(a.dir); err != nil {
 		return nil, err

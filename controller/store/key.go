@@ -31,7 +31,8 @@ type KeySource struct {
 	Credential string
 }
 
-func (k KeySource) name() string {
+// String names the source for a sentence.
+func (k KeySource) String() string {
 	if k.Credential != "" {
 		return "the credential " + k.Credential
 	}
@@ -49,16 +50,16 @@ func (k KeySource) load(newStore bool) ([]byte, error) {
 		// mask shows as group permissions.
 		path, forbidden = k.Credential, 0o007
 	}
-	secret, err := readKey(path, forbidden, k.name())
+	secret, err := readKey(path, forbidden, k.String())
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):
 		return secret, err
 	case k.Credential != "":
-		return nil, fmt.Errorf("%s is missing: set LoadCredential= or LoadCredentialEncrypted= in the unit: %w", k.name(), err)
+		return nil, fmt.Errorf("%s is missing: set LoadCredential= or LoadCredentialEncrypted= in the unit: %w", k, err)
 	case !newStore:
-		return nil, fmt.Errorf("%s is missing and the store is sealed with it: put it back from the copy that is kept apart from the backups: %w", k.name(), err)
+		return nil, fmt.Errorf("%s is missing and the store is sealed with it: put it back from the copy that is kept apart from the backups: %w", k, err)
 	case !k.Create:
-		return nil, fmt.Errorf("%s is missing and may not be created: make it with `head -c %d /dev/urandom`, mode 0600: %w", k.name(), KeySize, err)
+		return nil, fmt.Errorf("%s is missing and may not be created: make it with `head -c %d /dev/urandom`, mode 0600: %w", k, KeySize, err)
 	}
 	return createKey(path)
 }
@@ -74,7 +75,7 @@ func readKey(path string, forbidden fs.FileMode, name string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&forbidden != 0 {
-		return nil, fmt.Errorf("%s has mode %#o, so others can read it: chmod 0600 it, and make a new key if it may have been read", name, mode)
+		return nil, fmt.Errorf("%s has mode %#o, so others can read it: chmod 0600 it", name, mode)
 	}
 	if info.Size() != KeySize {
 		return nil, fmt.Errorf("%s holds %d bytes, expected exactly %d", name, info.Size(), KeySize)

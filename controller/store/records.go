@@ -226,4 +226,7 @@ type Token struct {
 	// Epoch is the life of the state in which it was made, or confirmed by an
 	// operator. In any other it opens nothing.
 	Epoch int64 `json:"epoch,omitempty"`
+	// RevokedAt is set for good. The record stays, without its MAC: a restore takes it
+	// over, so that an older backup does not bring the token back.
+	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 }

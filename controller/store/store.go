@@ -96,7 +96,7 @@ func (s *Store) start(source KeySource) error {
 	}
 	if m.keyID != s.keys.id {
 		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
-			"put the right key there; nothing has been changed", m.keyID, source.name(), s.keys.id)
+			"put the right key there; nothing has been changed", m.keyID, source, s.keys.id)
 	}
 	s.epoch.Store(m.epoch)
 	if err := s.readOrigin(); err != nil {

@@ -24,11 +24,12 @@ func (a *app) backup() *cobra.Command {
 		Use: "backup FILE", Short: "Copy the controller's state into a file, while it runs",
 		Long: `Copy the controller's state, as of now, into a file: its database and the package
 files. The controller continues to serve. The file appears only when it is complete, and
-every part of it is checked. With - it goes to standard output; exit code 0 means that
+every part of it is checked; it replaces a file of the same name. With - it goes to standard output; exit code 0 means that
 it is complete.
 
-Secrets in it are sealed. It does NOT hold the seal key and pki/, the controller's CA:
-without them a backup is worth nothing, so keep copies apart from it. The key never
+Secrets in it are sealed; names, addresses and package files are not, so keep the file
+private. It does NOT hold the seal key and pki/, the controller's CA:
+without them a backup cannot be restored, so keep copies apart from it. The key never
 changes; pki/ changes when its certificates are replaced.
 
 nodehitch-controller restore replaces the state by a backup.`,
@@ -61,7 +62,7 @@ func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string)
 	}
 	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial") // 0600
 	if err != nil {
-		return m, err
+		return m, fmt.Errorf("no file can be made in %s: %w", screen.Clean(filepath.Dir(path)), errors.Unwrap(err))
 	}
 	defer func() {
 		if err != nil {
@@ -113,8 +114,8 @@ func (a *app) backupTaken(path string, m archive.Manifest, o output) error {
 			Manifest archive.Manifest `json:"manifest"`
 		}{path, m})
 	}
-	lines := []string{fmt.Sprintf("%s: the state of %s, %s of database and %d package files (%s)",
-		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), present.Size(m.StoreBytes), m.PackageFiles, present.Size(m.PackageFileBytes))}
+	lines := []string{fmt.Sprintf("%s: the state of %s, %s of database and %s (%s)",
+		screen.Clean(path), m.TakenAt.UTC().Format(time.RFC3339), present.Size(m.StoreBytes), count(m.PackageFiles, "package file"), present.Size(m.PackageFileBytes))}
 	for _, e := range m.Excluded {
 		lines = append(lines, fmt.Sprintf("keep apart from it: %s, %s", screen.Clean(e.Name), screen.Clean(e.Path)))
 	}

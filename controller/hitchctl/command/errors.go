@@ -50,7 +50,7 @@ func hintFor(err error) string {
 		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
 	if client.Status(err) == http.StatusUnauthorized {
-		return "give a token: --token-file, NODEHITCH_TOKEN, or token in ~/.config/nodehitch/hitchctl.yaml"
+		return "hitchctl takes the token from --token-file, NODEHITCH_TOKEN or ~/.config/nodehitch/hitchctl.yaml"
 	}
 	return ""
 }
