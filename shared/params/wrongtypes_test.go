@@ -47,7 +47,9 @@ func TestAValueOfAWrongTypeIsAFaultAtItsPlace(t *testing.T) {
 }
 
 // noPlaceholder says whether a fault of a redacted body is another than that it is redacted.
-func noPlaceholder(f fault.Fault) bool { return !strings.Contains(f.Message, "the placeholder of a secret") }
+func noPlaceholder(f fault.Fault) bool {
+	return !strings.Contains(f.Message, "the placeholder of a secret")
+}
 
 // each visits every value, with its place.
 func each(n *jsontree.Node, at fault.At, visit func(fault.At, *jsontree.Node)) {
