@@ -70,7 +70,7 @@ func TestMistakesOfTheCaller(t *testing.T) {
 
 func TestVersionAndCompletion(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
-		if code, stdout, _ := runs(t, args...); code != exitOK || stdout != "nodehitch-agent devel\n" {
+		if code, stdout, _ := runs(t, args...); code != exitOK || stdout != "nodehitch-agent version devel\n" {
 			t.Errorf("%v: exit %d, %q", args, code, stdout)
 		}
 	}

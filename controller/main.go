@@ -66,7 +66,6 @@ func command() *cobra.Command {
 		SilenceErrors: true,
 		Version:       version.Version,
 	}
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.AddCommand(serveCommand(), restoreCommand(), versionCommand())
 	return root
 }
@@ -77,7 +76,7 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version of this controller",
 		Args:  cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), cmd.Root().Name(), version.Version)
+			fmt.Fprintln(cmd.OutOrStdout(), cmd.Root().Name(), "version", version.Version)
 		},
 	}
 }

@@ -371,8 +371,8 @@ func TestWhatTheCommandLineSays(t *testing.T) {
 		"a boolean needs no value":              {[]string{"serve", "--listen", "nowhere", "--attestation-source-address"}, exitUsage, []string{"not valid:\n/listen: is \"nowhere\""}},
 		"restore has what it uses":              {[]string{"restore", "--data-directory", dir, "--seal-key-file", dir + "/key", dir + "/absent.tar"}, exitFailed, []string{"absent.tar: no such file"}},
 		"restore has no flag that does nothing": {[]string{"restore", "--listen", ":1", "x.tar"}, exitUsage, []string{"unknown flag: --listen"}},
-		"the version":                           {[]string{"version"}, 0, []string{"nodehitch-controller devel\n"}},
-		"the version by a flag":                 {[]string{"--version"}, 0, []string{"nodehitch-controller devel\n"}},
+		"the version":                           {[]string{"version"}, 0, []string{"nodehitch-controller version devel\n"}},
+		"the version by a flag":                 {[]string{"--version"}, 0, []string{"nodehitch-controller version devel\n"}},
 		"completion":                            {[]string{"completion", "bash"}, 0, []string{"bash completion"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,7 +37,6 @@ func (a *app) root() *cobra.Command {
 		DisableAutoGenTag: true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
-	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.target.Server, "server", "", "the controller: https://host:port, or unix:///path of its socket")
 	flags.StringVar(&a.target.CAFile, "ca", "", "file with the controller's root certificate (PEM)")
@@ -65,7 +64,7 @@ func (a *app) version() *cobra.Command {
 		Use: "version", Short: "Print the version of hitchctl", Args: cobra.NoArgs,
 		Example: "  hitchctl version",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := a.out.Write([]byte("hitchctl " + version.Version + "\n"))
+			_, err := a.out.Write([]byte("hitchctl version " + version.Version + "\n"))
 			return err
 		},
 	}
