@@ -24,8 +24,8 @@ func (a *app) backup() *cobra.Command {
 		Use: "backup FILE", Short: "Copy the controller's state into a file, while it runs",
 		Long: `Copy the controller's state, as of now, into a file: its database and the package
 files. The controller continues to serve. The file appears only when it is complete, and
-every part of it is checked; it replaces a file of the same name. With - it goes to standard output; exit code 0 means that
-it is complete.
+every part of it is checked; it replaces a file of the same name. With - it goes to
+standard output; exit code 0 means that it is complete.
 
 Secrets in it are sealed; names, addresses and package files are not, so keep the file
 private. It does NOT hold the seal key and pki/, the controller's CA:
