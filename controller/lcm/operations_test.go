@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// An operation of which nothing is awaited starts and finishes in one transaction: two lines.
+// An operation that waits for nothing starts and finishes in one transaction: two lines.
 func TestALogReaderSeesOperationsStartAndFinish(t *testing.T) {
 	w := newWorld(t)
 	var log strings.Builder

@@ -146,5 +146,5 @@ func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
 }
 
 // Planned says whether a plan reads the observed state of nodes of the role, on which
-// PersistentVolumes depend. Workers, of which there are many, are not read.
+// PersistentVolumes depend. It does not read workers, which are many.
 func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }

@@ -22,8 +22,8 @@ type world struct {
 	instance string
 	servers  []string
 	changes  int
-	// refused is how many enrollments the controller refused to who had to wait for an
-	// operator.
+	// refused is how many enrollments the controller refused until an operator allows
+	// them.
 	refused int
 }
 

@@ -92,8 +92,8 @@ func missed(moments, logged []string) error {
 	return errors.Join(errs...)
 }
 
-// survived compares the moments with the kills that systemd has seen, of which the test
-// may have made some itself.
+// survived compares the moments with the kills that systemd has seen. There may be more
+// kills: the test makes some itself.
 func survived(moments, ends []string) error {
 	kills := 0
 	for _, end := range ends {

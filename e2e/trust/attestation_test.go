@@ -15,8 +15,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// attested is a controller that asks a cloud who enrolls, with an instance of which the
-// cloud has made the stack. The cloud is one in memory; e2e/openstack has a real one.
+// attested is a controller that asks a cloud who enrolls. It has an instance, whose stack
+// the cloud has made. The cloud is one in memory; e2e/openstack has a real one.
 type attested struct {
 	*world
 	wire  *wire

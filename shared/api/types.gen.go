@@ -649,7 +649,7 @@ type NodeConfig struct {
 	// NFSClient Masters and workers of a cluster that has a storage server
 	NFSClient *NFSClientSection `json:"nfsClient,omitempty"`
 
-	// PersistentVolumes PersistentVolumes of the Kubernetes cluster of which the node is a master (spec: pv_registration_params). They change
+	// PersistentVolumes PersistentVolumes of the Kubernetes cluster, in the configuration of one of its masters (spec: pv_registration_params). They change
 	// more than the node, so the agent changes them only for a configuration that the controller has confirmed on the present connection.
 	PersistentVolumes *PersistentVolumesSection `json:"persistentVolumes,omitempty"`
 
@@ -809,7 +809,7 @@ type PackageFile struct {
 // PermitState None: nothing has been permitted. Granted, Started, Formatted: as reported. Interrupted: the node disappeared before it reported the end; an operator has to decide. Adopted: an operator named an existing filesystem.
 type PermitState string
 
-// PersistentVolumesSection PersistentVolumes of the Kubernetes cluster of which the node is a master (spec: pv_registration_params). They change
+// PersistentVolumesSection PersistentVolumes of the Kubernetes cluster, in the configuration of one of its masters (spec: pv_registration_params). They change
 // more than the node, so the agent changes them only for a configuration that the controller has confirmed on the present connection.
 type PersistentVolumesSection struct {
 	// Manifests Ordered by metadata.name
