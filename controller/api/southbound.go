@@ -113,8 +113,8 @@ func agentOf(header *string) (wire.Agent, error) {
 }
 
 // nodeVersion is what a poll is compared with. The request was authenticated before the
-// first check, which notes what its agent is; after a change the caller's identity is
-// proven again, and the agent may have been replaced meanwhile.
+// first check, which records what its agent is. After a change the caller's identity is
+// checked again, and the agent may have been replaced in between.
 func (s *Handler) nodeVersion(ctx context.Context, first *bool, agent wire.Agent) (digest string, generation int64, err error) {
 	call := callOf(ctx)
 	if *first {

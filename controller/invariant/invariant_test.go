@@ -93,16 +93,16 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"are out of order":                      func(w *world) { w.i.NodeIDs = []string{server, other, server} },
 		"its volume " + other + " is missing":   func(w *world) { w.i.VolumeIDs = []string{volume, other} },
 		"operation 3 is missing, the newest":    func(w *world) { w.i.LastSequence = 3 },
-		"and is at work or awaited":             func(w *world) { w.i.ProcessingSequence = 0; w.i.AwaitingEndSequence = 7 },
+		"and is in progress or awaited":         func(w *world) { w.i.ProcessingSequence = 0; w.i.AwaitingEndSequence = 7 },
 		"and operation 2 needs it":              func(w *world) { w.end.BaseVersion = 7 },
 		"there is an operation 2":               func(w *world) { w.i.LastSequence, w.i.ProcessingSequence = 1, 0 },
-		"the operation at work is 0":            func(w *world) { w.i.ProcessingSequence = 0 },
+		"the operation in progress is 0":        func(w *world) { w.i.ProcessingSequence = 0 },
 		"it is COMPLETED and the operation":     func(w *world) { w.end.State, w.end.FinishedAt = api.Completed, &now },
 		"it is PROCESSING and ended":            func(w *world) { w.end.FinishedAt = &now },
 		"with the error <nil>":                  func(w *world) { w.start.State = api.Failed },
 		"its END is awaited":                    func(w *world) { w.i.AwaitingEndSequence = 1 },
-		"no START is at work or awaits":         func(w *world) { w.d.WithdrawPersistentVolumes = true },
-		"a START at work and withdraws nothing": func(w *world) { w.end.Phase = api.PhaseStart },
+		"no START is in progress or awaits":     func(w *world) { w.d.WithdrawPersistentVolumes = true },
+		"START in progress and withdraws nothing": func(w *world) { w.end.Phase = api.PhaseStart },
 		"all have PersistentVolumes": func(w *world) {
 			w.i.NodeIDs = []string{server, other}
 			w.n.Conditions = []string{api.ConditionPersistentVolumesRegistered}

@@ -57,7 +57,7 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 		}
 		r.Repeat(map[string]func(*rapid.T){
 			"wanted":               func(r *rapid.T) { send(node.Draw(r, "by"), wanted()) },
-			"wanted without proof": func(r *rapid.T) { send(node.Draw(r, "by"), unproven()) },
+			"wanted, not blank": func(r *rapid.T) { send(node.Draw(r, "by"), notBlank()) },
 			"started":              func(r *rapid.T) { send(node.Draw(r, "by"), started(known(r))) },
 			"formatted":            func(r *rapid.T) { send(node.Draw(r, "by"), formatted(known(r))) },
 			"a whole attempt": func(r *rapid.T) {
