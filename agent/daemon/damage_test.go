@@ -66,7 +66,7 @@ func TestDamagedFileMendsItself(t *testing.T) {
 	}{
 		"no record":                   {"machine.json", nil, false},
 		"an empty record":             {"machine.json", []byte{}, false},
-		"a record without an id":          {"machine.json", []byte("{}"), false},
+		"a record without an id":      {"machine.json", []byte("{}"), false},
 		"half a record":               {"machine.json", []byte(`{"nodeId": "6f1c1d4e-8a5b`), false},
 		"no last known good":          {"last-known-good.json", nil, false},
 		"an empty last known good":    {"last-known-good.json", []byte{}, false},

@@ -39,7 +39,9 @@ func probe(ctx context.Context, c *client.Controller) error { return client.Done
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-func otherServer(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nginx", http.StatusBadGateway) }
+func otherServer(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "nginx", http.StatusBadGateway)
+}
 
 func open(t *testing.T, o link.Options) *link.Link {
 	t.Helper()

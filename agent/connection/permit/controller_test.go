@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 		"no controller": {&client.Unreachable{Where: "https://c", Err: errors.New("refused")}, api.ReasonNoPermit, ""},
 		"unwell":        {api.NewProblem(api.ProblemInternal, "oh"), "", ""},
 		"not enrolled":  {api.NewProblem(api.ProblemUnauthorized, ""), "", ""},
-		"another server": {&client.UnexpectedAnswer{Status: 502}, "", ""},
+		"other server":  {&client.UnexpectedAnswer{Status: 502}, "", ""},
 	} {
 		got := refusal(format, api.FormatWanted, c.err)
 		var waiting *converge.Waiting

@@ -158,7 +158,7 @@ func TestOwnersHostsTOMLStays(t *testing.T) {
 func TestDirectoryThatHidesOurs(t *testing.T) {
 	path := certsD + "10.0.0.5_5000_/hosts.toml"
 	r := machine(t, containerd("1.6.20"), file(path, "server = \"http://elsewhere\"\n")).connect(open("10.0.0.5:5000"))
-	r.expect("False EngineConfigInvalid", path, "in place of")
+	r.expect("False EngineConfigInvalid", path, "instead of")
 }
 
 func TestRestartThatFails(t *testing.T) {
