@@ -109,7 +109,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestApplyLooksAtTheClusterOfTheGivenKubeconfig(t *testing.T) {
+func TestApplyInspectsTheClusterOfTheGivenKubeconfig(t *testing.T) {
 	doc := write(t, `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"master",
 		"persistentVolumes":{"state":"present","servers":["10.10.0.5"],"manifests":[]}}`)
 	for kubeconfig, args := range map[string][]string{

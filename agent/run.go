@@ -105,7 +105,7 @@ func logger(cfg *config.Config) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, o))
 }
 
-// notify speaks to the service manager, where there is one.
+// notify speaks to the service manager, if there is one.
 func notify(log *slog.Logger) func(string) {
 	return func(state string) {
 		if _, err := systemd.SdNotify(false, state); err != nil {

@@ -59,8 +59,8 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 			s := newScene(t, giveAgent(t))
 			system := filepath.Join(s.dir, "system.pem")
 			write(t, system, string(s.params.RootPEM))
-			stranger := testca.Root(t, "root")
-			s.params.RootPEM, s.params.Pin = stranger.PEM(), client.Pin(stranger.Cert)
+			otherRoot := testca.Root(t, "root")
+			s.params.RootPEM, s.params.Pin = otherRoot.PEM(), client.Pin(otherRoot.Cert)
 			return s, []string{"SSL_CERT_FILE=" + system}
 		}, "CERTIFICATE_VERIFY_FAILED"},
 		"a certificate for another name": {func(t *testing.T) (*scene, []string) {

@@ -4,9 +4,9 @@
 // of the stack, and every member of a Heat group carries the same, so it names no
 // role, no server and no version of the agent.
 //
-// Where a VM has a cloud-config of its own beside this one (a multipart
-// user_data), that part must come with `merge_how` that appends to lists, or it
-// replaces write_files and runcmd; see cloud-init's "Merging user data sections".
+// If a VM also has a cloud-config of its own (a multipart user_data), that part must have a
+// `merge_how` that appends to lists, or it replaces write_files and runcmd; see cloud-init's
+// "Merging user data sections".
 package cloudinit
 
 import (
@@ -46,8 +46,8 @@ const again = `bootcmd:
     exit 0
 `
 
-// systemd reads a unit that it does not know when that is started. To have it read all
-// units anew takes longer than anything else here.
+// systemd reads an unknown unit when it is started. Making it read all units again would
+// take longer than anything else here.
 const run = `runcmd:
 - [systemctl, enable, --now, --no-block, --no-reload, nodehitch-bootstrap.service]
 `

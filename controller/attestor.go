@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/enrollment"
 )
 
-// attestor is what proves that a machine is the server that it says it is.
+// attestor verifies that a machine is the server that it claims to be.
 func (s *services) attestor(c config.Config, now func() time.Time, log *slog.Logger) enrollment.Attestor {
 	if c.Attestation.Mode != config.AttestNova {
 		return enrollment.TokenAttestor{}

@@ -66,7 +66,7 @@ func (h journalHandler) at(level slog.Level) slog.Handler {
 	return h[len(h)-1]
 }
 
-// Enabled says whether the level is logged.
+// Enabled reports whether the level is logged.
 func (h journalHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	return h.at(level).Enabled(ctx, level)
 }

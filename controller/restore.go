@@ -15,8 +15,8 @@ import (
 	"github.com/nodehitch/nodehitch/controller/store"
 )
 
-// restoreCommand works where no controller runs, and so not through the API: a
-// running one holds the store, and would answer agents meanwhile.
+// restoreCommand works while no controller runs, and so not through the API: a running one
+// holds the store, and would answer agents during the restore.
 func restoreCommand() *cobra.Command {
 	var file string
 	var replace bool

@@ -15,9 +15,9 @@ type Backoff struct {
 	// Factor by which each wait is longer than the one before. With factor f a
 	// wait is about (f-1)/f of the time waited so far: 1.3 loses at most a quarter.
 	Factor float64
-	// Spread is within which the first wait lies, anywhere, and how long the next
-	// ones are at least, where it is longer than Min: so many who lost the same thing
-	// at the same time look for it that they would be in each other's way.
+	// Spread bounds the first wait, which is random. If Spread is longer than Min, it is
+	// also the shortest later wait. It is for many clients that lose the same server at the
+	// same time and would overload it together.
 	Spread time.Duration
 
 	base time.Duration

@@ -40,8 +40,8 @@ type Config struct {
 	// PersistentVolumes; persistentvolume.DefaultKubeconfig when absent.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// HeatSignalURL is the http(s) URL at which a wait condition of the stack waits for
-	// this machine, "" for none. One that is signed by itself lets whoever knows it
-	// signal, so it is a secret.
+	// this machine, "" for none. A signed URL lets anyone who knows it signal, so it is a
+	// secret.
 	HeatSignalURL string `json:"heatSignalUrl,omitempty"`
 	// HeatSignalToken is Keystone's for that URL, "" if the URL is a signed one.
 	HeatSignalToken string `json:"heatSignalToken,omitempty"`

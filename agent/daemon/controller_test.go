@@ -37,11 +37,11 @@ type controller struct {
 	etag    string
 	changed chan struct{}
 	hold    time.Duration
-	// enroll and answer say no, where they are not nil.
+	// enroll and answer refuse, if they are not nil.
 	enroll func() *api.Problem
-	// nonce is what an enrollment has to bring, where it is not empty.
+	// nonce is the nonce that an enrollment must have, if it is not empty.
 	nonce string
-	// claims are the enrollments that were asked for.
+	// claims are the enrollments that were requested.
 	claims []api.EnrollRequest
 	refuse func(r *http.Request, serial string) *api.Problem
 	// cut closes the connection without an answer.

@@ -88,7 +88,7 @@ func New(o Options) *Daemon {
 
 // Run returns when ctx is done and the current action has finished. It sends READY
 // after it has loaded the state on disk: a service whose node is not converged yet has
-// started all the same.
+// started anyway.
 func (d *Daemon) Run(ctx context.Context) error {
 	loops := d.load(ctx)
 	stop := context.AfterFunc(ctx, func() { d.Notify("STOPPING=1") })

@@ -301,7 +301,7 @@ func TestAnotherControllerGetsNothing(t *testing.T) {
 	n := newNode(t, c)
 	n.cfg.ControllerURLs = []string{other.server.URL}
 	n.start()
-	until(t, "the stranger is known", func() bool {
+	until(t, "the other server is known", func() bool {
 		return strings.Contains(n.status().Controller.LastError, "not the controller whose root is pinned")
 	})
 	if other.count("") != 0 {

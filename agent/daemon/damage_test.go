@@ -10,10 +10,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-const stranger = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70"
+const otherServer = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70"
 
-// ran is a node that was Ready for generation 1 and has stopped; what it made is
-// undone, so that it can be seen to be made again.
+// ran is a node that was Ready for generation 1 and has stopped. What it made is undone, so
+// that the test sees whether it is made again.
 func ran(t *testing.T) (*controller, *node) {
 	t.Helper()
 	c := newController(t)
@@ -56,8 +56,8 @@ func (n *node) read(name string) []byte {
 	return content
 }
 
-// Whatever became of one file, the node comes back with the other's help, as itself
-// and, where its certificate is whole, without an enrollment.
+// If one file is damaged, the node recovers its identity from the other. If its certificate
+// is intact, it does not enroll again.
 func TestDamagedFileMendsItself(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
@@ -66,7 +66,7 @@ func TestDamagedFileMendsItself(t *testing.T) {
 	}{
 		"no record":                   {"machine.json", nil, false},
 		"an empty record":             {"machine.json", []byte{}, false},
-		"a record of nobody":          {"machine.json", []byte("{}"), false},
+		"a record without an id":      {"machine.json", []byte("{}"), false},
 		"half a record":               {"machine.json", []byte(`{"nodeId": "6f1c1d4e-8a5b`), false},
 		"no last known good":          {"last-known-good.json", nil, false},
 		"an empty last known good":    {"last-known-good.json", []byte{}, false},
@@ -103,7 +103,7 @@ func TestDamagedFileMendsItself(t *testing.T) {
 	}
 }
 
-// What cannot be mended from here is said, and all else goes on meanwhile.
+// The agent reports damage that it cannot repair, and everything else goes on.
 func TestDirectoryInPlaceOfAFileIsNamed(t *testing.T) {
 	for _, file := range []string{"identity.pem", "machine.json", "last-known-good.json"} {
 		t.Run(file, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestDirectoryInPlaceOfAFileIsNamed(t *testing.T) {
 	}
 }
 
-// An enrollment that the controller refuses says what a person has to do; then the
-// node comes back without a hand on the machine.
+// If the controller refuses an enrollment, the status says what the operator has to do. After
+// that, the node comes back without a change on the machine.
 func TestLostIdentityWaitsForTheOperator(t *testing.T) {
 	c, n := ran(t)
 	n.write("identity.pem", []byte("x"))
@@ -146,8 +146,8 @@ func TestLostIdentityWaitsForTheOperator(t *testing.T) {
 	})
 }
 
-// No identity, no document of somebody else, whichever of the files still says whose
-// they are.
+// The agent uses no identity and no document of another server, whichever of the files still
+// names that server.
 func TestStateOfAnotherMachineIsNotUsed(t *testing.T) {
 	for name, gone := range map[string][]string{
 		"all of it":                      nil,
@@ -162,13 +162,13 @@ func TestStateOfAnotherMachineIsNotUsed(t *testing.T) {
 			for _, file := range gone {
 				n.write(file, nil)
 			}
-			n.is(stranger)
+			n.is(otherServer)
 			c.set(func() { c.enroll = func() *api.Problem { return api.NewProblem(api.ProblemServerNotExpected, "") } })
 			before := c.count("GET /v1/node/config")
 			n.start()
 			until(t, "it stops short, or enrolls as the machine that it is", func() bool {
 				s := n.status()
-				return strings.Contains(s.Problem, "copy of an enrolled node") || s.NodeID == stranger && s.Controller.LastError != ""
+				return strings.Contains(s.Problem, "copy of an enrolled node") || s.NodeID == otherServer && s.Controller.LastError != ""
 			})
 			if n.work.is() != 0 || c.count("GET /v1/node/config") != before {
 				t.Error("the other's identity or document was used")
@@ -180,10 +180,10 @@ func TestStateOfAnotherMachineIsNotUsed(t *testing.T) {
 // The record and the certificate name two machines.
 func TestIdentityOfAnotherMachineIsNotUsed(t *testing.T) {
 	c, n := ran(t)
-	if err := n.state().SaveMachine(state.Machine{NodeID: stranger, Source: "cloud-init"}); err != nil {
+	if err := n.state().SaveMachine(state.Machine{NodeID: otherServer, Source: "cloud-init"}); err != nil {
 		t.Fatal(err)
 	}
-	n.is(stranger)
+	n.is(otherServer)
 	before := c.count("")
 	n.start()
 	until(t, "it is refused", func() bool { return strings.Contains(n.status().Problem, "copy of an enrolled node") })
@@ -192,8 +192,8 @@ func TestIdentityOfAnotherMachineIsNotUsed(t *testing.T) {
 	}
 }
 
-// A full /run, or a directory where the lock should be: the machine is not converged,
-// which is said, and the line to the controller stays.
+// With a full /run, or a directory in place of the lock, the agent does not converge the
+// machine and reports that, and the connection to the controller stays.
 func TestLockThatCannotBeTakenIsTriedAgain(t *testing.T) {
 	c, n := ran(t)
 	if err := errors.Join(os.RemoveAll(n.lockFile()), os.MkdirAll(n.lockFile()+"/x", 0o700)); err != nil {

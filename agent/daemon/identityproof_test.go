@@ -70,7 +70,7 @@ func (c *controller) claimed(t *testing.T) (keys map[string]bool, nonces []strin
 	return keys, nonces
 }
 
-func TestProofIsReadWhenItIsAskedFor(t *testing.T) {
+func TestTheNonceIsReadOnRequest(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
 	c.nonce = newNonce
@@ -100,7 +100,7 @@ func TestProofIsReadWhenItIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestWithoutARequestForProofTheServiceIsLeftAlone(t *testing.T) {
+func TestWithoutARequestTheMetadataServiceIsNotRead(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
 	n := newNode(t, c)
@@ -113,7 +113,7 @@ func TestWithoutARequestForProofTheServiceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// It goes on by itself, and a person reads why it does not get on.
+// The agent keeps trying, and its status says what it waits for.
 func TestAMachineThatIsAnotherServerThanItSays(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
@@ -132,7 +132,7 @@ func TestAMachineThatIsAnotherServerThanItSays(t *testing.T) {
 	until(t, "Ready", n.ready(c, 1))
 }
 
-func TestARefusedProofIsTriedAgainSoon(t *testing.T) {
+func TestARefusedNonceIsRetriedSoon(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
 	asked := 0

@@ -31,8 +31,8 @@ func (n *node) made() []int64 {
 	return slices.Clone(n.work.made)
 }
 
-// The last known good stays what was good, and a restart with the controller in
-// sight does not go back to it on the way.
+// A failed document does not replace the last known good. A restart while the controller
+// answers does not go back to it.
 func TestDocumentThatFailsIsNotKept(t *testing.T) {
 	c, n, stop := failing(t)
 	if err := stop(); err != nil {
@@ -57,7 +57,7 @@ func TestDocumentThatFailsIsNotKept(t *testing.T) {
 	}
 }
 
-// With no controller in sight it is the last known good that is converged.
+// Without a controller, the agent converges the last known good.
 func TestRebootAfterAFailure(t *testing.T) {
 	c, n, stop := failing(t)
 	if err := stop(); err != nil {
@@ -97,8 +97,8 @@ func TestLastKnownGoodOfALaterAgent(t *testing.T) {
 	}
 }
 
-// From its disk the agent changes the node alone; what is beyond it waits until the
-// controller has confirmed the document, also after it was away for a while.
+// With a document from its disk, the agent changes only the node. Changes beyond the node
+// wait until the controller has confirmed the document, even if it was away for a while.
 func TestNothingBeyondTheNodeWithoutTheController(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")

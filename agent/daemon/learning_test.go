@@ -81,7 +81,7 @@ func TestAControllerThatMovesIsFoundAgain(t *testing.T) {
 	})
 }
 
-// The address of agent.yaml stays, for when what was learned leads nowhere any more.
+// The address of agent.yaml stays in use if the learned ones no longer work.
 func TestALearnedAddressThatIsGoneIsDoneWithout(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
@@ -140,8 +140,8 @@ func refusing(http.Handler) http.Handler {
 	})
 }
 
-// A restore begins another epoch: what was learned before it may lead to the controller
-// that was given up.
+// A restore begins another epoch: an address that was learned before may lead to the old
+// controller.
 func TestWhatWasLearnedBeforeARestoreCountsNoMore(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")

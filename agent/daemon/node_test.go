@@ -38,12 +38,12 @@ type node struct {
 	root string // of its files
 	cfg  config.Config
 	work *work
-	// cluster, where set, is what a second step makes that changes more than the node.
+	// cluster, if set, is what a second step makes that changes more than the node.
 	cluster *work
 	logs    *strings.Builder
-	// heatURL, where set, is where a stack waits for the machine.
+	// heatURL, if set, is where a stack waits for the machine.
 	heatURL string
-	// metadata, where set, is the machine's metadata service.
+	// metadata, if set, is the machine's metadata service.
 	metadata *metadata.Service
 
 	mu       sync.Mutex

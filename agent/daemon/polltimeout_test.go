@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// way is what is between agent and controller: it cuts a connection off that has been
-// silent for so long (0 = never), or forgets it without a word.
+// way is the network between agent and controller. It ends a connection that has been silent
+// for so long (0 = never), or drops it silently.
 type way struct {
 	idle   time.Duration
 	silent bool
 }
 
-// poll is one parked poll over the way, and the question after it where it died.
+// poll is one parked poll over the way, and the request after it if it died.
 func (w way) poll(p *pollTimeout, now time.Time) (took time.Duration, died bool) {
 	held := p.expected()
 	switch {
@@ -28,8 +28,8 @@ func (w way) poll(p *pollTimeout, now time.Time) (took time.Duration, died bool)
 	return took, true
 }
 
-// However long the way bears, polls fit it within a few attempts, and go on fitting;
-// when it bears more again, so are they held again.
+// Whatever silence the way allows, polls fit it within a few attempts and stay so. When it
+// allows longer silences again, polls get longer again.
 func TestPollTimeoutFitsTheWay(t *testing.T) {
 	for _, hold := range []time.Duration{5 * time.Second, 30 * time.Second, 5 * time.Minute} {
 		for _, idle := range []time.Duration{3 * time.Second, 10 * time.Second, time.Minute, 4 * time.Minute} {
@@ -75,12 +75,12 @@ func TestPollTimeoutFitsTheWay(t *testing.T) {
 	}
 }
 
-// Polls that end with the controller are no sign of the way.
+// Polls that end because the controller stops say nothing about the way.
 func TestPollTimeoutOfARestartingController(t *testing.T) {
 	p := pollTimeout{hold: 30 * time.Second}
 	for range 50 {
 		p.lost(7*time.Second, time.Now())
-		p.away() // nobody listens
+		p.away() // nothing listens
 	}
 	p.lost(7*time.Second, time.Now())
 	p.held(30*time.Second, time.Now())

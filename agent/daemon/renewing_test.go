@@ -137,13 +137,13 @@ func TestRenewalGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// The renewed certificate is on disk and damaged, or is another node's: another is
-// asked for, and the present one is used until then.
+// The renewed certificate on disk is damaged, or is another node's: the agent requests
+// another one, and uses the present one until then.
 func TestRenewedCertificateThatCannotBeUsedIsRenewedAgain(t *testing.T) {
 	for name, content := range map[string]func(n *node) []byte{
 		"empty":       func(*node) []byte { return []byte{} },
 		"garbage":     func(*node) []byte { return []byte("x") },
-		"another's":   func(*node) []byte { return identityOf(t, stranger) },
+		"another's":   func(*node) []byte { return identityOf(t, otherServer) },
 		"cut off":     func(n *node) []byte { return n.read("identity-next.pem")[:400] },
 		"of the root": func(*node) []byte { return testca.Root(t, "x").PEM() },
 	} {
@@ -183,9 +183,8 @@ func identityOf(t *testing.T, id string) []byte {
 	return n.read("identity.pem")
 }
 
-// Killed anywhere in a renewal: what may be on disk then, each state made by the
-// steps up to it. No start asks for another enrollment, and each ends with one
-// identity, the files of which are the only ones.
+// A kill at any point of a renewal leaves a state on disk that the steps before it made. No
+// restart enrolls again, and each ends with one identity and only its files.
 func TestRenewalKilledAnywhere(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")

@@ -7,7 +7,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// To the controller, a machine that enrolled anew has said nothing yet.
+// After a new enrollment, the controller has no report of the machine yet.
 func TestNewIdentityTellsItsStatusAgain(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")

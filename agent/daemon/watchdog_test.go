@@ -114,7 +114,7 @@ func (c *counter) Write(p []byte) (int, error) {
 }
 
 // An hour without a controller: attempts become rare, and the end of the outage is
-// noticed soon all the same.
+// noticed soon anyway.
 func TestAnHourWithoutTheController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := pollRetry()
@@ -123,7 +123,7 @@ func TestAnHourWithoutTheController(t *testing.T) {
 		for time.Since(begun) < time.Hour {
 			wait := r.after(context.DeadlineExceeded)
 			longest = max(longest, wait)
-			time.Sleep(10*time.Second + wait) // it takes so long to find that nobody answers
+			time.Sleep(10*time.Second + wait) // as long as it takes to find that nothing answers
 			attempts++
 			if time.Since(begun) > 50*time.Minute {
 				late++

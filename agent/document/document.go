@@ -100,7 +100,7 @@ func (c *checker) volume(v api.StorageVolume, at fault.At) {
 		c.say(at.Key("filesystem"), "expected ext4, the only one that is made")
 	}
 	if v.SizeBytes < 0 {
-		c.say(at.Key("sizeBytes"), "is negative; expected the size in bytes, or 0 where it is not checked")
+		c.say(at.Key("sizeBytes"), "is negative; expected the size in bytes, or 0 if it is not checked")
 	}
 }
 

@@ -40,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// words wants each value that has to be one word of a file or an argv to be that.
+// words wants each value that becomes one word of a file or an argv to be one word.
 func words(t *testing.T, doc *api.NodeConfig) {
 	t.Helper()
 	if s := doc.Storage; s != nil {

@@ -69,7 +69,7 @@ func TestFaultsOfPersistentVolumes(t *testing.T) {
 	}
 }
 
-// No manifest means that all that were registered go: that has to be said.
+// No manifest means that all registered volumes are deleted, so it must be explicit.
 func TestAListOfManifestsIsNeverLeftOut(t *testing.T) {
 	for manifests, good := range map[string]bool{`, "manifests": []`: true, `, "manifests": null`: false, ``: false} {
 		_, err := document.Decode([]byte(`{"apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "master",

@@ -27,7 +27,7 @@ type Machine struct {
 	ProductUUID string `json:"productUuid,omitempty"`
 }
 
-// Machine reads the record, nil if the machine has not enrolled; *Damaged where
+// Machine reads the record, nil if the machine has not enrolled; *Damaged if
 // it names no server.
 func (d *Directory) Machine() (*Machine, error) {
 	var m Machine

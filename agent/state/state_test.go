@@ -91,8 +91,8 @@ func TestRecordsComeBack(t *testing.T) {
 	}
 }
 
-// A record is what was written or an error, whatever became of the file: cut off
-// anywhere, and some that are JSON and say nothing.
+// A record is what was written or an error, even if the file is cut off anywhere or is JSON
+// without the members.
 func TestDamagedRecordsAreErrors(t *testing.T) {
 	d := open(t)
 	doc := api.NodeConfig{APIVersion: api.NodeConfigV1, Role: api.RoleStorage, Generation: 3, Storage: &api.StorageSection{}}

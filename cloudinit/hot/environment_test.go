@@ -67,7 +67,7 @@ func TestEveryFlavourTakesTheEnvironment(t *testing.T) {
 		}
 		for name, p := range template.Parameters {
 			if _, optional := p["default"]; !optional && given[name] == nil {
-				t.Errorf("%s needs %s, which nobody gives", flavour, name)
+				t.Errorf("%s needs %s, which has no value", flavour, name)
 			}
 		}
 		if template.Parameters["nodehitch_join_token"]["hidden"] != true {

@@ -33,8 +33,7 @@ var templates embed.FS
 var example string
 
 // Files are the templates by name, and an example of an environment file. All lie
-// in one directory, for that is where `openstack stack create -t` looks for nested
-// templates.
+// in one directory, because `openstack stack create -t` looks there for nested templates.
 func Files() map[string]string {
 	files := map[string]string{"example-environment.yaml": example}
 	entries, err := templates.ReadDir("templates")

@@ -219,7 +219,7 @@ func TestWhereHeatWaitsHasItsPlace(t *testing.T) {
 		t.Errorf("%v, %v", got["heatSignalUrl"], got["heatSignalToken"])
 	}
 	if text := ours(t, parameters(t, "")); strings.Contains(text, "heatSignal") {
-		t.Error("a place to signal where nobody waits")
+		t.Error("a place to signal without a wait condition")
 	}
 }
 

@@ -137,9 +137,9 @@ func get(tx *store.Tx, id string) (store.Token, error) {
 	return record, err
 }
 
-// Verify is the token that a caller has given. Whatever is wrong with it, the
-// problem is the same unauthorized, and takes as long; but who has a token that was
-// good before a restore is told so.
+// Verify is the token that a caller has given. Whatever is wrong with it, the problem is
+// the same unauthorized, and takes as long. Only a token that was good before a restore
+// gets another problem.
 func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	id, _, _ := strings.Cut(bearer, ".")
 	var record store.Token

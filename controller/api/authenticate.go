@@ -21,14 +21,14 @@ const (
 // authenticate accepts a caller that shows what the operation requires, before
 // anything of the body is read.
 func (s *Handler) authenticate(op operation) check {
-	prove := map[string]func(echo.Context, operation) error{
+	accept := map[string]func(echo.Context, operation) error{
 		schemeOpen:        func(echo.Context, operation) error { return nil },
 		schemeBearer:      s.bearer,
 		schemeJoinToken:   s.joinToken,
 		schemeCertificate: s.certificate,
 	}[op.scheme]
 	return func(c echo.Context) error {
-		if err := prove(c, op); err != nil {
+		if err := accept(c, op); err != nil {
 			return err
 		}
 		callOf(c.Request().Context()).authenticated = true

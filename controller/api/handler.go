@@ -36,7 +36,7 @@ type Options struct {
 	PollSeconds, ConvergeSeconds int
 	// SpreadSeconds is over how long agents shall come back that lost the controller.
 	SpreadSeconds func() int
-	// Times are the usual ones where they are zero.
+	// Times that are zero have their defaults.
 	Times Times
 	// Ready is nil while the controller can do its work.
 	Ready func(context.Context) error
@@ -55,8 +55,8 @@ type Handler struct {
 	drain    context.CancelFunc
 }
 
-// New makes a Handler. It fails where the OpenAPI document asks for something that
-// the server does not enforce.
+// New makes a Handler. It fails if the OpenAPI document requires something that the server
+// does not enforce.
 func New(o Options) (*Handler, error) {
 	document, err := GetSpec()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // operationRetrySeconds is how soon it is worth asking for an operation again
-// where the client cannot wait with ?wait.
+// if the client cannot wait with ?wait.
 const operationRetrySeconds = 2
 
 // ListInstances lists all instances; it can be waited on.

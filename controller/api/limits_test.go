@@ -19,7 +19,7 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// hasty is a controller whose patience ends after a moment.
+// hasty is a controller with short limits.
 func hasty(o *api.Options) {
 	o.Times = api.Times{Body: 200 * time.Millisecond, Answer: 200 * time.Millisecond, Stall: 200 * time.Millisecond}
 }
@@ -56,7 +56,7 @@ func TestABodyThatDoesNotComeIsNotWaitedFor(t *testing.T) {
 		"of a PUT":           {"PUT /v1/vnf_instances/" + instanceID, http.StatusBadRequest},
 		"of an enrollment":   {"POST /v1/enroll", http.StatusBadRequest},
 		"of an upload":       {"PUT /v1/vnf_instances/" + instanceID + "/files/a", http.StatusBadRequest},
-		"where no route is":  {"POST /v1/nothing", http.StatusNotFound},
+		"no such route":      {"POST /v1/nothing", http.StatusNotFound},
 		"of a wrong method":  {"POST /healthz", http.StatusMethodNotAllowed},
 		"that nothing needs": {"GET /healthz", http.StatusOK},
 	} {
@@ -93,7 +93,7 @@ func TestAnUploadMayBeSlowAndNotStandStill(t *testing.T) {
 	}
 }
 
-func TestADownloadThatNobodyReadsIsCut(t *testing.T) {
+func TestADownloadThatTheClientDoesNotReadIsCutOff(t *testing.T) {
 	w := newWorld(t, hasty)
 	const size = 256 << 20 // more than the kernel holds for a connection
 	file := filepath.Join(w.dir, "nodehitch-agent-amd64")
@@ -134,7 +134,7 @@ func TestUnauthenticatedCallersAndNodesSendLittle(t *testing.T) {
 	}
 }
 
-// slowly is a cloud that takes its time, and gives up with who asked.
+// slowly is a slow cloud, which gives up when the caller does.
 type slowly time.Duration
 
 func (s slowly) Resolve(ctx context.Context, r stack.Request) (*wire.Topology, error) {

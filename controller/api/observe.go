@@ -87,8 +87,8 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 	s.Log.LogAttrs(c.Request().Context(), level, "request", attrs...)
 }
 
-// loggable is the error for the log. Of a refused body it only has the places: a
-// message may repeat a value, and a value in the wrong place may be a password.
+// loggable is the error for the log. For a refused body it has only the places: a message
+// may repeat a value, and a value in the wrong place may be a password.
 func loggable(err error) string {
 	var p *wire.Problem
 	if !errors.As(err, &p) || len(p.InvalidParams) == 0 {

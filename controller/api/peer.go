@@ -36,7 +36,7 @@ func withPeer(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, peerKey{}, *cred)
 }
 
-// localOperator says whether the peer is root of this machine, or the user that
+// localOperator reports whether the peer is root of this machine, or the user that
 // the controller runs as: both can read the store and its key anyway.
 func localOperator(ctx context.Context) (who string, ok bool) {
 	cred, ok := ctx.Value(peerKey{}).(unix.Ucred)

@@ -60,8 +60,8 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	}
 }
 
-// problemOf is a copy of the problem that err is. What is no problem says nothing
-// about the controller's inside, only where an operator finds it.
+// problemOf is a copy of the problem that err is. For any other error, the answer only says
+// where an operator finds it, and nothing about the controller's internals.
 func problemOf(err error, ctx context.Context) wire.Problem {
 	var p *wire.Problem
 	var h *echo.HTTPError

@@ -26,8 +26,8 @@ type backupAnswer struct {
 	log  *slog.Logger
 }
 
-// VisitGetBackupResponse writes the answer to getBackup. Where that fails in the
-// middle the connection is cut, for the status has been sent.
+// VisitGetBackupResponse writes the answer to getBackup. If that fails in the middle, the
+// connection is closed, because the status has already been sent.
 func (a backupAnswer) VisitGetBackupResponse(w http.ResponseWriter) error {
 	defer a.copy.Close() //nolint:errcheck // it was only read
 	w.Header().Set("Content-Type", "application/x-tar")

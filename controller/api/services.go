@@ -47,7 +47,7 @@ type (
 		ReportStatus(ctx context.Context, id string, status wire.NodeStatus) error
 		// Seen notes that the node has called just now.
 		Seen(id string)
-		// NodeReads says whether the node's configuration names the file.
+		// NodeReads reports whether the node's configuration names the file.
 		NodeReads(ctx context.Context, id, sha256 string) bool
 	}
 	// Volumes are Cinder volumes and the permits to format them.

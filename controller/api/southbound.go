@@ -82,8 +82,8 @@ func (p *poll) check(ctx context.Context) (done bool, err error) {
 }
 
 // version is what the poll is compared with. The request was authenticated before the
-// first check, which notes what its agent is; after a change the caller's identity is
-// proven again, and the agent may have been replaced meanwhile.
+// first check, which records what its agent is. After a change the caller's identity is
+// checked again, and the agent may have been replaced in between.
 func (p *poll) version(ctx context.Context) (digest string, generation int64, err error) {
 	if !p.checked {
 		p.checked = true

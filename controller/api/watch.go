@@ -53,7 +53,7 @@ func etagOf(v any) (string, error) {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`, nil
 }
 
-// matches says whether If-None-Match (RFC 9110, section 13.1.2) names the ETag;
+// matches reports whether If-None-Match (RFC 9110, section 13.1.2) names the ETag;
 // comparison is weak there.
 func matches(header, etag string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {

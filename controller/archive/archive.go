@@ -1,5 +1,5 @@
-// Package archive is the file format of a backup: a tar stream that proves itself
-// whole. It knows the form and checks it; what is in the store is not its business.
+// Package archive is the file format of a backup: a tar stream with checksums, so that a
+// reader notices any damage. It checks the format, not the content of the store.
 //
 //	manifest.json     what this is a backup of
 //	store.db          the database as of one moment

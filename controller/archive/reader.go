@@ -21,8 +21,8 @@ const (
 // ErrDamaged says that the content is not what the writer of the backup wrote.
 var ErrDamaged = errors.New("the backup was cut off, damaged or changed")
 
-// Taker gets the content of a backup while it is read. What it has got is proven
-// whole only when Read has returned nil.
+// Taker gets the content of a backup while it is read. The content is verified only when
+// Read has returned nil.
 type Taker struct {
 	// Manifest is called first, and refuses the backup by an error.
 	Manifest func(Manifest) error

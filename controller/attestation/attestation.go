@@ -19,7 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Policy says whether a nonce is asked for.
+// Policy reports whether a nonce is asked for.
 type Policy string
 
 // The policies.
@@ -82,9 +82,9 @@ type Nova struct {
 	end      context.CancelFunc
 }
 
-// Attest says what proves that the machine is the server, or why it is not proven: an
-// *enrollment.Refusal with one of the Event constants as its reason. Any other error is
-// one of the store, or that of ctx.
+// Attest returns how it verified that the machine is the server. If it could not, the error
+// is an *enrollment.Refusal with one of the Event constants as its reason. Any other error
+// is one of the store, or that of ctx.
 func (n *Nova) Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error) {
 	n.once.Do(n.begin)
 	within, cancel := context.WithTimeout(ctx, attestationTimeout)

@@ -111,8 +111,7 @@ func TestTheEndDoesNotWaitForTheCloud(t *testing.T) {
 	}
 }
 
-// A machine hangs up while the cloud is asked for it: what comes of that is for those
-// who wait still.
+// A machine hangs up while the cloud is asked for it: the others that wait get the result.
 func TestAMachineThatHangsUp(t *testing.T) {
 	w := newWorld(t)
 	h := w.hold(openstacktest.ServerByID)

@@ -29,8 +29,8 @@ const (
 var errFull = errors.New("too many servers have a nonce at this time")
 
 // nonces has one nonce for each server that is asked for one, in memory only: after a
-// restart of the controller there is another. All who claim a server at the same time
-// are asked for the same nonce, so that no machine invalidates another one's.
+// restart of the controller there is another. All machines that claim a server at the same
+// time are asked for the same nonce, so that none invalidates another one's.
 type nonces struct {
 	now func() time.Time
 
@@ -49,7 +49,7 @@ type nonce struct {
 	failure error // of the last try
 }
 
-// matches says whether this is the server's nonce, in force.
+// matches reports whether this is the server's nonce, in force.
 func (s *nonces) matches(serverID, given string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,10 +58,10 @@ func (s *nonces) matches(serverID, given string) bool {
 		subtle.ConstantTimeCompare([]byte(n.value), []byte(given)) == 1
 }
 
-// ask sees to it that the server's metadata shows a nonce. write is called with it
-// where that is due, by one at a time for each server. The error is that of write, now
-// or moments ago; errFull; or that of ctx. Of a nonce that is there it is nil, even
-// where it could not be written once more.
+// ask makes the server's metadata show a nonce. It calls write with the nonce when that is
+// due, once at a time for each server. The error is that of write, now or moments ago;
+// errFull; or that of ctx. It is nil for a nonce that is shown already, even if it could
+// not be written once more.
 func (s *nonces) ask(ctx context.Context, serverID string, write func(value string) error) error {
 	n, err := s.take(ctx, serverID)
 	if err != nil {
@@ -165,7 +165,7 @@ func (s *nonces) spend(serverID string) *nonce {
 }
 
 // clear calls remove, unless the server was asked for another nonce meanwhile, which
-// waits for remove where it comes later.
+// waits for remove if it comes later.
 func (s *nonces) clear(ctx context.Context, serverID string, spent *nonce, remove func() error) error {
 	select {
 	case spent.turn <- struct{}{}:

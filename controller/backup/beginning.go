@@ -126,7 +126,7 @@ func (b *beginning) carryNodes(tx, old *store.Tx) error {
 }
 
 // unexpected is a node of an instance that the backup has, and without the server;
-// no node, where it does not have the instance: its join token is void then.
+// no node, if it does not have the instance: its join token is void then.
 func unexpected(tx *store.Tx, last store.Node) (store.Node, error) {
 	instance, found, err := tx.Instances().Get(last.InstanceID)
 	if err != nil || !found {
@@ -194,8 +194,8 @@ func (b *beginning) carryVolumes(tx, old *store.Tx) error {
 	return nil
 }
 
-// carryTokens takes over each revocation of a token, also of one that the backup does
-// not have: a later restore may be of a backup that has it.
+// carryTokens copies each revocation of a token, even of one that is not in the backup: a
+// later restore may be of a backup with it.
 func (b *beginning) carryTokens(tx, old *store.Tx) error {
 	tokens, err := old.Tokens().All()
 	if err != nil {

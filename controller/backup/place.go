@@ -34,7 +34,7 @@ func (r *Restore) place(stage string, there bool) (aside string, err error) {
 	if there {
 		err = os.Rename(staged, current)
 	} else {
-		err = os.Link(staged, current) // fails where a controller has been started meanwhile
+		err = os.Link(staged, current) // fails if a controller was started in between
 	}
 	return aside, errors.Join(err, durable.Directory(r.DataDirectory))
 }
@@ -69,7 +69,7 @@ func (r *Restore) setAside(current string) (string, error) {
 	return aside, errors.Join(own(r.DataDirectory, aside), durable.Directory(aside))
 }
 
-// newDirectory makes the directory, under another name where a restore of the same
+// newDirectory makes the directory, under another name if a restore of the same
 // second has made it.
 func newDirectory(path string) (string, error) {
 	name := path

@@ -27,7 +27,7 @@ const stageName = "restore.partial"
 // clockSlack is how far the clocks of two machines may be apart.
 const clockSlack = 5 * time.Minute
 
-// Restore is a restore of a backup into a data directory, where no controller runs.
+// Restore is a restore of a backup into a data directory that no controller uses.
 type Restore struct {
 	// File is the backup.
 	File string
@@ -102,7 +102,7 @@ func (r *Restore) hold() (release func() error, there bool, err error) {
 	return release, true, nil
 }
 
-// unpack puts the content of the backup into the stage and proves it whole.
+// unpack puts the content of the backup into the stage and verifies that it is complete.
 func (r *Restore) unpack(ctx context.Context, stage string, m *archive.Manifest) (seal archive.Seal, err error) {
 	f, err := os.Open(r.File)
 	if err != nil {

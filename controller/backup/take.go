@@ -1,5 +1,5 @@
 // Package backup takes copies of a controller's state while it runs, and restores
-// one where none runs. A restore begins another epoch of the state: the backup has
+// one while none runs. A restore begins another epoch of the state: the backup has
 // forgotten what was revoked, permitted and finished since, so nothing of it is
 // trusted before an operator says so. The seal key and the CA's keys are in no backup.
 package backup

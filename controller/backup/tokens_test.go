@@ -64,7 +64,7 @@ func TestAChainOfRestoresBringsBackAllTokensButTheRevoked(t *testing.T) {
 	})
 }
 
-// event is one thing that happens; it changes nothing where it cannot happen.
+// event is one thing that happens; it changes nothing if it cannot happen.
 func (f *fleet) event(r *rapid.T) {
 	ctx := context.Background()
 	switch event := rapid.SampledFrom([]string{"create", "revoke", "back up", "restore"}).Draw(r, "event"); {

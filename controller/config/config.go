@@ -66,8 +66,8 @@ type Config struct {
 	// Default "127.0.0.1:9090". A socket `metrics` from systemd replaces it.
 	MetricsListen string `json:"metricsListen"`
 	// SealKeyFile holds the key that seals secrets in the store. Keep a copy apart from
-	// the backup. Default: the systemd credential nodehitch-seal-key where the unit
-	// has one, else seal.key in DataDirectory, which is made at the first start.
+	// the backup. Default: the systemd credential nodehitch-seal-key if the unit has one,
+	// else seal.key in DataDirectory, which is made at the first start.
 	SealKeyFile string `json:"sealKeyFile"`
 	// KeyCredential is the path of that systemd credential where it is used, and
 	// SealKeyFile then is ""; Load finds it, no setting names it.
@@ -98,7 +98,7 @@ type Attestation struct {
 	// Mode is "token" or "nova". Default: "nova" where OpenStack is configured, else
 	// "token".
 	Mode string `json:"mode"`
-	// Nonce says whether nova has a server read a nonce from its metadata service:
+	// Nonce reports whether nova has a server read a nonce from its metadata service:
 	// "if-allowed", "required" or "off". Default "if-allowed".
 	Nonce string `json:"nonce"`
 	// SourceAddress requires of nova that an enrollment comes from an address that Nova
@@ -122,7 +122,7 @@ type OpenStack struct {
 	TimeoutSeconds int `json:"timeoutSeconds"`
 }
 
-// Configured says whether any instance can have a cloud.
+// Configured reports whether any instance can have a cloud.
 func (o OpenStack) Configured() bool { return o.Cloud != "" || o.VIMConnectionInfo }
 
 // Log is the shape of the log.

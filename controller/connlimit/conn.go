@@ -71,7 +71,7 @@ func (c *conn) endTurn() {
 	}
 }
 
-// gone says whether the peer has closed a connection whose bytes have all been read.
+// gone reports whether the peer has closed a connection whose bytes have all been read.
 func gone(c net.Conn) bool {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {

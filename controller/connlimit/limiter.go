@@ -1,7 +1,7 @@
 // Package connlimit decides which connections the controller keeps: how many at all,
 // how many unauthenticated ones, and how many of one caller. An authenticated
-// connection keeps its place. Of the unauthenticated ones, the one that has kept the
-// controller waiting for the longest time is closed for a new one. The package also
+// connection keeps its place. A new connection replaces the unauthenticated one that has
+// kept the controller waiting for the longest time. The package also
 // computes TLS handshakes before a request is read, a few at a time, so that a fleet
 // that reconnects at once is accepted at the speed of the machine.
 package connlimit
@@ -45,7 +45,7 @@ type Limiter struct {
 	// Log, slog.Default() when nil.
 	Log *slog.Logger
 	// OnHandshake is called with the result of each handshake, OnRejected and OnClosed
-	// with the reason; nil where nothing counts them.
+	// with the reason; nil if nothing counts them.
 	OnHandshake, OnRejected, OnClosed func(string)
 
 	mu              sync.Mutex

@@ -338,7 +338,7 @@ func TestHalfHandshakesDelayNoOther(t *testing.T) {
 	}
 }
 
-// Where all wait for their turn, none is closed for a new one, which waits behind them.
+// If all wait for their turn, none is closed for a new one, which waits behind them.
 func TestANewConnectionWaitsWhileAllOthersDo(t *testing.T) {
 	const clients = 100
 	h := serve(t, func(l *Limits) { l.Unauthenticated, l.PerSource, l.Handshake = clients, clients, time.Minute })

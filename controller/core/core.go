@@ -34,7 +34,7 @@ type Options struct {
 	Config config.Config
 	// Source is where topologies come from.
 	Source stack.Source
-	// Hub tells those who wait of changes.
+	// Hub wakes the waiters when something changes.
 	Hub     *notify.Hub
 	Metrics *telemetry.Metrics
 	Now     func() time.Time
@@ -140,7 +140,7 @@ func (c *Core) planAgain(instanceID string) {
 	}
 }
 
-// Ready says whether the store answers.
+// Ready reports whether the store answers.
 func (c *Core) Ready(context.Context) error {
 	return c.Store.View(func(tx *store.Tx) error {
 		_, _, err := tx.Instances().Get("")

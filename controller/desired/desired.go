@@ -127,7 +127,7 @@ func withoutStatus(t *api.Topology) *api.Topology {
 	return &bare
 }
 
-// Reseal is the sealed form of text: the old one where it means the same.
+// Reseal is the sealed form of text: the old one if it means the same.
 func Reseal(s *store.Store, old store.Sealed, text []byte) (store.Sealed, error) {
 	if len(text) == 0 {
 		return old, nil

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// SameJSON says whether two texts mean the same, whatever their spacing and the order
+// SameJSON reports whether two texts mean the same, whatever their spacing and the order
 // of their members.
 func SameJSON(a, b []byte) bool {
 	if bytes.Equal(a, b) {
@@ -19,7 +19,7 @@ func SameJSON(a, b []byte) bool {
 
 func meaning(text []byte) (any, bool) {
 	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber() // 1 and 1.0 may differ to those who read them later
+	d.UseNumber() // 1 and 1.0 may differ to a later reader
 	var v any
 	err := d.Decode(&v)
 	return v, err == nil

@@ -1,6 +1,6 @@
 // Package discovery decides whether a server that no topology names may join: it
 // observes the stack of the instance and adds the servers that Heat made for it, so that
-// machines converge while Heat is still at work.
+// machines converge while Heat still creates the stack.
 package discovery
 
 import (

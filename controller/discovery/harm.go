@@ -13,7 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// addAll tries all at once, and one by one where that may not be.
+// addAll tries all servers at once, and one by one if that is refused.
 func (a *addition) addAll(servers []api.Server) error {
 	if len(servers) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (a *addition) unresolved(n plan.Node) bool {
 		slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool { return w.Reason == api.ReasonVolumeUnresolved })
 }
 
-// keeps says whether the node has in a plan what it had before. What was withheld may
+// keeps reports whether the node has in a plan what it had before. What was withheld may
 // come to it: of PersistentVolumes, the storage server may be among those who called.
 func keeps(before plan.Node, nodes []plan.Node) bool {
 	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.ID == before.ID })

@@ -14,7 +14,7 @@ import (
 // Attestor decides whether the machine behind an enrollment is the server that it
 // claims to be.
 type Attestor interface {
-	// Attest says what proves it. Its error refuses the machine: a *Refusal, or
+	// Attest returns the identity proof. Its error refuses the machine: a *Refusal, or
 	// another that is or wraps an *api.Problem.
 	Attest(ctx context.Context, node store.Node, req api.EnrollRequest, remote netip.Addr) (api.Attestation, error)
 	// Enrolled is called after the certificate of a machine that Attest let in is on

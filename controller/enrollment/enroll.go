@@ -20,7 +20,7 @@ import (
 // the token's instance names the server, and restore-unconfirmed, which are both tried
 // again; identity-live and revoked, which only an operator changes.
 //
-// A lost answer strands no machine: the same key, which proves that it is the same
+// A lost answer locks no machine out: the same key, which proves that it is the same
 // machine, enrolls again while its certificate lasts.
 func (s *Service) Enroll(ctx context.Context, bearer string, req api.EnrollRequest, remote netip.Addr) (api.IssuedCertificate, error) {
 	instanceID, err := s.checkToken(bearer, remote)
@@ -59,7 +59,7 @@ type claim struct {
 	known bool
 }
 
-// has says whether the server has a live identity over this key.
+// has reports whether the server has a live identity over this key.
 func has(node store.Node, keyHash string) bool {
 	return node.Identity.Live() && !node.MayReenroll && node.Identity.KeyHash == keyHash
 }

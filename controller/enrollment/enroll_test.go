@@ -105,7 +105,7 @@ func TestOfManyMachinesAtOnceOneEnrolls(t *testing.T) {
 }
 
 // The certificate was issued and its answer lost: the agent asks again with its key.
-func TestALostAnswerStrandsNobody(t *testing.T) {
+func TestALostAnswerLocksNoMachineOut(t *testing.T) {
 	w := newWorld(t)
 	m := w.boot(server)
 	wantOK(t, m.enroll())

@@ -26,7 +26,7 @@ type Service struct {
 	Now func() time.Time
 	// Log, slog.Default() when nil. It never sees a token.
 	Log *slog.Logger
-	// Attestor proves that a machine is the server that it says it is; nil trusts
+	// Attestor verifies that a machine is the server that it claims to be; nil trusts
 	// the join token alone.
 	Attestor Attestor
 	// Discover observes the instance's stack for a server that no topology names yet,

@@ -18,7 +18,7 @@ import (
 // refused. With renewal a certificate that ended up to pki.RenewalGrace ago is
 // good; use it for the renewal alone. The problems are unauthorized (there is no
 // certificate of ours, or it has ended or was replaced), revoked, and
-// restore-unconfirmed, which tells who the node is all the same.
+// restore-unconfirmed, with which the node is returned anyway.
 func (s *Service) Authenticate(_ context.Context, peerCerts []*x509.Certificate, renewal bool) (nodeID, serial string, err error) {
 	if len(peerCerts) == 0 {
 		return "", "", api.NewProblem(api.ProblemUnauthorized, "this needs the client certificate that enrollment gives")

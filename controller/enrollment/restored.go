@@ -16,7 +16,7 @@ import (
 // instance is accepted, by a certificate or by the join token, before an operator has
 // confirmed the instance.
 
-// confirmed says whether the node was enrolled or confirmed in this epoch.
+// confirmed reports whether the node was enrolled or confirmed in this epoch.
 func (s *Service) confirmed(node store.Node) bool { return node.Epoch == s.Store.Epoch() }
 
 // unconfirmed is the answer to the nodes of an instance that no operator confirmed.
@@ -33,11 +33,10 @@ func isUnconfirmed(err error) bool {
 }
 
 // learn takes note of a certificate that this controller has issued since the
-// backup, which the restored store does not know. Of all certificates of a node the
-// one that was issued last is the one in force, so it takes the place of the one on
-// record; else every node that has renewed since the backup would be refused
-// once its instance is confirmed, and its place free for a machine with the join token.
-// No machine is accepted by it before that.
+// backup, which the restored store does not know. The certificate of a node that was issued
+// last is the one in force, so it replaces the one on record. Otherwise every node that has
+// renewed since the backup would be refused after its instance is confirmed, and a machine
+// with the join token could take its place. No machine is accepted by it before that.
 func (s *Service) learn(node store.Node, serial string, cert *x509.Certificate) error {
 	if !unknown(node, serial, cert) {
 		return nil
@@ -60,7 +59,7 @@ func (s *Service) learn(node store.Node, serial string, cert *x509.Certificate) 
 	})
 }
 
-// unknown says whether the certificate is a later one than any on record. An
+// unknown reports whether the certificate is a later one than any on record. An
 // identity that was revoked is not replaced.
 func unknown(node store.Node, serial string, cert *x509.Certificate) bool {
 	id := node.Identity

@@ -75,9 +75,9 @@ func (s *Service) redeem(bearer string) (instanceID string, ok bool, err error) 
 		return instance.JoinTokenID == id && hmac.Equal(s.tokenMAC(secret), instance.JoinTokenMAC)
 	}
 	err = s.Store.View(func(tx *store.Tx) error {
-		// All servers of a stack come with one token, and stacks come together: where a
-		// token was seen is read first, so that not all instances are read for
-		// each server, or for each stack.
+		// All servers of a stack come with one token, and stacks come together: the instance
+		// with which the token was last seen is read first, so that not all instances are
+		// read for each server, or for each stack.
 		if last, known := s.seen.Load(id); known {
 			instance, found, err := tx.Instances().Get(last.(string))
 			if err != nil || found && has(instance) {

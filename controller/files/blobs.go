@@ -42,7 +42,7 @@ type Blobs struct {
 
 	mu    sync.Mutex
 	parts map[string]*part
-	// pinned counts who holds a blob that Collect may not remove.
+	// pinned counts the holders of each blob that Collect may not remove.
 	pinned map[string]int
 }
 

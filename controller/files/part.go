@@ -21,7 +21,7 @@ type part struct {
 	resumable bool
 	arrived   int64
 	hash      hash.Hash
-	// busy is closed when the request that works on the part ends; nil when none does.
+	// busy is closed when the request that uses the part ends; nil while none does.
 	busy chan struct{}
 	// spoilt parts cannot become what the client wants and are thrown away.
 	spoilt    bool

@@ -41,7 +41,7 @@ type Received struct {
 // Receive takes one request's content. Once all of it has arrived the blob is
 // made durable and commit is called, which has to make the record that names it;
 // until it returns, Collect leaves the blob alone. What arrived before a
-// connection broke is kept, where the total is known, for a later request.
+// connection broke is kept for a later request, if the total is known.
 //
 // Problems: too-large, conflict (the same upload is under way in another
 // request), invalid-request (more or less content than the range says; a digest

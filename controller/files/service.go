@@ -81,7 +81,7 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	return out, nil
 }
 
-// record makes the blob the content of the path, and says whether that was another.
+// record makes the blob the content of the path, and reports whether that was another.
 func (s *Service) record(key string, file store.File) (replaced bool, err error) {
 	err = s.Store.Update(func(tx *store.Tx) error {
 		before, found, err := tx.Files().Get(key)

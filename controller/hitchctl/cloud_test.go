@@ -13,7 +13,7 @@ import (
 const cloudConfig = "openstack: {cloudsFile: %s, cloud: fake, timeoutSeconds: 1}\nattestation: {mode: token}\n"
 
 // cmdCloud is `cloud start`, before the controller's start; `cloud stack NAME STATUS
-// REASON`, which makes the stack of a storage server or has it be in that state; and
+// REASON`, which makes the stack of a storage server or puts it into that state; and
 // `cloud away` and `cloud back`.
 func cmdCloud(ts *testscript.TestScript, _ bool, args []string) {
 	w := worldOf(ts)
@@ -40,7 +40,7 @@ func cmdCloud(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// withCloud adds the cloud to the controller's configuration, where the script has one.
+// withCloud adds the cloud to the controller's configuration, if the script has one.
 func (w *world) withCloud(config string) error {
 	if w.cloud == nil {
 		return nil

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"hitchctl": main, "exitcode": exitCode})
 }
 
-// exitCode is a command for scripts: `exitcode N command…` succeeds where the
+// exitCode is a command for scripts: `exitcode N command…` succeeds if the
 // command ends with N. What it prints is passed on.
 func exitCode() {
 	want, err := strconv.Atoi(os.Args[1])

@@ -60,7 +60,7 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 	return nil
 }
 
-// uses is the desired state in force and the files of an instance; no state where there
+// uses is the desired state in force and the files of an instance; no state if there
 // is no instance.
 func (s *Service) uses(instanceID string) (d *desired.State, files []store.File, err error) {
 	err = s.Runner.Peek(instanceID, func(t *tx.Tx, found bool) (err error) {

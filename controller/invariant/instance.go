@@ -23,9 +23,9 @@ func (r *records) instance(i store.Instance) {
 	for _, id := range i.VolumeIDs {
 		wrong(slices.ContainsFunc(r.volumes, func(v store.Volume) bool { return v.ID == id }), "its volume %s is missing", id)
 	}
-	wrong(i.AwaitingEndSequence == 0 || i.AwaitingEndSequence != i.ProcessingSequence, "operation %d is at work and over", i.AwaitingEndSequence)
+	wrong(i.AwaitingEndSequence == 0 || i.AwaitingEndSequence != i.ProcessingSequence, "operation %d is in progress and over", i.AwaitingEndSequence)
 	start := r.operations[store.OperationKey(i.ID, max(i.ProcessingSequence, i.AwaitingEndSequence))]
-	wrong(!d.WithdrawPersistentVolumes || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is at work or awaits its END")
+	wrong(!d.WithdrawPersistentVolumes || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is in progress or awaits its END")
 	r.speakers(i)
 	sequences := r.sequences(i.ID)
 	for _, sequence := range sequences {
@@ -57,7 +57,7 @@ func (r *records) sequences(instanceID string) (list []int64) {
 	return list
 }
 
-// passedOver says whether the newest number may be unused: after a restore the numbers
+// passedOver reports whether the newest number may be unused: after a restore the numbers
 // continue at its epoch.
 func (r *records) passedOver(i store.Instance) bool {
 	return i.LastSequence == 0 || r.store.Origin() != nil && i.LastSequence <= r.store.Epoch()
@@ -79,7 +79,7 @@ func (r *records) inUse(i store.Instance, sequences []int64) {
 	wrong(r.passedOver(i) || slices.Contains(sequences, i.LastSequence), "operation %d is missing, the newest", i.LastSequence)
 	for _, sequence := range []int64{i.ProcessingSequence, i.AwaitingEndSequence} {
 		o, ok := r.operations[store.OperationKey(i.ID, sequence)]
-		wrong(ok || sequence == 0, "operation %d is missing, and is at work or awaited", sequence)
+		wrong(ok || sequence == 0, "operation %d is missing, and is in progress or awaited", sequence)
 		refers(sequence, o.PreviousVersion)
 	}
 	for _, sequence := range slices.Backward(sequences) {
@@ -96,11 +96,11 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	}
 	wrong(o.ID == api.OperationID(i.ID, o.Sequence), "its id is %q", o.ID)
 	wrong(o.State.Valid(), "its state is %q", o.State)
-	wrong((o.State == api.Processing) == (i.ProcessingSequence == o.Sequence), "it is %s and the operation at work is %d", o.State, i.ProcessingSequence)
+	wrong((o.State == api.Processing) == (i.ProcessingSequence == o.Sequence), "it is %s and the operation in progress is %d", o.State, i.ProcessingSequence)
 	wrong((o.State == api.Processing) == (o.FinishedAt == nil), "it is %s and ended at %v", o.State, o.FinishedAt)
 	wrong((o.State == api.Failed) == (o.Error != nil), "it is %s with the error %v", o.State, o.Error)
 	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].WithdrawPersistentVolumes
-	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START at work and withdraws nothing")
+	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START in progress and withdraws nothing")
 	if i.AwaitingEndSequence == o.Sequence {
 		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && (o.CreatedVersion != 0 || withdraws), "its END is awaited, and it is a %s that is %s", o.Phase, o.State)
 	}

@@ -172,8 +172,8 @@ func warns(op api.Operation, parts ...string) bool {
 	})
 }
 
-// A newer agent says what this controller has not heard of, and proves its document.
-func TestAConditionThatNobodyCalledForIsNoPartOfReady(t *testing.T) {
+// A newer agent reports a condition that this controller does not know, and applies its document.
+func TestAConditionThatNoSectionCallsForIsNoPartOfReady(t *testing.T) {
 	w := instantiated(t)
 	s := w.status(workerServer)
 	s.Conditions = append(s.Conditions, api.Condition{Type: "TimeSynced", Status: api.ConditionFalse, Reason: "NoServerAnswers",

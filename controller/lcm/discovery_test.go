@@ -49,7 +49,7 @@ func TestMachinesEnrollWhileTheirStackIsMade(t *testing.T) {
 	c.status(stackOne, "CREATE_COMPLETE", "")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	if op.State != api.Completed || len(op.Targets) != 3 {
-		t.Errorf("INSTANTIATE END is %+v, want COMPLETED by what its three targets had proven", op)
+		t.Errorf("INSTANTIATE END is %+v, want COMPLETED by the reports of its three targets", op)
 	}
 	if got := w.node(storageServer).Generation; got != 1 {
 		t.Errorf("the storage server has generation %d after the END, want 1 (version %d)", got, version)
@@ -234,7 +234,7 @@ func TestAVolumeThatComesWithWhoCalls(t *testing.T) {
 	}
 }
 
-func TestLooksAreFew(t *testing.T) {
+func TestObservationsAreFew(t *testing.T) {
 	w, c := created(t)
 	unlisted := uuid(5, 1)
 	calls := func(d time.Duration) (asked int) {

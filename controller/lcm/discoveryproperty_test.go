@@ -54,7 +54,7 @@ func (c *heat) Resolve(ctx context.Context, r stack.Request) (*api.Topology, err
 }
 
 // heatChanges: servers come and go, also two storage servers at a time and a worker that
-// has the volume, and Heat is at work on it, or not to be reached.
+// has the volume, and Heat changes the stack, or cannot be reached.
 func (h *history) heatChanges(t *rapid.T) {
 	h.heat.away = nil
 	switch rapid.IntRange(0, 9).Draw(t, "heat") {
@@ -203,7 +203,7 @@ func (h *history) desiredNow() (d store.Desired) {
 	return d
 }
 
-// checkKept wants everything before to be as it was, and returns who came.
+// checkKept wants everything before to be unchanged, and returns the new servers.
 func (h *history) checkKept(t *rapid.T, before, after *api.Topology) []api.Server {
 	if before == nil {
 		if after == nil {

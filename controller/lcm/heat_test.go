@@ -206,7 +206,7 @@ func TestAnEndWaitsForHeatWithoutARecord(t *testing.T) {
 	}
 	w.refused(err, api.ProblemStackInProgress, "vnf-1 ("+stackOne+")", "UPDATE_IN_PROGRESS", "Stack UPDATE goes on")
 	if i := w.instance(); i.Stack.Status != "UPDATE_IN_PROGRESS" || len(w.operations()) != 3 {
-		t.Errorf("stack %+v, %d operations; want it seen at work, and no operation for it", i.Stack, len(w.operations()))
+		t.Errorf("stack %+v, %d operations; want it seen in progress, and no operation for it", i.Stack, len(w.operations()))
 	}
 	c.status(stackOne, "UPDATE_COMPLETE", "")
 	if op := w.post(heal(api.PhaseEnd, nil, workerServer)); op.State != api.Processing {
@@ -254,7 +254,7 @@ func TestAnEndOfAStackThatIsGone(t *testing.T) {
 	w.refused(err, api.ProblemCloudError, "Heat does not answer")
 }
 
-func TestTerminateAsksNobody(t *testing.T) {
+func TestTerminateAsksNoCloud(t *testing.T) {
 	w, c := created(t)
 	delete(c.stacks, stackOne)
 	c.away = unreachable()

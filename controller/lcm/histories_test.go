@@ -11,7 +11,7 @@ package lcm_test
 // turns up, what is sealed is opened, and the clock is the test's.
 //
 // A mismatch prints the step, what differs there, and everything that was drawn up to it.
-// Where the difference is wanted, `go test ./controller/lcm -run TestRecordedHistories
+// If the difference is wanted, `go test ./controller/lcm -run TestRecordedHistories
 // -update` records anew; the commit says why. A new event of a history, or another version
 // of the library that draws, makes other histories: that is a commit of its own.
 
@@ -180,7 +180,7 @@ type recording struct {
 	// are the operations and versions that went for it.
 	less      tx.Retention
 	forgotten map[string]bool
-	// event is what the step at work does: several where one was not possible.
+	// event is what the present step does: several if one was not possible.
 	event []string
 	// before is what there was after the last step, by the name of each part.
 	before map[string]string

@@ -154,7 +154,7 @@ func (h *history) act(t *rapid.T, s *api.PersistentVolumesSection, c *api.Condit
 }
 
 // storageAddresses are the addresses of the storage server in force, and of the one that
-// the START at work takes away.
+// the START in progress removes.
 func (h *history) storageAddresses() (list []string) {
 	for _, op := range h.world.operations() {
 		if s, ok := h.healed[op.Sequence]; ok && op.State == api.Processing {

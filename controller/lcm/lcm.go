@@ -81,7 +81,7 @@ const sweepEvery = time.Second
 // Run does what no request triggers, until ctx ends: it takes up what a restart or
 // a restore has left (a new epoch is in every document), fails operations at their
 // deadline, takes back a START whose END did not come, notices lost nodes, and reconciles
-// again where that failed.
+// again after a failure.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.Start(ctx); err != nil {
 		return err

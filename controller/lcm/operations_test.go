@@ -27,7 +27,7 @@ func TestALogReaderSeesOperationsStartAndFinish(t *testing.T) {
 	}
 }
 
-func TestInstantiateEndsWhenEveryTargetHasProvenItsDocument(t *testing.T) {
+func TestInstantiateEndsWhenEveryTargetHasAppliedItsDocument(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(nil))
 	w.upload(script, "#!/bin/sh\n")
@@ -104,7 +104,7 @@ func TestWithheldSectionsHoldTheOperationUp(t *testing.T) {
 	}
 	w.put(spec(full())) // the topology that was wrong is given once more
 	if op = w.operation(op.ID); op.State != api.Processing {
-		t.Errorf("the operation is %s before the new document is proven", op.State)
+		t.Errorf("the operation is %s before the new document is applied", op.State)
 	}
 	w.converge(storageServer)
 	if op = w.operation(op.ID); op.State != api.Completed {
@@ -207,7 +207,7 @@ func TestTheIdempotencyKey(t *testing.T) {
 	r.IdempotencyKey = "occurrence-1"
 	first := w.post(r)
 	if joined := w.post(r); joined.ID != first.ID {
-		t.Errorf("the same key made operation %s beside %s at work", joined.ID, first.ID)
+		t.Errorf("the same key made operation %s while %s is in progress", joined.ID, first.ID)
 	}
 	w.Clock.Advance(time.Hour)
 	w.must(w.LCM.Sweep(w.ctx))
@@ -339,7 +339,7 @@ func TestAFileMayComeBeforeItsInstance(t *testing.T) {
 	}
 }
 
-func TestAFileWhoseCheckWasCutOffHoldsUpUntilItIsChecked(t *testing.T) {
+func TestAFileWhoseCheckWasCutOffBlocksUntilItIsChecked(t *testing.T) {
 	w := newWorld(t)
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")

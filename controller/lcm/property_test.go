@@ -38,9 +38,9 @@ type history struct {
 	// over when the state was restored.
 	forgotten map[string]api.Operation
 	settled   map[string]bool
-	// proven is the digest that the machine now enrolled as a server has last
-	// reported itself ready for, in which epoch.
-	proven map[string]proof
+	// applied is the document for which the machine now enrolled as a server has last
+	// reported that it is ready, and its epoch.
+	applied map[string]applied
 	// The cluster and the agents, what each storage server has said that it serves, and
 	// the storage servers that a HEAL START takes away, by its operation.
 	cluster  kubernetes
@@ -54,7 +54,7 @@ type history struct {
 	observed time.Time
 }
 
-type proof struct {
+type applied struct {
 	generation int64
 	digest     string
 	epoch      int64
@@ -62,7 +62,7 @@ type proof struct {
 
 // newHistory is an instance at the beginning of its history.
 func newHistory(t *rapid.T, dir string) *history {
-	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, proven: map[string]proof{},
+	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}}
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
@@ -92,9 +92,10 @@ func (h *history) events() map[string]func(*rapid.T) {
 }
 
 // Whatever happens in whatever order, and however little of the past is kept: no operation
-// is lost that is to be kept, at most one is at work, an END completes only when each of its targets has proven its present document,
-// and what is over stays over. No storage server is let go of while the cluster has volumes of
-// it, and none is registered that it does not serve.
+// is lost that is to be kept, at most one is in progress, an END completes only when each of
+// its targets has reported its present document, and what is over stays over. No storage
+// server is released while the cluster has volumes of it, and none is registered that it does
+// not serve.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -152,7 +153,7 @@ func (h *history) putAny(t *rapid.T) {
 	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
-		return // it would take a target from the operation at work
+		return // it would take a target from the operation in progress
 	}
 	h.must(err)
 	h.observed = time.Time{}
@@ -210,7 +211,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 }
 
 // answered is the operation on record that the request's key means, "" for none: it has
-// succeeded since the last restore, or is at work.
+// succeeded since the last restore, or is in progress.
 func (h *history) answered(r api.OperationRequest) string {
 	list := h.world.operations()
 	i := slices.IndexFunc(list, func(o api.Operation) bool { return r.IdempotencyKey != "" && o.IdempotencyKey == r.IdempotencyKey })
@@ -231,8 +232,8 @@ func (h *history) join(id string) {
 	if h.heat.asked > asked { // it was none that a topology names
 		h.observed = h.Clock.Now()
 	}
-	if err == nil { // another machine, or a new key: it has yet to prove anything
-		delete(h.proven, id)
+	if err == nil { // another machine, or a new key: it has not reported yet
+		delete(h.applied, id)
 		delete(h.machines, id)
 	}
 }
@@ -279,12 +280,12 @@ func (h *history) reportAny(t *rapid.T) {
 	h.tell(n.ID, s)
 }
 
-// tell reports, and remembers what that proves.
+// tell reports, and records what the report says to be applied.
 func (h *history) tell(id string, s api.NodeStatus) {
 	now, live := h.status(id), h.node(id).State
-	delete(h.proven, id)
+	delete(h.applied, id)
 	if len(s.Conditions) == len(now.Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
-		h.proven[id] = proof{s.ObservedGeneration, s.AppliedDigest, s.Epoch}
+		h.applied[id] = applied{s.ObservedGeneration, s.AppliedDigest, s.Epoch}
 	}
 	c := s.Condition(api.ConditionExportsServed)
 	counts := s.ObservedDigest == now.ObservedDigest && s.ObservedGeneration == now.ObservedGeneration && s.Epoch == h.Store.Epoch()
@@ -322,7 +323,7 @@ func (h *history) revokeAny(t *rapid.T) {
 	}
 	id := rapid.SampledFrom(nodes).Draw(t, "node").ID
 	if rapid.Bool().Draw(t, "and enroll again") {
-		_ = h.Enrollment.Reenroll(h.ctx, id) // refused where the topology no longer has it
+		_ = h.Enrollment.Reenroll(h.ctx, id) // refused if the topology no longer has it
 		return
 	}
 	h.must(h.Enrollment.Revoke(h.ctx, id, "by hand"))
@@ -381,7 +382,7 @@ func (h *history) check(t *rapid.T) {
 		}
 	}
 	if working > 1 {
-		t.Fatalf("%d operations are at work: %+v", working, now)
+		t.Fatalf("%d operations are in progress: %+v", working, now)
 	}
 	for id, before := range h.operations {
 		after, ok := now[id]
@@ -438,12 +439,12 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	}
 	for _, target := range after.Targets {
 		if !target.Ready || !h.isProven(target.NodeID) {
-			t.Fatalf("operation %s completed and its target %s has not proven its document: %+v", after.ID, target.NodeID, after)
+			t.Fatalf("operation %s completed and its target %s has not applied its document: %+v", after.ID, target.NodeID, after)
 		}
 	}
 	if after.Operation == api.Instantiate {
 		if nodes := h.instance().Nodes; !slices.Equal(reconcile.TargetIDs(after.Targets), nodes) {
-			// A PUT may have brought servers while the operation was at work.
+			// A PUT may have brought servers while the operation was in progress.
 			h.checkSubset(t, after, nodes)
 		}
 	}
@@ -460,7 +461,7 @@ func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
 
 func (h *history) isProven(id string) bool {
 	n := h.node(id)
-	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.proven[id] == proof{n.Generation, n.Digest, h.Store.Epoch()}
+	return n.State != api.NodeRevoked && n.State != api.NodeExpected && h.applied[id] == applied{n.Generation, n.Digest, h.Store.Epoch()}
 }
 
 func (h *history) checkNodes(t *rapid.T) {

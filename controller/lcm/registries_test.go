@@ -114,8 +114,8 @@ func TestAnotherCAReachesEveryNode(t *testing.T) {
 	}
 }
 
-// The password is in the documents of those who log in, and in nothing that people see.
-func TestAnotherPasswordReachesEveryNodeAndNobodyElse(t *testing.T) {
+// The password is in the documents of the nodes that log in, and in nothing that people see.
+func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 	const password = "s3cr3t pässwörd"
 	w := connected(t)
 	var log bytes.Buffer

@@ -107,7 +107,7 @@ func TestAFaultyImageTakesTheSectionBackAndNothingFromTheNode(t *testing.T) {
 	}
 }
 
-// A state of before files were named: its documents lack what this version puts
+// A state from before files were named: its documents lack what this version puts
 // there, and the nodes may read it from the start.
 func TestAnOlderControllersStateIsTakenUp(t *testing.T) {
 	w := registry(t)

@@ -29,7 +29,7 @@ func (h *history) checkForgotten(t *rapid.T, op api.Operation) {
 	}
 	switch {
 	case op.FinishedAt == nil:
-		t.Fatalf("operation %s is lost while it is at work: %+v", op.ID, op)
+		t.Fatalf("operation %s is lost while it is in progress: %+v", op.ID, op)
 	case newer < h.keep.Last:
 		t.Fatalf("operation %s is lost, and only %d are newer, where %d are kept: %+v", op.ID, newer, h.keep.Last, op)
 	case key != "" && h.Clock.Now().Before(op.FinishedAt.Add(h.keep.Key)):
@@ -46,8 +46,8 @@ func sequenceOf(id string) int64 {
 	return n
 }
 
-// inUseAtMost is how many operations may be in use at a time, beside the STARTs that have
-// named who leaves: the newest of each of five kinds, two ENDs, one that is awaited.
+// inUseAtMost is how many operations may be in use at a time, in addition to the STARTs that
+// name leaving servers: the newest of each of five kinds, two ENDs, one that is awaited.
 const inUseAtMost = 8
 
 // checkRetention fails if more of the past is kept than the retention says.

@@ -121,7 +121,7 @@ func TestALostNodeThatEnrollsAgainIsLostNoMore(t *testing.T) {
 	}
 }
 
-func TestAReportOfNobodyIsRefused(t *testing.T) {
+func TestAReportOfAnUnknownNodeIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.refused(w.LCM.Nodes.ReportStatus(w.ctx, storageServer, api.NodeStatus{}), api.ProblemNotFound, storageServer)
 	_, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)

@@ -51,7 +51,7 @@ func TestMachinesOfAStackThatIsMadeAnew(t *testing.T) {
 	c.status(stackTwo, "CREATE_COMPLETE", "")
 	op := w.post(request(api.Heal, api.PhaseEnd))
 	if got := reconcile.TargetIDs(op.Targets); op.State != api.Completed || len(got) != 3 || !slices.Contains(got, newMaster) {
-		t.Errorf("HEAL END is %+v, want COMPLETED by what its three targets had proven", op)
+		t.Errorf("HEAL END is %+v, want COMPLETED by the reports of its three targets", op)
 	}
 	for _, id := range []string{storageServer, masterServer, workerServer} {
 		if n := w.node(id); n.State != api.NodeRevoked {
@@ -156,7 +156,7 @@ func TestTheNameStaysWhenTheIDIsGiven(t *testing.T) {
 	}
 }
 
-// A topology that was given where no cloud was asked has what the request called the
+// A topology that was given while no cloud was asked has what the request called the
 // stack.
 func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 	for name, then := range map[string]func(*world, *cloud){
@@ -190,7 +190,7 @@ func TestATopologyThatKnowsItsStackByName(t *testing.T) {
 	}
 }
 
-// Where no cloud is asked a stack may be called by its name for good.
+// If no cloud is asked, a stack may be called by its name for good.
 func TestTheSamePutOfATopologyWithANameIsNotWritten(t *testing.T) {
 	w := newWorld(t)
 	given := full()

@@ -153,7 +153,7 @@ func (h *history) checkSilent(t *rapid.T, storage, withheld *api.Node, masters i
 		}
 		n, digest := h.node(storage.ID), storage.Digest
 		c := n.Status.Condition(api.ConditionExportsServed)
-		if p := h.proven[storage.ID]; p == (proof{n.Generation, digest, h.Store.Epoch()}) && c != nil && c.Status == api.ConditionTrue && n.Ready {
+		if p := h.applied[storage.ID]; p == (applied{n.Generation, digest, h.Store.Epoch()}) && c != nil && c.Status == api.ConditionTrue && n.Ready {
 			t.Fatalf("PersistentVolumes wait for %s, which serves: %+v", storage.ID, w)
 		}
 	}
@@ -181,7 +181,7 @@ func manifestsOf(text json.RawMessage) (paths []string) {
 	return paths
 }
 
-// checkAsked wants a START of the HEAL of a storage server that is at work, or is over
+// checkAsked wants a START of the HEAL of a storage server that is in progress, or is over
 // and awaits its END.
 func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) {
 	var inst store.Instance

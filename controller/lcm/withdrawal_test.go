@@ -42,7 +42,7 @@ func withoutVolumes() api.InstanceSpec {
 }
 
 func TestAPutInTheMiddleOfAWithdrawalCarriesItOn(t *testing.T) {
-	for name, awaited := range map[string]bool{"of a START at work": false, "of one that awaits its END": true} {
+	for name, awaited := range map[string]bool{"of a START in progress": false, "of one that awaits its END": true} {
 		t.Run(name, func(t *testing.T) {
 			w := registered(t)
 			start := w.post(heal(api.PhaseStart, nil, storageServer))
@@ -211,7 +211,7 @@ func TestAKeyJoinsTheStartAtWork(t *testing.T) {
 	r.IdempotencyKey = "heal-1"
 	first := w.post(r)
 	if joined := w.post(r); joined.ID != first.ID || joined.State != api.Processing {
-		t.Errorf("the key gives %+v, want %s at work", joined, first.ID)
+		t.Errorf("the key gives %+v, want %s in progress", joined, first.ID)
 	}
 	w.absent()
 	if done := w.post(r); done.ID != first.ID || done.State != api.Completed {
@@ -427,7 +427,7 @@ func TestAHealWithoutAStartWaitsForTheMasterToo(t *testing.T) {
 }
 
 // The master's document is as the first attempt left it, and the retry is not about the
-// master: it waits for the master all the same.
+// master: it waits for the master anyway.
 func TestARetryWaitsForTheNodesWhoseDocumentsTheFailedAttemptChanged(t *testing.T) {
 	w := registered(t)
 	replacement := uuid(1, 2)
@@ -441,7 +441,7 @@ func TestARetryWaitsForTheNodesWhoseDocumentsTheFailedAttemptChanged(t *testing.
 	before := w.node(masterServer).Generation
 	retry := w.post(heal(api.PhaseEnd, healed(replacement), storageServer))
 	if after := w.node(masterServer).Generation; after != before {
-		t.Fatalf("the retry changed the master's document (%d to %d), so that it proves nothing", before, after)
+		t.Fatalf("the retry changed the master's document (%d to %d), so that the test shows nothing", before, after)
 	}
 	if ids := reconcile.TargetIDs(retry.Targets); !slices.Contains(ids, masterServer) {
 		t.Errorf("targets %v lack the master, which the failed attempt waited for", ids)

@@ -61,7 +61,7 @@ func newWorld(t tester) *world {
 	return w
 }
 
-// opened lets servers call that no topology has, and fails the test where a change of a
+// opened lets servers call that no topology has, and fails the test if a change of a
 // volume cannot be followed.
 func (w *world) opened() {
 	w.Enrollment.Discover = w.LCM.Discovery.Discover
@@ -100,7 +100,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// writes says whether a transaction was committed while fn ran.
+// writes reports whether a transaction was committed while fn ran.
 func (w *world) writes(fn func()) bool {
 	w.Helper()
 	before := w.commits()
@@ -127,7 +127,7 @@ func (w *world) upload(path, content string) {
 	w.must(w.LCM.Instances.FileStored(w.ctx, instanceID, path))
 }
 
-// arrive is an upload of which the life cycle has not been told yet.
+// arrive is an upload that the life cycle does not know yet.
 func (w *world) arrive(path, content string) {
 	w.Helper()
 	_, err := w.Files.Put(w.ctx, files.Request{InstanceID: instanceID, Path: path, Body: strings.NewReader(content), ContentLength: int64(len(content))})

@@ -84,7 +84,7 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 	})
 }
 
-// news says whether the report says anything that the record does not. The time of
+// news reports whether the report says anything that the record does not. The time of
 // a transition is none: an agent that restarted counts it anew.
 func news(n store.Node, reported api.NodeStatus) bool {
 	return n.Status == nil || !n.StatusOf.Equal(enrolledAt(n)) || !store.Same(timeless(*n.Status), timeless(reported))
@@ -129,9 +129,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return s.presenceChanged(ctx, lost...)
 }
 
-// presenceChanged plans again where a master fell silent or came back, for another one
-// may have to speak for its cluster, or a storage server, whose word counts only while
-// it is heard of.
+// presenceChanged plans again if a master or storage server fell silent or came back. Another
+// master may have to speak for the cluster, and a storage server's report counts only while
+// it is present.
 func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 	instances := map[string]bool{}
 	err := s.Runner.Store.View(func(t *store.Tx) error {
@@ -204,7 +204,7 @@ func (s *Service) NodeConfig(_ context.Context, nodeID string) (config api.NodeC
 	return config, node.Digest, err
 }
 
-// NodeReads says whether the present document of the node names the file with this
+// NodeReads reports whether the present document of the node names the file with this
 // SHA-256.
 func (s *Service) NodeReads(_ context.Context, nodeID, sha256 string) bool {
 	node, err := s.node(nodeID)

@@ -1,7 +1,7 @@
-// Package notify wakes those who wait for something to change: long polls of
-// agents, and of people who watch a list. It keeps no state of its own that
-// anyone would miss: a waiter that is woken checks again what it waits for, so a wake too
-// many does no harm, and a waiter that subscribes before it checks misses none.
+// Package notify wakes the waiters of a change: long polls of agents, and of people who
+// watch a list. Its state may be lost at any time: a waiter that is woken checks again what
+// it waits for, so an extra wake does no harm, and a waiter that subscribes before it checks
+// misses no change.
 package notify
 
 import (
@@ -16,7 +16,7 @@ const (
 	Nodes      = "nodes"
 )
 
-// Hub knows who waits for what. The zero Hub is ready for use. All methods may be
+// Hub knows what each waiter waits for. The zero Hub is ready for use. All methods may be
 // called at the same time; none blocks.
 type Hub struct {
 	mu     sync.Mutex

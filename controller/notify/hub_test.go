@@ -105,7 +105,7 @@ func TestPollEndsWithItsTime(t *testing.T) {
 	})
 }
 
-func TestPollHandsOnWhatTheLookFailedWith(t *testing.T) {
+func TestPollReturnsTheErrorOfTheCheck(t *testing.T) {
 	var h Hub
 	broken := errors.New("store closed")
 	if err := h.Poll(t.Context(), "a", func() (bool, error) { return false, broken }); !errors.Is(err, broken) {

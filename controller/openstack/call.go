@@ -108,8 +108,8 @@ func fill(template string, values []string) (string, bool) {
 	return out.String(), true
 }
 
-// endpoint is the URL of a service's API without a slash at its end, and the type that
-// the catalog has it under. Catalogs have URLs with and without the version, and with and
+// endpoint is the URL of a service's API without a slash at its end, and the service type
+// that the catalog uses. Catalogs have URLs with and without the version, and with and
 // without the project.
 func (c *Cloud) endpoint(service string) (*url.URL, string, error) {
 	at := called{service, "(finding its endpoint)"}

@@ -25,7 +25,7 @@ type Cloud struct {
 	// wrote says that Nova has let the credential write metadata.
 	wrote atomic.Bool
 
-	// turn is taken by who logs in; what follows is set by then and stays.
+	// turn is held during the login, which sets what follows once.
 	turn      chan struct{}
 	loggedIn  bool
 	provider  *gophercloud.ProviderClient

@@ -280,8 +280,8 @@ func TestARefusedLoginIsOfKeystone(t *testing.T) {
 	}
 }
 
-// A full quota is a 403 too. Who took it for a credential without the right would let
-// machines in unproven.
+// A full quota is a 403 too. A controller that took it for a credential without the right
+// would let machines in without an identity proof.
 func TestARightThatWasThereIsNotMissing(t *testing.T) {
 	for name, fail := range map[string]openstacktest.Fault{"quota": {Status: 403}, "a node without the key of the token": {Status: 401}} {
 		fake := openstacktest.Start(t)

@@ -68,7 +68,7 @@ func New(o Options) (*Clouds, error) {
 }
 
 // For is the cloud of an instance with this vimConnectionInfo, nil for none. It
-// connects to nothing yet. ErrNoCloud where neither the vimConnectionInfo nor the
+// connects to nothing yet. ErrNoCloud if neither the vimConnectionInfo nor the
 // configuration names one; an *api.Problem with the faults of the vimConnectionInfo;
 // any other error is of the clouds file, which is read each time.
 func (c *Clouds) For(_ context.Context, vim json.RawMessage) (*Cloud, error) {
@@ -92,7 +92,7 @@ func (c *Clouds) For(_ context.Context, vim json.RawMessage) (*Cloud, error) {
 	return c.of(found, fmt.Sprintf("the cloud %q at %s", c.options.Cloud, host(found.AuthURL)))
 }
 
-// of is the one Cloud of a credential, so that those who share it share its token.
+// of is the one Cloud of a credential, so that its users share its token.
 func (c *Clouds) of(found credential, name string) (*Cloud, error) {
 	id := found.fingerprint(c.key)
 	c.mu.Lock()

@@ -10,11 +10,11 @@ import (
 var ErrNoCloud = errors.New("no cloud is configured for this instance")
 
 // Error is a call that a cloud did not answer as it should. It holds nothing of the
-// answer's body and no URL, for those can hold secrets.
+// answer's body and no URL, because those can hold secrets.
 type Error struct {
 	// Cloud names the cloud, as Cloud.Name does.
 	Cloud string
-	// Service is the service's type as the catalog has it, such as compute.
+	// Service is the service's type in the catalog, such as compute.
 	Service string
 	// Call is the method and the path with its variables in braces, as an access rule
 	// of an application credential would name it.
@@ -40,21 +40,21 @@ func (e *Error) Error() string {
 	return text
 }
 
-// IsNotFound says whether the cloud answered that there is no such thing, or none
+// IsNotFound reports whether the cloud answered that there is no such thing, or none
 // that this credential may see.
 func IsNotFound(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.missing || e.Status == http.StatusNotFound && e.Service != identity)
 }
 
-// IsForbidden says whether the credential is good and may not make this call, be it
+// IsForbidden reports whether the credential is good and may not make this call, be it
 // for its roles or for its access rules, which services answer with 401.
 func IsForbidden(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.denied
 }
 
-// IsUnavailable says whether time can help: no connection, no answer in time, too many
+// IsUnavailable reports whether time can help: no connection, no answer in time, too many
 // requests, or an error of the service, after all attempts.
 func IsUnavailable(err error) bool {
 	var e *Error

@@ -45,7 +45,7 @@ func (c *Cloud) Stack(ctx context.Context, idOrName string) (Stack, error) {
 	return Stack{}, &Error{Cloud: c.name, Service: at.service, Call: at.call, Status: http.StatusNotFound, Message: "the project has no such stack"}
 }
 
-// ownLink says whether a stack's own link leads into the credential's project.
+// ownLink reports whether a stack's own link leads into the credential's project.
 func (c *Cloud) ownLink(links []link) bool {
 	for _, l := range links {
 		if u, err := url.Parse(l.Href); l.Rel == "self" && err == nil {
@@ -61,7 +61,7 @@ func (c *Cloud) Resources(ctx context.Context, s Stack) ([]Resource, error) {
 	return c.resources(ctx, s, url.Values{})
 }
 
-// Owns says whether the stack, or one nested in it, five deep, has a resource with
+// Owns reports whether the stack, or one nested in it, five deep, has a resource with
 // this physical id. One call.
 func (c *Cloud) Owns(ctx context.Context, s Stack, physicalID string) (bool, error) {
 	found, err := c.resources(ctx, s, url.Values{"physical_resource_id": {physicalID}})

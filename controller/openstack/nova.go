@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// novaServer is a server as Nova's API 2.1 has it, which needs no microversion.
+// novaServer is a server in Nova's API 2.1, which needs no microversion.
 type novaServer struct {
 	ID         string `json:"id"`
 	Name       string `json:"name"`
@@ -67,7 +67,7 @@ func (c *Cloud) Server(ctx context.Context, id string) (Server, error) {
 	return answer.Server.server(), err
 }
 
-// SetMetadata writes one item of a server's metadata. One call. IsForbidden only where
+// SetMetadata writes one item of a server's metadata. One call. IsForbidden only if
 // this credential has never written any: Nova answers 403 as well when a quota is full.
 func (c *Cloud) SetMetadata(ctx context.Context, serverID, key, value string) error {
 	err := c.do(ctx, request{service: compute, method: http.MethodPut, path: "/servers/{server_id}/metadata/{key}", values: []string{serverID, key},

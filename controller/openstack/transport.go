@@ -84,7 +84,7 @@ func (t *transport) once(ctx context.Context, req *http.Request) (*http.Response
 	return answer, nil
 }
 
-// nextAttempt says whether a further one can help, and how long to wait before it.
+// nextAttempt reports whether a further one can help, and how long to wait before it.
 func nextAttempt(answer *http.Response, err error, pause time.Duration, attempt int) (time.Duration, bool) {
 	pause <<= attempt - 1
 	pause = pause/2 + rand.N(pause) // controllers that lost a cloud at once come back one by one

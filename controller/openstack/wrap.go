@@ -35,8 +35,8 @@ func (c *Cloud) wrap(at called, err error) error {
 	if errors.As(err, &answered) {
 		e.Status = answered.Actual
 		e.RequestID = requestID(answered.ResponseHeader)
-		// A fresh token that is not good enough: services answer so where an access rule
-		// of the application credential is missing.
+		// A fresh token is refused: services answer so if an access rule of the application
+		// credential is missing.
 		e.denied = e.Status == http.StatusForbidden || e.Status == http.StatusUnauthorized && renewed
 		e.Message = meaning(e)
 		return e

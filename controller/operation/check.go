@@ -108,7 +108,7 @@ func (p *posting) signs() string {
 	return "a server has a role by its " + strings.Join(list, ", or its ")
 }
 
-// checkTopology wants a topology where the operation would otherwise learn nothing.
+// checkTopology wants a topology if the operation would otherwise learn nothing.
 func (p *posting) checkTopology() fault.List {
 	if p.r.Phase == api.PhaseStart || p.r.Operation == api.Terminate {
 		return nil

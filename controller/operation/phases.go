@@ -47,7 +47,7 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 }
 
 // start puts what a START brought in force until its END comes. What it checks is
-// checked, so it is over, but where PersistentVolumes have to be gone first.
+// checked, so it is over, unless PersistentVolumes have to be gone first.
 func (p *posting) start(op store.Operation) (store.Operation, error) {
 	if previous := p.awaited(); previous != nil && previous.CreatedVersion == p.t.Instance.DesiredVersion {
 		op.CreatedVersion, op.PreviousVersion = previous.CreatedVersion, previous.PreviousVersion

@@ -87,7 +87,7 @@ func (p *posting) byKey() (store.Operation, bool, error) {
 	return known, known.State == api.Processing || !p.mustRepeat(known), nil
 }
 
-// mustRepeat says whether an attempt must be made again: it failed, or the key names it
+// mustRepeat reports whether an attempt must be made again: it failed, or the key names it
 // and it succeeded in an earlier epoch, so that its effect may be lost with what came
 // after the backup.
 func (p *posting) mustRepeat(o store.Operation) bool {

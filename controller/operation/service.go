@@ -37,11 +37,11 @@ type Service struct {
 	Accepted func(instanceID string)
 }
 
-// PostOperation takes one phase of an operation. A START is over at once: what it
-// asks for is valid and its files are there; only PersistentVolumes that have to be
-// gone first are waited for. An END is over when every target has proven its present
-// document, which may be at once too. With an idempotency key it joins the operation
-// in progress, returns the one that succeeded, and begins anew after one that failed.
+// PostOperation takes one phase of an operation. A START is over at once if its request is
+// valid and its files are there; it only waits for PersistentVolumes that have to be gone
+// first. An END is over when every target has applied its present document, which may be at
+// once too. With an idempotency key it joins the operation in progress, returns the one
+// that succeeded, and begins anew after one that failed.
 func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.OperationRequest) (api.Operation, error) {
 	if r.Phase == "" {
 		r.Phase = api.PhaseEnd
@@ -74,7 +74,7 @@ func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.Op
 	return op.Operation, err
 }
 
-// remakes says whether another stack of the same name is what the operation may be about.
+// remakes reports whether another stack of the same name is what the operation may be about.
 func remakes(r api.OperationRequest) bool {
 	return r.Operation == api.Instantiate || r.Operation == api.Heal && len(r.VnfcInstanceIds) == 0
 }
@@ -185,7 +185,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// due says whether a deadline of the instance has passed.
+// due reports whether a deadline of the instance has passed.
 func due(t *tx.Tx) (bool, error) {
 	for _, sequence := range []int64{t.Instance.ProcessingSequence, t.Instance.AwaitingEndSequence} {
 		if sequence == 0 {

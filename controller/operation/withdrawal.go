@@ -9,10 +9,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// withdraws says whether the request is the START of a HEAL that takes the storage
+// withdraws reports whether the request is the START of a HEAL that takes the storage
 // server away and leaves the cluster: the PersistentVolumes that it serves have to go
-// before it does (spec: heal_start). Where the entire VNF is healed the cluster goes
-// with them.
+// before it does (spec: heal_start). If the entire VNF is healed, the cluster goes with
+// them.
 func (p *posting) withdraws() bool {
 	c := p.before.Params.Cluster
 	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {

@@ -24,8 +24,8 @@ func (x *exchange) wanted() error {
 			return err
 		}
 		if p.NodeID != x.node {
-			// The volume moved before that node began. Its permit is void, for only
-			// the volume's node is acknowledged, and only with the permit on record.
+			// The volume moved before that node began. Its permit is void, because only the
+			// volume's node is acknowledged, and only with the permit on record.
 			return x.grant()
 		}
 		return x.again()

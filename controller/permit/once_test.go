@@ -56,10 +56,10 @@ func TestAVolumeIsFormattedOnce(t *testing.T) {
 			}
 		}
 		r.Repeat(map[string]func(*rapid.T){
-			"wanted":               func(r *rapid.T) { send(node.Draw(r, "by"), wanted()) },
-			"wanted without proof": func(r *rapid.T) { send(node.Draw(r, "by"), unproven()) },
-			"started":              func(r *rapid.T) { send(node.Draw(r, "by"), started(known(r))) },
-			"formatted":            func(r *rapid.T) { send(node.Draw(r, "by"), formatted(known(r))) },
+			"wanted":            func(r *rapid.T) { send(node.Draw(r, "by"), wanted()) },
+			"wanted, not blank": func(r *rapid.T) { send(node.Draw(r, "by"), notBlank()) },
+			"started":           func(r *rapid.T) { send(node.Draw(r, "by"), started(known(r))) },
+			"formatted":         func(r *rapid.T) { send(node.Draw(r, "by"), formatted(known(r))) },
 			"a whole attempt": func(r *rapid.T) {
 				by := w.get().NodeID
 				if p, err := w.report(by, wanted()); err == nil {

@@ -46,7 +46,7 @@ func TestAdoptionOfOurOwnFilesystem(t *testing.T) {
 		t.Errorf("adopted as %+v", v)
 	}
 	w.enroll(alpha)
-	_, err = w.report(alpha, unproven())
+	_, err = w.report(alpha, notBlank())
 	wantProblem(t, err, api.ProblemNoPermit, "adopted")
 }
 
@@ -107,8 +107,8 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 			if diff := cmp.Diff([]string{"i1"}, w.changed); diff != "" {
 				t.Errorf("told of the instances: %s", diff)
 			}
-			permit := w.acknowledged(alpha, unproven())
-			if again := w.acknowledged(alpha, unproven()); !permit.Overwrite || again != permit {
+			permit := w.acknowledged(alpha, notBlank())
+			if again := w.acknowledged(alpha, notBlank()); !permit.Overwrite || again != permit {
 				t.Errorf("permits %+v, then %+v", permit, again)
 			}
 			if p := w.acknowledged(alpha, started(permit.Permit)); !p.Overwrite {
@@ -118,7 +118,7 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 			if v := w.get(); v.ReformatRequested || v.PermitState != api.PermitFormatted {
 				t.Errorf("it is not spent: %+v", v)
 			}
-			_, err = w.report(alpha, unproven())
+			_, err = w.report(alpha, notBlank())
 			wantProblem(t, err, api.ProblemNoPermit)
 		})
 	}
@@ -126,7 +126,7 @@ func TestReformatPermitsOneOverwrite(t *testing.T) {
 
 // The operator saw one situation; in another the confirmation does not hold.
 func TestAReformatThatNoLongerHolds(t *testing.T) {
-	granted := func(w *world) { w.acknowledged(alpha, unproven()) }
+	granted := func(w *world) { w.acknowledged(alpha, notBlank()) }
 	for name, c := range map[string]struct {
 		after func(w *world)
 		asks  string
@@ -146,14 +146,14 @@ func TestAReformatThatNoLongerHolds(t *testing.T) {
 			_, err := w.Reformat(background, volume, volume)
 			wantOK(t, err)
 			c.after(w)
-			for _, r := range []api.FormatReport{unproven(), wanted()} {
+			for _, r := range []api.FormatReport{notBlank(), wanted()} {
 				if p, err := w.report(c.asks, r); err == nil {
 					t.Errorf("permitted %+v", p)
 				}
 			}
 			_, err = w.Reformat(background, volume, volume)
 			wantOK(t, err)
-			if p := w.acknowledged(c.asks, unproven()); !p.Overwrite {
+			if p := w.acknowledged(c.asks, notBlank()); !p.Overwrite {
 				t.Error("confirmed again, and there is no overwrite")
 			}
 		})

@@ -42,7 +42,7 @@ func TestEveryMessageMayComeAgain(t *testing.T) {
 	again(started(id))
 	again(wanted()) // killed before its journal: the same machine, the same permit
 	w.wantState(api.PermitStarted)
-	again(unproven()) // mkfs was killed half-way
+	again(notBlank()) // mkfs was killed half-way
 	again(formatted(id))
 	_, err := w.report(alpha, started(id))
 	wantProblem(t, err, api.ProblemNoPermit, "formatted once")
@@ -72,8 +72,8 @@ func TestMessagesThatAreRefused(t *testing.T) {
 	}{
 		"wanted by a server that the volume is not attached to": {
 			node: beta, report: func(string) api.FormatReport { return wanted() }, problem: api.ProblemNoPermit, says: "names no volume"},
-		"wanted without a proof": {
-			node: alpha, report: func(string) api.FormatReport { return unproven() }, problem: api.ProblemNoPermit, says: "hitchctl volume adopt"},
+		"wanted, not blank": {
+			node: alpha, report: func(string) api.FormatReport { return notBlank() }, problem: api.ProblemNoPermit, says: "hitchctl volume adopt"},
 		"wanted for another filesystem": {
 			node: alpha, report: func(string) api.FormatReport { return change(wanted(), otherUUID) }, problem: api.ProblemNoPermit, says: "read the configuration again"},
 		"wanted for a disk of another size": {
@@ -83,7 +83,7 @@ func TestMessagesThatAreRefused(t *testing.T) {
 			node:   alpha, report: func(string) api.FormatReport { return wanted() }, problem: api.ProblemMultiAttached, says: beta},
 		"wanted again when the disk is no longer blank and nothing was started": {
 			before: func(w *world) string { return w.until(api.FormatWanted) },
-			node:   alpha, report: func(string) api.FormatReport { return unproven() }, problem: api.ProblemNoPermit, says: "find out what wrote to it"},
+			node:   alpha, report: func(string) api.FormatReport { return notBlank() }, problem: api.ProblemNoPermit, says: "find out what wrote to it"},
 		"started without a permit": {
 			node: alpha, report: func(string) api.FormatReport { return started("") }, problem: api.ProblemNoPermit},
 		"started with a permit that was never given": {
@@ -151,7 +151,7 @@ func TestWhatEndsWithItsNode(t *testing.T) {
 
 	w.enroll(alpha)
 	w.attach(alpha)
-	for _, r := range []api.FormatReport{wanted(), unproven(), started(permit.Permit), started(unused), formatted(unused)} {
+	for _, r := range []api.FormatReport{wanted(), notBlank(), started(permit.Permit), started(unused), formatted(unused)} {
 		_, err := w.report(alpha, r)
 		wantProblem(t, err, api.ProblemFormatInterrupted, beta, "hitchctl volume reformat "+volume)
 	}
@@ -187,13 +187,13 @@ func TestPermitsOfBeforeARestore(t *testing.T) {
 			if _, err := w.Store.BeginEpoch(store.NewEpoch{}); err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range []api.FormatReport{wanted(), unproven(), started(id)} {
+			for _, r := range []api.FormatReport{wanted(), notBlank(), started(id)} {
 				_, err := w.report(alpha, r)
 				wantProblem(t, err, api.ProblemNoPermit, "restored from a backup", "hitchctl volume reformat")
 			}
 			_, err := w.Reformat(background, volume, volume)
 			wantOK(t, err)
-			again := w.acknowledged(alpha, unproven())
+			again := w.acknowledged(alpha, notBlank())
 			if again.Permit == id || !again.Overwrite {
 				t.Errorf("after the operator's word: %+v", again)
 			}

@@ -130,8 +130,8 @@ func wanted() api.FormatReport {
 	}
 }
 
-// unproven is the first message about a disk that holds something.
-func unproven() api.FormatReport {
+// notBlank is the first message about a disk that holds something.
+func notBlank() api.FormatReport {
 	r := wanted()
 	r.BlankCheck = nil
 	return r

@@ -88,7 +88,7 @@ func TestExpiredCertificatesMayRenewForThirtyDays(t *testing.T) {
 }
 
 // What was verified once is not taken at another time, and not without its issuer.
-func TestACertificateThatWasGoodIsStillLookedAt(t *testing.T) {
+func TestACertificateThatWasGoodIsCheckedAgain(t *testing.T) {
 	w := newWorld(t)
 	chain, _ := w.enrolled(nodeID)
 	leaf := chain[:1]

@@ -125,11 +125,11 @@ func (a *Authority) ServerCertificate() *tls.Certificate {
 
 // TLSConfig is the listener's.
 //
-// A client certificate is asked for and not verified here, for an expired one may
-// still renew: TLS proves the possession of its key, VerifyNode does the rest on
-// each request. Session tickets are off: a resumed session takes the client's
-// certificate from the session before, which may have expired or been revoked
-// since, and keeps a server certificate in use that was rotated away.
+// A client certificate is requested but not verified here, because an expired one may
+// still renew: TLS proves the possession of its key, and VerifyNode does the rest on each
+// request. Session tickets are off: a resumed session would reuse the client's certificate
+// from the session before, which may have expired or been revoked since, and would keep a
+// server certificate in use after its rotation.
 func (a *Authority) TLSConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,

@@ -80,8 +80,8 @@ func (a *Authority) ensureIntermediate(now time.Time) error {
 	return nil
 }
 
-// withoutRootKey is for those who keep the root's key elsewhere and bring it back
-// once a year.
+// withoutRootKey is for operators who keep the root's key elsewhere and bring it back once
+// a year.
 func (a *Authority) withoutRootKey(now time.Time) error {
 	const what = "%s holds no private key, so no new intermediate can be signed: put the key back into it for the next start"
 	if len(a.intermediates) > 0 && a.issuer().key != nil && now.Before(a.issuer().cert.NotAfter) {

@@ -35,7 +35,7 @@ func windowOf(chain []*x509.Certificate) window {
 	return w
 }
 
-// at says whether the certificate's chain was verified and is good at this time.
+// at reports whether the certificate's chain was verified and is good at this time.
 func (v *verified) at(leaf *x509.Certificate, at time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -23,12 +23,12 @@ type File struct {
 type Manifest struct {
 	// Name is metadata.name.
 	Name string
-	// Object is the whole object as JSON, spec.nfs.server as the file has it.
+	// Object is the whole object as JSON, with spec.nfs.server as in the file.
 	Object json.RawMessage
 }
 
-// file is the package file that a section names. Where it cannot be named the
-// section is withheld, and the result nil.
+// file is the package file that a section names. If it cannot be named, the section is
+// withheld, and the result is nil.
 func (n *Node) file(in Input, section, path string) *api.FileReference {
 	f, ok := n.usable(in, section, path)
 	if !ok {
@@ -37,8 +37,8 @@ func (n *Node) file(in Input, section, path string) *api.FileReference {
 	return &api.FileReference{Sha256: f.SHA256, SizeBytes: f.SizeBytes}
 }
 
-// usable is the package file that a section is made of. Where there is none the
-// section is withheld.
+// usable is the package file that a section is made of. If there is none, the section is
+// withheld.
 func (n *Node) usable(in Input, section, path string) (f File, ok bool) {
 	f, ok = in.Files[path]
 	switch {

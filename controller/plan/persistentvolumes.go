@@ -73,8 +73,8 @@ func (o *Output) storage() *Node {
 	return nil
 }
 
-// served names what a storage server is to serve. Of another epoch it is another
-// thing: what was seen before a restore counts for nothing.
+// served identifies what a storage server is to serve. It differs between epochs: what was
+// seen before a restore does not count.
 func (n *Node) served() string {
 	section, err := json.Marshal(n.Config.Storage)
 	if err != nil {

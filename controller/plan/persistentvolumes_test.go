@@ -46,8 +46,8 @@ func serving(in Input) Input {
 	return in
 }
 
-// section is the one section of PersistentVolumes in the plan and who has it, nil and ""
-// for none.
+// section is the one section of PersistentVolumes in the plan and its node, nil and "" for
+// none.
 func section(t interface{ Fatalf(string, ...any) }, out Output) (s *api.PersistentVolumesSection, owner string) {
 	for _, n := range out.Nodes {
 		if n.Config.PersistentVolumes == nil {

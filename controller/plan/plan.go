@@ -84,7 +84,7 @@ type Output struct {
 	// Nodes is every server that has a role, ordered by id.
 	Nodes []Node
 	// Volumes is every volume that the parameters name and the topology has,
-	// ordered by id, also where the section that needs it is withheld.
+	// ordered by id, even if the section that needs it is withheld.
 	Volumes []VolumeUse
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role
@@ -190,7 +190,7 @@ func (n *Node) withhold(section string, reason api.Reason, message string) {
 	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message})
 }
 
-// takes says whether the node can be given a section with this content. One that its
+// takes reports whether the node can be given a section with this content. One that its
 // agent does not understand is withheld: the agent would refuse the whole document.
 func (n *Node) takes(in Input, section string, content any) bool {
 	agent, known := in.Agents[n.ID]
@@ -208,7 +208,7 @@ func (n *Node) takes(in Input, section string, content any) bool {
 	return false
 }
 
-// withholds says whether something of the section is withheld, and so all of it.
+// withholds reports whether something of the section is withheld, and so all of it.
 func (n *Node) withholds(section string) bool { return n.why(section) != nil }
 
 // why is the first reason for which the section is withheld, nil for none.

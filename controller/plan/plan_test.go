@@ -210,7 +210,7 @@ func TestStorageIsWithheldWholeWhen(t *testing.T) {
 	}
 }
 
-// wantUse: the volume is on record with who has it attached, and no node has it.
+// wantUse: the volume is on record with the servers that have it attached, and no node has it.
 func wantUse(t *testing.T, got []VolumeUse, want *VolumeUse) {
 	t.Helper()
 	if want == nil {

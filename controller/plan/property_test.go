@@ -166,8 +166,8 @@ func TestADocumentDependsOnItsOwnServerOnly(t *testing.T) {
 	})
 }
 
-// A registry's section is there with its image, and with its volume where the
-// parameters name one; else what is missing is withheld, with a reason for each section.
+// A registry's section is there with its image, and with its volume if the parameters name
+// one; else what is missing is withheld, with a reason for each section.
 func TestNoRegistryIsEverHalf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := registryInput()

@@ -84,8 +84,7 @@ type problem struct {
 }
 
 // resolve finds the volume that the parameters want on the server. The use is nil
-// if the topology does not have it; both are set where it is there and may not
-// be used.
+// if the topology does not have it; both are set if it exists and may not be used.
 func (n *Node) resolve(in Input, s api.Server, wanted params.Volume) (*VolumeUse, *problem) {
 	v, ok := volumeOf(in.Topology, wanted.ResourceID)
 	if !ok {

@@ -140,8 +140,8 @@ func checkServers(t *rapid.T, in Input, storage *Node, s *api.PersistentVolumesS
 	}
 }
 
-// What a plan has decided the next one keeps, whatever the conditions do: who speaks, as
-// long as it is heard of, and what was given.
+// The next plan keeps what a plan has decided, whatever the conditions do: which master
+// speaks, as long as it is present, and what was given.
 func TestAPlanStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawVolumes(t)

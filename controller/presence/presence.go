@@ -50,7 +50,7 @@ func (p *Presence) begin(now time.Time) {
 	}
 }
 
-// Seen notes a sign of life and says whether the node was lost before.
+// Seen notes a sign of life and reports whether the node was lost before.
 func (p *Presence) Seen(id string) (back bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,7 +63,7 @@ func (p *Presence) Seen(id string) (back bool) {
 	return back
 }
 
-// Doing notes what the node is at and says whether that is news.
+// Doing notes what the node is at and reports whether that is news.
 func (p *Presence) Doing(id string, activity *api.Activity) (news bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,18 +100,18 @@ func (p *Presence) Last(id string) (time.Time, *api.Activity) {
 	return h.at, h.activity
 }
 
-// Lost says whether the node was silent for too long when NewlyLost was called last.
+// Lost reports whether the node was silent for too long when NewlyLost was called last.
 func (p *Presence) Lost(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.nodes[id].lost
 }
 
-// Heard says whether the node has an identity and is not lost.
+// Heard reports whether the node has an identity and is not lost.
 func (p *Presence) Heard(n store.Node) bool { return n.Identity.Live() && !p.Lost(n.ID) }
 
 // Enrolled notes the call by which a node got its identity, so that it is missed also
-// where it never calls again.
+// if it never calls again.
 func (p *Presence) Enrolled(id string, at time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,9 +24,8 @@ func reported(n store.Node, epoch int64) *api.NodeStatus {
 	return s
 }
 
-// Ready says whether the node has proven that it is what its present document asks
-// for. Its own Ready is not enough: an agent that does nothing about a section has
-// nothing to say against it.
+// Ready reports whether the node has applied its present document. The node's own Ready is
+// not enough: an agent that ignores a section reports no condition that is False for it.
 func Ready(n store.Node, epoch int64) bool {
 	s := reported(n, epoch)
 	if s == nil || s.AppliedDigest != n.Digest || !isTrue(s, api.ConditionReady) {

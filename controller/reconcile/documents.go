@@ -50,7 +50,7 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	return e, r.putVolumes(t, out.Volumes)
 }
 
-// putNode writes a planned node, whose record is old if it is found, and says whether it
+// putNode writes a planned node, whose record is old if it is found, and reports whether it
 // is one of Effect.Changed.
 func (r *Reconciler) putNode(t *tx.Tx, planned plan.Node, old store.Node, found bool) (changed bool, err error) {
 	node := old

@@ -40,7 +40,7 @@ func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
 	return r.finishOrSave(t, op, !store.Same(old, op))
 }
 
-// evaluateOne is Evaluate where nothing but the report of this node has changed.
+// evaluateOne is Evaluate if nothing but the report of this node has changed.
 func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
 	if t.Instance.ProcessingSequence == 0 {
 		return nil

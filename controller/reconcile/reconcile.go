@@ -113,9 +113,9 @@ func (r *Reconciler) ReconcileAndFinish(t *tx.Tx) error {
 	return r.Evaluate(t, nil)
 }
 
-// Reported is ReconcileAndFinish after a node's report. Of all that a plan reads, a report
-// changes only the observed state of the node. If that is unchanged, the documents stay as
-// they are and only the node's own target is evaluated: the cost of a report does not grow
+// Reported is ReconcileAndFinish after a node's report. The only input of the plan that a
+// report changes is the observed state of the node. If that is unchanged, the documents stay
+// as they are and only the node's own target is evaluated: the cost of a report does not grow
 // with the number of nodes that are planned.
 func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node) error {
 	if r.observe(t, before) == r.observe(t, after) {
@@ -145,6 +145,6 @@ func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
 	}))
 }
 
-// Planned says whether a plan reads the observed state of nodes of the role, on which
+// Planned reports whether a plan reads the observed state of nodes of the role, on which
 // PersistentVolumes depend. It does not read workers, which are many.
 func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }

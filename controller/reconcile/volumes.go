@@ -41,7 +41,7 @@ func putVolume(t *tx.Tx, use plan.VolumeUse) error {
 	}
 	v := old
 	if !found {
-		// Of a volume that an unconfirmed instance brings, it is not known whether it
+		// For a volume that an unconfirmed instance brings, it is unknown whether it
 		// was there, and formatted, before the restore: the record is of no epoch.
 		v = store.Volume{ID: use.ID, FilesystemUUID: api.FilesystemUUID(use.ID), Permit: store.Permit{State: api.PermitNone}, Epoch: t.Instance.Epoch}
 	}

@@ -62,7 +62,7 @@ func TestTheAspectOfAServerIsTheOutermostGroupAroundIt(t *testing.T) {
 	}
 }
 
-func TestWhoseAPortIs(t *testing.T) {
+func TestServerOfAPort(t *testing.T) {
 	s := stackOf(
 		resource("top", "vm", typeServer, "s1"),
 		resource("nested", "vm", typeServer, "s2"),

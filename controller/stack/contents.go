@@ -23,7 +23,7 @@ var groups = map[string]bool{
 	"AWS::AutoScaling::AutoScalingGroup": true,
 }
 
-// contents is a stack as the services have it.
+// contents is a stack as the services report it.
 type contents struct {
 	stack     openstack.Stack
 	resources []openstack.Resource
@@ -34,7 +34,7 @@ type contents struct {
 	floating []openstack.FloatingIP
 }
 
-// errNoStack is that Heat has no such stack. A 404 of another service is none of that.
+// errNoStack says that Heat has no such stack. A 404 of another service is something else.
 var errNoStack = errors.New("there is no such stack")
 
 // read asks each service once, and only those that the stack has something of. wanted is
@@ -105,7 +105,7 @@ func byID[T any](ctx context.Context, list func(context.Context) ([]T, error), i
 	return out, err
 }
 
-// has says whether the stack has made a resource of the type.
+// has reports whether the stack has made a resource of the type.
 func (s *contents) has(kind string) bool {
 	for _, r := range s.resources {
 		if r.Type == kind && r.PhysicalID != "" {

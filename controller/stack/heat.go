@@ -17,9 +17,9 @@ import (
 // without a topology gets all of the stack.
 //
 // Reading it costs at most six calls, however large the stack is: two of Heat (the stack,
-// and its resources with those of nested stacks), one of Nova where the stack has
-// servers, two of Neutron where it has ports (they, and floating IPs where it has such),
-// one of Cinder where it has volumes. Nova, Neutron and Cinder are asked for all that the
+// and its resources with those of nested stacks), one of Nova if the stack has
+// servers, two of Neutron if it has ports (they, and floating IPs if it has such),
+// one of Cinder if it has volumes. Nova, Neutron and Cinder are asked for all that the
 // project has, which is one call more for each further page, of a thousand by default,
 // and Nova once more for each server of the stack that its list lacks.
 // The first one with a credential also logs in. It asks nothing unless called.
@@ -30,10 +30,10 @@ type Heat struct {
 // readTimeout is how long that may take with all its calls.
 const readTimeout = 2 * time.Minute
 
-// Resolve observes the stack that the request names. Where the request names none, or
-// its instance has no cloud, it does as Inline does. Problems: stack-gone where there is
-// no such stack; cloud if the cloud does not give what is asked for. A stack that is
-// at work or has failed is no problem: its status and reason are in the topology.
+// Resolve observes the stack that the request names. If the request names none, or its
+// instance has no cloud, it does what Inline does. Problems: stack-gone if there is no such
+// stack; cloud if the cloud does not give what is asked for. A stack that is in progress or
+// has failed is no problem: its status and reason are in the topology.
 func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	cloud, err := h.Clouds.For(ctx, r.VIM)
 	if errors.Is(err, openstack.ErrNoCloud) {

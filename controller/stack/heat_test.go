@@ -251,7 +251,7 @@ func TestWhatAnObservationCosts(t *testing.T) {
 	observes("without volumes and floating IPs", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 3, openstacktest.Ports: 3})
 	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
 		{Name: "group", Type: "OS::Heat::AutoScalingGroup", Status: "CREATE_IN_PROGRESS"}, {Name: "vm", Type: "OS::Nova::Server", Status: "INIT_COMPLETE"}}})
-	observes("where nothing is made yet", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1})
+	observes("nothing is made yet", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1})
 }
 
 func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
@@ -278,7 +278,7 @@ func TestWhatIsWrongWithTheStackOrTheCloud(t *testing.T) {
 			return source.Resolve(t.Context(), r)
 		}
 	}
-	t.Run("at work or failed", func(t *testing.T) {
+	t.Run("in progress or failed", func(t *testing.T) {
 		fake, resolve := setUp(t)
 		fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_FAILED", Reason: "No valid host was found"})
 		got, err := resolve(Request{StackID: "vnf-1"})

@@ -8,9 +8,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// filled is what a request gives, with what it leaves out as the cloud has it. The
-// request says which servers there are; a list that it gives is that list. Without a
-// topology in the request it is what the cloud has.
+// filled is the topology of a request, completed with what the cloud reports. The request
+// decides which servers there are, and a list in the request is not changed. Without a
+// topology in the request it is what the cloud reports.
 func (s *contents) filled(given *api.Topology) *api.Topology {
 	cloud := s.topology()
 	if given == nil {

@@ -76,7 +76,7 @@ func (s *Observer) begin() int64 {
 	return s.last
 }
 
-// take says whether no newer observation was taken for the instance.
+// take reports whether no newer observation was taken for the instance.
 func (s *Observer) take(instanceID string, number int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Observer) take(instanceID string, number int64) bool {
 	return true
 }
 
-// saw keeps what an observation saw, for people, and says whether it is new to them.
+// saw keeps what an observation saw, for people, and reports whether it is new to them.
 func (s *Observer) saw(o *Observation, at time.Time) (news bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -38,7 +38,7 @@ type Source interface {
 	Resolve(ctx context.Context, r Request) (*api.Topology, error)
 }
 
-// Inline is the Source of those who type the topology, or send it with a hook.
+// Inline is the Source for topologies in the request, typed or sent by a hook.
 type Inline struct{}
 
 // Resolve returns what came with the request.

@@ -11,7 +11,7 @@ import (
 // A value lies in its bucket as JSON and sumSize bytes behind it: the CRC-32C of
 // bucket, key and JSON, big-endian. bbolt sums up nothing but its two headers, so
 // without this a byte that a disk or memory has changed inside a value would be
-// believed. It is no defence against who can write the file.
+// believed. It is no defence against an attacker who can write the file.
 const sumSize = crc32.Size
 
 var (

@@ -131,7 +131,7 @@ func TestAChangedByteIsNoticedOrMeansNothing(t *testing.T) {
 	}
 }
 
-// No number of elements but the right one goes unnoticed, for each is a page with
+// No number of elements but the right one goes unnoticed, because each is a page with
 // fewer records, or with ones that were never written.
 func TestAChangedCountIsNoticed(t *testing.T) {
 	p, all := used(t)

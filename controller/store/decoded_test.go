@@ -9,7 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// Records that are not decoded again are copies all the same: whatever is done to one
+// Records that are not decoded again are still copies: whatever is done to one
 // that was read, or after it was written, the store has what was committed.
 func TestRecordsAreCopiesWhetherDecodedOrNot(t *testing.T) {
 	s := newPlace(t).open(t)

@@ -18,7 +18,7 @@ type engine interface {
 // reader is a snapshot. A value is only valid until the transaction ends and must not
 // be changed. Reading what a disk does not give any more panics; see guard.
 type reader interface {
-	// has says whether the bucket was created.
+	// has reports whether the bucket was created.
 	has(bucket string) bool
 	// get returns nil if there is no such key.
 	get(bucket, key string) []byte

@@ -50,7 +50,7 @@ func (i *image) get(bucket, key string) []byte {
 	return i.under.get(bucket, key)
 }
 
-// onlyHere says whether the bucket was created by this image. Any other bucket that is
+// onlyHere reports whether the bucket was created by this image. Any other bucket that is
 // missing is damage, and reading it has to say so.
 func (i *image) onlyHere(bucket string) bool {
 	_, here := i.writes[bucket]
@@ -68,7 +68,7 @@ func (i *image) scan(bucket, prefix string) iter.Seq2[string, []byte] {
 	slices.Sort(changed)
 	return func(yield func(string, []byte) bool) {
 		left := changed
-		// before yields the changed keys up to the one given, and says whether that
+		// before yields the changed keys up to the one given, and reports whether that
 		// was among them.
 		before := func(key string) (replaced, goOn bool) {
 			for len(left) > 0 && left[0] <= key {

@@ -17,7 +17,7 @@ type Instance struct {
 	// setting it to an older one. LastVersion is the newest ever made.
 	DesiredVersion int64 `json:"desiredVersion"`
 	LastVersion    int64 `json:"lastVersion"`
-	// LastSequence is the newest operation. ProcessingSequence is the one at work (0:
+	// LastSequence is the newest operation. ProcessingSequence is the one in progress (0:
 	// none), so there is at most one. AwaitingEndSequence is the START that changed the
 	// desired state and whose END has not come yet (0: none).
 	LastSequence        int64 `json:"lastSequence,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"reflect"
 )
 
-// Same says whether two records would be stored alike.
+// Same reports whether two records would be stored alike.
 func Same(a, b any) bool {
 	if reflect.DeepEqual(a, b) { // most often so, and cheaper
 		return true

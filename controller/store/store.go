@@ -124,8 +124,8 @@ func (s *Store) View(fn func(*Tx) error) error {
 
 // Update runs fn once, as one transaction, alone among writers. When it returns nil
 // all that fn wrote is on disk; when fn returns an error or panics, none of it is.
-// Where the disk does not take it, none of it is either, and the error is an
-// *api.Problem that says what to do; but see OutcomeUnknown.
+// If the disk fails, none of it is either, and the error is an *api.Problem that says what
+// to do; but see OutcomeUnknown.
 //
 // Updates that come at the same time share a commit: fn sees what those before it
 // wrote, and no request is answered before that is on disk. An fn that changes nothing

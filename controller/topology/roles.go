@@ -172,7 +172,7 @@ func serversOf(t *api.Topology) []api.Server {
 
 func label(s api.Server) string { return fmt.Sprintf("%s (%s)", s.Name, s.ID) }
 
-// Named is the servers with this VNFC instance id. A server's own id will do where the
+// Named is the servers with this VNFC instance id. A server's own id will do if the
 // topology has no VNFC instance ids.
 func Named(servers []api.Server, id string) []api.Server {
 	var list []api.Server

@@ -103,7 +103,7 @@ func (v *validation) serverList(servers []api.Server, at fault.At) {
 	v.vnfcs(servers, at)
 }
 
-// vnfcs wants one server for each VNFC instance, where they are given.
+// vnfcs wants one server for each VNFC instance, if they are given.
 func (v *validation) vnfcs(servers []api.Server, at fault.At) {
 	seen := map[string]string{}
 	for i, s := range servers {

@@ -31,7 +31,7 @@ type Tx struct {
 	Store *store.Store
 	// Now is the time of the change.
 	Now time.Time
-	// Instance is saved at the end where it was changed.
+	// Instance is saved at the end if it was changed.
 	Instance store.Instance
 
 	before  store.Instance
@@ -41,8 +41,8 @@ type Tx struct {
 	after   []func(context.Context)
 }
 
-// Update runs fn in one transaction on an instance and, once that is on disk, wakes
-// those who wait. A transaction that changed nothing costs no write and wakes no wait. An
+// Update runs fn in one transaction on an instance and, once that is on disk, wakes the
+// waiters. A transaction that changed nothing costs no write and wakes no waiter. An
 // instance that does not exist is a problem.
 func (r *Runner) Update(ctx context.Context, instanceID string, fn func(*Tx) error) error {
 	return r.Upsert(ctx, instanceID, func(t *Tx, found bool) error {
@@ -146,10 +146,10 @@ func (t *Tx) Changed(keys ...string) {
 	t.wake = append(t.wake, keys...)
 }
 
-// Dirty says whether a record was written; a change of Instance alone is none yet.
+// Dirty reports whether a record was written; a change of Instance alone is none yet.
 func (t *Tx) Dirty() bool { return t.dirty }
 
-// After runs fn once the transaction is on disk and those who wait are woken.
+// After runs fn once the transaction is on disk and the waiters are woken.
 func (t *Tx) After(fn func(context.Context)) { t.after = append(t.after, fn) }
 
 // Delete deletes the instance's own record.

@@ -84,7 +84,7 @@ func TestLifeOfAContainer(t *testing.T) {
 		Port: 5000, Inside: 5000, Source: filepath.Join(e.Dir, "data-of-the-registry"), Target: "/var/lib/registry",
 	}
 	var refused *host.EngineError
-	if err := d.Create(ctx, spec); !errors.As(err, &refused) || !strings.Contains(refused.Words, spec.Source) {
+	if err := d.Create(ctx, spec); !errors.As(err, &refused) || !strings.Contains(refused.Message, spec.Source) {
 		t.Errorf("without its directory: %v; want a refusal that names it", err)
 	}
 	if _, err := os.Stat(spec.Source); err == nil {
@@ -106,7 +106,7 @@ func TestLifeOfAContainer(t *testing.T) {
 	other := spec
 	other.Name = "private_registry_next"
 	d.must(d.Create(ctx, other))
-	if err := d.Start(ctx, other.Name); !errors.As(err, &refused) || !strings.Contains(refused.Words, "port is already allocated") {
+	if err := d.Start(ctx, other.Name); !errors.As(err, &refused) || !strings.Contains(refused.Message, "port is already allocated") {
 		t.Errorf("a second one at the port: %v", err)
 	}
 	_, err = e.Docker("pause", spec.Name)
@@ -159,7 +159,7 @@ func TestLoadOfWhatIsNoImage(t *testing.T) {
 	if names, err := d.Load(t.Context(), strings.NewReader("no archive at all")); !errors.As(err, &refused) {
 		t.Errorf("loaded %q, %v", names, err)
 	}
-	if err := d.Pull(t.Context(), "127.0.0.1:1/registry:latest"); !errors.As(err, &refused) || !strings.Contains(refused.Words, "127.0.0.1:1") {
+	if err := d.Pull(t.Context(), "127.0.0.1:1/registry:latest"); !errors.As(err, &refused) || !strings.Contains(refused.Message, "127.0.0.1:1") {
 		t.Errorf("pulled: %v", err)
 	}
 	d.load(registry.Small("small:1", 1000, 1), "small:1")

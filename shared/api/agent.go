@@ -110,16 +110,16 @@ func ParseAgent(header string) (Agent, error) {
 	return a, nil
 }
 
-// Understands says whether the agent understands a section.
+// Understands reports whether the agent understands a section.
 func (a Agent) Understands(section string) bool { return slices.Contains(a.Sections, section) }
 
-// UnderstandsAll says whether it understands every section that this build knows, so that
+// UnderstandsAll reports whether it understands every section that this build knows, so that
 // nothing can be withheld from it.
 func (a Agent) UnderstandsAll() bool {
 	return !slices.ContainsFunc(sections, func(s section) bool { return !a.Understands(s.name) })
 }
 
-// Equal says whether both say the same.
+// Equal reports whether both say the same.
 func (a Agent) Equal(b Agent) bool {
 	return a.Version == b.Version && a.Architecture == b.Architecture && slices.Equal(a.Sections, b.Sections)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The conditions of each section. Whoever adds a section says here what proves it.
+// The conditions of each section. A new section adds its conditions here.
 var proofs = map[string][]string{
 	"Proxy":             nil, // its use shows in what is downloaded
 	"Storage":           {api.ConditionVolumesMounted, api.ConditionExportsServed},

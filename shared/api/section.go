@@ -13,7 +13,7 @@ const (
 	SectionPersistentVolumes = "persistentVolumes"
 )
 
-// section is one of them: whether a document has it, and the conditions that prove it.
+// section is one of them: whether a document has it, and the conditions that report on it.
 type section struct {
 	name       string
 	in         func(*NodeConfig) bool

@@ -35,8 +35,8 @@ type Options struct {
 	Timeout time.Duration
 	// Dial makes the TCP connections; nil for the ordinary way.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// UnixSocket is the path of the controller's local socket. It is spoken to in
-	// plain HTTP, for the file system says who may open it.
+	// UnixSocket is the path of the controller's local socket. It uses plain HTTP, because
+	// the file system says who may open it.
 	UnixSocket string
 }
 
@@ -49,17 +49,17 @@ type Controller struct {
 	http *http.Client
 }
 
-// How long one attempt to connect, and then to agree on TLS, may take. Where thousands of
-// nodes come at once, all are connected long before the controller comes to the last one's
-// handshake; to give up earlier would only put it at the end of the line.
+// How long one attempt to connect, and then the TLS handshake, may take. If thousands of
+// nodes come at once, all are connected long before the controller reaches the last one's
+// handshake; giving up earlier would only put that node at the end of the queue.
 const (
 	connectTimeout   = 10 * time.Second
 	handshakeTimeout = 25 * time.Second
 )
 
-// keepAlive notices within 75 seconds, however long a request is held, that the other
-// side or the way to it is gone without a word: a parked poll sends nothing by itself.
-// Six probes are enough for a way that loses every third packet in each direction.
+// keepAlive notices within 75 seconds, however long a request is held, that the other side
+// or the network to it has silently gone: a parked poll sends nothing. Six probes are enough
+// for a network that loses every third packet in each direction.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 10 * time.Second, Count: 6}
 
 // New checks the options; it does not connect.

@@ -81,7 +81,7 @@ func TestSpeaksToTheController(t *testing.T) {
 }
 
 // A proxy in the environment would see the names of controllers, and break the
-// chain where it intercepts.
+// chain if it intercepts.
 func TestNoProxyFromTheEnvironment(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	server := serve(t, answerToken, nil, "localhost")
@@ -94,7 +94,7 @@ func TestNoProxyFromTheEnvironment(t *testing.T) {
 }
 
 func TestTrustsTheRootAlone(t *testing.T) {
-	stranger := testca.Root(t, "root")
+	otherRoot := testca.Root(t, "root")
 	tests := map[string]struct {
 		server controller
 		change func(*client.Options)
@@ -102,7 +102,7 @@ func TestTrustsTheRootAlone(t *testing.T) {
 	}{
 		"signed by another root of the same name": {
 			server: serve(t, answerToken, nil),
-			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.PEM(), client.Pin(stranger.Cert) },
+			change: func(o *client.Options) { o.RootPEM, o.Pin = otherRoot.PEM(), client.Pin(otherRoot.Cert) },
 			want:   "not the controller whose root is pinned",
 		},
 		"for another name": {
@@ -111,9 +111,9 @@ func TestTrustsTheRootAlone(t *testing.T) {
 		},
 		"expired": {
 			server: serve(t, answerToken, func(c *tls.Config) {
-				c.Certificates[0] = stranger.Server(t, time.Now().Add(-time.Minute), "127.0.0.1")
+				c.Certificates[0] = otherRoot.Server(t, time.Now().Add(-time.Minute), "127.0.0.1")
 			}),
-			change: func(o *client.Options) { o.RootPEM, o.Pin = stranger.PEM(), client.Pin(stranger.Cert) },
+			change: func(o *client.Options) { o.RootPEM, o.Pin = otherRoot.PEM(), client.Pin(otherRoot.Cert) },
 			want:   "check the clocks",
 		},
 		"TLS 1.2": {
@@ -215,7 +215,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoServerListens(t *testing.T) {
 	server := serve(t, answerToken, nil)
 	server.Close()
 	_, err := client.Read[api.JoinToken](dial(t, server.options()).GetJoinToken(t.Context(), instance))

@@ -20,8 +20,8 @@ func Pin(cert *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// ParseRoot reads a root CA: exactly one PEM certificate, of a CA. Where pin is
-// not empty the certificate must be the one that it names.
+// ParseRoot reads a root CA: exactly one PEM certificate, of a CA. If pin is not empty, the
+// certificate must be the one that it names.
 func ParseRoot(rootPEM []byte, pin string) (*x509.Certificate, error) {
 	if len(bytes.TrimSpace(rootPEM)) == 0 {
 		return nil, errors.New("root certificate: none given; the controller's own root is required, because the system's roots are never used")

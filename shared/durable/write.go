@@ -61,7 +61,7 @@ func take(name string) (*os.File, error) {
 	}
 }
 
-// fill writes the content before it gives anybody else the right to read it.
+// fill writes the content before it gives others the right to read it.
 func fill(f *os.File, content []byte, mode fs.FileMode) error {
 	if err := f.Truncate(0); err != nil {
 		return err

@@ -66,8 +66,8 @@ var escape = strings.NewReplacer("~", "~0", "/", "~1")
 // anywhere is shorter; one that is not could fill an answer.
 const maxName = 200
 
-// Key is the member called name of the object at this place. Of a name that is far
-// too long it has the beginning.
+// Key is the member called name of the object at this place. A name that is far too long is
+// cut off.
 func (a At) Key(name string) At {
 	if len(name) > maxName {
 		name = strings.ToValidUTF8(name[:maxName], "") + "…"

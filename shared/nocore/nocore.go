@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disable sees to it that this process leaves no core dump, whatever it dies of:
-// its memory holds keys, tokens and passwords. The limit alone does not do, for a
-// core_pattern that is a pipe is not bound by it; so the process is not dumpable
-// either, which also keeps other processes of its user from tracing it. Programs
-// that it starts inherit the limit only.
+// Disable makes sure that this process leaves no core dump, whatever it dies of: its memory
+// holds keys, tokens and passwords. The limit alone is not enough, because it does not apply
+// to a core_pattern that is a pipe. So the process is not dumpable either, which also keeps
+// other processes of its user from tracing it. Programs that it starts inherit the limit
+// only.
 func Disable() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return fmt.Errorf("setting the limit of core dumps to 0: %w", err)

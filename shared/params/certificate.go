@@ -12,9 +12,8 @@ import (
 )
 
 // ReadCertificates reads a file of PEM certificates. Text between the blocks is
-// allowed, as certificate tools write it; blocks of anything else are not, least of
-// all a private key, for the file is copied to every node. The error is a
-// fault.List without places.
+// allowed, as certificate tools write it. Other blocks are not, least of all a private key,
+// because the file is copied to every node. The error is a fault.List without places.
 func ReadCertificates(data []byte) ([]*x509.Certificate, error) {
 	if _, err := x509.ParseCertificate(data); err == nil {
 		return nil, certificateFault("is a certificate in DER form; convert it: openssl x509 -inform der -in FILE -out ca.crt")

@@ -76,7 +76,7 @@ func (o *object) workerNode() WorkerNode {
 	return w
 }
 
-// cidr reads a network and masks it, with a warning where that changes it: the
+// cidr reads a network and masks it, with a warning if that changes it: the
 // PV specification's own sample has bits set in the host part.
 func (o *object) cidr(name string, absent netip.Prefix) netip.Prefix {
 	network := text(o, name, optional, grammar.CIDR)

@@ -104,7 +104,7 @@ func (o *object) checkConnection(c RegistryConnection, server grammar.Server) {
 	o.checkHosts(c, server)
 }
 
-// checkHosts warns where the line for /etc/hosts is not about the server.
+// checkHosts warns if the line for /etc/hosts is not about the server.
 func (o *object) checkHosts(c RegistryConnection, server grammar.Server) {
 	if c.HostsEntry == nil {
 		return

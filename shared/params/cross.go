@@ -44,7 +44,7 @@ func (o *object) checkServers(connections []RegistryConnection) {
 	}
 }
 
-// checkHostNames warns where two lines for /etc/hosts give one name different
+// checkHostNames warns if two lines for /etc/hosts give one name different
 // addresses of the same family: only the first would ever be used.
 func (o *object) checkHostNames(connections []RegistryConnection) {
 	type key struct {

@@ -6,8 +6,8 @@
 //
 // All that is wrong with a body is reported at once, each fault with a JSON
 // pointer, before any VM exists. What reaches a file or a command on a node has
-// passed a grammar of its own here. Unknown attributes are Tacker's or somebody
-// else's business: they are kept in the body and reported as warnings.
+// passed a grammar of its own here. Unknown attributes may be for Tacker or other programs:
+// they are kept in the body and reported as warnings.
 //
 // Sources, as named in the comments: PV is the Tacker specification "Support
 // persistent volumes for Kubernetes cluster with MgmtDriver", REG is "Support

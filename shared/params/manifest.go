@@ -19,7 +19,7 @@ type PersistentVolume struct {
 	Name string
 	// NFSPath is spec.nfs.path, absolute, without a slash at its end.
 	NFSPath string
-	// Object is the whole object as JSON, spec.nfs.server as the manifest has it.
+	// Object is the whole object as JSON, with spec.nfs.server as in the manifest.
 	Object json.RawMessage
 	// advice is what the API server will probably refuse.
 	advice []string
@@ -135,7 +135,7 @@ func (c *fileCheck) manifest(data []byte) {
 	}
 }
 
-// checkExported warns where nothing exports the path of a PersistentVolume.
+// checkExported warns if nothing exports the path of a PersistentVolume.
 func (c *fileCheck) checkExported(pv PersistentVolume) {
 	if c.params == nil || c.params.Cluster == nil || c.params.Cluster.StorageServer == nil {
 		return

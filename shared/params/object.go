@@ -18,7 +18,7 @@ type object struct {
 	known []string
 }
 
-// presence says whether an attribute has to be there.
+// presence reports whether an attribute has to be there.
 type presence bool
 
 const (

@@ -84,7 +84,7 @@ type MasterNode struct {
 	// ClusterCPName is the CP whose address is the API server's: the master's own,
 	// or the virtual IP's port where there are several masters. 1. GUIDE: cluster_cp_name.
 	ClusterCPName string
-	// ClusterFIPName is the Heat resource of the cluster's floating IP, empty where
+	// ClusterFIPName is the Heat resource of the cluster's floating IP, empty if
 	// there is none. 0..1. GUIDE: cluster_fip_name.
 	ClusterFIPName string
 }

@@ -9,8 +9,8 @@ import (
 
 // Parse reads additionalParams and reports every fault and warning at once. at is
 // the place of raw in the document that the user sent, where all pointers start.
-// The Params are nil exactly where the Report has faults. raw is not kept: who
-// needs the unknown attributes again keeps the body.
+// The Params are nil exactly if the Report has faults. raw is not kept: a caller that needs
+// the unknown attributes again keeps the body.
 func Parse(raw json.RawMessage, at fault.At) (*Params, Report) {
 	r := &reading{}
 	if len(raw) == 0 {

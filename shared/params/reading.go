@@ -28,7 +28,7 @@ func (r *reading) warn(at fault.At, format string, args ...any) {
 	r.warnings.add(at, format, args...)
 }
 
-// report is the outcome, each list in the order of the document: root, nil where
+// report is the outcome, each list in the order of the document: root, nil if
 // it could not be read, is the value at the place at.
 func (r *reading) report(root *jsontree.Node, at fault.At) Report {
 	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at)}

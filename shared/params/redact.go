@@ -103,7 +103,7 @@ var secretWords = []string{
 	"privatekey", "apikey", "accesskey", "sshkey", "keydata", "kubeconfig",
 }
 
-// secretName says whether a member of this name holds a secret. It rather takes
+// secretName reports whether a member of this name holds a secret. It rather takes
 // one name too many.
 func secretName(name string) bool {
 	name = plain(name)

@@ -9,7 +9,7 @@ import (
 const Redacted = "[redacted]"
 
 // Secret is a text that must not be printed: every way to format, log or
-// marshal it gives Redacted, or nothing where no secret is set. The text sits
+// marshal it gives Redacted, or nothing if no secret is set. The text sits
 // behind a pointer because fmt prints the unexported fields of other structs
 // without asking their methods. There is no unmarshalling on purpose, or a
 // redacted document could be read back.
@@ -31,7 +31,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// IsZero says whether no secret is set; encoding/json's omitzero asks it.
+// IsZero reports whether no secret is set; encoding/json's omitzero asks it.
 func (s Secret) IsZero() bool { return s.text == nil }
 
 // Equal compares the texts (== compares addresses). It is not constant in time.

@@ -46,7 +46,7 @@ func TestAValueOfAWrongTypeIsAFaultAtItsPlace(t *testing.T) {
 	}
 }
 
-// noPlaceholder says whether a fault of a redacted body is another than that it is redacted.
+// noPlaceholder reports whether a fault of a redacted body is another than that it is redacted.
 func noPlaceholder(f fault.Fault) bool {
 	return !strings.Contains(f.Message, "the placeholder of a secret")
 }
@@ -62,7 +62,7 @@ func each(n *jsontree.Node, at fault.At, visit func(fault.At, *jsontree.Node)) {
 	}
 }
 
-// concerns says whether a fault stands at a place, in the object that holds it (a
+// concerns reports whether a fault stands at a place, in the object that holds it (a
 // check of several attributes), or below it (an object that lacks everything).
 func concerns(f fault.Fault, at fault.At) bool {
 	place := string(at)

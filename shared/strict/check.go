@@ -93,7 +93,7 @@ func (c *checker) expect(n *jsontree.Node, want jsontree.Kind, at fault.At) bool
 	return n.Kind == want
 }
 
-// leaf lets the decoder judge one value alone.
+// leaf lets the decoder check one value alone.
 func (c *checker) leaf(n *jsontree.Node, t reflect.Type, at fault.At) {
 	err := kjson.UnmarshalCaseSensitivePreserveInts(c.data[n.Start:n.End], reflect.New(t).Interface())
 	var wrong *json.UnmarshalTypeError
@@ -156,7 +156,7 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// decodesItself says whether the type, or its pointer, has its own reading.
+// decodesItself reports whether the type, or its pointer, has its own reading.
 func decodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(jsonUnmarshaler) || p.Implements(textUnmarshaler)

@@ -40,7 +40,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// structOf is t, or what it points to, where that is a struct; else nil.
+// structOf is t, or what it points to, if that is a struct; else nil.
 func structOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -101,13 +101,13 @@ func TestEnroll(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := s.requests[0]; r.Subject.String() != "" || len(r.DNSNames)+len(r.URIs) != 0 {
-		t.Errorf("the request names somebody: %v", r.Subject)
+		t.Errorf("the request names a subject: %v", r.Subject)
 	}
 	kept, err := f.Current()
 	if err != nil || kept == nil || kept.Serial() != got.Serial() {
 		t.Errorf("kept %+v, %v", kept, err)
 	}
-	// Of 24 hours one is over: two thirds are over in 15.
+	// One of 24 hours is over: two thirds are over in 15.
 	if got.NodeID() != server {
 		t.Errorf("of node %q", got.NodeID())
 	}
@@ -187,9 +187,9 @@ func TestAnswersThatAreNotBelieved(t *testing.T) {
 	}
 }
 
-// The file cut off at every length: what is left is never taken for an identity
-// that it is not, and where its key is whole the next enrollment is with that key, by
-// which the controller knows the machine.
+// The file is cut off at every length: the rest is never accepted as another identity. If
+// its key is complete, the next enrollment uses that key, by which the controller knows the
+// machine.
 func TestIdentityThatIsCutOff(t *testing.T) {
 	_, l, f := newSigner(t)
 	whole, err := enroll.Enroll(t.Context(), l, f, claim())
@@ -222,7 +222,7 @@ func TestIdentityThatIsCutOff(t *testing.T) {
 	}
 }
 
-// Renewed credentials that were not used yet stand in for damaged ones.
+// Renewed credentials that were not used yet replace damaged ones.
 func TestRenewedIdentityStandsIn(t *testing.T) {
 	_, l, f := newSigner(t)
 	_, err := enroll.Enroll(t.Context(), l, f, claim())

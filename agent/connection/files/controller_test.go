@@ -17,14 +17,14 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// controller serves one file over TLS, as well as its fields say.
+// controller serves one file over TLS, with the faults that its fields describe.
 type controller struct {
 	t       *testing.T
 	content []byte
-	// cutAfter bytes of an answer the connection is closed, hangAfter them nothing
-	// comes any more; 0 = never. Each is done once.
+	// The connection is closed after cutAfter bytes of an answer, and falls silent after
+	// hangAfter; 0 = never. Each happens once.
 	cutAfter, hangAfter int
-	// answer replaces the answer, where it is set.
+	// answer replaces the answer, if it is set.
 	answer http.HandlerFunc
 
 	mu     sync.Mutex
@@ -64,14 +64,14 @@ func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// seen is what was asked for, and how many bytes were sent.
+// seen is what was requested, and how many bytes were sent.
 func (c *controller) seen() ([]string, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.ranges), c.sent
 }
 
-// counting sends at most limit bytes, all where it is 0.
+// counting sends at most limit bytes, all if it is 0.
 type counting struct {
 	http.ResponseWriter
 	limit, sent int

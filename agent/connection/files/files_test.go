@@ -82,7 +82,7 @@ func waits(t *testing.T, err error, words ...string) {
 
 const mib = 1 << 20
 
-func TestFetchesOnceAndProvesWhatIsThere(t *testing.T) {
+func TestFetchesOnceAndVerifiesWhatIsThere(t *testing.T) {
 	for _, size := range []int{0, 1, 3*mib + 17} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			c := serve(t, random(size))
@@ -113,7 +113,7 @@ func TestGoesOnAfterACut(t *testing.T) {
 	}
 }
 
-func TestSilenceIsACut(t *testing.T) {
+func TestASilentDownloadIsCutOff(t *testing.T) {
 	c := serve(t, random(mib))
 	c.hangAfter = mib / 2
 	s := c.store(t.TempDir())
@@ -296,8 +296,7 @@ func TestOnlyWhatIsNamedIsKept(t *testing.T) {
 	}
 }
 
-// The disk gets full while the file comes: what came of it is given back, for others
-// need the room as well.
+// The disk gets full during the download: the agent frees the space of the partial file.
 func TestDiskThatGetsFull(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to mount a small file system")

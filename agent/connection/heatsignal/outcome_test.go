@@ -43,7 +43,7 @@ func TestWhatIsTold(t *testing.T) {
 		"converged":                              {at(3, 3, 0, yes), "SUCCESS converged to generation 3"},
 		"converged, but who it is":               {nobody, ""},
 		"converged to what was on disk":          {disk, ""},
-		"at work":                                {at(3, 0, 0, no), ""},
+		"in progress":                            {at(3, 0, 0, no), ""},
 		"converged to the document before":       {at(4, 3, 0, no), ""},
 		"Ready of the document before":           {at(4, 3, 0, yes), ""},
 		"failed":                                 {at(3, 0, 3, no, foreign("xfs")), "FAILURE VolumesMounted: ForeignData: xfs"},

@@ -22,7 +22,7 @@ import (
 
 const signedURL = "/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs%2Fid%2Fresources%2Fh?SignatureVersion=2&Signature=hunter2%2F%3D"
 
-// heat answers as heat-api-cfn does, which is told what to answer.
+// heat answers as heat-api-cfn does; the test sets the answers.
 type heat struct {
 	mu      sync.Mutex
 	answers []int // the next ones; then 200
@@ -163,7 +163,7 @@ func TestItIsTriedUntilHeatTakesIt(t *testing.T) {
 	})
 }
 
-// heat-api, with the token of the handle's user, has other words for the same.
+// heat-api, with the token of the handle's user, has another message for the same.
 func TestATokenOfTheHandle(t *testing.T) {
 	m := newMachine(t)
 	m.token = "hunter2"
@@ -181,7 +181,7 @@ func TestATokenOfTheHandle(t *testing.T) {
 	}
 }
 
-// What failed at the first attempt may be mended by the next.
+// What failed at the first attempt may succeed at the next.
 func TestWhatIsToldIsWhatIsSoThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t, 503)
@@ -196,7 +196,7 @@ func TestWhatIsToldIsWhatIsSoThen(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForEver(t *testing.T) {
+func TestSignallingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(t)
 		for range 1000 {

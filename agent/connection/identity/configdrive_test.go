@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// A real block device with a real filesystem, for the mount is the point.
+// A real block device with a real filesystem, because the test is about the mount.
 func TestConfigDriveIsReadWithoutLeavingAMount(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")

@@ -39,7 +39,9 @@ func probe(ctx context.Context, c *client.Controller) error { return client.Done
 
 func ok(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
 
-func stranger(w http.ResponseWriter, _ *http.Request) { http.Error(w, "nginx", http.StatusBadGateway) }
+func otherServer(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "nginx", http.StatusBadGateway)
+}
 
 func open(t *testing.T, o link.Options) *link.Link {
 	t.Helper()
@@ -53,7 +55,7 @@ func open(t *testing.T, o link.Options) *link.Link {
 
 func TestURLsAreTriedInOrderAndTheGoodOneIsKept(t *testing.T) {
 	calls := 0
-	o, _ := servers(t, stranger, func(w http.ResponseWriter, r *http.Request) { calls++; ok(w, r) })
+	o, _ := servers(t, otherServer, func(w http.ResponseWriter, r *http.Request) { calls++; ok(w, r) })
 	o.URLs = append([]string{"https://127.0.0.1:1"}, o.URLs...)
 	l := open(t, o)
 	for range 2 {
@@ -79,7 +81,7 @@ func TestAnAnswerOfTheControllerEndsTheSearch(t *testing.T) {
 }
 
 func TestAllFailuresAreSaid(t *testing.T) {
-	o, all := servers(t, stranger, ok)
+	o, all := servers(t, otherServer, ok)
 	all[1].Close()
 	err := open(t, o).Short(t.Context(), probe)
 	if err == nil || !strings.Contains(err.Error(), o.URLs[0]) || !strings.Contains(err.Error(), o.URLs[1]) || link.Classify(err) != link.Transient {

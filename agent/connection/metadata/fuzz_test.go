@@ -2,8 +2,7 @@ package metadata
 
 import "testing"
 
-// Whatever the answer is, what is taken of it is a server id and a nonce of their
-// grammars, or nothing.
+// For any answer, the result is a server id and a nonce in their grammars, or nothing.
 func FuzzMetadata(f *testing.F) {
 	for _, seed := range []string{
 		`{"uuid": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "meta": {"nodehitch_nonce": "00112233445566778899aabbccddeeff"}}`,

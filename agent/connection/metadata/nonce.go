@@ -35,25 +35,25 @@ type Wanted struct {
 type OtherServer struct{ Claimed, Found, URL string }
 
 func (e *OtherServer) Error() string {
-	return fmt.Sprintf("the metadata service says that this machine is the server %s, and it says itself that it is %s, "+
+	return fmt.Sprintf("the metadata service says that this machine is the server %s, but the machine claims to be %s, "+
 		"so it cannot prove that: check the id in cloud-init, the config drive and DMI (%s)", e.Found, e.Claimed, e.URL)
 }
 
-// Unproven says that no nonce appeared in time.
-type Unproven struct {
-	// Why is the last result, in one line.
-	Why string
+// NonceTimeout says that no nonce appeared in time.
+type NonceTimeout struct {
+	// Last is the last result, in one line.
+	Last string
 	// After is how long the call has waited.
 	After time.Duration
 }
 
-func (e *Unproven) Error() string {
-	return fmt.Sprintf("the controller wants proof from this machine's metadata service, but no proof appeared within %v: %s", e.After.Round(time.Second), e.Why)
+func (e *NonceTimeout) Error() string {
+	return fmt.Sprintf("the controller wants proof from this machine's metadata service, but no proof appeared within %v: %s", e.After.Round(time.Second), e.Last)
 }
 
 // Nonce waits until the metadata service has the nonce. Before each wait it calls waiting
 // with what it has found instead, which never includes a nonce. Errors are *OtherServer,
-// *Unproven, or that of ctx.
+// *NonceTimeout, or that of ctx.
 func (s *Service) Nonce(ctx context.Context, w Wanted, waiting func(why string)) (string, error) {
 	begun, limit := time.Now(), w.Wait
 	if limit == 0 {
@@ -69,7 +69,7 @@ func (s *Service) Nonce(ctx context.Context, w Wanted, waiting func(why string))
 		case err == nil, errors.As(err, &other):
 			return nonce, err
 		case time.Since(begun) >= limit:
-			return "", &Unproven{Why: oneLine(err), After: time.Since(begun)}
+			return "", &NonceTimeout{Last: oneLine(err), After: time.Since(begun)}
 		}
 		waiting(oneLine(err))
 		if err := backoff.Sleep(ctx, pause.Next(), nil); err != nil {
@@ -85,8 +85,8 @@ const oldAnswer = "; Nova caches answers for 15 s, or for its metadata_cache_exp
 func (s *Service) nonce(ctx context.Context, w Wanted) (string, error) {
 	content, url, err := s.read(ctx)
 	if err != nil {
-		return "", fmt.Errorf("the metadata service does not answer: %w; the network of the server needs one, "+
-			"or the controller has to do without (attestation: {nonce: off})", err)
+		return "", fmt.Errorf("the metadata service does not answer: %w; give the server's network a metadata service, "+
+			"or turn the check off in the controller (attestation: {nonce: off})", err)
 	}
 	shown, err := parse(content)
 	switch {
@@ -130,7 +130,7 @@ func parse(content []byte) (shown, error) {
 		return out, nil
 	}
 	if err := json.Unmarshal(item, &out.nonce); err != nil || !nonceGrammar.MatchString(out.nonce) {
-		return shown{}, fmt.Errorf("has a meta.%s that the controller did not write, expected 32 hexadecimal digits; waiting until it is written over", api.NonceKey)
+		return shown{}, fmt.Errorf("has a meta.%s that the controller did not write, expected 32 hexadecimal digits; waiting until the controller overwrites it", api.NonceKey)
 	}
 	return out, nil
 }

@@ -122,16 +122,16 @@ func TestAnswersThatHaveNoNonce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := shows(t, c.answer).Nonce(t.Context(), metadata.Wanted{ServerID: server, Wait: time.Nanosecond}, func(string) {})
-			var unproven *metadata.Unproven
-			if got != "" || !errors.As(err, &unproven) || !strings.Contains(unproven.Why, c.want) {
+			var timeout *metadata.NonceTimeout
+			if got != "" || !errors.As(err, &timeout) || !strings.Contains(timeout.Last, c.want) {
 				t.Errorf("got %q, %v; want %q", got, err, c.want)
 			}
 		})
 	}
 }
 
-// The machine has another idea of which server it is than its cloud has: no nonce
-// will ever do, and a person has to know why.
+// The machine claims to be another server than its cloud says: no nonce can help, and the
+// operator has to know why.
 func TestAnotherServerThanClaimed(t *testing.T) {
 	const other = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e70"
 	_, err := shows(t, meta(other, nonce(first))).Nonce(t.Context(), metadata.Wanted{ServerID: server}, func(string) { t.Error("waited") })
@@ -163,8 +163,8 @@ func TestWaitingIsNoBusyLoop(t *testing.T) {
 	answer := meta(server, "")
 	s := shows(t, func(w http.ResponseWriter, r *http.Request) { asked++; answer(w, r) })
 	_, err := s.Nonce(t.Context(), metadata.Wanted{ServerID: server, Wait: 2 * time.Second}, func(string) {})
-	var unproven *metadata.Unproven
-	if !errors.As(err, &unproven) || unproven.After < 2*time.Second || asked < 3 || asked > 6 {
+	var timeout *metadata.NonceTimeout
+	if !errors.As(err, &timeout) || timeout.After < 2*time.Second || asked < 3 || asked > 6 {
 		t.Errorf("asked %d times, %v", asked, err)
 	}
 }

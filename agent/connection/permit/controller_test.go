@@ -21,11 +21,11 @@ func TestWithoutAControllerNothingIsFormatted(t *testing.T) {
 		t.Errorf("wanted: %v", err)
 	}
 	if err := p.Started(t.Context(), format); err == nil {
-		t.Error("started without anybody's acknowledgement")
+		t.Error("started without an acknowledgement")
 	}
 }
 
-// What the controller answers in fact is tested in e2e/agentcontroller.
+// e2e/agentcontroller tests the real controller's answers.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		err             error
@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 		"no controller": {&client.Unreachable{Where: "https://c", Err: errors.New("refused")}, api.ReasonNoPermit, ""},
 		"unwell":        {api.NewProblem(api.ProblemInternal, "oh"), "", ""},
 		"not enrolled":  {api.NewProblem(api.ProblemUnauthorized, ""), "", ""},
-		"a stranger":    {&client.UnexpectedAnswer{Status: 502}, "", ""},
+		"other server":  {&client.UnexpectedAnswer{Status: 502}, "", ""},
 	} {
 		got := refusal(format, api.FormatWanted, c.err)
 		var waiting *converge.Waiting

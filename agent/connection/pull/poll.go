@@ -107,7 +107,7 @@ func Poll(ctx context.Context, l *link.Link, r Request) (Answer, error) {
 	return answer, err
 }
 
-// once stops the transport from repeating the request by itself when a connection ends
+// once stops the transport from repeating the request on its own when a connection ends
 // without an answer: all agents of a stopped controller would do so at the same moment.
 // The transport repeats only requests whose body it can send again; this empty body is
 // not one of them.

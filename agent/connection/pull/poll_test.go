@@ -14,7 +14,7 @@ import (
 
 const storageNode = `{"apiVersion":"nodehitch/v1","epoch":4,"generation":3,"role":"storage"}`
 
-// answered is what the agent makes of an answer.
+// answered is the agent's result for an answer.
 func answered(status int, body string, header ...string) (Answer, error) {
 	h := http.Header{}
 	for i := 0; i < len(header); i += 2 {

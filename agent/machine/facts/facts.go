@@ -1,5 +1,5 @@
-// Package facts collects what people want to know of a machine when they look at
-// its node: names and versions. Nothing is decided by them.
+// Package facts collects what people want to know about a node's machine: names and
+// versions. No decision depends on them.
 package facts
 
 import (

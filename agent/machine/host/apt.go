@@ -20,8 +20,8 @@ type apt struct {
 	updated time.Time
 }
 
-// updateEvery keeps a package that does not exist from fetching the lists again on
-// every pass.
+// updateEvery limits how often the lists are fetched, so that a package that does not exist
+// does not cause a fetch on every pass.
 const updateEvery = 10 * time.Minute
 
 func (a *apt) Missing(ctx context.Context, needs ...Software) ([]Software, error) {
@@ -80,7 +80,7 @@ func interruptedDpkg(err error) bool {
 	return err != nil && strings.Contains(said(err), "dpkg was interrupted")
 }
 
-// staleLists: the package is unknown to the lists, or they name a version that the
+// staleLists reports whether the lists do not know the package, or name a version that the
 // mirror no longer has.
 func staleLists(err error) bool {
 	if err == nil {
@@ -93,8 +93,8 @@ func staleLists(err error) bool {
 	}, func(s string) bool { return strings.Contains(text, s) })
 }
 
-// lockHolder is the process that has the lock of dpkg, 0 for none. It does not take
-// the lock.
+// lockHolder returns the process that holds dpkg's lock, 0 for none. It does not take the
+// lock.
 func lockHolder(path string) int {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

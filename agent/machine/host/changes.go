@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Changes counts what the agent did to the machine. A second convergence of a
-// converged node adds nothing to it, which is how that is asserted.
+// Changes counts what the agent did to the machine. Tests assert that a second convergence
+// of a converged node adds nothing.
 type Changes struct {
 	files, commands, units, directories, engine atomic.Int64
 	reads                                       atomic.Int64
@@ -14,11 +14,10 @@ type Changes struct {
 
 // Count is a reading of the counters.
 type Count struct {
-	// Files written or removed, Commands run that change something, Units changed, and
-	// Directories made, guarded or detached; Engine is what the container engine was
-	// asked to change.
+	// Files written or removed, Commands run that change something, Units changed,
+	// Directories made, guarded or detached, and changes requested of the container Engine.
 	Files, Commands, Units, Directories, Engine int64
-	// Reads are commands that only look; they change nothing and cost a process each.
+	// Reads are read-only commands; they cost a process each.
 	Reads int64
 }
 
@@ -30,10 +29,10 @@ func (c *Changes) Count() Count {
 	}
 }
 
-// None says that nothing was changed.
+// None reports whether nothing was changed.
 func (c Count) None() bool { return c.Files+c.Commands+c.Units+c.Directories+c.Engine == 0 }
 
-// Since is what came after an earlier reading.
+// Since is the difference to an earlier reading.
 func (c Count) Since(before Count) Count {
 	return Count{
 		Files: c.Files - before.Files, Commands: c.Commands - before.Commands, Units: c.Units - before.Units,
@@ -42,7 +41,7 @@ func (c Count) Since(before Count) Count {
 }
 
 func (c Count) String() string {
-	return fmt.Sprintf("%d files, %d commands, %d units, %d directories, %d things of the container engine changed; %d commands that only look",
+	return fmt.Sprintf("%d files, %d commands, %d units, %d directories, %d things of the container engine changed; %d read-only commands",
 		c.Files, c.Commands, c.Units, c.Directories, c.Engine, c.Reads)
 }
 
@@ -61,5 +60,5 @@ func (c *Changes) Directory() { c.directories.Add(1) }
 // Engine counts a change that the container engine was asked for.
 func (c *Changes) Engine() { c.engine.Add(1) }
 
-// Read counts a command that only looks.
+// Read counts a read-only command.
 func (c *Changes) Read() { c.reads.Add(1) }

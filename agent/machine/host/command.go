@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// Command is one program that is run.
+// Command is one program to run.
 type Command struct {
 	// Argv is logged and is part of errors, so it holds no secret.
 	Argv []string
 	// Env is added to a small fixed environment; it is never logged.
 	Env []string
-	// Secrets are taken out of what the program prints.
+	// Secrets are removed from the program's output.
 	Secrets []string
 	// Files are its open files from number 3 on.
 	Files []*os.File
-	// Reads says that it changes nothing.
+	// Reads says that it is read-only.
 	Reads bool
 	// Limit is how long it may take, 0 = as long as the context.
 	Limit time.Duration
@@ -55,7 +55,7 @@ func (e *CommandError) Error() string {
 
 func (e *CommandError) Unwrap() error { return e.Err }
 
-// errNotInstalled is wrapped where the program is in no directory of searchPath.
+// errNotInstalled says that the program is in no directory of searchPath.
 var errNotInstalled = errors.New("no such program is installed")
 
 // Runner runs commands.
@@ -64,9 +64,9 @@ type Runner struct {
 	Changes *Changes
 }
 
-// Run runs the command to its end. Its error is a *CommandError, with which the
-// result is complete too. When ctx is done or the limit is reached, the
-// program and all that it started are killed.
+// Run runs the command to its end. Its error is a *CommandError; the result is complete even
+// then. When ctx is done or the limit is reached, the program and everything that it started
+// are killed.
 func (r *Runner) Run(ctx context.Context, c Command) (Result, error) {
 	if c.Limit > 0 {
 		var cancel context.CancelFunc
@@ -122,7 +122,7 @@ func (r *Runner) finished(c Command, result Result, err error, took time.Duratio
 	took = took.Round(time.Millisecond)
 	switch {
 	case c.Reads:
-		r.Log.Debug("looked", "argv", c.Argv, "code", result.Code, "took", took)
+		r.Log.Debug("read-only command finished", "argv", c.Argv, "code", result.Code, "took", took)
 	case err != nil:
 		r.Log.Warn("command failed", "argv", c.Argv, "took", took, "error", err)
 	default:
@@ -130,7 +130,7 @@ func (r *Runner) finished(c Command, result Result, err error, took time.Duratio
 	}
 }
 
-// find looks for a program in searchPath, whatever this process's own PATH is.
+// find finds a program in searchPath; it ignores this process's own PATH.
 func find(name string) (string, error) {
 	for dir := range strings.SplitSeq(searchPath, ":") {
 		path := filepath.Join(dir, name)

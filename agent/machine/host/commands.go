@@ -2,24 +2,24 @@ package host
 
 import "time"
 
-// This page is every path that the agent uses on a machine beside its own state,
-// and every command that it runs there. Commands are argv, never a shell's line, and
-// are looked for in searchPath only.
+// These are all paths that the agent uses on a machine apart from its own state, and all
+// commands that it runs. Commands are argv, never shell strings, and are found only in
+// searchPath.
 
 const searchPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Paths of the machine. Tests point them elsewhere.
 type Paths struct {
-	// ByID is where udev makes links of serial numbers.
+	// ByID is where udev makes links with serial numbers.
 	ByID string
 	// Dev, Sys and Proc are the kernel's.
 	Dev, Sys, Proc string
-	// UdevControl exists where udev runs.
+	// UdevControl exists while udev runs.
 	UdevControl string
-	// DpkgStatus and RPMDatabases change when a package does.
+	// DpkgStatus and RPMDatabases change when any package does.
 	DpkgStatus   string
 	RPMDatabases []string
-	// DpkgLock is what apt and dpkg lock while they work.
+	// DpkgLock is the file that apt and dpkg lock while they run.
 	DpkgLock string
 	// EngineSocket is where the container engine listens.
 	EngineSocket string
@@ -35,7 +35,7 @@ var MachinePaths = Paths{
 	EngineSocket: "/run/docker.sock",
 }
 
-// byIDNames are the names that a disk of a Cinder volume may have in ByID: virtio-blk
+// byIDNames are the names that the disk of a Cinder volume may have in ByID: virtio-blk
 // keeps 20 characters of the serial, virtio-scsi all of it.
 func byIDNames(volumeID string) []string {
 	short := volumeID
@@ -50,8 +50,8 @@ func byIDNames(volumeID string) []string {
 	}
 }
 
-// The device of a command is its third file: what the kernel opens for it is what
-// the agent holds open, whatever a name in /dev points at by then.
+// The device of a command is its file descriptor 3: the kernel opens the device that the
+// agent holds open, even if a name in /dev now leads to another.
 const heldDevice = "/proc/self/fd/3"
 
 func identifyCommand() Command {
@@ -70,10 +70,10 @@ func eraseCommand() Command {
 
 // mkfsCommand writes the same features on every distribution (-O none, then those of
 // Linux 4.15 and e2fsprogs 1.44), so that a volume can move to an older VM. Without -F
-// mkfs refuses a device that is in use, which is the last guard. It does not discard,
-// which can take long and makes data unrecoverable that an operator gave up by mistake.
-// No blocks are reserved for root, who does not write here. Blocks and inodes have the
-// same size on small disks too.
+// mkfs refuses a device that is in use, which is the last guard. It does not discard blocks:
+// that can take long, and would make data unrecoverable that an operator gave up by mistake.
+// It reserves no blocks for root, because root does not write here. Blocks and inodes have
+// the same size on small disks too.
 func mkfsCommand(uuid string) Command {
 	return Command{
 		Argv: []string{"mkfs.ext4", "-q", "-b", "4096", "-I", "256", "-m", "0", "-T", "default", "-U", uuid,
@@ -84,7 +84,7 @@ func mkfsCommand(uuid string) Command {
 	}
 }
 
-// checkCommand checks all of it (-f), also where the superblock says that it is clean.
+// checkCommand checks the whole filesystem (-f), even if its superblock says that it is clean.
 func checkCommand() Command {
 	return Command{Argv: []string{"e2fsck", "-n", "-f", heldDevice}, Reads: true, Limit: time.Hour}
 }
@@ -113,8 +113,7 @@ func containerdVersionCommand() Command {
 	return Command{Argv: []string{"containerd", "--version"}, Reads: true, Limit: 10 * time.Second}
 }
 
-// validateDockerCommand knows nothing of the flags that the running dockerd was
-// started with.
+// validateDockerCommand does not know the flags of the running dockerd.
 func validateDockerCommand(file string) Command {
 	return Command{Argv: []string{"dockerd", "--validate", "--config-file", file}, Reads: true, Limit: 30 * time.Second}
 }
@@ -125,7 +124,7 @@ var aptEnvironment = []string{
 	"NEEDRESTART_MODE=l", "NEEDRESTART_SUSPEND=1", "UCF_FORCE_CONFFOLD=1",
 }
 
-// packageLimit is for a slow mirror.
+// packageLimit allows for a slow mirror.
 const packageLimit = 20 * time.Minute
 
 func dpkgQueryCommand(packages ...string) Command {
@@ -148,7 +147,7 @@ func aptUpdateCommand() Command {
 	}
 }
 
-// dpkgRepairCommand finishes what a killed dpkg has left half done.
+// dpkgRepairCommand finishes what a killed dpkg has left unfinished.
 func dpkgRepairCommand() Command {
 	return Command{
 		Argv: []string{"dpkg", "--force-confdef", "--force-confold", "--configure", "-a"},

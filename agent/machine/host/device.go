@@ -12,10 +12,10 @@ import (
 
 // device is an open block device.
 //
-// It is read with O_DIRECT: the page cache of a block device may hold zeros from
-// before another host wrote to the volume, and a proof must see the medium. Its
-// number cannot be given to another disk while it is open, and commands get the
-// open file itself (heldDevice), so that they work on this disk or fail.
+// It is read with O_DIRECT: the page cache of a block device may hold zeros from before
+// another host wrote to the volume, and the blank check must read the medium. While it is
+// open, its number cannot be given to another disk. Commands get the open file itself
+// (heldDevice), so that they work on this disk or fail.
 type device struct {
 	f     *os.File
 	disk  Disk
@@ -24,7 +24,7 @@ type device struct {
 }
 
 func (d *disks) Open(disk Disk, claim bool) (Device, error) {
-	// O_NONBLOCK: an optical drive without a disc is not waited for.
+	// O_NONBLOCK: do not wait for an optical drive without a disc.
 	flags := unix.O_RDONLY | unix.O_DIRECT | unix.O_CLOEXEC | unix.O_NONBLOCK
 	if claim {
 		flags |= unix.O_EXCL
@@ -53,7 +53,7 @@ func (v *device) Block() int { return v.block }
 
 func (v *device) Close() error { return v.f.Close() }
 
-// ReadAt reads through a buffer that is aligned as O_DIRECT wants it, unless p is.
+// ReadAt reads through a buffer with the alignment that O_DIRECT needs, unless p has it.
 func (v *device) ReadAt(p []byte, off int64) (int, error) {
 	if uintptr(unsafe.Pointer(unsafe.SliceData(p)))%alignment == 0 {
 		return v.read(p, off)
@@ -86,7 +86,7 @@ func (v *device) Same() error {
 	fd := int(v.f.Fd())
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("looking at %s: %w", v.disk.Path, err)
+		return fmt.Errorf("inspecting %s: %w", v.disk.Path, err)
 	}
 	if n := number(st.Rdev); n != v.disk.Number {
 		return &SwappedError{Disk: v.disk, Found: "opened the device " + n.String()}
@@ -103,7 +103,7 @@ func (v *device) Same() error {
 	}
 	size, errno := ask(fd, unix.BLKGETSIZE64)
 	if errno != 0 {
-		return fmt.Errorf("asking for the size of %s: %w", v.disk.Path, errno)
+		return fmt.Errorf("reading the size of %s: %w", v.disk.Path, errno)
 	}
 	if int64(size) != v.disk.Size {
 		return &SwappedError{Disk: v.disk, Found: fmt.Sprintf("the kernel now says %d bytes", size)}
@@ -121,9 +121,8 @@ func ask(fd int, request uintptr) (uint64, unix.Errno) {
 	return answer, errno
 }
 
-// settle writes out what is cached and forgets it, so that what is read next comes
-// from the medium.
-func (v *device) settle() error {
+// flush writes out and drops the cache, so that the next read comes from the medium.
+func (v *device) flush() error {
 	if err := v.f.Sync(); err != nil {
 		return fmt.Errorf("writing out %s: %w", v.disk.Path, err)
 	}

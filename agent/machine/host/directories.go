@@ -22,15 +22,15 @@ type directories struct {
 	log     *slog.Logger
 
 	mu sync.Mutex
-	// unguardable are the directories that cannot be made immutable here, for want of
-	// a capability; that is not tried again on every pass.
+	// unguardable are the directories that cannot be made immutable because a capability is
+	// missing; the agent does not try that again on every pass.
 	unguardable map[string]bool
 }
 
 func (d *directories) Inspect(path string) (Directory, error) {
 	real, err := realPath(path)
 	if err != nil {
-		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+		return Directory{}, fmt.Errorf("inspecting %s: %w", path, err)
 	}
 	info, err := os.Lstat(path)
 	switch {
@@ -39,24 +39,24 @@ func (d *directories) Inspect(path string) (Directory, error) {
 	case errors.Is(err, syscall.ENOTDIR):
 		return Directory{Exists: true, NotDirectory: "a path below a file", Real: real}, nil
 	case err != nil:
-		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+		return Directory{}, fmt.Errorf("inspecting %s: %w", path, err)
 	case !info.IsDir():
 		return Directory{Exists: true, NotDirectory: kind(info.Mode()), Real: real}, nil
 	}
 	found := Directory{Exists: true, Real: real, Mode: info.Mode().Perm()}
 	f, err := os.Open(path)
 	if err != nil {
-		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+		return Directory{}, fmt.Errorf("inspecting %s: %w", path, err)
 	}
 	defer f.Close()
 	names, err := f.Readdirnames(1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return Directory{}, fmt.Errorf("looking at %s: %w", path, err)
+		return Directory{}, fmt.Errorf("inspecting %s: %w", path, err)
 	}
 	if len(names) > 0 {
 		found.Entry = names[0]
 	}
-	found.Guarded = found.Mode == 0 && (immutable(f) || d.hopeless(path))
+	found.Guarded = found.Mode == 0 && (immutable(f) || d.isUnguardable(path))
 	return found, nil
 }
 
@@ -71,7 +71,7 @@ func kind(mode fs.FileMode) string {
 	}
 }
 
-// realPath resolves the symbolic links of as much of path as exists.
+// realPath resolves the symbolic links in the part of path that exists.
 func realPath(path string) (string, error) {
 	rest := ""
 	for at := path; ; at = filepath.Dir(at) {
@@ -117,7 +117,7 @@ func (d *directories) Guard(path string) error {
 	return f.Sync()
 }
 
-func (d *directories) hopeless(path string) bool {
+func (d *directories) isUnguardable(path string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.unguardable[path]
@@ -162,13 +162,13 @@ func (d *directories) Make(path string, mode fs.FileMode) error {
 	if err := os.Mkdir(path, mode); err != nil {
 		return fmt.Errorf("making the directory %s: %w", path, err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+	if err := os.Chmod(path, mode); err != nil { // the umask may have reduced it
 		return fmt.Errorf("making the directory %s: %w", path, err)
 	}
 	return durable.Directory(above)
 }
 
-// openDirectory opens a directory that nothing leads to by a link in its last part.
+// openDirectory opens a directory; it fails if the last part of path is a symbolic link.
 func openDirectory(path string) (*os.File, error) {
 	return os.OpenFile(path, unix.O_DIRECTORY|unix.O_NOFOLLOW|os.O_RDONLY, 0)
 }

@@ -13,8 +13,8 @@ func (n Number) String() string { return fmt.Sprintf("%d:%d", n.Major, n.Minor) 
 
 // Disk is a block device as it was found.
 type Disk struct {
-	// Path is the link that names it by what it is (/dev/disk/by-id/…), or its node
-	// where it was not looked for by a link.
+	// Path is the stable link to it (/dev/disk/by-id/…), or its node if it was not found by
+	// a link.
 	Path string
 	// Node is its device node now, such as /dev/vdb; it says nothing about which
 	// volume it is.
@@ -22,9 +22,8 @@ type Disk struct {
 	Number Number
 	// Size in bytes.
 	Size int64
-	// Sequence is the kernel's number of this disk, never given twice until the next
-	// boot, not even when the node's name is given to another disk (diskseq, Linux
-	// 5.15). 0 = the kernel has none.
+	// Sequence is the kernel's number of this disk (diskseq, Linux 5.15). It is unique until
+	// the next boot, even if another disk gets the same node. 0 = the kernel has none.
 	Sequence uint64
 }
 
@@ -38,15 +37,15 @@ type Use struct {
 
 // Disks are the block devices.
 type Disks interface {
-	// ByVolumeID finds the disks that answer to a Cinder volume id, by the serial that
-	// udev made links of. Several links to one device are one disk.
+	// ByVolumeID finds the disks whose serial is a Cinder volume id, by udev's links. Several
+	// links to one device are one disk.
 	ByVolumeID(id string) ([]Disk, error)
 	// All is every block device that can hold a filesystem, partitions too.
 	All() ([]Disk, error)
 	// Use returns how the disk is used.
 	Use(d Disk) (Use, error)
-	// Open opens the disk for reading and holds it. *InUseError if claim is set and
-	// somebody else claims it; *SwappedError if it is not the disk d any more.
+	// Open opens the disk for reading and holds it. *InUseError if claim is set and another
+	// program has claimed it; *SwappedError if it is no longer the disk d.
 	Open(d Disk, claim bool) (Device, error)
 	// Identify is what blkid finds (`blkid -p`), keyed as blkid does (TYPE, UUID,
 	// PTTYPE, …); empty if it finds nothing. A conflict of several signatures is an
@@ -60,11 +59,11 @@ type Disks interface {
 	// MakeExt4 makes a filesystem, whatever is on the disk; the caller has checked that the
 	// disk is blank. On return it is on the medium.
 	MakeExt4(ctx context.Context, d Device, uuid string) error
-	// CheckExt4 checks the filesystem as it is on the medium, once what is cached is
-	// written out, and changes nothing.
+	// CheckExt4 writes out the cache and then checks the filesystem on the medium. It changes
+	// nothing.
 	CheckExt4(ctx context.Context, d Device) error
-	// Announce makes udev look at the disk again and waits until it has. It does
-	// nothing where udev does not run.
+	// Announce makes udev probe the disk again and waits until it has. It does nothing if
+	// udev does not run.
 	Announce(ctx context.Context, d Disk) error
 }
 
@@ -76,9 +75,9 @@ type Device interface {
 	io.ReaderAt
 	io.Closer
 	Disk() Disk
-	// Block is the unit in which it is read, in bytes.
+	// Block is the size of the unit of reading, in bytes.
 	Block() int
-	// Same is nil while the path, the number, the sequence and the size still are those
+	// Same returns nil while the path, the number, the sequence and the size are still those
 	// of the disk that was opened, else a *SwappedError.
 	Same() error
 }
@@ -91,7 +90,7 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s (%s) is in use by the system or another program", e.Disk.Path, e.Disk.Node)
 }
 
-// SwappedError says that a path does not lead to the disk that was looked at.
+// SwappedError says that a path no longer leads to the disk that was inspected.
 type SwappedError struct {
 	Disk  Disk
 	Found string

@@ -21,9 +21,8 @@ type disks struct {
 	mounts Mounts
 }
 
-// ByVolumeID: udev makes one link where two disks have one serial number, so that
-// the link alone does not show that there are two. A disk that has no link yet is
-// not found: udev is not done with it.
+// ByVolumeID also compares the serial numbers: if two disks have the same one, udev makes
+// only one link. A disk without a link is not found, because udev has not processed it yet.
 func (d *disks) ByVolumeID(id string) ([]Disk, error) {
 	var found []Disk
 	add := func(disk Disk) {
@@ -38,7 +37,7 @@ func (d *disks) ByVolumeID(id string) ([]Disk, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			continue // no such link, or its device is gone
 		case err != nil:
-			return nil, fmt.Errorf("looking at %s: %w", path, err)
+			return nil, fmt.Errorf("inspecting %s: %w", path, err)
 		}
 		add(disk)
 	}
@@ -73,7 +72,7 @@ func (d *disks) bySerial(id string) ([]Disk, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking at the block device %s: %w", entry.Name(), err)
+			return nil, fmt.Errorf("inspecting the block device %s: %w", entry.Name(), err)
 		}
 		found = append(found, disk)
 	}
@@ -110,8 +109,8 @@ func (d *disks) at(path string) (Disk, error) {
 	return disk, d.measure(&disk)
 }
 
-// measure fills in what sysfs says of a disk; fs.ErrNotExist if the kernel no
-// longer has it.
+// measure fills in the facts from sysfs; fs.ErrNotExist if the kernel no longer has the
+// disk.
 func (d *disks) measure(disk *Disk) error {
 	dir := filepath.Join(d.paths.Sys, "dev/block", disk.Number.String())
 	sectors, err := readNumber(filepath.Join(dir, "size"))
@@ -134,8 +133,8 @@ func readNumber(path string) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(text)), 10, 63)
 }
 
-// without are devices that hold no filesystem of ours: memory, floppies (slow to
-// ask) and optical drives.
+// without are devices that never hold a filesystem of ours: memory, floppies (slow to read)
+// and optical drives.
 var without = []string{"ram", "zram", "fd", "sr"}
 
 func (d *disks) All() ([]Disk, error) {
@@ -151,10 +150,10 @@ func (d *disks) All() ([]Disk, error) {
 		}
 		disk, err := d.named(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it went meanwhile
+			continue // it was removed in between
 		}
 		if err != nil {
-			return nil, fmt.Errorf("looking at the block device %s: %w", name, err)
+			return nil, fmt.Errorf("inspecting the block device %s: %w", name, err)
 		}
 		if disk.Size > 0 {
 			all = append(all, disk)
@@ -192,7 +191,7 @@ func (d *disks) Use(disk Disk) (Use, error) {
 	var use Use
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return Use{}, fmt.Errorf("looking who uses %s: %w", disk.Path, err)
+		return Use{}, fmt.Errorf("finding what uses %s: %w", disk.Path, err)
 	}
 	for _, entry := range entries {
 		if _, err := os.Stat(filepath.Join(dir, entry.Name(), "partition")); err == nil {
@@ -201,7 +200,7 @@ func (d *disks) Use(disk Disk) (Use, error) {
 	}
 	holders, err := os.ReadDir(filepath.Join(dir, "holders"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Use{}, fmt.Errorf("looking who uses %s: %w", disk.Path, err)
+		return Use{}, fmt.Errorf("finding what uses %s: %w", disk.Path, err)
 	}
 	for _, holder := range holders {
 		use.Holders = append(use.Holders, holder.Name())
@@ -249,8 +248,8 @@ func (d *disks) isSwap(disk Disk) (bool, error) {
 	return false, nil
 }
 
-// Announce: mkfs ran on a name that udev does not watch for long enough, and the
-// links by UUID come from the probe that a change event causes.
+// Announce sends a change event, which makes udev probe the disk and create the links by
+// UUID. udev's own watch of the device may miss what mkfs wrote.
 func (d *disks) Announce(ctx context.Context, disk Disk) error {
 	if _, err := os.Stat(d.paths.UdevControl); err != nil {
 		return nil //nolint:nilerr // there is no udev

@@ -22,8 +22,8 @@ func needsRoot(t *testing.T, why string) {
 	}
 }
 
-// kernel is a sysfs with these disks, and nodes for them. Their numbers are not of
-// real devices: they are looked at and never opened.
+// kernel is a sysfs with these disks, and nodes for them. Their numbers are not those of
+// real devices: the tests never open them.
 type kernel struct {
 	t     *testing.T
 	paths Paths
@@ -186,11 +186,11 @@ func TestUse(t *testing.T) {
 		t.Errorf("got %+v", use)
 	}
 	if _, err := h.Disks.Use(Disk{Path: "x", Number: Number{252, 99}}); err == nil {
-		t.Error("a disk that is gone is used by nobody, and that is not known")
+		t.Error("a disk that is gone has a use, want an error")
 	}
 }
 
-// The device of a command is the open disk, also when its names lead elsewhere.
+// The device of a command is the open disk, even if its names now lead elsewhere.
 func TestCommandsGetTheOpenDisk(t *testing.T) {
 	needsRoot(t, "loop devices")
 	image := filepath.Join(t.TempDir(), "disk")

@@ -18,14 +18,14 @@ import (
 
 // How long the engine may take: for a query, for a change, and for an image.
 const (
-	engineLook   = 10 * time.Second
+	engineQuery  = 10 * time.Second
 	engineChange = 2 * time.Minute
 	engineImage  = time.Hour
 )
 
-// docker is the engine behind a unix socket. It agrees on the version of the API
-// with whatever engine answers. The client is made when it is first needed: most
-// nodes of the storage role never do.
+// docker is the engine behind a unix socket. It negotiates the version of the API with the
+// engine. The client is made when it is first needed, which most nodes of the storage role
+// never do.
 type docker struct {
 	api     func() *client.Client
 	socket  string
@@ -43,7 +43,7 @@ func newDocker(socket string, changes *Changes) *docker {
 	return &docker{api: sync.OnceValue(api), socket: socket, changes: changes}
 }
 
-// explain puts an error of the client in our words, nil for nil.
+// explain turns an error of the client into one of this package; nil stays nil.
 func (d *docker) explain(doing string, err error) error {
 	switch {
 	case err == nil:
@@ -53,30 +53,30 @@ func (d *docker) explain(doing string, err error) error {
 	case client.IsErrConnectionFailed(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.ErrUnexpectedEOF):
 		return &EngineDownError{Detail: fmt.Sprintf("%s: %v", doing, err)}
 	}
-	return &EngineError{Doing: doing, Words: strings.TrimPrefix(err.Error(), "Error response from daemon: ")}
+	return &EngineError{Doing: doing, Message: strings.TrimPrefix(err.Error(), "Error response from daemon: ")}
 }
 
 func (d *docker) Version(ctx context.Context) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	ctx, cancel := context.WithTimeout(ctx, engineQuery)
 	defer cancel()
 	v, err := d.api().ServerVersion(ctx, client.ServerVersionOptions{})
-	return v.Version, d.explain("asking it for its version at "+d.socket, err)
+	return v.Version, d.explain("reading its version at "+d.socket, err)
 }
 
 func (d *docker) Container(ctx context.Context, name string) (*Container, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	ctx, cancel := context.WithTimeout(ctx, engineQuery)
 	defer cancel()
 	found, err := d.api().ContainerInspect(ctx, name, client.ContainerInspectOptions{})
 	if errdefs.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, d.explain("looking at the container "+name, err)
+		return nil, d.explain("inspecting the container "+name, err)
 	}
 	return described(&found.Container), nil
 }
 
-// described takes over what matters; older engines leave out the rest.
+// described copies what the agent uses; an older engine may leave out any of it.
 func described(found *container.InspectResponse) *Container {
 	c := &Container{ID: found.ID, Name: strings.TrimPrefix(found.Name, "/"), Image: found.Image}
 	if s := found.State; s != nil {
@@ -99,11 +99,11 @@ func described(found *container.InspectResponse) *Container {
 }
 
 func (d *docker) Running(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	ctx, cancel := context.WithTimeout(ctx, engineQuery)
 	defer cancel()
 	list, err := d.api().ContainerList(ctx, client.ContainerListOptions{})
 	if err != nil {
-		return nil, d.explain("listing the containers that run", err)
+		return nil, d.explain("listing the running containers", err)
 	}
 	var names []string
 	for _, c := range list.Items {
@@ -116,8 +116,8 @@ func (d *docker) Running(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Create uses a mount, not what -v makes: with that, the engine would make a missing
-// directory itself, on whatever disk is there.
+// Create uses a mount, not the equivalent of -v: with -v, the engine would create a missing
+// directory itself, possibly on the wrong disk.
 func (d *docker) Create(ctx context.Context, c ContainerSpec) error {
 	inside, _ := network.PortFrom(uint16(c.Inside), network.TCP) //nolint:gosec // both are checked ports
 	return d.change(ctx, "making the container "+c.Name, func(ctx context.Context) error {
@@ -145,8 +145,8 @@ func (d *docker) Start(ctx context.Context, name string) error {
 
 func (d *docker) Stop(ctx context.Context, name string) error {
 	return d.change(ctx, "stopping the container "+name, func(ctx context.Context) error {
-		patience := 10
-		_, err := d.api().ContainerStop(ctx, name, client.ContainerStopOptions{Timeout: &patience})
+		seconds := 10
+		_, err := d.api().ContainerStop(ctx, name, client.ContainerStopOptions{Timeout: &seconds})
 		return err
 	})
 }

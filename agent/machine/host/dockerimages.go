@@ -14,13 +14,13 @@ import (
 )
 
 func (d *docker) Image(ctx context.Context, reference string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	ctx, cancel := context.WithTimeout(ctx, engineQuery)
 	defer cancel()
 	found, err := d.api().ImageInspect(ctx, reference)
 	if errdefs.IsNotFound(err) {
 		return "", nil
 	}
-	return found.ID, d.explain("looking at the image "+reference, err)
+	return found.ID, d.explain("inspecting the image "+reference, err)
 }
 
 func (d *docker) Load(ctx context.Context, archive io.Reader) ([]string, error) {
@@ -37,7 +37,7 @@ func (d *docker) Load(ctx context.Context, archive io.Reader) ([]string, error) 
 	return names, d.explain(doing, err)
 }
 
-// loaded are the names that the engine says at the end of a load.
+// loaded are the names that the engine reports at the end of a load.
 func loaded(said io.Reader) ([]string, error) {
 	var names []string
 	for decoder := json.NewDecoder(said); ; {

@@ -8,11 +8,11 @@ import (
 )
 
 func (d *docker) InsecureRegistries(ctx context.Context) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, engineLook)
+	ctx, cancel := context.WithTimeout(ctx, engineQuery)
 	defer cancel()
 	info, err := d.api().Info(ctx, client.InfoOptions{})
 	if err != nil {
-		return nil, d.explain("asking it for its registries", err)
+		return nil, d.explain("reading its registries", err)
 	}
 	c := info.Info.RegistryConfig
 	if c == nil {

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Container is what the engine knows of a container.
+// Container is what the engine knows about a container.
 type Container struct {
 	ID, Name string
-	// Image is the id of the image that it was made of.
+	// Image is the id of the image that it was made from.
 	Image string
 	// Status is created, running, paused, restarting, removing, exited or dead. Detail is
 	// why it is not running, in the engine's words; "" if it has none.
@@ -19,40 +19,40 @@ type Container struct {
 	// Restart is the name of its restart policy.
 	Restart string
 	Labels  map[string]string
-	// Ports are those of this machine that it was made to have.
+	// Ports are the ports of this machine that it was made with.
 	Ports []int
 }
 
-// ContainerSpec is a container that is to be made.
+// ContainerSpec describes a container to make.
 type ContainerSpec struct {
 	Name, Image, Restart string
 	Labels               map[string]string
 	// Port of this machine, on all its addresses, leads to TCP port Inside.
 	Port, Inside int
-	// Source is a directory of this machine, seen in the container as Target. Where it
-	// does not exist the container is not made: the engine never makes it.
+	// Source is a directory of this machine, seen in the container as Target. If it does not
+	// exist, the container is not made: the engine never creates it.
 	Source, Target string
 }
 
 // Engine is the machine's container engine, by the Docker Engine API. Errors:
-// *EngineDownError if none answers, *EngineError with the engine's own words.
-// Nothing is taken from the environment (DOCKER_HOST): it is always this machine's.
+// *EngineDownError if none answers, *EngineError with the engine's own message. The
+// environment (DOCKER_HOST) is ignored: it is always this machine's engine.
 type Engine interface {
 	// Version of the engine that answers.
 	Version(ctx context.Context) (string, error)
-	// InsecureRegistries are what the running engine takes for insecure: servers as
-	// in image names, and networks (CIDR), its own for loopback among them.
+	// InsecureRegistries are what the running engine treats as insecure: servers as in image
+	// names, and networks (CIDR), including its default for loopback.
 	InsecureRegistries(ctx context.Context) ([]string, error)
 	// Container by its name, nil if there is none.
 	Container(ctx context.Context, name string) (*Container, error)
-	// Running are the names of the containers that run.
+	// Running are the names of the running containers.
 	Running(ctx context.Context) ([]string, error)
-	// Image is the id of what a reference or an id names, "" if it is not there.
+	// Image is the id of the image with that reference or id, "" if there is none.
 	Image(ctx context.Context, reference string) (string, error)
-	// Load loads an archive of images, and returns what the engine says that it held:
-	// name:tag, or an id where an image has no name.
+	// Load loads an archive of images and returns what the engine found in it: name:tag, or
+	// the id of an image without a name.
 	Load(ctx context.Context, archive io.Reader) ([]string, error)
-	// Pull fetches an image. The engine goes to the registry, by its own proxy.
+	// Pull makes the engine pull an image, through the engine's own proxy.
 	Pull(ctx context.Context, reference string) error
 	// Create makes a container and does not start it.
 	Create(ctx context.Context, c ContainerSpec) error
@@ -61,8 +61,8 @@ type Engine interface {
 	// stopped too.
 	Stop(ctx context.Context, name string) error
 	Unpause(ctx context.Context, name string) error
-	// Remove removes a container, running or not. What it has written to directories of
-	// this machine stays. That there is none is no error.
+	// Remove removes a container, running or not. What it has written to directories of this
+	// machine stays. It is no error if there is none.
 	Remove(ctx context.Context, name string) error
 	Rename(ctx context.Context, from, to string) error
 	// SetRestart changes the restart policy.
@@ -74,10 +74,10 @@ type EngineDownError struct{ Detail string }
 
 func (e *EngineDownError) Error() string { return "the container engine does not answer: " + e.Detail }
 
-// EngineError is a refusal of the engine.
+// EngineError says that the engine refused a request.
 type EngineError struct {
-	// Doing is what it was asked for, Words what it said.
-	Doing, Words string
+	// Doing is what was requested, Message the engine's answer.
+	Doing, Message string
 }
 
-func (e *EngineError) Error() string { return e.Doing + ": " + e.Words }
+func (e *EngineError) Error() string { return e.Doing + ": " + e.Message }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestWhatAnEngineSaysOfALoad(t *testing.T) {
+func TestNamesOfALoad(t *testing.T) {
 	const names = `{"stream":"Loaded image: registry:latest\n"}` + "\n" + `{"stream":"Loaded image ID: sha256:4a0d\nLoaded image: example.com:5000/a/b:1\n"}`
 	got, err := loaded(strings.NewReader(`{"status":"Loading layer","progressDetail":{"current":1},"id":"x"}` + "\n" + names))
 	if err != nil || !slices.Equal(got, []string{"registry:latest", "sha256:4a0d", "example.com:5000/a/b:1"}) {
@@ -32,7 +32,7 @@ func TestWhatAnEngineSaysOfALoad(t *testing.T) {
 }
 
 // What an engine does is tested on a real one, in e2e.
-func TestEngineThatIsNotThere(t *testing.T) {
+func TestEngineThatDoesNotAnswer(t *testing.T) {
 	silent := filepath.Join(t.TempDir(), "silent.sock")
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", silent)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestListenersAreNamed(t *testing.T) {
 	}
 	server.Close()
 	if found, err := p.Listeners(port); err != nil || len(found) != 0 {
-		t.Errorf("nobody listens, and got %v, %v", found, err)
+		t.Errorf("the port is free, and got %v, %v", found, err)
 	}
 }
 

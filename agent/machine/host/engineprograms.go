@@ -11,8 +11,8 @@ import (
 
 type enginePrograms struct{ run *Runner }
 
-// containerdVersion is in "containerd github.com/containerd/containerd 1.6.20~ds1 …",
-// with a v in front of it in upstream's own builds.
+// containerdVersion matches "containerd github.com/containerd/containerd 1.6.20~ds1 …";
+// upstream's own builds put a v before the version.
 var containerdVersion = regexp.MustCompile(`^containerd \S+ v?(\d+\.\d+(\.\d+)?)`)
 
 func (p *enginePrograms) ContainerdVersion(ctx context.Context) (string, error) {
@@ -22,7 +22,7 @@ func (p *enginePrograms) ContainerdVersion(ctx context.Context) (string, error) 
 	}
 	found := containerdVersion.FindStringSubmatch(said.Stdout)
 	if found == nil {
-		return "", fmt.Errorf("containerd --version says %.100q, in which there is no version", said.Stdout)
+		return "", fmt.Errorf("containerd --version prints %.100q, which has no version", said.Stdout)
 	}
 	return found[1], nil
 }

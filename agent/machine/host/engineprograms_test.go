@@ -36,7 +36,8 @@ func TestSplitCommandLine(t *testing.T) {
 	}
 }
 
-// TestValidateDocker: with what dockerd there is; before 23.0 it cannot say.
+// TestValidateDocker uses the installed dockerd, if there is one; before 23.0 it cannot
+// validate.
 func TestValidateDocker(t *testing.T) {
 	r, _ := runner(t)
 	p := &enginePrograms{run: r}
@@ -51,7 +52,7 @@ func TestValidateDocker(t *testing.T) {
 		t.Errorf("counted %s", r.Changes.Count())
 	}
 	if said, err := r.Run(t.Context(), Command{Argv: []string{"dockerd", "--help"}, Reads: true}); err != nil || !strings.Contains(said.Stdout, "--validate") {
-		return // it takes everything
+		return // it accepts everything
 	}
 	if err := p.ValidateDocker(t.Context(), []byte(`{"no-such-setting": 1}`)); err == nil || !strings.Contains(err.Error(), "no-such-setting") {
 		t.Errorf("of a bad file: %v", err)

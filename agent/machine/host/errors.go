@@ -7,18 +7,18 @@ type BusyError struct{ Detail string }
 
 func (e *BusyError) Error() string { return "the package manager is busy: " + e.Detail }
 
-// UnavailableError says that a package cannot be had, in the package manager's words.
+// UnavailableError says that a package cannot be installed, with the package manager's
+// message.
 type UnavailableError struct{ Package, Detail string }
 
 func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("the package %s cannot be installed: %s", e.Package, e.Detail)
 }
 
-// JobError says that systemd could not do what it was asked for.
+// JobError says that a job of systemd failed.
 type JobError struct {
 	Unit, Verb, Result string
-	// Detail is the end of what the unit logged, or what else failed; "" if that
-	// cannot be had.
+	// Detail is the end of the unit's log, or the units that failed; "" if it is unknown.
 	Detail string
 }
 

@@ -15,7 +15,7 @@ import (
 
 type files struct{ changes *Changes }
 
-// largestFile bounds what is read as a configuration file.
+// largestFile is the largest configuration file that is read.
 const largestFile = 4 << 20
 
 func (f *files) Read(path string) ([]byte, error) {
@@ -69,7 +69,7 @@ func (f *files) Remove(path string) error {
 	f.changes.File()
 	dir := filepath.Dir(path)
 	if strings.HasSuffix(dir, ".d") && !strings.HasSuffix(dir, "exports.d") {
-		// A drop-in directory that others use is not empty, and stays.
+		// A drop-in directory with files of others is not empty, and stays.
 		if os.Remove(dir) == nil {
 			dir = filepath.Dir(dir)
 		}

@@ -69,7 +69,7 @@ func (d *disks) MakeExt4(ctx context.Context, v Device, uuid string) error {
 	if !ok {
 		return errNotHeld
 	}
-	if err := held.settle(); err != nil {
+	if err := held.flush(); err != nil {
 		return err
 	}
 	return v.Same()
@@ -80,7 +80,7 @@ func (d *disks) CheckExt4(ctx context.Context, v Device) error {
 	if !ok {
 		return errNotHeld
 	}
-	if err := held.settle(); err != nil {
+	if err := held.flush(); err != nil {
 		return err
 	}
 	_, err := d.onDevice(ctx, v, checkCommand())
@@ -89,7 +89,7 @@ func (d *disks) CheckExt4(ctx context.Context, v Device) error {
 
 var errNotHeld = errors.New("the device is not one of this host's")
 
-// onDevice runs a command on the very disk that is held open.
+// onDevice runs a command on the disk that is held open.
 func (d *disks) onDevice(ctx context.Context, v Device, c Command) (Result, error) {
 	held, ok := v.(*device)
 	if !ok {

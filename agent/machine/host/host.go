@@ -33,30 +33,30 @@ type Files interface {
 	Read(path string) ([]byte, error)
 	// Mode is the permissions of a file; fs.ErrNotExist if there is none.
 	Mode(path string) (fs.FileMode, error)
-	// Write makes the file have this content, this mode and root as its owner, and
-	// makes the directories above it. It is atomic and on disk when it returns; a
-	// file that is already so is not touched.
+	// Write gives the file this content and mode and root as its owner, and makes the
+	// directories above it. The write is atomic, and on disk when Write returns. A file that
+	// is already right is not touched.
 	Write(path string, content []byte, mode fs.FileMode) error
-	// Same says whether Write would do nothing.
+	// Same reports whether Write would do nothing.
 	Same(path string, content []byte, mode fs.FileMode) (bool, error)
-	// Remove removes a file, and the directory above it where that is a drop-in
-	// directory (….d) left empty. That there is no file is no error.
+	// Remove removes a file, and the directory above it if that is a drop-in directory (….d)
+	// and now empty. It is no error if there is no file.
 	Remove(path string) error
-	// RemoveEmpty removes a directory with nothing in it. One that is not empty, or not
-	// there, is no error.
+	// RemoveEmpty removes an empty directory. It is no error if the directory is not empty or
+	// does not exist.
 	RemoveEmpty(directory string) error
-	// Match are the files whose paths match a pattern of glob(7), in order.
+	// Match returns the files whose paths match a pattern of glob(7), in order.
 	Match(pattern string) ([]string, error)
 }
 
 // Directory is what is found at a path that volumes are mounted on.
 type Directory struct {
-	// Exists; the other members mean nothing where it is false.
+	// Exists; if it is false, the other members mean nothing.
 	Exists bool
 	// NotDirectory says what it is instead, "" for a directory.
 	NotDirectory string
-	// Real is the path without symbolic links. Where the directory does not exist,
-	// it is that of the nearest directory above it that does, with the rest added.
+	// Real is the path without symbolic links. If the directory does not exist, the links
+	// are resolved up to the nearest directory above it that does.
 	Real string
 	// Entries is the name of one entry, "" if it is empty.
 	Entry string
@@ -78,27 +78,27 @@ type Shared struct {
 type Directories interface {
 	// Inspect describes a mount point on which nothing is mounted.
 	Inspect(path string) (Directory, error)
-	// Guard makes the directory where there is none, and guards it (see Directory).
+	// Guard guards the directory (see Directory), and makes it if there is none.
 	Guard(path string) error
-	// Unguard lifts the guard and gives the directory this mode; where remove is set,
-	// it removes the directory if it is empty.
+	// Unguard lifts the guard and gives the directory this mode. If remove is set, it removes
+	// the directory if it is empty.
 	Unguard(path string, mode fs.FileMode, remove bool) error
-	// Make makes a directory of the root disk, root's and with this mode, and those above
-	// it for all to read. One that exists stays as it is.
+	// Make makes a directory of the root disk with this mode, owned by root, and the
+	// directories above it, readable for all. An existing directory is not changed.
 	Make(path string, mode fs.FileMode) error
-	// InspectInside describes the directory rel of the filesystem mounted at root. It
-	// follows no symbolic link and enters no other filesystem. It fails where the
-	// filesystem at root is not that of the device.
+	// InspectInside describes the directory rel of the filesystem mounted at root. It follows
+	// no symbolic link and enters no other filesystem. It fails if the filesystem at root is
+	// not that of the device.
 	InspectInside(root string, device Number, rel string) (Shared, error)
-	// MakeInside makes the directory rel with those above it, and gives it this owner and
-	// mode; to the mode of one that is there it adds the rights of want. The conditions
-	// are those of InspectInside.
+	// MakeInside makes the directory rel and those above it, and gives it this owner and
+	// mode. An existing directory keeps its rights and gets those of want too. It fails like
+	// InspectInside.
 	MakeInside(root string, device Number, rel string, want Shared) error
 }
 
 // Mount is one line of /proc/self/mountinfo.
 type Mount struct {
-	// Point is where it is mounted, Root what of the filesystem ("/" = all of it).
+	// Point is where it is mounted, Root the mounted part of the filesystem ("/" = all).
 	Point, Root string
 	FSType      string
 	Source      string
@@ -109,22 +109,22 @@ type Mount struct {
 
 // Mounts is the mount table.
 type Mounts interface {
-	// List is in the order of the table: of two mounts at one point, the later one is
-	// what is seen there.
+	// List returns the mounts in the order of the table: a later mount hides an earlier one
+	// at the same point.
 	List() ([]Mount, error)
-	// OfProcess is the table as another process has it, such as that of a container.
+	// OfProcess is the mount table of another process, such as that of a container.
 	OfProcess(pid int) ([]Mount, error)
-	// Detach removes a mount from the tree even while it is in use. It is only for a mount
-	// whose device is gone, because nothing can be written back.
+	// Detach removes a mount from the tree even while it is in use. Use it only if the device
+	// is gone, because then nothing can be written back.
 	Detach(point string) error
 }
 
-// Unit is what systemd knows of a unit.
+// Unit is what systemd knows about a unit.
 type Unit struct {
 	// Loaded is "loaded", "not-found", "error", …; Active is "active", "inactive",
 	// "failed", "activating", …; File is "enabled", "disabled", "" if there is no file.
 	Loaded, Active, Sub, File string
-	// Stale says that its file changed since systemd read it.
+	// Stale says that its file has changed since systemd read it.
 	Stale bool
 }
 
@@ -141,28 +141,29 @@ type Units interface {
 	Start(ctx context.Context, name string) error
 	Stop(ctx context.Context, name string) error
 	// ReloadUnit asks a running unit to read its configuration again, and Restart stops
-	// and starts it. Both wait for the job, as Start does. After the job of a reload many
-	// units have only been told, and have not finished.
+	// and starts it. Both wait for the job, as Start does. When the job of a reload is done,
+	// many units have only been notified and have not finished.
 	ReloadUnit(ctx context.Context, name string) error
 	Restart(ctx context.Context, name string) error
 	// CommandLine is the argv of the unit's main process, nil if none runs.
 	CommandLine(ctx context.Context, name string) ([]string, error)
 }
 
-// EnginePrograms are what the container engines' own programs say.
+// EnginePrograms are the container engines' own programs.
 type EnginePrograms interface {
-	// ContainerdVersion is such as "1.6.20"; *CommandError if it is not installed.
+	// ContainerdVersion returns a version such as "1.6.20"; *CommandError if containerd is not
+	// installed.
 	ContainerdVersion(ctx context.Context) (string, error)
-	// ValidateDocker has dockerd look at the content of a daemon.json, and returns an
-	// error with its words where it does not take it. It is nil if dockerd cannot
-	// do that (before 23.0) or is not installed.
+	// ValidateDocker runs dockerd --validate on the content of a daemon.json. If dockerd
+	// refuses it, the error has its message. It returns nil if dockerd cannot validate (before
+	// 23.0) or is not installed.
 	ValidateDocker(ctx context.Context, daemonJSON []byte) error
 }
 
-// Proxy is for downloads; it may hold credentials.
+// Proxy is the proxy for downloads; it may hold credentials.
 type Proxy struct{ HTTP, HTTPS, NoProxy string }
 
-// Software is a need, for which each distribution has its package.
+// Software is something that each distribution has in packages of its own.
 type Software string
 
 // What the roles need.
@@ -175,12 +176,12 @@ const (
 
 // Packages is the distribution's package manager.
 type Packages interface {
-	// Missing is what of this is not installed completely.
+	// Missing returns those that are not completely installed.
 	Missing(ctx context.Context, needs ...Software) ([]Software, error)
-	// Install installs what is missing. Errors: *BusyError if another process has
-	// the package manager, *UnavailableError if the package cannot be had.
+	// Install installs what is missing. Errors: *BusyError if another process uses the
+	// package manager, *UnavailableError if a package cannot be installed.
 	Install(ctx context.Context, proxy Proxy, needs ...Software) error
-	// Name is the package that meets the need on this distribution.
+	// Name is the name of its packages on this distribution.
 	Name(need Software) string
 }
 
@@ -193,15 +194,14 @@ type Export struct {
 
 // NFS is the kernel's NFS server, as exportfs(8) sees it.
 type NFS interface {
-	// Exported is what the server's table holds.
+	// Exported returns the server's table.
 	Exported(ctx context.Context) ([]Export, error)
-	// Reexport makes the table what the files say.
+	// Reexport synchronizes the table with the files.
 	Reexport(ctx context.Context) error
-	// Withdraw takes one entry out of the table.
+	// Withdraw removes one entry from the table.
 	Withdraw(ctx context.Context, directory, client string) error
-	// Flush makes the kernel forget what it has looked up. It does nothing where
-	// there is no NFS server yet.
+	// Flush empties the kernel's export cache. It does nothing if there is no NFS server yet.
 	Flush(ctx context.Context) error
-	// SameHost says whether two names, or a name and an address, are one host.
+	// SameHost reports whether two names, or a name and an address, are one host.
 	SameHost(ctx context.Context, a, b string) bool
 }

@@ -8,8 +8,7 @@ import (
 // Linux is the machine that this process runs on.
 func Linux(log *slog.Logger) *Host { return LinuxAt(MachinePaths, log) }
 
-// LinuxAt is Linux with other paths, for tests that have real disks under names of
-// their own.
+// LinuxAt is Linux with other paths, for tests with real disks under other names.
 func LinuxAt(paths Paths, log *slog.Logger) *Host {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

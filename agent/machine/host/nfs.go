@@ -23,8 +23,8 @@ func (n *nfs) Exported(ctx context.Context) ([]Export, error) {
 	return ParseExports(result.Stdout), nil
 }
 
-// ParseExports reads what `exportfs -s` prints: a line for each entry, the
-// directory, blanks, the client, and its options in parentheses.
+// ParseExports reads the output of `exportfs -s`: a line for each entry with the directory,
+// blanks, the client, and its options in parentheses.
 func ParseExports(text string) []Export {
 	var exports []Export
 	for line := range strings.Lines(text) {
@@ -42,8 +42,8 @@ func ParseExports(text string) []Export {
 	return exports
 }
 
-// Reexport: exportfs exits with 1 also if only another program's entry is wrong, so
-// what counts is what the table holds afterwards; its words are kept for that.
+// Reexport may fail because of another program's wrong entry: exportfs exits with 1 then
+// too. The caller decides by the table that results, and reports the error if that is wrong.
 func (n *nfs) Reexport(ctx context.Context) error {
 	_, err := n.run.Run(ctx, reexportCommand())
 	return err
@@ -62,7 +62,7 @@ func (n *nfs) Flush(ctx context.Context) error {
 	return err
 }
 
-// resolveLimit bounds a look-up; the agent would rather say that it is not sure.
+// resolveLimit bounds a look-up; a name that does not resolve in time is not the same host.
 const resolveLimit = 5 * time.Second
 
 func (n *nfs) SameHost(ctx context.Context, a, b string) bool {

@@ -22,14 +22,14 @@ var (
 	debianNames = map[Software][]string{
 		Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-kernel-server"}, NFSClient: {"nfs-common"}, ContainerEngine: {"docker.io"},
 	}
-	// RHEL 9 and its rebuilds have moby-engine only where the operator has added a
-	// source of packages for it; Fedora has it by itself.
+	// Fedora has moby-engine. RHEL 9 and its rebuilds have it only if the operator has added
+	// a package repository with it.
 	redHatNames = map[Software][]string{
 		Ext4Tools: {"e2fsprogs"}, NFSServer: {"nfs-utils"}, NFSClient: {"nfs-utils"}, ContainerEngine: {"moby-engine"},
 	}
 )
 
-// family is what package managers have in common.
+// family is what the package managers have in common.
 type family struct {
 	run   *Runner
 	names map[Software][]string
@@ -37,14 +37,14 @@ type family struct {
 	marks []string
 
 	mu sync.Mutex
-	// complete is what was found installed while the marks were as in seen.
+	// complete is the software that was installed when mark returned seen.
 	complete []Software
 	seen     string
 }
 
 func (f *family) Name(need Software) string { return strings.Join(f.names[need], ", ") }
 
-// packagesOf are the packages for the needs, each once.
+// packagesOf returns the packages for the needs, each once.
 func (f *family) packagesOf(needs []Software) []string {
 	var all []string
 	for _, need := range needs {
@@ -54,8 +54,8 @@ func (f *family) packagesOf(needs []Software) []string {
 	return slices.Compact(all)
 }
 
-// missing asks installedOf about the packages, unless nothing has changed since all
-// of it was found.
+// missing calls installedOf for the packages, unless all of them were installed before and
+// the package database has not changed since.
 func (f *family) missing(ctx context.Context, needs []Software, installedOf func(context.Context, []string) (map[string]bool, error)) ([]Software, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,7 +85,7 @@ func (f *family) missing(ctx context.Context, needs []Software, installedOf func
 	return missing, nil
 }
 
-// mark names the state of the package database, "" if there is none.
+// mark identifies the state of the package database, "" if there is none.
 func (f *family) mark() string {
 	var marks []string
 	for _, path := range f.marks {
@@ -96,8 +96,8 @@ func (f *family) mark() string {
 	return strings.Join(marks, "\n")
 }
 
-// through gives one command the proxy: in its environment, which /proc shows to its
-// owner and root alone, because it may hold a password.
+// through gives one command the proxy in its environment. A proxy may hold a password, and
+// /proc shows the environment only to the process's owner and root.
 func through(p Proxy, c Command) Command {
 	for name, value := range map[string]string{"http_proxy": p.HTTP, "https_proxy": p.HTTPS, "no_proxy": p.NoProxy} {
 		if value != "" {
@@ -109,8 +109,7 @@ func through(p Proxy, c Command) Command {
 	return c
 }
 
-// Secrets are the parts of a proxy that must not be repeated, because it may hold a
-// password.
+// Secrets are the parts of a proxy that no log or message may repeat: it may hold a password.
 func (p Proxy) Secrets() []string {
 	var all []string
 	for _, value := range []string{p.HTTP, p.HTTPS} {
@@ -128,7 +127,7 @@ func (p Proxy) Secrets() []string {
 	return all
 }
 
-// said is what the program printed, or why it did not run.
+// said is the program's output, or why it did not run.
 func said(err error) string {
 	var failed *CommandError
 	if errors.As(err, &failed) && failed.Output != "" {

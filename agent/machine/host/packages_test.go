@@ -91,7 +91,7 @@ func TestMissingAsksOnceWhileNothingChanges(t *testing.T) {
 	}
 	before := asked
 	if ask(); asked != before {
-		t.Error("asked again although all is there and nothing has changed")
+		t.Error("asked again although everything is installed and nothing has changed")
 	}
 	delete(have, "nfs-kernel-server")
 	if err := os.WriteFile(status, []byte("ab"), 0o600); err != nil {
@@ -122,8 +122,8 @@ func TestProxyIsInTheEnvironmentOfOneCommand(t *testing.T) {
 	}
 }
 
-// Words of apt 2.6 and dpkg 1.21.
-func TestAptsWords(t *testing.T) {
+// Messages of apt 2.6 and dpkg 1.21.
+func TestAptMessages(t *testing.T) {
 	fails := func(text string) error {
 		return &CommandError{Code: 100, Output: text, Err: errors.New("exit status 100")}
 	}
@@ -146,7 +146,7 @@ func TestAptsWords(t *testing.T) {
 	}
 }
 
-// The real thing, as far as it changes nothing.
+// The real package manager, read-only.
 func TestInstalledPackages(t *testing.T) {
 	if !installed("dpkg-query") {
 		t.Skip("needs dpkg-query")

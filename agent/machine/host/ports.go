@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Listener is a process that listens on a port; PID is 0 if it cannot be told.
+// Listener is a process that listens on a port; PID is 0 if the process is unknown.
 type Listener struct {
 	PID     int
 	Program string
@@ -25,7 +25,7 @@ type Listener struct {
 
 func (l Listener) String() string {
 	if l.PID == 0 {
-		return "a process that cannot be told"
+		return "an unknown process"
 	}
 	return fmt.Sprintf("%s (process %d)", l.Program, l.PID)
 }
@@ -39,10 +39,10 @@ type Answer struct {
 
 // Ports are the TCP ports of this machine.
 type Ports interface {
-	// Listeners are who listens on a port, at any address of the machine.
+	// Listeners are the processes that listen on a port, at any address of the machine.
 	Listeners(port int) ([]Listener, error)
-	// Get asks what listens on the loopback address in plain HTTP, for a few seconds,
-	// and follows no redirect.
+	// Get sends a plain HTTP request to the port on the loopback address. It waits a few
+	// seconds and follows no redirect.
 	Get(ctx context.Context, port int, path string) (Answer, error)
 }
 
@@ -56,7 +56,7 @@ func (p *ports) Listeners(port int) ([]Listener, error) {
 	for _, table := range []string{"tcp", "tcp6"} {
 		found, err := socketsAt(filepath.Join(p.proc, "self/net", table), port)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a kernel without IPv6
-			return nil, fmt.Errorf("looking for who listens on port %d: %w", port, err)
+			return nil, fmt.Errorf("finding what listens on port %d: %w", port, err)
 		}
 		inodes = append(inodes, found...)
 	}
@@ -94,8 +94,8 @@ func socketsAt(table string, port int) ([]string, error) {
 	}
 }
 
-// holders are the processes that have one of the sockets open. One that ends
-// meanwhile is left out.
+// holders are the processes that have one of the sockets open. It skips a process that ends
+// in between.
 func (p *ports) holders(inodes []string) []Listener {
 	links, _ := filepath.Glob(filepath.Join(p.proc, "[0-9]*/fd/*")) // the pattern is right
 	var found []Listener
@@ -119,7 +119,7 @@ func (p *ports) holders(inodes []string) []Listener {
 	return found
 }
 
-// loopback is for one GET at a time: no connection is kept, no proxy asked.
+// loopback is for one GET at a time: it keeps no connection and uses no proxy.
 var loopback = http.Client{
 	Timeout: 5 * time.Second,
 	Transport: &http.Transport{

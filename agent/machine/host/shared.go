@@ -72,8 +72,7 @@ func (d *directories) MakeInside(root string, device Number, rel string, want Sh
 	return nil
 }
 
-// enter opens the root directory of the filesystem of device that is mounted at
-// root.
+// enter opens the directory root, on which the filesystem of device must be mounted.
 func enter(root string, device Number) (*os.File, error) {
 	dir, err := openDirectory(root)
 	if err != nil {
@@ -91,8 +90,8 @@ func enter(root string, device Number) (*os.File, error) {
 	return dir, nil
 }
 
-// step goes down by one name. A client that writes to the volume could put a link
-// or, with the help of another, a mount in the way: neither is followed.
+// step enters the directory name below dir. It follows neither a symbolic link nor a mount:
+// a client that writes to the volume could put a link there to lead the agent elsewhere.
 func step(dir *os.File, name string) (*os.File, error) {
 	const flags = unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_RDONLY | unix.O_NOFOLLOW
 	fd, err := unix.Openat2(int(dir.Fd()), name, &unix.OpenHow{
@@ -101,7 +100,7 @@ func step(dir *os.File, name string) (*os.File, error) {
 	})
 	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) {
 		// Linux before 5.6, or a sandbox that does not know the call.
-		fd, err = stepWithout(dir, name, flags)
+		fd, err = stepWithoutOpenat2(dir, name, flags)
 	}
 	if err != nil {
 		return nil, err
@@ -109,9 +108,9 @@ func step(dir *os.File, name string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name)), nil
 }
 
-// stepWithout is step without openat2. One name at a time, opened without following
-// it, cannot lead up or through a link; another filesystem has another device.
-func stepWithout(dir *os.File, name string, flags int) (int, error) {
+// stepWithoutOpenat2 is step for kernels without openat2. A single name, opened without
+// following links, cannot lead up or through a link; another filesystem has another device.
+func stepWithoutOpenat2(dir *os.File, name string, flags int) (int, error) {
 	if name == ".." {
 		return -1, unix.EXDEV
 	}

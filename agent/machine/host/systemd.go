@@ -16,12 +16,12 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 )
 
-// idleConnection is how long a connection to systemd is kept unused. A pass makes a
-// handful of calls; between passes there is no reason to hold its buffers.
+// idleConnection is how long an unused connection to systemd is kept. A pass makes a few
+// calls; between passes the connection's buffers are not needed.
 const idleConnection = 3 * time.Second
 
-// systemd speaks to systemd over D-Bus: by its private socket as root, where no bus
-// daemon is needed, else by the system bus.
+// systemd speaks to systemd over D-Bus: as root through its private socket, which needs no
+// bus daemon, else through the system bus.
 type systemd struct {
 	run     *Runner
 	changes *Changes
@@ -83,7 +83,7 @@ func (s *systemd) Disable(ctx context.Context, name string) error {
 
 func (s *systemd) Start(ctx context.Context, name string) error {
 	return s.job(ctx, "start", name, func(c *dbus.Conn, done chan<- string) error {
-		_ = c.ResetFailedUnitContext(ctx, name) // fails where it has not failed
+		_ = c.ResetFailedUnitContext(ctx, name) // an error means that the unit has not failed
 		_, err := c.StartUnitContext(ctx, name, "replace", done)
 		return err
 	})
@@ -105,7 +105,7 @@ func (s *systemd) ReloadUnit(ctx context.Context, name string) error {
 
 func (s *systemd) Restart(ctx context.Context, name string) error {
 	return s.job(ctx, "restart", name, func(c *dbus.Conn, done chan<- string) error {
-		_ = c.ResetFailedUnitContext(ctx, name) // fails where it has not failed
+		_ = c.ResetFailedUnitContext(ctx, name) // an error means that the unit has not failed
 		_, err := c.RestartUnitContext(ctx, name, "replace", done)
 		return err
 	})
@@ -136,8 +136,7 @@ func (s *systemd) CommandLine(ctx context.Context, name string) ([]string, error
 	return splitCommandLine(content), nil
 }
 
-// splitCommandLine takes /proc/<pid>/cmdline apart; that of a process that is gone
-// is empty.
+// splitCommandLine splits /proc/<pid>/cmdline, which is empty for a process that has ended.
 func splitCommandLine(content []byte) []string {
 	if len(content) == 0 {
 		return nil
@@ -145,7 +144,7 @@ func splitCommandLine(content []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(content), "\x00"), "\x00")
 }
 
-// jobLimit is for a mount that replays a long journal.
+// jobLimit allows for a mount that replays a long journal.
 const jobLimit = 15 * time.Minute
 
 func (s *systemd) job(ctx context.Context, verb, name string, begin func(*dbus.Conn, chan<- string) error) error {
@@ -180,8 +179,8 @@ func (s *systemd) job(ctx context.Context, verb, name string, begin func(*dbus.C
 	return nil
 }
 
-// explain is the end of what the unit logged, on one line; where it failed for want
-// of another unit, its own log says nothing, and the units that failed are named.
+// explain returns the end of the unit's log on one line. If the unit failed because of
+// another unit, its own log says nothing, and explain names the units that failed.
 func (s *systemd) explain(ctx context.Context, name, result string) string {
 	if result == "dependency" {
 		return s.failedUnits(ctx)
@@ -207,11 +206,11 @@ func (s *systemd) failedUnits(ctx context.Context) string {
 		return ""
 	}
 	slices.Sort(names)
-	return "failed are " + strings.Join(names, ", ")
+	return "failed units: " + strings.Join(names, ", ")
 }
 
-// with lends the connection, which it makes where there is none, and closes when
-// nobody has used it for a while.
+// with lends the connection. It connects if there is none, and closes the connection after
+// some time without use.
 func (s *systemd) with(ctx context.Context, use func(*dbus.Conn) error) error {
 	conn, err := s.borrow(ctx)
 	if err != nil {
@@ -259,7 +258,7 @@ func (s *systemd) closeIdle() {
 	}
 }
 
-// connect does not tie the connection's life to ctx: another call may use it later.
+// connect makes a connection that outlives ctx, because later calls use it too.
 func connect(ctx context.Context) (*dbus.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)

@@ -51,10 +51,10 @@ func Host(configuration string, out io.Writer) Installer {
 		Given: []string{configuration, "/var/lib/nodehitch/bootstrap.py"}, Systemctl: systemctl, Out: out}
 }
 
-// Install may be run at any time: it writes the unit only where it is absent or
-// another, enables it, and (re)starts the agent, so that the binary in place is
-// the one that runs. That it is enabled says that the machine is installed (see
-// the bootstrap's unit): it comes after everything that a crash could undo.
+// Install may be run at any time: it writes the unit only if it is missing or different,
+// enables it, and (re)starts the agent, so that the binary in place is the one that runs.
+// An enabled unit marks the machine as installed (see the bootstrap's unit), so it comes
+// after everything that a crash could undo.
 func (i Installer) Install(ctx context.Context) error {
 	if info, err := os.Stat(i.Binary); err != nil || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("%s does not exist or is not executable; put the agent's binary there first, because the unit starts it from there", i.Binary)
@@ -77,8 +77,8 @@ func (i Installer) Install(ctx context.Context) error {
 	}
 	enable := []string{"enable", Unit}
 	if old == nil {
-		// systemd reads a unit that it does not know when that is started. To have it
-		// read all units anew takes longer than all else here.
+		// systemd reads an unknown unit when it is started. Making it read all units again
+		// would take longer than everything else here.
 		enable = []string{"enable", "--no-reload", Unit}
 	}
 	if err := i.Systemctl(ctx, enable...); err != nil {

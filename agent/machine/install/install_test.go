@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// machine has a binary and a systemd that notes what it is told, and fails where
+// machine has a binary and a systemd that records its commands, and fails where
 // broken says so.
 func machine(t *testing.T, broken string) (Installer, *[]string) {
 	t.Helper()
@@ -54,8 +54,8 @@ func TestInstallTwice(t *testing.T) {
 	}
 }
 
-// What cloud-init wrote need not have reached the disk, and nothing writes it again once
-// the unit is enabled.
+// What cloud-init wrote may not be on disk yet, and nothing writes it again after the unit is
+// enabled.
 func TestNothingIsEnabledBeforeWhatItNeedsLasts(t *testing.T) {
 	i, calls := machine(t, "")
 	loop := filepath.Join(t.TempDir(), "agent.yaml")
@@ -68,12 +68,12 @@ func TestNothingIsEnabledBeforeWhatItNeedsLasts(t *testing.T) {
 	}
 	i.Given = []string{filepath.Join(t.TempDir(), "absent")}
 	if err := i.Install(t.Context()); err != nil {
-		t.Errorf("a file that nobody has given: %v", err)
+		t.Errorf("a file that does not exist: %v", err)
 	}
 }
 
-// That the unit is enabled says that the machine is installed (the bootstrap of
-// user_data is not run again then), so a failure has to be one of the command too.
+// An enabled unit marks the machine as installed (the bootstrap of user_data does not run
+// again), so the command must fail if enabling fails.
 func TestFailuresOfSystemdAreReported(t *testing.T) {
 	i, calls := machine(t, "enable")
 	if err := i.Install(t.Context()); err == nil || len(*calls) != 1 {

@@ -1,6 +1,6 @@
-// Package software has steps install what they need from the distribution, each in
-// the same way: through the document's proxy, never beside another who is installing,
-// and with the same reasons where it cannot be had.
+// Package software installs what the steps need from the distribution, always in the same
+// way: through the document's proxy, never at the same time as another installation, and
+// with the same reasons if it fails.
 package software
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Install is the action, of the given group, that installs what is missing of the
-// needs; none where all is there.
+// Install is the action, in the given group, that installs what is missing; none if
+// everything is installed.
 func Install(ctx context.Context, machine *host.Host, proxy host.Proxy, group string, needs ...host.Software) ([]converge.Action, error) {
 	missing, err := machine.Packages.Missing(ctx, needs...)
 	if err != nil || len(missing) == 0 {
@@ -32,7 +32,7 @@ func Install(ctx context.Context, machine *host.Host, proxy host.Proxy, group st
 	}}, nil
 }
 
-// Problem says in words of conditions what a package manager said.
+// Problem turns a package manager's error into a condition's reason.
 func Problem(err error) error {
 	var busy *host.BusyError
 	var unavailable *host.UnavailableError

@@ -48,7 +48,7 @@ func TestAnotherIPv6AddressIsAnotherSource(t *testing.T) {
 	r.did()
 }
 
-// kubelet takes brackets, too; whoever wrote them has data on the same server.
+// kubelet accepts brackets too; a volume written with them has data on the same server.
 func TestAVolumeOfOthersCountsHoweverItsServerIsWritten(t *testing.T) {
 	for _, written := range []string{"[fd00:10::5]", "fd00:10:0::5", "::ffff:10.10.0.5"} {
 		r := dualStack(t)

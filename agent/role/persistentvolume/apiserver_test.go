@@ -32,7 +32,7 @@ type apiServer struct {
 	before func(request string)
 	// closed is told of a connection that has ended.
 	closed chan struct{}
-	// answer is the status of every answer, where it is not 0.
+	// answer is the status of every answer, if it is not 0.
 	answer int
 	// refusal answers a request in place of the server, afterwards once it has done it.
 	refusal, afterwards map[string]func(w http.ResponseWriter)

@@ -83,7 +83,7 @@ func (s *apiServer) change(name string, f func(v object)) {
 	s.store(name, v)
 }
 
-// bind has the volume be bound to a claim.
+// bind binds the volume to a claim.
 func (s *apiServer) bind(name, namespace, claim string) {
 	s.change(name, func(v object) {
 		spec(v)["claimRef"] = object{"namespace": namespace, "name": claim}

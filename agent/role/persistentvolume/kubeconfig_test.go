@@ -81,7 +81,7 @@ func credentials(t *testing.T, pair tls.Certificate) string {
 		", client-key-data: " + encode(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 }
 
-// 403 of RBAC is of the kubeconfig, of admission of the manifest.
+// A 403 of RBAC is about the kubeconfig, a 403 of admission about the manifest.
 func TestWhoRefusesIsTold(t *testing.T) {
 	refusal := func(status int, reason, message string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { refuse(w, status, reason, message) }

@@ -32,7 +32,7 @@ func TestVolumesAreRegisteredOnce(t *testing.T) {
 	}
 }
 
-// What becomes of a volume in its life is a fact, and nothing to be corrected.
+// What the cluster writes to a volume during its life is not a difference to correct.
 func TestAVolumeThatIsUsedStaysRegistered(t *testing.T) {
 	r := master(t, "pv1")
 	r.expect("True Registered")
@@ -148,7 +148,7 @@ func TestOneThatIsMadeAnewWaitsForTheOldToBeGone(t *testing.T) {
 	r.did("delete pv1")
 }
 
-// It was bound after it was looked at and before it was deleted.
+// It was bound after it was inspected and before it was deleted.
 func TestAVolumeThatIsBoundInBetweenIsNotMadeAnew(t *testing.T) {
 	r := master(t, "pv1")
 	r.expect("True Registered")
@@ -165,7 +165,7 @@ func TestAVolumeThatIsBoundInBetweenIsNotMadeAnew(t *testing.T) {
 }
 
 // The cluster's controllers write to a volume right after it was made.
-func TestALookThatIsDisturbedIsTakenAgain(t *testing.T) {
+func TestAnInspectionThatIsDisturbedIsRepeated(t *testing.T) {
 	r := master(t, "pv1")
 	tries := 0
 	r.api.before = func(request string) {
@@ -195,7 +195,7 @@ func TestAManifestThatIsRefusedIsTerminal(t *testing.T) {
 	}
 }
 
-func TestWithoutASectionNobodyIsAsked(t *testing.T) {
+func TestWithoutASectionTheClusterIsNotAsked(t *testing.T) {
 	r := master(t)
 	r.doc.PersistentVolumes = nil
 	r.api.before = func(request string) { t.Errorf("asked to %s", request) }
@@ -224,7 +224,7 @@ func TestNothingIsChangedUnderADocumentThatIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// Each question may take its whole limit, so that one is enough.
+// Each request may take its whole limit, so that one is enough.
 func TestAClusterThatDoesNotAnswerIsAskedOnce(t *testing.T) {
 	r := master(t, "pv1", "pv2", "pv3")
 	r.api.answer = http.StatusServiceUnavailable

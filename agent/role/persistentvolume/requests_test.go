@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A cluster is asked for as long as it lives, by every master's agent.
+// Every master's agent sends these requests for the whole life of the cluster.
 func TestAConvergedPassAsksOnce(t *testing.T) {
 	r := master(t, "pv1", "pv2", "pv3")
 	r.foreign("theirs", server)
@@ -82,7 +82,7 @@ func TestAListThatExpiresIsTakenAgainLater(t *testing.T) {
 	r.expect("True Registered")
 }
 
-// Each question may take its whole limit, so that the first without an answer is the last.
+// Each request may take its whole limit, so that the first without an answer is the last.
 func TestActionsAfterOneWithoutAnAnswerAskNothing(t *testing.T) {
 	r := master(t, "pv1", "pv2", "pv3")
 	r.api.before = func(request string) {

@@ -19,7 +19,7 @@ const server = "10.10.0.5"
 // unconfirmed is how a pass is made under a stored document.
 var unconfirmed = converge.Options{}
 
-// rig is a master with its cluster, and what it is to be.
+// rig is a master with its cluster and its document.
 type rig struct {
 	*testing.T
 	api    *apiServer
@@ -42,7 +42,7 @@ func master(t *testing.T, names ...string) *rig {
 	return r
 }
 
-// restart has an agent of no memory go on, whose requests may take as long as said.
+// restart makes a new agent without memory, with this limit for a request.
 func (r *rig) restart(limit time.Duration) {
 	r.engine = converge.New(persistentvolume.New(persistentvolume.Options{
 		Host: r.m.Host(), RequestLimit: limit, GoneLimit: 300 * time.Millisecond,
@@ -57,7 +57,7 @@ func (r *rig) setKubeconfig(content string) {
 	r.m.Files[persistentvolume.DefaultKubeconfig] = hosttest.FileState{Content: content, Mode: 0o600}
 }
 
-// manifests has the document have these and no others.
+// manifests gives the document these manifests and no others.
 func (r *rig) manifests(all ...string) {
 	r.doc.PersistentVolumes.Manifests = []api.Manifest{}
 	for _, m := range all {
@@ -72,7 +72,7 @@ func manifest(name, server string) string {
 		"spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "nfs": {"server": %q, "path": "/volume/nfs/%s"}}}`, name, server, name)
 }
 
-// foreign puts a volume there that somebody else made.
+// foreign adds a volume that nodehitch did not make.
 func (r *rig) foreign(name, server string) {
 	var v object
 	if err := json.Unmarshal([]byte(manifest(name, server)), &v); err != nil {
@@ -130,7 +130,7 @@ func (r *rig) asked(want ...string) {
 	r.api.asked = nil
 }
 
-// is says whether the volume is in the cluster.
+// is reports whether the volume is in the cluster.
 func (r *rig) is(name string) object {
 	r.api.mu.Lock()
 	defer r.api.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// gate is on the way to the API server, as a virtual address is. Closed, it loses what
-// comes on the connections that there are, without a word to either side.
+// gate is on the way to the API server, as a virtual address is. If it is closed, it drops
+// what comes on existing connections and tells neither side.
 type gate struct {
 	net.Listener
 	mu   sync.Mutex
@@ -71,7 +71,7 @@ func (g *gate) lose() {
 	g.lost = make(chan struct{})
 }
 
-// The address of the API server moves to another master: nobody ends the connections.
+// The address of the API server moves to another master: nothing ends the connections.
 func TestALostConnectionIsNotUsedAgain(t *testing.T) {
 	r := master(t, "pv1")
 	g := newGate(t, r.api.Listener.Addr().String())

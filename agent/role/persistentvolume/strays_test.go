@@ -6,8 +6,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// left is a master that has registered pv1, pv2 and pv3, of which pv1 alone still has a
-// manifest.
+// left is a master that has registered pv1, pv2 and pv3; only pv1 still has a manifest.
 func left(t *testing.T) *rig {
 	r := master(t, "pv1", "pv2", "pv3")
 	r.expect("True Registered")
@@ -104,7 +103,7 @@ func TestAStrayThatIsUsedIsKeptAndTheOthersGo(t *testing.T) {
 	}
 }
 
-// It was bound, or made anew, after it was looked at.
+// It was bound, or made anew, after it was inspected.
 func TestAStrayThatIsChangedInBetweenIsNotDeleted(t *testing.T) {
 	r := left(t)
 	r.api.before = func(request string) {
@@ -132,7 +131,7 @@ func TestAStrayThatHangsIsNamed(t *testing.T) {
 	r.did()
 }
 
-// Strays go also where a manifest cannot be registered.
+// Strays are deleted even if a manifest cannot be registered.
 func TestStraysGoBesideAManifestThatIsRefused(t *testing.T) {
 	r := left(t)
 	r.add(manifest("theirs", server))

@@ -77,7 +77,7 @@ func TestNoneIsDeletedWhileOneIsBeingBound(t *testing.T) {
 	claimed(object{"namespace": "default", "name": "data", "uid": "7"})
 	r.expect("False InUse", "none is deleted", "default/data")
 	r.did()
-	claimed(object{"uid": nil}) // kept for a claim that nobody has made
+	claimed(object{"uid": nil}) // kept for a claim that does not exist
 	r.expect("True Absent")
 	r.did("delete pv1", "delete pv2")
 }
@@ -137,7 +137,7 @@ func TestAVolumeThatHangsIsNamed(t *testing.T) {
 	r.expect("True Registered")
 }
 
-// It was bound when somebody deleted it: it goes with its claim and never comes back.
+// It was bound when a user deleted it: it goes with its claim and never comes back.
 func TestABoundVolumeThatWasDeletedIsTerminal(t *testing.T) {
 	r := registered(t, "pv1", "pv2")
 	r.api.bind("pv2", "default", "data")

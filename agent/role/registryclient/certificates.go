@@ -13,8 +13,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// certificates plans the CA files, which Docker finds by itself and containerd by
-// hosts.toml.
+// certificates plans the CA files. Docker finds them by their path, and hosts.toml names
+// them to containerd.
 func (p *plan) certificates() {
 	for _, c := range p.connections {
 		ref := c.ca()
@@ -33,11 +33,12 @@ func (p *plan) certificates() {
 	}
 }
 
-// group is of the actions that need a registry's CA.
+// group is the group of the actions that need the registry's CA.
 func (c *connection) group() string { return "registry " + c.Server }
 
-// certificatePath is where the CA of a server is or has to be, and whether it is
-// right. The owner's own file stays: Docker trusts each .crt of the directory.
+// certificatePath returns where the CA of a server is or belongs, and whether the file
+// there has the right content. An operator's own file stays: Docker trusts each .crt in
+// the directory.
 func (p *plan) certificatePath(server string, ref api.FileReference) (path string, right bool, err error) {
 	for _, name := range []string{certificateName, otherCertificateName} {
 		path = filepath.Join(dockerCertificates, server, name)
@@ -46,12 +47,12 @@ func (p *plan) certificatePath(server string, ref api.FileReference) (path strin
 			return "", false, err
 		}
 		ours := slices.Contains(p.have.Files, ownedPart{path, server})
-		if right := is(content, ref); right || ours || content == nil {
+		if right := matches(content, ref); right || ours || content == nil {
 			return path, right, nil
 		}
 	}
 	return "", false, converge.Wait(api.ReasonEngineConfigInvalid,
-		"both %s and %s are there, and the agent wrote neither; remove one", filepath.Join(dockerCertificates, server, certificateName), path)
+		"both %s and %s exist, and the agent wrote neither; remove one", filepath.Join(dockerCertificates, server, certificateName), path)
 }
 
 func (p *plan) writeCertificate(ctx context.Context, c *connection, path string) error {
@@ -65,10 +66,10 @@ func (p *plan) writeCertificate(ctx context.Context, c *connection, path string)
 	return p.Host.Files.Write(path, content, publicMode)
 }
 
-// certificate is the CA of a server where it is on this machine already, else nil.
+// certificate returns the CA of a server if it is on this machine already, else nil.
 func (s *step) certificate(server string, ref api.FileReference) []byte {
 	for _, name := range []string{certificateName, otherCertificateName} {
-		if content, err := s.read(filepath.Join(dockerCertificates, server, name)); err == nil && is(content, ref) {
+		if content, err := s.read(filepath.Join(dockerCertificates, server, name)); err == nil && matches(content, ref) {
 			return content
 		}
 	}
@@ -79,7 +80,8 @@ func (s *step) certificate(server string, ref api.FileReference) []byte {
 	return content
 }
 
-// fetch is the CA of a server, from the controller where it is not here.
+// fetch returns the CA of a server. If it is not on this machine, it comes from the
+// controller.
 func (s *step) fetch(ctx context.Context, server string, ref api.FileReference) ([]byte, error) {
 	if content := s.certificate(server, ref); content != nil {
 		return content, nil
@@ -90,10 +92,10 @@ func (s *step) fetch(ctx context.Context, server string, ref api.FileReference) 
 	return s.stored(server, ref)
 }
 
-// largestCertificate is far above what any bundle of CAs has.
+// largestCertificate is far above the size of any bundle of CAs.
 const largestCertificate = 4 << 20
 
-// stored is the CA of a server in the store.
+// stored reads the CA of a server from the store.
 func (s *step) stored(server string, ref api.FileReference) ([]byte, error) {
 	f, err := s.Files.Open(ref)
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *step) stored(server string, ref api.FileReference) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !is(content, ref) {
+	if !matches(content, ref) {
 		return nil, converge.Wait(api.ReasonFileUnavailable, "the file %s is damaged on this machine; it is fetched again", ref.Sha256)
 	}
 	if _, err := params.ReadCertificates(content); err != nil {
@@ -113,8 +115,8 @@ func (s *step) stored(server string, ref api.FileReference) ([]byte, error) {
 	return content, nil
 }
 
-// is says whether the content is that of the file.
-func is(content []byte, ref api.FileReference) bool {
+// matches reports whether the content is that of the file.
+func matches(content []byte, ref api.FileReference) bool {
 	sum := sha256.Sum256(content)
 	return content != nil && hex.EncodeToString(sum[:]) == ref.Sha256
 }

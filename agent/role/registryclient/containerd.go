@@ -12,21 +12,21 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// cri is containerd's configuration as its CRI plugin, and so kubelet, has it.
+// cri is containerd's configuration as its CRI plugin, and so kubelet, uses it.
 type cri struct {
 	path    string
 	version containerdconf.Version
 	config  containerdconf.Config
-	set     containerdconf.Config // what it will be by config_path in config.toml
+	set     containerdconf.Config // the same after config_path is set in config.toml
 	runs    bool
 }
 
 const containerdGroup = "containerd"
 
-// containerd plans a hosts.toml for each registry, which it reads at every pull, and
-// config_path where it has none, for which it is restarted once. A config_path that
-// was set stays when the registries go: without any hosts.toml it changes nothing, and
-// to take it away would be another restart.
+// containerd plans a hosts.toml for each registry, which containerd reads at every pull.
+// If config_path is not set, it also plans config_path and one restart. config_path stays
+// when the registries are removed: it has no effect without any hosts.toml, and removing
+// it would take another restart.
 func (p *plan) containerd(ctx context.Context) {
 	if len(p.connections) == 0 {
 		return
@@ -43,14 +43,14 @@ func (p *plan) containerd(ctx context.Context) {
 	switch {
 	case len(c.config.Legacy) > 0:
 		p.problem(converge.Wait(api.ReasonLegacyRegistryConfig,
-			"%s has %s, beside which config_path would keep containerd from serving Kubernetes; move these settings to %s/<server>/hosts.toml",
+			"%s has %s; together with config_path, these settings keep containerd from serving Kubernetes; move them to %s/<server>/hosts.toml",
 			c.path, strings.Join(c.config.Legacy, ", "), containerdconf.Directory))
 		p.uncertain = true
 		return
 	case len(dirs) > 0:
 	case len(c.set.Directories()) == 0:
 		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
-			"a file that %s imports has a table of containerd's CRI plugin without registry.config_path, and containerd takes that in place of the table in %s; write config_path = %q there",
+			"a file that %s imports has a table of containerd's CRI plugin without registry.config_path, and that table replaces the one in %s; write config_path = %q in the imported file",
 			c.path, c.path, containerdconf.Directory))
 		p.uncertain = true
 		return
@@ -66,7 +66,7 @@ func (p *plan) containerd(ctx context.Context) {
 	}
 }
 
-// cri is nil if this machine's containerd is none of Kubernetes's.
+// cri returns nil if Kubernetes does not use this machine's containerd.
 func (p *plan) cri(ctx context.Context) (*cri, error) {
 	had := p.engine
 	has, runs := p.running(ctx, containerdUnit)
@@ -75,7 +75,7 @@ func (p *plan) cri(ctx context.Context) (*cri, error) {
 	}
 	said, err := p.Host.Programs.ContainerdVersion(ctx)
 	if err != nil {
-		return nil, converge.Wait(api.ReasonEngineNotRunning, "%s is there, and its version is not known: %v", containerdUnit, err)
+		return nil, converge.Wait(api.ReasonEngineNotRunning, "the version of %s is unknown: %v", containerdUnit, err)
 	}
 	c := &cri{path: containerdConfigPath, runs: runs}
 	if c.version, err = containerdconf.ParseVersion(said); err != nil {
@@ -133,8 +133,8 @@ func (s *step) containerdConfig(path string, v containerdconf.Version) ([]contai
 	return all, nil
 }
 
-// setConfigPath plans config_path. The inventory remembers that a restart has to
-// follow: containerd does not say what it has read.
+// setConfigPath plans config_path. The inventory records that a restart has to follow:
+// containerd does not tell which configuration it has read.
 func (p *plan) setConfigPath(c *cri, directory string) {
 	e := edit{path: c.path, mode: publicMode, change: func(content []byte) ([]byte, error) {
 		return containerdconf.SetConfigPath(content, c.version)
@@ -151,13 +151,13 @@ func (p *plan) restartContainerd(ctx context.Context) error {
 	return p.own(func(o *owned) { o.Restart = false })
 }
 
-// hostsTOML plans the file of one registry. One that the owner wrote is left alone.
+// hostsTOML plans the file of one registry. An operator's own file is not changed.
 func (p *plan) hostsTOML(dir string, c *connection) {
 	h := containerdconf.Host{Server: c.Server, HTTPS: c.Scheme == api.RegistryHTTPS}
 	if ref := c.ca(); ref != nil {
 		ca, _, err := p.certificatePath(c.Server, *ref)
 		if err != nil {
-			return // said by certificates
+			return // certificates reports it
 		}
 		h.CAFile = ca
 	}
@@ -166,7 +166,7 @@ func (p *plan) hostsTOML(dir string, c *connection) {
 		first = filepath.Join(dir, first, hostsTOMLName)
 		if found, err := p.read(first); err != nil || found != nil {
 			p.problem(errors.Join(err, converge.Wait(api.ReasonEngineConfigInvalid,
-				"%s is there, and containerd reads it in place of %s; move it away for what %s needs to be read", first, path, c.Server)))
+				"%s exists, and containerd reads it instead of %s, which %s needs; move it away", first, path, c.Server)))
 			return
 		}
 	}
@@ -180,7 +180,7 @@ func (p *plan) hostsTOML(dir string, c *connection) {
 	part := ownedPart{path, c.Server}
 	if found != nil && string(found) != string(content) && !slices.Contains(p.have.Files, part) {
 		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
-			"%s is there, and the agent did not write it; move it away for what %s needs to be written", path, c.Server))
+			"%s exists, and the agent did not write it; move it away so that the agent can write what %s needs", path, c.Server))
 		return
 	}
 	same, err := p.Host.Files.Same(path, content, publicMode)

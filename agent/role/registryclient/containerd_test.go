@@ -72,8 +72,8 @@ func TestConfigPathInADropIn(t *testing.T) {
 	}
 }
 
-// A table of the plugin in a drop-in takes the place of that in config.toml, up to 1.7.
-func TestDropInThatTakesConfigPathAway(t *testing.T) {
+// Up to 1.7, a table of the plugin in a drop-in replaces the one in config.toml.
+func TestDropInThatRemovesConfigPath(t *testing.T) {
 	const dropIn = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nenable_selinux = true\n"
 	for name, main := range map[string]string{"not set": "", "set": criPath1} {
 		main = "version = 2\nimports = [\"conf.d/*.toml\"]\n" + main
@@ -91,7 +91,7 @@ func TestDropInThatTakesConfigPathAway(t *testing.T) {
 	r.idle()
 }
 
-// TestListOfDirectories: containerd 2.1 and later take a list for the name of one.
+// TestListOfDirectories: containerd 2.1 and later read a list as the name of one directory.
 func TestListOfDirectories(t *testing.T) {
 	r := machine(t, containerd("2.2.1"), file(configTOML, "version = 3\n[plugins.\"io.containerd.cri.v1.images\".registry]\nconfig_path = '/srv/certs:/etc/docker/certs.d'\n")).connect(open(plain))
 	r.expect(connected)
@@ -101,7 +101,7 @@ func TestListOfDirectories(t *testing.T) {
 	r.idle()
 }
 
-func TestContainerdThatIsLeftAsItIs(t *testing.T) {
+func TestContainerdThatIsNotChanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		config, path, condition string
 		words                   []string
@@ -158,7 +158,7 @@ func TestOwnersHostsTOMLStays(t *testing.T) {
 func TestDirectoryThatHidesOurs(t *testing.T) {
 	path := certsD + "10.0.0.5_5000_/hosts.toml"
 	r := machine(t, containerd("1.6.20"), file(path, "server = \"http://elsewhere\"\n")).connect(open("10.0.0.5:5000"))
-	r.expect("False EngineConfigInvalid", path, "in place of")
+	r.expect("False EngineConfigInvalid", path, "instead of")
 }
 
 func TestRestartThatFails(t *testing.T) {

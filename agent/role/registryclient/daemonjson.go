@@ -11,8 +11,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// writeDaemon plans the file, the reload where the engine has not what the file will
-// say, and then what can only go after the reload.
+// writeDaemon plans the file, a reload if the engine does not use what the file will say,
+// and then the cleanup that has to come after the reload.
 func (p *plan) writeDaemon(d *daemon) {
 	const group = "docker"
 	if len(d.add)+len(d.remove) > 0 {
@@ -21,8 +21,8 @@ func (p *plan) writeDaemon(d *daemon) {
 	if d.up && p.unloaded(d) {
 		p.do(group, "reload "+dockerUnit, func(ctx context.Context) error { return p.reloadDocker(ctx, d) })
 	}
-	if gone := p.gone(); len(gone) > 0 {
-		p.do(group, "forget "+strings.Join(gone, ", ")+" in "+d.path, func(context.Context) error { return p.forgetInsecure(d, gone) })
+	if obsolete := p.obsolete(); len(obsolete) > 0 {
+		p.do(group, "forget "+strings.Join(obsolete, ", ")+" in "+d.path, func(context.Context) error { return p.forgetInsecure(d, obsolete) })
 	}
 }
 
@@ -37,9 +37,9 @@ func (d *daemon) summary() string {
 	return text
 }
 
-// unloaded says that the engine has not taken over what the file says, or will say.
+// unloaded reports whether the engine does not use yet what the file says or will say.
 func (p *plan) unloaded(d *daemon) bool {
-	for _, server := range p.gone() {
+	for _, server := range p.obsolete() {
 		if slices.Contains(d.effective, server) && len(d.flags) == 0 {
 			return true
 		}
@@ -69,7 +69,7 @@ func (d *daemon) edit() edit {
 func (p *plan) applyDaemon(ctx context.Context, d *daemon) error {
 	check := func(content []byte) error {
 		if err := p.Host.Programs.ValidateDocker(ctx, content); err != nil {
-			return converge.Wait(api.ReasonEngineConfigInvalid, "%s is left as it is, for dockerd would not take it: %v", d.path, err)
+			return converge.Wait(api.ReasonEngineConfigInvalid, "%s is not changed, because dockerd would refuse it: %v", d.path, err)
 		}
 		return nil
 	}
@@ -80,9 +80,9 @@ func (p *plan) applyDaemon(ctx context.Context, d *daemon) error {
 	})
 }
 
-// forgetInsecure ends what began with the removal of entries: the key of an empty
-// list goes only after the reload, which overlooks a list that is not there.
-func (p *plan) forgetInsecure(d *daemon, gone []string) error {
+// forgetInsecure finishes the removal of entries. The key of an empty list is removed only
+// after the reload: a reload without the key would change nothing.
+func (p *plan) forgetInsecure(d *daemon, obsolete []string) error {
 	e := d.edit()
 	e.change = dockerconf.DropInsecure
 	if pending, err := p.pending(e); err != nil || pending {
@@ -93,10 +93,10 @@ func (p *plan) forgetInsecure(d *daemon, gone []string) error {
 			return err
 		}
 	}
-	return p.own(func(o *owned) { o.Insecure = without(o.Insecure, gone...) })
+	return p.own(func(o *owned) { o.Insecure = without(o.Insecure, obsolete...) })
 }
 
-// reloadDocker reloads the daemon and waits until it has done as it was told.
+// reloadDocker reloads the daemon and waits until it uses the new list.
 func (p *plan) reloadDocker(ctx context.Context, d *daemon) error {
 	if err := p.Host.Units.ReloadUnit(ctx, dockerUnit); err != nil {
 		return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
@@ -109,13 +109,13 @@ func (p *plan) reloadDocker(ctx context.Context, d *daemon) error {
 		}
 		if p.unloaded(d) {
 			return false, converge.Wait(api.ReasonEngineConfigInvalid,
-				"%s was reloaded and has not taken over insecure-registries of %s; see `journalctl -u %s`", dockerUnit, d.path, dockerUnit)
+				"%s was reloaded and does not use insecure-registries of %s; see `journalctl -u %s`", dockerUnit, d.path, dockerUnit)
 		}
 		return true, nil
 	})
 }
 
-// until asks again until the answer is yes, or for ReloadLimit; then the last error counts.
+// until polls until the answer is yes or ReloadLimit is over; then it returns the last error.
 func (p *plan) until(ctx context.Context, ask func() (bool, error)) error {
 	deadline := time.After(p.ReloadLimit)
 	tick := time.NewTicker(100 * time.Millisecond)

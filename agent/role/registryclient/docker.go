@@ -36,11 +36,11 @@ func (p *plan) running(ctx context.Context, name string) (has, runs bool) {
 // daemon is Docker's daemon.json, with what the running daemon makes of it.
 type daemon struct {
 	path string
-	// inFile are the entries of the file, effective those of the engine, which does not
-	// run where up is false. Flags are those that it was started with.
+	// inFile are the entries of the file, effective those of the engine if it runs (up).
+	// flags are the entries on its command line.
 	inFile, effective, flags []string
 	up                       bool
-	// add and remove are what is to be changed of the file.
+	// add and remove are the changes to the file.
 	add, remove []string
 }
 
@@ -48,7 +48,7 @@ type daemon struct {
 // containers stay.
 func (p *plan) docker(ctx context.Context) {
 	if len(p.connections)+len(p.have.Insecure) == 0 {
-		return // a machine that is to have nothing need not have systemd either
+		return // a machine without registries may be without systemd too
 	}
 	has, runs := p.running(ctx, dockerUnit)
 	if !has && len(p.have.Insecure) == 0 {
@@ -60,16 +60,16 @@ func (p *plan) docker(ctx context.Context) {
 		return
 	}
 	if runs && !d.up {
-		return // said; what is to go waits with the rest, for the engine has to be told
+		return // daemon reports it; removals wait too, because the engine has to be reloaded
 	}
 	if d.up {
 		for _, c := range p.connections {
 			if c.Scheme == api.RegistryHTTP {
-				p.wanted(d, c)
+				p.addInsecure(d, c)
 			}
 		}
 	}
-	for _, server := range p.gone() {
+	for _, server := range p.obsolete() {
 		if _, is := dockerconf.Covered(d.inFile, server, nil); is {
 			d.remove = append(d.remove, server)
 		}
@@ -104,7 +104,7 @@ func (p *plan) daemon(ctx context.Context, runs bool) (*daemon, error) {
 	return d, nil
 }
 
-// flagValues are those of a flag, given as --flag=value or --flag value.
+// flagValues are the values of a flag, given as --flag=value or --flag value.
 func flagValues(argv []string, flag string) []string {
 	var values []string
 	for i, arg := range argv {
@@ -117,8 +117,8 @@ func flagValues(argv []string, flag string) []string {
 	return values
 }
 
-// wanted plans the entry for a server, unless one of the owner's covers it.
-func (p *plan) wanted(d *daemon, c *connection) {
+// addInsecure plans the entry for a server, unless an entry of the operator covers it.
+func (p *plan) addInsecure(d *daemon, c *connection) {
 	addresses := c.addresses()
 	if _, inFile := dockerconf.Covered(d.inFile, c.Server, addresses); inFile {
 		return
@@ -127,14 +127,14 @@ func (p *plan) wanted(d *daemon, c *connection) {
 	switch {
 	case len(d.flags) > 0 && !effective:
 		p.problem(converge.Wait(api.ReasonEngineConfigInvalid,
-			"%s runs with --insecure-registry (%s), beside which insecure-registries in %s would keep it from starting again; add --insecure-registry %s there, or move the flags to the file",
+			"%s runs with --insecure-registry (%s); together with insecure-registries in %s it would not start again; add --insecure-registry %s there, or move the flags to the file",
 			dockerUnit, strings.Join(d.flags, ", "), d.path, c.Server))
 	case len(d.flags) == 0:
 		d.add = append(d.add, c.Server)
 	}
 }
 
-// addresses are those of the server as far as they are known without a name server.
+// addresses are the addresses of the server that are known without a name server.
 func (c *connection) addresses() []netip.Addr {
 	server, err := grammar.RegistryServer(c.Server)
 	if err != nil {
@@ -149,8 +149,8 @@ func (c *connection) addresses() []netip.Addr {
 	return nil
 }
 
-// gone are our entries that are no longer desired.
-func (p *plan) gone() []string {
+// obsolete are our entries that are no longer desired.
+func (p *plan) obsolete() []string {
 	desired := func(server string) bool {
 		return slices.ContainsFunc(p.connections, func(c *connection) bool { return c.Server == server && c.Scheme == api.RegistryHTTP })
 	}

@@ -29,10 +29,10 @@ func TestNoEngine(t *testing.T) {
 }
 
 // Every master and worker has a list of registries, most of them an empty one.
-func TestWithoutRegistriesNoEngineIsLookedAt(t *testing.T) {
+func TestWithoutRegistriesNoEngineIsInspected(t *testing.T) {
 	r := machine(t, docker, containerd("1.6.20")).connect()
 	r.m.Fail["systemd"] = errors.New("no such file or directory")
-	r.expect("True Removed", "no registries are to be connected")
+	r.expect("True Removed", "no registries are desired")
 	r.idle()
 }
 
@@ -97,7 +97,7 @@ func TestInsecureRegistries(t *testing.T) {
 			if c.before != "" {
 				file(daemonJSON, c.before)(r.m)
 			}
-			r.m.Files[daemonJSON+"x"] = hosttest.FileState{} // of somebody else
+			r.m.Files[daemonJSON+"x"] = hosttest.FileState{} // not the agent's
 			r.m.Containers.Insecure = map[bool][]string{true: {"10.0.0.0/8"}, false: nil}[strings.Contains(c.before, "/8")]
 			if strings.Contains(c.before, plain) {
 				r.m.Containers.Insecure = []string{plain}
@@ -134,7 +134,7 @@ func TestOneOfTwoRegistriesLeaves(t *testing.T) {
 	r.idle()
 }
 
-// A crash, or somebody's restore of the file, may leave the engine behind its file.
+// After a crash, or if someone restores the file, the engine may not have read it yet.
 func TestEngineThatHasNotReadItsFile(t *testing.T) {
 	r := machine(t, docker, file(daemonJSON, `{"insecure-registries": ["`+plain+`"]}`)).connect(open(plain))
 	r.expect(connected)
@@ -155,7 +155,7 @@ func TestDaemonJSONThatIsNotTouched(t *testing.T) {
 		"the same, with =": {func(r *rig) {
 			r.m.Units["docker.service"].Argv = []string{"dockerd", flags + "=10.1.0.0/16"}
 		}, []string{"10.1.0.0/16"}},
-		"no JSON": {func(r *rig) { file(daemonJSON, "{\n  log-level: warn\n}\n")(r.m) }, []string{daemonJSON, "left as it is"}},
+		"no JSON": {func(r *rig) { file(daemonJSON, "{\n  log-level: warn\n}\n")(r.m) }, []string{daemonJSON, "is not changed"}},
 		"dockerd does not take it": {func(r *rig) { r.m.InvalidDaemonJSON = errors.New("unknown directive: foo") },
 			[]string{daemonJSON, "unknown directive: foo"}},
 	} {
@@ -204,7 +204,7 @@ func TestSchemeThatChanges(t *testing.T) {
 	r.expect(connected)
 	secure := open(plain)
 	secure.Scheme = api.RegistryHTTPS
-	r.connect(secure).expect("False Unreachable") // nobody there speaks TLS
+	r.connect(secure).expect("False Unreachable") // no server there uses TLS
 	if len(r.m.Containers.Insecure) != 0 || r.file(daemonJSON) != "" {
 		t.Errorf("it is still insecure: %q, %s", r.m.Containers.Insecure, r.file(daemonJSON))
 	}
@@ -233,7 +233,7 @@ func TestTwentyRegistries(t *testing.T) {
 	}
 }
 
-// The engine has to be told, or it goes on trusting what nobody asks it to trust.
+// The engine has to be reloaded, or it keeps trusting a registry that is no longer desired.
 func TestRegistryThatLeavesWhileTheEngineIsSilent(t *testing.T) {
 	r := machine(t, docker).connect(open(plain))
 	r.expect(connected)

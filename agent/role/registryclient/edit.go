@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// read is a file's content, nil if there is none.
+// read returns a file's content, nil if there is no file.
 func (s *step) read(path string) ([]byte, error) {
 	content, err := s.Host.Files.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -20,20 +20,20 @@ func (s *step) read(path string) ([]byte, error) {
 	return content, err
 }
 
-// edit changes a file that others use too. The file is read again when the change is
-// made, so that two changes, or a change of the owner's meanwhile, are not lost.
+// edit changes a file that others use too. The file is read again when the change is made,
+// so that neither of two changes, nor an operator's change in between, is lost.
 type edit struct {
 	path string
-	// mode of a new file; one that is there keeps its own unless secret is set.
+	// mode of a new file; an existing one keeps its own unless secret is set.
 	mode   fs.FileMode
 	secret bool
-	// change returns the new content, nil for a file in which nothing is left.
+	// change returns the new content, nil if nothing is left in the file.
 	change func([]byte) ([]byte, error)
-	// empty is written in place of nothing into a file that the agent did not make.
+	// empty is written if nothing is left in a file that the agent did not create.
 	empty string
 }
 
-// pending says whether there is anything to change.
+// pending reports whether there is anything to change.
 func (s *step) pending(e edit) (bool, error) {
 	old, err := s.read(e.path)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *step) pending(e edit) (bool, error) {
 	return e.secret && mode != e.mode, err
 }
 
-// apply makes the change. remember says in the inventory what is ours by it; what was
-// there already stays the owner's.
+// apply makes the change. remember records in the inventory what the change adds; what was
+// there before stays the operator's.
 func (s *step) apply(e edit, check func(changed []byte) error, remember func(*owned)) error {
 	old, err := s.read(e.path)
 	if err != nil {
@@ -93,7 +93,8 @@ func (s *step) apply(e edit, check func(changed []byte) error, remember func(*ow
 	return s.Host.Files.Write(e.path, changed, mode)
 }
 
-// leaveEmpty removes a file in which nothing is left, if the agent made it.
+// leaveEmpty removes a file with nothing left in it if the agent created it, and else
+// writes e.empty.
 func (s *step) leaveEmpty(e edit, mode fs.FileMode) error {
 	o, err := s.owned()
 	if err != nil {
@@ -112,11 +113,11 @@ func (s *step) leaveEmpty(e edit, mode fs.FileMode) error {
 	return s.own(func(o *owned) { o.Made = without(o.Made, e.path) })
 }
 
-// invalid is what an editor says of a file that it cannot read.
+// invalid turns an editor's error about a file that it cannot read into a condition's.
 func invalid(path string, err error) error {
 	var waiting *converge.Waiting
 	if errors.As(err, &waiting) {
 		return err
 	}
-	return converge.Wait(api.ReasonEngineConfigInvalid, "%s", fmt.Sprintf("%s: %v; it is left as it is", path, err))
+	return converge.Wait(api.ReasonEngineConfigInvalid, "%s", fmt.Sprintf("%s: %v; it is not changed", path, err))
 }

@@ -91,10 +91,10 @@ func TestALoginThatIsRefusedOnceItsCAIsThere(t *testing.T) {
 	r.onlyAtTheController(c.CACertificate)
 	r.connect(c).expect("False Unauthorized", c.Server, "user01")
 	if r.file(dockerJSON)+r.file(kubelet) != "" {
-		t.Errorf("a login that nobody took is written: %+v", r.snapshot())
+		t.Errorf("a login that no registry accepted is written: %+v", r.snapshot())
 	}
 	if r.file("/etc/docker/certs.d/"+c.Server+"/ca.crt") == "" {
-		t.Error("its CA did not come, so that this proves nothing")
+		t.Error("its CA is missing, so that this test means nothing")
 	}
 	c.Password = right
 	r.connect(c).expect(connected)
@@ -131,7 +131,7 @@ func TestCAThatCannotBeFetched(t *testing.T) {
 	if len(r.m.Containers.Insecure) != 1 {
 		t.Error("the other registry waits for this one's CA")
 	}
-	damaged := registrytest.CA(t, "CA of nobody", registrytest.Now()).PEM
+	damaged := registrytest.CA(t, "another CA", registrytest.Now()).PEM
 	c.CACertificate.SizeBytes = int64(len(damaged))
 	if err := os.WriteFile(filepath.Join(r.store.Directory, c.CACertificate.Sha256), damaged, 0o600); err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestOwnersLineForTheSameName(t *testing.T) {
 	r.connect(c).expect("False EngineConfigInvalid", "line 2", "10.9.9.9")
 }
 
-func TestDryRunAsksNobodyWithoutItsCAAndWritesNothing(t *testing.T) {
+func TestDryRunAsksNoRegistryWithoutItsCAAndWritesNothing(t *testing.T) {
 	r := machine(t, docker, containerd("1.6.20"))
 	c := r.secure(registrytest.CA(t, "CA", registrytest.Now()), "registry.example.com")
 	if err := os.RemoveAll(r.store.Directory); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// hosts plans our block of /etc/hosts. Its markers say whose it is.
+// hosts plans our block of /etc/hosts, which has markers around it.
 func (p *plan) hosts() {
 	entries := p.hostsEntries()
 	content, err := p.read(hostsPath)
@@ -19,7 +19,7 @@ func (p *plan) hosts() {
 		return
 	}
 	for _, conflict := range hostsfile.Conflicts(content, entries) {
-		p.problem(converge.Wait(api.ReasonEngineConfigInvalid, "%s: %s, and of two lines the first counts; remove that line", hostsPath, conflict))
+		p.problem(converge.Wait(api.ReasonEngineConfigInvalid, "%s: %s, and the first of two lines counts; remove that line", hostsPath, conflict))
 	}
 	e := edit{path: hostsPath, mode: publicMode, change: func(content []byte) ([]byte, error) { return hostsfile.Set(content, entries) }}
 	pending, err := p.pending(e)
@@ -30,7 +30,7 @@ func (p *plan) hosts() {
 	if pending {
 		summary := "write " + plural(len(entries), "line", "lines") + " for registries in " + hostsPath
 		if len(entries) == 0 {
-			summary = "take the lines for registries out of " + hostsPath
+			summary = "remove the lines for registries from " + hostsPath
 		}
 		p.do("hosts", summary, func(context.Context) error { return p.apply(e, nil, nil) })
 	}

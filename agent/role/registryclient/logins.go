@@ -8,8 +8,8 @@ import (
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
 )
 
-// logins plans the logins in Docker's and in kubelet's file: those that the registries
-// take, and no other.
+// logins plans the logins in Docker's and in kubelet's file: only those that the registries
+// accept.
 func (p *plan) logins() {
 	for _, path := range loginFiles {
 		for _, c := range p.connections {
@@ -21,7 +21,7 @@ func (p *plan) logins() {
 	for _, old := range p.have.Logins {
 		given := func(c *connection) bool { return c.Server == old.Server && c.Username != "" }
 		if !slices.ContainsFunc(p.connections, given) {
-			p.do("login "+old.Path+" "+old.Server, "take the login for "+old.Server+" out of "+old.Path,
+			p.do("login "+old.Path+" "+old.Server, "remove the login for "+old.Server+" from "+old.Path,
 				func(context.Context) error { return p.removeLogin(old) })
 		}
 	}
@@ -40,21 +40,22 @@ func (p *plan) login(path string, c *connection) {
 		p.problem(err)
 		return
 	}
-	p.helper(path, c.Server)
+	p.noteHelper(path, c.Server)
 	if !pending || c.err != nil {
 		return
 	}
 	p.do(c.group(), fmt.Sprintf("write the login for %s to %s", c.Server, path), func(ctx context.Context) error {
-		if err := p.taken(ctx, c); err != nil {
+		if err := p.accepted(ctx, c); err != nil {
 			return err
 		}
 		return p.apply(e, nil, func(o *owned) { o.Logins = add(o.Logins, ownedPart{path, c.Server}) })
 	})
 }
 
-// taken asks the registry about the login where that had to wait for the CA.
-func (p *plan) taken(ctx context.Context, c *connection) error {
-	if !c.asked {
+// accepted returns why the registry does not accept the login. It asks the registry now if
+// that had to wait for the CA.
+func (p *plan) accepted(ctx context.Context, c *connection) error {
+	if !c.probed {
 		if ref := c.ca(); ref != nil {
 			ca, err := p.fetch(ctx, c.Server, *ref)
 			if err != nil {
@@ -62,23 +63,23 @@ func (p *plan) taken(ctx context.Context, c *connection) error {
 			}
 			c.target.CA = ca
 		}
-		p.ask(ctx, c)
+		p.probeOne(ctx, c)
 	}
 	return c.err
 }
 
-// helper says where Docker's command line would not look for the login that is
-// written. Kubelet knows no helpers.
-func (p *plan) helper(path, server string) {
+// noteHelper warns if Docker's command line asks a credential helper instead of the login
+// that is written. Kubelet uses no helpers.
+func (p *plan) noteHelper(path, server string) {
 	if path != dockerLogins {
 		return
 	}
 	content, err := p.read(path)
 	if err != nil {
-		return // said already
+		return // login reports it
 	}
 	if store, err := dockerconf.Store(content, server); err == nil && store != "" {
-		p.notes = append(p.notes, fmt.Sprintf("docker's command line asks the credential helper %q for %s (%s), not the login that is written there", store, server, path))
+		p.notes = append(p.notes, fmt.Sprintf("docker's command line asks the credential helper %q for %s (%s), and does not use the login that is written there", store, server, path))
 	}
 }
 

@@ -13,7 +13,7 @@ func auth(username, password string) string {
 	return base64.StdEncoding.EncodeToString([]byte(username + ":" + password))
 }
 
-func TestLoginIsWrittenWhereItIsTaken(t *testing.T) {
+func TestLoginIsWrittenIfItIsAccepted(t *testing.T) {
 	r := machine(t, docker).connect(login(locked, "Jörg", "pässwört"))
 	r.world.set(locked, "pässwört")
 	r.expect(connected, "1 registry connected")
@@ -44,7 +44,7 @@ func TestOthersLoginsAreKept(t *testing.T) {
 	}
 }
 
-// The owner logged in by himself, to the same registry and as the same user.
+// The operator logged in by hand, to the same registry and as the same user.
 func TestOwnersOwnLoginStays(t *testing.T) {
 	owner := `{"auths":{"` + locked + `":{"auth":"` + auth("user01", "right") + `"}}}`
 	r := machine(t, docker, hosttest.WithFile(dockerJSON, owner, 0o644)).connect(login(locked, "user01", "right"))
@@ -127,7 +127,7 @@ func TestRegistryThatComesLater(t *testing.T) {
 	r.idle()
 }
 
-func TestWorstIsSaidFirst(t *testing.T) {
+func TestTheMostSevereProblemComesFirst(t *testing.T) {
 	r := machine(t, docker).connect(open("10.0.0.1:5000"), login(locked, "user01", "falsch"), open(plain), open("10.0.0.2:5000"))
 	r.m.Containers.Running = false
 	report := r.expect("False Unauthorized", "10.0.0.1:5000", "10.0.0.2:5000", "container engine does not answer")
@@ -137,7 +137,7 @@ func TestWorstIsSaidFirst(t *testing.T) {
 	}
 }
 
-func TestCredentialHelperIsSaid(t *testing.T) {
+func TestACredentialHelperIsReported(t *testing.T) {
 	r := machine(t, docker, file(dockerJSON, `{"credsStore": "pass"}`)).connect(login(locked, "user01", "right"))
 	r.expect(connected, `credential helper "pass"`, locked)
 	r.idle()
@@ -145,13 +145,13 @@ func TestCredentialHelperIsSaid(t *testing.T) {
 
 func TestLoginFilesThatCannotBeRead(t *testing.T) {
 	r := machine(t, docker, file(dockerJSON, `{"auths": [}`)).connect(login(locked, "user01", "right"))
-	r.expect("False EngineConfigInvalid", dockerJSON, "left as it is")
+	r.expect("False EngineConfigInvalid", dockerJSON, "is not changed")
 	if r.file(dockerJSON) != `{"auths": [}` || !strings.Contains(r.file(kubelet), locked) {
 		t.Errorf("%+v", r.snapshot())
 	}
 }
 
-// Whoever takes a login away and gives it again wants it to be tried.
+// An operator who removes a login and adds it again wants it to be tried.
 func TestARefusedLoginThatIsGivenAgain(t *testing.T) {
 	r := machine(t, docker).connect(login(locked, "user01", "late"))
 	r.expect("False Unauthorized")

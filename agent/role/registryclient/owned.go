@@ -7,22 +7,22 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
-// owned is what the connections have on this machine, as the inventory keeps it.
-// Of each list, what is in it may not be there.
+// owned is what the connections have on this machine, as the inventory records it. An entry
+// of a list may already be gone.
 type owned struct {
 	// Insecure are our entries of insecure-registries.
 	Insecure []string `json:"insecure,omitempty"`
 	// Files are ours as a whole, each for a server.
 	Files []ownedPart `json:"files,omitempty"`
-	// Logins are our entries in files of logins.
+	// Logins are our entries in the files of logins.
 	Logins []ownedPart `json:"logins,omitempty"`
-	// Made are files of others, which were not there before.
+	// Made are other programs' files that the agent created.
 	Made []string `json:"made,omitempty"`
-	// Restart says that containerd has not read the config_path yet that was set.
+	// Restart says that containerd has not read the new config_path yet.
 	Restart bool `json:"restart,omitempty"`
 }
 
-// ownedPart is a file, or a part of it, that is there for one server.
+// ownedPart is a file, or a part of one, that exists for one server.
 type ownedPart struct {
 	Path   string `json:"path"`
 	Server string `json:"server"`
@@ -30,8 +30,8 @@ type ownedPart struct {
 
 const inventoryKind = "registries"
 
-// owned reads the inventory, and refuses one that the agent has not written: what is
-// in it may be removed.
+// owned reads the inventory. It refuses one that the agent cannot have written, because the
+// agent removes what the inventory lists.
 func (s *step) owned() (owned, error) {
 	var o owned
 	if err := s.inventory.Read(inventoryKind, &o); err != nil {
@@ -63,7 +63,7 @@ func (o *owned) servers() []string {
 	return servers
 }
 
-// own changes the inventory, before what it says is made and after it is gone.
+// own changes the inventory: before a thing is made, and after it is removed.
 func (s *step) own(change func(*owned)) error {
 	o, err := s.owned()
 	if err != nil {

@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 )
 
-// This page is every file that the connections to registries touch. Those of the
-// owner keep their mode; where there is none yet, it is made with the one given here.
+// These are all files that the connections to registries touch. The operator's files keep
+// their mode; new ones get the mode given here.
 //
 //	/etc/hosts                                0644  a block between two markers
-//	/etc/docker/daemon.json                   0644  entries of insecure-registries; or what dockerd's --config-file names
-//	/etc/docker/certs.d/<server>/ca.crt       0644  whole; nodehitch.crt where the owner has another ca.crt
-//	/etc/containerd/config.toml               0644  config_path, where none is set; or what containerd's --config names
+//	/etc/docker/daemon.json                   0644  entries of insecure-registries; or the file that dockerd's --config-file names
+//	/etc/docker/certs.d/<server>/ca.crt       0644  whole; nodehitch.crt if the operator has another ca.crt
+//	/etc/containerd/config.toml               0644  config_path, if none is set; or the file that containerd's --config names
 //	<config_path>/<server>/hosts.toml         0644  whole; refers to Docker's CA file
 //	/root/.docker/config.json                 0600  entries of auths
 //	/var/lib/kubelet/config.json              0600  entries of auths
@@ -39,7 +39,7 @@ const (
 
 var loginFiles = []string{dockerLogins, kubeletLogins}
 
-// ownName says whether a path can be one of the files that are ours as a whole.
+// ownName reports whether a path can be one of the files that are ours as a whole.
 func ownName(file string) bool {
 	switch filepath.Base(file) {
 	case certificateName, otherCertificateName, hostsTOMLName:

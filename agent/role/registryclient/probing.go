@@ -16,13 +16,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// connection is a registry of the document, and what is found out about it.
+// connection is a registry of the document, and the result of its probe.
 type connection struct {
 	api.RegistryConnection
 	target probe.Target
-	// asked says that answer and err are the registry's; it is not asked as long as its
-	// CA is not on this machine.
-	asked  bool
+	// probed says that answer and err are set. A registry is not probed as long as its CA is
+	// not on this machine.
+	probed bool
 	answer probe.Answer
 	err    error
 }
@@ -54,14 +54,14 @@ func (c *connection) ca() *api.FileReference {
 	return c.CACertificate
 }
 
-// atOnce is how many registries are asked at a time.
-const atOnce = 8
+// maxProbes is how many registries are probed at a time.
+const maxProbes = 8
 
-// probe asks all registries whose CA is on this machine.
+// probe probes all registries whose CA is on this machine.
 func (s *step) probe(ctx context.Context, connections []*connection) {
 	s.refusals.keep(connections)
 	var wait sync.WaitGroup
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxProbes)
 	for _, c := range connections {
 		if ref := c.ca(); ref != nil {
 			if c.target.CA = s.certificate(c.Server, *ref); c.target.CA == nil {
@@ -71,29 +71,29 @@ func (s *step) probe(ctx context.Context, connections []*connection) {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			s.ask(ctx, c)
+			s.probeOne(ctx, c)
 		})
 	}
 	wait.Wait()
 }
 
-// ask asks one registry, unless it has refused this login a moment ago.
-func (s *step) ask(ctx context.Context, c *connection) {
-	c.asked = true
-	if c.err = s.refusals.of(c, s.Now()); c.err != nil {
+// probeOne probes one registry, unless it has refused this login recently.
+func (s *step) probeOne(ctx context.Context, c *connection) {
+	c.probed = true
+	if c.err = s.refusals.recent(c, s.Now()); c.err != nil {
 		return
 	}
 	c.target.Limit = s.ProbeLimit
 	c.answer, c.err = probe.Check(ctx, c.target)
-	s.refusals.note(c, s.Now())
+	s.refusals.record(c, s.Now())
 }
 
-// lockOut is how long a refused login is not sent again, because registries and the
+// retryRefused is how long a refused login is not sent again, because registries and the
 // directories behind them lock accounts after a few failures.
-const lockOut = 10 * time.Minute
+const retryRefused = 10 * time.Minute
 
-// refusals are the refused logins. They are forgotten when the agent ends or the document
-// no longer has them: an operator who adds one again wants it to be tried.
+// refusals are the refused logins. The agent forgets them when it ends or the document no
+// longer has them: an operator who adds a login again wants it to be tried.
 type refusals struct {
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]refusal
@@ -104,12 +104,12 @@ type refusal struct {
 	until time.Time
 }
 
-// key names a login without holding it.
+// key identifies a login without holding it.
 func (c *connection) key() [sha256.Size]byte {
 	return sha256.Sum256([]byte(strings.Join([]string{string(c.Scheme), c.Server, c.Username, c.Password}, "\x00")))
 }
 
-func (r *refusals) of(c *connection, now time.Time) error {
+func (r *refusals) recent(c *connection, now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known, ok := r.known[c.key()]; ok && now.Before(known.until) {
@@ -127,7 +127,7 @@ func (r *refusals) keep(connections []*connection) {
 	})
 }
 
-func (r *refusals) note(c *connection, now time.Time) {
+func (r *refusals) record(c *connection, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for key, known := range r.known {
@@ -142,7 +142,7 @@ func (r *refusals) note(c *connection, now time.Time) {
 	if r.known == nil {
 		r.known = map[[sha256.Size]byte]refusal{}
 	}
-	r.known[c.key()] = refusal{c.err, now.Add(lockOut)}
+	r.known[c.key()] = refusal{c.err, now.Add(retryRefused)}
 }
 
 // severity orders reasons: those that need an operator come first.

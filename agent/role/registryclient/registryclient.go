@@ -39,7 +39,7 @@ type Options struct {
 	StateDirectory string
 	// ProbeLimit is how long one registry may take to answer; 0 = 10 seconds.
 	ProbeLimit time.Duration
-	// ReloadLimit is how long Docker may take to do as it was told; 0 = 30 seconds.
+	// ReloadLimit is how long Docker may take to use a new list; 0 = 30 seconds.
 	ReloadLimit time.Duration
 	// Now is the clock by which a refused login is not sent again at once.
 	Now func() time.Time
@@ -88,11 +88,11 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	p.containerd(ctx)
 	p.engines()
 	p.logins()
-	p.leave()
+	p.removeFiles()
 	return p.outcome()
 }
 
-// plan is one plan in the making.
+// plan is a plan that is being made.
 type plan struct {
 	*step
 	have        owned
@@ -101,11 +101,11 @@ type plan struct {
 	problems    []error
 	// notes are warnings.
 	notes []string
-	// keep are our files that are still needed. Where uncertain is set, containerd could
-	// not be looked at, and what it may need is kept as well.
+	// keep are our files that are still needed. If uncertain is set, containerd's
+	// configuration is unknown, and the files that it may need are kept too.
 	keep      map[string]bool
 	uncertain bool
-	// engine says that the machine has one.
+	// engine says that the machine has a container engine.
 	engine bool
 }
 
@@ -115,8 +115,8 @@ func (p *plan) do(group, summary string, f func(context.Context) error) {
 
 func (p *plan) problem(err error) { p.problems = append(p.problems, err) }
 
-// engines says where there is none. All else is made all the same: it serves the
-// engine as soon as it comes.
+// engines reports a machine without a container engine. All other files are written anyway,
+// so that an engine that is installed later finds them.
 func (p *plan) engines() {
 	if !p.engine && len(p.connections) > 0 {
 		p.problem(converge.Wait(api.ReasonEngineNotRunning,
@@ -124,7 +124,7 @@ func (p *plan) engines() {
 	}
 }
 
-// outcome: what is not well of any registry is said, the worst first.
+// outcome reports every problem of every registry, the most severe first.
 func (p *plan) outcome() (converge.Plan, error) {
 	asking := 0
 	for _, c := range p.connections {
@@ -141,7 +141,7 @@ func (p *plan) outcome() (converge.Plan, error) {
 	}
 	out := converge.Plan{Actions: p.actions, Reason: api.ReasonConnected, Message: plural(len(p.connections), "registry", "registries") + " connected"}
 	if len(p.connections) == 0 {
-		out.Reason, out.Message = api.ReasonRemoved, "no registries are to be connected, and nothing of ours is left"
+		out.Reason, out.Message = api.ReasonRemoved, "no registries are desired, and nothing of the agent's is left"
 	}
 	out.Message = strings.Join(append([]string{out.Message}, p.notes...), "; ")
 	return out, errors.Join(bySeverity(p.problems)...)

@@ -222,7 +222,7 @@ func (r *rig) expect(condition string, words ...string) converge.Report {
 	return report
 }
 
-// noPassword: it is nowhere but in the files of logins.
+// noPassword wants the password to be nowhere but in the files of logins.
 func (r *rig) noPassword(report converge.Report) {
 	r.t.Helper()
 	var said strings.Builder
@@ -265,8 +265,8 @@ func (r *rig) did(prefix string) int {
 	return n
 }
 
-// snapshot is every file but the agent's own state; of JSON what it says, for the
-// order in which registries came is of no matter.
+// snapshot is every file but the agent's own state. JSON is decoded, because the order in
+// which registries came does not matter.
 func (r *rig) snapshot() map[string]string {
 	all := map[string]string{}
 	for path, f := range r.m.Files {

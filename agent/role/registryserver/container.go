@@ -13,8 +13,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The container, as in the spec. Its successor is created beside it: the running one is
-// removed only after the engine has accepted the other.
+// The container, as in the spec. Its successor is created next to it: the running one is
+// removed only after the engine has accepted the successor.
 const (
 	containerName = "private_registry"
 	successorName = "private_registry_next"
@@ -23,8 +23,8 @@ const (
 	always        = "always"
 )
 
-// The labels by which a container is known as ours. A container's labels, image, port
-// and directory stay what they were when it was made, so that the labels say them all.
+// The labels that mark a container as ours. A container's labels, image, port and directory
+// never change after it is made, so that the labels can describe the others.
 const (
 	labelManaged = "io.nodehitch.managed"
 	labelSpec    = "io.nodehitch.spec"
@@ -32,11 +32,11 @@ const (
 	managed      = "registry"
 )
 
-// ours says whether the agent made a container; false for none.
+// ours reports whether the agent made the container; false for nil.
 func ours(c *host.Container) bool { return c != nil && c.Labels[labelManaged] == managed }
 
-// specDigest names what the container is made of. Version changes when this agent
-// makes it otherwise.
+// specDigest identifies what the container is made from. Version changes when a newer agent
+// makes the container differently.
 func (p *plan) specDigest(i *image) string {
 	b, err := json.Marshal(struct {
 		Version         int
@@ -60,8 +60,8 @@ func (p *plan) move(do func(context.Context, string) error, name, verb string) *
 	return &move{verb + " the container " + name, func(ctx context.Context) error { return do(ctx, name) }}
 }
 
-// next is the next move, nil if the container is and runs as desired. It looks at
-// the machine anew, so that it is right after a crash at any point.
+// next is the next move, nil if the container exists and runs as desired. It inspects the
+// machine each time, so that it is right after a crash at any point.
 func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
 	current, err := p.lookup(ctx, containerName)
 	if err != nil {
@@ -98,12 +98,12 @@ func (p *plan) lookup(ctx context.Context, name string) (*host.Container, error)
 	}
 	if c != nil && !ours(c) {
 		return nil, converge.Fail(api.ReasonNameTaken,
-			"a container %s is there that the agent did not make (id %.12s, %s); it is not touched: rename or remove it (`docker rename %s …`)", name, c.ID, c.Status, name)
+			"a container %s exists that the agent did not make (id %.12s, %s); the agent does not touch it: rename or remove it (`docker rename %s …`)", name, c.ID, c.Status, name)
 	}
 	return c, nil
 }
 
-// running is what a container that is the right one lacks.
+// running is the next move for a container that matches the spec.
 func (p *plan) running(c *host.Container, at place) (*move, error) {
 	e := p.Host.Engine
 	switch c.Status {
@@ -123,20 +123,20 @@ func (p *plan) running(c *host.Container, at place) (*move, error) {
 			return e.Stop(ctx, containerName)
 		}}, nil
 	case c.Status == "running", c.Status == "restarting":
-		return nil, nil // whether it answers is another question
+		return nil, nil // answers checks whether it answers
 	}
 	return p.move(e.Start, containerName, "start"), p.free(c)
 }
 
-// making makes the container of the image, by its name while that still leads to it,
-// for people to read.
+// making makes the container from the image. It uses the image's name if that still leads to
+// the image, because people read it.
 func (p *plan) making(i *image, name string) *move {
 	spec := host.ContainerSpec{
 		Name: name, Image: i.ID, Restart: always,
 		Labels: map[string]string{labelManaged: managed, labelSpec: p.specDigest(i), labelSource: i.Source},
 		Port:   p.section.Port, Inside: portInside, Source: p.section.DataDirectory, Target: dataInside,
 	}
-	return &move{fmt.Sprintf("make the container %s of %s on port %d", containerName, i.Name, p.section.Port), func(ctx context.Context) error {
+	return &move{fmt.Sprintf("make the container %s from %s on port %d", containerName, i.Name, p.section.Port), func(ctx context.Context) error {
 		if id, err := p.Host.Engine.Image(ctx, i.Name); err == nil && id == i.ID {
 			spec.Image = i.Name
 		}
@@ -144,8 +144,8 @@ func (p *plan) making(i *image, name string) *move {
 	}}
 }
 
-// free fails while somebody else listens on the port. What is there by the container
-// of ours that runs now goes with it.
+// free fails while another program listens on the port. If our own running container has the
+// port, it is free: that container will be removed.
 func (p *plan) free(current *host.Container) error {
 	port := p.section.Port
 	if current != nil && current.PID != 0 && slices.Contains(current.Ports, port) {
@@ -163,7 +163,7 @@ func (p *plan) free(current *host.Container) error {
 		}
 		names = append(names, name)
 	}
-	return converge.Wait(api.ReasonPortInUse, "on port %d listens %s, which is not touched: stop it, or choose another port_no", port, strings.Join(names, " and "))
+	return converge.Wait(api.ReasonPortInUse, "port %d is used by %s, which the agent does not touch: stop it, or choose another port_no", port, strings.Join(names, " and "))
 }
 
 // refused turns the engine's error into the reason of a condition.
@@ -172,7 +172,7 @@ func (p *plan) refused(err error) error {
 	switch {
 	case !errors.As(err, &refusal) || noSpace(refusal):
 		return engineProblem(err)
-	case strings.Contains(refusal.Words, "port is already allocated"), strings.Contains(refusal.Words, "address already in use"):
+	case strings.Contains(refusal.Message, "port is already allocated"), strings.Contains(refusal.Message, "address already in use"):
 		return converge.Wait(api.ReasonPortInUse, "port %d is taken: %v; stop what listens there, or choose another port_no", p.section.Port, err)
 	}
 	return converge.Wait(api.ReasonNotAnswering, "the container %s does not run: %v", containerName, err)

@@ -15,24 +15,24 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
-// dataMode: images in a private registry are for its users, not for every user of the
-// machine; the registry itself runs as root. An existing directory keeps its mode.
+// dataMode keeps other users of the machine from reading the images; the registry itself
+// runs as root. An existing directory keeps its mode.
 const dataMode = 0o700
 
-// place is where the data lies.
+// place is where the data is.
 type place struct {
 	exists bool
 	// make makes the directory.
 	make func(context.Context) error
-	// device and root are how the directory shows in a mount table that has it bound;
-	// root is "" if that is not known.
+	// device and root identify the directory in a mount table with a bind mount of it; root is
+	// "" if they are unknown.
 	device host.Number
 	root   string
 }
 
-// place looks at the data directory. On a volume of the document it is only looked
-// for while that is mounted: anything else would put the data on the root disk, to
-// be missed as soon as the volume comes.
+// place inspects the data directory. If it belongs on a volume of the document, the volume
+// must be mounted. Otherwise the data would go to the root disk, and would be hidden as soon
+// as the volume is mounted.
 func (p *plan) place() (place, error) {
 	directory := p.section.DataDirectory
 	if v := p.volume(); v != nil {
@@ -56,7 +56,7 @@ func (p *plan) place() (place, error) {
 	return at, nil
 }
 
-// volume is that of the document that the data lies on, nil for the root disk.
+// volume is the volume of the document that holds the data, nil for the root disk.
 func (p *plan) volume() *api.StorageVolume {
 	if p.desired.Storage == nil {
 		return nil
@@ -97,7 +97,7 @@ func (p *plan) onVolume(v *api.StorageVolume) (place, error) {
 	}, nil
 }
 
-// below is the mount that a path lies on, nil if the table has none.
+// below is the mount that holds a path, nil if the table has none.
 func below(mounts []host.Mount, of string) *host.Mount {
 	var found *host.Mount
 	for i, m := range mounts {
@@ -121,12 +121,12 @@ func (p *plan) directory(at place) {
 	}
 }
 
-// sees says whether a running container has the data directory of now: not that of a
-// volume that has gone or come since, nor one that was removed and made again.
+// sees reports whether a running container uses the current data directory. It does not after
+// a volume was mounted or unmounted, or after the directory was removed and made again.
 func (p *plan) sees(c *host.Container, at place) bool {
 	mounts, err := p.Host.Mounts.OfProcess(c.PID)
 	if err != nil || at.root == "" {
-		return true // it has ended meanwhile, or nothing is known: no reason to stop it
+		return true // it has ended in between, or nothing is known: no reason to stop it
 	}
 	for _, m := range slices.Backward(mounts) {
 		if m.Point == dataInside {
@@ -136,8 +136,8 @@ func (p *plan) sees(c *host.Container, at place) bool {
 	return true
 }
 
-// withoutData passes on why there is no place for the data. A container that runs all
-// the same takes what is pushed to where it would be missed, so it is stopped.
+// withoutData returns why there is no place for the data. It also stops a container that runs
+// anyway, because images pushed to it now would be hidden later.
 func (p *plan) withoutData(ctx context.Context, up bool, why error) error {
 	if !up {
 		return why
@@ -148,7 +148,7 @@ func (p *plan) withoutData(ctx context.Context, up bool, why error) error {
 	}
 	var waiting *converge.Waiting
 	if away := errors.As(why, &waiting) && waiting.Reason == api.ReasonNotMounted; away && ours(c) && (c.PID != 0 || c.Status == "restarting") {
-		p.do("stop the container "+containerName+", whose data is away", func(ctx context.Context) error {
+		p.do("stop the container "+containerName+", whose volume is not mounted", func(ctx context.Context) error {
 			return engineProblem(p.Host.Engine.Stop(ctx, containerName))
 		})
 	}

@@ -15,15 +15,14 @@ import (
 // moby-engine, docker-ce.
 const dockerService = "docker.service"
 
-// engine plans that a container engine runs, and says whether one does. One that is
-// there already, whosever it is, is used; a package is installed only where there is
-// none.
+// engine plans that a container engine runs, and reports whether one does. It uses any engine
+// that exists already, and installs a package only if there is none.
 func (p *plan) engine(ctx context.Context) (up bool, err error) {
 	_, down := p.Host.Engine.Version(ctx)
 	unit, err := p.Host.Units.Unit(ctx, dockerService)
 	switch {
 	case err != nil && down == nil:
-		return true, nil // it answers; who started it is not our concern
+		return true, nil // it answers; what started it does not matter
 	case err != nil:
 		return false, err
 	case down == nil && unit.Loaded == "loaded" && unit.Active == "active" && unit.File == "disabled":
@@ -34,7 +33,7 @@ func (p *plan) engine(ctx context.Context) (up bool, err error) {
 	case unit.Loaded == "masked":
 		return false, converge.Wait(api.ReasonEngineNotRunning, "%s is masked, so the engine cannot be started: `systemctl unmask docker`", dockerService)
 	case unit.Loaded == "loaded" && unit.Active == "active":
-		return false, converge.Wait(api.ReasonEngineNotRunning, "%s is active, and %v: look at `journalctl -u docker`", dockerService, down)
+		return false, converge.Wait(api.ReasonEngineNotRunning, "%s is active, but %v: see `journalctl -u docker`", dockerService, down)
 	case unit.Loaded != "loaded":
 		p.do("install "+p.Host.Packages.Name(host.ContainerEngine), p.install)
 	}
@@ -42,12 +41,12 @@ func (p *plan) engine(ctx context.Context) (up bool, err error) {
 	return false, nil
 }
 
-// install installs the distribution's engine. Not every one has its own.
+// install installs the distribution's engine. Some distributions have none.
 func (p *plan) install(ctx context.Context) error {
 	err := p.Host.Packages.Install(ctx, p.proxy, host.ContainerEngine)
 	var unavailable *host.UnavailableError
 	if errors.As(err, &unavailable) {
-		return converge.Wait(api.ReasonPackageUnavailable, "%v; where there is no such package, install a container engine from another source (docker-ce): the agent uses it", err)
+		return converge.Wait(api.ReasonPackageUnavailable, "%v; if there is no such package, install a container engine from another source (docker-ce): the agent uses it", err)
 	}
 	return software.Problem(err)
 }
@@ -71,8 +70,7 @@ func (p *plan) startEngine(ctx context.Context) error {
 	return engineProblem(err)
 }
 
-// engineProblem says in words of conditions what an engine said, or that it says
-// nothing.
+// engineProblem turns an engine's error, or its silence, into a condition's reason.
 func engineProblem(err error) error {
 	var down *host.EngineDownError
 	var refusal *host.EngineError
@@ -82,12 +80,12 @@ func engineProblem(err error) error {
 	case errors.As(err, &refusal) && noSpace(refusal):
 		return converge.Wait(api.ReasonNoSpace, "%v; make room where the engine keeps its images (`docker info` says where, by default /var/lib/docker)", err)
 	case errors.As(err, &refusal):
-		return converge.Wait(api.ReasonEngineNotRunning, "the engine cannot do what it has to: %v", err)
+		return converge.Wait(api.ReasonEngineNotRunning, "the engine failed: %v", err)
 	}
 	return err
 }
 
-// noSpace: the engine has the kernel's words, not its number.
+// noSpace matches the kernel's message: the engine's answer does not have the error number.
 func noSpace(e *host.EngineError) bool {
-	return strings.Contains(e.Words, "no space left on device") || strings.Contains(e.Words, "disk quota exceeded")
+	return strings.Contains(e.Message, "no space left on device") || strings.Contains(e.Message, "disk quota exceeded")
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// image is what the container is to be made of, nil if it has to be loaded or
-// pulled first, which is planned then. A tag may be moved by anybody, so that what
-// counts is the id that was found once.
+// image is the image for the container. If it has to be loaded or pulled first, image plans
+// that and returns nil. Anyone may move a tag, so the id that was found first counts.
 func (p *plan) image(ctx context.Context, up bool, have *owned) (*image, error) {
 	source := sourceOf(p.section.Image)
 	if have.Refused != nil && have.Refused.Source == source {
@@ -40,8 +39,8 @@ func (p *plan) image(ctx context.Context, up bool, have *owned) (*image, error) 
 	return nil, nil
 }
 
-// known is the image from this source that is in the engine: by the inventory, by
-// the container that was made of it, or by the name that is to be pulled.
+// known is the image from this source that is in the engine. It is found by the inventory, by
+// the container that was made from it, or by the name to pull.
 func (p *plan) known(ctx context.Context, source string, have *owned) (*image, error) {
 	candidates := []*image{have.Image}
 	c, err := p.Host.Engine.Container(ctx, containerName)
@@ -69,8 +68,8 @@ func (p *plan) known(ctx context.Context, source string, have *owned) (*image, e
 	return &image{Source: source, ID: id, Name: source}, nil
 }
 
-// load streams the file into the engine. What is in the engine need not lie beside it
-// as a file: that is removed as soon as the image is known to be there.
+// load streams the file into the engine. It removes the file as soon as the image is recorded:
+// one copy, in the engine, is enough.
 func (p *plan) load(ctx context.Context) error {
 	ref := *p.section.Image.File
 	archive, err := p.Files.Open(ref)
@@ -82,7 +81,7 @@ func (p *plan) load(ctx context.Context) error {
 	var refusal *host.EngineError
 	if errors.As(err, &refusal) && !noSpace(refusal) {
 		return converge.Fail(api.ReasonImageNotFound,
-			"the engine does not load the image file %.12s: %s; give one that `docker save registry:latest` of this or an older version of the engine wrote", ref.Sha256, refusal.Words)
+			"the engine does not load the image file %.12s: %s; give one that `docker save registry:latest` of this or an older version of the engine wrote", ref.Sha256, refusal.Message)
 	}
 	if err != nil {
 		return engineProblem(err)
@@ -97,7 +96,7 @@ func (p *plan) load(ctx context.Context) error {
 	return errors.Join(p.remember(ctx, source, name), p.Files.Remove(ref))
 }
 
-// choose is the name of the registry among those that an archive holds, "" for none.
+// choose is the name of the registry's image among those in an archive, "" for none.
 func choose(names []string) string {
 	if slices.Contains(names, "registry:latest") {
 		return "registry:latest"
@@ -116,14 +115,14 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// pull makes the engine pull the image from the registry in its name.
+// pull makes the engine pull the image from the registry that its name has.
 func (p *plan) pull(ctx context.Context) error {
 	reference := p.section.Image.Reference
 	err := p.Host.Engine.Pull(ctx, reference)
 	var refusal *host.EngineError
 	if errors.As(err, &refusal) && !noSpace(refusal) {
 		return converge.Wait(api.ReasonImageNotFound, "the image %s cannot be pulled: %s%s; or give an image file (image_path)",
-			reference, p.withoutSecrets(refusal.Words), p.proxyHint(ctx))
+			reference, p.withoutSecrets(refusal.Message), p.proxyHint(ctx))
 	}
 	if err != nil {
 		return engineProblem(err)
@@ -131,14 +130,14 @@ func (p *plan) pull(ctx context.Context) error {
 	return p.remember(ctx, reference, reference)
 }
 
-// remember writes down which image it is, by its id.
+// remember records the image's id in the inventory.
 func (p *plan) remember(ctx context.Context, source, name string) error {
 	id, err := p.Host.Engine.Image(ctx, name)
 	if err != nil {
 		return engineProblem(err)
 	}
 	if id == "" {
-		return converge.Wait(api.ReasonImageNotFound, "the engine has no image %s any more, which it has just taken; it is tried again", name)
+		return converge.Wait(api.ReasonImageNotFound, "the engine has just loaded the image %s and no longer has it; the agent tries again", name)
 	}
 	p.Log.Info("the image is in the engine", "name", name, "id", id)
 	return p.own(func(o *owned) { o.Image, o.Refused = &image{Source: source, ID: id, Name: name}, nil })

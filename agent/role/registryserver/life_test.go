@@ -70,8 +70,8 @@ func TestPlanOfABareMachine(t *testing.T) {
 	}
 }
 
-// An engine that is there is used, whosever it is.
-func TestEngineThatIsThere(t *testing.T) {
+// An existing engine is used, whatever installed it.
+func TestAnExistingEngineIsUsed(t *testing.T) {
 	for name, part := range map[string]hosttest.Part{
 		"running":     func(*hosttest.Machine) {},
 		"not started": func(m *hosttest.Machine) { m.Units["docker.service"].Active, m.Containers.Running = false, false },
@@ -96,7 +96,7 @@ func TestEngineThatIsThere(t *testing.T) {
 	}
 }
 
-func TestEngineThatCannotBeHad(t *testing.T) {
+func TestEngineThatCannotBeInstalled(t *testing.T) {
 	for name, c := range map[string]struct {
 		part  hosttest.Part
 		want  string
@@ -122,8 +122,7 @@ func TestEngineThatCannotBeHad(t *testing.T) {
 	}
 }
 
-// What people and accidents do to the container is put right, and the image is not
-// loaded again for it.
+// What people and accidents do to the container is repaired, without loading the image again.
 func TestContainerComesBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*rig)
@@ -138,7 +137,7 @@ func TestContainerComesBack(t *testing.T) {
 		"its data directory was removed and made again": {func(r *rig) { r.container().Mounts[0].Root += "//deleted" }, []string{"docker stop private_registry", "docker start private_registry"}},
 		"of another agent's making": {func(r *rig) { r.container().Labels["io.nodehitch.spec"] = "old" },
 			[]string{"docker create private_registry_next", "docker stop private_registry", "docker remove private_registry", "docker rename private_registry_next", "docker start private_registry"}},
-		"a crash left a successor that nobody needs": {func(r *rig) {
+		"a crash left a successor that is not needed": {func(r *rig) {
 			c := *r.container()
 			c.Name, c.Status, c.PID = name+"_next", "created", 0
 			r.m.Containers.Containers[c.Name] = &c
@@ -190,8 +189,8 @@ func TestWhatIsAskedForChanges(t *testing.T) {
 	}
 }
 
-// Stopped before any change, started again: the end is the same, and at no time is
-// there no way back.
+// Stopped before any change and started again: the result is the same, and at every time there
+// is a way back.
 func TestCrashAtAnyPoint(t *testing.T) {
 	situations := map[string]func(*testing.T) *rig{
 		"first time": func(t *testing.T) *rig { return docker(t) },
@@ -245,7 +244,7 @@ func TestNoSectionMeansHandsOff(t *testing.T) {
 	}
 }
 
-// The action waits for an answer, for a while; a container that runs is let be.
+// The action waits for an answer for a while; it does not touch a container that runs.
 func TestRegistryThatDoesNotAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer host.Answer

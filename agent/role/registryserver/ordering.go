@@ -7,13 +7,13 @@ import (
 	"github.com/coreos/go-systemd/v22/unit"
 )
 
-// orderDropIn has the engine start after the volume's mount at boot, so that the
-// container finds its data also without the agent. It requires nothing: an engine
-// whose volume is away starts, when systemd has given up waiting for the disk.
+// orderDropIn makes the engine start after the volume's mount at boot, so that the container
+// finds its data even without the agent. It only orders: if the volume is missing, the engine
+// starts after systemd's wait for the disk has timed out.
 const orderDropIn = "/etc/systemd/system/docker.service.d/nodehitch-volume.conf"
 
-// order plans the drop-in, or takes it away where the data is on no volume any more.
-// systemd needs it at the next boot at the earliest.
+// order plans the drop-in, or removes it if the data is no longer on a volume. systemd needs
+// it at the next boot at the earliest.
 func (p *plan) order(have *owned) error {
 	v := p.volume()
 	if v == nil {

@@ -2,12 +2,12 @@ package registryserver
 
 import "github.com/nodehitch/nodehitch/shared/api"
 
-// owned is what the role has on this machine, as the inventory keeps it.
+// owned is what the role has on this machine, as the inventory records it.
 type owned struct {
 	Image *image `json:"image,omitempty"`
 	// Refused is an image file that holds no registry.
 	Refused *refused `json:"refused,omitempty"`
-	// Proxy names the proxy that the engine was restarted with, see proxy.go.
+	// Proxy identifies the proxy that the engine was restarted with, see proxy.go.
 	Proxy string `json:"proxy,omitempty"`
 	// Ordered says that the engine starts after the volume with the data, see ordering.go.
 	Ordered bool `json:"ordered,omitempty"`
@@ -27,7 +27,7 @@ type refused struct {
 	Reason string `json:"reason"`
 }
 
-// inventoryKind is the member of the inventory that is this role's.
+// inventoryKind is this role's member of the inventory.
 const inventoryKind = "registry"
 
 func (s *step) owned() (o owned, err error) {
@@ -44,7 +44,7 @@ func (s *step) own(change func(*owned)) error {
 	return s.inventory.Write(inventoryKind, o)
 }
 
-// sourceOf names where the image is to come from.
+// sourceOf identifies where the image comes from.
 func sourceOf(i api.RegistryImage) string {
 	if i.File != nil {
 		return "sha256:" + i.File.Sha256

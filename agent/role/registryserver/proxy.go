@@ -13,14 +13,14 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// A pull goes by the engine's own proxy. The engine is told of ours only where an image
-// has to be pulled and nothing but our registry runs in it, for it has to be restarted.
+// The engine pulls through its own proxy. It gets the document's proxy only if an image has to
+// be pulled and it runs no other container, because this needs a restart.
 const (
 	proxyDropIn = "/etc/systemd/system/docker.service.d/nodehitch-proxy.conf"
-	// proxyFile may hold a password, and unit files are for all to read.
+	// proxyFile may hold a password, and everyone can read unit files.
 	proxyFile = "/etc/nodehitch/docker-proxy.env"
 	header    = "# Written by nodehitch-agent, which repairs it: changes made here are lost.\n"
-	// The minus sign: without the file the engine starts all the same.
+	// The minus sign: the engine starts even without the file.
 	proxyUnit = header + "[Service]\nEnvironmentFile=-" + proxyFile + "\n"
 )
 
@@ -42,9 +42,9 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// useProxy restarts the engine with the proxy, unless it has it or that is not ours to
-// do: then the pull is tried all the same. The inventory is written last: a crash
-// before that restarts it again.
+// useProxy restarts the engine with the proxy. It does nothing if the engine has the proxy or
+// the agent must not restart it; the pull is tried anyway. The inventory is written last: after
+// a crash before that, the next pass restarts the engine again.
 func (p *plan) useProxy(ctx context.Context) error {
 	content := p.proxyContent()
 	have, err := p.owned()
@@ -66,7 +66,7 @@ func (p *plan) useProxy(ctx context.Context) error {
 	return p.own(func(o *owned) { o.Proxy = digest(content) })
 }
 
-// pending is in the inventory while the engine does not run with what the file says.
+// pending is in the inventory while the engine does not run with the proxy in the file.
 const pending = "pending"
 
 func (p *plan) writeProxy(content string) error {
@@ -83,15 +83,15 @@ func (p *plan) notRestarted(ctx context.Context) (why string, err error) {
 		return "", err
 	}
 	if len(others) > 0 {
-		return "it would have to be restarted, and it runs " + strings.Join(others, ", "), nil
+		return "this needs a restart, and the engine runs " + strings.Join(others, ", "), nil
 	}
 	if unit, err := p.Host.Units.Unit(ctx, dockerService); err != nil || unit.Loaded != "loaded" {
-		return "it is not run by " + dockerService, nil //nolint:nilerr // without systemd it is run by something else
+		return "the engine does not run as " + dockerService, nil //nolint:nilerr // without systemd, something else runs it
 	}
 	return "", nil
 }
 
-// others are the containers that run and are not ours.
+// others are the running containers that are not ours.
 func (p *plan) others(ctx context.Context) ([]string, error) {
 	names, err := p.Host.Engine.Running(ctx)
 	if err != nil {
@@ -104,15 +104,15 @@ func (p *plan) others(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return name == containerName && ours(c) }), nil
 }
 
-// keepProxy plans to keep what useProxy wrote in step with the document, and to take it
-// away when there is no proxy any more. The engine is not restarted for it: it reads it
-// when it is next started, or before the next pull.
+// keepProxy plans to update what useProxy wrote when the document changes, and to remove it
+// when there is no longer a proxy. It does not restart the engine: the change takes effect at
+// the engine's next start, or before the next pull.
 func (p *plan) keepProxy(have *owned) error {
 	if have.Proxy == "" {
 		return nil
 	}
 	if p.proxy.HTTP == "" && p.proxy.HTTPS == "" {
-		p.do("take the proxy away from "+dockerService, func(ctx context.Context) error {
+		p.do("remove the proxy from "+dockerService, func(ctx context.Context) error {
 			if err := errors.Join(p.Host.Files.Remove(proxyDropIn), p.Host.Files.Remove(proxyFile), p.Host.Units.Reload(ctx)); err != nil {
 				return err
 			}
@@ -128,22 +128,22 @@ func (p *plan) keepProxy(have *owned) error {
 	return err
 }
 
-// withoutSecrets keeps what the engine says of a proxy from carrying its password.
-func (p *plan) withoutSecrets(words string) string {
+// withoutSecrets removes the proxy's password from a message of the engine.
+func (p *plan) withoutSecrets(message string) string {
 	for _, secret := range p.proxy.Secrets() {
-		words = strings.ReplaceAll(words, secret, "***")
+		message = strings.ReplaceAll(message, secret, "***")
 	}
-	return words
+	return message
 }
 
 // proxyHint says why the engine does not use the proxy of the document.
 func (p *plan) proxyHint(ctx context.Context) string {
 	if p.proxy.HTTP == "" && p.proxy.HTTPS == "" {
-		return "; let the node reach the registry that the name says, or give a proxy"
+		return "; let the node reach the registry that the name has, or configure a proxy"
 	}
 	why, err := p.notRestarted(ctx)
 	if err != nil || why == "" {
 		return ""
 	}
-	return "; the engine was not given the proxy of the configuration, for " + why + ": give it the proxy and restart it"
+	return "; the engine does not use the configured proxy, because " + why + ": give it the proxy and restart it"
 }

@@ -90,7 +90,7 @@ func TestImageFileWithoutARegistry(t *testing.T) {
 	r.imageFile(noRegistry)
 	report := r.expect("False ImageNotFound", "nginx:1", "example.com/registry/x:1", "docker save registry:latest")
 	if report.FailedCondition == "" {
-		t.Error("no retry can mend it, and it does not count as a failure")
+		t.Error("no retry can help, and it does not count as a failure")
 	}
 	if entries, err := os.ReadDir(r.files.Directory); err != nil || len(entries) != 1 { // that of the other document
 		t.Errorf("%v, %v", entries, err)
@@ -98,7 +98,7 @@ func TestImageFileWithoutARegistry(t *testing.T) {
 	r.done()
 	r.expect("False ImageNotFound", "nginx:1")
 	if done := r.done(); len(done) != 0 {
-		t.Errorf("it was looked into again: %q", done)
+		t.Errorf("the file was loaded again: %q", done)
 	}
 	r.imageFile(archive)
 	r.expect(running)
@@ -233,7 +233,7 @@ func TestContainerThatEndsAgainAndAgain(t *testing.T) {
 	r.done()
 	r.expect("False NotAnswering", "restarting", "exit code 1", "docker logs")
 	if done := r.done(); len(done) != 0 {
-		t.Errorf("did %q; the engine starts it by itself", done)
+		t.Errorf("did %q; the engine restarts it", done)
 	}
 }
 

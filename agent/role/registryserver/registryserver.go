@@ -1,9 +1,9 @@
-// Package registryserver brings a VM to the role of a private registry: a container
-// private_registry that serves the Distribution API on a port of the machine.
+// Package registryserver makes a VM a private registry: a container private_registry that
+// serves the Distribution API on a port of the machine.
 //
-// The container is what the spec's command makes, docker run -d -p <port>:5000
-// -v <directory>:/var/lib/registry --restart=always, and it is desired state: what
-// differs is made anew, and the data, which is not in the container, stays.
+// The container is the one that the spec's command makes, docker run -d -p <port>:5000
+// -v <directory>:/var/lib/registry --restart=always. It is desired state: a container that
+// differs is replaced. The data is not in the container, and stays.
 package registryserver
 
 import (
@@ -23,15 +23,15 @@ import (
 
 // Files are the files that the configuration names; files.Store has them.
 type Files interface {
-	// Fetch brings the file here, whole and proven.
+	// Fetch downloads and verifies the file.
 	Fetch(ctx context.Context, ref api.FileReference) error
-	// Open opens it; fs.ErrNotExist if it is not here.
+	// Open opens the file; fs.ErrNotExist if it does not exist.
 	Open(ref api.FileReference) (*os.File, error)
-	// Remove removes it and any part of it. A file that is not here is no error.
+	// Remove removes the file and any partial download. It is no error if there is none.
 	Remove(ref api.FileReference) error
 }
 
-// Options are what the step needs. All are required but Log.
+// Options are what the step needs. All but Log are required.
 type Options struct {
 	Host  *host.Host
 	Files Files
@@ -56,9 +56,9 @@ func NewStep(o Options) converge.Step {
 
 func (s *step) Condition() string { return api.ConditionRegistryRunning }
 
-// Plan compares the machine with the section. The section cannot be empty, and a
-// machine is never asked to stop being a registry: without a section the agent
-// keeps its hands off, and what it made goes on.
+// Plan compares the machine with the section. The section cannot be empty, and no document
+// asks a machine to stop being a registry: without a section the agent changes nothing, and
+// the registry keeps running.
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
 	if desired.Registry == nil {
 		return converge.Plan{HandsOff: true}, nil
@@ -71,10 +71,10 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	}, err
 }
 
-// group is of all actions: each needs those before it.
+// group is the group of all actions: each needs those before it.
 const group = "registry"
 
-// plan is one look at the machine.
+// plan is a plan that is being made.
 type plan struct {
 	*step
 	section *api.RegistrySection
@@ -87,8 +87,8 @@ func (p *plan) do(summary string, f func(context.Context) error) {
 	p.actions = append(p.actions, converge.Action{Summary: summary, Group: group, Do: f})
 }
 
-// plan goes as far as can be seen: what an action makes possible is decided when it
-// has been done.
+// plan plans as far as the state of the machine allows: run decides the rest after the actions
+// before it.
 func (p *plan) plan(ctx context.Context) error {
 	have, err := p.owned()
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// mostMoves is more than any way to the desired container has.
+// mostMoves is more than any way to the desired container needs.
 const mostMoves = 12
 
-// answerWithin is how long a container that was started may take to answer before
-// the action gives up; the next pass looks again.
+// answerWithin is how long a started container may take to answer before the action gives up;
+// the next pass checks again.
 const answerWithin = 20 * time.Second
 
-// run makes the container what it should be, move by move, and waits for its answer.
+// run brings the container to its desired state, move by move, and waits until it answers.
 func (p *plan) run(ctx context.Context) error {
 	have, err := p.owned()
 	if err != nil {
@@ -54,7 +54,7 @@ func (p *plan) run(ctx context.Context) error {
 	return converge.Wait(api.ReasonNotAnswering, "the container %s does not reach its desired state; another program may be changing it", containerName)
 }
 
-// await polls until the registry answers, for a while.
+// await polls until the registry answers, at most for answerWithin.
 func (p *plan) await(ctx context.Context) error {
 	again := backoff.Backoff{Min: 50 * time.Millisecond, Max: time.Second, Factor: 1.5}
 	for begun := time.Now(); ; {
@@ -62,8 +62,8 @@ func (p *plan) await(ctx context.Context) error {
 		if err == nil || time.Since(begun) > answerWithin {
 			return err
 		}
-		if c, looked := p.Host.Engine.Container(ctx, containerName); looked == nil && c != nil && c.Status != "running" {
-			return err // it has ended, and says why
+		if c, inspected := p.Host.Engine.Container(ctx, containerName); inspected == nil && c != nil && c.Status != "running" {
+			return err // it has ended, and err says why
 		}
 		if sleep := backoff.Sleep(ctx, again.Next(), nil); sleep != nil {
 			return errors.Join(err, sleep)
@@ -71,28 +71,28 @@ func (p *plan) await(ctx context.Context) error {
 	}
 }
 
-// answers fails where no registry answers on the port.
+// answers fails if no registry answers on the port.
 func (p *plan) answers(ctx context.Context) error {
 	c, err := p.lookup(ctx, containerName)
 	if err != nil {
 		return err
 	}
 	if c != nil && c.Status != "running" {
-		return converge.Wait(api.ReasonNotAnswering, "the container %s is %s (exit code %d) %s: look at `docker logs %s`", containerName, c.Status, c.ExitCode, c.Detail, containerName)
+		return converge.Wait(api.ReasonNotAnswering, "the container %s is %s (exit code %d) %s: see `docker logs %s`", containerName, c.Status, c.ExitCode, c.Detail, containerName)
 	}
 	answer, err := p.Host.Ports.Get(ctx, p.section.Port, "/v2/")
 	if err == nil {
 		err = isRegistry(answer)
 	}
 	if err != nil {
-		return converge.Wait(api.ReasonNotAnswering, "GET /v2/ on port %d: %v; look at `docker logs %s`", p.section.Port, err, containerName)
+		return converge.Wait(api.ReasonNotAnswering, "GET /v2/ on port %d: %v; see `docker logs %s`", p.section.Port, err, containerName)
 	}
 	return nil
 }
 
-// isRegistry: 200, or 401 of one that wants a login, with the header of the
-// Distribution API. Registries that do not send it (it is no longer required) have an
-// empty body or JSON; a web server that answers everything has neither.
+// isRegistry accepts a 200, or a 401 that asks for a login, with the header of the
+// Distribution API. The header is no longer required: without it, the body must be empty or
+// JSON, which a web server with a page for every path does not send.
 func isRegistry(a host.Answer) error {
 	body := strings.TrimSpace(a.Body)
 	switch {
@@ -101,5 +101,5 @@ func isRegistry(a host.Answer) error {
 	case a.Header.Get("Docker-Distribution-Api-Version") == "registry/2.0", body == "", strings.HasPrefix(body, "{"):
 		return nil
 	}
-	return fmt.Errorf("what answers is no registry: its body begins %.40q", body)
+	return fmt.Errorf("the server there is no registry: its body begins %.40q", body)
 }

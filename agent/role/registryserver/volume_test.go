@@ -41,7 +41,7 @@ func TestDataOnAVolume(t *testing.T) {
 	}
 }
 
-// At boot the engine comes after the volume, and only for as long as the data is there.
+// At boot the engine starts after the volume, as long as the data is on the volume.
 func TestEngineStartsAfterTheVolume(t *testing.T) {
 	const dropIn = "/etc/systemd/system/docker.service.d/nodehitch-volume.conf"
 	r := onVolume(t, "/volume/registry")

@@ -202,7 +202,7 @@ func TestKilledFormatIsResumedOnlyUnderItsPermit(t *testing.T) {
 	}
 }
 
-// A journal must not outlive what it speaks of: somebody used the disk since.
+// A journal must not outlive what it describes: the disk was used since.
 func TestOldJournalDoesNotFormatWhatCameLater(t *testing.T) {
 	later := map[string]struct {
 		change func(*rig)
@@ -292,8 +292,8 @@ func TestReformatOverwritesWhateverIsThere(t *testing.T) {
 	})
 }
 
-// What came of an overwrite is not overwritten: the journal may not have heard of its
-// end when somebody mounts it by hand.
+// The result of an overwrite is not overwritten: the journal may not have its end when someone
+// mounts the disk by hand.
 func TestOverwrittenDiskThatIsUsedSinceIsKept(t *testing.T) {
 	since := map[string]func(*rig){
 		"unused":            func(*rig) {},
@@ -329,8 +329,8 @@ func TestOverwrittenDiskThatIsUsedSinceIsKept(t *testing.T) {
 	}
 }
 
-// The server before this one was lost in the middle of a format. What it left is named
-// as that, and a person decides; only a whole filesystem needs no decision.
+// The previous server was lost in the middle of a format. The reason names the unfinished
+// format, and an operator decides; only a complete filesystem needs no decision.
 func TestFormatThatAnotherServerDidNotFinish(t *testing.T) {
 	for name, c := range map[string]struct {
 		holds func(*hosttest.DiskState)
@@ -364,7 +364,7 @@ func TestFormatThatAnotherServerDidNotFinish(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedWithoutAnOperatorsWord(t *testing.T) {
+func TestNoPermitIsRequestedWithoutAnOperator(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib, hosttest.Signed("xfs")))
 	for range 3 {
 		report := r.expect("False ForeignData", notYet)
@@ -385,7 +385,7 @@ func TestFailingMkfsIsTriedAgain(t *testing.T) {
 			report := r.expect("False FormatFailed", notYet)
 			r.says(report, api.ConditionVolumesMounted, "input/output error")
 			if r.did("start volume.mount") {
-				t.Error("mounted all the same")
+				t.Error("mounted anyway")
 			}
 			delete(r.m.Fail, program)
 			r.expect(mounted, served)
@@ -406,7 +406,7 @@ func TestNothingIsFormattedBeforeItsStartIsAcknowledged(t *testing.T) {
 	r.expect(mounted, served)
 }
 
-// Between the first proof and the acknowledgement somebody may write to the disk.
+// Between the first blank check and the acknowledgement, another program may write to the disk.
 func TestDiskThatIsWrittenToMeanwhileIsNotFormatted(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib))
 	r.permits.crash = func(question string) {

@@ -49,8 +49,8 @@ func TestDamagedInventoryRemovesNothing(t *testing.T) {
 	r.expect("True Removed", "True Removed")
 }
 
-// A format that was begun, and its journal is damaged: whatever the disk looks like,
-// it is not taken for one on which none was begun.
+// A format has begun, and its journal is damaged: whatever is on the disk, the agent never
+// assumes that no format has begun.
 func TestDamagedJournalIsNoBlankPage(t *testing.T) {
 	record := interrupted(t).file(journalOf(volume))
 	if !strings.Contains(record, `"started"`) {
@@ -87,9 +87,9 @@ func interrupted(t *testing.T) *rig {
 	return r
 }
 
-// The disk of the state directory is full from the n-th write on: no format begins
-// whose journal is not on disk, what is wrong is said by its name, and with room
-// again the node gets where it should be.
+// The disk of the state directory is full from the n-th write on: no format begins without
+// its journal on disk, the condition names the problem, and the node converges when there is
+// room again.
 func TestFullDisk(t *testing.T) {
 	for _, failure := range []error{syscall.ENOSPC, syscall.EDQUOT} {
 		for n := 1; ; n++ {

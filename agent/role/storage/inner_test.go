@@ -110,7 +110,7 @@ func TestDecideWritesNothingByDefault(t *testing.T) {
 					t.Errorf("%+v, %+v: resume", c, r)
 				}
 				if got == resume && (k == ours && c.used || k == foreign && c.claimed && !r.Overwrite) {
-					t.Errorf("%+v, %+v: resume over what somebody uses", c, r)
+					t.Errorf("%+v, %+v: resume over a filesystem in use", c, r)
 				}
 				if (k == unknown || k > foreign) && got != wait {
 					t.Errorf("%+v, %+v: %d", c, r, got)
@@ -136,8 +136,8 @@ func FuzzParseSuperblock(f *testing.F) {
 	})
 }
 
-// The words of these files are a contract with systemd; what they do is shown by the
-// cases on real machines.
+// The text of these files is a contract with systemd; the cases on real machines test their
+// effect.
 func TestUnitFiles(t *testing.T) {
 	v := &api.StorageVolume{VolumeID: "4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6", MountPath: "/srv/my-data"}
 	got := mountFiles(v, "/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8")

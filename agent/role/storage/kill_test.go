@@ -356,8 +356,8 @@ func TestFormat(t *testing.T) {
 	keepsWhatIsFinished(t, c.formatter(&point{}), l)
 }
 
-// keepsWhatIsFinished: a journal that only says that mkfs was begun does not cost a
-// filesystem that is finished, whether somebody has used it since or not.
+// keepsWhatIsFinished: a journal that only says that mkfs has begun does not destroy a
+// finished filesystem, used or unused.
 func keepsWhatIsFinished(t *testing.T, f *formatter, l *loop) {
 	t.Helper()
 	r, err := f.journal.read(f.v.VolumeID)

@@ -120,7 +120,7 @@ func TestRemovalTouchesNothingOfOthers(t *testing.T) {
 	}
 }
 
-// Somebody has mounted another filesystem where ours was.
+// Another filesystem is mounted where ours was.
 func TestRemovalUnmountsNothingOfOthers(t *testing.T) {
 	r := serving(t, hosttest.Disk(volume2, gib, hosttest.Ext4(assigned2)))
 	r.m.MountTable[0].Device = r.m.On(volume2).Number
@@ -131,7 +131,7 @@ func TestRemovalUnmountsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// Between the look and the mount, another disk takes the place.
+// Between the inspection and the mount, another disk takes the place.
 func TestDiskThatIsSwappedBeforeItIsMounted(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
 	r.m.Before = func(change string) {
@@ -146,7 +146,7 @@ func TestDiskThatIsSwappedBeforeItIsMounted(t *testing.T) {
 	}
 }
 
-// systemd mounts something else than what was looked at.
+// systemd mounts another disk than the one that was inspected.
 func TestWrongMountIsTakenAway(t *testing.T) {
 	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)))
 	r.m.Before = func(change string) {
@@ -246,7 +246,7 @@ func TestDriftIsRepaired(t *testing.T) {
 	}
 }
 
-func TestRebootNeedsNobody(t *testing.T) {
+func TestRebootNeedsNoController(t *testing.T) {
 	r := serving(t)
 	r.m.Reboot()
 	if !r.mountedAt("/volume") || len(r.m.Table) != 1 {

@@ -29,7 +29,7 @@ const (
 
 var testUUID = api.FilesystemUUID(testVolume)
 
-// needs skips where this machine cannot run the test, and says why.
+// needs skips if this machine cannot run the test, and says why.
 func needs(t *testing.T, programs ...string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -73,8 +73,8 @@ func newLoop(t *testing.T, size int64) *loop {
 		t.Skipf("no loop device to be had: %s", out)
 	}
 	l.node = strings.TrimSpace(string(out))
-	// Detached while somebody has it open, it lasts as long as that: the kernel cleans
-	// up also after a test that is killed.
+	// Detached while open, it lasts until it is closed: the kernel cleans up even after a
+	// test that is killed.
 	if l.holder, err = os.Open(l.node); err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func newLoop(t *testing.T, size int64) *loop {
 	return l
 }
 
-// detach takes the disk off the machine; its node may be another's from then on.
+// detach removes the disk from the machine; another disk may get its node then.
 func (l *loop) detach() { l.holder.Close() }
 
 func (l *loop) write(t *testing.T, at int64, b []byte) {
@@ -98,7 +98,7 @@ func (l *loop) write(t *testing.T, at int64, b []byte) {
 	}
 }
 
-// hash is over all that was ever written to it, and where.
+// hash covers everything that was written to it, and where.
 func (l *loop) hash(t *testing.T) [32]byte {
 	t.Helper()
 	run(t, "blockdev", "--flushbufs", l.node)
@@ -149,8 +149,8 @@ func diskOf(t *testing.T, h *host.Host, id string) host.Disk {
 	return found[0]
 }
 
-// TestLook makes each kind of content, looks, and wants every byte as it was.
-func TestLook(t *testing.T) {
+// TestInspectDisk makes each kind of content, inspects, and wants every byte as it was.
+func TestInspectDisk(t *testing.T) {
 	needs(t)
 	const size = 320 * mib
 	sh := func(argv ...string) func(*testing.T, *loop) {
@@ -283,7 +283,7 @@ func mdSuperblock(t *testing.T, l *loop) {
 	l.write(t, 4096, sb)
 }
 
-func TestLookWhileInUse(t *testing.T) {
+func TestInspectWhileInUse(t *testing.T) {
 	needs(t)
 	t.Run("mounted", func(t *testing.T) {
 		l, dir := newLoop(t, 100*mib), t.TempDir()
@@ -303,8 +303,8 @@ func TestLookWhileInUse(t *testing.T) {
 			t.Errorf("found %d, %q; want it to be unknown", got.kind, got.what)
 		}
 	})
-	// Whoever repairs a disk has it for himself meanwhile. A look would fail that wanted
-	// it too, and so would the repair in the moment of such a look.
+	// A program that repairs a disk claims it. An inspection that also claimed it would
+	// fail, and would make the repair fail.
 	t.Run("repaired", func(t *testing.T) {
 		l := newLoop(t, 100*mib)
 		l.write(t, 1*mib, []byte("data"))
@@ -315,7 +315,7 @@ func TestLookWhileInUse(t *testing.T) {
 		}
 	})
 	t.Run("partitions", func(t *testing.T) {
-		// The kernel has a partition of which there is no table (any more).
+		// The kernel has a partition, but there is no partition table.
 		needs(t, "addpart")
 		l := newLoop(t, 100*mib)
 		run(t, "addpart", l.node, "1", "2048", "2048")
@@ -348,7 +348,7 @@ func mountLoop(t *testing.T, l *loop, dir string) {
 // The page cache of a block device can hold zeros that the medium no longer has, if
 // another host wrote to the volume. Here the file behind the loop device changes
 // while the cache is kept by an open reader.
-func TestLookReadsTheMedium(t *testing.T) {
+func TestInspectReadsTheMedium(t *testing.T) {
 	needs(t)
 	l := newLoop(t, 100*mib)
 	cached, err := os.Open(l.node)
@@ -379,7 +379,7 @@ func TestLookReadsTheMedium(t *testing.T) {
 
 const size50 = 50 * mib
 
-// A disk that goes away, or is another by now, is not what was looked at.
+// A disk that is removed or replaced is not the one that was inspected.
 func TestSwappedDisk(t *testing.T) {
 	needs(t)
 	first, second := newLoop(t, 100*mib), newLoop(t, 100*mib)

@@ -24,9 +24,9 @@ const (
 
 var assigned, assigned2 = api.FilesystemUUID(volume), api.FilesystemUUID(volume2)
 
-// desk is who permits formats: one permit for each volume, as the controller has it.
+// desk permits formats, like the controller: one permit for each volume.
 type desk struct {
-	// refuse is the answer to everything, where it is set; away means no answer.
+	// refuse is the answer to everything, if it is set; away means no answer.
 	refuse error
 	// overwrite permits to overwrite.
 	overwrite bool
@@ -87,7 +87,7 @@ func (d *desk) Formatted(_ context.Context, f storage.Format) error {
 	return nil
 }
 
-// rig is a machine, who permits, and the real engine over the real steps.
+// rig is a machine, a desk, and the real engine over the real steps.
 type rig struct {
 	t       *testing.T
 	m       *hosttest.Machine
@@ -125,7 +125,7 @@ func (r *rig) converge() converge.Report {
 	return r.engine.Converge(r.t.Context(), r.doc, converge.Options{})
 }
 
-// reformat is an operator's word: the document knows of it, and who permits does.
+// reformat is an operator's permission: the document has it, and so has the desk.
 func (r *rig) reformat() {
 	r.permits.overwrite, r.doc.Storage.Volumes[0].ReformatRequested = true, true
 }
@@ -170,7 +170,7 @@ func (r *rig) says(report converge.Report, name string, words ...string) {
 	}
 }
 
-// did says whether the trace has a line that begins so.
+// did reports whether the trace has a line that begins so.
 func (r *rig) did(prefix string) bool {
 	for _, line := range r.m.Trace {
 		if strings.HasPrefix(line, prefix) {

@@ -85,7 +85,7 @@ func TestOursIsMountedAndKept(t *testing.T) {
 	r.idle()
 }
 
-// Whatever is on the disk, it stays, also where everybody would permit to format it.
+// Whatever is on the disk stays, even if a permit to format it exists.
 func TestForeignIsNeverTouched(t *testing.T) {
 	cases := map[string]struct {
 		holds func(*hosttest.DiskState)
@@ -166,7 +166,7 @@ func TestUnknownIsNotBlank(t *testing.T) {
 }
 
 // A blank disk is read for the plan, for the permit, and right before mkfs; the last
-// two times by who has it for himself.
+// two times with an exclusive claim.
 func TestHowOftenABlankDiskIsRead(t *testing.T) {
 	const whole = 64 << 20 // up to this size every byte is read
 	r := machine(t, hosttest.Disk(volume, whole))

@@ -82,7 +82,7 @@ func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string)
 	return m, durable.Directory(filepath.Dir(path))
 }
 
-// receiveBackup writes the controller's answer and proves it whole.
+// receiveBackup writes the controller's answer and verifies that it is complete.
 func (a *app) receiveBackup(ctx context.Context, c *client.Controller, to io.Writer) (archive.Manifest, error) {
 	resp, err := c.GetBackup(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// heatWithin is how long Heat is waited for where no --deadline is given.
+	// heatWithin is how long the command waits for Heat if no --deadline is given.
 	heatWithin = 30 * time.Minute
 	// heatPause is between two attempts if the controller names no pause.
 	heatPause = 5 * time.Second
@@ -28,7 +28,7 @@ const (
 func (a *app) post(ctx context.Context, c *client.Controller, id string, body api.OperationRequest, f operateFlags) (*api.Operation, error) {
 	started := a.now()
 	o, pause, err := attempt(ctx, c, id, body)
-	given := body.Topology != nil && body.Topology.StackStatus != "" // by who typed it; it will not change
+	given := body.Topology != nil && body.Topology.StackStatus != "" // in the request; it will not change
 	if !f.wait || given || problemType(err) != api.ProblemStackInProgress {
 		return o, err
 	}

@@ -207,7 +207,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 	return err
 }
 
-// targetsOf are the nodes that the operation waits for; all of the instance where
+// targetsOf are the nodes that the operation waits for; all of the instance if
 // it does not say.
 func targetsOf(s scene, o api.Operation) []api.Node {
 	if len(o.Targets) == 0 {

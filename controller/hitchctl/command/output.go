@@ -77,7 +77,7 @@ func (a *app) print(lines ...string) error {
 	return err
 }
 
-// one is the object itself where the user named one, else the list.
+// one is the object itself if the user named one, else the list.
 func one[T any](named int, items []T) any {
 	if named == 1 && len(items) == 1 {
 		return items[0]

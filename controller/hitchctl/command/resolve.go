@@ -21,8 +21,8 @@ type named struct{ id, name string }
 func isID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
 // choose finds the one object that the text means: by its id, its name, or an
-// unambiguous beginning of its id. Of an id with a slash, such as an operation's,
-// the part before may be shortened.
+// unambiguous beginning of its id. In an id with a slash, such as an operation's, the part
+// before the slash may be shortened.
 func choose(kind, text string, all []named) (string, error) {
 	var byName, byPrefix []named
 	for _, n := range all {

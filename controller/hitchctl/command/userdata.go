@@ -113,7 +113,7 @@ func nodeParams(ctx context.Context, c *client.Controller, id string, urls []str
 	}, nil
 }
 
-// secretFile writes what was rendered to the file, or to standard output where there
+// secretFile writes what was rendered to the file, or to standard output if there
 // is none.
 func (a *app) secretFile(path string, text []byte, what string) error {
 	if path == "" || path == "-" {

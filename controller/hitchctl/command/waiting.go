@@ -37,7 +37,7 @@ type waiting struct {
 	shown func(scene) []api.Node
 	// right is what stands at the right of the title; nil for how long it has taken.
 	right func(s scene, now time.Time) string
-	// done says whether the wait is over, with an error if it can never succeed.
+	// done reports whether the wait is over, with an error if it can never succeed.
 	done func(scene) (bool, error)
 	// refresh brings the scene up to date for the last picture, for what is waited
 	// for may be told before what led to it; nil for nothing.

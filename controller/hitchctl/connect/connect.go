@@ -31,8 +31,8 @@ type Target struct {
 
 // Find puts the target together: a flag wins over the environment
 // (NODEHITCH_SERVER, NODEHITCH_CA, NODEHITCH_TOKEN), that over the context file,
-// which NODEHITCH_CONFIG may name. Where none names a server and root asks, it is the socket of
-// this machine's controller. There is no token in argv, which everybody can read.
+// which NODEHITCH_CONFIG may name. If none names a server and the user is root, it is the
+// socket of this machine's controller. There is no token in argv, which everyone can read.
 func Find(flags Flags, getenv func(string) string) (Target, error) {
 	t, err := fromFile(getenv("NODEHITCH_CONFIG"), getenv)
 	if err != nil {

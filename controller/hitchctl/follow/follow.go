@@ -101,7 +101,7 @@ func once[T any](ctx context.Context, poll Poll, version string, last *string) (
 	return next, content, nil
 }
 
-// passes says whether asking again can help.
+// passes reports whether asking again can help.
 func passes(err error) bool {
 	status := client.Status(err)
 	return status == 0 && !errors.Is(err, context.Canceled) || status >= 500 || status == http.StatusTooManyRequests

@@ -169,7 +169,7 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// worthwhile says whether another attempt may succeed. A conflict passes: it is
+// worthwhile reports whether another attempt may succeed. A conflict passes: it is
 // the attempt before, which the controller has not given up yet.
 func worthwhile(ctx context.Context, err error) bool {
 	var unreadable final

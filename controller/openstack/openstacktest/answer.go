@@ -36,7 +36,7 @@ func (c *Cloud) Fail(call string, f Fault) {
 	c.faults[call] = &f
 }
 
-// Deny has services answer a call as they do where an application credential has no
+// Deny makes services answer a call as they do if an application credential has no
 // access rule for it: not with 403, but as if the token were not good.
 func (c *Cloud) Deny(call string) { c.Fail(call, Fault{Status: http.StatusUnauthorized}) }
 
@@ -63,7 +63,7 @@ func (c *Cloud) guarded(call string, answer func(*http.Request) reply) http.Hand
 	})
 }
 
-// counted counts a call and has it fail if that was ordered.
+// counted counts a call and makes it fail if the test asked for that.
 func (c *Cloud) counted(call string, answer func(*http.Request) (reply, http.Header)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		f := c.begin(call)

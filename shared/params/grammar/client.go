@@ -12,7 +12,7 @@ type Client struct {
 	Name    string
 }
 
-// String is the client as /etc/exports has it. A network is masked.
+// String is the client as in /etc/exports. A network is masked.
 func (c Client) String() string {
 	switch {
 	case c.Network.IsValid():

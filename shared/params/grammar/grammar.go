@@ -77,7 +77,7 @@ func Label(s string) (string, error) {
 }
 
 // ResourceName accepts the name of a Heat resource: a connection point, a
-// scaling group, a volume. It is a Label without a slash, as Heat has it.
+// scaling group, a volume. It is a Label without a slash, as in Heat.
 func ResourceName(s string) (string, error) {
 	if strings.Contains(s, "/") {
 		return "", problem(s, "holds a slash; expected the name of a Heat resource, which has none")

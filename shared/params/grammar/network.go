@@ -22,7 +22,7 @@ func CIDR(s string) (netip.Prefix, error) {
 
 var label = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
 
-// HostName accepts a host name as RFC 1123 section 2.1 has it: labels of letters,
+// HostName accepts a host name of RFC 1123 section 2.1: labels of letters,
 // digits and inner hyphens, at most 253 bytes. The last label is not a number, so
 // that a mistyped IPv4 address is not taken for a name (RFC 3696 section 2).
 func HostName(s string) (string, error) {

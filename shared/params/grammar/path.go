@@ -127,7 +127,7 @@ func PackagePath(s string) (string, error) {
 	return rest, nil
 }
 
-// Under says whether the clean path child is parent or lies below it.
+// Under reports whether the clean path child is parent or lies below it.
 func Under(child, parent string) bool {
 	return child == parent || strings.HasPrefix(child, parent+"/")
 }

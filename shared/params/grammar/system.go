@@ -1,7 +1,7 @@
 package grammar
 
 // Directories that a volume must not hide. The tables are a protection against
-// slips, not a sandbox: whoever may write the parameters may run the VM.
+// slips, not a sandbox: anyone who may write the parameters may run the VM.
 var (
 	// wholeTrees are refused with everything below them: the operating system, its
 	// pseudo file systems, and the state of the services that the node runs on.
@@ -13,7 +13,7 @@ var (
 		"/var/lib/dpkg", "/var/lib/kubelet", "/var/lib/nfs", "/var/lib/nodehitch",
 		"/var/lib/rpm", "/var/lib/systemd",
 	}
-	// shared directories are refused themselves, for they hold what others need;
+	// shared directories are refused themselves, because they hold what others need;
 	// a directory of one's own below them is fine.
 	shared = []string{"/home", "/media", "/opt", "/var", "/var/lib"}
 )

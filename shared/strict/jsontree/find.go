@@ -9,8 +9,8 @@ import (
 
 var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
-// Find is the value at a place below n, given from n; where there is none, the
-// nearest value above it that exists. Of a member given twice it is the last.
+// Find is the value at a place below n, given from n; if there is none, the nearest value
+// above it that exists. If a member is given twice, it is the last.
 func (n *Node) Find(at fault.At) *Node {
 	if at == fault.Root {
 		return n

@@ -63,8 +63,8 @@ type Member struct {
 	Value *Node
 }
 
-// Get is the value of the member called name, the last one where it is given
-// twice (as encoding/json has it), nil if there is none.
+// Get is the value of the member called name, the last one if it is given twice (as in
+// encoding/json), nil if there is none.
 func (n *Node) Get(name string) *Node {
 	for i := len(n.Members) - 1; i >= 0; i-- {
 		if n.Members[i].Name == name {

@@ -111,7 +111,7 @@ func TestFindGoesAsFarAsThereIsAnything(t *testing.T) {
 	}
 }
 
-// FuzzParse asserts that a document is taken exactly where encoding/json takes it,
+// FuzzParse asserts that a document is accepted exactly if encoding/json accepts it,
 // and that the offsets of the root are those of the value.
 func FuzzParse(f *testing.F) {
 	f.Add(document)

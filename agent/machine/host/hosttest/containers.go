@@ -17,11 +17,11 @@ func (h engine) Create(_ context.Context, c host.ContainerSpec) error {
 	case err != nil:
 		return err
 	case e.Containers[c.Name] != nil:
-		return &host.EngineError{Doing: "docker create", Words: "Conflict. The container name is already in use"}
+		return &host.EngineError{Doing: "docker create", Message: "Conflict. The container name is already in use"}
 	case e.image(c.Image) == "":
-		return &host.EngineError{Doing: "docker create", Words: "No such image: " + c.Image}
+		return &host.EngineError{Doing: "docker create", Message: "No such image: " + c.Image}
 	case !h.exists(c.Source):
-		return &host.EngineError{Doing: "docker create", Words: "bind source path does not exist: " + c.Source}
+		return &host.EngineError{Doing: "docker create", Message: "bind source path does not exist: " + c.Source}
 	}
 	e.made++
 	e.Containers[c.Name] = &ContainerState{Spec: c, Container: host.Container{
@@ -31,7 +31,7 @@ func (h engine) Create(_ context.Context, c host.ContainerSpec) error {
 	return nil
 }
 
-// exists says whether a directory is there, on the root disk or on a volume.
+// exists reports whether a directory exists, on the root disk or on a volume.
 func (m *Machine) exists(path string) bool {
 	if at := m.above(path); at != nil && at.Point != "/" {
 		if d := m.byNumber(at.Device); d != nil {
@@ -42,7 +42,7 @@ func (m *Machine) exists(path string) bool {
 	return m.Directories[path] != nil
 }
 
-// above is the mount that a path is on, nil for the root disk where the table has none.
+// above is the mount that a path is on, nil for the root disk if the table has none.
 func (m *Machine) above(path string) *host.Mount {
 	var best *host.Mount
 	for i, at := range m.MountTable {
@@ -58,10 +58,10 @@ func (h engine) Start(_ context.Context, name string) error {
 	return h.with("docker start", name, func(e *EngineState, c *ContainerState) error {
 		if taken := h.Taken[c.Spec.Port]; c.PID == 0 && len(taken) > 0 {
 			c.Detail = "driver failed programming external connectivity: bind: address already in use"
-			return &host.EngineError{Doing: "docker start", Words: c.Detail}
+			return &host.EngineError{Doing: "docker start", Message: c.Detail}
 		}
 		if !h.exists(c.Spec.Source) {
-			return &host.EngineError{Doing: "docker start", Words: "error mounting " + c.Spec.Source + ": no such file or directory"}
+			return &host.EngineError{Doing: "docker start", Message: "error mounting " + c.Spec.Source + ": no such file or directory"}
 		}
 		h.run(e, c)
 		return nil
@@ -113,7 +113,7 @@ func (h engine) Remove(_ context.Context, name string) error {
 func (h engine) Rename(_ context.Context, from, to string) error {
 	return h.with("docker rename", from, func(e *EngineState, c *ContainerState) error {
 		if e.Containers[to] != nil {
-			return &host.EngineError{Doing: "docker rename", Words: "Conflict. The container name is already in use"}
+			return &host.EngineError{Doing: "docker rename", Message: "Conflict. The container name is already in use"}
 		}
 		delete(e.Containers, from)
 		c.Name, e.Containers[to] = to, c
@@ -137,7 +137,7 @@ func (h engine) with(operation, name string, do func(*EngineState, *ContainerSta
 		return err
 	}
 	if e.Containers[name] == nil {
-		return &host.EngineError{Doing: operation, Words: "No such container: " + name}
+		return &host.EngineError{Doing: operation, Message: "No such container: " + name}
 	}
 	return do(e, e.Containers[name])
 }

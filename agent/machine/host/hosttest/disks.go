@@ -38,7 +38,7 @@ type DiskState struct {
 	Swap       bool
 	// Claimed says that another program has it.
 	Claimed bool
-	// Read is how many bytes were read of it, ReadAlone how many of them by who claimed it.
+	// Read is how many bytes were read of it, ReadAlone how many of them by its claimant.
 	Read, ReadAlone int64
 	pages           map[int64][]byte
 	// used: its filesystem has been mounted.
@@ -109,7 +109,7 @@ func Table(kind string, partitions ...string) func(*DiskState) {
 	}
 }
 
-// Bytes at an offset, that nobody knows.
+// Bytes at an offset, which no tool recognizes.
 func Bytes(at int64, b ...byte) func(*DiskState) { return func(d *DiskState) { d.Write(at, b) } }
 
 // Unreadable at an offset.
@@ -236,7 +236,7 @@ type device struct {
 	m     *Machine
 	d     *DiskState
 	disk  host.Disk
-	alone bool // nobody else can claim it
+	alone bool // no other program can claim it
 }
 
 func (v *device) Disk() host.Disk { return v.disk }
@@ -304,8 +304,8 @@ func (h disks) Erase(_ context.Context, v host.Device) error {
 	return nil
 }
 
-// MakeExt4 can be stopped in the middle: then the disk holds something that nobody
-// knows.
+// MakeExt4 can be stopped in the middle: then the disk holds something that no tool
+// recognizes.
 func (h disks) MakeExt4(_ context.Context, v host.Device, uuid string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,16 +15,16 @@ const dockerService = "docker.service"
 
 // EngineState is a container engine: what it holds survives a reboot, as on disk.
 type EngineState struct {
-	// Running says that it answers, whatever systemd knows of it.
+	// Running says that it answers, even if systemd does not know it.
 	Running    bool
 	Containers map[string]*ContainerState
-	// Images are ids by name:tag, or by id where an image has no name.
+	// Images are ids by name:tag, or by id if an image has no name.
 	Images map[string]string
 	// Archives are the images, name:tag to id, in what an archive holds; Public what
 	// can be pulled.
 	Archives map[string]map[string]string
 	Public   map[string]string
-	// Insecure is what it took over of insecure-registries.
+	// Insecure is the part of insecure-registries that it uses.
 	Insecure []string
 	made     int
 }
@@ -56,7 +56,7 @@ func newEngine() *EngineState {
 	}
 }
 
-// Foreign is a container that somebody else runs.
+// Foreign is a container that the agent did not make.
 func Foreign(name string, ports ...int) func(*EngineState) {
 	return func(e *EngineState) {
 		e.made++
@@ -68,7 +68,7 @@ func Foreign(name string, ports ...int) func(*EngineState) {
 
 type engine struct{ *Machine }
 
-// up is the engine, where one answers. The caller holds mu.
+// up is the engine, if one answers. The caller holds mu.
 func (m *Machine) up() (*EngineState, error) {
 	if m.Containers == nil || !m.Containers.Running {
 		return nil, &host.EngineDownError{Detail: "dial unix /run/docker.sock: no such file or directory"}
@@ -145,7 +145,7 @@ func (h engine) Load(_ context.Context, archive io.Reader) ([]string, error) {
 	}
 	images, ok := e.Archives[string(content)]
 	if !ok {
-		return nil, &host.EngineError{Doing: "loading an image file", Words: "invalid tar header"}
+		return nil, &host.EngineError{Doing: "loading an image file", Message: "invalid tar header"}
 	}
 	maps.Copy(e.Images, images)
 	return slices.Sorted(maps.Keys(images)), nil
@@ -159,13 +159,13 @@ func (h engine) Pull(_ context.Context, reference string) error {
 		return err
 	}
 	if e.Public[reference] == "" {
-		return &host.EngineError{Doing: "pulling the image " + reference, Words: "manifest unknown"}
+		return &host.EngineError{Doing: "pulling the image " + reference, Message: "manifest unknown"}
 	}
 	e.Images[reference] = e.Public[reference]
 	return nil
 }
 
-// asked is the engine, which was asked for a change. The caller holds mu.
+// asked returns the engine for a change. The caller holds mu.
 func (h engine) asked(operation, detail string) (*EngineState, error) {
 	e, err := h.up()
 	if err != nil {
@@ -173,7 +173,7 @@ func (h engine) asked(operation, detail string) (*EngineState, error) {
 	}
 	h.changes.Engine()
 	if err := h.change(operation, detail); err != nil {
-		return nil, &host.EngineError{Doing: operation, Words: err.Error()}
+		return nil, &host.EngineError{Doing: operation, Message: err.Error()}
 	}
 	return e, nil
 }
@@ -185,7 +185,7 @@ func (m *Machine) makeEngine() {
 	}
 }
 
-// bootEngine starts the engine, and the containers that the engine starts by itself.
+// bootEngine starts the engine, and the containers that the engine starts with it.
 func (m *Machine) bootEngine() {
 	m.makeEngine()
 	m.Containers.Running = true

@@ -1,13 +1,13 @@
 // Package hosttest is a machine in memory, for tests of steps: a test describes a
-// situation, lets a step plan and act, and looks at what became of it.
+// situation, lets a step plan and act, and checks the result.
 //
 //	m := hosttest.New(
 //		hosttest.Disk("4a0d…", 1<<30, hosttest.Ext4(uuid), hosttest.File("kept")),
 //		hosttest.Directory("/volume", hosttest.Holding("photo.jpg")),
 //	)
 //
-// It behaves as Linux, systemd and exportfs do where the steps can tell the
-// difference; what these really do is tested on real ones.
+// It behaves like Linux, systemd and exportfs as far as the steps can tell; other tests use
+// the real ones.
 package hosttest
 
 import (

@@ -20,7 +20,7 @@ func (m *Machine) text(name string) string {
 	return m.Files[unitPath(name)].Content + m.Files[unitPath(name)+".d/nodehitch.conf"].Content
 }
 
-// known says whether there is such a unit. A drop-in alone makes none.
+// known reports whether there is such a unit. A drop-in alone makes none.
 func (m *Machine) known(name string) bool {
 	return m.Units[name] != nil || m.Files[unitPath(name)].Content != ""
 }

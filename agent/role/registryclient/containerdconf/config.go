@@ -9,26 +9,26 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// Directory is the config_path that SetConfigPath writes where there is none.
+// Directory is the config_path that SetConfigPath writes if none is set.
 const Directory = "/etc/containerd/certs.d"
 
 // Config is what one file of containerd's configuration, config.toml or a drop-in
-// that it imports, says of registries.
+// that it imports, says about registries.
 type Config struct {
 	Version     Version  // of the containerd that reads it
-	Schema      int      // the file's version; 1 where it has none, as every containerd takes it
+	Schema      int      // the file's version; 1 if it has none, as in every containerd
 	CRIDisabled bool     // disabled_plugins has the CRI plugin: containerd does nothing for Kubernetes
 	ConfigPath  string   // as it is written; "" and not set are the same to containerd
-	Legacy      []string // keys beside which containerd does not start with a config_path
+	Legacy      []string // keys that keep containerd from starting if config_path is set too
 	Imports     []string // patterns of drop-ins, which override the file; see Imported
 
 	plugin    string // name of the plugin's table
-	hasPlugin bool   // it is there, and may be empty
-	localPull bool   // 2.1 and later: images are not pulled by the transfer service
+	hasPlugin bool   // the table exists; it may be empty
+	localPull bool   // 2.1 and later: the transfer service does not pull images
 }
 
-// Read decodes the content of config.toml or of a drop-in; no content is a file
-// without settings. An error is of what containerd would refuse, with its line.
+// Read decodes the content of config.toml or of a drop-in; no content is a file without
+// settings. An error describes what containerd would refuse, with its line.
 func Read(content []byte, v Version) (Config, error) {
 	root, err := decode(content)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Config) readPlugin(plugins map[string]any) error {
 	}
 	if value, ok := registry["config_path"]; ok {
 		if c.ConfigPath, ok = value.(string); !ok {
-			return fmt.Errorf("config_path of the plugin %s is no string, and containerd does not start; write it in quotes", name)
+			return fmt.Errorf("config_path of the plugin %s is no string, and containerd does not start with that; write it in quotes", name)
 		}
 	}
 	if c.Legacy, err = legacy(registry, c.Version); err != nil {
@@ -78,13 +78,13 @@ func (c *Config) readPlugin(plugins map[string]any) error {
 	return nil
 }
 
-// decode is the file as a tree; its errors have a line and a column.
+// decode reads the file as a tree; its errors have a line and a column.
 func decode(content []byte) (map[string]any, error) {
 	root := map[string]any{}
 	err := toml.Unmarshal(content, &root)
-	var where *toml.DecodeError
-	if errors.As(err, &where) {
-		line, column := where.Position()
+	var syntax *toml.DecodeError
+	if errors.As(err, &syntax) {
+		line, column := syntax.Position()
 		return nil, fmt.Errorf("line %d, column %d: %w; containerd does not start with that", line, column, err)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func decode(content []byte) (map[string]any, error) {
 	return root, nil
 }
 
-// schemaOf is the file's version.
+// schemaOf reads the file's version.
 func schemaOf(root map[string]any, v Version) (int, error) {
 	value, ok := root["version"]
 	if !ok {
@@ -106,7 +106,7 @@ func schemaOf(root map[string]any, v Version) (int, error) {
 	return max(1, int(schema)), nil
 }
 
-// table is the member of that name, nil if there is none.
+// table returns the table with that name, nil if there is none.
 func table(parent map[string]any, name string) (map[string]any, error) {
 	value, ok := parent[name]
 	if !ok {
@@ -119,7 +119,7 @@ func table(parent map[string]any, name string) (map[string]any, error) {
 	return t, nil
 }
 
-// list is the member of that name, a list of strings.
+// list returns the list of strings with that name.
 func list(parent map[string]any, name string) ([]string, error) {
 	value, ok := parent[name]
 	if !ok {
@@ -141,8 +141,8 @@ func list(parent map[string]any, name string) ([]string, error) {
 	return texts, nil
 }
 
-// Imported are the patterns of Imports as filepath.Glob takes them, for a file in
-// that directory. A pattern without * is a file that must be there.
+// Imported returns the patterns of Imports for filepath.Glob, for a file in that
+// directory. A pattern without * is a file that must exist.
 func (c Config) Imported(directory string) []string {
 	var patterns []string
 	for _, p := range c.Imports {

@@ -60,7 +60,7 @@ func TestDirectories(t *testing.T) {
 	}
 }
 
-// cmpEmpty: none is none.
+// cmpEmpty treats nil and an empty list as equal.
 var cmpEmpty = cmp.Transformer("none", func(s []string) string { return strings.Join(s, "\n") })
 
 func TestRead(t *testing.T) {
@@ -172,7 +172,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNoLegacy: what may stand beside config_path.
+// TestNoLegacy has the settings that are allowed together with config_path.
 func TestNoLegacy(t *testing.T) {
 	for name, c := range map[string]struct {
 		version containerdconf.Version

@@ -15,8 +15,8 @@ var (
 	v22 = containerdconf.Version{Major: 2, Minor: 2}
 )
 
-// edits are files in all the ways in which TOML lets a table be written, and what
-// they become. Taking the edit back gives the same bytes again.
+// edits are files with every way in which TOML can write a table, and the result of the edit.
+// Undoing the edit gives the same bytes again.
 var edits = map[string]struct {
 	version       containerdconf.Version
 	before, after string
@@ -146,7 +146,7 @@ func TestNewFile(t *testing.T) {
 	}
 }
 
-// TestOwner: what the owner wrote is taken as it is.
+// TestOwner: what the operator wrote is not changed.
 func TestOwner(t *testing.T) {
 	for name, content := range map[string]string{
 		"a path":                    "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".registry]\nconfig_path = '/etc/mine'\n",

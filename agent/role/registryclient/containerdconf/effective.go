@@ -2,9 +2,9 @@ package containerdconf
 
 import "path/filepath"
 
-// With is the configuration of c, config.toml, with the drop-ins that it imports, in
-// the order in which containerd reads them. In 1.x the plugin's table of a drop-in
-// takes the place of the whole table before it; in 2.x what it sets is added.
+// With is the configuration of c, config.toml, with the drop-ins that it imports, in the
+// order in which containerd reads them. In 1.x the plugin's table of a drop-in replaces
+// the whole table before it; in 2.x its settings are added.
 func (c Config) With(dropIns ...Config) Config {
 	for _, d := range dropIns {
 		c.CRIDisabled = c.CRIDisabled || d.CRIDisabled
@@ -24,9 +24,9 @@ func (c Config) With(dropIns ...Config) Config {
 	return c
 }
 
-// Directories are where containerd looks for hosts.toml, in their order; what is to
-// be written belongs into the first. There is none where config_path is to be set:
-// by SetConfigPath, or in the drop-in that overrides it.
+// Directories are where containerd looks for hosts.toml, in order; new files belong into
+// the first. There are none if config_path has yet to be set: by SetConfigPath, or by an
+// operator in the drop-in that overrides it.
 func (c Config) Directories() []string {
 	path := c.ConfigPath
 	if path == "" && c.Version.since(2, 2) && len(c.Legacy) == 0 {
@@ -39,9 +39,9 @@ func (c Config) Directories() []string {
 	return directories
 }
 
-// Set is what Read says of the content that SetConfigPath makes of this one. With
-// drop-ins it tells beforehand where hosts.toml will be looked for, and whether one of
-// them takes config_path away again: then its Directories are none still.
+// Set is what Read would return after SetConfigPath. Together with the drop-ins it tells
+// in advance where containerd will look for hosts.toml. If a drop-in removes config_path
+// again, the result still has no Directories.
 func (c Config) Set() Config {
 	if len(c.Directories()) == 0 {
 		c.ConfigPath, c.hasPlugin = firstOf(c.ConfigPath), true

@@ -7,21 +7,22 @@ import (
 	"slices"
 )
 
-// What the versions of containerd do with their configuration, each with where
-// containerd's sources say so. It was also seen: in `containerd config dump` of 1.6
-// and 2.2, and in what 2.2 asks for when an image is pulled through its CRI.
+// What the versions of containerd do with their configuration, each with the place in
+// containerd's sources. `containerd config dump` of 1.6 and 2.2 confirms it, and so do the
+// requests of 2.2 when an image is pulled through its CRI.
 
 const (
 	criPlugin    = "io.containerd.grpc.v1.cri"
 	imagesPlugin = "io.containerd.cri.v1.images"
 
-	// defaultPath is config_path since 2.2 where it is not set (2.2
+	// defaultPath is config_path since 2.2 if it is not set (2.2
 	// internal/cri/config/config_unix.go, later plugins/cri/images/plugin.go).
 	defaultPath = "/etc/containerd/certs.d:/etc/docker/certs.d"
 )
 
-// newestSchema: cmd/containerd/server/config/config.go, ValidateVersion, refuses a
-// newer one; version/version.go has the number. 1.x refuses none, and takes 3 as 2.
+// newestSchema is the newest version that containerd accepts
+// (cmd/containerd/server/config/config.go, ValidateVersion; version/version.go has the
+// number). 1.x accepts all, and reads 3 as 2.
 func (v Version) newestSchema() int64 {
 	if v.Major < 2 {
 		return math.MaxInt32
@@ -36,10 +37,10 @@ func (v Version) newestSchema() int64 {
 //
 //   - 1.x, services/server/config/config.go, Decode: by the plugin's short name in
 //     version 1, by its URI in any other.
-//   - 2.x, version 2: cri's table is migrated to that of images, in whose place its
-//     registry comes if it has one (plugins/cri/images/plugin.go, configMigration).
-//     Since 2.3 version 1 is too; 2.0 to 2.2 lose its registry on the way, but take
-//     the table of images as it is, and so does 2.3.
+//   - 2.x, version 2: cri's table is migrated to that of images. If cri's table has a
+//     registry, it replaces the one of images (plugins/cri/images/plugin.go,
+//     configMigration). Since 2.3 version 1 is migrated too; 2.0 to 2.2 lose its registry,
+//     but keep the table of images, and so does 2.3.
 func (v Version) plugin(schema int, plugins map[string]any) string {
 	switch {
 	case v.Major < 2 && schema < 2:
@@ -52,15 +53,15 @@ func (v Version) plugin(schema int, plugins map[string]any) string {
 	return imagesPlugin
 }
 
-// has says whether a plugin's table has a registry.
+// has reports whether a plugin's table has a registry.
 func has(plugins map[string]any, name string) bool {
 	plugin, _ := plugins[name].(map[string]any)
 	return plugin["registry"] != nil
 }
 
-// isCRI says whether a name in disabled_plugins is of the plugin without which
-// containerd does nothing for Kubernetes. In version 1 they are short names (1.x
-// V1DisabledFilter; 2.x v1MigratePluginName), in others URIs.
+// isCRI reports whether a name in disabled_plugins is that of a plugin that Kubernetes
+// needs. In version 1 they are short names (1.x V1DisabledFilter; 2.x
+// v1MigratePluginName), in others URIs.
 func (v Version) isCRI(schema int, name string) bool {
 	if v.Major < 2 {
 		return name == v.plugin(schema, nil)
@@ -68,9 +69,9 @@ func (v Version) isCRI(schema int, name string) bool {
 	return schema < 2 && name == "cri" || slices.Contains([]string{criPlugin, imagesPlugin, "io.containerd.cri.v1.runtime"}, name)
 }
 
-// legacy: pkg/cri/config/config.go, ValidatePluginConfig (2.x ValidateImageConfig),
-// refuses mirrors beside config_path and, in 1.x, configs with tls. It takes configs
-// with auth and auths beside it, with a warning.
+// legacy returns the settings that containerd refuses together with config_path: mirrors
+// and, in 1.x, configs with tls (pkg/cri/config/config.go, ValidatePluginConfig; 2.x
+// ValidateImageConfig). It accepts auths, and configs with auth, with a warning.
 func legacy(registry map[string]any, v Version) ([]string, error) {
 	mirrors, err := table(registry, "mirrors")
 	if err != nil {
@@ -96,13 +97,13 @@ func legacy(registry map[string]any, v Version) ([]string, error) {
 	return found, nil
 }
 
-// transfers: since 2.1 the transfer service pulls images, and takes config_path for
-// the name of one directory, not for a list of them (internal/cri/server/images,
-// WithHostDir; containerd's issue 12808, open in 2.4.0-beta.0).
+// transfers reports whether the transfer service pulls images, as since 2.1. It reads
+// config_path as one directory, not as a list (internal/cri/server/images, WithHostDir;
+// containerd's issue 12808, open in 2.4.0-beta.0).
 func (v Version) transfers() bool { return v.since(2, 1) }
 
-// pullsLocally: the settings at which the transfer service is not used, and config_path
-// may be a list (internal/cri/config/config.go, CheckLocalImagePullConfigs).
+// pullsLocally reports whether a setting turns the transfer service off, so that
+// config_path may be a list (internal/cri/config/config.go, CheckLocalImagePullConfigs).
 func pullsLocally(plugins, registry map[string]any) bool {
 	for _, name := range []string{"mirrors", "configs", "auths"} {
 		if t, _ := registry[name].(map[string]any); len(t) > 0 {
@@ -121,9 +122,9 @@ func pullsLocally(plugins, registry map[string]any) bool {
 	return false
 }
 
-// migrated are those of these settings that come from cri's table of version 2; some
-// stand below containerd, and come only with a runtime (plugins/cri/images/plugin.go,
-// migrateConfig).
+// migrated are the same settings as migrated from cri's table of version 2. Some are below
+// its table containerd, and are migrated only if that has a runtime
+// (plugins/cri/images/plugin.go, migrateConfig).
 func migrated(plugins map[string]any) map[string]any {
 	cri, _ := plugins[criPlugin].(map[string]any)
 	below, _ := cri["containerd"].(map[string]any)

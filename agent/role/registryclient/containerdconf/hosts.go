@@ -12,14 +12,13 @@ type Host struct {
 	CAFile string // absolute path of PEM, trusted besides the system's own; "" for none
 }
 
-// HostsFile is the whole content of hosts.toml for a registry without mirrors. It
-// says nothing of capabilities: containerd takes all that it knows, at least pull,
-// resolve and push.
+// HostsFile is the whole content of hosts.toml for a registry without mirrors. It sets no
+// capabilities: containerd then uses all that it knows, at least pull, resolve and push.
 //
-// The server stands at the root and not in host, as containerd's manual has it for
-// mirrors: a server that is in both is asked twice, and the go-toml of containerd 1.x
-// knows no key with ] in it, as in the address of IPv6. But 1.x takes no file without
-// the table host (remotes/docker/config/hosts.go, getSortedHosts); so it is there, empty.
+// The server is at the root and not in host, which containerd's manual uses for mirrors:
+// containerd asks a server that is in both twice, and the go-toml of containerd 1.x accepts
+// no key with ] in it, as in an IPv6 address. 1.x accepts no file without the table host
+// (remotes/docker/config/hosts.go, getSortedHosts), so an empty one is written.
 func HostsFile(h Host) []byte {
 	scheme := "http"
 	if h.HTTPS {
@@ -35,12 +34,12 @@ func HostsFile(h Host) []byte {
 	return []byte(b.String())
 }
 
-// DirectoryName is the directory below config_path that is made for a server.
+// DirectoryName is the directory below config_path for a server.
 func DirectoryName(server string) string { return server }
 
-// DirectoryNamesBefore are those where containerd looks before that one, 1.5 to 2.4
-// alike (remotes/docker/config, hostPaths and hostDirectory). It takes the first that
-// is there, and reads no other: such a directory is an owner's, and hides ours.
+// DirectoryNamesBefore are the directories where containerd looks before that one, in 1.5
+// to 2.4 (remotes/docker/config, hostPaths and hostDirectory). It reads only the first that
+// exists, so such a directory, which an operator made, hides ours.
 func DirectoryNamesBefore(server string) []string {
 	if colon := strings.LastIndexByte(server, ':'); colon > 0 {
 		return []string{server[:colon] + "_" + server[colon+1:] + "_"}

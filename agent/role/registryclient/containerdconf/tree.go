@@ -12,13 +12,13 @@ type node struct {
 	kind       unstable.Kind // Table, KeyValue or InlineTable
 	path       []string      // from the root
 	keys       []unstable.Range
-	first, end int // the bytes of the key and value; of a header: of its key; of an inline table: of its {
+	first, end int // the bytes of the key and value; for a header those of its key, for an inline table its {
 	value      unstable.Range
-	text       string // of a value that is a string
+	text       string // the value, if it is a string
 	inline     bool   // within an inline table
 }
 
-// nodes are all of them, in their order.
+// nodes returns all nodes of the text, in order.
 func nodes(content []byte) ([]node, error) {
 	p := unstable.Parser{}
 	p.Reset(content)
@@ -44,7 +44,7 @@ type walk struct {
 	found []node
 }
 
-// named is a node with its path below that of the table.
+// named makes a node with its path below that of the table.
 func (w *walk) named(e *unstable.Node, table []string) node {
 	n := node{path: slices.Clone(table)}
 	for it := e.Key(); it.Next(); {
@@ -75,7 +75,7 @@ func (w *walk) keyValue(e *unstable.Node, table []string, inline bool) {
 
 func ends(r unstable.Range) int { return int(r.Offset + r.Length) }
 
-// lineEnd is where the line that holds the byte at ends, before its newline.
+// lineEnd is the end of the line that holds the byte at, before its newline.
 func lineEnd(content []byte, at int) int {
 	newline := bytes.IndexByte(content[at:], '\n')
 	if newline < 0 {
@@ -94,7 +94,7 @@ func indentAt(content []byte, at int) string {
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// eol ends lines as the file's first line does.
+// eol is the newline of the file's first line.
 func eol(content []byte) string {
 	if i := bytes.IndexByte(content, '\n'); i > 0 && content[i-1] == '\r' {
 		return "\r\n"

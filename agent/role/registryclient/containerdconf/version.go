@@ -1,7 +1,6 @@
-// Package containerdconf edits the text of containerd's configuration as far as
-// private registries go: config_path in config.toml, in each version of its schema,
-// and the hosts.toml of a registry. What it does not change stays byte for byte as it
-// is. It reads and writes no file.
+// Package containerdconf edits the text of containerd's configuration for private
+// registries: config_path in config.toml, in each version of its schema, and the hosts.toml
+// of a registry. Everything else stays byte for byte the same. It reads and writes no file.
 package containerdconf
 
 import (
@@ -10,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Version is of a containerd, as far as its configuration depends on it.
+// Version is the part of containerd's version that its configuration depends on.
 type Version struct{ Major, Minor int }
 
 var versionPattern = regexp.MustCompile(`(?:^|[\s"v])(\d{1,3})\.(\d{1,3})(?:[.\s~+"-]|$)`)
@@ -29,7 +28,7 @@ func ParseVersion(text string) (Version, error) {
 
 func (v Version) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// since: v is that version or a later one.
+// since reports whether v is that version or a later one.
 func (v Version) since(major, minor int) bool {
 	return v.Major > major || v.Major == major && v.Minor >= minor
 }

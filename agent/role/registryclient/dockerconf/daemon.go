@@ -9,9 +9,9 @@ import (
 
 const insecureKey = "insecure-registries"
 
-// Insecure are the entries of insecure-registries in the content of daemon.json, in
-// their order. Content without any character is a file without settings. An error is
-// of what Docker would refuse, and names the line.
+// Insecure returns the entries of insecure-registries in the content of daemon.json, in
+// order. Empty content is a file without settings. An error describes what Docker would
+// refuse, and names the line.
 func Insecure(content []byte) ([]string, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -21,11 +21,11 @@ func Insecure(content []byte) ([]string, error) {
 	return entries, err
 }
 
-// AddInsecure returns the content of daemon.json with these servers (host or
-// host:port) in insecure-registries: what is there stays, and they come after it.
-// Content that has them all is returned as it is.
+// AddInsecure returns the content of daemon.json with these servers (host or host:port) in
+// insecure-registries, after the entries that exist. Content that has them all is returned
+// unchanged.
 func AddInsecure(content []byte, servers ...string) ([]byte, error) {
-	if err := checked(servers...); err != nil {
+	if err := checkServers(servers...); err != nil {
 		return nil, err
 	}
 	d, err := parse(content)
@@ -57,9 +57,9 @@ func AddInsecure(content []byte, servers ...string) ([]byte, error) {
 }
 
 // RemoveInsecure returns the content of daemon.json without these servers in
-// insecure-registries. When the last entry goes, the key stays with an empty list:
-// the engine's reload takes the list over only where the key is in the file. After
-// the reload DropInsecure removes it.
+// insecure-registries. When the last entry is removed, the key stays with an empty list:
+// the engine's reload applies the list only if the key is in the file. DropInsecure removes
+// the key after the reload.
 func RemoveInsecure(content []byte, servers ...string) ([]byte, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -79,10 +79,10 @@ func RemoveInsecure(content []byte, servers ...string) ([]byte, error) {
 	return d.root.Pack(), nil
 }
 
-// DropInsecure returns the content of daemon.json without insecure-registries where
-// that list is empty, and nil if no setting is left in the file. To Docker, no list
-// and an empty one are the same at its start, and so are no file and one without
-// settings; whether the file is removed or written as {} depends on whose it is.
+// DropInsecure returns the content of daemon.json without insecure-registries if that list
+// is empty, and nil if no setting is left in the file. When Docker starts, an empty list is
+// the same as no list, and a file without settings the same as no file. The caller removes
+// a file that the agent created, and writes {} to any other.
 func DropInsecure(content []byte) ([]byte, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -98,7 +98,7 @@ func DropInsecure(content []byte) ([]byte, error) {
 	return d.drop(d.settings, insecureKey), nil
 }
 
-// insecure is the list of insecure-registries and its entries, nil if there is none.
+// insecure returns the list of insecure-registries and its entries, nil if there is none.
 func (d *document) insecure() (*hujson.Array, []string, error) {
 	v, err := d.member(d.settings, insecureKey)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {

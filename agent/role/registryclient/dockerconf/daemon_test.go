@@ -129,7 +129,7 @@ func TestDaemonRefused(t *testing.T) {
 		"a BOM":             {"\xef\xbb\xbf{}", "byte order mark"},
 		"Latin-1":           {"{\"a\": \"\xe9\"}", "not in UTF-8"},
 		"UTF-16":            {"\xff\xfe{\x00}\x00", "not in UTF-8"},
-		"the key twice":     {"{\"insecure-registries\": [],\n\"insecure-registries\": []}", "line 2: insecure-registries is there for the second time"},
+		"the key twice":     {"{\"insecure-registries\": [],\n\"insecure-registries\": []}", "line 2: insecure-registries is there a second time"},
 		"the key otherwise": {"{\"Insecure-Registries\": []}", "line 1: Insecure-Registries must be written insecure-registries"},
 		"a string":          {"{\n\"insecure-registries\": \"reg\"}", "line 2: insecure-registries is a string, and Docker takes only a list of strings"},
 		"a number in it":    {"{\"insecure-registries\": [\"a\",\n5000]}", "line 2: insecure-registries[1] is a number"},

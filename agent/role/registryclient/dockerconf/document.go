@@ -1,6 +1,6 @@
-// Package dockerconf edits the text of Docker's configuration files, daemon.json of
-// the engine and config.json of its clients, as far as private registries go. What
-// it does not change stays byte for byte as it is. It reads and writes no file.
+// Package dockerconf edits the text of Docker's configuration files for private registries:
+// daemon.json of the engine and config.json of its clients. Everything else stays byte for
+// byte the same. It reads and writes no file.
 package dockerconf
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// document is the text of a JSON file, and the same as a tree: what is changed in the
-// tree is changed in what Pack makes of root, and nothing else is.
+// document is the text of a JSON file, and the same as a tree. After a change of the tree,
+// Pack returns the text with that change alone.
 type document struct {
 	text     []byte
 	root     hujson.Value
 	settings *hujson.Object // the root's
 }
 
-// fresh is what a missing or empty file becomes before something is put in.
+// fresh is the text that a missing or empty file starts with.
 const fresh = "{\n}\n"
 
-// parse takes what Docker takes, which is JSON as encoding/json reads it: without
-// comments, trailing commas or a byte order mark.
+// parse accepts what Docker accepts: JSON as encoding/json reads it, without comments,
+// trailing commas or a byte order mark.
 func parse(content []byte) (*document, error) {
 	if len(bytes.TrimSpace(content)) == 0 {
 		content = []byte(fresh)
@@ -53,7 +53,7 @@ func parse(content []byte) (*document, error) {
 	return d, nil
 }
 
-// syntax says where JSON ends.
+// syntax adds the line to a syntax error.
 func (d *document) syntax(err error) error {
 	before := d.text
 	var s *json.SyntaxError
@@ -64,7 +64,8 @@ func (d *document) syntax(err error) error {
 		bytes.Count(before, []byte("\n"))+1, err)
 }
 
-// wrong is a value of another kind than Docker takes. It is not quoted: it may be a secret.
+// wrong is the error for a value of a kind that Docker refuses. It does not quote the value,
+// which may be a secret.
 func (d *document) wrong(v *hujson.Value, name, expected string) error {
 	kinds := map[hujson.Kind]string{
 		'{': "an object", '[': "a list", '"': "a string", '0': "a number", 'n': "null", 't': "true", 'f': "false",
@@ -72,21 +73,20 @@ func (d *document) wrong(v *hujson.Value, name, expected string) error {
 	return fmt.Errorf("line %d: %s is %s, and Docker takes only %s", d.line(v), name, kinds[v.Value.Kind()], expected)
 }
 
-// line is where a value begins, counted from 1.
+// line is the line on which a value begins, counted from 1.
 func (d *document) line(v *hujson.Value) int {
 	return bytes.Count(d.text[:v.StartOffset], []byte("\n")) + 1
 }
 
-// member is the value of a name in an object, nil if there is none. Where Docker
-// reads a struct it takes the last of two, and upper case for lower in some files: what
-// is written so is refused, not guessed at.
+// member returns the value of a name in an object, nil if there is none. Docker uses the
+// last of two, and in some files ignores case; this refuses both and does not guess.
 func (d *document) member(object *hujson.Object, name string) (*hujson.Value, error) {
 	var found *hujson.Value
 	for i := range object.Members {
 		m := &object.Members[i]
 		switch key := key(*m); {
 		case key == name && found != nil:
-			return nil, fmt.Errorf("line %d: %s is there for the second time; keep one of them", d.line(&m.Name), name)
+			return nil, fmt.Errorf("line %d: %s is there a second time; keep one of them", d.line(&m.Name), name)
 		case key == name:
 			found = &m.Value
 		case object == d.settings && strings.EqualFold(key, name):
@@ -96,9 +96,9 @@ func (d *document) member(object *hujson.Object, name string) (*hujson.Value, er
 	return found, nil
 }
 
-// checked: what is no server in an image's name would be an entry that Docker does
-// not find, or refuses.
-func checked(servers ...string) error {
+// checkServers refuses what cannot be a server in an image's name: Docker would refuse the
+// entry, or never find it.
+func checkServers(servers ...string) error {
 	for _, s := range servers {
 		if s == "" || !utf8.ValidString(s) || strings.ContainsAny(s, "/ \t\r\n") {
 			return fmt.Errorf("server %q is not of the form host or host:port", s)

@@ -7,7 +7,7 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// space is the white space before and after an item of a list.
+// space returns the white space before and after an item of a list.
 type space[T any] func(item *T) (before, after *hujson.Extra)
 
 func ofMember(m *hujson.ObjectMember) (before, after *hujson.Extra) {
@@ -18,8 +18,8 @@ func ofElement(e *hujson.Value) (before, after *hujson.Extra) {
 	return &e.BeforeExtra, &e.AfterExtra
 }
 
-// without is the items without those that are chosen. What is now the first one stands
-// where the first one stood, and the last one has no comma after it.
+// without removes the chosen items. The new first item stands where the old one stood, and
+// the last one has no comma after it.
 func without[T any](items []T, space space[T], chosen func(T) bool) []T {
 	if len(items) == 0 {
 		return nil
@@ -35,9 +35,9 @@ func without[T any](items []T, space space[T], chosen func(T) bool) []T {
 	return items
 }
 
-// lead is the white space before an item that is put at the end of a list: that of
-// the last one or, in an empty list whose closing bracket has a line of its own, a new
-// line one level deeper than that. tail stands before the closing bracket.
+// lead is the white space before an item that is put at the end of a list: that of the last
+// item or, in an empty list with a closing bracket on its own line, a new line one level
+// deeper than the bracket. tail is the white space before the closing bracket.
 func lead[T any](d *document, items []T, space space[T], tail hujson.Extra) hujson.Extra {
 	if len(items) == 0 {
 		newline := bytes.LastIndexByte(tail, '\n')
@@ -53,8 +53,8 @@ func lead[T any](d *document, items []T, space space[T], tail hujson.Extra) hujs
 	return *before
 }
 
-// set puts a member of that name into the object. Its value is made for the white
-// space that stands before the name.
+// set puts a member with that name into the object. value gets the white space before the
+// name.
 func (d *document) set(object *hujson.Object, name string, value func(lead hujson.Extra) hujson.ValueTrimmed) {
 	for i := range object.Members {
 		if m := &object.Members[i]; key(*m) == name {
@@ -66,7 +66,7 @@ func (d *document) set(object *hujson.Object, name string, value func(lead hujso
 	object.Members = append(object.Members, newMember(before, name, value(before)))
 }
 
-// drop returns the text without the member of that name; nil if no setting is left.
+// drop returns the text without the member with that name; nil if no setting is left.
 func (d *document) drop(object *hujson.Object, name string) []byte {
 	object.Members = without(object.Members, ofMember, func(m hujson.ObjectMember) bool { return key(m) == name })
 	if len(d.settings.Members) == 0 {
@@ -84,7 +84,7 @@ func newMember(before hujson.Extra, name string, value hujson.ValueTrimmed) hujs
 	}
 }
 
-// nested is an object of one member, on lines of its own where lead ends a line.
+// nested is an object with one member, on lines of its own if lead ends a line.
 func (d *document) nested(lead hujson.Extra, name string, value hujson.ValueTrimmed) *hujson.Object {
 	inside := d.deeper(lead)
 	if inside == nil {
@@ -93,8 +93,7 @@ func (d *document) nested(lead hujson.Extra, name string, value hujson.ValueTrim
 	return &hujson.Object{Members: []hujson.ObjectMember{newMember(inside, name, value)}, AfterExtra: lead}
 }
 
-// deeper is white space before a name one level below that of lead, nil if that
-// ends no line.
+// deeper is the white space before a name one level below lead, nil if lead ends no line.
 func (d *document) deeper(lead hujson.Extra) hujson.Extra {
 	if !bytes.ContainsRune(lead, '\n') {
 		return nil
@@ -102,7 +101,7 @@ func (d *document) deeper(lead hujson.Extra) hujson.Extra {
 	return slices.Concat(lead, d.indent())
 }
 
-// indent is one level of it, as the file's first member shows.
+// indent is one level of indentation, taken from the file's first member.
 func (d *document) indent() hujson.Extra {
 	if len(d.settings.Members) > 0 {
 		before := d.settings.Members[0].Name.BeforeExtra
@@ -113,7 +112,7 @@ func (d *document) indent() hujson.Extra {
 	return hujson.Extra("  ")
 }
 
-// eol ends lines as the file's first line does.
+// eol is the newline of the file's first line.
 func (d *document) eol() hujson.Extra {
 	if i := bytes.IndexByte(d.text, '\n'); i > 0 && d.text[i-1] == '\r' {
 		return hujson.Extra("\r\n")

@@ -21,9 +21,8 @@ func (l Login) String() string { return l.Username + ":***" }
 // GoString is String, for %#v.
 func (l Login) GoString() string { return l.String() }
 
-// LoginOf is the login that the content of config.json has for a server (host or
-// host:port); false if it has none. An error is of what Docker would refuse, and
-// holds no secret.
+// LoginOf returns the login for a server (host or host:port) in the content of config.json;
+// false if it has none. An error describes what Docker would refuse, and holds no secret.
 func LoginOf(content []byte, server string) (Login, bool, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -37,10 +36,10 @@ func LoginOf(content []byte, server string) (Login, bool, error) {
 	return l, l.Username != "", err
 }
 
-// SetLogin returns the content of config.json with this login for the server, in the
-// place of the one that is there. Content that has it is returned as it is.
+// SetLogin returns the content of config.json with this login for the server instead of any
+// other. Content that has it is returned unchanged.
 func SetLogin(content []byte, server string, login Login) ([]byte, error) {
-	if err := errors.Join(checked(server), login.check()); err != nil {
+	if err := errors.Join(checkServers(server), login.check()); err != nil {
 		return nil, err
 	}
 	d, err := parse(content)
@@ -69,8 +68,9 @@ func SetLogin(content []byte, server string, login Login) ([]byte, error) {
 }
 
 // RemoveLogin returns the content of config.json without a login for the server, and
-// without auths where it was the only one; nil if no setting is left then: to
-// Docker that is as no file, and whether it goes depends on whose it is.
+// without auths if it was the only one. It returns nil if no setting is left, which to
+// Docker is the same as no file: the caller removes a file that the agent created, and
+// writes {} to any other.
 func RemoveLogin(content []byte, server string) ([]byte, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -89,8 +89,8 @@ func RemoveLogin(content []byte, server string) ([]byte, error) {
 	return d.drop(auths, authKey(server)), nil
 }
 
-// auth is the object of auths and the server's member of it, each nil if it is not
-// there, or null.
+// auth returns the object auths and the server's member of it, each nil if it is missing or
+// null.
 func (d *document) auth(server string) (auths *hujson.Object, v *hujson.Value, err error) {
 	all, err := d.member(d.settings, authsKey)
 	if err != nil || all == nil || all.Value.Kind() == 'n' {
@@ -114,11 +114,11 @@ type entry struct {
 	Auth          string `json:"auth"`
 	Username      string `json:"username"`
 	Password      string `json:"password"`
-	IdentityToken string `json:"identitytoken"` // is used in place of a password
+	IdentityToken string `json:"identitytoken"` // used instead of a password
 	RegistryToken string `json:"registrytoken"`
 }
 
-// login is what a member of auths says.
+// login decodes a member of auths.
 func (d *document) login(v *hujson.Value) (Login, entry, error) {
 	wrong := fmt.Errorf("line %d: auth is not the base64 of user:password, and Docker refuses the file", d.line(v))
 	var e entry
@@ -136,23 +136,23 @@ func (d *document) login(v *hujson.Value) (Login, entry, error) {
 	return Login{username, password}, e, nil
 }
 
-// check: base64 of user:password cannot hold every login.
+// check refuses a login that base64 of user:password cannot hold.
 func (l Login) check() error {
 	switch {
 	case l.Username == "":
-		return errors.New("a login without a username; Docker takes none")
+		return errors.New("a login without a username; Docker accepts none")
 	case strings.Contains(l.Username, ":"):
-		return fmt.Errorf("username %q: it holds a colon, behind which Docker takes the password to begin", l.Username)
+		return fmt.Errorf("username %q: it holds a colon, and Docker reads what follows as the password", l.Username)
 	case strings.Contains(l.Username+l.Password, "\x00"):
 		return fmt.Errorf("the login of %q holds a NUL character, which Docker cuts off", l.Username)
 	}
 	return nil
 }
 
-// authKey is how auths names a server, which Docker, kubelet and containerd's own
-// clients find alike: as image names do, without a scheme. Docker Hub has a name of
-// old. An address of IPv6 without a port kubelet finds in no form: it takes the
-// brackets for a pattern.
+// authKey is the name of a server in auths. Docker, kubelet and containerd's own clients
+// all find it: the name as in an image, without a scheme. Docker Hub has a legacy name.
+// Kubelet cannot find an IPv6 address without a port, because it reads the brackets as a
+// pattern.
 func authKey(server string) string {
 	if server == "docker.io" || server == "index.docker.io" {
 		return "https://index.docker.io/v1/"

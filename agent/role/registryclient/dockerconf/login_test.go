@@ -147,7 +147,7 @@ func TestLoginRefused(t *testing.T) {
 		"a wrong escape":  {`{"auths": {"reg:5000": {"auth": "\SECRET"}}}`, alice, "line 1: invalid character 'S'"},
 		"auths":           {"{\n\"auths\": [\"SECRET\"]}", alice, "line 2: auths is a list, and Docker takes only an object"},
 		"the entry":       {"{\"auths\": {\n\"reg:5000\": \"SECRET\"}}", alice, "line 2: the login of reg:5000 is a string, and Docker takes only an object"},
-		"the entry twice": {"{\"auths\": {\"reg:5000\": {},\n\"reg:5000\": {\"auth\": \"SECRET\"}}}", alice, "line 2: reg:5000 is there for the second time"},
+		"the entry twice": {"{\"auths\": {\"reg:5000\": {},\n\"reg:5000\": {\"auth\": \"SECRET\"}}}", alice, "line 2: reg:5000 is there a second time"},
 		"written Auths":   {`{"Auths": {"reg:5000": {"auth": "SECRET"}}}`, alice, "Auths must be written auths"},
 		"no username":     {"{}", dockerconf.Login{Password: secret}, "without a username"},
 		"a colon":         {"{}", dockerconf.Login{Username: "a:b", Password: secret}, `username "a:b": it holds a colon`},

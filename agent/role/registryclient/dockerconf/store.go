@@ -2,9 +2,9 @@ package dockerconf
 
 import "github.com/tailscale/hujson"
 
-// Store is the credential helper that Docker asks for a server's login in place of
-// auths: the one that credHelpers has for it, else credsStore; "" if auths counts.
-// Kubelet knows no helpers of this file and looks into auths in any case.
+// Store is the credential helper that Docker asks for a server's login instead of auths: the
+// server's entry of credHelpers, else credsStore; "" if Docker uses auths. Kubelet uses no
+// helper of this file and always reads auths.
 func Store(content []byte, server string) (string, error) {
 	d, err := parse(content)
 	if err != nil {
@@ -16,18 +16,18 @@ func Store(content []byte, server string) (string, error) {
 	}
 	if helpers != nil {
 		if object, ok := helpers.Value.(*hujson.Object); ok {
-			helper, ok, err := d.word(object, authKey(server))
+			helper, ok, err := d.stringMember(object, authKey(server))
 			if err != nil || ok {
 				return helper, err
 			}
 		}
 	}
-	store, _, err := d.word(d.settings, "credsStore")
+	store, _, err := d.stringMember(d.settings, "credsStore")
 	return store, err
 }
 
-// word is the string of that name, false if there is none.
-func (d *document) word(object *hujson.Object, name string) (string, bool, error) {
+// stringMember returns the string with that name, false if there is none.
+func (d *document) stringMember(object *hujson.Object, name string) (string, bool, error) {
 	v, err := d.member(object, name)
 	if err != nil || v == nil || v.Value.Kind() == 'n' {
 		return "", false, err

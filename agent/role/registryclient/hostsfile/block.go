@@ -9,19 +9,19 @@ const (
 	begin = "# BEGIN nodehitch"
 	end   = "# END nodehitch"
 	about = "# Kept by nodehitch-agent: what is changed between these two lines is put back."
-	// unterminated stands in a block that follows a line without a newline: that line
-	// had to get one, and loses it when the block goes.
+	// unterminated is in a block that follows a line without a newline: that line gets one
+	// with the block, and loses it when the block is removed.
 	unterminated = "# The line before this block had no newline."
 )
 
 // file is the text of /etc/hosts, in lines with their ends.
 type file struct {
 	lines  []string
-	blocks []span // whole ones, in their order
-	strays []int  // marker lines without the other one
+	blocks []span // complete blocks, in order
+	strays []int  // marker lines without their counterpart
 }
 
-// span is of the line that begins a block to the one that ends it, both within.
+// span is a block from its first to its last line, both included.
 type span struct{ first, last int }
 
 func parse(content string) *file {
@@ -53,10 +53,11 @@ func parse(content string) *file {
 	return f
 }
 
-// text is a line without its end and what is white around it.
+// text is a line without its newline and the white space around it.
 func (f *file) text(i int) string { return strings.TrimSpace(f.lines[i]) }
 
-// holds says whether the file has one sound block of these lines, or none for none.
+// holds reports whether the file has exactly one complete block with these lines, or no
+// block if there are no lines.
 func (f *file) holds(wanted []string) bool {
 	if len(f.strays) > 0 || len(f.blocks) > 1 || len(f.blocks) == 0 || len(wanted) == 0 {
 		return len(f.strays)+len(f.blocks)+len(wanted) == 0
@@ -71,7 +72,7 @@ func (f *file) holds(wanted []string) bool {
 	return slices.Equal(within, slices.Concat([]string{begin, about}, wanted, []string{end}))
 }
 
-// with is the text with one block of these lines, or with none for none.
+// with is the text with one block of these lines, or without a block if there are no lines.
 func (f *file) with(wanted []string) string {
 	ours := f.ours(wanted)
 	at := len(f.lines)
@@ -88,7 +89,7 @@ func (f *file) with(wanted []string) string {
 	eol := f.eol()
 	head := []string{begin, about}
 	if before != "" && !strings.HasSuffix(before, "\n") {
-		if !strings.HasSuffix(before, "\r") { // which would be taken for a part of the newline
+		if !strings.HasSuffix(before, "\r") { // it would become a part of the newline
 			head = append(head, unterminated)
 		}
 		before += eol
@@ -97,8 +98,8 @@ func (f *file) with(wanted []string) string {
 	return before + strings.Join(block, eol) + eol + after
 }
 
-// ours are the lines that are provably nodehitch's: those of whole blocks, lone
-// markers, and beside these what would be said twice.
+// ours are the lines that are certainly nodehitch's: those of complete blocks, lone markers,
+// and the lines next to these that the new block repeats.
 func (f *file) ours(wanted []string) map[int]bool {
 	ours := map[int]bool{}
 	for _, b := range f.blocks {
@@ -106,7 +107,7 @@ func (f *file) ours(wanted []string) map[int]bool {
 			ours[i] = true
 		}
 	}
-	again := func(i int) bool {
+	repeated := func(i int) bool {
 		return i >= 0 && i < len(f.lines) && !ours[i] &&
 			(f.text(i) == about || f.text(i) == unterminated || slices.Contains(wanted, f.text(i)))
 	}
@@ -116,7 +117,7 @@ func (f *file) ours(wanted []string) map[int]bool {
 		if f.text(stray) == end {
 			step = -1
 		}
-		for i := stray + step; again(i); i += step {
+		for i := stray + step; repeated(i); i += step {
 			ours[i] = true
 		}
 	}
@@ -134,7 +135,7 @@ func (f *file) outside(ours map[int]bool, first, limit int) string {
 	return kept.String()
 }
 
-// wasUnterminated: the first block says that the line before it had no newline.
+// wasUnterminated reports whether the line before the first block had no newline.
 func (f *file) wasUnterminated() bool {
 	if len(f.blocks) == 0 {
 		return false
@@ -147,7 +148,7 @@ func (f *file) wasUnterminated() bool {
 	return false
 }
 
-// eol ends lines as the file's first line does.
+// eol is the newline of the file's first line.
 func (f *file) eol() string {
 	if len(f.lines) > 0 && strings.HasSuffix(f.lines[0], "\r\n") {
 		return "\r\n"

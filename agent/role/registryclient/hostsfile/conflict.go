@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Conflict is a line of the owner's that gives a name of an entry another address.
-// Of two lines the resolver takes the first, hosts(5).
+// Conflict is an operator's line that gives a name of an entry another address. The resolver
+// uses the first of two lines, hosts(5).
 type Conflict struct {
-	Line    int // counted from 1, in the content that was looked at
+	Line    int // counted from 1
 	Name    string
 	Address netip.Addr // what the line says
 	Wanted  netip.Addr // what the entry says
@@ -20,8 +20,8 @@ func (c Conflict) String() string {
 	return fmt.Sprintf("line %d gives %s the address %s, not %s", c.Line, c.Name, c.Address, c.Wanted)
 }
 
-// Conflicts are the lines outside nodehitch's block that contradict the entries: they
-// give one of their names another address of the same family.
+// Conflicts are the lines outside nodehitch's block that give a name of an entry another
+// address of the same family.
 func Conflicts(content []byte, entries []Entry) []Conflict {
 	f := parse(string(content))
 	var found []Conflict
@@ -44,7 +44,7 @@ func Conflicts(content []byte, entries []Entry) []Conflict {
 	return found
 }
 
-// read is a line as the resolver reads it; no address where it has none.
+// read parses a line as the resolver does; the address is invalid if the line has none.
 func read(line string) (netip.Addr, []string) {
 	text, _, _ := strings.Cut(line, "#")
 	fields := strings.Fields(text)
@@ -55,5 +55,5 @@ func read(line string) (netip.Addr, []string) {
 	if err != nil {
 		return netip.Addr{}, nil
 	}
-	return address.Unmap(), fields[1:] // the resolver does so, too
+	return address.Unmap(), fields[1:] // as the resolver does
 }

@@ -1,5 +1,5 @@
-// Package hostsfile edits the text of /etc/hosts: it keeps one block of lines that
-// is nodehitch's, and everything outside of it byte for byte as it is. It reads and
+// Package hostsfile edits the text of /etc/hosts: it keeps one block of lines that is
+// nodehitch's. Everything outside the block stays byte for byte the same. It reads and
 // writes no file.
 package hostsfile
 
@@ -16,14 +16,13 @@ type Entry struct {
 	Names   []string
 }
 
-// Set returns content with a block of exactly these entries, in their order, in the
-// place of the block that is there or else at the end; without entries there is no
-// block. Content that holds that already is returned as it is. An error is of an
-// entry that is no line of /etc/hosts.
+// Set returns content with a block of exactly these entries, in order. The block replaces an
+// existing one or is added at the end; without entries there is no block. Content that is
+// already right is returned unchanged. An entry that is no line of /etc/hosts is an error.
 //
-// Only whole blocks are nodehitch's. Of a damaged one, whose first or last line is
-// missing, the other of them goes and what the new block says again; every other
-// line stays, now outside, because it may be the owner's.
+// Only complete blocks are nodehitch's. If the first or last line of a block is missing, Set
+// removes the other marker and the lines that the new block repeats. All other lines stay,
+// now outside the block, because they may be the operator's.
 func Set(content []byte, entries []Entry) ([]byte, error) {
 	wanted, err := linesOf(entries)
 	if err != nil {
@@ -36,10 +35,10 @@ func Set(content []byte, entries []Entry) ([]byte, error) {
 	return []byte(f.with(wanted)), nil
 }
 
-// Has says whether there is anything of nodehitch's in content, damaged or not.
+// Has reports whether content has any line of nodehitch, complete or damaged.
 func Has(content []byte) bool { return !parse(string(content)).holds(nil) }
 
-// linesOf are the entries as the file has them, without the ends of lines.
+// linesOf are the entries as lines of the file, without newlines.
 func linesOf(entries []Entry) ([]string, error) {
 	var lines []string
 	for _, e := range entries {
@@ -52,7 +51,7 @@ func linesOf(entries []Entry) ([]string, error) {
 	return lines, nil
 }
 
-// notOneName: the file's reader would see none, more than one, or a comment.
+// notOneName reports whether a reader of the file would see no name, several, or a comment.
 func notOneName(name string) bool {
 	isPart := func(r rune) bool { return r > ' ' && r < 0x7f && r != '#' }
 	return name == "" || strings.ContainsFunc(name, func(r rune) bool { return !isPart(r) })

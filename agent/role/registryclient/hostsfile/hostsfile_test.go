@@ -45,7 +45,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// TestChange: the block stays where it is, and what is around it stays.
+// TestChange: the block keeps its place, and the lines around it stay.
 func TestChange(t *testing.T) {
 	one := []hostsfile.Entry{entry("10.10.0.20", "other")}
 	const changed = "# BEGIN nodehitch\n# Kept by nodehitch-agent: what is changed between these two lines is put back.\n10.10.0.20\tother\n# END nodehitch\n"
@@ -79,7 +79,7 @@ func TestAppended(t *testing.T) {
 	}
 }
 
-// TestDamaged: of a block that is not whole nothing is lost that may be the owner's.
+// TestDamaged: no line of an incomplete block is lost that may be the operator's.
 func TestDamaged(t *testing.T) {
 	const about = "# Kept by nodehitch-agent: what is changed between these two lines is put back.\n"
 	const stale = "10.10.0.7\tstale\n"

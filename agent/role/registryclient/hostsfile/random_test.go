@@ -39,8 +39,8 @@ func drawText(t *rapid.T, line *rapid.Generator[string]) string {
 	return text
 }
 
-// TestRandom: whatever is set one after the other, what remains after all is gone is
-// what was there before.
+// TestRandom sets random entries one after the other: after the last removal, the file is the
+// same as before.
 func TestRandom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := drawText(t, line)
@@ -65,8 +65,8 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// TestRandomDamage: in a file with markers anywhere every line outside of whole blocks
-// that is not nodehitch's word is there after it, in its order.
+// TestRandomDamage: in a file with markers anywhere, every line outside complete blocks that
+// is not nodehitch's stays, in order.
 func TestRandomDamage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := drawText(t, rapid.OneOf(line, line, marker))
@@ -107,7 +107,7 @@ func owners(text string) string {
 	return strings.Join(append(kept, open...), "\n")
 }
 
-// words are the lines that say something.
+// words are the lines with text.
 func words(text string) string {
 	var said []string
 	for _, l := range strings.Split(text, "\n") {

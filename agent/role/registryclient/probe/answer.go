@@ -11,14 +11,14 @@ import (
 	"unicode"
 )
 
-// maxBody is how much of an answer is read: more than any token has, which must fit
-// into a header.
+// maxBody is how much of an answer is read: more than any token, which must fit into a
+// header.
 const maxBody = 32 << 10
 
-// maxWords is how much of what a server says is repeated, in characters.
-const maxWords = 300
+// maxQuote is how much of a server's text is repeated, in characters.
+const maxQuote = 300
 
-// answer is what came back, and from where.
+// answer is an HTTP answer and the URL that it came from.
 type answer struct {
 	status int
 	header http.Header
@@ -34,14 +34,14 @@ func readAnswer(resp *http.Response) (*answer, error) {
 	return &answer{status: resp.StatusCode, header: resp.Header, url: resp.Request.URL, body: body}, nil
 }
 
-// versioned: registries say so in a header, and those behind a web server's own login
-// only once that is passed.
+// versioned reports whether the header names the Distribution API. A registry behind a web
+// server's own login sends it only after that login.
 func (a *answer) versioned() bool {
 	return strings.Contains(strings.Join(a.header.Values("Docker-Distribution-Api-Version"), " "), "registry/2")
 }
 
-// isRegistry tells a registry's 200 from that of a web server, which has a page for
-// everything.
+// isRegistry tells a registry's 200 from that of a web server, which may have a page for
+// every path.
 func (a *answer) isRegistry() bool {
 	body := bytes.TrimSpace(a.body)
 	return a.versioned() || len(body) == 0 || json.Valid(body)
@@ -54,15 +54,15 @@ func (a *answer) summary(clean func(string) string) string {
 		to, _, _ = strings.Cut(to, "?")
 		text += " to " + clean(to) + ", which is not followed"
 	}
-	if words := a.words(); words != "" {
-		text += ", " + clean(words)
+	if message := a.message(); message != "" {
+		text += ", " + clean(message)
 	}
 	return text
 }
 
-// words are what the server says in the form of a registry's errors, or in plain
-// text, else the kind of what it sends.
-func (a *answer) words() string {
+// message is the server's message: a registry's errors or plain text. For HTML it only says
+// that it is HTML.
+func (a *answer) message() string {
 	var said struct {
 		Errors []struct{ Code, Message string } `json:"errors"`
 	}
@@ -80,8 +80,8 @@ func (a *answer) words() string {
 	return string(a.body)
 }
 
-// clean is a server's text on one line, bounded, without what a terminal would obey,
-// and without the secrets, which an answer may repeat.
+// clean is a server's text on one line, bounded, without control characters, and without the
+// secrets, which an answer may repeat.
 func (s *session) clean(text string) string {
 	for _, secret := range s.secrets {
 		if secret == "" {
@@ -98,8 +98,8 @@ func (s *session) clean(text string) string {
 		return r
 	}, text)
 	text = strings.Join(strings.Fields(text), " ")
-	if r := []rune(text); len(r) > maxWords {
-		text = string(r[:maxWords]) + "…"
+	if r := []rune(text); len(r) > maxQuote {
+		text = string(r[:maxQuote]) + "…"
 	}
 	return text
 }

@@ -12,8 +12,8 @@ type challenge struct {
 	parameters map[string]string
 }
 
-// challenges are those of all WWW-Authenticate headers that can be met: a token
-// service first, as Docker has it, then a password.
+// challenges are the supported ones of all WWW-Authenticate headers: a token service first,
+// as in Docker, then a password.
 func challenges(h http.Header) []challenge {
 	var bearer, basic []challenge
 	for _, line := range h.Values("Www-Authenticate") {
@@ -29,8 +29,8 @@ func challenges(h http.Header) []challenge {
 	return append(bearer, basic...)
 }
 
-// parseChallenges reads one header, which may hold several. What it does not
-// understand it passes over.
+// parseChallenges reads one header, which may hold several challenges. It skips what it does
+// not understand.
 func parseChallenges(line string) []challenge {
 	var found []challenge
 	for rest := line; ; {

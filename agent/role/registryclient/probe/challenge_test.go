@@ -38,8 +38,8 @@ func TestChallenges(t *testing.T) {
 	}
 }
 
-// Whatever a header says: names are tokens in lower case, nothing is made up, and what
-// was understood is understood again when it is written as RFC 7235 has it.
+// For any header: names are tokens in lower case, nothing is made up, and parsing the result
+// again, written in the form of RFC 7235, gives the same.
 func FuzzChallenges(f *testing.F) {
 	f.Add(`Bearer realm="https://auth/token",service="s", Basic realm=x`)
 	f.Add(`BASIC Realm = x , bearer REALM="a\"b\\"`)
@@ -81,10 +81,9 @@ func written(all []challenge) string {
 	return b.String()
 }
 
-// Whatever ways to log in an HTTPS registry offers: the password goes nowhere
-// unencrypted and to no host that the registry has not named, and the message that
-// comes of it is one line, bounded, without the password and the token, also where servers
-// repeat them.
+// Whatever challenges an HTTPS registry sends: the password is never sent unencrypted, nor to
+// a host that the registry has not named. The message is one bounded line without the
+// password and the token, even if servers repeat them.
 func FuzzLogin(f *testing.F) {
 	f.Add(`Bearer realm="https://auth/token",service="s", Basic realm=x`, true)
 	f.Add(`Bearer realm="http://auth/token"`, false)
@@ -108,7 +107,7 @@ func FuzzLogin(f *testing.F) {
 		})
 		err := s.login(t.Context(), challenges(http.Header{"Www-Authenticate": {line}}))
 		if err == nil {
-			t.Fatal("logged in, which nobody allowed")
+			t.Fatal("logged in, which no server allowed")
 		}
 		text := s.explain(err, "").Error()
 		for _, secret := range []string{password, url.QueryEscape(password), base64.StdEncoding.EncodeToString([]byte("me:" + password)), token} {
@@ -116,7 +115,7 @@ func FuzzLogin(f *testing.F) {
 				t.Errorf("repeats %q: %s", secret, text)
 			}
 		}
-		if n := utf8.RuneCountInString(text); n > 3*maxWords || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if n := utf8.RuneCountInString(text); n > 3*maxQuote || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("%d characters: %q", n, text)
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// explain turns what went wrong on the way into a reason.
+// explain turns an error of the connection into one with a reason.
 func (s *session) explain(err error, note string) error {
 	var waiting *converge.Waiting
 	var terminal *converge.Terminal
@@ -33,9 +33,9 @@ func (s *session) explain(err error, note string) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		why = fmt.Sprintf("no answer within %s", s.Limit)
 	case errors.As(err, &noTLS), strings.Contains(why, "server gave HTTP response to HTTPS client"):
-		why = `what answers there speaks no TLS: if it is plain HTTP, the connection_type is "0"`
+		why = `the server there does not use TLS: if it is plain HTTP, the connection_type is "0"`
 	case strings.Contains(why, `malformed HTTP response "\x15\x03`):
-		why = "what answers there speaks TLS: " + isHTTPS
+		why = "the server there uses TLS: " + isHTTPS
 	}
 	if note != "" {
 		why += "; " + note
@@ -45,7 +45,7 @@ func (s *session) explain(err error, note string) error {
 
 const isHTTPS = `if it is HTTPS, the connection_type is "1"`
 
-// wrongScheme recognises what HTTPS servers say to those who ask in plain HTTP.
+// wrongScheme recognises an HTTPS server's answer to plain HTTP.
 func (s *session) wrongScheme(a *answer) string {
 	if s.base.Scheme == "http" && a.status == http.StatusBadRequest && strings.Contains(string(a.body), "HTTPS") {
 		return isHTTPS
@@ -53,8 +53,8 @@ func (s *session) wrongScheme(a *answer) string {
 	return ""
 }
 
-// rejected says what is wrong with a certificate. Its dates may be right as soon as
-// this machine's clock is; the rest takes a person.
+// rejected says what is wrong with a certificate. A wrong date may only be this machine's
+// clock, so it is retried; all else needs an operator.
 func (s *session) rejected(err *tls.CertificateVerificationError) error {
 	leaf := err.UnverifiedCertificates[0]
 	var unknown x509.UnknownAuthorityError
@@ -67,22 +67,22 @@ func (s *session) rejected(err *tls.CertificateVerificationError) error {
 		return converge.Fail(api.ReasonCertificateRejected, "%s: its certificate (%s) is not for %s but for %s",
 			s.Server, s.describe(leaf), s.clean(name.Host), s.names(leaf))
 	case errors.As(err, &unknown):
-		return converge.Fail(api.ReasonCertificateRejected, "%s: its certificate (%s) is signed by no CA that is trusted: neither by the system's nor by %s",
+		return converge.Fail(api.ReasonCertificateRejected, "%s: its certificate (%s) is signed by no trusted CA: neither by one of the system's nor by %s",
 			s.Server, s.describe(leaf), s.given())
 	}
 	return converge.Fail(api.ReasonCertificateRejected, "%s: its certificate (%s) is rejected: %s", s.Server, s.describe(leaf), s.clean(err.Err.Error()))
 }
 
 func (s *session) outOfDate(bad, leaf *x509.Certificate) string {
-	whose := "its certificate"
+	which := "its certificate"
 	if !bad.Equal(leaf) {
-		whose = "the certificate of its CA"
+		which = "the certificate of its CA"
 	}
 	now := time.Now()
 	if now.Before(bad.NotBefore) {
-		return fmt.Sprintf("%s (%s) is not valid yet; this machine's clock says %s", whose, s.describe(bad), day(now))
+		return fmt.Sprintf("%s (%s) is not valid yet; this machine's clock says %s", which, s.describe(bad), day(now))
 	}
-	return fmt.Sprintf("%s (%s) has expired; this machine's clock says %s", whose, s.describe(bad), day(now))
+	return fmt.Sprintf("%s (%s) has expired; this machine's clock says %s", which, s.describe(bad), day(now))
 }
 
 func (s *session) describe(c *x509.Certificate) string {
@@ -91,14 +91,14 @@ func (s *session) describe(c *x509.Certificate) string {
 
 func (s *session) named(subject string) string {
 	if subject == "" {
-		return "nobody"
+		return "(no name)"
 	}
 	return s.clean(subject)
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// names are those that the certificate is for.
+// names are the names that the certificate is for.
 func (s *session) names(c *x509.Certificate) string {
 	names := append([]string{}, c.DNSNames...)
 	for _, ip := range c.IPAddresses {
@@ -110,11 +110,11 @@ func (s *session) names(c *x509.Certificate) string {
 	return s.clean(strings.Join(names, ", "))
 }
 
-// given is the CA that the operator gave.
+// given describes the CA that the operator gave.
 func (s *session) given() string {
 	certificates, err := params.ReadCertificates(s.CA)
 	if len(s.CA) == 0 || err != nil {
-		return "one of yours, for none is given"
+		return "one of yours, because none is given"
 	}
 	var subjects []string
 	for _, c := range certificates {

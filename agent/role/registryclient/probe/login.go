@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// login logs in by the first way that is offered.
+// login logs in with the first challenge that the registry offers.
 func (s *session) login(ctx context.Context, offered []challenge) error {
 	if len(offered) == 0 {
 		return converge.Wait(api.ReasonUnreachable, "%s asks for a login, but neither for a password (Basic) nor for a token (Bearer)", s.Server)
@@ -28,15 +28,15 @@ func (s *session) login(ctx context.Context, offered []challenge) error {
 	if err != nil {
 		return err
 	}
-	if refuses(a) {
+	if refused(a) {
 		return s.unauthorized(s.Server, a)
 	}
-	return s.well(a)
+	return s.checkAnswer(a)
 }
 
 func (s *session) password(r *http.Request) { r.SetBasicAuth(s.Username, s.Password) }
 
-func refuses(a *answer) bool {
+func refused(a *answer) bool {
 	return a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
 }
 
@@ -44,8 +44,8 @@ func (s *session) unauthorized(who string, a *answer) error {
 	return converge.Fail(api.ReasonUnauthorized, "%s refuses the login of %s: %s", who, s.clean(s.Username), a.summary(s.clean))
 }
 
-// token asks the service that the registry names for a token, as the Distribution
-// project's token specification has it.
+// token asks the service that the registry names for a token, as in the Distribution
+// project's token specification.
 func (s *session) token(ctx context.Context, c challenge) (string, error) {
 	realm, err := s.base.Parse(c.parameters["realm"])
 	if err != nil || realm.Host == "" || realm.Scheme != "https" && realm.Scheme != "http" {
@@ -70,11 +70,11 @@ func (s *session) token(ctx context.Context, c challenge) (string, error) {
 	s.secrets = append(s.secrets, given.Token, given.AccessToken)
 	token := cmp.Or(given.Token, given.AccessToken)
 	switch {
-	case refuses(a):
+	case refused(a):
 		return "", s.unauthorized(who, a)
 	case a.status == http.StatusOK && token != "":
 		return token, nil
-	case a.status < 400: // no error: what it holds may be a token that is cut off
+	case a.status < 400: // no error: its body may hold a truncated token
 		a.body = nil
 	}
 	return "", converge.Wait(api.ReasonUnreachable, "%s gives no token: %s", who, a.summary(s.clean))

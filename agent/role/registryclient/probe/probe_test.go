@@ -19,7 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// outcome is a check as "terminal Reason: message", "waiting Reason: message" or "well".
+// outcome is a check as "terminal Reason: message", "waiting Reason: message" or "ok".
 func outcome(t *testing.T, target probe.Target) string {
 	t.Helper()
 	if target.Limit == 0 {
@@ -31,9 +31,9 @@ func outcome(t *testing.T, target probe.Target) string {
 	var text string
 	switch {
 	case err == nil && a.AsksLogin:
-		text = "well, asks for a login"
+		text = "ok, asks for a login"
 	case err == nil:
-		text = "well"
+		text = "ok"
 	case errors.As(err, &terminal):
 		text = "terminal " + err.Error()
 	case errors.As(err, &waiting):
@@ -47,7 +47,7 @@ func outcome(t *testing.T, target probe.Target) string {
 	return strings.Join(append([]string{text}, a.Notes...), "; ")
 }
 
-// want compares the beginning, and the words that come after it somewhere.
+// want compares the beginning, and wants the words somewhere after it.
 func want(t *testing.T, got, begin string, words ...string) {
 	t.Helper()
 	if !strings.HasPrefix(got, begin) {
@@ -66,16 +66,16 @@ func TestPasswords(t *testing.T) {
 	target := func(user, password string) probe.Target {
 		return probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: user, Password: password}
 	}
-	want(t, outcome(t, target(user, right)), "well")
-	want(t, outcome(t, target("", "")), "well, asks for a login")
+	want(t, outcome(t, target(user, right)), "ok")
+	want(t, outcome(t, target("", "")), "ok, asks for a login")
 	want(t, outcome(t, target(user, "wrong")), "terminal Unauthorized: "+server, "user01", "401", "UNAUTHORIZED", "authentication required")
-	want(t, outcome(t, target("somebody", right)), "terminal Unauthorized: ")
+	want(t, outcome(t, target("other", right)), "terminal Unauthorized: ")
 }
 
 func TestNoLogin(t *testing.T) {
 	server := registrytest.Start(t, registrytest.Options{})
-	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP}), "well")
-	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "not asked for"}), "well")
+	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP}), "ok")
+	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "not asked for"}), "ok")
 }
 
 func TestIPv6(t *testing.T) {
@@ -83,21 +83,21 @@ func TestIPv6(t *testing.T) {
 	if !strings.HasPrefix(server, "[::1]:") {
 		t.Fatalf("listens on %s", server)
 	}
-	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "b c"}), "well")
+	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "b c"}), "ok")
 }
 
 func TestTokens(t *testing.T) {
 	tokens := registrytest.Tokens(t, "user01", "pässword")
 	server := registrytest.Start(t, registrytest.Options{Tokens: tokens})
 	target := probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "user01", Password: "pässword"}
-	want(t, outcome(t, target), "well")
+	want(t, outcome(t, target), "ok")
 	target.Password = "falsch"
 	want(t, outcome(t, target), "terminal Unauthorized: "+server+"'s token service "+tokens.URL, "no such user: user01 with (redacted)")
 	if tokens.Asked() != 2 {
 		t.Errorf("asked %d times for 2 logins", tokens.Asked())
 	}
 	target.Username, target.Password = "", ""
-	want(t, outcome(t, target), "well, asks for a login")
+	want(t, outcome(t, target), "ok, asks for a login")
 	if tokens.Asked() != 2 {
 		t.Error("asked although there is no login")
 	}
@@ -162,9 +162,9 @@ func TestCertificates(t *testing.T) {
 		begin  string
 		words  []string
 	}{
-		"good":                            {server, ca.PEM, "well", nil},
-		"good, by its name in /etc/hosts": {"registry.example.com:" + port, ca.PEM, "well", nil},
-		"that name in capital letters":    {"Registry.Example.com:" + port, ca.PEM, "well", nil},
+		"good":                            {server, ca.PEM, "ok", nil},
+		"good, by its name in /etc/hosts": {"registry.example.com:" + port, ca.PEM, "ok", nil},
+		"that name in capital letters":    {"Registry.Example.com:" + port, ca.PEM, "ok", nil},
 		"no CA given": {server, nil, "terminal CertificateRejected: " + server,
 			[]string{"CN=registry, issued by CN=the right CA", "none is given"}},
 		"another CA given": {server, oldCA.PEM, "terminal CertificateRejected: " + server, []string{"issued by CN=the right CA", "the given CN=the old CA"}},
@@ -195,7 +195,7 @@ func TestTheOtherScheme(t *testing.T) {
 	want(t, outcome(t, probe.Target{Server: plain, Scheme: api.RegistryHTTPS, CA: ca.PEM}), "waiting Unreachable: "+plain, `connection_type is "0"`)
 }
 
-// serve is a server of the test's own, by its host:port.
+// serve starts a server of the test and returns its host:port.
 func serve(t *testing.T, f http.HandlerFunc) string {
 	s := httptest.NewServer(f)
 	t.Cleanup(s.Close)
@@ -208,24 +208,24 @@ func TestWhatIsNoRegistry(t *testing.T) {
 	closed := strings.TrimPrefix(gone.URL, "http://")
 	for name, c := range map[string]struct {
 		server string
-		words  []string
+		parts  []string
 	}{
 		"a web page for everything": {serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			fmt.Fprint(w, "<html><title>Welcome</title>")
-		}), []string{"no registry", "200 OK", "HTML"}},
-		"a web server without that": {serve(t, http.NotFound), []string{"no registry", "404 Not Found", "404 page not found"}},
+		}), []string{"like a registry", "200 OK", "HTML"}},
+		"a web server without that": {serve(t, http.NotFound), []string{"like a registry", "404 Not Found", "404 page not found"}},
 		"a login that is no registry's": {serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }),
-			[]string{"no registry", "401"}},
+			[]string{"like a registry", "401"}},
 		"one that is overloaded": {serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "come\x1b[31m back\x00\n later "+strings.Repeat("ü", 5000), http.StatusServiceUnavailable)
 		}), []string{"503 Service Unavailable, come [31m back later üü", "ü…"}},
-		"nobody":           {closed, []string{"connection refused"}},
-		"a name of nobody": {"registry.invalid:5000", []string{"does not answer", "registry.invalid"}},
+		"a closed port":   {closed, []string{"connection refused"}},
+		"an unknown name": {"registry.invalid:5000", []string{"does not answer", "registry.invalid"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := outcome(t, probe.Target{Server: c.server, Scheme: api.RegistryHTTP, Username: "a", Password: "secret"})
-			want(t, got, "waiting Unreachable: "+c.server, c.words...)
+			want(t, got, "waiting Unreachable: "+c.server, c.parts...)
 			if len([]rune(got)) > 700 || strings.ContainsAny(got, "\x1b\x00\n") {
 				t.Errorf("not one short line: %q", got)
 			}
@@ -266,7 +266,7 @@ func TestAnswerWithoutEnd(t *testing.T) {
 	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP}), "waiting Unreachable: "+server, "xxx…")
 }
 
-// eavesdropper notes every password that it is sent.
+// eavesdropper records every password that it receives.
 func eavesdropper(t *testing.T, f http.HandlerFunc) (server string, heard *[]string) {
 	heard = &[]string{}
 	return serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -305,7 +305,7 @@ func TestRedirectsCarryNoPassword(t *testing.T) {
 	}
 	want(t, outcome(t, target(to("/v2/", true))), "waiting Unreachable: ", "redirects to http://"+other, "give that one as server")
 	want(t, outcome(t, target(to("/v2/?signed=1", false))), "waiting Unreachable: ", "307", "to http://"+other+"/v2/, which is not followed")
-	want(t, outcome(t, target(to("/open/", true))), "well")
+	want(t, outcome(t, target(to("/open/", true))), "ok")
 	if len(*heard) != 0 {
 		t.Errorf("the other host was sent %q", *heard)
 	}
@@ -353,25 +353,25 @@ func TestProxies(t *testing.T) {
 	const nonsense = "http://user1:password1@host1:port1"
 	for name, c := range map[string]struct {
 		proxy   api.ProxySection
-		well    string
+		want    string
 		through bool
 	}{
-		"none":                      {api.ProxySection{}, "well", false},
-		"used":                      {api.ProxySection{HTTP: "http://" + proxy}, "well", true},
-		"without a scheme":          {api.ProxySection{HTTP: proxy}, "well", true},
-		"for the other scheme":      {api.ProxySection{HTTPS: "http://" + proxy}, "well", false},
-		"not for this server":       {api.ProxySection{HTTP: "http://" + proxy, NoProxy: "10.0.0.1,.example.com"}, "well", false},
-		"no address":                {api.ProxySection{HTTP: nonsense}, "well; " + named + ": its proxy (http) is no usable address", false},
-		"no address, nor needed":    {api.ProxySection{HTTP: nonsense, NoProxy: "registry.example.com"}, "well", false},
-		"no address, other scheme":  {api.ProxySection{HTTPS: nonsense}, "well", false},
-		"of a kind that is unknown": {api.ProxySection{HTTP: "gopher://" + proxy}, "well; " + named, false},
+		"none":                      {api.ProxySection{}, "ok", false},
+		"used":                      {api.ProxySection{HTTP: "http://" + proxy}, "ok", true},
+		"without a scheme":          {api.ProxySection{HTTP: proxy}, "ok", true},
+		"for the other scheme":      {api.ProxySection{HTTPS: "http://" + proxy}, "ok", false},
+		"not for this server":       {api.ProxySection{HTTP: "http://" + proxy, NoProxy: "10.0.0.1,.example.com"}, "ok", false},
+		"no address":                {api.ProxySection{HTTP: nonsense}, "ok; " + named + ": its proxy (http) is no usable address", false},
+		"no address, nor needed":    {api.ProxySection{HTTP: nonsense, NoProxy: "registry.example.com"}, "ok", false},
+		"no address, other scheme":  {api.ProxySection{HTTPS: nonsense}, "ok", false},
+		"of a kind that is unknown": {api.ProxySection{HTTP: "gopher://" + proxy}, "ok; " + named, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			through = nil
 			got := outcome(t, probe.Target{Server: named, Scheme: api.RegistryHTTP, Proxy: &c.proxy,
 				Hosts: map[string]netip.Addr{"registry.example.com": netip.MustParseAddr("127.0.0.1")}})
-			if !strings.HasPrefix(got, c.well) || c.well == "well" && got != c.well {
-				t.Errorf("got %q, want %q", got, c.well)
+			if !strings.HasPrefix(got, c.want) || c.want == "ok" && got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if strings.Contains(got, "password1") {
 				t.Errorf("repeats the proxy's password: %s", got)

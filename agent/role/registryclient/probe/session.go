@@ -16,15 +16,15 @@ import (
 	"golang.org/x/net/http/httpproxy"
 )
 
-// maxRedirects is how far a question without a password follows them.
+// maxRedirects is how many redirects a request without a password follows.
 const maxRedirects = 5
 
-// session is the questions to one registry.
+// session sends the requests to one registry.
 type session struct {
 	Target
 	base   *url.URL
 	client *http.Client
-	// secrets are what no message repeats: the login and the tokens that it got.
+	// secrets are what no message may repeat: the login, and the tokens received.
 	secrets []string
 }
 
@@ -38,10 +38,10 @@ func newSession(t Target) *session {
 		Transport: &http.Transport{
 			Proxy:       func(r *http.Request) (*url.URL, error) { u, _ := t.proxyFor(r.URL); return u, nil },
 			DialContext: t.dial,
-			// As Docker: the system's roots, and the CA of this server beside them.
+			// As in Docker: the system's roots, and the CA of this server.
 			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots(t.CA)},
 			MaxResponseHeaderBytes: 32 << 10,
-			DisableCompression:     true, // what is read is bounded as it comes
+			DisableCompression:     true, // maxBody bounds what is sent
 			IdleConnTimeout:        time.Second,
 		},
 	}
@@ -57,7 +57,7 @@ func roots(ca []byte) *x509.CertPool {
 	return pool
 }
 
-// redirect leaves an answer as it is where following it would carry a password away.
+// redirect follows no redirect that would take a password to another origin.
 func redirect(next *http.Request, via []*http.Request) error {
 	first := via[0]
 	withPassword := first.Header.Get("Authorization") != ""
@@ -70,7 +70,7 @@ func redirect(next *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// dial goes where /etc/hosts leads, or will once it is written.
+// dial connects to the address that /etc/hosts has, or will have after it is written.
 func (t Target) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -82,12 +82,12 @@ func (t Target) dial(ctx context.Context, network, address string) (net.Conn, er
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// unusable stands for a proxy that cannot be used, to see whether it would be.
+// unusable replaces a proxy that cannot be used, to find out whether it applies.
 const unusable = "http://unusable.invalid"
 
-// proxyFor is the proxy for a URL, nil for none, by the rules that Docker and
-// containerd have for HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A value that is no proxy's
-// address is passed over, with a note where it would have been used.
+// proxyFor is the proxy for a URL, nil for none, by the rules of Docker and containerd for
+// HTTP_PROXY, HTTPS_PROXY and NO_PROXY. A value that is no address of a proxy is ignored,
+// with a note if it would apply.
 func (t Target) proxyFor(u *url.URL) (*url.URL, string) {
 	if t.Proxy == nil {
 		return nil, ""
@@ -118,7 +118,7 @@ func usable(value string) string {
 	return unusable
 }
 
-// get asks one question, with a password or token where authorize sets one.
+// get sends one request, with a password or token if authorize sets one.
 func (s *session) get(ctx context.Context, u *url.URL, authorize func(*http.Request)) (*answer, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {

@@ -22,16 +22,16 @@ type Certificate struct {
 	key    *ecdsa.PrivateKey
 }
 
-// Valid is from when to when a certificate is.
+// Valid is the time in which a certificate is valid.
 type Valid struct{ From, Until time.Time }
 
-// Now is a validity that has begun and goes on.
+// Now is a validity that includes now.
 func Now() Valid { return Valid{time.Now().Add(-time.Hour), time.Now().Add(24 * time.Hour)} }
 
-// Past is one that is over.
+// Past is a validity that is over.
 func Past() Valid { return Valid{time.Now().Add(-48 * time.Hour), time.Now().Add(-24 * time.Hour)} }
 
-// Future is one that has not begun.
+// Future is a validity that has not begun.
 func Future() Valid { return Valid{time.Now().Add(24 * time.Hour), time.Now().Add(48 * time.Hour)} }
 
 // CA makes a CA.
@@ -60,7 +60,7 @@ func (c *Certificate) Issue(t testing.TB, v Valid, names ...string) *Certificate
 	return issue(t, template, v, c)
 }
 
-// issue signs by itself where there is no issuer.
+// issue makes a self-signed certificate if there is no issuer.
 func issue(t testing.TB, template *x509.Certificate, v Valid, issuer *Certificate) *Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -92,7 +92,7 @@ func issue(t testing.TB, template *x509.Certificate, v Valid, issuer *Certificat
 	}
 }
 
-// TLS is the certificate for a server of the test's own.
+// TLS is the certificate for a server that the test runs.
 func (c *Certificate) TLS() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{c.parsed.Raw}, PrivateKey: c.key}
 }

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// Options say how a registry listens and whom it lets in.
+// Options say how a registry listens and which logins it accepts.
 type Options struct {
 	// Address to listen on, "127.0.0.1:0" by default.
 	Address string
 	// Certificate makes it HTTPS.
 	Certificate *Certificate
-	// Username and Password of the one who may, by htpasswd; or by Tokens.
+	// Username and Password of the only login, checked with htpasswd or by Tokens.
 	Username, Password string
 	Tokens             *TokenService
 }

@@ -18,8 +18,8 @@ const (
 	issuer  = "token service of the test"
 )
 
-// TokenService gives tokens to one user, signed as
-// https://distribution.github.io/distribution/spec/auth/jwt/ has it.
+// TokenService gives tokens to one user, signed as in
+// https://distribution.github.io/distribution/spec/auth/jwt/.
 type TokenService struct {
 	// URL without the path.
 	URL string

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// leave plans the removal of our files that are no longer needed.
-func (p *plan) leave() {
+// removeFiles plans the removal of our files that are no longer needed.
+func (p *plan) removeFiles() {
 	for _, old := range p.have.Files {
 		connected := slices.ContainsFunc(p.connections, func(c *connection) bool { return c.Server == old.Server })
 		unknown := connected && p.uncertain && filepath.Base(old.Path) == hostsTOMLName
