@@ -50,7 +50,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Heat refuses a parameter that a template does not have, and Tacker passes it over.
+// Heat refuses a parameter that a template does not have, and Tacker ignores it.
 func TestEveryFlavourTakesTheEnvironment(t *testing.T) {
 	text, _ := AdditionalParams(params(t))
 	var given map[string]any
@@ -67,7 +67,7 @@ func TestEveryFlavourTakesTheEnvironment(t *testing.T) {
 		}
 		for name, p := range template.Parameters {
 			if _, optional := p["default"]; !optional && given[name] == nil {
-				t.Errorf("%s needs %s, which nobody gives", flavour, name)
+				t.Errorf("%s needs %s, which has no value", flavour, name)
 			}
 		}
 		if template.Parameters["nodehitch_join_token"]["hidden"] != true {
