@@ -101,7 +101,7 @@ func TestOnlyThePinnedControllerIsTrusted(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreNoAgent(t *testing.T) {
+func TestAnswersThatAreNotAnAgent(t *testing.T) {
 	foreign := append([]byte("\x7fELF"), make([]byte, 60)...)
 	foreign[18] = 8 // MIPS
 	tests := map[string]struct {
@@ -142,7 +142,7 @@ func TestAnswersThatAreNoAgent(t *testing.T) {
 				t.Errorf("%v, want %q: %s", err, test.want, out)
 			}
 			if text, _ := os.ReadFile(s.agent()); string(text) != "the agent before" {
-				t.Error("the agent that was there has changed")
+				t.Error("the installed agent has changed")
 			}
 			if left := s.leftovers(t); len(left) != 1 {
 				t.Errorf("left behind: %v", left)
@@ -151,7 +151,7 @@ func TestAnswersThatAreNoAgent(t *testing.T) {
 	}
 }
 
-// An attempt that lost power left its part; nothing is written through it.
+// A power cut during an attempt left a partial file; nothing is written through it.
 func TestPartOfAnEarlierAttempt(t *testing.T) {
 	s := newScene(t, giveAgent(t))
 	victim := filepath.Join(s.dir, "victim")

@@ -86,7 +86,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-func TestNothingIsLostInYAML(t *testing.T) {
+func TestYAMLKeepsEveryValue(t *testing.T) {
 	files := read(t, render(t, golden(t)))
 	for path, source := range map[string]string{
 		"/var/lib/nodehitch/bootstrap.py":                 "bootstrap.py",
@@ -117,7 +117,7 @@ func TestNothingIsLostInYAML(t *testing.T) {
 	}
 }
 
-func TestTheTokenStandsOnlyInAFileForRoot(t *testing.T) {
+func TestTheTokenIsOnlyInAFileForRoot(t *testing.T) {
 	p := golden(t)
 	text := render(t, p)
 	if n := bytes.Count(text, []byte(p.JoinToken)); n != 1 {
@@ -134,7 +134,7 @@ func TestTheTokenStandsOnlyInAFileForRoot(t *testing.T) {
 	}
 }
 
-func TestParamsThatCannotBeRight(t *testing.T) {
+func TestInvalidParams(t *testing.T) {
 	other := testca.Root(t, "other")
 	tests := map[string]struct {
 		change func(*cloudinit.Params)
@@ -174,7 +174,7 @@ func TestParamsThatCannotBeRight(t *testing.T) {
 	}
 }
 
-func TestCloudInitItselfAcceptsIt(t *testing.T) {
+func TestCloudInitAcceptsIt(t *testing.T) {
 	tool, err := exec.LookPath("cloud-init")
 	if err != nil {
 		t.Skip("cloud-init is not installed (apt-get install cloud-init)")

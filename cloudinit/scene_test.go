@@ -24,7 +24,7 @@ type scene struct {
 	server   *httptest.Server
 	requests atomic.Int32
 	params   cloudinit.Params
-	// alter changes the configuration on the VM, as no Render would write it.
+	// alter changes the configuration on the VM to one that Render does not write.
 	alter func(map[string]any)
 	dir   string
 }

@@ -50,7 +50,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Heat refuses a parameter that a template does not have, and Tacker passes it over.
+// Heat refuses a parameter that a template does not have, and Tacker ignores it.
 func TestEveryFlavourTakesTheEnvironment(t *testing.T) {
 	text, _ := AdditionalParams(params(t))
 	var given map[string]any

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// evaluator does to the agent's template what Heat does: enough of it to have the
-// user_data without a cloud. That Heat does the same is tested with a real one.
+// evaluator evaluates the agent's template like Heat, as far as the user_data needs it.
+// e2e/stacks tests that a real Heat gives the same.
 type evaluator struct {
 	*hotTemplate
 	t          *testing.T

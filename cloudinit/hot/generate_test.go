@@ -59,7 +59,7 @@ func part(t *testing.T, name string) string {
 }
 
 // agent is source/agent.yaml with the cloud-config that cloudinit.Render writes,
-// where the agent's configuration is a function of the parameters.
+// in which the agent's configuration is a function of the parameters.
 func agent(t *testing.T) string {
 	configuration := "\n" + indent(part(t, "source/configuration.yaml"), "    ")
 	config := indent(cloudinit.CloudConfig(configuration), "        ")
@@ -90,9 +90,9 @@ func render(t *testing.T, name string, s shape) string {
 	return b.String()
 }
 
-// The templates are in the tree as people use them, and what they share is written
-// once: this is what holds the two together.
-func TestTemplatesAreWhatTheirSourcesSay(t *testing.T) {
+// The tree has the templates as people use them, and their common parts once, in source/.
+// This test keeps the two equal.
+func TestTemplatesMatchTheirSources(t *testing.T) {
 	want := generated(t)
 	for name, text := range want {
 		path := filepath.Join("templates", name)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// required are the properties that a resource of Heat's own cannot do without, here.
+// required are the properties that a resource of Heat's own must have here.
 var required = map[string][]string{
 	"OS::Cinder::Volume":            {"size"},
 	"OS::Cinder::VolumeAttachment":  {"instance_uuid", "volume_id"},
@@ -34,7 +34,7 @@ func (c *checker) fault(format string, args ...any) {
 	c.faults = append(c.faults, fmt.Sprintf(format, args...))
 }
 
-// faultsOf finds every reference that leads nowhere.
+// faultsOf finds every reference that does not resolve.
 func faultsOf(text string, all map[string]*hotTemplate, t *testing.T) []string {
 	c := &checker{hotTemplate: parse(t, text), all: all, used: map[string]bool{}}
 	for _, name := range keys(c.Conditions) {
@@ -48,7 +48,7 @@ func faultsOf(text string, all map[string]*hotTemplate, t *testing.T) []string {
 			c.fault("%s: there is no condition %s", name, r.Condition)
 		}
 		if r.DependsOn != "" && c.Resources[r.DependsOn] == nil {
-			c.fault("%s: depends on %s, which is not there", name, r.DependsOn)
+			c.fault("%s: depends on %s, which does not exist", name, r.DependsOn)
 		}
 		c.properties(name, r.Type, r.Properties)
 		if member, ok := r.Properties["resource"].(map[string]any); ok {
@@ -67,7 +67,7 @@ func faultsOf(text string, all map[string]*hotTemplate, t *testing.T) []string {
 	return c.faults
 }
 
-// properties has the properties of a resource be those of its type.
+// properties checks that the properties of a resource are those of its type.
 func (c *checker) properties(name, kind string, given map[string]any) {
 	need, known := required[kind]
 	if nested, ok := c.all[kind]; ok {
@@ -96,7 +96,7 @@ func (c *checker) properties(name, kind string, given map[string]any) {
 	}
 }
 
-// function looks at each function of Heat below where.
+// function checks each function of Heat below where.
 func (c *checker) function(where string) func(string, any, []string) {
 	return func(function string, argument any, holds []string) {
 		target := argument
@@ -147,7 +147,7 @@ func parsed(t *testing.T) map[string]*hotTemplate {
 	return all
 }
 
-func TestEveryReferenceLeadsSomewhere(t *testing.T) {
+func TestEveryReferenceResolves(t *testing.T) {
 	all := parsed(t)
 	if len(all) != 9 {
 		t.Errorf("%d templates", len(all))

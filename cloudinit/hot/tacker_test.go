@@ -11,7 +11,7 @@ import (
 )
 
 // tackerFinds are the VDUs and CPs for which Tacker's sample UserData fills in nfv. It
-// looks for a get_param of four elements right at a property of a server, a port or a
+// searches for a get_param of four elements directly in a property of a server, a port or a
 // volume, or of what a group consists of, and nowhere deeper.
 func tackerFinds(h *hotTemplate) (vdus, cps []string) {
 	found := map[string]map[string]bool{"VDU": {}, "CP": {}}
@@ -39,7 +39,7 @@ func tackerFinds(h *hotTemplate) (vdus, cps []string) {
 
 // For each of these Tacker needs a VDU in the VNFD and a CP in extVirtualLinks, so a
 // flavour names what it has and nothing else.
-func TestWhatTackerFillsIn(t *testing.T) {
+func TestTackerFillsInNFV(t *testing.T) {
 	cluster, network := []string{"masterNode", "workerNode"}, []string{"masterNode_CP1", "workerNode_CP2"}
 	storage := append(slices.Clone(cluster[:1]), "storage_server", "workerNode")
 	storageNetwork := append(slices.Clone(network[:1]), "storage_server_CP", "workerNode_CP2")
@@ -55,8 +55,8 @@ func TestWhatTackerFillsIn(t *testing.T) {
 	}
 }
 
-// Tacker reads the one template in BaseHOT/<flavour>, whichever it finds last, and
-// gives Heat all in nested by their bare names.
+// Tacker reads the one template in BaseHOT/<flavour>, the last that it finds, and gives
+// Heat all templates in nested by their bare names.
 func TestTackersLayout(t *testing.T) {
 	files := TackerFiles()
 	for _, flavour := range Flavours {
@@ -76,7 +76,7 @@ func TestTackersLayout(t *testing.T) {
 		for name := range nested {
 			for _, r := range parse(t, files["BaseHOT/"+flavour+"/nested/"+name]).Resources {
 				if strings.HasSuffix(r.Type, ".yaml") {
-					t.Errorf("%s nests %s, which nests another: TackerFiles does not look there", flavour, name)
+					t.Errorf("%s nests %s, which nests another: TackerFiles does not read that", flavour, name)
 				}
 			}
 		}

@@ -66,7 +66,7 @@ func parameters(t *testing.T, own string) map[string]any {
 		"pin": client.Pin(root), "join_token": token, "own_user_data": own}
 }
 
-// consume has cloud-init take the user_data apart as at a first boot.
+// consume makes cloud-init read the user_data as at a first boot.
 func consume(t *testing.T, userData string) *consumed {
 	t.Helper()
 	const python = "/usr/bin/python3" // cloud-init's, whichever else there is
@@ -163,8 +163,8 @@ func TestTheServersOwnUserDataStaysBesideOurs(t *testing.T) {
 	}
 }
 
-// What a person or a program gives as a value stays a value, whatever it looks like.
-func TestNoValueBreaksOut(t *testing.T) {
+// A value is never read as YAML, a template or a MIME boundary.
+func TestValuesAreEscaped(t *testing.T) {
 	hostile := []string{
 		"\"}\nruncmd:\n- touch /hostile\n", "'\n  - path: /hostile", "configuration", "{get_param: join_token}",
 		"__NODEHITCH_HEAT_SIGNAL_URL__", "\x01\u2028\\u0022", "--===============1==\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n",
@@ -193,7 +193,7 @@ func TestNoValueBreaksOut(t *testing.T) {
 
 // Tacker's first API keeps parameters as the text of a Python dict and reads that as
 // YAML when it heals, so line breaks come back as a backslash and an n.
-func TestARootThatTackerHasKept(t *testing.T) {
+func TestARootCertificateAsTackerStoresIt(t *testing.T) {
 	p := parameters(t, "")
 	p["root_certificate"] = strings.ReplaceAll(rootPEM(t), "\n", `\n`)
 	header, text := userData(t, p)
@@ -203,7 +203,7 @@ func TestARootThatTackerHasKept(t *testing.T) {
 	}
 }
 
-func TestWhereHeatWaitsHasItsPlace(t *testing.T) {
+func TestTheWaitConditionURLHasItsPlace(t *testing.T) {
 	p := parameters(t, "")
 	p["nodehitch_wait_for_nodes"] = true
 	header, text := userData(t, p)
@@ -219,7 +219,7 @@ func TestWhereHeatWaitsHasItsPlace(t *testing.T) {
 		t.Errorf("%v, %v", got["heatSignalUrl"], got["heatSignalToken"])
 	}
 	if text := ours(t, parameters(t, "")); strings.Contains(text, "heatSignal") {
-		t.Error("a place to signal without a wait condition")
+		t.Error("a URL to signal, although Heat does not wait")
 	}
 }
 
@@ -237,7 +237,7 @@ func TestTheLargestUserDataFits(t *testing.T) {
 		base64.StdEncoding.EncodedLen(len(text)), own, largest, int((65535.0*3/4-float64(len(text)+512))*3/4/wrap))
 }
 
-func TestOursIsASCII(t *testing.T) {
+func TestOurPartIsASCII(t *testing.T) {
 	for i, b := range []byte(ours(t, parameters(t, ""))) {
 		if b >= 0x80 {
 			t.Fatalf("byte %d is not ASCII: Heat would encode the part, and a server's URL would not find its place", i)
@@ -245,7 +245,7 @@ func TestOursIsASCII(t *testing.T) {
 	}
 }
 
-func TestCloudInitFindsNothingWrong(t *testing.T) {
+func TestCloudInitAcceptsTheUserData(t *testing.T) {
 	tool, err := exec.LookPath("cloud-init")
 	if err != nil {
 		t.Skip("cloud-init is not installed (apt-get install cloud-init)")

@@ -25,14 +25,14 @@ const (
 	instance = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e"
 	server   = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f"
 	volume   = "9a3e6c1e-1f7e-4d0e-8c55-0d8c1c6e2b11"
-	// decent is the server of those who behave, expelled one that was revoked.
-	decent   = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e80"
-	expelled = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e81"
+	// bystander is the server of the well-behaved clients, revokedServer one that was revoked.
+	bystander     = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e80"
+	revokedServer = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e81"
 )
 
-// arena is a controller with one instance. One node and two tokens are the
-// attackers', another node and another token of those who behave. A third node and
-// another token were revoked.
+// arena is a controller with one instance. The attackers have one node and two tokens,
+// the well-behaved clients another node and another token. A third node and a third
+// token were revoked.
 type arena struct {
 	*loopback.Controller
 	t                *testing.T
@@ -41,11 +41,11 @@ type arena struct {
 	operator, viewer string
 	// unauthenticated has no certificate, node has.
 	unauthenticated, node *tls.Config
-	decentNode            *tls.Config
-	decentPerson          string
+	bystanderNode         *tls.Config
+	bystanderToken        string
 	join                  string
 	revokedNode           *tls.Config
-	revokedPerson         string
+	revokedToken          string
 	// request is a certificate request of the node that enrolled last.
 	request string
 	// full says that the attack is as large as it can be.
@@ -58,24 +58,24 @@ func open(t *testing.T, c *results.Case) *arena {
 	a := &arena{t: t, c: c, address: address, full: results.Full(), Controller: loopback.Open(t, loopback.Options{Address: address,
 		Settings: map[string]string{"metricsListen": loopback.FreeAddress(t), "pollSeconds": "30", "convergeSeconds": "86400"}})}
 	topology := loopback.StorageTopology(server, volume, 1<<30)
-	for i, id := range []string{decent, expelled} {
+	for i, id := range []string{bystander, revokedServer} {
 		topology.Servers = append(topology.Servers, api.Server{ID: id, Name: fmt.Sprintf("worker-%d", i),
 			ConnectionPoints: []api.ConnectionPoint{{Name: "worker_CP", Addresses: []string{fmt.Sprintf("10.10.0.%d", 6+i)}}}})
 	}
 	a.Put(instance, topology)
-	a.operator, a.viewer, a.decentPerson = a.token(api.ScopeOperator).Secret, a.token(api.ScopeViewer).Secret, a.token(api.ScopeViewer).Secret
+	a.operator, a.viewer, a.bystanderToken = a.token(api.ScopeOperator).Secret, a.token(api.ScopeViewer).Secret, a.token(api.ScopeViewer).Secret
 	revoked := a.token(api.ScopeOperator)
-	a.revokedPerson = revoked.Secret
+	a.revokedToken = revoked.Secret
 	a.must(client.Done(a.API.RevokeToken(t.Context(), revoked.Token.ID)))
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(a.Trust().RootCertificate))
 	a.unauthenticated = &tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
 	a.join = a.JoinToken(instance)
-	a.node, a.decentNode, a.revokedNode = a.unauthenticated.Clone(), a.unauthenticated.Clone(), a.unauthenticated.Clone()
+	a.node, a.bystanderNode, a.revokedNode = a.unauthenticated.Clone(), a.unauthenticated.Clone(), a.unauthenticated.Clone()
 	a.node.Certificates = []tls.Certificate{a.enroll(server)}
-	a.decentNode.Certificates = []tls.Certificate{a.enroll(decent)}
-	a.revokedNode.Certificates = []tls.Certificate{a.enroll(expelled)}
-	a.must(client.Done(a.API.RevokeNode(t.Context(), expelled)))
+	a.bystanderNode.Certificates = []tls.Certificate{a.enroll(bystander)}
+	a.revokedNode.Certificates = []tls.Certificate{a.enroll(revokedServer)}
+	a.must(client.Done(a.API.RevokeNode(t.Context(), revokedServer)))
 	return a
 }
 
@@ -110,7 +110,7 @@ func (a *arena) size(small, full int) int {
 }
 
 // dial connects from the n-th address that is not the bystanders'; nil if that
-// fails, which is no fault: nobody owes an attacker a connection.
+// fails, which is no fault: an attacker may be refused.
 func (a *arena) dial(n int) net.Conn {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, byte(n/250), byte(1+n%250))}}
 	conn, err := dialer.DialContext(a.t.Context(), "tcp", a.address)

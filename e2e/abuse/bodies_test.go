@@ -16,7 +16,7 @@ const (
 	mib         = 1 << 20
 )
 
-// body is a request body that is no good.
+// body is an invalid request body.
 type body struct {
 	name, shows string
 	// text is the body, of at most a mebibyte unless it is what is wrong.
@@ -61,12 +61,12 @@ var bodies = []body{
 		text: func() io.Reader { return zeros(50e6, true) }},
 	text(fill("[", mib-100)).named("a million brackets", "nesting is bounded"),
 	text(fill(`{"a":`, mib-100)).named("objects in objects", "nesting is bounded"),
-	text("["+fill("[],", mib-100)+"[]]").named("350,000 lists", "a document of many small values is bounded"),
-	text(`{`+fill(`"a":0,`, mib-100)+`"a":0}`).named("a member 170,000 times", "duplicates are told, and not all of them"),
+	text("["+fill("[],", mib-100)+"[]]").named("350,000 lists", "the number of values in a document is bounded"),
+	text(`{`+fill(`"a":0,`, mib-100)+`"a":0}`).named("a member 170,000 times", "duplicate members are reported, up to a limit"),
 	text(`{"`+fill("k", mib/2)+`":{`+fill(`"a":0,"a":0,`, mib/3)+`"a":0}}`).named("faults in a member with a long name", "an answer does not repeat a name of half a megabyte a hundred times"),
 	text(`{"stackId":`+fill("9", mib-100)+`}`).named("a number of a million digits", "a huge number is refused"),
-	text(`{"additionalParams":{"k8s_cluster_installation_param":{`+unknown(mib-200)+`}}}`).named("100,000 unknown names", "the faults of an answer are bounded"),
-	{name: "compressed", shows: "a body that could be a bomb is not unpacked", length: 4, headers: []string{"Content-Encoding: gzip"},
+	text(`{"additionalParams":{"k8s_cluster_installation_param":{`+unknown(mib-200)+`}}}`).named("100,000 unknown names", "an answer lists a limited number of faults"),
+	{name: "compressed", shows: "a compressed body is not unpacked", length: 4, headers: []string{"Content-Encoding: gzip"},
 		status: http.StatusUnsupportedMediaType, answer: 4 << 10, text: func() io.Reader { return strings.NewReader("\x1f\x8b\x08\x00") }},
 }
 
@@ -80,7 +80,7 @@ func unknown(size int) string {
 }
 
 // TestBodies sends each body by many at a time: as an operator, as a node that was
-// taken over, and as an unauthenticated caller with a token that is made up.
+// compromised, and as an unauthenticated caller with a made-up token.
 func TestBodies(t *testing.T) {
 	for _, b := range bodies {
 		t.Run(b.name, func(t *testing.T) {
@@ -97,15 +97,15 @@ func TestBodies(t *testing.T) {
 						who = head("POST", "/v1/enroll", "made.up", b.length, b.headers...)
 					}
 					got, answer := a.send(i, as, who, b.text())
-					// A connection may be cut before the answer is read: of what is larger
-					// than it may be, of a node that has others, of whom the machine has no
-					// time for. An answer is the right one.
+					// A connection may be cut before the answer is read: the body is too large,
+					// the node has other connections, or the machine is too busy. If there is an
+					// answer, it is the right one.
 					refused := got == http.StatusRequestEntityTooLarge && i%3 != 0
 					if got != status && got != 0 && !refused {
 						t.Errorf("%.30q is answered %d %.300q, expected %d", who, got, answer, status)
 					}
 					answered.Add(int64(min(got, 1)))
-					if i%3 == 2 { // nobody has given him the token
+					if i%3 == 2 { // the token is made up
 						madeUp.Add(int64(min(got, 1)))
 						if a.gives(got, answer) {
 							given.Add(1)
@@ -117,7 +117,7 @@ func TestBodies(t *testing.T) {
 				})
 			})
 			c.Unauthorised(given.Load())
-			c.Figure("bodies", "%d, of which %d were answered, %d of them with a made-up token", 3*senders, answered.Load(), madeUp.Load())
+			c.Figure("bodies", "%d; %d answered, %d of them with a made-up token", 3*senders, answered.Load(), madeUp.Load())
 			if answered.Load() == 0 {
 				t.Error("none was answered")
 			}

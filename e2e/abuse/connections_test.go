@@ -18,7 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// attack takes connections and does no more with them than it says.
+// attack makes connections and uses them as its name says.
 type attack struct {
 	name, shows string
 	do          func(a *arena)
@@ -27,18 +27,18 @@ type attack struct {
 }
 
 var attacks = []attack{
-	{"connections without a word", "a silent connection makes room for a new one", silent, 40 * mib, 60 * mib},
-	{"connections without a word from one address", "they leave room for other addresses", fromOne, 40 * mib, 60 * mib},
-	{"half handshakes", "a client that stops in the middle of a handshake delays no other", halfway, 60 * mib, 100 * mib},
-	{"connections without a request", "a connection without a request makes room for a new one", speechless, 60 * mib, 150 * mib},
-	{"headers that drip", "a header has ten seconds", drip, 0, 150 * mib},
+	{"silent connections", "a silent connection makes room for a new one", silent, 40 * mib, 60 * mib},
+	{"silent connections from one address", "one address leaves room for others", fromOne, 40 * mib, 60 * mib},
+	{"half handshakes", "a client that stops in the middle of a handshake delays no other", halfHandshakes, 60 * mib, 100 * mib},
+	{"connections without a request", "a connection without a request makes room for a new one", noRequest, 60 * mib, 150 * mib},
+	{"slow headers", "a header that is not complete after ten seconds is cut off", slowHeaders, 0, 150 * mib},
 	{"header bombs", "headers of a megabyte, ten thousand headers and endless request lines are refused", bombs, 60 * mib, 100 * mib},
 	{"requests without reading answers", "a client that does not read its answers gets no more", pipeline, 80 * mib, 120 * mib},
-	{"bodies that are announced and do not come", "they hold a connection and no more, without a route, too", hungry, 80 * mib, 150 * mib},
-	{"downloads that are not read", "they hold a connection and little memory", stalled, 60 * mib, 150 * mib},
-	{"polls of one node", "a node has a few connections, of which the newest count", polls, 60 * mib, 60 * mib},
-	{"watches of one viewer", "a token has some hundred connections", watches, 80 * mib, 100 * mib},
-	{"idle connections of one token", "they are closed beyond some hundred", idle, 80 * mib, 100 * mib},
+	{"announced bodies that never arrive", "they hold only a connection, also on a path that does not exist", noBody, 80 * mib, 150 * mib},
+	{"downloads that are not read", "they hold a connection and little memory each", stalled, 60 * mib, 150 * mib},
+	{"polls of one node", "a node has a few connections; the newest are kept", polls, 60 * mib, 60 * mib},
+	{"watches of one viewer", "a token has a few hundred connections", watches, 80 * mib, 100 * mib},
+	{"idle connections of one token", "a token keeps a few hundred; the others are closed", idle, 80 * mib, 100 * mib},
 }
 
 func TestConnections(t *testing.T) {
@@ -94,11 +94,11 @@ func (a *arena) hold(n int, each func(i int) net.Conn) {
 		}
 	})
 	if got.Load() == 0 {
-		a.t.Errorf("of %d connections none came about: nothing was attacked", n)
+		a.t.Errorf("none of %d connections was made: nothing was attacked", n)
 	}
 }
 
-// calls is the time for a few calls of those who behave.
+// calls leaves time for a few calls of the well-behaved clients.
 func (a *arena) calls() {
 	tick := time.NewTimer(time.Second)
 	defer tick.Stop()
@@ -111,7 +111,7 @@ func silent(a *arena) {
 	a.calls()
 	rejected := a.counted(`nodehitch_connections_rejected_total{reason="limit"}`) + a.counted(`nodehitch_connections_rejected_total{reason="source_limit"}`)
 	closed := a.counted(`nodehitch_connections_closed_total{reason="idle"}`)
-	a.c.Figure("connections", "%d, of which %d were rejected and %d were closed for others", n, rejected, closed)
+	a.c.Figure("connections", "%d; %d rejected, %d closed for others", n, rejected, closed)
 	if rejected != 0 {
 		a.t.Errorf("%d were rejected", rejected)
 	}
@@ -126,13 +126,13 @@ func fromOne(a *arena) {
 	a.hold(n, func(int) net.Conn { return a.dial(0) })
 	a.calls()
 	held := a.metric(unauthenticated)
-	a.c.Figure("connections", "%d, of which %d are held", n, held)
+	a.c.Figure("connections", "%d; %d held", n, held)
 	if held > 512+16 || held == 0 {
 		a.t.Errorf("%d are held", held)
 	}
 }
 
-// stalled begins downloads of the agent, which asks for no proof, and reads nothing.
+// stalled begins downloads of the agent, which need no authentication, and reads nothing.
 func stalled(a *arena) {
 	file, err := os.Create(filepath.Join(a.Dir, "nodehitch-agent-amd64"))
 	a.must(err)
@@ -150,7 +150,7 @@ func stalled(a *arena) {
 	a.c.Figure("downloads", "%d", n)
 }
 
-func halfway(a *arena) {
+func halfHandshakes(a *arena) {
 	hello := a.hello()
 	a.hold(a.size(500, 5000), func(i int) net.Conn {
 		conn := a.dial(i)
@@ -176,13 +176,13 @@ func (a *arena) hello() []byte {
 	return message[:n]
 }
 
-func speechless(a *arena) {
+func noRequest(a *arena) {
 	a.hold(a.size(200, 2500), func(i int) net.Conn { return a.secure(i, a.unauthenticated) })
 	a.calls()
 }
 
-// drip sends a header byte by byte until it is cut off.
-func drip(a *arena) {
+// slowHeaders sends headers byte by byte until they are cut off.
+func slowHeaders(a *arena) {
 	n := a.size(100, 1000)
 	var cut, begun atomic.Int64
 	together(n, func(i int) {
@@ -254,7 +254,7 @@ func pipeline(a *arena) {
 	a.calls()
 }
 
-func hungry(a *arena) {
+func noBody(a *arena) {
 	for _, begun := range []string{
 		head("POST", "/v1/enroll", "made.up", 60000), head("POST", "/v1/none", "", 200000),
 		head("PUT", putInstance, a.operator, mib-1), head("PUT", putInstance+"/files/a", a.operator, 1<<30),
@@ -281,11 +281,11 @@ func polls(a *arena) {
 		return conn
 	})
 	a.calls()
-	parked := a.metric("nodehitch_long_polls_in_flight")
-	a.c.Figure("polls", "%d, of which %d are held", n, parked)
+	held := a.metric("nodehitch_long_polls_in_flight")
+	a.c.Figure("polls", "%d; %d held", n, held)
 	// One more may be on its way out.
-	if parked > 9 || parked == 0 {
-		a.t.Errorf("%d polls of one node are held", parked)
+	if held > 9 || held == 0 {
+		a.t.Errorf("%d polls of one node are held", held)
 	}
 }
 
@@ -300,10 +300,10 @@ func watches(a *arena) {
 		return conn
 	})
 	a.calls()
-	parked := a.metric("nodehitch_long_polls_in_flight")
-	a.c.Figure("watches", "%d, of which %d are held", n, parked)
-	if parked > 256 || parked == 0 {
-		a.t.Errorf("%d watches of one token are held", parked)
+	held := a.metric("nodehitch_long_polls_in_flight")
+	a.c.Figure("watches", "%d; %d held", n, held)
+	if held > 256 || held == 0 {
+		a.t.Errorf("%d watches of one token are held", held)
 	}
 }
 

@@ -14,22 +14,22 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
-// watch is what is seen during an attack: of the process, and by those who behave.
+// watch is what is seen during an attack: of the process, and by the well-behaved clients.
 type watch struct {
 	mu sync.Mutex
 	// before and most are the memory of the process, files its descriptors.
 	before, most int64
 	files        int
-	// calls were made, each on a connection of its own, by those who behave; the
-	// slowest took so long.
+	// calls is how many calls the well-behaved clients made, each on a connection of its
+	// own; slowest is how long the slowest took.
 	calls   map[string]int
 	slowest time.Duration
-	// again is how many had to be made again: whoever behaves tries again, and a
-	// machine at the end of its strength gives up handshakes.
+	// again is how many had to be made again: an overloaded machine gives up handshakes,
+	// and clients try again.
 	again    int
 	failures []string
-	// Of those who must not be let in: how many requests were refused, how many were
-	// left without an answer, and what was given to them.
+	// Of the forbidden requests: how many were refused, how many got no answer, and what
+	// was given to the others.
 	refused, unanswered int
 	given               []string
 }
@@ -52,37 +52,37 @@ func (a *arena) during(attack func()) *watch {
 		w.most, w.files = max(w.most, u.Resident), max(w.files, u.Files)
 	})
 	every(ctx, &watching, 100*time.Millisecond, func() {
-		w.call(ctx, "a person", a.address, a.unauthenticated, head("GET", "/v1/vnf_instances", a.decentPerson, 0, "Connection: close"))
+		w.call(ctx, "a viewer", a.address, a.unauthenticated, head("GET", "/v1/vnf_instances", a.bystanderToken, 0, "Connection: close"))
 	})
 	every(ctx, &watching, 100*time.Millisecond, func() {
-		w.call(ctx, "a node", a.address, a.decentNode, head("GET", "/v1/node/config", "", 0, "Connection: close"))
+		w.call(ctx, "a node", a.address, a.bystanderNode, head("GET", "/v1/node/config", "", 0, "Connection: close"))
 	})
-	trespasses := a.trespasses()
+	forbiddenRequests := a.forbiddenRequests()
 	next := 0
 	every(ctx, &watching, 100*time.Millisecond, func() {
-		w.trespass(ctx, a, trespasses[next%len(trespasses)])
+		w.forbidden(ctx, a, forbiddenRequests[next%len(forbiddenRequests)])
 		next++
 	})
 	attack()
-	loopback.Until(a.t, "those who behave have called", func() bool {
+	loopback.Until(a.t, "the well-behaved clients have called", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		return w.calls["a person"] > 0 && w.calls["a node"] > 0
+		return w.calls["a viewer"] > 0 && w.calls["a node"] > 0
 	})
 	stop()
 	watching.Wait()
-	for _, r := range trespasses {
-		loopback.Until(a.t, "an answer to who asks for "+r.what, func() bool { return w.trespass(a.t.Context(), a, r) })
+	for _, r := range forbiddenRequests {
+		loopback.Until(a.t, "an answer to a request for "+r.what, func() bool { return w.forbidden(a.t.Context(), a, r) })
 	}
-	calls := w.calls["a person"] + w.calls["a node"]
+	calls := w.calls["a viewer"] + w.calls["a node"]
 	if len(w.failures) > 0 {
 		a.t.Errorf("%d of %d calls did not get the answer that they should: %.500q", len(w.failures), calls+w.refused, w.failures)
 	}
 	if len(w.given) > 0 {
-		a.t.Errorf("let in was who asked for %q", w.given)
+		a.t.Errorf("these requests were not refused: %q", w.given)
 	}
 	a.c.Unauthorised(int64(len(w.given)))
-	a.c.Figure("requests that had to be refused", "%d, and %d that were not answered", w.refused+len(w.given), w.unanswered)
+	a.c.Figure("requests that had to be refused", "%d, and %d not answered", w.refused+len(w.given), w.unanswered)
 	a.c.Figure("memory", "%d MiB, then at most %d", w.before>>20, w.most>>20)
 	a.c.Figure("calls of others", "%d, %d of them made again, the slowest took %d ms", calls, w.again, w.slowest.Milliseconds())
 	return w
@@ -152,8 +152,8 @@ func ask(ctx context.Context, address string, as *tls.Config, request string) (s
 	return resp.StatusCode, string(text), err
 }
 
-// grew fails the case where the process grew by more than this; the unix socket
-// has to answer root all the same.
+// grew fails the case if the process grew by more than this. The unix socket has to
+// answer root in any case.
 func (a *arena) grew(w *watch, most int64) {
 	a.t.Helper()
 	if grown := w.most - w.before; grown > most {

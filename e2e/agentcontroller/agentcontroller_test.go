@@ -29,7 +29,7 @@ func TestInstantiate(t *testing.T) {
 	if op := c.Outcome(instance, c.Operate(instance, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseStart})); op.State != api.Completed {
 		t.Fatalf("START: %+v", op)
 	}
-	n := newNode(t, c) // the VM boots before anybody knows its id
+	n := newNode(t, c) // the VM boots before its id is in a topology
 	n.unplug(true)
 	n.start()
 	loopback.Until(t, "it waits for the topology", func() bool { return strings.Contains(n.status().Controller.LastError, "does not name the server") })
@@ -62,10 +62,10 @@ func TestFormatExchange(t *testing.T) {
 	if _, err := n.permits.Wanted(t.Context(), other); !errors.As(err, &waiting) || waiting.Reason != api.ReasonNoPermit {
 		t.Errorf("a disk of another size: %v", err)
 	}
-	unproven := f
-	unproven.BlankCheck = nil
-	if _, err := n.permits.Wanted(t.Context(), unproven); !errors.As(err, &waiting) || !strings.Contains(waiting.Message, "hitchctl volume adopt") {
-		t.Errorf("no proof: %v", err)
+	unchecked := f
+	unchecked.BlankCheck = nil
+	if _, err := n.permits.Wanted(t.Context(), unchecked); !errors.As(err, &waiting) || !strings.Contains(waiting.Message, "hitchctl volume adopt") {
+		t.Errorf("no blank check: %v", err)
 	}
 	permit, err := n.permits.Wanted(t.Context(), f)
 	if err != nil || permit.ID == "" || permit.Overwrite {
@@ -94,7 +94,7 @@ func TestFormatExchange(t *testing.T) {
 	}
 }
 
-func TestFormatOfANodeThatVanished(t *testing.T) {
+func TestFormatOfALostNode(t *testing.T) {
 	c, n, _ := instantiated(t)
 	f := storage.Format{VolumeID: volume, FilesystemUUID: api.FilesystemUUID(volume), SizeBytes: size, BlankCheck: &api.BlankCheck{BytesRead: 1, Samples: 1}}
 	permit, err := n.permits.Wanted(t.Context(), f)
@@ -127,7 +127,7 @@ func TestRevokedNodeKeepsWhatItHas(t *testing.T) {
 		t.Errorf("converged %+v after the revocation", after)
 	}
 	c.reenroll()
-	loopback.Until(t, "it is back without a hand on the machine", func() bool { return n.status().Controller.Connected && c.node().Ready })
+	loopback.Until(t, "it is back without a change on the machine", func() bool { return n.status().Controller.Connected && c.node().Ready })
 }
 
 func TestControllerIsKilledAndComesBack(t *testing.T) {
@@ -137,7 +137,7 @@ func TestControllerIsKilledAndComesBack(t *testing.T) {
 	loopback.Until(t, "the loss is noticed", func() bool { return !n.status().Controller.Connected })
 	n.unplug(true)
 	c.Start()
-	loopback.Until(t, "the controller hears what changed meanwhile", func() bool {
+	loopback.Until(t, "the controller has the status that changed meanwhile", func() bool {
 		condition := c.node().Status.Condition(api.ConditionVolumesMounted)
 		return condition != nil && condition.Reason == api.ReasonWaitingForDevice
 	})
@@ -146,7 +146,7 @@ func TestControllerIsKilledAndComesBack(t *testing.T) {
 	}
 }
 
-func TestAgentRestartsWithoutAWord(t *testing.T) {
+func TestAgentRestartIsNoTransition(t *testing.T) {
 	c, n, stop := instantiated(t)
 	before := c.node()
 	stop()
@@ -168,6 +168,6 @@ func TestSecondMachineWithTheSameID(t *testing.T) {
 	thief.start()
 	loopback.Until(t, "it is told what to do", func() bool { return strings.Contains(thief.status().Summary(), "hitchctl node reenroll "+server) })
 	if !c.node().Ready {
-		t.Error("the first machine suffers")
+		t.Error("the first machine is affected")
 	}
 }

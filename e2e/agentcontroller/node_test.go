@@ -21,7 +21,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// node is a machine with the real agent, whose steps only pretend.
+// node is a machine with the real agent, whose steps change nothing.
 type node struct {
 	t       *testing.T
 	root    string

@@ -44,7 +44,7 @@ func TestTheRegistryVNF(t *testing.T) {
 }
 
 // A registry whose data lies on a volume is healed: another server gets the same
-// document, the volume with it, and the one before is let in no more.
+// document and the volume, and the old server is refused.
 func TestTheRegistryVNFOnAVolumeIsHealed(t *testing.T) {
 	const path = "Files/images/private_registry.tar"
 	image := savedImage(t, "first")
@@ -69,7 +69,7 @@ func TestTheRegistryVNFOnAVolumeIsHealed(t *testing.T) {
 }
 
 // The specification's cluster with its two registries: each node gets the CA and the
-// login, another CA and another password too, and no file of anybody else.
+// login, also when CA and password change, and no other instance's file.
 func TestTheRegistriesOfACluster(t *testing.T) {
 	const path, script = "Files/registries/ca.crt", "#!/bin/sh\n"
 	first, second := string(testca.Root(t, "first").PEM()), string(testca.Root(t, "second").PEM())

@@ -109,8 +109,8 @@ func (c *cable) lose(direction []string, part float64) {
 	c.at(append(rule, "-j", "DROP")...)
 }
 
-// mend takes all damage away, and keeps the count.
-func (c *cable) mend() {
+// repair removes all rules, and keeps the count.
+func (c *cable) repair() {
 	c.t.Helper()
 	c.at("iptables", "-F", "INPUT")
 	for bytes.Contains(c.at("iptables", "-S", "OUTPUT"), []byte("DROP")) {

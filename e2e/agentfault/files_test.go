@@ -16,11 +16,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// What a damaged file comes to.
-type comesTo int
+// outcome is what follows from a damaged file.
+type outcome int
 
 const (
-	mends comesTo = iota // the node is Ready again by itself, under its certificate
+	recovers outcome = iota // the node is Ready again without help, with its certificate
 	// reissues: the same with another certificate, over the key that was whole.
 	reissues
 	// waits: the status has the command for the operator, which helps.
@@ -34,7 +34,7 @@ const (
 type damage struct {
 	file, how string
 	do        func(path string) error
-	then      comesTo
+	then      outcome
 }
 
 func (d damage) String() string { return d.file + " " + d.how }
@@ -74,33 +74,33 @@ func damages() []damage {
 		{"identity.pem", "is cut off behind the key", with(cut), reissues},
 		{"identity.pem", "is missing", os.Remove, waits},
 		{"identity.pem", "is a directory", directory, named},
-		{"identity-next.pem", "is empty", with(empty), mends},
-		{"identity-next.pem", "is garbage", with(garbage), mends},
-		{"key-next.pem", "is garbage", with(garbage), mends},
-		{"key-next.pem", "is a directory", directory, mends},
+		{"identity-next.pem", "is empty", with(empty), recovers},
+		{"identity-next.pem", "is garbage", with(garbage), recovers},
+		{"key-next.pem", "is garbage", with(garbage), recovers},
+		{"key-next.pem", "is a directory", directory, recovers},
 	}
 	for _, file := range []string{"machine.json", "last-known-good.json"} {
 		all = append(all,
-			damage{file, "is empty", with(empty), mends},
-			damage{file, "is garbage", with(garbage), mends},
-			damage{file, "is zeros", with(zeros), mends},
-			damage{file, "is null", with(null), mends},
-			damage{file, "is cut off", with(cut), mends},
-			damage{file, "is missing", os.Remove, mends})
+			damage{file, "is empty", with(empty), recovers},
+			damage{file, "is garbage", with(garbage), recovers},
+			damage{file, "is zeros", with(zeros), recovers},
+			damage{file, "is null", with(null), recovers},
+			damage{file, "is cut off", with(cut), recovers},
+			damage{file, "is missing", os.Remove, recovers})
 	}
 	for _, file := range []string{"identity.pem", "machine.json", "last-known-good.json"} {
 		all = append(all,
-			damage{file, "is open to all", open, mends},
-			damage{file, "is closed", closed, mends},
-			damage{file, "belongs to another", foreign, mends})
+			damage{file, "is open to all", open, recovers},
+			damage{file, "is closed", closed, recovers},
+			damage{file, "belongs to another", foreign, recovers})
 	}
 	return append(all,
 		damage{"last-known-good.json", "is a directory", directory, named},
-		damage{"machine.json", "is a directory", directory, mends},
+		damage{"machine.json", "is a directory", directory, recovers},
 		damage{".", "belongs to another", foreign, named},
-		damage{"../status.json", "is garbage", with(garbage), mends},
+		damage{"../status.json", "is garbage", with(garbage), recovers},
 		damage{"../status.json", "is a directory", directory, named},
-		damage{"../lock", "is garbage", with(garbage), mends},
+		damage{"../lock", "is garbage", with(garbage), recovers},
 		damage{"../lock", "is a directory", directory, named})
 }
 
@@ -110,7 +110,7 @@ func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	all := damages()
 	r := results.Begin(t, suite, "damaged files of the agent",
-		"each file empty, cut off, garbage, missing, a directory, of another owner: the node comes back as itself, or says which file it is and what to do; no identity is given that an operator has not allowed")
+		"each file empty, cut off, garbage, missing, a directory, owned by another user: the node comes back with its identity, or names the file and what to do; no new identity without the operator")
 	w := newWorld(t, len(all), loopback.Options{})
 	agents := make([]*loopback.Agent, len(all))
 	for i := range all {
@@ -134,7 +134,7 @@ func TestDamagedFiles(t *testing.T) {
 	for _, a := range agents {
 		a.Start()
 	}
-	outcomes := map[comesTo]int{}
+	outcomes := map[outcome]int{}
 	for i, d := range all {
 		outcomes[d.then]++
 		w.says(t, r, i, d, agents[i], serials[i])
@@ -145,11 +145,11 @@ func TestDamagedFiles(t *testing.T) {
 	if w.refused < outcomes[waits] {
 		t.Errorf("%d enrollments were refused, of %d that had to be", w.refused, outcomes[waits])
 	}
-	r.Figure("damages", "%d", len(all))
+	r.Figure("damaged files", "%d", len(all))
 	r.Figure("enrollments refused", "%d", w.refused)
-	r.Figure("mended by themselves", "%d", outcomes[mends]+outcomes[reissues])
-	r.Figure("with a command for the operator", "%d", outcomes[waits])
-	r.Figure("with the name of the file", "%d", outcomes[named])
+	r.Figure("recovered without help", "%d", outcomes[recovers]+outcomes[reissues])
+	r.Figure("recovered with the operator's command", "%d", outcomes[waits])
+	r.Figure("recovered after removing the named file", "%d", outcomes[named])
 }
 
 // says waits for what the operator is told, and does it.
@@ -202,7 +202,7 @@ func (w *world) isBack(t *testing.T, i int, d damage, a *loopback.Agent, serial 
 	id := w.servers[i]
 	loopback.Until(t, d.String()+": it is current again", func() bool { return w.current(i) })
 	same := w.Node(id).CertificateSerial == serial
-	if keeps := d.then == mends || d.then == named && d.file != "identity.pem"; keeps != same {
+	if keeps := d.then == recovers || d.then == named && d.file != "identity.pem"; keeps != same {
 		t.Errorf("%s: the certificate is the one before: %v, expected %v", d, same, keeps)
 	}
 	if s := a.Status(); d.file != "../status.json" && s.NodeID != id {

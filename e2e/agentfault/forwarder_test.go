@@ -12,14 +12,14 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
-// forwarder is what is between the agents and the controller: it passes bytes on, as
-// a proxy or a load balancer of layer 4 does, until it is told otherwise.
+// forwarder stands between the agents and the controller: it passes bytes on, as a proxy
+// or a load balancer of layer 4 does, until the test makes it fail.
 type forwarder struct {
 	listener net.Listener
 	to       string
 
-	// idle is how long a connection may be silent; 0 = for ever. forget lets it be
-	// forgotten without a word then, instead of closed.
+	// idle is how long a connection may be silent; 0 = for ever. With forget it is then
+	// dropped without telling the agent, instead of closed.
 	idle   time.Duration
 	forget bool
 	// cutAfter is how many bytes of the controller pass, on all connections together,

@@ -71,7 +71,7 @@ func (s small) contents(names ...string) map[string][]byte {
 	return files
 }
 
-// clean fails the test where something unfinished lies about.
+// clean fails the test if an unfinished file is left.
 func (s small) clean() {
 	s.t.Helper()
 	left, err := filepath.Glob(filepath.Join(s.path, ".*"))
@@ -90,7 +90,7 @@ func (w *world) in(s small, i int) *loopback.Agent {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "the agent's disk is full",
-		"enrolled, it goes on, follows new documents, says through the controller what it cannot keep, and outlives a kill; not enrolled, it asks for no certificate that it could not keep; with room again both mend themselves")
+		"an enrolled agent follows new documents, reports what it cannot keep, and survives a kill; one that is not enrolled asks for no certificate; with free space again both recover")
 	w := newWorld(t, 2, loopback.Options{})
 	s := newSmall(t)
 	a := w.in(s, 0)
@@ -102,7 +102,7 @@ func TestFullDisk(t *testing.T) {
 	files := s.contents("identity.pem", "last-known-good.json", "machine.json")
 	s.fill()
 	w.change()
-	loopback.Until(t, "it follows, and says through the controller what is wrong", func() bool {
+	loopback.Until(t, "it follows the document, and reports what is wrong", func() bool {
 		ready := w.Node(w.servers[0]).Status.Condition(api.ConditionReady)
 		return w.current(0) && strings.Contains(ready.Message, "no space left on device")
 	})

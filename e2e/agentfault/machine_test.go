@@ -23,8 +23,7 @@ import (
 )
 
 // machine is a storage server of the lab whose volume has a filesystem with data, so
-// that only what is on the root disk has to be made. How a format is killed is the
-// matter of e2e/powercut.
+// that only the files on the root disk have to be made. e2e/powercut kills formats.
 type machine struct {
 	t    *testing.T
 	site *site.Site
@@ -110,14 +109,14 @@ func (m *machine) await(what string, right func() error) {
 		select {
 		case <-limit:
 			status, _ := m.node.Exec(context.WithoutCancel(m.t.Context()), "nodehitch-agent", "status")
-			m.t.Fatalf("it never came to: %s: %v\n%s", what, err, status)
+			m.t.Fatalf("timed out; expected: %s: %v\n%s", what, err, status)
 		case <-tick.C:
 		}
 	}
 }
 
-// made is all that the agent has made on the machine, in words that are the same for
-// the same state.
+// made is all that the agent has made on the machine, as a text that is equal for equal
+// states.
 func (m *machine) made() string {
 	return m.do("sh", "-c", `cd / && find var/lib/nodehitch/agent etc/systemd/system etc/exports.d -name '*nodehitch*' -o -name '*volume*' -o -path '*lib/nodehitch*' | sort
 cat etc/systemd/system/volume.mount etc/systemd/system/*.device.d/nodehitch.conf
@@ -172,11 +171,11 @@ func (m *machine) carries(program string) []string {
 	return []string{loader, "--library-path", folder, filepath.Join(folder, program)}
 }
 
-// The agent of a storage server is killed at calls of its first life, from the
+// The agent of a storage server is killed at calls of its first run, from the
 // enrollment to the mounted volume.
 func TestKilledOnAMachine(t *testing.T) {
 	r := results.Begin(t, suite, "agent killed anywhere on a storage server",
-		"SIGKILL at each call that makes, renames or removes something, up to the mounted volume: started by systemd it makes the same machine, under one identity, and the data is there")
+		"SIGKILL at each call that makes, renames or removes a file, until the volume is mounted: systemd starts it again, and it reaches the same state with one identity and all data")
 	results.LongOnly(t)
 	m := newMachine(t)
 	strace := m.carries("strace")
@@ -192,7 +191,7 @@ func TestKilledOnAMachine(t *testing.T) {
 				t.Fatal(err)
 			}
 			lives++
-			dead := m.firstLife(k, strace, before)
+			dead := m.firstRun(k, strace, before)
 			if dead {
 				killed++
 			}
@@ -218,8 +217,8 @@ func TestKilledOnAMachine(t *testing.T) {
 	if killed < len(calls) {
 		t.Errorf("killed %d times at %d calls", killed, len(calls))
 	}
-	r.Figure("lives", "%d", lives)
-	r.Figure("killed before they were done", "%d", killed)
+	r.Figure("runs", "%d", lives)
+	r.Figure("killed before the end", "%d", killed)
 }
 
 func (m *machine) serial() string {
@@ -231,8 +230,8 @@ func (m *machine) serial() string {
 	return n.CertificateSerial
 }
 
-// firstLife runs the agent until it is killed, or has mounted the volume and is ended.
-func (m *machine) firstLife(k kill, strace []string, before string) (killed bool) {
+// firstRun runs the agent until it is killed, or has mounted the volume and is ended.
+func (m *machine) firstRun(k kill, strace []string, before string) (killed bool) {
 	m.t.Helper()
 	argv := append([]string{"env", "GOMAXPROCS=1"}, strace...)
 	argv = append(argv, "-f", "-qq", "-o", "/dev/null", "-e", "trace="+k.call,

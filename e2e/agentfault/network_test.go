@@ -12,12 +12,12 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// The cable is cut without a word while the poll is parked, the document changes, and
-// the cable is mended.
+// The cable drops all packets while the poll is held, the document changes, and the cable
+// is repaired.
 func TestNetworkIsCut(t *testing.T) {
 	t.Parallel()
-	r := results.Begin(t, suite, "network cut in silence",
-		"packets vanish while a poll is parked: the agent notices within the cadence and half a minute, asks now and then, and has the new document when the way is back")
+	r := results.Begin(t, suite, "network drops all packets",
+		"packets are dropped while a poll is held: the agent notices within the cadence plus 30 s, retries rarely, and has the new document when the network is back")
 	c := newCable(t)
 	w := c.world("5")
 	a := c.join(w)
@@ -32,21 +32,21 @@ func TestNetworkIsCut(t *testing.T) {
 	if s := a.Status().Controller; s.LastError == "" || s.NextAttempt == nil {
 		t.Errorf("the status does not say what is wrong: %+v", s)
 	}
-	c.mend()
+	c.repair()
 	back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })
 	if packets > 20 {
 		t.Errorf("%d packets begin a connection in %v", packets, cut)
 	}
 	r.Figure("noticed after", "%.0f s", noticed.Seconds())
-	r.Figure("SYNs in 10 s of it", "%d", packets)
-	r.Figure("current after the mending in", "%.0f s", back.Seconds())
+	r.Figure("SYNs in 10 s of the cut", "%d", packets)
+	r.Figure("current after the repair in", "%.0f s", back.Seconds())
 }
 
-// A longer cut, with figures on what the agent does meanwhile and at its end.
+// A longer cut, with figures on what the agent does meanwhile and afterwards.
 func TestNetworkIsCutForMinutes(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "network cut for four minutes",
-		"attempts become rare and stay so; the end of the cut costs a handful of connections")
+		"retries become rare and stay rare; after the cut the agent needs a few connections")
 	results.LongOnly(t)
 	c := newCable(t)
 	w := c.world("20")
@@ -60,26 +60,26 @@ func TestNetworkIsCutForMinutes(t *testing.T) {
 	time.Sleep(time.Minute)
 	late := c.begun() - before
 	before = c.begun()
-	c.mend()
+	c.repair()
 	back := w.await(100*time.Second, "it is current again", func() bool { return w.current(0) })
 	after := c.begun() - before
 	if late > 20 || after > 8 {
 		t.Errorf("%d SYNs in the fourth minute, %d after the end of the cut", late, after)
 	}
 	r.Figure("SYNs in the fourth minute", "%d", late)
-	r.Figure("connections at its end", "%d", after)
+	r.Figure("connections after the cut", "%d", after)
 	r.Figure("current after", "%.0f s", back.Seconds())
 }
 
-// One direction alone: to the controller, and to the agent, where the controller
-// hears the agent and the agent nothing.
+// One direction alone: to the controller; to the agent, so that the controller gets the
+// agent's packets and the agent none.
 func TestOneWayLoss(t *testing.T) {
 	t.Parallel()
 	for name, direction := range map[string][]string{"controller": towardsController, "agent": towardsAgent} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := results.Begin(t, suite, "one-way loss towards the "+name,
-				"everything towards the "+name+" is lost: noticed within the cadence and half a minute, and mended by itself")
+				"all packets towards the "+name+" are lost: the agent notices within the cadence plus 30 s, and recovers when they arrive again")
 			results.LongOnly(t)
 			c := newCable(t)
 			w := c.world("5")
@@ -88,14 +88,14 @@ func TestOneWayLoss(t *testing.T) {
 			c.lose(direction, 1)
 			w.change()
 			noticed := w.await(60*time.Second, "the loss is noticed", func() bool { return !a.Status().Controller.Connected })
-			w.await(60*time.Second, "the controller hears nothing more of it", func() bool {
+			w.await(60*time.Second, "the controller no longer hears from it", func() bool {
 				n := w.Node(w.servers[0])
 				return n.LastSeenAt != nil && time.Since(*n.LastSeenAt) > 15*time.Second
 			})
-			c.mend()
+			c.repair()
 			back := w.await(90*time.Second, "it is current again", func() bool { return w.current(0) })
 			r.Figure("noticed after", "%.0f s", noticed.Seconds())
-			r.Figure("current after the mending in", "%.0f s", back.Seconds())
+			r.Figure("current after the repair in", "%.0f s", back.Seconds())
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestOneWayLoss(t *testing.T) {
 func TestThirtyPercentLoss(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "30 % loss each way",
-		"the node enrolls, follows four documents and reports each over a way that loses 30 % in each direction")
+		"the node enrolls, follows four documents and reports each over a network that loses 30 % of the packets in each direction")
 	results.LongOnly(t)
 	c := newCable(t)
 	w := c.world("10")
@@ -130,12 +130,12 @@ func TestThirtyPercentLoss(t *testing.T) {
 	r.Figure("SYNs", "%d", c.begun())
 }
 
-// The controller moves to another address, and its name with it; from the old one
-// comes no answer any more.
+// The controller moves to another address, and its name with it; the old address no
+// longer answers.
 func TestControllerMovesBehindItsName(t *testing.T) {
 	t.Parallel()
-	r := results.Begin(t, suite, "controller moves behind its name",
-		"the name leads to another address, the old one is silent: the agent asks the name again")
+	r := results.Begin(t, suite, "controller moves to another address",
+		"its name resolves to another address, the old one does not answer: the agent resolves the name again")
 	results.LongOnly(t)
 	c := newCable(t)
 	w := c.world("5", "names", "[controller.example]", "advertiseUrls", "[https://controller.example:"+port+"]")

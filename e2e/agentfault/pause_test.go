@@ -13,12 +13,12 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The agent stands still for longer than its poll is held, as in a machine that is
-// paused, while the controller dies and comes back with another document.
+// The agent is stopped for longer than its poll is held, as in a machine that is
+// paused, while the controller is killed and comes back with another document.
 func TestPausedAgent(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "agent paused for longer than its poll",
-		"stopped for 8 s at a cadence of 5 while the controller is killed and started: asks again at once when it goes on")
+		"stopped for 8 s at a cadence of 5 s while the controller is killed and started: polls at once when it continues")
 	w := newWorld(t, 1, loopback.Options{})
 	a := w.agent(0)
 	loopback.Until(t, "it is current", func() bool { return w.current(0) })
@@ -42,11 +42,11 @@ func TestPausedAgent(t *testing.T) {
 	r.Figure("current after", "%.1f s", back.Seconds())
 }
 
-// A start with no controller in sight: the last known good, and nothing else.
+// A start without a controller: the agent applies the last known good, and nothing else.
 func TestStartWithoutTheController(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "start without the controller",
-		"killed, without its status and without a controller the agent converges the last known good, says so, and follows when the controller is back")
+		"started without its status file and without a controller, the agent converges the last known good, says so, and follows new documents when the controller is back")
 	w := newWorld(t, 1, loopback.Options{})
 	a := w.agent(0)
 	kept := filepath.Join(a.State(), "last-known-good.json")
@@ -61,7 +61,7 @@ func TestStartWithoutTheController(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.Start()
-	loopback.Until(t, "it is Ready from its disk, and says that nobody answers", func() bool {
+	loopback.Until(t, "it is Ready from its disk, and says that the controller does not answer", func() bool {
 		s := a.Status()
 		ready := s.Node.Condition(api.ConditionReady)
 		return s.Origin == "disk" && ready != nil && ready.Status == api.ConditionTrue && s.Node.AppliedGeneration == generation &&

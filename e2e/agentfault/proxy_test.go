@@ -12,8 +12,8 @@ import (
 // A proxy that closes what is silent for three seconds, and a cadence of eight.
 func TestIdleTimeoutOnTheWay(t *testing.T) {
 	t.Parallel()
-	c := results.Begin(t, suite, "idle timeout on the way",
-		"a proxy closes connections that are silent for 3 s, polls are held for 8: the node asks for shorter ones, keeps its connection, and has new documents at once")
+	c := results.Begin(t, suite, "idle timeout of a proxy",
+		"a proxy closes connections after 3 s of silence, polls are held for 8 s: the agent asks for shorter polls, keeps its connection, and has new documents at once")
 	f := newForwarder(t)
 	f.idle = 3 * time.Second
 	w := f.between(t, "8")
@@ -37,18 +37,18 @@ func TestIdleTimeoutOnTheWay(t *testing.T) {
 	if n := strings.Count(string(a.Log()), " advice="); n != 1 {
 		t.Errorf("the log says %d times what to do, expected once", n)
 	}
-	c.Figure("learned after", "%.0f s", learned.Seconds())
-	c.Figure("asks for", "%d s", hold)
+	c.Figure("shorter polls after", "%.0f s", learned.Seconds())
+	c.Figure("polls held for", "%d s", hold)
 	c.Figure("new connections in 8 s", "%d", connections)
 	c.Figure("document after", "%.1f s", arrived.Seconds())
 }
 
-// The same, by something that forgets connections: the agent hears nothing more, and
-// no packet says so.
+// The same, by a NAT or firewall that forgets connections: the agent gets no packet that
+// says so.
 func TestConnectionsAreForgottenOnTheWay(t *testing.T) {
 	t.Parallel()
-	c := results.Begin(t, suite, "connections forgotten on the way",
-		"something drops connections that are silent for 4 s without telling the agent, polls are held for 10: documents arrive, and soon at once")
+	c := results.Begin(t, suite, "connections forgotten by a firewall",
+		"a firewall drops connections after 4 s of silence without telling the agent, polls are held for 10 s: documents arrive, and at once when polls are shorter")
 	results.LongOnly(t)
 	f := newForwarder(t)
 	f.idle, f.forget = 4*time.Second, true
@@ -63,9 +63,9 @@ func TestConnectionsAreForgottenOnTheWay(t *testing.T) {
 	time.Sleep(3 * f.idle)
 	w.change()
 	then := w.await(30*time.Second, "the next document", func() bool { return w.current(0) })
-	c.Figure("document while the poll hangs after", "%.0f s", worst.Seconds())
-	c.Figure("learned after", "%.0f s", learned.Seconds())
-	c.Figure("document then after", "%.1f s", then.Seconds())
+	c.Figure("document during a dead poll after", "%.0f s", worst.Seconds())
+	c.Figure("shorter polls after", "%.0f s", learned.Seconds())
+	c.Figure("document with shorter polls after", "%.1f s", then.Seconds())
 	c.Figure("connections", "%d", f.accepted.Load())
 }
 
@@ -73,7 +73,7 @@ func TestConnectionsAreForgottenOnTheWay(t *testing.T) {
 func TestResetInTheMiddleOfADocument(t *testing.T) {
 	t.Parallel()
 	c := results.Begin(t, suite, "reset in the middle of a document",
-		"the connection is reset after 1, 20, 200 … bytes of an answer: nothing of it is used, and the whole of it comes at the next attempt")
+		"the connection is reset after 1, 20, 200 … bytes of an answer: no part of it is used, and the next attempt gets all of it")
 	f := newForwarder(t)
 	w := f.between(t, "5")
 	a := w.agent(0)
@@ -90,7 +90,7 @@ func TestResetInTheMiddleOfADocument(t *testing.T) {
 		}
 	}
 	if s := a.Status(); s.Node.LastFailedGeneration != 0 {
-		t.Errorf("a half document was taken for one that cannot be used: %+v", s.Node)
+		t.Errorf("a partial document was reported as an unusable one: %+v", s.Node)
 	}
 	c.Figure("resets", "%d", len(cuts))
 	c.Figure("slowest document", "%.1f s", worst.Seconds())

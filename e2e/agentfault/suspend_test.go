@@ -14,11 +14,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// A virtual machine is suspended, its clocks with it. Timers of the agent have not
-// moved when it goes on, and the controller that its poll was parked at is gone.
+// A virtual machine is suspended with its clocks. When it continues, the agent's timers
+// have not moved, and the controller that held its poll is gone.
 func TestSuspendedMachine(t *testing.T) {
 	r := results.Begin(t, suite, "suspended machine",
-		"a VM stands still, clocks and all, for a minute in which the controller is killed, started and given another document: once it runs its dead poll is noticed by a keepalive, not after the time that it had left")
+		"a VM is suspended with its clocks for a minute; meanwhile the controller is killed, started and given another document: a keepalive finds the dead poll before the poll's own timeout")
 	results.LongOnly(t)
 	s := sitetest.Open(t, "../../bin", lab.KindVM)
 	disk, err := s.Lab.NewDisk(uuid.NewString(), 64<<20)
@@ -71,5 +71,5 @@ func TestSuspendedMachine(t *testing.T) {
 	}
 	resumed := time.Now()
 	m.await("it has the new document", current)
-	r.Figure("current after it goes on in", "%.0f s", time.Since(resumed).Seconds())
+	r.Figure("current after it resumes in", "%.0f s", time.Since(resumed).Seconds())
 }

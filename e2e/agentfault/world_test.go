@@ -73,7 +73,7 @@ func (w *world) agentWith(i int, o loopback.AgentOptions) *loopback.Agent {
 	return loopback.StartAgent(w.t, o)
 }
 
-// current reports whether the node has applied its present document, and has said so.
+// current reports whether the node has applied its present document and reported it.
 func (w *world) current(i int) bool {
 	n := w.Node(w.servers[i])
 	return n.Ready && n.Digest != "" && n.Status.AppliedDigest == n.Digest
@@ -87,7 +87,7 @@ func (w *world) await(within time.Duration, what string, ok func() bool) (took t
 	defer tick.Stop()
 	for !ok() {
 		if time.Since(began) > within {
-			w.t.Fatalf("within %v it did not come to: %s", within, what)
+			w.t.Fatalf("after %v still not: %s", within, what)
 		}
 		<-tick.C
 	}

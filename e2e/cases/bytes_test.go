@@ -19,12 +19,12 @@ func (r *run) keepCopy(name string) error {
 	return r.disks[name].Snapshot(r.t.Context(), path)
 }
 
-// changedBytes is how many bytes of a disk are not what they were before the first
+// changedBytes is how many bytes of a disk differ from before the first
 // step, on the medium and in the cache of the machine that has it.
 func (r *run) changedBytes(ctx context.Context, name string) (int64, error) {
 	disk := r.disks[name]
 	if r.node != nil {
-		// Fails where the machine is off or the disk is not in it: then nothing of it
+		// Fails if the machine is off or the disk is not in it: then nothing of it
 		// is in the machine's cache.
 		_, _ = r.node.Exec(ctx, "sync", disk.Link())
 	}
@@ -88,8 +88,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// tally tells the record how much is lost of what a step says must be there. It is
-// asked when the step is over: before, a volume may not be mounted yet.
+// tally records how many bytes are lost of what a step expects. It runs when the step is
+// over: before that, a volume may not be mounted yet.
 func (r *run) tally(ctx context.Context, e *Expect) {
 	if e == nil || len(e.Unchanged)+len(e.Files) == 0 {
 		return
@@ -99,7 +99,7 @@ func (r *run) tally(ctx context.Context, e *Expect) {
 	for _, name := range e.Unchanged {
 		n, err := r.changedBytes(ctx, name)
 		if err != nil {
-			r.t.Errorf("comparing %s with what it was: %v", name, err)
+			r.t.Errorf("comparing %s with its copy: %v", name, err)
 		}
 		r.record.Lost(n)
 	}

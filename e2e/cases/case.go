@@ -17,9 +17,9 @@ import (
 type Case struct {
 	// Title says what the case shows, in one sentence.
 	Title string `json:"title"`
-	// Machine is what it runs on: vm where nothing is said, or nspawn, which takes
-	// seconds and does where a case is about what disks hold. A container has no
-	// udev, no own kernel and no NFS server.
+	// Machine is what it runs on: vm, the default, or nspawn, which takes seconds and is
+	// enough if a case is about what disks hold. A container has no udev, no kernel of its
+	// own and no NFS server.
 	Machine lab.Kind `json:"machine,omitempty"`
 	// Suite is full for a long case, which only `make e2e` runs.
 	Suite string `json:"suite,omitempty"`
@@ -43,12 +43,12 @@ type Disk struct {
 	MountTo string `json:"mountTo"`
 	// Holds is written onto it in this order; nothing = blank.
 	Holds []Content `json:"holds,omitempty"`
-	// Clones names the disk of which this one is a copy, Twins the one to whose serial
-	// number it answers too, for their ids begin alike.
+	// Clones names the disk that this one is a copy of, Twins the one whose serial number
+	// it shares, because their ids begin alike.
 	Clones string `json:"clones,omitempty"`
 	Twins  string `json:"twins,omitempty"`
-	// Later says that it is not there when the first machine boots, Stray that no
-	// parameter and no topology names it.
+	// Later: it is not attached when the first machine boots. Stray: no parameter and no
+	// topology names it.
 	Later bool `json:"later,omitempty"`
 	Stray bool `json:"stray,omitempty"`
 	// Faults make its reads and writes fail; a VM's only.
@@ -59,7 +59,7 @@ type Disk struct {
 type Fault struct {
 	// Sector of 512 bytes that a request has to touch; -1 means any.
 	Sector int64 `json:"sector"`
-	// Write makes writes fail, or else reads.
+	// Write makes writes fail, otherwise reads.
 	Write bool `json:"write,omitempty"`
 	// Once lets only the first such request fail.
 	Once bool `json:"once,omitempty"`
@@ -95,14 +95,14 @@ type Bytes struct {
 type Step struct {
 	// Do is the name of a step; see the families in steps_*_test.go.
 	Do string `json:"do"`
-	// Disk is the disk that it is about, where it is about one.
+	// Disk is the disk that it is about, if any.
 	Disk string `json:"disk,omitempty"`
 	// Run is an argv for the machine, for `exec`.
 	Run []string `json:"run,omitempty"`
 	// Expect is what must become true within Within (default 3m).
 	Expect *Expect `json:"expect,omitempty"`
 	Within string  `json:"within,omitempty"`
-	// Faults are those that the disk has from now on, for `faults`; none = it is well.
+	// Faults are those that the disk has from now on, for `faults`; none = it has none.
 	Faults []Fault `json:"faults,omitempty"`
 }
 
@@ -132,12 +132,12 @@ type Expect struct {
 	Withheld []string `json:"withheld,omitempty"`
 	// Active are units of systemd that are.
 	Active []string `json:"active,omitempty"`
-	// Refused is text of the error with which the controller answers the agent, as the
-	// machine's own status has it.
+	// Refused is text of the controller's error answer to the agent, as the machine's own
+	// status has it.
 	Refused string `json:"refused,omitempty"`
 }
 
-// check completes a case and says what it cannot mean.
+// check completes a case and returns what is invalid in it.
 func (c *Case) check() error {
 	switch {
 	case c.Machine == "":
@@ -161,8 +161,8 @@ func (c *Case) check() error {
 	return nil
 }
 
-// alone says that no other case may run meanwhile: it stops the controller that all
-// share, or its machine, which may be emulated, needs the processors for itself.
+// alone says that no other case may run meanwhile: it stops the shared controller, or its
+// machine, which may be emulated, needs all processors.
 func (c *Case) alone() bool {
 	return c.Machine == lab.KindVM || slices.ContainsFunc(c.Steps, func(s Step) bool { return strings.HasSuffix(s.Do, "-controller") })
 }

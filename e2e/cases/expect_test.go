@@ -13,30 +13,30 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// expect looks again and again until everything is as expected; when the time is
-// over its error says what was not.
+// expect observes again and again until everything is as expected. When the time is over
+// its error says what was not.
 func (r *run) expect(ctx context.Context, e Expect) error {
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := r.look(ctx, e)
+		err := r.observe(ctx, e)
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not so within the time: %w", err)
+			return fmt.Errorf("not as expected within the time: %w", err)
 		case <-tick.C:
 		}
 	}
 }
 
-func (r *run) look(ctx context.Context, e Expect) error {
-	// Each look needs a little time of its own, also when the step's is nearly over.
+func (r *run) observe(ctx context.Context, e Expect) error {
+	// Each observation needs a little time of its own, also when the step's is nearly over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	for _, look := range []func(context.Context, Expect) error{r.conditions, r.permitted, r.mounts, r.exports, r.files, r.unchanged, r.journals, r.withheld, r.active, r.refused} {
-		if err := look(ctx, e); err != nil {
+	for _, observe := range []func(context.Context, Expect) error{r.conditions, r.permitted, r.mounts, r.exports, r.files, r.unchanged, r.journals, r.withheld, r.active, r.refused} {
+		if err := observe(ctx, e); err != nil {
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func (r *run) unchanged(ctx context.Context, e Expect) error {
 }
 
 // quiet reads the report of a convergence that must have had nothing to do. What
-// it looks at has to be there: a report of another shape proves nothing.
+// it reads has to be there: a report of another shape shows nothing.
 func quiet(report []byte) error {
 	var r struct {
 		Converged bool

@@ -37,9 +37,9 @@ func (r *run) bootContainer(ctx context.Context, spec lab.Spec) (err error) {
 		return err
 	}
 	r.inhabit(node)
-	// Without a kernel that serves NFS there is no point in installing the server's
+	// Without a kernel that serves NFS, there is no point in installing the server's
 	// package, which takes longer than all the rest; this is done while cloud-init is
-	// still at work, long before there is an agent.
+	// still running, long before there is an agent.
 	_, err = node.Exec(ctx, "truncate", "-s", "0", "/etc/apt/sources.list")
 	return err
 }
@@ -59,12 +59,12 @@ func (r *run) inhabit(node lab.Node) {
 
 // showMachine logs what helps to understand a failure.
 func (r *run) showMachine() {
-	for _, look := range [][]string{
+	for _, observe := range [][]string{
 		{"nodehitch-agent", "status"},
 		{"journalctl", "-u", "nodehitch*", "--no-pager", "-n", "60"},
 		{"findmnt", "-t", "ext4,xfs,btrfs"}, {"exportfs", "-s"},
 	} {
-		out, err := r.node.Exec(context.WithoutCancel(r.t.Context()), look...)
-		r.t.Logf("%v: %v\n%s", look, err, out)
+		out, err := r.node.Exec(context.WithoutCancel(r.t.Context()), observe...)
+		r.t.Logf("%v: %v\n%s", observe, err, out)
 	}
 }

@@ -32,7 +32,7 @@ func TestCases(t *testing.T) {
 		own := address
 		t.Run(name, func(t *testing.T) {
 			if !c.alone() {
-				t.Parallel() // after all that are alone
+				t.Parallel() // after all that run alone
 			}
 			record := results.Begin(t, "disks", name, c.Title)
 			if c.Suite == "full" {
@@ -53,12 +53,12 @@ type run struct {
 	storage site.Storage
 	node    lab.Node // nil before it has booted
 	disks   map[string]lab.Disk
-	before  map[string]string // for each disk a copy of before the first step
+	before  map[string]string // for each disk a copy from before the first step
 	began   time.Time         // when the present step did
 	permits map[string]string // the permit in the journal of each disk's format
 	cutOff  bool              // the controller does not hear of the machine
 	lost    string            // the server that was replaced
-	line    *line             // between the machine and the controller
+	proxy   *lossyProxy       // between the machine and the controller
 }
 
 func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr, record *results.Case) *run {
@@ -75,7 +75,7 @@ func newRun(t *testing.T, s *site.Site, name string, c Case, address netip.Addr,
 		before:  map[string]string{},
 		permits: map[string]string{},
 	}
-	// The next case needs a controller too, wherever this one ends.
+	// The next case needs a running controller, whichever step this one ends in.
 	t.Cleanup(func() {
 		if !s.Running() {
 			if err := s.Start(context.WithoutCancel(t.Context())); err != nil {

@@ -20,7 +20,7 @@ var _ = add(map[string]stepFunc{
 	"tell-size": (*run).tellSize,
 })
 
-// tellSize has the topology say the size that the disk has.
+// tellSize sets the size in the topology to that of the disk.
 func (r *run) tellSize(ctx context.Context, s Step) error {
 	i := slices.IndexFunc(r.storage.Volumes, func(v site.Volume) bool { return v.Name == s.Disk })
 	info, err := os.Stat(r.disks[s.Disk].Path)
@@ -45,7 +45,7 @@ func (r *run) spell(text string) string {
 	return text
 }
 
-// blank makes a disk as new, behind everyone's back.
+// blank makes a disk as new; neither agent nor controller is told.
 func (r *run) blank(_ context.Context, s Step) error {
 	path := r.disks[s.Disk].Path
 	info, err := os.Stat(path)

@@ -16,7 +16,6 @@ var _ = add(map[string]stepFunc{
 	"start-controller": func(r *run, ctx context.Context, _ Step) error { return r.site.Start(ctx) },
 	"exec":             (*run).exec,
 	"second-run":       (*run).secondRun,
-	"look":             func(*run, context.Context, Step) error { return nil },
 })
 
 func (r *run) exec(ctx context.Context, s Step) error {

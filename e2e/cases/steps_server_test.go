@@ -10,7 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What happens to servers, and to whom the topology attaches a volume.
+// What happens to servers, and to which one the topology attaches a volume.
 var _ = add(map[string]stepFunc{
 	"instantiate":  (*run).instantiate,
 	"replace":      (*run).replace,
@@ -38,8 +38,8 @@ func (r *run) loseServer() (lost string, err error) {
 	return lost, nil
 }
 
-// replace has another server take the place of the machine, and an operator say that
-// the one that was is gone.
+// replace puts another server in the place of the machine, and the operator revokes the
+// old one.
 func (r *run) replace(ctx context.Context, s Step) error {
 	lost, err := r.loseServer()
 	if err != nil {
@@ -51,7 +51,7 @@ func (r *run) replace(ctx context.Context, s Step) error {
 	return r.boot(ctx)
 }
 
-// heal does the same as Tacker does it: with an operation.
+// heal does the same as Tacker, with an operation.
 func (r *run) heal(ctx context.Context, s Step) error {
 	var err error
 	if r.lost, err = r.loseServer(); err != nil {
@@ -63,8 +63,7 @@ func (r *run) heal(ctx context.Context, s Step) error {
 	return r.boot(ctx)
 }
 
-// healed: the operation is completed, and the server that was lost is not let in
-// again.
+// healed: the operation is completed, and the lost server is refused.
 func (r *run) healed(ctx context.Context, _ Step) error {
 	if _, err := r.site.Hitchctl(ctx, "wait", "operation", r.storage.Instance+"/2", "--timeout", "60s"); err != nil {
 		return err
@@ -102,14 +101,14 @@ func (r *run) attachOnce(ctx context.Context, _ Step) error {
 	return r.announce(ctx)
 }
 
-// announce gives the controller the topology as it is by now.
+// announce gives the controller the present topology.
 func (r *run) announce(ctx context.Context) error {
 	_, err := r.site.Announce(ctx, &r.storage, r.address, r.t.TempDir())
 	return err
 }
 
-// rival announces another instance whose storage server has the same volume. It is
-// not given to that, for this one uses it.
+// rival announces another instance whose storage server has the same volume. The other
+// instance does not get it, because this one uses it.
 func (r *run) rival(ctx context.Context, s Step) error {
 	rival := site.Storage{
 		Instance: uuid.NewString(),

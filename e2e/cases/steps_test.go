@@ -2,7 +2,7 @@ package cases
 
 import "context"
 
-// stepFunc does what a step says; what it expects is looked at by the runner.
+// stepFunc does what a step says; the runner checks what it expects.
 type stepFunc = func(*run, context.Context, Step) error
 
 // families are all steps by the name that they have in case.yaml. Each file

@@ -9,8 +9,8 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// playbook has ansible run the steps of a machine as one: each task more would cost it a
-// Python on every machine.
+// playbook makes ansible run the steps of a machine as one task: each further task would
+// start a Python on every machine.
 const playbook = `
 - hosts: all
   gather_facts: false

@@ -33,10 +33,10 @@ type cluster struct {
 	volume    lab.Disk
 	// machines are those that are up, in the order of their boot.
 	machines []*machine
-	servers  int // drawn so far, for their names
-	// trouble is what happens while operations are under way.
-	trouble *trouble
-	shape   shape
+	servers  int // made so far, for their names
+	// disruption is what is killed while operations are in progress.
+	disruption *disruption
+	shape      shape
 	// injected is the CPU time in which the storage server got its user_data last.
 	injected time.Duration
 }
@@ -51,8 +51,8 @@ type shape struct {
 	shares bool
 }
 
-// newCluster makes an instance that nobody knows yet, of one storage server, one
-// master and two workers, whose machines are not there yet.
+// newCluster makes an instance of one storage server, one master and two workers. The
+// controller does not know it yet, and no machine has booted.
 func (w *world) newCluster() *cluster {
 	w.t.Helper()
 	return w.newClusterOf(shape{workers: 2})
@@ -60,12 +60,12 @@ func (w *world) newCluster() *cluster {
 
 func (w *world) newClusterOf(s shape) *cluster {
 	w.t.Helper()
-	c := &cluster{world: w, id: uuid.NewString(), trouble: &trouble{}, shape: s}
+	c := &cluster{world: w, id: uuid.NewString(), disruption: &disruption{}, shape: s}
 	c.newStack()
 	return c
 }
 
-// newStack draws everything anew, as Heat does.
+// newStack makes all ids and addresses anew, like Heat.
 func (c *cluster) newStack() {
 	c.t.Helper()
 	c.stack = uuid.NewString()
@@ -89,7 +89,7 @@ func (c *cluster) newVolume() {
 	c.topology.Volumes = []api.TopologyVolume{{ResourceID: "storage_server_volume", ID: disk.VolumeID, SizeBytes: volumeBytes}}
 }
 
-// draw adds a server to the stack, with an address that none has had.
+// draw adds a server to the stack, with an unused address.
 func (c *cluster) draw(name, point, aspect string) api.Server {
 	c.servers++
 	s := api.Server{
@@ -128,13 +128,13 @@ func (c *cluster) apply() {
 	c.must("apply", c.id, "-f", body, "--package", packageDir, "--topology", c.file("topology.json", c.topology))
 }
 
-// begin runs an operation with the stack as it is now, in trouble if there is, and says
-// how it ended.
+// begin runs an operation with the present stack, with disruption if there is any. The
+// channel gets its outcome.
 func (c *cluster) begin(operation api.OperationType, flags ...string) <-chan said {
 	c.t.Helper()
 	args := append([]string{"operate", c.id, string(operation), "--wait", "--topology", c.file("topology.json", c.topology)}, flags...)
 	machines, ended := slices.Clone(c.machines), make(chan said, 1)
-	go func() { ended <- c.trouble.during(c, machines, args) }()
+	go func() { ended <- c.disruption.during(c, machines, args) }()
 	return ended
 }
 

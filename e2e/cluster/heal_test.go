@@ -24,7 +24,7 @@ func (c *cluster) inUse(*results.Case) {
 		}
 	}
 	c.untouched(before, true)
-	c.inRole() // so the master registers them again, and has nothing to do for it
+	c.inRole() // the master registers them again, and finds that nothing is to be done
 	c.untouched(before, true)
 	c.releases(volume)
 }
@@ -68,8 +68,8 @@ func (c *cluster) healStorageBlank(*results.Case) {
 }
 
 // withdrawn is the START of a heal of the storage server: no volume is left when it is
-// over. Somebody holds one of them back for a while, so that this can be told, and any
-// trouble comes in the middle.
+// over. A finalizer holds one of them back for a while, so that the test can see this and
+// disruption comes in the middle.
 func (c *cluster) withdrawn() {
 	c.t.Helper()
 	held := volumeNames[1]
@@ -84,7 +84,7 @@ func (c *cluster) withdrawn() {
 	if o := c.lastOperation(); o.State != api.Processing {
 		c.t.Errorf("while %s is there the START is %+v", held, o)
 	}
-	c.trouble.strike(c, c.machines)
+	c.disruption.strike(c, c.machines)
 	c.kubectl("patch", "pv", held, "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
 	if s := <-done; s.code != 0 {
 		c.t.Fatal(s)
@@ -123,9 +123,9 @@ func (c *cluster) healWorker(*results.Case) {
 	c.untouched(before, true)
 }
 
-// healMaster replaces the master that registers the volumes. Nobody may heal the only
-// one, so another comes first. Neither it nor the new one is a master of a cluster at
-// first; when they are, the operation goes on by itself.
+// healMaster replaces the master that registers the volumes. The only master cannot be
+// healed, so another one is added first. At first neither it nor the new one is a master
+// of a cluster; when they are, the operation completes.
 func (c *cluster) healMaster(*results.Case) {
 	first := c.master()
 	s := c.try(api.Heal, start, vnfc(first.server))

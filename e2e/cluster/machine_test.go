@@ -44,14 +44,14 @@ func (c *cluster) boot(servers ...api.Server) []*machine {
 	c.t.Helper()
 	userData := []byte(c.must("render", "user-data", c.id))
 	return c.bootThen(userData, func(m *machine) error {
-		if err := c.trouble.startKiller(m); err != nil || !m.virtual() {
+		if err := c.disruption.startKiller(m); err != nil || !m.virtual() {
 			return err
 		}
 		return c.inject(m, userData)
 	}, servers...)
 }
 
-// inject counts the CPU time that it takes: it is the lab's, for no cloud injects.
+// inject counts its CPU time as the lab's, because in a cloud nothing is injected.
 func (c *cluster) inject(m *machine, userData []byte) error {
 	before, err := c.Lab.CPUTime(m)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 // saved is what the cases keep on the first volume's directory.
 const saved = "/volume/nfs/pv1/saved"
 
-// saves writes a file over NFS, as a pod would that has mounted the volume: the
-// storage server's own kernel is the client here, for this host's need not have one.
+// saves writes a file over NFS, like a pod with the volume mounted. The client is the
+// storage server's own kernel, because this host's may have none.
 func (c *cluster) saves(content string) {
 	c.t.Helper()
 	m := c.storage()

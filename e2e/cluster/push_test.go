@@ -22,8 +22,8 @@ import (
 
 // Pull beside push: the spec's request done by nodehitch, and then by what a MgmtDriver
 // does in instantiate_end, one machine after the other over SSH. Both begin when the
-// machines are powered on and end when the volumes are Available; what the push needs of
-// an image, sshd and kubectl, is not in its time, and neither waits where it need not.
+// machines are powered on and end when the volumes are Available. The time to install sshd
+// and kubectl, which the push needs, does not count, and neither waits without need.
 func TestPush(t *testing.T) {
 	r := results.Begin(t, suite, "push", "the spec's request by nodehitch, and the same steps by SSH, one machine after the other, in the same lab")
 	results.LongOnly(t)
@@ -62,14 +62,14 @@ type push struct {
 	private []byte // the same, as OpenSSH has it
 }
 
-// stand has drive do all that is done over SSH, which returns the CPU time that it took
-// itself. cloud-init is part of the boot: no image serves SSH before it has made keys.
+// stand calls drive for all that is done over SSH; drive returns its own CPU time.
+// cloud-init is part of the boot: no image serves SSH before it has made keys.
 func (p *push) stand(r *results.Case, drive func(*push, *results.Case) time.Duration) cost {
 	p.t.Helper()
 	began := time.Now()
 	p.bootThen(nil, func(m *machine) error { return m.WaitCloudInit(p.t.Context()) }, p.topology.Servers...)
 	spent := cost{took: time.Since(began), used: p.machineTime()}
-	r.Figure("of the push, the machines boot", "%.1f s", spent.took.Seconds())
+	r.Figure("push: the machines boot", "%.1f s", spent.took.Seconds())
 	p.prepare()
 
 	prepared := p.machineTime()
@@ -207,5 +207,5 @@ func (p *push) step(r *results.Case, what string, m *machine, commands ...string
 			p.t.Fatalf("%s: %s: %v\n%s", m.Name(), command, err, out)
 		}
 	}
-	r.Figure("of the push, "+what, "%s", seconds(began))
+	r.Figure("push: "+what, "%s", seconds(began))
 }

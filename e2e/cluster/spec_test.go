@@ -26,7 +26,7 @@ func (c *cluster) stand(r *results.Case) cost {
 	began := time.Now()
 	c.boot(c.topology.Servers...)
 	c.install(c.master())
-	r.Figure("of which the machines boot and get their user_data", "%s", seconds(began))
+	r.Figure("boot and user_data alone", "%s", seconds(began))
 	s := c.operate(api.Instantiate)
 	c.available(c.storage().Address())
 	spent := cost{took: time.Since(began), used: c.machineTime().minus(usage{storage: c.injected}), driver: s.cpu + c.controllerTime() - before}

@@ -111,8 +111,8 @@ func (w *world) releases(volume string) {
 	w.kubectl("wait", "--for=jsonpath={.status.phase}=Released", "pv/"+volume, "--timeout=120s")
 }
 
-// untouched asserts that the volumes are the very same objects as before, or, where
-// they have to be the same versions too, that nobody has written one.
+// untouched asserts that the volumes are the same objects as before; with versions also
+// that none was written.
 func (w *world) untouched(before map[string]volume, versions bool) {
 	w.t.Helper()
 	after := w.volumes()

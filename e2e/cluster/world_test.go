@@ -33,7 +33,7 @@ type world struct {
 	t, whole *testing.T
 	*site.Site
 	kube *kube.Cluster
-	// control is the machine on which ansible runs, where a test has one.
+	// control is the machine on which ansible runs, if a test has one.
 	control *machine
 	// lives counts the Kubernetes APIs.
 	lives int
@@ -54,7 +54,7 @@ func bin() string {
 	return "../../bin"
 }
 
-// newKubernetes has an empty Kubernetes API take the place of the one before.
+// newKubernetes replaces the Kubernetes API by an empty one.
 func (w *world) newKubernetes() {
 	w.t.Helper()
 	if w.kube != nil {
@@ -87,9 +87,9 @@ func (s said) String() string {
 // hitchctl runs hitchctl to its end.
 func (w *world) hitchctl(args ...string) said { return w.follow(args, func(string) {}) }
 
-// follow runs hitchctl to its end and looks at each line as it comes. One that could not
-// be run has the exit code -1.
-func (w *world) follow(args []string, look func(line string)) said {
+// follow runs hitchctl to its end and passes each line on as it comes. If hitchctl could
+// not be run, the exit code is -1.
+func (w *world) follow(args []string, onLine func(line string)) said {
 	s := said{args: args}
 	var stderr bytes.Buffer
 	cmd := w.Command(w.t.Context(), args...)
@@ -109,7 +109,7 @@ func (w *world) follow(args []string, look func(line string)) said {
 		if err != nil {
 			break
 		}
-		look(line)
+		onLine(line)
 	}
 	_ = cmd.Wait() // what is wrong is in the exit code
 	s.code, s.stderr = cmd.ProcessState.ExitCode(), stderr.String()
@@ -138,7 +138,7 @@ func (w *world) file(name string, v any) string {
 	return path
 }
 
-// until looks again and again until nothing is wrong, and fails the test in the end.
+// until calls wrong until it returns no error, and fails the test in the end.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
 	sitetest.Until(w.t, what, wrong)

@@ -20,9 +20,9 @@ import (
 
 const page = 4096
 
-// What may be wrong with the data directory when a controller starts, and what it
-// says. "" says that it has to start, with everything in it. A case that says "*"
-// may do either, for not every byte of a page means something.
+// What may be wrong with the data directory when a controller starts, and what it says.
+// If says is nil, it has to start with everything in it. If it is "*", both are right,
+// because not every byte of a page means something.
 var damages = []struct {
 	name, shows string
 	do          func(t *testing.T, r *rig)
@@ -35,7 +35,7 @@ var damages = []struct {
 	{"branch", "changed bytes in each branch page", flipKind(0x01), []string{"*"}},
 	{"leaf", "changed bytes in each leaf page", flipKind(0x02), []string{"*"}},
 	{"freelist", "changed bytes in each list of free pages", flipKind(0x10), []string{"*"}},
-	{"record", "a changed letter inside a record that stays good JSON", letter, []string{"the record ", "checksum does not match", "restore a backup"}},
+	{"record", "a changed letter inside a record that is still valid JSON", letter, []string{"the record ", "checksum does not match", "restore a backup"}},
 	{"truncated", "the second half of the store is missing", truncate(2), []string{"not an intact store", "bytes and should have", "restore a backup"}},
 	{"one-page", "the store ends after its first header", func(t *testing.T, r *rig) { must(t, os.Truncate(r.store(), page)) }, []string{"not an intact store", "restore a backup"}},
 	{"not-a-store", "another file lies in its place", text, []string{"not an intact store", "move it away"}},
@@ -45,8 +45,8 @@ var damages = []struct {
 	{"readable", "others can read the store", func(t *testing.T, r *rig) { must(t, os.Chmod(r.store(), 0o644)) }, []string{"others can read it", "chmod 0600"}},
 }
 
-// Every start finds everything, or refuses in words that say what to do: never with
-// the trace of a panic, and never without a word.
+// Every start finds everything, or is refused with a message that says what to do, never
+// with the trace of a panic.
 func TestDamagedData(t *testing.T) {
 	r := newRig(t, unrecorded(), loopback.Options{Binary: withFailpoints(t)})
 	workload(r)
@@ -59,8 +59,8 @@ func TestDamagedData(t *testing.T) {
 			d.do(t, r)
 			damaged := content(t, r.store())
 			if r.starts(d.says) {
-				r.prove()
-			} else if err := r.record.look(kept(func() int { return len(damaged) }, func() error {
+				r.checkLedger()
+			} else if err := r.record.check(kept(func() int { return len(damaged) }, func() error {
 				if !bytes.Equal(content(t, r.store()), damaged) {
 					return errors.New("the refused store was changed")
 				}
@@ -76,15 +76,15 @@ func TestDamagedData(t *testing.T) {
 	}
 	r.t, r.record = t, unrecorded()
 	r.c.Start()
-	r.prove()
+	r.checkLedger()
 }
 
 func (r *rig) store() string { return filepath.Join(r.data, "store.db") }
 
 func (r *rig) key() string { return filepath.Join(r.data, "seal.key") }
 
-// starts starts the controller and wants it to run, where says is empty, or to end
-// with these words.
+// starts starts the controller. It has to run if says is empty, otherwise to end with
+// these words.
 func (r *rig) starts(says []string) bool {
 	r.t.Helper()
 	err := r.c.TryStart(r.t.Context())
@@ -132,7 +132,7 @@ func TestLockedStore(t *testing.T) {
 		"--listen", loopback.FreeAddress(t), "--socket", filepath.Join(t.TempDir(), "socket"))
 	out, err := second.CombinedOutput()
 	r.words(fmt.Sprintf("%s%v", out, err), []string{"is held by another process", fmt.Sprintf("pid %d", r.c.PID()), "stop it"})
-	r.prove()
+	r.checkLedger()
 }
 
 func flip(number, offset int) func(*testing.T, *rig) {
@@ -175,13 +175,13 @@ func flipKind(kind uint16) func(*testing.T, *rig) {
 					refused++
 					continue
 				}
-				r.prove()
+				r.checkLedger()
 				r.c.End(syscall.SIGTERM)
 			}
 		}
-		r.record.Figure("starts", "%d, of which %d were refused", tried, refused)
+		r.record.Figure("starts", "%d; %d refused", tried, refused)
 		if refused == 0 {
-			t.Error("no damage was noticed: none was where it means something")
+			t.Error("no damage was noticed: none changed a byte that means something")
 		}
 		must(t, os.WriteFile(r.store(), intact, 0o600))
 	}
@@ -202,7 +202,7 @@ func truncate(divisor int64) func(*testing.T, *rig) {
 	return func(t *testing.T, r *rig) {
 		t.Helper()
 		b := content(t, r.store())
-		// What bbolt has reserved behind the last page is nobody's.
+		// What bbolt has reserved behind the last page is not used.
 		end := int64(max(binary.NativeEndian.Uint64(b[56:]), binary.NativeEndian.Uint64(b[page+56:]))) * page
 		must(t, os.Truncate(r.store(), end/divisor))
 	}
@@ -218,8 +218,8 @@ func otherKey(t *testing.T, r *rig) {
 	must(t, os.WriteFile(r.key(), []byte(strings.Repeat("k", 32)), 0o600))
 }
 
-// later has a later controller make the store: it reads none of today's schema. Package
-// files are aside meanwhile, for that store names none.
+// later makes the store by a later controller, which does not read today's schema. Package
+// files are moved aside meanwhile, because that store names none.
 func later(t *testing.T, r *rig) {
 	t.Helper()
 	blobs, aside := filepath.Join(r.data, "blobs"), filepath.Join(t.TempDir(), "blobs")

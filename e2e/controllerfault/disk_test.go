@@ -63,7 +63,7 @@ func (d *disk) inside(argv ...string) []string {
 	return append([]string{"nsenter", fmt.Sprintf("--mount=/proc/%d/ns/mnt", d.holder), "--"}, argv...)
 }
 
-// seen is where the test sees what is mounted.
+// seen is the path at which the test sees the mounted disk.
 func (d *disk) seen() string { return fmt.Sprintf("/proc/%d/root%s", d.holder, d.mount) }
 
 func (d *disk) attach() { d.run(d.inside("mount", "-o", "loop", d.image, d.mount)...) }

@@ -14,14 +14,14 @@ import (
 	"testing"
 )
 
-// The points of a commit, in their order. What is killed before the new header is
-// written never was; what is killed after it is done, and nobody has been told.
+// The points of a commit, in their order. A commit that is killed before its header is
+// written has no effect; one that is killed after it is done, but not acknowledged.
 const (
 	begins     = "begins"      // nothing is written
 	pagesLie   = "pages-lie"   // its pages are written and not synced
 	headerNext = "header-next" // its pages are on the disk and nothing names them
 	headerLies = "header-lies" // its header is written and not synced
-	committed  = "committed"   // it is on the disk, and nobody has been told
+	committed  = "committed"   // it is on the disk, and not acknowledged
 )
 
 // points is where each lies in bbolt's tx.go: behind this line.
@@ -97,7 +97,7 @@ func build(ctx context.Context) (string, error) {
 	}
 	for point, line := range points {
 		if bytes.Count(source, []byte(line)) != 1 {
-			return "", fmt.Errorf("bbolt has changed: %s does not have once the line %q, where the point %s is", tx, line, point)
+			return "", fmt.Errorf("bbolt has changed: %s does not have exactly once the line %q of the point %s", tx, line, point)
 		}
 		source = bytes.Replace(source, []byte(line), []byte(line+"\tfailpoint(\""+point+"\")\n"), 1)
 	}
@@ -151,7 +151,7 @@ func newer() (string, error) {
 	}
 	constant := []byte("\nconst Schema = ")
 	if bytes.Count(schema, constant) != 1 {
-		return "", fmt.Errorf("the store does not have once the line %q", constant)
+		return "", fmt.Errorf("the store does not have exactly once the line %q", constant)
 	}
 	schema = bytes.Replace(schema, constant, []byte("\nvar Schema = "), 1)
 	changed, added, overlay := filepath.Join(scratch, "schema.go"), filepath.Join(scratch, "newer.go"), filepath.Join(scratch, "overlay.json")

@@ -10,13 +10,13 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// final stops the controller and returns all that its records say, but for what is
-// drawn by lot or read from a clock: a line for each.
+// final stops the controller and returns the content of its records, one line each,
+// without random values and times.
 func (r *rig) final() []string {
 	r.t.Helper()
 	r.c.End(syscall.SIGTERM)
 	r.stage = "the end"
-	r.examine()
+	r.checkStore()
 	var lines []string
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	r.read(func(s *store.Store) error { return s.View(func(tx *store.Tx) error { return tell(tx, say) }) })

@@ -15,11 +15,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// The disk fills up under a controller that works. It says so to whoever wants
-// something written, goes on reading, keeps nothing of half an upload, starts on the
-// full disk too, and goes on by itself once there is room.
+// The disk fills up under a running controller. It refuses writes with the reason,
+// continues to read, keeps nothing of an incomplete upload, starts on the full disk too,
+// and accepts writes again when there is space.
 func TestFullDisk(t *testing.T) {
-	c := begin(t, "full-disk", "a full disk: writes are refused with what to do, reads go on, nothing acknowledged is lost, and with room it goes on by itself")
+	c := begin(t, "full-disk", "a full disk: writes are refused with what to do, reads continue, nothing acknowledged is lost; with free space writes work again")
 	d := newDisk(t, 48)
 	r := newRig(t, c, d.options())
 	r.data = d.seen()
@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 	d.fill()
 	made, err := w.crowd(0)
 	full(t, err)
-	c.Figure("instances that went in beside", "%d", made)
+	c.Figure("instances made until the disk was full", "%d", made)
 	full(t, upload(r, "Files/large", 8<<20))
 	full(t, upload(r, "Files/large", 8<<20))
 	for _, place := range []string{"uploads", "blobs"} {
@@ -41,7 +41,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%d bytes of an upload that was refused are left in %s", size, place)
 		}
 	}
-	r.prove()
+	r.checkLedger()
 	if n := bytes.Count(r.c.Log(), []byte("level=ERROR")); n == 0 {
 		t.Error("the log has no error")
 	}
@@ -50,7 +50,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(upload(r, "Files/large", 8<<20), w.put(instance, "10.30.0.0/24")()); err != nil {
-		t.Errorf("there is room again, and %v", err)
+		t.Errorf("there is space again, and %v", err)
 	}
 	w.ledger["the parameters are there"] = w.there(instance, parameters("10.30.0.0/24"))
 	if pid != r.c.PID() {
@@ -59,9 +59,9 @@ func TestFullDisk(t *testing.T) {
 
 	d.fill()
 	r.c.End(syscall.SIGKILL)
-	r.examine()
+	r.checkStore()
 	r.c.Start()
-	r.prove()
+	r.checkLedger()
 	if _, err := w.crowd(made); err == nil {
 		t.Error("the disk is not full")
 	}
@@ -69,7 +69,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.converges(w.a)
-	r.prove()
+	r.checkLedger()
 	r.final()
 }
 

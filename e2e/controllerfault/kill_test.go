@@ -10,11 +10,11 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// The controller is killed at every transaction of a workload that does each thing
-// once, at several points of the commit. Whatever was acknowledged is there when it
-// starts again, the records fit, no certificate opens that should not, and the
-// workload, continued, ends in the state that it has without a kill. `make test`
-// takes a sample.
+// The controller is killed at every transaction of a workload that makes each kind of
+// write once, at several points of the commit. When it starts again, everything
+// acknowledged is there, the records are consistent, and no certificate is accepted that
+// must not be. The workload, continued, ends in the same state as without a kill.
+// `make test` takes a sample.
 func TestKilledAtEveryTransaction(t *testing.T) {
 	binary := withFailpoints(t)
 	want, _ := undisturbed(t, loopback.Options{Binary: binary})
@@ -31,7 +31,7 @@ func TestKilledAtEveryTransaction(t *testing.T) {
 			}
 		}
 		t.Run(point, func(t *testing.T) {
-			c := begin(t, "killed-"+point, "kill -9 at each transaction ("+point+"): nothing acknowledged is lost, and the work goes on to the same end")
+			c := begin(t, "killed-"+point, "kill -9 at each transaction ("+point+"): nothing acknowledged is lost, and the workload ends in the same state")
 			kills, transactions := 0, 0
 			for n := first; n < last; n += every {
 				killed := t.Run(fmt.Sprint(n), func(t *testing.T) { killAt(t, c, binary, point, n, want, &kills) })
@@ -60,7 +60,7 @@ func undisturbed(t *testing.T, o loopback.Options) (want []string, steps int) {
 	t.Run("undisturbed", func(t *testing.T) {
 		r := newRig(t, unrecorded(), o)
 		workload(r)
-		r.prove()
+		r.checkLedger()
 		want, steps = r.final(), r.steps
 		t.Logf("the state at the end:\n%q", want)
 	})
@@ -77,7 +77,7 @@ func killAt(t *testing.T, c *tally, binary, point string, n int, want []string, 
 	r := newRig(t, c, loopback.Options{Binary: binary}, failpointAt(point, n))
 	defer func() { *kills += r.ends }()
 	workload(r)
-	r.prove()
+	r.checkLedger()
 	if diff := cmp.Diff(want, r.final()); diff != "" {
 		t.Errorf("killed at transaction %d, it ends in another state (-without +with the kill):\n%s", n, diff)
 	}

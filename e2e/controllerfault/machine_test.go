@@ -29,29 +29,29 @@ func (m *machine) renew() error { return m.Renew(m.r.t.Context()) }
 
 func (m *machine) config() (*api.NodeConfig, error) { return m.Config(m.r.t.Context()) }
 
-// opens: its certificate is let in.
-func (m *machine) opens() error {
+// isAccepted: its certificate is accepted.
+func (m *machine) isAccepted() error {
 	_, err := m.config()
 	return err
 }
 
-// frozen is the machine as it is now, for good: an old copy of its disk.
+// frozen is a copy of the machine as it is now, like an old copy of its disk.
 func (m *machine) frozen() *machine {
 	disk := *m.Machine
 	return &machine{Machine: &disk, r: m.r}
 }
 
-// opensNothing: its certificate is not let in.
-func (m *machine) opensNothing() error {
+// isRefused: its certificate is refused.
+func (m *machine) isRefused() error {
 	_, err := m.config()
-	return notLetIn(err)
+	return isRefusal(err)
 }
 
-// notLetIn wants the answer to be a refusal.
-func notLetIn(err error) error {
+// isRefusal returns an error if the answer is not a refusal.
+func isRefusal(err error) error {
 	switch status := client.Status(err); {
 	case err == nil:
-		return errLetIn
+		return errNotRefused
 	case status == http.StatusForbidden, status == http.StatusUnauthorized:
 		return nil
 	}
@@ -66,7 +66,7 @@ func unexpected(answer error) error { return fmt.Errorf("it was answered with %s
 func (m *machine) report() (api.NodeStatus, error) { return m.Converge(m.r.t.Context()) }
 
 // format is one message about the volume, in the words of its present document.
-func (m *machine) format(phase api.FormatPhase, proof *api.BlankCheck) error {
+func (m *machine) format(phase api.FormatPhase, check *api.BlankCheck) error {
 	config, err := m.config()
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (m *machine) format(phase api.FormatPhase, proof *api.BlankCheck) error {
 		return fmt.Errorf("the document names no volume: %+v", config)
 	}
 	v := config.Storage.Volumes[0]
-	r := api.FormatReport{Phase: phase, SizeBytes: v.SizeBytes, FilesystemUUID: v.FilesystemUUID, BlankCheck: proof}
+	r := api.FormatReport{Phase: phase, SizeBytes: v.SizeBytes, FilesystemUUID: v.FilesystemUUID, BlankCheck: check}
 	if phase != api.FormatWanted {
 		r.Permit = m.permit
 	}

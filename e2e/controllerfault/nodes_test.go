@@ -20,7 +20,7 @@ func (w *work) enroll(m *machine) {
 			return err
 		}
 		return m.enroll(token.Token)
-	}, facts{m.ServerID + " is let in": kept(func() int { return len(m.Identity.Certificate) }, m.opens)})
+	}, facts{m.ServerID + " is accepted": kept(func() int { return len(m.Identity.Certificate) }, m.isAccepted)})
 }
 
 func reportOf(server string) string { return "the report of " + server + " is there" }
@@ -80,9 +80,9 @@ func (w *work) permit(states ...api.PermitState) fact {
 }
 
 // formats is the whole exchange.
-func (w *work) formats(m *machine, proof *api.BlankCheck, over ...string) {
+func (w *work) formats(m *machine, check *api.BlankCheck, over ...string) {
 	const granted, started, formatted = "the permit is granted", "the format is started", "the volume is formatted"
-	w.step("format wanted", over, func() error { return m.format(api.FormatWanted, proof) }, facts{granted: w.permit(api.PermitGranted)})
+	w.step("format wanted", over, func() error { return m.format(api.FormatWanted, check) }, facts{granted: w.permit(api.PermitGranted)})
 	w.step("format started", []string{granted}, func() error { return m.format(api.FormatStarted, nil) }, facts{started: w.permit(api.PermitStarted)})
 	w.step("formatted", []string{started}, func() error { return m.format(api.FormatFormatted, nil) }, facts{formatted: w.permit(api.PermitFormatted)})
 }

@@ -49,8 +49,8 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 	}
 	w.step("post the operation "+key, over, func() error {
 		if want == api.Failed {
-			// The same request would begin anew once it has failed, so who has lost the
-			// answer looks first.
+			// After a failure the same request would begin a new operation, so a client that
+			// has lost the answer reads the list first.
 			list, err := client.Read[api.OperationList](w.c.API.ListInstanceOperations(w.t.Context(), instance))
 			if err != nil {
 				return err

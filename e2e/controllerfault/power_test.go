@@ -13,16 +13,16 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// The power of the controller's disk is cut at random moments of the workload:
-// whatever was not synced is lost, a write in progress fails. The controller says
-// so; started again on what is left, it has everything that it acknowledged.
+// The power of the controller's disk is cut at random moments of the workload: everything
+// that was not synced is lost, a write in progress fails. The controller reports it;
+// started again on the remaining data, it has everything that it acknowledged.
 func TestPowerCutsOfItsDisk(t *testing.T) {
 	want, steps := undisturbed(t, loopback.Options{})
 	rounds := 3
 	if results.Full() {
 		rounds = 60
 	}
-	c := begin(t, "power-cuts", "the power of the controller's disk is cut at random moments: nothing acknowledged is lost, and the work goes on to the same end")
+	c := begin(t, "power-cuts", "the power of the controller's disk is cut at random moments: nothing acknowledged is lost, and the workload ends in the same state")
 	seed := uint64(time.Now().UnixNano())
 	random := rand.New(rand.NewPCG(seed, 0))
 	cuts := 0
@@ -33,9 +33,9 @@ func TestPowerCutsOfItsDisk(t *testing.T) {
 			cutAfter(t, c, step, after, want, &cuts)
 		})
 	}
-	c.Figure("cuts", "%d, of which %d stopped the work", rounds, cuts)
+	c.Figure("cuts", "%d; %d during the workload", rounds, cuts)
 	if cuts == 0 {
-		t.Error("no cut stopped the work")
+		t.Error("no cut stopped the workload")
 	}
 }
 
@@ -50,7 +50,7 @@ func cutAfter(t *testing.T, c *tally, step int, after time.Duration, want []stri
 	cut := make(chan struct{})
 	r.repair = func() {
 		select {
-		case <-cut: // whoever cuts has a file of the disk open
+		case <-cut: // cutting holds a file of the disk open until then
 		case <-time.After(time.Minute):
 			t.Fatal("the controller ended before its power was cut")
 		}
@@ -70,7 +70,7 @@ func cutAfter(t *testing.T, c *tally, step int, after time.Duration, want []stri
 	if r.ends == 0 { // it came when all was done
 		r.again()
 	}
-	r.prove()
+	r.checkLedger()
 	if diff := cmp.Diff(want, r.final()); diff != "" {
 		t.Errorf("it ends in another state (-without +with the cut):\n%s", diff)
 	}

@@ -24,26 +24,26 @@ import (
 type rig struct {
 	t *testing.T
 	c *loopback.Controller
-	// record counts what is looked at.
+	// record counts what is checked.
 	record *tally
-	// ledger is each thing that was acknowledged and holds since.
+	// ledger is everything acknowledged that must still hold.
 	ledger facts
 	// stage is what is being asked for.
 	stage string
 	// steps counts what was asked for; onStep, if there is one, is told of each before.
 	steps  int
 	onStep func(n int)
-	// ends counts how often the controller ended, by itself or killed.
+	// ends counts how often the controller ended or was killed.
 	ends int
 	// data is where the test sees the data directory.
 	data string
-	// repair mends what was broken before the next start; where there is something to
-	// mend, an answer that time may mend it is believed once.
+	// repair repairs what was broken before the next start. If there is something to repair,
+	// errors that look temporary are retried once.
 	repair func()
 }
 
-// newRig starts with an empty data directory and the given environment, under
-// which the controller may not live to be ready.
+// newRig starts with an empty data directory and the given environment, in which the
+// controller may end before it is ready.
 func newRig(t *testing.T, record *tally, o loopback.Options, env ...string) *rig {
 	t.Helper()
 	r := &rig{t: t, record: record, c: loopback.Open(t, o), ledger: facts{}, stage: "the first start"}
@@ -63,11 +63,10 @@ func newRig(t *testing.T, record *tally, o loopback.Options, env ...string) *rig
 	return r
 }
 
-// step asks for something until it is acknowledged, as clients do: again after an
-// answer that did not come, or that says that time may mend it; an internal error is
-// one where the disk may have lost its power. So does an agent whose document is being
-// made anew. The facts named in over are what the
-// step puts an end to; they may hold or not while it is under way.
+// step repeats a request until it is acknowledged, like clients: it retries if there was
+// no answer, after a temporary error (any internal error, if the disk may have lost its
+// power), and while the node's document is being made anew. The facts named in over end
+// with the step; they may hold or not while it runs.
 func (r *rig) step(name string, over []string, do func() error, facts facts) {
 	r.t.Helper()
 	r.stage = name
@@ -115,14 +114,14 @@ func (r *rig) wait(err error, tries int) {
 	}
 }
 
-// outdated is what a machine is told that has acted on a document of before.
+// outdated is the refusal of a request that was made for an older document.
 func outdated(err error) bool {
 	var p *api.Problem
 	return errors.As(err, &p) && p.Type == api.ProblemNoPermit && strings.HasSuffix(p.Detail, "read the configuration again")
 }
 
-// again is what an operator's init does, with a look at what lies on the disk
-// before, and at what was acknowledged after.
+// again restarts the controller, like init. It checks the store on the disk before, and
+// the ledger after.
 func (r *rig) again() {
 	r.t.Helper()
 	r.t.Logf("it ended in %q", r.stage)
@@ -130,13 +129,13 @@ func (r *rig) again() {
 		r.repair()
 	}
 	r.c.SetEnv()
-	r.examine()
+	r.checkStore()
 	r.c.Start()
-	r.prove()
+	r.checkLedger()
 }
 
-// examine wants records that fit.
-func (r *rig) examine() {
+// checkStore checks that the records are consistent.
+func (r *rig) checkStore() {
 	r.t.Helper()
 	r.read(func(s *store.Store) error {
 		blobs, err := files.OpenBlobs(r.data, 1<<30, time.Now)
@@ -151,8 +150,8 @@ func (r *rig) examine() {
 	})
 }
 
-// read opens the store of a controller that does not run; nothing is done where it
-// has not made one yet.
+// read opens the store of a controller that does not run; it does nothing if there is no
+// store yet.
 func (r *rig) read(fn func(*store.Store) error) {
 	r.t.Helper()
 	path := filepath.Join(r.data, "store.db")
@@ -169,11 +168,11 @@ func (r *rig) read(fn func(*store.Store) error) {
 	}
 }
 
-// prove holds the controller to everything that it has acknowledged.
-func (r *rig) prove() {
+// checkLedger checks that everything acknowledged still holds.
+func (r *rig) checkLedger() {
 	r.t.Helper()
 	for _, fact := range slices.Sorted(maps.Keys(r.ledger)) {
-		if err := r.record.look(r.ledger[fact]); err != nil {
+		if err := r.record.check(r.ledger[fact]); err != nil {
 			r.t.Errorf("killed in %q: it does not hold any more: %s: %v", r.stage, fact, err)
 		}
 	}

@@ -7,25 +7,24 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// fact is something that was acknowledged and holds since.
+// fact is something that was acknowledged and must hold since.
 type fact struct {
-	// holds proves it.
+	// holds returns an error if it does not hold.
 	holds func() error
-	// bytes is how much was acknowledged; nil if the fact is that somebody is not
-	// let in.
+	// bytes is how much was acknowledged; nil if the fact is that a request is refused.
 	bytes func() int
 }
 
-// errLetIn is behind the error of a fact by which somebody must not have been let in.
-var errLetIn = errors.New("was let in")
+// errNotRefused is wrapped in the error if a request that must be refused was not.
+var errNotRefused = errors.New("was not refused")
 
 // kept is something acknowledged that can be read back.
 func kept(bytes func() int, holds func() error) fact { return fact{holds, bytes} }
 
-// refused is somebody who asks and must not be let in.
+// refused is a request that must be refused.
 func refused(holds func() error) fact { return fact{holds: holds} }
 
-// tally is the record of a case, with what was looked at for it.
+// tally is the record of a case, with how much was checked for it.
 type tally struct {
 	*results.Case
 	kept, refused int
@@ -36,7 +35,7 @@ func begin(t *testing.T, name, shows string) *tally {
 	y := &tally{Case: results.Begin(t, "controllerfault", name, shows)}
 	t.Cleanup(func() {
 		if y.kept+y.refused > 0 {
-			y.Figure("looked at", "%d things that had to survive, and %d requests that had to be refused", y.kept, y.refused)
+			y.Figure("checked", "%d acknowledged facts, and %d requests that had to be refused", y.kept, y.refused)
 		}
 	})
 	return y
@@ -45,13 +44,13 @@ func begin(t *testing.T, name, shows string) *tally {
 // unrecorded is of a run that is no case.
 func unrecorded() *tally { return &tally{Case: new(results.Case)} }
 
-// look counts the fact, and what of it does not hold.
-func (y *tally) look(f fact) error {
+// check counts the fact, and what is lost if it does not hold.
+func (y *tally) check(f fact) error {
 	err := f.holds()
 	if f.bytes == nil {
 		y.refused++
 		y.Unauthorised(0)
-		if errors.Is(err, errLetIn) {
+		if errors.Is(err, errNotRefused) {
 			y.Unauthorised(1)
 		}
 		return err

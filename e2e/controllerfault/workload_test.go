@@ -30,7 +30,7 @@ const (
 
 type facts = map[string]fact
 
-// workload does each thing once that the controller writes down.
+// workload makes each kind of write of the controller once.
 func workload(r *rig) {
 	r.t.Helper()
 	w := &work{rig: r}
@@ -95,8 +95,8 @@ func (w *work) putWith(id string, params json.RawMessage) func() error {
 	}
 }
 
-// there: the instance has these parameters, whole, but for the secrets, which nobody
-// is told.
+// there: the instance has these parameters, complete except for the secrets, which are
+// redacted.
 func (w *work) there(id string, params json.RawMessage) fact {
 	return kept(func() int { return len(params) }, func() error {
 		i, err := client.Read[api.Instance](w.c.API.GetInstance(w.t.Context(), id))
@@ -131,8 +131,7 @@ func (w *work) instances() {
 	})})
 }
 
-// gone takes it for done that there is no such thing any more: the answer to the
-// request before was lost.
+// gone counts not-found as done: the answer to the request before was lost.
 func gone(err error) error {
 	if client.Status(err) == http.StatusNotFound {
 		return nil
@@ -159,14 +158,14 @@ func (w *work) instantiates() {
 
 func (w *work) renews() {
 	w.step("renew", nil, w.a.renew, nil)
-	w.step("use the new certificate", nil, w.a.opens, nil)
+	w.step("use the new certificate", nil, w.a.isAccepted, nil)
 }
 
 // heals: another server has the volume, with what is on it.
 func (w *work) heals() {
 	old := w.a.frozen()
-	w.operate("heal", api.OperationRequest{Operation: api.Heal, Topology: w.topology(serverB)}, []string{serverA + " is let in", reportOf(serverA)}, api.Completed)
-	w.ledger["the replaced server is not let in"] = refused(old.opensNothing)
+	w.operate("heal", api.OperationRequest{Operation: api.Heal, Topology: w.topology(serverB)}, []string{serverA + " is accepted", reportOf(serverA)}, api.Completed)
+	w.ledger["the replaced server is refused"] = refused(old.isRefused)
 	w.b = w.machine(serverB)
 	w.enroll(w.b)
 	w.converges(w.b)
@@ -190,9 +189,9 @@ func (w *work) reformats() {
 
 func (w *work) revokes() {
 	old := w.b.frozen()
-	w.step("revoke", []string{serverB + " is let in"}, func() error {
+	w.step("revoke", []string{serverB + " is accepted"}, func() error {
 		return client.Done(w.c.API.RevokeNode(w.t.Context(), serverB))
-	}, facts{"the revoked certificate is not let in": refused(old.opensNothing)})
+	}, facts{"the revoked certificate is refused": refused(old.isRefused)})
 	w.step("reenroll", nil, func() error { return client.Done(w.c.API.ReenrollNode(w.t.Context(), serverB)) }, nil)
 	w.b = w.machine(serverB)
 	w.enroll(w.b)
@@ -201,7 +200,7 @@ func (w *work) revokes() {
 
 func (w *work) ends() {
 	old := w.b.frozen()
-	w.operate("terminate", api.OperationRequest{Operation: api.Terminate}, []string{serverB + " is let in"}, api.Completed)
+	w.operate("terminate", api.OperationRequest{Operation: api.Terminate}, []string{serverB + " is accepted"}, api.Completed)
 	w.completes()
-	w.ledger["no server is let in"] = refused(old.opensNothing)
+	w.ledger["every server is refused"] = refused(old.isRefused)
 }

@@ -1,4 +1,4 @@
-// Command demo shows nodehitch at work on this machine: a controller, a storage
+// Command demo shows nodehitch in action on this machine: a controller, a storage
 // VM that gets its role by user_data alone, and a client that writes a file over
 // NFS. It leaves nothing behind but the image cache.
 package main
@@ -69,7 +69,7 @@ func run(ctx context.Context) (err error) {
 
 func progress(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) }
 
-// prepareImage builds the VMs' image where the cache does not have it.
+// prepareImage builds the VMs' image if the cache does not have it.
 func prepareImage(ctx context.Context) error {
 	cache, err := image.OpenCache("", progress)
 	if err != nil {

@@ -65,9 +65,9 @@ func (d dockerd) is(name, status string) host.Container {
 	return *c
 }
 
-// What the twin in agent/machine/host/hosttest pretends, a real engine does.
+// A real engine behaves like the twin in agent/machine/host/hosttest.
 func TestLifeOfAContainer(t *testing.T) {
-	results.Begin(t, "engine", "life of a container", "what the agent asks of a container engine, a real one does")
+	results.Begin(t, "engine", "life of a container", "a real container engine does what the agent asks of it")
 	e := engine.Open(t)
 	d, ctx := agentOf(t, e), t.Context()
 	if version, err := d.Version(ctx); err != nil || version == "" {
@@ -150,9 +150,9 @@ func TestLifeOfAContainer(t *testing.T) {
 	}
 }
 
-// What is no image file is refused in the engine's words.
-func TestLoadOfWhatIsNoImage(t *testing.T) {
-	results.Begin(t, "engine", "no image", "what is no image file, and an image that nobody has, is refused in the engine's words")
+// A file that is no image is refused with the engine's message.
+func TestLoadOfAFileThatIsNoImage(t *testing.T) {
+	results.Begin(t, "engine", "no image", "a file that is no image, and an image that does not exist, is refused with the engine's message")
 	e := engine.Open(t)
 	d := agentOf(t, e)
 	var refused *host.EngineError
@@ -184,7 +184,7 @@ func answers(t *testing.T, e *engine.Engine, port int) {
 	})
 }
 
-// soon waits for what others bring about.
+// soon waits for what another process does.
 func soon(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	deadline := time.After(90 * time.Second)

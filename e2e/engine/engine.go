@@ -40,7 +40,7 @@ type Engine struct {
 
 const (
 	dockerd = "/usr/sbin/dockerd"
-	// docker is the client: a newer one in front of it in PATH is not what is tested.
+	// docker is Debian's client: a newer one before it in PATH is not tested.
 	docker = "/usr/bin/docker"
 )
 
@@ -49,8 +49,8 @@ const (
 // that takes in orphans; when it dies the kernel ends all others.
 const inItsOwn = `mount -t tmpfs tmpfs /run && mkdir -p /etc/docker && mount --bind "$0/etc" /etc/docker && "$@"; exit $?`
 
-// Require skips the test where there is no dockerd, or no lab for it, with the
-// reason, or fails it if NODEHITCH_LAB=required.
+// Require skips the test if there is no dockerd, or no lab for it, with the reason, or
+// fails it if NODEHITCH_LAB=required.
 func Require(t testing.TB) {
 	t.Helper()
 	labtest.Require(t, lab.KindNspawn)

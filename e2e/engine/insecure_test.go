@@ -12,9 +12,8 @@ import (
 	"github.com/nodehitch/nodehitch/agent/role/registryclient/dockerconf"
 )
 
-// What the agent takes for the running engine's list of insecure registries is that:
-// after a reload what the file says, of each kind of entry, and after the last one has
-// gone, nothing.
+// The agent reads the running engine's list of insecure registries: after a reload it has
+// each kind of entry of the file, and it is empty when the last entry is removed.
 func TestInsecureRegistries(t *testing.T) {
 	e := Open(t)
 	paths := host.MachinePaths

@@ -1,4 +1,4 @@
-// Package enroll tests how a machine comes in and how it is put out: user_data
-// through real cloud-init on a systemd-nspawn machine, enrollment, a controller
-// that dies and comes back, revocation.
+// Package enroll tests the enrollment and the revocation of a machine: user_data through
+// real cloud-init on a systemd-nspawn machine, a controller that is killed and comes back,
+// revocation and enrolling again.
 package enroll

@@ -15,7 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// One machine lives through it all: each part is what the part before left.
+// One machine goes through all parts: each begins with the state that the last one left.
 func TestLifeOfANode(t *testing.T) {
 	w := newWorld(t)
 	w.enrolls(t)
@@ -47,8 +47,8 @@ func newWorld(t *testing.T) *world {
 }
 
 // enrolls: the machine boots with user_data and nothing else; the request comes
-// first, as in Tacker, where the VM does not exist yet. This kernel may have no
-// NFS server, so only the volume is asked for here; serving is the VMs' business.
+// first, as in Tacker, when the VM does not exist yet. This kernel may have no NFS server,
+// so only the volume is requested here; serving is tested in VMs.
 func (w *world) enrolls(t *testing.T) {
 	address := lab.Gateway.Next()
 	userData, err := w.site.Announce(t.Context(), &w.storage, address, t.TempDir())
@@ -81,8 +81,8 @@ func (w *world) enrolls(t *testing.T) {
 	}
 }
 
-// survivesTheController: a controller that is killed and comes back is found
-// again, and has lost neither the node nor its permit.
+// survivesTheController: the agent finds a controller again that was killed and came back;
+// the controller has lost neither the node nor its permit.
 func (w *world) survivesTheController(t *testing.T) {
 	if err := w.site.Kill(); err != nil {
 		t.Fatal(err)
@@ -106,8 +106,8 @@ func (w *world) survivesTheController(t *testing.T) {
 	}
 }
 
-// isRevoked: the parked poll ends, the agent keeps what it has and says why it
-// gets nothing more.
+// isRevoked: the held poll ends, the agent keeps what it has and says why it gets nothing
+// more.
 func (w *world) isRevoked(t *testing.T) {
 	if _, err := w.site.Hitchctl(t.Context(), "node", "revoke", w.storage.Server.ID); err != nil {
 		t.Fatal(err)
@@ -154,8 +154,8 @@ func (w *world) enrollsAgain(t *testing.T) {
 	})
 }
 
-// isInjectedAgain: the power went before what cloud-init wrote was on the disk, and its
-// notes that it has written it were. In the next boot it does it all again.
+// isInjectedAgain: after a power cut the files of cloud-init are not on the disk, but its
+// record that it has written them is. In the next boot it writes them again.
 func (w *world) isInjectedAgain(t *testing.T) {
 	const wants = "/etc/systemd/system/multi-user.target.wants/"
 	if _, err := w.node.Exec(t.Context(), "sh", "-euc",
@@ -175,7 +175,7 @@ func (w *world) isInjectedAgain(t *testing.T) {
 	})
 }
 
-// wait looks at the node as the controller sees it until it is right.
+// wait reads the node from the controller until it is right.
 func (w *world) wait(t *testing.T, what string, right func(api.Node) error) {
 	t.Helper()
 	w.until(t, what, func() error {

@@ -56,7 +56,7 @@ func newAgent(o order, m member, c *counter, number int) (*agent, error) {
 		Config: &cfg, State: directory, Machine: identity.At(root, "http://127.0.0.1:9/"),
 		Engine:     func(string) *converge.Engine { return converge.New(a) },
 		StatusFile: a.statusFile, LockFile: filepath.Join(root, "lock"),
-		Notify: func(string) {}, Log: slog.New(ear{a}),
+		Notify: func(string) {}, Log: slog.New(logHandler{a}),
 		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
 			return c.dialed(conn, err), err
@@ -67,7 +67,7 @@ func newAgent(o order, m member, c *counter, number int) (*agent, error) {
 
 func (a *agent) run(ctx context.Context) {
 	if err := a.daemon.Run(ctx); err != nil {
-		a.complains("ended: " + err.Error())
+		a.countError("ended: " + err.Error())
 	}
 }
 
@@ -99,28 +99,28 @@ func (a *agent) connected() (bool, error) {
 	return a.answered, err
 }
 
-// ear hears what the daemon complains of in its log.
-type ear struct{ a *agent }
+// logHandler counts the errors in the daemon's log.
+type logHandler struct{ a *agent }
 
-func (e ear) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
-func (e ear) WithAttrs([]slog.Attr) slog.Handler               { return e }
-func (e ear) WithGroup(string) slog.Handler                    { return e }
+func (h logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelWarn }
+func (h logHandler) WithAttrs([]slog.Attr) slog.Handler               { return h }
+func (h logHandler) WithGroup(string) slog.Handler                    { return h }
 
-func (e ear) Handle(_ context.Context, r slog.Record) error {
+func (h logHandler) Handle(_ context.Context, r slog.Record) error {
 	r.Attrs(func(attr slog.Attr) bool {
 		if attr.Key == "error" {
-			e.a.complains(fmt.Sprintf("%s: %s", r.Message, attr.Value))
+			h.a.countError(fmt.Sprintf("%s: %s", r.Message, attr.Value))
 		}
 		return true
 	})
 	return nil
 }
 
-func (a *agent) complains(of string) {
+func (a *agent) countError(text string) {
 	a.counter.mu.Lock()
 	defer a.counter.mu.Unlock()
 	if a.counter.since.Errors == nil {
 		a.counter.since.Errors = map[string]int{}
 	}
-	a.counter.since.Errors[of]++
+	a.counter.since.Errors[text]++
 }

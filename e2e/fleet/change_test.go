@@ -17,7 +17,7 @@ func TestChange(t *testing.T) {
 		long   bool
 	}{{"200 nodes", 200, false}, {"2000 nodes", 2000, true}} {
 		t.Run(size.name, func(t *testing.T) {
-			c := results.Begin(t, "fleet", "another document for "+size.name, "each gets it at once and reports it; no parked poll misses it")
+			c := results.Begin(t, "fleet", "another document for "+size.name, "each node gets it at once and reports it; no held poll misses it")
 			if size.long {
 				results.LongOnly(t)
 			}
@@ -30,10 +30,10 @@ func change(t *testing.T, c *results.Case, agents int) {
 	f := open(t, c)
 	f.enroll(agents)
 	f.connected(30 * time.Minute)
-	f.parked(2 * time.Minute)
+	f.held(2 * time.Minute)
 	const rounds = 3
 	for round := range rounds {
-		old, before, cpu := f.look().Digests, f.transactions(), f.Usage().CPU
+		old, before, cpu := f.takeTally().Digests, f.transactions(), f.Usage().CPU
 		began := time.Now()
 		for i, instance := range f.instances {
 			f.PutParams(instance, params([]string{"http://a", "http://b", "http://c"}[round]), workers(i*perInstance, min(perInstance, agents-i*perInstance)))

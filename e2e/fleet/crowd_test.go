@@ -29,24 +29,24 @@ type order struct {
 // member is a server and its instance's join token.
 type member struct{ ID, Token string }
 
-// tally is what has become of the agents.
+// tally is the state of the agents.
 type tally struct {
 	// Connected agents have had a good answer to their last call.
 	Connected int
 	// Digests is how many agents have which document in force.
 	Digests map[string]int
-	// Dials are connections made since the last tally, Refused those that nobody
-	// took, by the tenth of a second since 1970 in which they were.
+	// Dials are connections made since the last tally, Refused those that were not
+	// accepted, by the tenth of a second since 1970 in which they were.
 	Dials, Refused map[int64]int
 	// Open connections now.
 	Open int
-	// Errors are what agents complained of since the last tally, and how often.
+	// Errors are the errors in the agents' logs since the last tally, and how often.
 	Errors map[string]int
 }
 
 // crowd is the main program of a crowd.
 func crowd() int {
-	debug.SetGCPercent(400) // its memory is nobody's concern, its time is
+	debug.SetGCPercent(400) // only its CPU time matters
 	input := bufio.NewReader(os.Stdin)
 	var o order
 	line, err := input.ReadBytes('\n')

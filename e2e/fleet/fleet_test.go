@@ -33,7 +33,7 @@ type fleet struct {
 	agents    int
 	instances []string
 	crowds    []*crowdProcess
-	// seen is the tally of all crowds; what counts since the last look adds up.
+	// seen is the tally of all crowds; what counts since the last one adds up.
 	seen tally
 }
 
@@ -43,9 +43,8 @@ type crowdProcess struct {
 	output *bufio.Reader
 }
 
-// open starts a controller with the default cadence, but that nothing is planned
-// again for the time of the test. Its data is on a disk, as it is where it is used;
-// which filesystem that is belongs to the figures.
+// open starts a controller with the default cadence, which does not plan again during the
+// test. Its data is on a disk, as in production; the filesystem is one of the figures.
 func open(t testing.TB, c *results.Case) *fleet {
 	t.Helper()
 	f := &fleet{t: t}
@@ -104,7 +103,7 @@ func (f *fleet) enroll(agents int) {
 	}
 }
 
-// quickDir is a folder in memory, where there is one: the disks of thousands of
+// quickDir is a folder in memory, if there is one: the disks of thousands of
 // machines are not this machine's.
 func (f *fleet) quickDir() string {
 	dir, err := os.MkdirTemp("/dev/shm", "nodehitch-fleet-")
@@ -146,8 +145,8 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// look asks every crowd for its tally.
-func (f *fleet) look() tally {
+// takeTally asks every crowd for its tally, and adds them up.
+func (f *fleet) takeTally() tally {
 	f.t.Helper()
 	all := &f.seen
 	all.Connected, all.Open, all.Digests = 0, 0, map[string]int{}
@@ -177,9 +176,9 @@ func add[K comparable](to *map[K]int, from map[K]int) {
 	}
 }
 
-// afresh forgets what was counted until now.
-func (f *fleet) afresh() {
-	f.look()
+// resetTally drops what was counted until now.
+func (f *fleet) resetTally() {
+	f.takeTally()
 	f.seen = tally{}
 }
 
@@ -200,7 +199,7 @@ func (f *fleet) await(what string, limit time.Duration, ok func(tally) bool) tim
 	return f.awaitEvery(100*time.Millisecond, what, limit, ok)
 }
 
-// awaitEvery is await that looks less often: a scrape of the metrics reads every node.
+// awaitEvery is await with longer pauses: a scrape of the metrics reads every node.
 func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration, ok func(tally) bool) time.Duration {
 	f.t.Helper()
 	began := time.Now()
@@ -208,15 +207,15 @@ func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
-		t := f.look()
+		t := f.takeTally()
 		if ok(t) {
 			return time.Since(began)
 		}
 		select {
 		case <-tick.C:
 		case <-deadline:
-			f.t.Fatalf("after %v it has not come to: %s; %d of %d agents are connected, %d documents are in force; they complain of:\n%s",
-				limit, what, t.Connected, f.agents, len(t.Digests), complaints(t))
+			f.t.Fatalf("after %v still not: %s; %d of %d agents are connected, %d documents are in force; errors in their logs:\n%s",
+				limit, what, t.Connected, f.agents, len(t.Digests), errorsOf(t))
 		}
 	}
 }
@@ -227,18 +226,18 @@ func (f *fleet) connected(limit time.Duration) time.Duration {
 	return f.await("every agent is connected", limit, func(t tally) bool { return t.Connected == f.agents })
 }
 
-// parked waits until every agent's poll is held.
-func (f *fleet) parked(limit time.Duration) {
+// held waits until every agent's poll is held.
+func (f *fleet) held(limit time.Duration) {
 	f.t.Helper()
-	f.awaitEvery(time.Second, "every agent's poll is parked", limit, func(tally) bool {
+	f.awaitEvery(time.Second, "every agent's poll is held", limit, func(tally) bool {
 		return int(f.metric("nodehitch_long_polls_in_flight")) == f.agents
 	})
 }
 
-// quiet waits until there are no connections but those of parked polls.
-func (f *fleet) quiet(limit time.Duration) {
+// onlyHeldPolls waits until the only connections are those of held polls.
+func (f *fleet) onlyHeldPolls(limit time.Duration) {
 	f.t.Helper()
-	f.parked(limit)
+	f.held(limit)
 	f.await("there are no other connections", limit, func(t tally) bool { return t.Open == f.agents })
 }
 
@@ -249,7 +248,7 @@ func (f *fleet) metric(name string) float64 {
 	return all[name]
 }
 
-func complaints(t tally) string {
+func errorsOf(t tally) string {
 	var b strings.Builder
 	for _, text := range slices.Sorted(maps.Keys(t.Errors))[:min(10, len(t.Errors))] {
 		fmt.Fprintf(&b, "%6d %s\n", t.Errors[text], text)

@@ -22,30 +22,30 @@ import (
 // pollsOfANode is how many connections a node may have.
 const pollsOfANode = 8
 
-// TestMemory parks polls that bare connections make, which takes a fraction of the
-// time in which as many agents enroll: each node parks as many as it may.
+// TestMemory makes the controller hold polls of plain connections, which takes a fraction
+// of the time that as many agents need to enroll: each node makes as many as it may.
 func TestMemory(t *testing.T) {
 	for _, size := range []struct {
 		polls int
 		long  bool
 	}{{400, false}, {2000, true}, {10000, true}} {
 		t.Run(fmt.Sprintf("%d polls", size.polls), func(t *testing.T) {
-			c := results.Begin(t, "fleet", fmt.Sprintf("%d parked polls", size.polls), "what a parked poll takes of the controller's memory")
+			c := results.Begin(t, "fleet", fmt.Sprintf("%d held polls", size.polls), "the controller's memory for a held poll")
 			if size.long {
 				results.LongOnly(t)
 			}
 			f := open(t, c)
 			empty := f.Usage()
-			f.park(size.polls)
+			f.holdPolls(size.polls)
 			u := f.Usage()
-			c.Figure("RSS", "%d MiB, then %d with all parked: %d KiB per poll", empty.Resident>>20, u.Resident>>20, (u.Resident-empty.Resident)>>10/int64(size.polls))
-			c.Figure("CPU", "%.1f ms per poll, with its part of an enrollment", 1000*u.CPU.Seconds()/float64(size.polls))
+			c.Figure("RSS", "%d MiB, then %d with all polls held: %d KiB per poll", empty.Resident>>20, u.Resident>>20, (u.Resident-empty.Resident)>>10/int64(size.polls))
+			c.Figure("CPU", "%.1f ms per poll, its share of an enrollment included", 1000*u.CPU.Seconds()/float64(size.polls))
 		})
 	}
 }
 
-// park enrolls nodes and parks polls of them.
-func (f *fleet) park(polls int) {
+// holdPolls enrolls nodes and makes polls of them, until all are held.
+func (f *fleet) holdPolls(polls int) {
 	f.t.Helper()
 	nodes := polls / pollsOfANode
 	tokens := make([]string, 0, nodes/perInstance+1)
@@ -60,7 +60,7 @@ func (f *fleet) park(polls int) {
 	for worker := range workers {
 		enrolling.Go(func() {
 			for i := worker; i < nodes; i += workers {
-				if err := f.parkNode(trust, tokens[i/perInstance], i); err != nil {
+				if err := f.holdPollsOfNode(trust, tokens[i/perInstance], i); err != nil {
 					f.t.Errorf("node %d: %v", i, err)
 					return
 				}
@@ -68,10 +68,10 @@ func (f *fleet) park(polls int) {
 		})
 	}
 	enrolling.Wait()
-	f.await("all polls are parked", 5*time.Minute, func(tally) bool { return int(f.metric("nodehitch_long_polls_in_flight")) == polls })
+	f.await("all polls are held", 5*time.Minute, func(tally) bool { return int(f.metric("nodehitch_long_polls_in_flight")) == polls })
 }
 
-func (f *fleet) parkNode(trust *api.Trust, token string, n int) error {
+func (f *fleet) holdPollsOfNode(trust *api.Trust, token string, n int) error {
 	certificate, err := again(func() (tls.Certificate, error) { return f.certificate(trust, token, n) })
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (f *fleet) parkNode(trust *api.Trust, token string, n int) error {
 	return nil
 }
 
-// again tries some times: on a machine that is busy a handshake may take too long.
+// again retries a few times: on a busy machine a handshake may take too long.
 func again[T any](try func() (T, error)) (out T, err error) {
 	for range 5 {
 		if out, err = try(); err == nil {
@@ -118,7 +118,7 @@ func source(n int) *net.Dialer {
 	return &net.Dialer{Timeout: time.Minute, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(n/250), byte(1+n%250))}}
 }
 
-// ask polls once, with the tag where there is one, and returns that of the answer.
+// ask polls once, with the tag if there is one, and returns the answer's tag.
 func ask(conn net.Conn, answers *bufio.Reader, tag string) (string, error) {
 	known := ""
 	if tag != "" {

@@ -18,7 +18,7 @@ func TestRestart(t *testing.T) {
 		long   bool
 	}{{"200 agents", 200, false}, {"2000 agents", 2000, true}, {"10000 agents", 10000, true}} {
 		t.Run(size.name, func(t *testing.T) {
-			c := results.Begin(t, "fleet", "restart under "+size.name, "all come back by themselves, spread over time, and none has to enroll again")
+			c := results.Begin(t, "fleet", "restart under "+size.name, "all agents reconnect, spread over time, and none has to enroll again")
 			if size.long {
 				results.LongOnly(t)
 			}
@@ -33,32 +33,32 @@ func restart(t *testing.T, c *results.Case, agents int) {
 	c.Figure("RSS without agents", "%d MiB", empty>>20)
 	f.enroll(agents)
 	c.Figure("all enrolled after", "%.1f s", f.connected(30*time.Minute).Seconds())
-	f.parked(2 * time.Minute)
-	seen, cpu := f.look(), f.Usage().CPU
+	f.held(2 * time.Minute)
+	seen, cpu := f.takeTally(), f.Usage().CPU
 	c.Figure("CPU of the enrollment", "%.1f s, %.1f ms per agent; the agents' own %.1f s", cpu.Seconds(), perAgent(cpu, agents), f.agentsCPU().Seconds())
 	c.Figure("certificates", "%.2f per agent", float64(f.enrollments())/float64(agents))
 	c.Figure("connections", "%.2f per agent", float64(sum(seen.Dials))/float64(agents))
-	if n, asked := f.enrollments(), f.enrollRequests(); n < agents || asked < n { // more, where an answer was lost
+	if n, asked := f.enrollments(), f.enrollRequests(); n < agents || asked < n { // more, if an answer was lost
 		t.Errorf("%d of %d agents have enrolled by %d requests", n, agents, asked)
 	}
-	if size := float64(agents); agents >= 1000 { // a small fleet says nothing of memory
-		f.quiet(2 * time.Minute)
+	if size := float64(agents); agents >= 1000 { // a small fleet shows nothing about memory
+		f.onlyHeldPolls(2 * time.Minute)
 		u := f.Usage()
-		c.Figure("RSS after the enrollment", "at most %d MiB, at its end %d", u.Peak>>20, u.Resident>>20)
+		c.Figure("RSS after the enrollment", "at most %d MiB, %d at its end", u.Peak>>20, u.Resident>>20)
 		rest := f.collected()
-		c.Figure("RSS when its garbage was collected", "%d MiB, %.0f KiB per agent", rest>>20, float64(rest-empty)/1024/size)
+		c.Figure("RSS after garbage collection", "%d MiB, %.0f KiB per agent", rest>>20, float64(rest-empty)/1024/size)
 	}
-	t.Logf("while they enrolled the agents complained of:\n%s", complaints(seen))
+	t.Logf("errors in the agents' logs while they enrolled:\n%s", errorsOf(seen))
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
 		name := map[syscall.Signal]string{syscall.SIGKILL: "kill -9", syscall.SIGTERM: "SIGTERM"}[signal]
-		f.afresh()
+		f.resetTally()
 		f.End(signal)
 		f.Start()
 		back := f.await("every agent is back", 5*time.Minute, func(t tally) bool {
 			return sum(t.Dials) >= agents && t.Connected == agents
 		})
-		f.parked(2 * time.Minute)
-		seen, u := f.look(), f.Usage()
+		f.held(2 * time.Minute)
+		seen, u := f.takeTally(), f.Usage()
 		c.Figure(name+": all back after", "%.1f s", back.Seconds())
 		c.Figure("connections", "%.2f per agent, at most %d in a second", float64(sum(seen.Dials))/float64(agents), peak(seen.Dials))
 		c.Figure("attempts while it was down", "%.2f per agent", float64(sum(seen.Refused))/float64(agents))
@@ -68,7 +68,7 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
 			t.Errorf("%d of %d agents came back in one second", most, agents)
 		}
-		c.Figure("RSS with all parked", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20,
+		c.Figure("RSS with all polls held", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20,
 			float64(u.Resident-empty)/1024/float64(agents), u.Peak>>20)
 		if n := f.enrollRequests(); n != 0 {
 			t.Errorf("after %s agents asked %d times to enroll anew", name, n)

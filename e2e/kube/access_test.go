@@ -11,7 +11,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// reader may look at volumes; keeper has the rights that docs/agent.md asks for.
+// reader may list volumes; keeper has the rights that docs/agent.md asks for.
 const roles = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -36,15 +36,15 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: keeper}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: keeper}]
 `
 
-// The kubeconfig changes under a step that goes on: another cluster's, a user who may do
-// nothing, one who may look, one who may do what is needed, an old certificate and a new one.
-func TestTheKubeconfigThatCountsIsTheOneOfNow(t *testing.T) {
-	results.Begin(t, suite, "agent-kubeconfig", "a refusal is said with what is missing, and a kubeconfig that was replaced counts at the next pass")
+// The kubeconfig changes between passes: a user without rights, one who may list, one with
+// all rights, another cluster's, an expired certificate and a new one.
+func TestAReplacedKubeconfigIsUsed(t *testing.T) {
+	results.Begin(t, suite, "agent-kubeconfig", "a refusal is reported with the missing right, and a replaced kubeconfig is used at the next pass")
 	results.LongOnly(t)
 	m := newMaster(t)
 	m.apply(roles)
-	m.login("stranger")
-	m.says(m.converge(api.ReasonClusterNotInstalled), m.kubeconfig+" is not allowed to get, list, create, patch and delete", `User "stranger" cannot list resource "persistentvolumes"`)
+	m.login("no-role")
+	m.says(m.converge(api.ReasonClusterNotInstalled), m.kubeconfig+" is not allowed to get, list, create, patch and delete", `User "no-role" cannot list resource "persistentvolumes"`)
 	m.login("reader")
 	m.says(m.converge(api.ReasonClusterNotInstalled), `User "reader" cannot patch resource "persistentvolumes"`)
 	if names := m.names(); names != "" {
@@ -82,12 +82,12 @@ func TestTheKubeconfigThatCountsIsTheOneOfNow(t *testing.T) {
 }
 
 // The API server is killed as the agent begins to register the second of three volumes.
-func TestAnAPIServerThatGoesInTheMiddleOfAPass(t *testing.T) {
-	results.Begin(t, suite, "agent-api-server-killed", "an API server that is killed in the middle of registering or withdrawing is waited for, and the rest is done")
+func TestTheAPIServerIsKilledDuringAPass(t *testing.T) {
+	results.Begin(t, suite, "agent-api-server-killed", "the API server is killed while volumes are registered or withdrawn: the agent waits for it and completes the rest")
 	results.LongOnly(t)
 	m := newMaster(t)
 	m.apply(manifest("theirs", storageServer))
-	m.waitPhase("pv/theirs", "Available") // by a controller manager that runs: one that starts now would end without an API server
+	m.waitPhase("pv/theirs", "Available") // the controller manager runs already: without an API server it could not start
 	m.manifests(manifest("pv1", storageServer), manifest("pv2", storageServer), manifest("pv3", storageServer))
 	killedAt := func(action string) {
 		m.during = func(at string) {
@@ -109,7 +109,7 @@ func TestAnAPIServerThatGoesInTheMiddleOfAPass(t *testing.T) {
 	m.says(m.converge(api.ReasonClusterNotInstalled), "the API server does not answer")
 	m.start(m.APIServer)
 	if m.ControllerManager.PID() == 0 {
-		t.Fatal("the controller manager, which lets volumes go, has ended by itself")
+		t.Fatal("the controller manager, which releases volumes, has ended")
 	}
 	m.converge(api.ReasonAbsent)
 	if names := m.names(); names != "theirs" {

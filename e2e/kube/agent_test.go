@@ -9,11 +9,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// The step that registers volumes, at a real API server: what a dry run says, which
-// conflicts there are and when a volume is gone is the server's to decide.
+// The step that registers volumes, with a real API server: the server decides what a dry
+// run returns, what is a conflict, and when a volume is gone.
 func TestTheAgentRegistersAndWithdrawsVolumes(t *testing.T) {
 	results.Begin(t, suite, "agent",
-		"the agent registers volumes, changes nothing when asked again, deletes none while one is bound, and all when none is")
+		"the agent registers volumes; a second pass changes nothing; while one volume is bound it deletes none, then all")
 	kubetest.Require(t)
 	m := newMaster(t)
 	m.converge(api.ReasonRegistered)

@@ -55,7 +55,7 @@ func Build(ctx context.Context, cache string, log func(format string, args ...an
 }
 
 // build fills dir. What is compiled stays beside it until all is done, and not in
-// the user's own cache: nobody needs it twice.
+// the user's own cache: it is not needed again.
 func build(ctx context.Context, dir string, log func(string, ...any)) error {
 	compiled := dir + ".compiled"
 	if err := os.MkdirAll(compiled, 0o755); err != nil {

@@ -95,7 +95,7 @@ func (a *authority) client(notAfter time.Time, user string, groups ...string) (t
 }
 
 // issue completes a template for names, DNS ones and addresses, and signs it; with
-// its own key, where the authority has none yet.
+// its own key, if the authority has none yet.
 func (a *authority) issue(template *x509.Certificate, names ...string) (made tls.Certificate, err error) {
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
@@ -138,7 +138,7 @@ func (a *authority) pool() *x509.CertPool {
 	return pool
 }
 
-// pemOf writes a certificate, where there is one, and its key: not as PKCS #8, in
+// pemOf writes a certificate, if there is one, and its key: not as PKCS #8, in
 // which the API server takes no EC key for service accounts.
 func pemOf(pair tls.Certificate) (certificate, key []byte, err error) {
 	for _, der := range pair.Certificate {

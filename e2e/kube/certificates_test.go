@@ -25,7 +25,7 @@ func TestServerCertificateNamesWhatClientsCall(t *testing.T) {
 	}
 }
 
-// What reads the file of kubeadm reads ours: one user, let in by a certificate.
+// Programs that read kubeadm's file can read ours: one user with a certificate.
 func TestKubeconfigIsWhatKubeadmWrites(t *testing.T) {
 	a, err := newAuthority()
 	if err != nil {

@@ -10,7 +10,7 @@
 //	err = master.Push(ctx, "/etc/kubernetes/admin.conf", 0o600, admin)
 //	phase, err := c.Kubectl(ctx, "get", "pv", "pv1", "-o", "jsonpath={.status.phase}")
 //
-// Tests use package kubetest, which skips where the programs are not built.
+// Tests use package kubetest, which skips if the programs are not built.
 package kube
 
 import (
@@ -35,7 +35,7 @@ type Options struct {
 	// Address is where the API server listens; its zero value means lab.Gateway:6443
 	// in a lab, which takes one such cluster, and a free address of 127.0.0.0/8 elsewhere.
 	Address netip.AddrPort
-	// Names are names and addresses besides by which clients may reach it.
+	// Names are further names and addresses by which clients may reach it.
 	Names []string
 	// Cache holds the programs; empty means $NODEHITCH_CACHE or image.DefaultCache.
 	Cache string
@@ -43,7 +43,7 @@ type Options struct {
 
 // Cluster is a running Kubernetes API. Its programs may be ended in any order and
 // started again; what they store outlives them. A controller manager that finds no
-// API server at its start ends by itself after ten seconds.
+// API server at its start ends after ten seconds.
 type Cluster struct {
 	Etcd, APIServer, ControllerManager *Program
 	// URL of the API server.
@@ -115,7 +115,7 @@ func (c *Cluster) Binary(name string) string { return filepath.Join(c.binaries.D
 
 // Close ends the programs that still run. What they have stored and logged stays in Options.Dir.
 func (c *Cluster) Close() error {
-	// In the order opposite to that of their start: none should wait for another in vain.
+	// In the opposite order of their start, so that none waits for another one in vain.
 	for _, p := range []*Program{c.ControllerManager, c.APIServer, c.Etcd} {
 		if p != nil {
 			p.Stop()
@@ -124,8 +124,8 @@ func (c *Cluster) Close() error {
 	return c.binaries.Close()
 }
 
-// free is a port of an address on which nobody listens. That address is of a
-// cluster's own, so that nobody takes the port before its program does.
+// free is a free port of an address. The address is the cluster's own, so that no other
+// program takes the port before its program does.
 func (c *Cluster) free(ctx context.Context, address netip.Addr) (netip.AddrPort, error) {
 	listen := new(net.ListenConfig).Listen
 	if c.o.Lab != nil {

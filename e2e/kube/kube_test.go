@@ -34,7 +34,7 @@ metadata: {name: claim1, namespace: default}
 spec: {accessModes: [ReadWriteMany], storageClassName: "", resources: {requests: {storage: 1Gi}}}
 `
 
-// cluster asks a cluster by kubectl, and fails the test where that fails.
+// cluster runs kubectl with a cluster, and fails the test if that fails.
 type cluster struct {
 	*kube.Cluster
 	t *testing.T
@@ -70,10 +70,10 @@ func (c cluster) start(programs ...*kube.Program) {
 	}
 }
 
-// The life of a volume as far as the control plane has a hand in it.
+// The life of a volume, as far as the control plane controls it.
 func TestVolumesAreBoundAndProtected(t *testing.T) {
 	record := results.Begin(t, suite, "bound-and-protected",
-		"a claim binds a PersistentVolume, whose deletion waits for the claim's, also when API server and store are killed meanwhile")
+		"a claim binds a PersistentVolume; its deletion waits for the claim's deletion, also if API server and etcd are killed meanwhile")
 	kubetest.Require(t)
 	began := time.Now()
 	figure := func(name string) { record.Figure(name, "%.1f s", time.Since(began).Seconds()) }
@@ -113,22 +113,22 @@ func TestVolumesAreBoundAndProtected(t *testing.T) {
 	c.kubectl("delete", "pvc", "claim1", "--timeout=120s")
 	c.kubectl("wait", "--for=delete", "pv/pv1", "--timeout=120s")
 	if c.ControllerManager.PID() == 0 {
-		t.Error("the controller manager has ended by itself")
+		t.Error("the controller manager has ended")
 	}
 }
 
-// A certificate of the cluster's is not enough to change anything.
-func TestUsersWithoutARoleMayDoNothing(t *testing.T) {
-	record := results.Begin(t, suite, "without-a-role", "a user with no role reads no PersistentVolume, and deletes none")
+// A certificate of the cluster alone gives no rights.
+func TestUsersWithoutARoleAreRefused(t *testing.T) {
+	record := results.Begin(t, suite, "without-a-role", "a user without a role may neither read nor delete a PersistentVolume")
 	results.LongOnly(t)
 	c := cluster{kubetest.Open(t, kube.Options{}), t}
-	stranger, err := c.Kubeconfig("stranger")
+	noRole, err := c.Kubeconfig("no-role")
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.apply(volume)
-	file := filepath.Join(t.TempDir(), "stranger.conf")
-	if err := os.WriteFile(file, stranger, 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "no-role.conf")
+	if err := os.WriteFile(file, noRole, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	asked := 0
@@ -139,10 +139,10 @@ func TestUsersWithoutARoleMayDoNothing(t *testing.T) {
 			asked++
 			record.Unauthorised(1)
 			t.Errorf("%v by a user without a role prints %q", args, out)
-		case strings.Contains(err.Error(), `User "stranger" cannot `+verb+` resource "persistentvolumes"`):
+		case strings.Contains(err.Error(), `User "no-role" cannot `+verb+` resource "persistentvolumes"`):
 			asked++
 			record.Unauthorised(0)
-		default: // whoever got no answer was refused nothing
+		default: // without an answer nothing was refused
 			t.Errorf("%v: %v, want that the user is refused", args, err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestUsersWithoutARoleMayDoNothing(t *testing.T) {
 }
 
 // Two runs on one machine have a store, an address and an authority each.
-func TestClustersDoNotMeet(t *testing.T) {
+func TestClustersAreSeparate(t *testing.T) {
 	results.Begin(t, suite, "side-by-side", "two clusters on one machine have nothing in common")
 	results.LongOnly(t)
 	one, other := cluster{kubetest.Open(t, kube.Options{}), t}, cluster{kubetest.Open(t, kube.Options{}), t}
@@ -168,7 +168,7 @@ func TestClustersDoNotMeet(t *testing.T) {
 
 // What an agent on a master does: it finds the API server by the file that kubeadm
 // leaves there.
-func TestMachinesOfALabReachIt(t *testing.T) {
+func TestLabMachinesReachTheAPIServer(t *testing.T) {
 	results.Begin(t, suite, "in-a-lab", "a machine of the lab reaches the API server by /etc/kubernetes/admin.conf")
 	results.LongOnly(t)
 	kubetest.Require(t)

@@ -7,9 +7,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Kubeconfig lets a user in by a certificate that names the user and the groups:
-// with (Admin, Masters) it is what kubeadm writes to /etc/kubernetes/admin.conf. A
-// user of no group may do what RBAC objects say, which is nothing at first.
+// Kubeconfig has a certificate that names the user and the groups: with (Admin, Masters)
+// it is what kubeadm writes to /etc/kubernetes/admin.conf. A user of no group may do what
+// RBAC objects say, which is nothing at first.
 func (c *Cluster) Kubeconfig(user string, groups ...string) ([]byte, error) {
 	return c.KubeconfigUntil(time.Time{}, user, groups...)
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What is wrong with a manifest is the API server's to say. It answers in several ways
-// (400, 422, and 500 for what is against the schema), none of which is the cluster's fault.
+// The API server says what is wrong with a manifest, in several ways: 400, 422, and 500 if
+// it violates the schema. None of them is a fault of the cluster.
 func TestManifestsThatTheAPIServerRefuses(t *testing.T) {
 	results.Begin(t, suite, "agent-refused-manifests",
-		"a manifest that the API server refuses is named with the fault, new or of a volume that is there, and the others are registered")
+		"a manifest that the API server refuses, of a new or a registered volume, is reported with the fault; the others are registered")
 	kubetest.Require(t)
 	m := newMaster(t)
 	good, other := manifest("pv1", storageServer), manifest("pv2", storageServer)

@@ -67,7 +67,7 @@ func manifest(name, server string) string {
 		"persistentVolumeReclaimPolicy": "Retain", "nfs": {"server": %q, "path": "/volume/nfs/%[1]s"}}}`, name, server)
 }
 
-// manifests has the document have these and no others.
+// manifests sets the document's manifests.
 func (m *master) manifests(all ...string) {
 	m.doc.PersistentVolumes.Manifests = []api.Manifest{}
 	for _, each := range all {
@@ -89,7 +89,7 @@ func (m *master) pass() converge.Report {
 	}})
 }
 
-// converge passes again and again until the condition has the reason, and returns its message.
+// converge repeats passes until the condition has the reason, and returns its message.
 func (m *master) converge(want api.Reason) string {
 	m.t.Helper()
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -106,7 +106,7 @@ func (m *master) converge(want api.Reason) string {
 	}
 }
 
-// says fails the test where a message does not have all parts.
+// says fails the test if a message does not have all parts.
 func (m *master) says(message string, parts ...string) {
 	m.t.Helper()
 	for _, part := range parts {

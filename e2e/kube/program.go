@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	readyLimit = 3 * time.Minute // of a machine that has much else to do; 3 s are usual
+	readyLimit = 3 * time.Minute // enough on a busy machine; 3 s are usual
 	stopLimit  = 30 * time.Second
 )
 
@@ -28,7 +28,7 @@ type Program struct {
 
 	argv    []string
 	cluster *Cluster
-	ready   func(context.Context) error // nil: it cannot be asked
+	ready   func(context.Context) error // nil: it has no such check
 	running *process.Process
 }
 
@@ -79,7 +79,7 @@ func (p *Program) waitReady(ctx context.Context) error {
 	}
 }
 
-// Stop ends it in order, and by force when it does not heed. It need not run.
+// Stop ends it in order, or kills it if that takes too long. It need not run.
 func (p *Program) Stop() {
 	if p.running == nil {
 		return
@@ -103,7 +103,7 @@ func (p *Program) Kill() {
 	p.running = nil
 }
 
-// PID of the running program; 0 when it has been ended or has ended by itself.
+// PID of the running program; 0 when it has ended.
 func (p *Program) PID() int {
 	if p.running == nil {
 		return 0
@@ -122,8 +122,8 @@ func (p *Program) logTail() []byte {
 	return log[max(0, len(log)-4000):]
 }
 
-// command is a program of the cluster, or kubectl, where the cluster runs. It
-// knows nothing of the user's own clusters.
+// command is a program of the cluster, or kubectl, run where the cluster runs. It does not
+// know the user's own clusters.
 func (c *Cluster) command(ctx context.Context, argv ...string) *exec.Cmd {
 	argv = append([]string{c.Binary(argv[0])}, argv[1:]...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)

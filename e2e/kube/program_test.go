@@ -18,7 +18,7 @@ func scripted(t *testing.T, script string) *Program {
 		t.Fatal(err)
 	}
 	c := &Cluster{o: Options{Dir: dir}, binaries: &Binaries{Dir: dir}}
-	p := c.program([]string{"etcd"}, func(context.Context) error { return errors.New("nobody listens") })
+	p := c.program([]string{"etcd"}, func(context.Context) error { return errors.New("connection refused") })
 	t.Cleanup(p.Kill)
 	return p
 }
@@ -43,10 +43,10 @@ func TestAProgramThatIsNeverReadyIsEnded(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(p.cluster.o.Dir, "pid")); err == nil {
 			cancel()
 		}
-		return errors.New("nobody listens")
+		return errors.New("connection refused")
 	}
 	err := p.Start(ctx)
-	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "nobody listens") {
+	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("the error is %v", err)
 	}
 	pid, _ := os.ReadFile(filepath.Join(p.cluster.o.Dir, "pid"))

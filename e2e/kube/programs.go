@@ -64,7 +64,7 @@ func (c *Cluster) apiServerFlags(etcd string) []string {
 		"--client-ca-file=" + c.file(authorityFile),
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.file(serviceAccountKey), "--service-account-signing-key-file=" + c.file(serviceAccountKey),
-		// There are no pods: nobody asks for the address of the API server as a service.
+		// There are no pods that ask for the address of the API server as a service.
 		"--advertise-address=" + address, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
 	}
@@ -80,7 +80,7 @@ func (c *Cluster) controllerManagerFlags() []string {
 
 func (c *Cluster) file(name string) string { return filepath.Join(c.o.Dir, name) }
 
-// asker asks a URL of the cluster whether all is well.
+// asker requests a health URL of the cluster.
 func (c *Cluster) asker(config *tls.Config, url string) func(context.Context) error {
 	dial := new(net.Dialer).DialContext
 	if c.o.Lab != nil {

@@ -10,9 +10,9 @@ import (
 )
 
 // The manifests of both volumes leave the parameters while a claim has one of them.
-func TestVolumesThatNoManifestHasAnyMoreGo(t *testing.T) {
+func TestVolumesWithoutAManifestAreDeleted(t *testing.T) {
 	results.Begin(t, suite, "agent-strays",
-		"what no manifest has any more goes, what is bound when its claim has gone, what others made never")
+		"a volume without a manifest is deleted, a bound one when its claim is deleted, one of others never")
 	kubetest.Require(t)
 	m := newMaster(t)
 	m.converge(api.ReasonRegistered)
@@ -41,10 +41,10 @@ func TestVolumesThatNoManifestHasAnyMoreGo(t *testing.T) {
 	}
 }
 
-// Somebody else registers the very manifest between the agent's look and its deed.
-// Equal values are no conflict to the API server.
-func TestAVolumeOfTheSameManifestStaysWithWhoMadeIt(t *testing.T) {
-	results.Begin(t, suite, "agent-same-manifest", "a volume that another made of the same manifest a moment before stays the other's")
+// Another client registers the same manifest between the agent's plan and its action. For
+// the API server equal values are no conflict.
+func TestAVolumeThatAnotherMadeIsKept(t *testing.T) {
+	results.Begin(t, suite, "agent-same-manifest", "a volume that another client made from the same manifest just before is left alone")
 	kubetest.Require(t)
 	m := newMaster(t)
 	m.during = func(action string) {
@@ -66,9 +66,9 @@ func TestAVolumeOfTheSameManifestStaysWithWhoMadeIt(t *testing.T) {
 	}
 }
 
-// A released volume has its old source for ever, and is only the owner's to delete.
-func TestAReleasedVolumeIsMadeAnewOnceItIsDeleted(t *testing.T) {
-	results.Begin(t, suite, "agent-released", "a released volume of another source is said and kept, and made anew when it was deleted")
+// A released volume has its old source for ever, and only the owner may delete it.
+func TestAReleasedVolumeIsRegisteredAgainWhenDeleted(t *testing.T) {
+	results.Begin(t, suite, "agent-released", "a released volume with another source is reported and kept, and registered again when it was deleted")
 	results.LongOnly(t)
 	m := newMaster(t)
 	m.converge(api.ReasonRegistered)

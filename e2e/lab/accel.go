@@ -19,9 +19,9 @@ type accelerator struct {
 
 var (
 	kvm = accelerator{[]string{"-accel", "kvm", "-cpu", "host"}}
-	// The plainest processor that has what every server has: without its instructions for
-	// AES, TLS costs a machine many times what it costs a real one. Each feature beyond it
-	// is one more to emulate.
+	// The simplest processor with the features that every server has: without its AES
+	// instructions, TLS costs a machine many times what it costs a real one. Each further
+	// feature would have to be emulated.
 	tcg = accelerator{[]string{"-accel", "tcg,thread=multi,tb-size=256", "-cpu", "Westmere"}}
 )
 
@@ -30,10 +30,9 @@ var probed struct {
 	accelerator
 }
 
-// accelerate says how machines run here. That there is a /dev/kvm proves
-// nothing (nested and paravirtual hosts have one on which no ordinary kernel
-// comes up), so the first call lets the image's own kernel boot on it, under a
-// time limit. The answer holds for this process only.
+// accelerate says how machines run here. A /dev/kvm alone shows nothing (nested and
+// paravirtual hosts have one on which no ordinary kernel boots), so the first call boots
+// the image's own kernel on it, under a time limit. The answer holds for this process only.
 func accelerate(ctx context.Context, i image.VM, log func(string, ...any)) accelerator {
 	probed.Do(func() {
 		probed.accelerator = kvm

@@ -20,8 +20,8 @@ const cgroupRoot = "/sys/fs/cgroup"
 
 // cgroups names the control groups that a container of the lab gets, one per
 // hierarchy that systemd manages inside it: a single one with cgroup v2; with
-// v1 the named hierarchy "systemd" and, where it is mounted, v2 beside it; those of
-// cpuGroups; and all controllers', where the machine is to run containers of its own.
+// v1 the named hierarchy "systemd" and, if it is mounted, v2 beside it; those of
+// cpuGroups; and all controllers', if the machine is to run containers of its own.
 func (n *nspawn) cgroups() []string {
 	name := n.lab.machine(n.spec.Name)
 	if isCgroup2(cgroupRoot) {

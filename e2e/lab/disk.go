@@ -15,7 +15,7 @@ const defaultMemoryMiB = 512
 type Fault struct {
 	// Sector of 512 bytes that a request has to touch; −1 means any.
 	Sector int64
-	// Write chooses which requests fail: writes, or else reads.
+	// Write chooses which requests fail: writes, otherwise reads.
 	Write bool
 	// Once lets only the first such request fail.
 	Once bool

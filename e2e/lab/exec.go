@@ -35,11 +35,11 @@ func finish(cmd *exec.Cmd, node string, argv []string, stdin []byte) ([]byte, er
 	return stdout.Bytes(), err
 }
 
-// cloudInitResult is where cloud-init's last stage leaves its verdict; /run
+// cloudInitResult is where cloud-init's last stage leaves its result; /run
 // is empty after a boot, so it is this boot's.
 const cloudInitResult = "/run/cloud-init/result.json"
 
-// waitCloudInit waits for the verdict and reads it.
+// waitCloudInit waits for the result and reads it.
 func waitCloudInit(ctx context.Context, n Node, every time.Duration) error {
 	var verdict []byte
 	err := until(ctx, every, func() (bool, error) {

@@ -8,14 +8,14 @@ import (
 )
 
 // inotifyInstances are enough for some hundred containers: the systemd of each has some
-// ten, and all are root's. Where there is none left, a container stops in its boot.
-// Linux begins with 128.
+// ten, and all are root's. If none is left, a container stops in its boot. The default of
+// Linux is 128.
 const inotifyInstances = 2048
 
 const inotifyFile = "/proc/sys/fs/inotify/max_user_instances"
 
-// allowInotify raises the limit where it is lower. It is left so: another lab may have
-// begun to count on it.
+// allowInotify raises the limit if it is lower. It stays raised: another lab may rely on
+// it.
 func allowInotify() error {
 	text, err := os.ReadFile(inotifyFile)
 	if err != nil {

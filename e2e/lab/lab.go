@@ -28,7 +28,7 @@ type Options struct {
 	Dir string
 	// Cache holds the images; empty means $NODEHITCH_CACHE or image.DefaultCache.
 	Cache string
-	// Log receives progress, one line per call; nil means silence.
+	// Log receives progress, one line per call; nil means no log.
 	Log func(format string, args ...any)
 }
 

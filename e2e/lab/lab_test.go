@@ -77,11 +77,11 @@ func traces(t *testing.T, dir string) []string {
 	return found
 }
 
-// leavesNothing closes a lab and looks for what it should have taken along.
+// leavesNothing closes a lab and fails if something of it is left.
 func leavesNothing(t *testing.T, l *lab.Lab) {
 	t.Helper()
 	if len(traces(t, l.Dir())) < 4 {
-		t.Errorf("traces finds too little while the lab is open to prove anything: %q", traces(t, l.Dir()))
+		t.Errorf("while the lab is open traces finds too little: this test would see nothing: %q", traces(t, l.Dir()))
 	}
 	began := time.Now()
 	must(t, l.Close())

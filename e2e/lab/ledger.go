@@ -24,7 +24,7 @@ type entry struct {
 	Name string `json:"name"`
 	// Owner is the node that it belongs to; empty for what is the lab's.
 	Owner string `json:"owner,omitempty"`
-	// Process, for kind process: whom to end, and how.
+	// Process, for kind process: which one to end, and how.
 	Process process        `json:"process,omitzero"`
 	Signal  syscall.Signal `json:"signal,omitempty"`
 	// Backing, for kind loop: the file that must still be behind the device.
@@ -139,12 +139,12 @@ func processEntry(pid int, owner string, sig syscall.Signal) (entry, error) {
 	return entry{Kind: kindProcess, Name: comm(pid), Owner: owner, Process: p, Signal: sig}, err
 }
 
-// forgetProcesses strikes processes that have ended by themselves.
+// forgetProcesses removes processes from the list that have ended.
 func (l *ledger) forgetProcesses(pids ...int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		return // undo sees to it, and the folder may be gone
+		return // undo removes them, and the folder may be gone
 	}
 	l.entries = slices.DeleteFunc(l.entries, func(e entry) bool {
 		return e.Kind == kindProcess && slices.Contains(pids, e.Process.PID) && !e.Process.alive()
@@ -159,8 +159,8 @@ func (l *ledger) drop(match func(entry) bool) error {
 	return l.dropLocked(match)
 }
 
-// dropNode takes away what belongs to a node, its processes first, for they hold the
-// rest: also what the node was given after it had started.
+// dropNode takes away what belongs to a node, also what it got after its start. Its
+// processes go first, because they hold the rest.
 func (l *ledger) dropNode(name string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,8 +188,8 @@ func (l *ledger) dropLocked(match func(entry) bool) error {
 	return errors.Join(append(errs, l.save())...)
 }
 
-// undo takes everything away: processes first, for they hold the rest, then
-// what is left in reverse order. What it could not remove stays listed.
+// undo takes everything away: processes first, because they hold the rest, then what is
+// left in reverse order. What it could not remove stays listed.
 func (l *ledger) undo() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,7 +23,7 @@ var (
 
 const (
 	bridge = "br0"
-	// bridgeAddress is one of those that anybody may use.
+	// bridgeAddress is from the locally administered range.
 	bridgeAddress = "02:00:00:00:00:01"
 	netnsDir      = "/run/netns/"
 )

@@ -33,9 +33,9 @@ type nspawn struct {
 }
 
 // Nspawn starts a container and returns when it answers to Exec; cloud-init
-// goes on from there (WaitCloudInit). It has the host's kernel, hence no NFS
-// server where that has none, and no udev: the links of its disks are made by
-// a unit of the lab, before local-fs.target.
+// goes on from there (WaitCloudInit). It has the host's kernel, so no NFS server if that
+// has none, and no udev: the links of its disks are made by a unit of the lab, before
+// local-fs.target.
 func (l *Lab) Nspawn(ctx context.Context, s Spec) (Node, error) {
 	began := time.Now()
 	layers, err := l.layers(ctx, s)
@@ -128,7 +128,7 @@ func (n *nspawn) Stop(ctx context.Context) error {
 }
 
 // PowerCut kills the container's first process, and with it the kernel kills
-// all others; systemd-nspawn then ends by itself and leaves nothing behind.
+// all others; systemd-nspawn then ends and leaves nothing behind.
 func (n *nspawn) PowerCut(ctx context.Context) error {
 	ctx, cancel := within(ctx, nspawnBoot)
 	defer cancel()

@@ -75,7 +75,7 @@ func TestNspawnLife(t *testing.T) {
 	leavesNothing(t, l)
 }
 
-// What was plugged in after the boot, and is mounted, does not keep it from going.
+// A disk that was attached after the boot and is mounted does not prevent Destroy.
 func TestNspawnIsDestroyedWithAMountedDisk(t *testing.T) {
 	l := labtest.Open(t, lab.KindNspawn)
 	disk := newDisk(t, l, volumeID)
@@ -163,13 +163,13 @@ func TestNetwork(t *testing.T) {
 	if _, err := other.Listen(t.Context(), "tcp", listens); err != nil {
 		t.Errorf("a second lab on this host: %v", err)
 	}
-	// A command that nobody stopped goes with the lab.
+	// Close ends a command that still runs.
 	must(t, l.Command(t.Context(), "sleep", "1000").Start())
 	leavesNothing(t, l)
 }
 
-// apt works in a machine that reaches nothing. Long, and the storage server of e2e/trust
-// gets its packages so.
+// apt works in a machine without a network. The test is long; in short runs the storage
+// server of e2e/trust gets its packages this way.
 func TestNspawnInstallsOffline(t *testing.T) {
 	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindNspawn)

@@ -43,8 +43,8 @@ func (l *Lab) InstallPackages(ctx context.Context, n Node, name string, packages
 	return err
 }
 
-// installPackages has dpkg ask nobody. Their configuration makes what is of the machine
-// alone, such as the keys of its sshd.
+// installPackages runs dpkg without questions. Configuring the packages makes what belongs
+// to one machine, such as the keys of its sshd.
 const installPackages = `mkdir "$0.d"
 tar -xf "$0" -C "$0.d"
 printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d

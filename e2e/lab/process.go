@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// process names a process beyond doubt: a pid alone may have been given to
-// another one since it was written down.
+// process identifies a process uniquely: its pid alone may have been given to another one
+// since.
 type process struct {
 	PID     int    `json:"pid"`
 	Started uint64 `json:"started"` // clock ticks since boot, field 22 of proc(5) stat
@@ -105,7 +105,7 @@ func bootID() (string, error) {
 
 // until asks for a state until it holds, an error ends the question, or ctx
 // ends. The states of a machine (a process, a socket, a link in /dev) have no
-// common way to be subscribed to, so this looks again and again.
+// common way to be subscribed to, so this polls.
 func until(ctx context.Context, every time.Duration, holds func() (bool, error)) error {
 	again := time.NewTicker(every)
 	defer again.Stop()

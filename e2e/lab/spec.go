@@ -22,12 +22,11 @@ type Spec struct {
 	ServerID string
 	// Address within Subnet; the zero value means the next free one.
 	Address netip.Addr
-	// Also are addresses besides, each with the network that it is in, such as
+	// Also are further addresses, each with the network that it is in, such as
 	// 192.168.0.10/24. See Lab.AddAddress.
 	Also []netip.Prefix
-	// Metadata gives the machine a route through the lab to 169.254.169.254, for
-	// where the lab has a metadata service: see package openstack. A VM has it only
-	// after a Cold boot.
+	// Metadata gives the machine a route through the lab to 169.254.169.254, if the lab has
+	// a metadata service: see package openstack. A VM has it only after a Cold boot.
 	Metadata bool
 	// UserData is handed to cloud-init as it is; nil means an empty cloud-config.
 	UserData []byte
@@ -72,7 +71,7 @@ type Disk struct {
 	// WriteLog is a file, empty when the machine starts, in which QEMU notes every
 	// write and flush. See Disk.LoseCache. VMs only.
 	WriteLog string
-	// BytesPerSecond bounds how fast the disk is written to; 0 means not. VMs only.
+	// BytesPerSecond limits how fast the disk is written to; 0 means no limit. VMs only.
 	BytesPerSecond int64
 }
 
@@ -94,8 +93,8 @@ type Node interface {
 	// Exec runs a program as root with no terminal, an empty standard input
 	// and a plain environment, and waits for it. A program that did not
 	// succeed is an *ExecError; what it printed until then is returned too. A
-	// VM keeps 16 MiB of output, and waits for whoever else has the program's
-	// output open: a daemon that is started has to let go of it.
+	// VM keeps 16 MiB of output, and waits until no other process has the program's
+	// output open: a daemon that is started has to close it.
 	Exec(ctx context.Context, argv ...string) (stdout []byte, err error)
 	// Push writes a file and makes the folders above it.
 	Push(ctx context.Context, path string, mode fs.FileMode, data []byte) error

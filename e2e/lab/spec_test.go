@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestSpecGetsWhatItLeavesOpen(t *testing.T) {
+func TestSpecDefaults(t *testing.T) {
 	taken := map[netip.Addr]string{Gateway: "the lab", Gateway.Next(): "a"}
 	s, err := Spec{Name: "b"}.complete(taken)
 	if err != nil {
@@ -29,7 +29,7 @@ func TestSpecIsRefused(t *testing.T) {
 	taken := map[netip.Addr]string{Gateway: "the lab itself"}
 	full := map[netip.Addr]string{}
 	for a := Gateway; Subnet.Contains(a); a = a.Next() {
-		full[a] = "somebody"
+		full[a] = "another"
 	}
 	for says, test := range map[string]struct {
 		spec  Spec

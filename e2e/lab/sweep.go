@@ -8,8 +8,8 @@ import (
 )
 
 // sweep removes what runs of dead processes left under parent. A run is dead
-// when nobody holds the lock of its folder: the kernel lets go of it however
-// the process ended. What cannot be removed is said and left for the next time.
+// if the lock of its folder is free: the kernel releases it however the process ended.
+// What cannot be removed is logged and left for the next time.
 func sweep(parent string, log func(string, ...any)) {
 	runs, _ := filepath.Glob(filepath.Join(parent, "*/"))
 	for _, dir := range runs {

@@ -32,10 +32,10 @@ func TestOpenSweepsDeadRuns(t *testing.T) {
 	dir := strings.TrimSpace(line)
 	must(t, child.Process.Kill())
 	if child.Wait() == nil {
-		t.Fatal("the child ended by itself")
+		t.Fatal("the child ended before it was killed")
 	}
 	if found := traces(t, dir); len(found) < 5 {
-		t.Fatalf("the killed run in %s left too little to prove anything: %q", dir, found)
+		t.Fatalf("the killed run in %s left too little: this test would see nothing: %q", dir, found)
 	}
 
 	next := labtest.Open(t, lab.KindNspawn)

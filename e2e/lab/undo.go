@@ -61,7 +61,7 @@ func attachLoop(path string) (device string, err error) {
 }
 
 // detachLoop frees a loop device if it still is the one that was set up for
-// this file: the number may belong to somebody else by now.
+// this file: another process may have the number by now.
 func detachLoop(device, backing string) error {
 	if loopBacking(device) != backing {
 		return nil
@@ -69,9 +69,9 @@ func detachLoop(device, backing string) error {
 	if err := run("losetup", "--detach", device); err != nil {
 		return err
 	}
-	// The kernel postpones the detach of a device in use: for a moment only if it is
-	// the host's udev that looks at it, for seconds on a busy host if the container
-	// that is being killed had it mounted.
+	// The kernel postpones the detach of a device in use: for a moment if the host's udev
+	// reads it, for seconds on a busy host if the container that is being killed had it
+	// mounted.
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	if until(ctx, 10*time.Millisecond, func() (bool, error) { return loopBacking(device) != backing, nil }) != nil {
@@ -133,8 +133,8 @@ func removeNetns(name string) error {
 }
 
 // endMembers ends what still runs in a lab's network namespace: commands that
-// a test started there and did not stop. Membership is the kernel's word, so
-// no process of anyone else can be among them.
+// a test started there and did not stop. The kernel says what is in the namespace, so no
+// other process can be among them.
 func endMembers(netns string) error {
 	if _, err := os.Stat(netnsPath(netns)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -156,8 +156,8 @@ func endMembers(netns string) error {
 	return errors.Join(errs...)
 }
 
-// hostCommand is a short command that is let finish: half of a network, or of
-// what Close has to do, is of no use to anybody.
+// hostCommand is a short command that always runs to its end, because half of a network,
+// or of what Close has to do, is of no use.
 func hostCommand(argv ...string) *exec.Cmd {
 	return exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 }

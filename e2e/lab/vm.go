@@ -144,7 +144,7 @@ func (m *vm) Console() ([]byte, error) { return os.ReadFile(m.path(consoleLog)) 
 func (m *vm) WaitCloudInit(ctx context.Context) error {
 	ctx, cancel := within(ctx, vmBoot)
 	defer cancel()
-	return waitCloudInit(ctx, m, time.Second) // each look starts a program in there
+	return waitCloudInit(ctx, m, time.Second) // each poll starts a program in the guest
 }
 
 func (m *vm) Destroy() error {

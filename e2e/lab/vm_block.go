@@ -10,8 +10,8 @@ import (
 
 // blockNames are what QEMU calls a disk: the device in the machine, the node that
 // it reads and writes, and the file at the bottom. While the disk has faults, a node
-// whose name begins with faults makes them in between. They are made of the whole
-// volume id, of which the machine sees only a part.
+// whose name begins with faults makes them in between. The names are made from the whole
+// volume id; the machine sees only a part of it.
 type blockNames struct{ device, node, file, faults string }
 
 // QEMU's names of nodes have 31 characters at most.
@@ -75,7 +75,7 @@ func swapFaults(ctx context.Context, r *vmRun, d Disk, faults []Fault) error {
 }
 
 // addFaults adds the node that makes the faults, and returns the name of what is
-// below the disk's node from now on: that, or where there are none the file.
+// below the disk's node from now on: that, or without faults the file.
 func addFaults(ctx context.Context, r *vmRun, names blockNames, faults []Fault) (string, error) {
 	if len(faults) == 0 {
 		return names.file, nil

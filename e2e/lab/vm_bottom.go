@@ -10,8 +10,8 @@ func fileNode(path string) map[string]any {
 	return map[string]any{"driver": "file", "filename": path, "cache": map[string]bool{"no-flush": true}}
 }
 
-// bottom is the node at the bottom of a disk: its file, and where the disk asks for
-// it what slows it and what notes the writes that arrive there.
+// bottom is the node at the bottom of a disk: its file and, if the disk asks for them, what
+// slows it and what logs the writes that arrive there.
 func bottom(ctx context.Context, r *vmRun, d Disk, path string) (map[string]any, error) {
 	node := fileNode(path)
 	if d.WriteLog != "" {

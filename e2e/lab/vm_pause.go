@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Pausable is what a virtual machine can besides: its processors and its clocks stop,
-// as under a hypervisor that suspends it, and go on where they were. A container has
-// no clock of its own.
+// Pausable is a virtual machine: its processors and its clocks stop, as under a hypervisor
+// that suspends it, and continue where they were. A container has no clock of its own.
 type Pausable interface {
 	Pause(ctx context.Context) error
 	Resume(ctx context.Context) error

@@ -59,8 +59,8 @@ func (m *vm) Stop(ctx context.Context) error {
 
 // PowerCut ends QEMU between two instructions of the guest: what the guest had not
 // sent to its disks is lost. QEMU flushes the disks before it ends, which a power
-// failure does not. So it is frozen first, and what the write logs and the console
-// hold by then is noted: what comes after it never happened.
+// failure does not. So it is frozen first, and the present content of the write logs and
+// the console is noted: anything later is dropped.
 func (m *vm) PowerCut(ctx context.Context) error {
 	ctx, cancel := within(ctx, vmBoot)
 	defer cancel()

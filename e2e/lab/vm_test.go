@@ -30,9 +30,9 @@ func instanceID(t *testing.T, n lab.Node) string {
 		`import json; print(json.load(open("/run/cloud-init/instance-data.json"))["v1"]["instance_id"])`)
 }
 
-// A virtual machine from its kernel on: identity, disk, network, the packages
-// that it can install by itself, reboot. Long, and the demo goes the same way: a cold
-// boot through cloud-init; the cases reboot machines.
+// A virtual machine from its kernel on: identity, disk, network, the packages that it can
+// install offline, reboot. The test is long; in short runs the demo boots the same way, and
+// the cases reboot machines.
 func TestVMColdLife(t *testing.T) {
 	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindVM)
@@ -105,8 +105,8 @@ func TestVMCopiesShareAndPassOnAVolume(t *testing.T) {
 	leavesNothing(t, l)
 }
 
-// What a machine had not sent to its disk is lost with the power, what it had is not.
-// Long, and all of e2e/powercut rests on it.
+// A power cut loses what the machine has not sent to its disk, and nothing else. The test
+// is long; all of e2e/powercut relies on it.
 func TestVMPowerCut(t *testing.T) {
 	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindVM)
@@ -176,7 +176,7 @@ func TestVMDiskFaults(t *testing.T) {
 	step(t, "detach", func(ctx context.Context) error { return node.Detach(ctx, volumeID) })
 }
 
-// Two volumes whose ids begin with the same 20 characters have one serial number,
+// Two volumes whose ids begin with the same 20 characters have the same serial number,
 // and udev makes one link.
 func TestVMTwins(t *testing.T) {
 	l := labtest.Open(t, lab.KindVM)
@@ -195,8 +195,8 @@ func TestVMTwins(t *testing.T) {
 	execute(t, node, "test", "-e", first.Link())
 }
 
-// User data for a copy: cloud-init runs, later than in a machine that boots. Long, and
-// no suite waits for it: the demo boots cold, the cases bring user_data themselves.
+// User data for a copy: cloud-init runs, later than in a machine that boots. The test is
+// long and no suite needs it: the demo boots cold, the cases inject user_data themselves.
 func TestVMCopyRunsCloudInit(t *testing.T) {
 	results.LongOnly(t)
 	l := labtest.Open(t, lab.KindVM)

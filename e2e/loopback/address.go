@@ -8,8 +8,8 @@ import (
 
 // FreeAddress is a port of 127.0.0.1 that is free and stays so until the test ends, for a
 // program that listens there later, also again after a restart. A socket is bound to it
-// and does not listen: so the kernel gives the port to nobody who asks for any port, and
-// still lets a listener have it that sets SO_REUSEADDR (socket(7)), as Go's do.
+// and does not listen: so the kernel does not give it to a program that asks for any port,
+// and still lets a listener have it that sets SO_REUSEADDR (socket(7)), as Go's do.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	socket, err := hold(netip.MustParseAddrPort("127.0.0.1:0"), true)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAFreeAddressStaysFreeForWhoNamesIt(t *testing.T) {
+func TestAFreeAddressStaysReserved(t *testing.T) {
 	address := FreeAddress(t)
 	for range 2 { // a restart listens again
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
@@ -18,7 +18,7 @@ func TestAFreeAddressStaysFreeForWhoNamesIt(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
-		// The kernel gives a port to who asks for any by the same rule.
+		// By the same rule the kernel gives a port to a program that asks for any.
 		if socket, err := hold(netip.MustParseAddrPort(address), false); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("another program can have %s (%v)", address, err)
 			_ = syscall.Close(socket)

@@ -22,8 +22,8 @@ type AgentOptions struct {
 	Binary string
 	// ServerID is what cloud-init says that the machine is.
 	ServerID string
-	// Config is its agent.yaml; the state directory is the test's where it names
-	// none, and the log level debug.
+	// Config is its agent.yaml; if it names no state directory, that is the test's; the
+	// log level is debug.
 	Config config.Config
 	// Env is added to its environment.
 	Env []string
@@ -36,7 +36,7 @@ type AgentOptions struct {
 // Agent is the real agent as a process of its own, in a mount namespace whose /run
 // says which server the machine is, and whose /etc keeps what is written there to
 // itself. All else is the host's, so give it a role that changes nothing else on the
-// machine: a worker's, whose registries, where it has any, do not answer.
+// machine: a worker's, with no registry or with ones that do not answer.
 type Agent struct {
 	// Dir holds agent.yaml, state/, status.json and log.
 	Dir string
@@ -56,7 +56,7 @@ if [ "$OWN_HOSTS" ]; then mount --bind "$OWN_HOSTS" /etc/hosts; fi &&
 mount --bind /run/own/status /var/lib/dpkg/status && mount --bind /bin/false "$(command -v apt-get)" &&
 cp "$0/instance-data.json" /run/cloud-init/ && exec "$@"`
 
-// RequireRoot skips the test where it does not run as root, or fails it if
+// RequireRoot skips the test if it does not run as root, or fails it if
 // NODEHITCH_LAB=required.
 func RequireRoot(t testing.TB) {
 	t.Helper()
@@ -158,7 +158,7 @@ func (a *Agent) StatusFile() string { return filepath.Join(a.Dir, "status.json")
 // State is its state directory.
 func (a *Agent) State() string { return a.o.Config.StateDirectory }
 
-// Status is what its status file says; nothing, where there is none yet.
+// Status is what its status file says; the zero value if there is none yet.
 func (a *Agent) Status() *status.Status {
 	s, _ := status.Load(a.StatusFile())
 	return &s
@@ -170,7 +170,7 @@ func (a *Agent) Log() []byte {
 	return log
 }
 
-// Ended reports whether it has ended by itself.
+// Ended reports whether it has ended.
 func (a *Agent) Ended() bool {
 	if a.process == nil {
 		return true

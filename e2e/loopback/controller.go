@@ -217,8 +217,8 @@ func (c *Controller) Hitchctl(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// Until waits for something that another process brings about; it fails the test
-// after 90 seconds, which leaves room for a machine that has much else to do.
+// Until waits for something that another process does. It fails the test after 90 seconds,
+// which is enough on a busy machine.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(90 * time.Second)
@@ -227,7 +227,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-deadline:
-			t.Fatalf("it never came to: %s", what)
+			t.Fatalf("timed out; expected: %s", what)
 		case <-tick.C:
 		}
 	}

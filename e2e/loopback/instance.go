@@ -77,7 +77,7 @@ func (c *Controller) Outcome(instance string, sequence int64) *api.Operation {
 	return op
 }
 
-// Node is what the controller says of a node; an empty one, where it says nothing.
+// Node is what the controller says of a node; the zero value if it does not know it.
 func (c *Controller) Node(id string) *api.Node {
 	node, err := client.Read[api.Node](c.API.GetNode(c.t.Context(), id))
 	if err != nil {

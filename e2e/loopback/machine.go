@@ -12,8 +12,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// Machine is a node whose agent's part the test plays: it says what the test wants, with
-// the key and the certificate that it has. Each call has a connection of its own, so that
+// Machine is a node whose agent is the test: it sends what the test wants, with its own
+// key and certificate. Each call has a connection of its own, so that
 // a copy of a Machine is another machine with a copy of its disk.
 type Machine struct {
 	ServerID string

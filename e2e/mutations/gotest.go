@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// outcome is what a run of `go test` came to.
+// outcome is the outcome of a run of `go test`.
 type outcome int
 
 const (
-	// broken: it says nothing about the product; see the text beside it.
+	// broken: the run says nothing about the product; the text beside it says why.
 	broken outcome = iota
 	passed
 	// failed: an assertion of the test failed.
 	failed
 )
 
-// timeout is for the whole of one test. One that runs into it proves nothing.
+// timeout is for the whole of one test. A test that runs into it shows nothing.
 const timeout = "20m"
 
 // shown is how many bytes of a test's output a report holds.
@@ -31,7 +31,7 @@ const shown = 4000
 // event is what `go test -json` writes on a line.
 type event struct{ Action, Test, Output string }
 
-// run runs a test in the tree and says what came of it, with its output.
+// run runs a test in the tree and returns its outcome and output.
 func (t *tree) run(ctx context.Context, test Test) (outcome, string) {
 	if test.needs(NeedsBinaries) {
 		defer os.RemoveAll(filepath.Join(t.dir, "bin")) //nolint:errcheck // else the next test may use them, and says so
@@ -63,8 +63,8 @@ func (t *tree) command(ctx context.Context, test Test, name string, args ...stri
 	return cmd
 }
 
-// read tells what the events of a run mean. depth is how many names of a test and its
-// cases the pattern has: only tests that deep count.
+// read returns the outcome of a run from its events. depth is how many names of a test and
+// its cases the pattern has: only tests that deep count.
 func read(events []byte, depth int) (outcome, string) {
 	counts := map[string]int{}
 	var output strings.Builder

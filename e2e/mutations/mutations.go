@@ -13,7 +13,7 @@
 //	Needs: binaries, lab, kube
 //
 // binaries builds the programs of `make build-lab` from the mutated tree first; lab and
-// kube say what the test cannot do without, and make it fail instead of skip.
+// kube say what the test needs, and make it fail instead of skip.
 //
 // To add one: break the product by hand, write the two lines into the file, append
 // `git diff -U1`, take the break back, and run `make mutations MUTATIONS=<area>-<name>`.

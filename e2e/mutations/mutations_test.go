@@ -63,7 +63,7 @@ func isThere(t *testing.T, folder, pattern string) bool {
 	return false
 }
 
-func TestHeadersThatAreNotComplete(t *testing.T) {
+func TestIncompleteHeaders(t *testing.T) {
 	const test, diff = "Test: go test -run 'TestX/case' ./pkg\n", "diff --git a/x b/x\n"
 	for name, c := range map[string]struct{ patch, says string }{
 		"no diff":       {"Broken.\n" + test, "holds no `diff --git`"},

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Outcome is what became of a mutation.
+// Outcome is the outcome of a mutation.
 type Outcome string
 
 // The outcomes. Only Caught is good.
@@ -19,7 +19,7 @@ const (
 	NotRun Outcome = "NOT RUN"
 )
 
-// Result is what became of one mutation.
+// Result is the result of one mutation.
 type Result struct {
 	Mutation
 	Outcome Outcome
@@ -28,16 +28,16 @@ type Result struct {
 	Detail string
 }
 
-// Run runs mutations one after the other on a copy of the checkout and gives each result
-// to each. Of a test that several share, the run without a mutation is made once. One
-// run at a time in a checkout. Its error means that there was nothing to run them on.
+// Run runs mutations one after the other on a copy of the checkout and passes each result
+// to each. If several mutations share a test, it is run once without a mutation. One run
+// at a time in a checkout. Its error means that there was nothing to run them on.
 func Run(ctx context.Context, checkout string, all []Mutation, each func(Result)) (err error) {
 	t, err := copyTree(ctx, checkout)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, t.remove()) }()
-	whole := map[string]string{} // by test: why it is no good without a mutation
+	whole := map[string]string{} // by test: why it fails without a mutation
 	for _, m := range all {
 		began := time.Now()
 		key := fmt.Sprint(m.Test, m.Test.Env, m.Test.Needs)

@@ -30,7 +30,7 @@ func small(t *testing.T) (checkout string, all []Mutation) {
 	return checkout, all
 }
 
-func TestWhatBecomesOfMutations(t *testing.T) {
+func TestMutationOutcomes(t *testing.T) {
 	checkout, all := small(t)
 	expected := map[string]struct {
 		outcome Outcome
@@ -64,6 +64,6 @@ func TestWhatBecomesOfMutations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name := range expected {
-		t.Errorf("nothing became of %s", name)
+		t.Errorf("%s has no result", name)
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // tree is a copy of the files of a checkout, which mutations are applied to, so that
-// none ever reaches the checkout. Its path is the same in each run, for Go's build cache
-// knows packages by their folder.
+// none ever reaches the checkout. Its path is the same in each run, because Go's build
+// cache knows packages by their folder.
 type tree struct{ dir string }
 
 // copyTree copies the checkout.

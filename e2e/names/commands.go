@@ -12,8 +12,8 @@ import (
 )
 
 // probes are the expressions that make the command trees, by the folders that have them.
-// The trees are not exported, and programs must not grow for this list: a file that no
-// build but this one sees is laid over the folder, and prints instead of running.
+// The trees are not exported, and programs must not grow for this list: an overlay that
+// only this build sees adds a file to the folder, which prints instead of running.
 var probes = []struct{ program, folder, pkg, tree string }{
 	{"./agent", "agent", "main", "command()"},
 	{"./controller", "controller", "main", "command()"},

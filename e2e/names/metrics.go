@@ -19,8 +19,8 @@ import (
 	"github.com/nodehitch/nodehitch/controller/telemetry"
 )
 
-// metrics are what the controller's registry answers a scrape with, once every counter
-// has counted. What client_golang counts of Go and the process is its own.
+// metrics are those of a scrape of the controller's registry, after every counter has
+// counted, without client_golang's own of Go and the process.
 func metrics(ctx context.Context, s *source) (list []string, err error) {
 	families, err := scrape(ctx)
 	if err != nil {
@@ -46,7 +46,7 @@ func metrics(ctx context.Context, s *source) (list []string, err error) {
 	return list, err
 }
 
-// labelValues are what the labels can be, where the code has each in every scrape.
+// labelValues are the possible values of the labels, if every scrape has each.
 func labelValues(name string, family *dto.MetricFamily) (list []string) {
 	for _, m := range family.Metric {
 		for _, l := range m.Label {

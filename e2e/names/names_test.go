@@ -54,7 +54,7 @@ var changes = []struct {
 
 // The changes are made at once, in a tree that only the build sees, and the list differs
 // in their lines and in no other.
-func TestEachChangeOfANameShows(t *testing.T) {
+func TestEachChangedNameIsListed(t *testing.T) {
 	before, err := render(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

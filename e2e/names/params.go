@@ -120,8 +120,8 @@ func (r *reader) name(call *ast.CallExpr) (string, bool) {
 	return "", false
 }
 
-// asked is the call by which a function asks for the attribute that its parameter `name`
-// says; nil if it does not.
+// asked is the call by which a function reads the attribute that its parameter `name`
+// names; nil if there is none.
 func (r *reader) asked(f *ast.FuncDecl) (found *ast.CallExpr) {
 	if f.Name.Name == "attribute" {
 		return &ast.CallExpr{}

@@ -57,7 +57,7 @@ func (a *Account) ProjectID(ctx context.Context) (string, error) {
 }
 
 // Call sends a request, with body as JSON if it is not nil, and reads the answer's JSON
-// into answer if that is not nil. A token that is not taken any more is renewed, once. An
+// into answer if that is not nil. A token that is refused is renewed, once. An
 // answer other than 2xx is a *StatusError.
 func (a *Account) Call(ctx context.Context, method, url string, body, answer any) error {
 	for renewed := false; ; renewed = true {
@@ -74,7 +74,7 @@ func (a *Account) Call(ctx context.Context, method, url string, body, answer any
 	}
 }
 
-// authenticated returns a token, and asks for one where there is none.
+// authenticated returns a token, and gets one if there is none.
 func (a *Account) authenticated(ctx context.Context) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
-// bootstrapArguments leave out what nobody reads here.
+// bootstrapArguments leave out documentation and other unused files.
 var bootstrapArguments = []string{
 	"--variant=minbase", "--mode=root",
 	`--aptopt=Acquire::Languages "none"`, `--aptopt=APT::Install-Recommends "false"`,

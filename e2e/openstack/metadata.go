@@ -21,7 +21,7 @@ import (
 // MetadataAddress is where a machine finds the metadata service. See lab.Spec.Metadata.
 var MetadataAddress = netip.MustParseAddr("169.254.169.254")
 
-// metadataURL is Nova's, for whoever can prove by the shared secret to speak for a server.
+// metadataURL is Nova's, for a proxy that signs a server's id with the shared secret.
 const metadataURL = "http://" + host + ":8775"
 
 // serveMetadata does what Neutron's metadata proxy does: it takes the requests of the
@@ -83,7 +83,7 @@ func (c *Cloud) portOf(ctx context.Context, query string) (port, error) {
 	return port{}, fmt.Errorf("no port of a server: %s", query)
 }
 
-// identify replaces what a machine may claim of itself by what is known of it.
+// identify replaces what a machine may claim about itself by what Neutron knows.
 func identify(header http.Header, server, project, address string) {
 	mac := hmac.New(sha256.New, []byte(password))
 	mac.Write([]byte(server))

@@ -13,7 +13,7 @@
 //	stack, err := account.WaitStack(ctx, id)
 //	userData, err := cloud.UserData(ctx, serverID)
 //
-// Tests use package openstacktest, which skips where it is not asked for.
+// Tests use package openstacktest, which skips if OpenStack is not asked for.
 package openstack
 
 import (
@@ -40,8 +40,8 @@ const host = "10.10.0.1"
 const (
 	Image  = "lab"
 	Flavor = "lab.small"
-	// Network and its subnet have the lab's own addresses, 10.10.0.32 to 239 of which
-	// Neutron hands out.
+	// Network and its subnet have the lab's own addresses. Neutron assigns 10.10.0.32 to
+	// 239.
 	Network = "lab"
 	// ExternalNetwork has addresses of 203.0.113.0/24 that can be floating ones.
 	ExternalNetwork = "public"
@@ -61,7 +61,7 @@ type Options struct {
 // Cloud is a running OpenStack. Its services may be stopped, killed, paused and started
 // again: see Service.
 type Cloud struct {
-	// Admin is who may do everything.
+	// Admin may do everything.
 	Admin *Account
 
 	lab      *lab.Lab

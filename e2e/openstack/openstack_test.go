@@ -99,7 +99,7 @@ func TestStackAndMachine(t *testing.T) {
 	}
 }
 
-// ownMetadata: the machine reads what is its own, whatever it claims to be.
+// ownMetadata: the machine reads its own metadata, whatever it claims to be.
 func ownMetadata(t *testing.T, machine lab.Node, server string) {
 	t.Helper()
 	out, err := machine.Exec(t.Context(), "curl", "--fail", "--silent", "--show-error", "--max-time", "30",
@@ -173,9 +173,9 @@ func physicalID(t *testing.T, a *openstack.Account, stack, resource string) stri
 	return ""
 }
 
-// TestWhere: the files below rootfs name the lab's address, which none of them can ask for.
-func TestWhere(t *testing.T) {
+// TestKeystoneAddress: the files below rootfs have the lab's address as a constant.
+func TestKeystoneAddress(t *testing.T) {
 	if want := "http://" + lab.Gateway.String() + ":5000/v3"; openstack.AuthURL != want {
-		t.Errorf("Keystone is said to be at %s, but the lab is at %s", openstack.AuthURL, want)
+		t.Errorf("the files name Keystone at %s, but the lab is at %s", openstack.AuthURL, want)
 	}
 }

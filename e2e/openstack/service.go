@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	readyLimit = 5 * time.Minute // of a machine that has much else to do
+	readyLimit = 5 * time.Minute // enough on a busy machine
 	stopLimit  = 3 * time.Second // heat-engine would take thirty
 )
 
@@ -97,7 +97,7 @@ func (s *Service) poll(ctx context.Context) error {
 	}
 }
 
-// Stop asks it to end, and kills it when it does not heed. It need not run.
+// Stop asks it to end, and kills it if that takes too long. It need not run.
 func (s *Service) Stop(ctx context.Context) error {
 	if s.running == nil {
 		return nil

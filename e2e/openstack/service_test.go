@@ -13,9 +13,9 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/openstack/openstacktest"
 )
 
-// TestServiceAway: who has switched a service off sees that, and who switches it on again
-// finds the cloud as it was.
-func TestServiceAway(t *testing.T) {
+// TestServiceDown: a stopped or paused service does not answer; started again, the cloud is
+// as it was.
+func TestServiceDown(t *testing.T) {
 	openstacktest.Require(t)
 	cloud := openstacktest.Open(t, labtest.Open(t, lab.KindNspawn), openstack.Options{
 		Settings: map[string]string{"keystone": "[token]\nexpiration = 600"},
@@ -102,8 +102,8 @@ func renewsItsToken(t *testing.T, cloud *openstack.Cloud) {
 	}
 }
 
-// TestStartSaysWhatFails: a service that does not come up is named, with what it said.
-func TestStartSaysWhatFails(t *testing.T) {
+// TestStartNamesTheServiceThatFails: the error has the service's name and its log.
+func TestStartNamesTheServiceThatFails(t *testing.T) {
 	openstacktest.Require(t)
 	l := labtest.Open(t, lab.KindNspawn)
 	cloud, err := openstack.Start(t.Context(), l, openstack.Options{

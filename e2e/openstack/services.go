@@ -73,7 +73,7 @@ func uwsgi(port, script string, arguments ...string) []string {
 	return argv
 }
 
-// mariadb writes nothing in order: whoever kills it starts afresh.
+// mariadb syncs nothing: after a kill it has to start from nothing.
 func mariadb() []string {
 	return []string{
 		"mariadbd", "--no-defaults", "--user=root", "--datadir=/var/lib/mysql", "--socket=/run/mysqld/mysqld.sock",

@@ -68,14 +68,14 @@ func (t Template) request() map[string]any {
 	return body
 }
 
-// CreateStack has Heat begin, and returns the id. See WaitStack.
+// CreateStack makes Heat begin, and returns the id. See WaitStack.
 func (a *Account) CreateStack(ctx context.Context, t Template) (id string, err error) {
 	var made struct{ Stack struct{ ID string } }
 	err = a.Call(ctx, http.MethodPost, HeatURL+"/stacks", t.request(), &made)
 	return made.Stack.ID, err
 }
 
-// UpdateStack has Heat begin with an update to this template.
+// UpdateStack makes Heat begin an update to this template.
 func (a *Account) UpdateStack(ctx context.Context, id string, t Template) error {
 	return a.Call(ctx, http.MethodPut, HeatURL+"/stacks/"+t.Name+"/"+id, t.request(), nil)
 }
@@ -132,8 +132,8 @@ func (a *Account) Stack(ctx context.Context, idOrName string) (Stack, error) {
 	return answer.Stack, err
 }
 
-// WaitStack waits until Heat has finished with a stack. That it has failed is an error,
-// with Heat's reason.
+// WaitStack waits until Heat has finished with a stack. If the stack failed, the error has
+// Heat's reason.
 func (a *Account) WaitStack(ctx context.Context, id string) (Stack, error) {
 	tick := time.NewTicker(300 * time.Millisecond)
 	defer tick.Stop()
@@ -166,7 +166,7 @@ func (a *Account) Resources(ctx context.Context, id string) ([]Resource, error) 
 	return answer.Resources, err
 }
 
-// MarkUnhealthy has the next update replace a resource of the stack itself.
+// MarkUnhealthy makes the next update replace a resource of the stack itself.
 func (a *Account) MarkUnhealthy(ctx context.Context, id, resource string) error {
 	s, err := a.Stack(ctx, id)
 	if err != nil {
@@ -186,8 +186,8 @@ func (c *Cloud) WriteFile(ctx context.Context, path string, content []byte) erro
 	return nil
 }
 
-// OpenStack runs the command line client as the admin, with its files being those of the
-// cloud's own root, and returns what it printed.
+// OpenStack runs the command line client as the admin, in the cloud's own root file system,
+// and returns what it printed.
 func (c *Cloud) OpenStack(ctx context.Context, args ...string) ([]byte, error) {
 	return c.root.run(ctx, append([]string{"openstack"}, args...)...)
 }

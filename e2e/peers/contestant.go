@@ -24,8 +24,8 @@ type contestant struct {
 // document is what nodehitch converged last.
 const document = "/var/lib/nodehitch/agent/last-known-good.json"
 
-// ours is nodehitch as a process of its own, as the peers are: the daemon, which keeps
-// what it has read, needs less.
+// ours is nodehitch as a process of its own, like the peers. The daemon needs less, because
+// it keeps what it has read.
 var ours = contestant{
 	name: "nodehitch", version: []string{"nodehitch-agent", "version"},
 	apply: func(string) []string {
@@ -73,7 +73,7 @@ func changedByNodehitch(r run) (int, error) {
 		return 0, err
 	}
 	if !pass.Converged || len(pass.Steps) == 0 || len(pass.Changes) == 0 {
-		return 0, errors.New("it has not converged, or looked at nothing")
+		return 0, errors.New("it has not converged, or checked nothing")
 	}
 	changed := 0
 	for _, step := range pass.Steps {
@@ -85,8 +85,8 @@ func changedByNodehitch(r run) (int, error) {
 	return changed, nil
 }
 
-// It says lines for each repair, and none otherwise; its exit code says nothing of a
-// promise that is not kept.
+// It prints lines for each repair, and none otherwise; its exit code does not tell whether a
+// promise was kept.
 func changedByCFEngine(r run) (int, error) {
 	if strings.Contains(r.Output, "error: ") {
 		return 0, errors.New("not all promises are kept")
@@ -110,7 +110,7 @@ var recap = regexp.MustCompile(`ok=([1-9]\d*) +changed=(\d+) +unreachable=0 +fai
 func changedByAnsible(r run) (int, error) {
 	found := recap.FindStringSubmatch(r.Output)
 	if found == nil {
-		return 0, errors.New("no host has come to its end")
+		return 0, errors.New("no host has finished")
 	}
 	var changed int
 	_, err := fmt.Sscan(found[2], &changed)

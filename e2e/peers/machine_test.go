@@ -20,8 +20,8 @@ const (
 	bin   = "../../bin"
 )
 
-// policies are what the peers are given. Where one compares a file with another, the
-// other is what nodehitch has written, copied beside the policy.
+// policies are the peers' policies. If one compares a file with another, the other is
+// nodehitch's file, copied beside the policy.
 //
 //go:embed policy
 var policies embed.FS
@@ -36,8 +36,7 @@ type machine struct {
 	role string // which policies
 }
 
-// instance is a cluster of which one machine is looked at: a storage server, and a
-// worker.
+// instance is a cluster of a storage server and a worker, one of which is measured.
 func instance(t *testing.T, l *lab.Lab) (site.Storage, api.Server) {
 	t.Helper()
 	disk, err := l.NewDisk(uuid.NewString(), 256<<20)
@@ -62,8 +61,7 @@ func server(address netip.Addr) api.Server {
 	}
 }
 
-// converged waits until the controller calls the machine Ready, and stops the agent: a
-// contestant is alone when it runs.
+// converged waits until the machine is Ready, and stops the agent: contestants run alone.
 func (m *machine) converged(s *site.Site) {
 	m.t.Helper()
 	if _, err := s.Hitchctl(m.t.Context(), "wait", "node", m.ServerID(), "--for", "Ready", "--timeout", "5m"); err != nil {
@@ -83,8 +81,8 @@ func (m *machine) do(argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// invite installs the peers, and gives each its policy.
-func (m *machine) invite(l *lab.Lab, r *results.Case, values *strings.Replacer) {
+// installPeers installs the peers, and gives each its policy.
+func (m *machine) installPeers(l *lab.Lab, r *results.Case, values *strings.Replacer) {
 	m.t.Helper()
 	if err := l.InstallPackages(m.t.Context(), m, "peers", debs...); err != nil {
 		m.t.Fatal(err)
@@ -138,12 +136,12 @@ func (m *machine) idle(when string, list ...contestant) {
 	}
 }
 
-// patience is in how many runs a contestant has to repair a drift: CFEngine looks before
-// it acts, and sees only in the next run what its own repairs have made possible.
-const patience = 3
+// repairRuns is in how many runs a contestant has to repair a drift: CFEngine reads the
+// state before it acts, and sees only in the next run what its own repairs made possible.
+const repairRuns = 3
 
-// equal shows that all contestants ask the same of the machine: none finds anything to do
-// where nodehitch has converged it, and nodehitch finds nothing where another has repaired
+// equal checks that all contestants ask the same of the machine: none finds anything to do
+// after nodehitch has converged it, and nodehitch finds nothing after another has repaired
 // the drift.
 func (m *machine) equal(drift ...[]string) {
 	m.t.Helper()
@@ -157,7 +155,7 @@ func (m *machine) equal(drift ...[]string) {
 		if repaired == 0 {
 			m.t.Fatalf("%s repaired nothing of %q", c.name, drift)
 		}
-		for runs := 1; runs < patience && repaired > 0; runs++ {
+		for runs := 1; runs < repairRuns && repaired > 0; runs++ {
 			repaired = m.once(c)
 		}
 		m.idle("repaired by "+c.name, ours)

@@ -32,7 +32,7 @@ func (r run) failed(want int) error {
 	return nil
 }
 
-// measure runs commands in turn, so that whatever else slows the machine down meets all.
+// measure runs commands in turn, so that other load on the machine affects all of them.
 func measure(ctx context.Context, n lab.Node, rounds int, commands map[string][]string) (map[string][]run, error) {
 	const script, input = "/root/measure.py", "/root/measure.json"
 	asked, err := json.Marshal(commands)

@@ -32,13 +32,13 @@ func TestNoopOfAWorker(t *testing.T) {
 	}
 	m := &machine{n, t, "worker"}
 	m.converged(s)
-	m.invite(s.Lab, r, strings.NewReplacer())
+	m.installPeers(s.Lab, r, strings.NewReplacer())
 	m.equal([]string{"apt-get", "purge", "--yes", "nfs-common"})
 	m.compare(r, 15)
 }
 
 // compare measures all contestants on the converged machine, and holds nodehitch to the
-// limit. Each has just run, and found nothing to do: caches are full.
+// limit. Each has just run, and found nothing to do: caches are warm.
 func (m *machine) compare(r *results.Case, rounds int) {
 	m.t.Helper()
 	commands := map[string][]string{}

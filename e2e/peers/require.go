@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Require skips the test where the comparisons are not asked for: they take minutes,
-// and their limits are ratios of time, which a machine with much else to do can miss.
+// Require skips the test if the comparisons are not asked for: they take minutes, and
+// their limits are ratios of time, which a busy machine can miss.
 func Require(t testing.TB) {
 	t.Helper()
 	if os.Getenv("NODEHITCH_PEERS") != "1" {

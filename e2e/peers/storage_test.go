@@ -25,7 +25,7 @@ func TestNoopOfAStorageServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.converged(s)
-	m.invite(s.Lab, r, strings.NewReplacer(
+	m.installPeers(s.Lab, r, strings.NewReplacer(
 		"DEVICEDROPIN", m.copies(), "DEVICE", disk.Link(), "UUIDVALUE", m.do("findmnt", "--noheadings", "--output", "UUID", "/volume"),
 	))
 	m.equal(

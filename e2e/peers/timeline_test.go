@@ -21,7 +21,7 @@ import (
 // the command of user_data to the first action on the machine.
 const overheadLimit = 0.5
 
-// boots is how many machines are looked at, one after the other.
+// boots is how many machines are measured, one after the other.
 const boots = 5
 
 // milestone is a moment in a machine's first boot.
@@ -58,7 +58,7 @@ var milestones = []milestone{
 
 // The timeline of a node: seconds since systemd has begun, the median of several workers.
 func TestTimeline(t *testing.T) {
-	r := results.Begin(t, suite, "timeline", "where the time of a worker's first boot goes, until it is what it should be")
+	r := results.Begin(t, suite, "timeline", "the phases of a worker's first boot, until it is converged")
 	Require(t)
 	s := sitetest.Open(t, bin, lab.KindNspawn)
 	st, _ := instance(t, s.Lab)
@@ -87,11 +87,11 @@ func TestTimeline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, stone := range milestones {
-		r.Figure(stone.name, "%.2f s", median(lines, func(line map[string]float64) float64 { return line[stone.name] }))
+	for _, mark := range milestones {
+		r.Figure(mark.name, "%.2f s", median(lines, func(line map[string]float64) float64 { return line[mark.name] }))
 	}
 	overhead := median(lines, func(line map[string]float64) float64 { return line[firstAction] - line[command] })
-	r.Figure("of nodehitch before the first action", "%.2f s (median of %d)", overhead, boots)
+	r.Figure("nodehitch alone before the first action", "%.2f s (median of %d)", overhead, boots)
 	if overhead > overheadLimit {
 		t.Errorf("%.2f s of nodehitch's own pass before the first action; at most %.2f", overhead, overheadLimit)
 	}
@@ -103,22 +103,22 @@ func (m *machine) timeline() map[string]float64 {
 	began := m.monotonic("show", "--value", "--property=UserspaceTimestampMonotonic")
 	logged := m.log()
 	line := map[string]float64{}
-	for _, stone := range milestones {
+	for _, mark := range milestones {
 		at := int64(0)
 		switch {
-		case stone.name == command:
+		case mark.name == command:
 			at = m.commanded()
-		case stone.property != "":
-			at = m.monotonic("show", "--value", "--property="+stone.property, stone.unit)
+		case mark.property != "":
+			at = m.monotonic("show", "--value", "--property="+mark.property, mark.unit)
 		default:
-			if i := slices.IndexFunc(logged, stone.is); i >= 0 {
+			if i := slices.IndexFunc(logged, mark.is); i >= 0 {
 				at = logged[i].at(m.t)
 			}
 		}
 		if at < began {
-			m.t.Fatalf("there was no %q: %+v", stone.name, logged)
+			m.t.Fatalf("there was no %q: %+v", mark.name, logged)
 		}
-		line[stone.name] = float64(at-began) / 1e6
+		line[mark.name] = float64(at-began) / 1e6
 	}
 	return line
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab"
 )
 
-// These have no part in what is looked at here, and an emulated machine spends most of
-// its boot on them. Cloud-init, whose work is done by the time of the first cut, costs
-// more than all the others.
+// These services do not matter here, and an emulated machine spends most of its boot on
+// them. Cloud-init, which has finished before the first cut, costs more than all the
+// others.
 var (
 	idleUnits = []string{
 		"systemd-networkd.service", "systemd-networkd.socket", "systemd-logind.service", "systemd-sysusers.service",

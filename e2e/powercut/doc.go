@@ -1,12 +1,12 @@
 // Package powercut ends machines and agents in the middle of what they do, from the
 // blank disk to the writing of data. After each end the machine, or the agent, starts
-// again and has to come to where it would have come without it: the volume mounted and
-// exported, with one filesystem that was made once; the permit spent, the journal
-// finished; every record that was acknowledged and a file from the first day there.
+// again and has to reach the same state as without it: the volume mounted and exported,
+// with one filesystem that was made once; the permit spent, the journal finished; every
+// acknowledged record and a file from the beginning there.
 //
 // TestPowerCuts cuts the power of virtual machines. The cut takes what a power failure
-// takes: the memory, and any part of what the volumes' write caches held and nobody
-// had flushed (lab.Disk.LoseCache). A machine has several volumes in its life, each of
+// takes: the memory, and any part of the volumes' write caches that was not flushed
+// (lab.Disk.LoseCache). A machine has several volumes in its life, each of
 // which comes blank, is hit before it is in use and once more in the boot after that,
 // and written to while the next one is formatted. Volumes are slow, so that mkfs takes
 // long enough to be hit. The moments come from a seed; what a cut has really hit is

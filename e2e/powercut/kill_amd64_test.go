@@ -79,7 +79,7 @@ func (v *victim) format(ctx context.Context, at step, kill func(pid int)) (path 
 func (v *victim) awaitReport(ctx context.Context, blank *volume, ended <-chan error, pid int) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(patience)
+	limit := time.After(timeout)
 	for {
 		select {
 		case err := <-ended:

@@ -13,7 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// left tells what a kill has left, and whether it may be so.
+// left describes the state that a kill has left; an error says that it must not be so.
 func (v *victim) left(ctx context.Context) (string, error) {
 	newest := v.newest()
 	if err := v.stopped(ctx); err != nil {
@@ -47,7 +47,7 @@ func (v *victim) left(ctx context.Context) (string, error) {
 		return written, errors.New("the disk was written to too early: " + written)
 	case disk != "complete" && (journal == "formatted" || journal == "reported" || known.PermitState == api.PermitFormatted):
 		if super.mounts == 0 { // else its own journal has yet to be replayed
-			return written, errors.New("what is said to be a filesystem is none: " + written)
+			return written, errors.New("it is not the filesystem that is reported: " + written)
 		}
 	}
 	if journal == "formatted" || journal == "reported" {
@@ -70,7 +70,7 @@ func isBlank(path string) (bool, error) {
 	return false, err
 }
 
-// journalPhase is that of the agent's record, "none" where there is none.
+// journalPhase is that of the agent's record, "none" if there is none.
 func (v *victim) journalPhase(ctx context.Context, of *volume) string {
 	text, err := v.node.Pull(ctx, of.journal())
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// patience with what is to happen; several emulated machines take their time.
-const patience = 5 * time.Minute
+// timeout of a wait; several emulated machines are slow.
+const timeout = 5 * time.Minute
 
-// life is one machine, from the day on which it had no agent and one blank volume.
+// life is one machine, from before its agent, with one blank volume.
 type life struct {
 	t       *testing.T
 	site    *site.Site
@@ -40,8 +40,8 @@ type life struct {
 // boot is what the present boot began with.
 type boot struct {
 	began time.Time
-	// writing is the volume that records are being written to, of which saved were
-	// there before; nil = none is.
+	// writing is the volume that records are being written to; saved of them were there
+	// before. nil = none is written to.
 	writing *volume
 	saved   int
 }
@@ -120,7 +120,7 @@ func (l *life) grow(ctx context.Context) error {
 
 // reach waits until the machine has come as far as a phase.
 func (l *life) reach(ctx context.Context, want phase) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -188,7 +188,7 @@ func (l *life) again(ctx context.Context) error {
 
 // converge waits until everything is as it should be.
 func (l *life) converge(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -206,7 +206,7 @@ func (l *life) converge(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("it did not converge in %s: %w", patience, missing)
+			return fmt.Errorf("it did not converge in %s: %w", timeout, missing)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 type phase int
 
 const (
-	unasked phase = iota // no permit yet: injecting, enrolling, proving the disk blank
+	unasked phase = iota // no permit yet: injecting, enrolling, blank check
 	granted              // the permit is on its way or there
 	started              // mkfs may begin; nothing was written in this boot
 	making               // mkfs has written, the superblock is not there
@@ -30,7 +30,7 @@ var phaseNames = [phases]string{"unasked", "granted", "started", "mkfs", "made",
 
 func (p phase) String() string { return phaseNames[p] }
 
-// phase looks at the machine now, or after its end.
+// phase observes the machine, running or off.
 func (l *life) phase(ctx context.Context) (phase, error) {
 	v := l.newest()
 	known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID))

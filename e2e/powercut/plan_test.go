@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// moment is when to cut: some time after the machine has come to a phase.
+// moment is when to cut: some time after the machine has reached a phase.
 type moment struct {
 	// fresh: with another blank volume, the machine being as it should be before.
 	fresh bool
@@ -40,7 +40,7 @@ var aims = [phases]struct {
 	booting: {8 * time.Second, 0}, // only in later boots
 	mounted: {2 * time.Second, 2},
 	serving: {time.Second, 1},
-	writing: {5 * time.Second, 0}, // only where there is a machine that is as it should be
+	writing: {5 * time.Second, 0}, // only if there is a converged machine
 }
 
 // A machine gets this many volumes in its life.
@@ -87,8 +87,8 @@ func within(chance *rand.Rand, p phase) time.Duration {
 	return time.Duration(chance.Int64N(int64(aims[p].within)))
 }
 
-// few is the plan of a short run: the two moments of a format that matter most, and
-// after each one in which there is something to lose.
+// few is the plan of a short run: the two most important moments of a format, and after
+// each one while records are written.
 func few(chance *rand.Rand) [][]moment {
 	var all [][]moment
 	for _, p := range []phase{started, making} {
@@ -117,7 +117,7 @@ func ofWriting(plan [][]moment) (n int) {
 	return n
 }
 
-// tally is what the cuts of a life, or of all of them, came to.
+// tally is the result of the cuts of a life, or of all lives.
 type tally struct {
 	hits             [phases]int
 	whileWriting     int

@@ -25,7 +25,7 @@ const (
 )
 
 func TestPowerCuts(t *testing.T) {
-	c := results.Begin(t, "powercut", "vm", "the power fails at random moments from the blank disk on: one format, no acknowledged byte lost")
+	c := results.Begin(t, "powercut", "vm", "the power is cut at random moments, from the blank disk on: one format, no acknowledged byte lost")
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
 	chance := rand.New(rand.NewPCG(seed, 1))
 	plan := few(chance)
@@ -42,15 +42,15 @@ func TestPowerCuts(t *testing.T) {
 
 	c.Lost(r.lost)
 	if least := enoughRecords * ofWriting(plan); r.readBack < max(1, least) {
-		t.Errorf("%d acknowledged records were looked for after the cuts, at least %d have to be", r.readBack, max(1, least))
+		t.Errorf("%d acknowledged records were read back after the cuts, expected at least %d", r.readBack, max(1, least))
 	}
 	if atWork := r.took.cuts() - r.took.idle; atWork < planned(plan)/2 {
 		t.Errorf("%d of %d cuts hit work", atWork, planned(plan))
 	}
 	c.Figure("seed", "%d", seed)
-	c.Figure("cuts", "%d, of which %d came after the work", r.took.cuts(), r.took.idle)
-	c.Figure("hit", "%s", r.took.histogram())
-	c.Figure("while records were written", "%d", r.took.whileWriting)
+	c.Figure("cuts", "%d; %d came after the work", r.took.cuts(), r.took.idle)
+	c.Figure("phases hit", "%s", r.took.histogram())
+	c.Figure("cuts while records were written", "%d", r.took.whileWriting)
 	c.Figure("a cut", "%.1f s with %d machines side by side", time.Since(began).Seconds()/float64(max(1, r.took.cuts())), r.machines)
 	c.Figure("boot", "%.1f s", median(r.took.boots).Seconds())
 	c.Figure("from boot to served", "%.1f s", median(r.took.converged).Seconds())
@@ -105,7 +105,7 @@ func (r *runner) all(plan [][]moment) {
 	workers.Wait()
 }
 
-// live lives one life, and adds up what became of it.
+// live lives one life, and adds up its result.
 func (r *runner) live(ctx context.Context, i int, cuts []moment) error {
 	l, err := newLife(ctx, r.t, r.site, fmt.Sprintf("cut-%d", i), rand.New(rand.NewPCG(r.seed, uint64(i)+2)))
 	if err != nil {

@@ -20,8 +20,8 @@ const (
 func (v *volume) records() string      { return v.exported() + "/records" }
 func (v *volume) preciousFile() string { return v.exported() + "/precious" }
 
-// writer appends numbered records from $1 on to $2 and says on the console, which the
-// host has at once, of which ones fsync has answered that they are safe on $3.
+// writer appends numbered records from $1 on to $2. After the fsync of a record it says so
+// on the console, which the host has at once; $3 is the volume's name there.
 const writer = `n=$1
 while printf '%04095d\n' $n >>"$2" && sync "$2"; do
 	echo "saved $3 $n" >/dev/ttyS0
@@ -72,8 +72,8 @@ func (l *life) pullRecords(ctx context.Context, v *volume) ([]byte, error) {
 	return l.node.Pull(ctx, v.records())
 }
 
-// treasure puts a file onto the volume that must be there for ever after.
-func (l *life) treasure(ctx context.Context, v *volume) error {
+// writePrecious writes a file to the volume that must never be lost.
+func (l *life) writePrecious(ctx context.Context, v *volume) error {
 	content := make([]byte, preciousBytes)
 	for i := range content {
 		content[i] = byte(l.chance.Uint32())

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// step is the n-th time that the agent comes to a boundary: what other processes do
+// step is the n-th time that the agent reaches a boundary: what other processes do
 // meanwhile does not change it, as it would change a plain count.
 type step struct {
 	boundary

@@ -24,7 +24,7 @@ import (
 // it does to the outside once it has opened a blank disk, then before the second, and
 // so on until it has reported the format; and mkfs with it, at random moments.
 func TestKilledAtEveryStep(t *testing.T) {
-	c := results.Begin(t, "powercut", "kill", "the agent is killed before each system call from the proof to the report: one format, nothing of the disk beside it lost")
+	c := results.Begin(t, "powercut", "kill", "the agent is killed before each system call from the blank check to the report: one format, no byte of the other disk lost")
 	s := sitetest.Open(t, "../../bin", lab.KindNspawn)
 	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
 	chance := rand.New(rand.NewPCG(seed, 0))
@@ -42,7 +42,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	path := r.round(t.Context(), step{}, nil)
 	waiting := slices.IndexFunc(path, step.mkfs)
 	if waiting < 0 {
-		t.Fatalf("it is not to be seen when mkfs runs: %v", path)
+		t.Fatalf("no step shows when mkfs runs: %v", path)
 	}
 	// In a full run at every step, and more of those that take mkfs with them.
 	together := 2
@@ -61,7 +61,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	c.Lost(r.lost)
 	c.Figure("seed", "%d", seed)
 	c.Figure("steps of a format", "%d", len(path))
-	c.Figure("kills", "%d, and %d steps not come to", r.kills, r.missed)
+	c.Figure("kills", "%d; %d steps not reached", r.kills, r.missed)
 	c.Figure("left behind", "%s", r.histogram())
 	c.Figure("a kill", "%.1f s", time.Since(began).Seconds()/float64(max(1, r.kills)))
 }
@@ -104,7 +104,7 @@ func (r *sweep) round(ctx context.Context, at step, kill func(int)) []step {
 		r.t.Logf("killed before %s: %s", at, left)
 	} else if at.n > 0 {
 		r.missed++
-		r.t.Logf("it never came to %s", at)
+		r.t.Logf("it did not reach %s", at)
 	}
 	if err != nil {
 		r.v.show()

@@ -79,7 +79,7 @@ func (l *life) settle(ctx context.Context, lost *int64) error {
 			err = fmt.Errorf("%s: %d bytes are lost", v.name, n)
 		}
 		if err == nil && v.precious == nil {
-			err = l.treasure(ctx, v)
+			err = l.writePrecious(ctx, v)
 		}
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 // changes something outside itself or waits for another process.
 type boundary struct {
 	call string
-	// on is the file that it is about, where there is one.
+	// on is the file that it is about, if any.
 	on string
 }
 
@@ -67,8 +67,7 @@ func trace(pid int, attached chan<- struct{}, seen func(boundary)) error {
 	close(attached)
 	for len(t.followed) > 0 {
 		var status unix.WaitStatus
-		// Only what belongs to this thread. It may have other children than the tracees,
-		// long-lived ones, for which nobody has to wait here.
+		// Only the tracees of this thread: it may have other, long-lived children.
 		tid, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
@@ -89,7 +88,7 @@ type tracer struct {
 	seen func(boundary)
 	// followed are the threads that have not ended.
 	followed map[int]bool
-	// aside are sockets over which the service manager is told how it goes.
+	// aside are sockets to the service manager, for the process's state.
 	aside map[string]bool
 }
 
@@ -169,8 +168,8 @@ func (t *tracer) entered(tid int) (boundary, bool) {
 	return b, t.matters(b, arguments)
 }
 
-// matters leaves out what changes nothing that lasts: opening to read, the log, the
-// status for whoever asks, threads, ioctls that ask.
+// matters leaves out calls without a lasting effect: opening to read, the log, the status
+// file, threads, ioctls that only read.
 func (t *tracer) matters(b boundary, arguments [4]uint64) bool {
 	if strings.HasPrefix(b.on, "/run/") || strings.HasPrefix(b.on, "anon_inode:") || t.aside[b.on] {
 		return false

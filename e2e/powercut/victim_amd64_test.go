@@ -36,20 +36,20 @@ func newVictim(ctx context.Context, l *life) (*victim, error) {
 	if l.node, err = l.site.Lab.Nspawn(ctx, spec); err != nil {
 		return nil, err
 	}
-	// Its kernel serves no NFS, so there is no point in looking for the server's package.
+	// Its kernel serves no NFS, so there is no point in installing the server's package.
 	if _, err := l.node.Exec(ctx, "truncate", "-s", "0", "/etc/apt/sources.list"); err != nil {
 		return nil, err
 	}
 	if err := l.converge(ctx); err != nil {
 		return nil, err
 	}
-	// What a kill has left is looked at before the agent comes back.
+	// The state after a kill is read before the agent comes back.
 	const byHand = "/etc/systemd/system/nodehitch-agent.service.d/by-hand.conf"
 	if err := l.node.Push(ctx, byHand, 0o644, []byte("[Service]\nRestart=no\n")); err != nil {
 		return nil, err
 	}
 	_, err = l.node.Exec(ctx, "systemctl", "daemon-reload")
-	return v, errors.Join(err, l.treasure(ctx, first))
+	return v, errors.Join(err, l.writePrecious(ctx, first))
 }
 
 // recover starts the agent again, wants everything as it should be, and takes the
@@ -93,7 +93,7 @@ func (v *victim) unmounted(ctx context.Context, gone *volume) error {
 }
 
 func (v *victim) until(ctx context.Context, otherwise string, so func() bool) error {
-	limit := time.After(patience)
+	limit := time.After(timeout)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !so() {
@@ -108,7 +108,7 @@ func (v *victim) until(ctx context.Context, otherwise string, so func() bool) er
 	return nil
 }
 
-// agent is the pid of the agent, as the host has it, once it is at rest.
+// agent is the agent's pid on the host, once it is idle.
 func (v *victim) agent(ctx context.Context) (int, error) {
 	out, err := v.node.Exec(ctx, "systemctl", "show", "-P", "MainPID", "nodehitch-agent")
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// The journal of a filesystem of this size has 64 MiB, all of which mkfs writes.
+	// The journal of a filesystem of this size has 64 MiB, and mkfs writes all of it.
 	volumeBytes = 2 << 30
 	// With this, mkfs takes two seconds and more.
 	bytesPerSecond = 32 << 20
@@ -32,9 +32,9 @@ type volume struct {
 	mounts uint16
 	// format is of the mkfs that the controller knows of; "" before.
 	format string
-	// precious is the content of a file from the first day; nil before.
+	// precious is the content of the file that must never be lost; nil before.
 	precious []byte
-	// readBack is how many acknowledged records were looked for last.
+	// readBack is how many acknowledged records the last check read back.
 	readBack int
 }
 
@@ -75,8 +75,8 @@ func (v *volume) discard() error {
 	return errors.Join(os.Remove(v.disk.WriteLog), os.Remove(v.before()), os.Remove(v.disk.Path))
 }
 
-// whole looks at what is on it, without power or with, once the controller was told
-// that its filesystem is there.
+// whole checks the filesystem, with the machine on or off, after it was reported to the
+// controller.
 func (v *volume) whole(ctx context.Context) error {
 	super, err := v.superblock()
 	switch {

@@ -20,7 +20,7 @@ type cluster struct {
 
 const password = "pass-of-user01"
 
-// The workers have IPv6 besides, and so has the lab.
+// The workers and the lab also have IPv6.
 var (
 	sixLab     = netip.MustParsePrefix("fd00:192:168::20/64")
 	sixWorkers = []netip.Prefix{netip.MustParsePrefix("fd00:192:168::12/64"), netip.MustParsePrefix("fd00:192:168::13/64")}
@@ -54,7 +54,7 @@ func plain(server string) map[string]any {
 	return map[string]any{"connection_type": "0", "server": server}
 }
 
-// secure is one to a registry with TLS and a login, which /etc/hosts has to find.
+// secure is one to a registry with TLS and a login, whose name /etc/hosts has to resolve.
 func secure(server, password string) map[string]any {
 	name, _, _ := strings.Cut(server, ":")
 	return map[string]any{
@@ -63,8 +63,8 @@ func secure(server, password string) map[string]any {
 	}
 }
 
-// connected connects the cluster to these registries and no others, and waits until
-// all workers are.
+// connected connects the cluster to these registries and no others, and waits until all
+// workers are connected.
 func (c *cluster) connected(connections ...map[string]any) {
 	c.t.Helper()
 	c.connect(connections...)
@@ -78,8 +78,8 @@ func (c *cluster) connected(connections ...map[string]any) {
 	}
 }
 
-// refused connects the cluster to them and waits until the first worker says this of
-// it; it returns the message, in which no password may be.
+// refused connects the cluster to them and waits until the first worker reports this
+// reason. It returns the message, which must not have the password.
 func (c *cluster) refused(reason api.Reason, connections ...map[string]any) string {
 	c.t.Helper()
 	c.connect(connections...)
@@ -121,22 +121,22 @@ func TestConnections(t *testing.T) {
 		name, shows string
 		run         func(*cluster, *results.Case)
 	}{
-		{"wrong-ca", "a CA that does not vouch for the registry is CertificateRejected; the right one connects", (*cluster).wrongCA},
-		{"wrong-password", "a wrong password is Unauthorized with the registry's own answer, and is not written; the right one connects", (*cluster).wrongPassword},
-		{"expired-ca", "an expired CA is CertificateRejected and says so; a new one connects", (*cluster).expiredCA},
-		{"down", "a registry that is down is Unreachable; when it comes the node connects by itself", (*cluster).down},
-		{"twenty", "20 registries at once, then none: nothing of them is left", (*cluster).twenty},
+		{"wrong-ca", "with a wrong CA the node reports CertificateRejected; with the right one it connects", (*cluster).wrongCA},
+		{"wrong-password", "with a wrong password the node reports Unauthorized with the registry's answer, and writes no login; with the right one it connects", (*cluster).wrongPassword},
+		{"expired-ca", "with an expired CA the node reports CertificateRejected and the expiry; with a new one it connects", (*cluster).expiredCA},
+		{"down", "a registry that is down is reported as Unreachable; when it is up the node connects", (*cluster).down},
+		{"twenty", "20 registries at once, then none: no file of them is left", (*cluster).twenty},
 		{"port", "a server with a port, TLS and a login", (*cluster).port},
 		{"ipv6", "an IPv6 literal as server", (*cluster).ipv6},
 		{"unicode", "Unicode and punctuation in a password", (*cluster).unicode},
 		{"owner", "what the node's owner had in the same files stays, byte by byte, when a registry comes and goes", (*cluster).owner},
-		{"rotated", "a changed password and a changed CA reach every node and are verified", (*cluster).rotated},
-		{"running-containers", "containers run on while Docker and containerd learn of a registry", (*cluster).runningContainers},
-		{"secrets", "a password is in three files of root's on the node, and nowhere else: no log, no status, no answer of the API, no store", (*cluster).secrets},
+		{"rotated", "every node gets a changed password and a changed CA, and verifies them", (*cluster).rotated},
+		{"running-containers", "containers keep running while a registry is added to Docker and containerd", (*cluster).runningContainers},
+		{"secrets", "a password is in three files of root on the node, and nowhere else: no log, status, API answer or store", (*cluster).secrets},
 		{"token", "a registry that hands out tokens instead of asking for the password itself", (*cluster).token},
 		{"scale-out", "a worker of a scale-out is connected", (*cluster).scaleOut},
-		{"heal", "a worker that replaces another is connected", (*cluster).heal},
-		{"killed", "the agent killed at the begin and the end of every action converges all the same", (*cluster).killed},
+		{"heal", "a new worker in place of another is connected", (*cluster).heal},
+		{"killed", "the agent, killed at the start and the end of every action, converges", (*cluster).killed},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := results.Begin(t, suite, test.name, test.shows)

@@ -13,7 +13,7 @@ import (
 
 func (c *cluster) wrongCA(*results.Case) {
 	c.serve("443", password, time.Now().Add(time.Hour))
-	c.upload(caPath, registry.NewAuthority(c.t, "a stranger", time.Now().Add(time.Hour)).PEM)
+	c.upload(caPath, registry.NewAuthority(c.t, "another authority", time.Now().Add(time.Hour)).PEM)
 	message := c.refused(api.ReasonCertificateRejected, secure(secureServer, password))
 	if !strings.Contains(message, secureServer) {
 		c.t.Errorf("the message does not name the registry: %s", message)
@@ -97,7 +97,7 @@ func (c *cluster) twenty(r *results.Case) {
 	}
 }
 
-// gone asserts that nothing on the workers names a server any more.
+// gone asserts that no file on the workers names the server.
 func (c *cluster) gone(server string) {
 	c.t.Helper()
 	for _, m := range c.workers {
@@ -114,7 +114,7 @@ func (c *cluster) port(*results.Case) {
 	c.crossed(secureServer + ":8443")
 }
 
-// Docker 20.10 knows no image names with an IPv6 literal, so only containerd pulls.
+// Docker 20.10 accepts no image names with an IPv6 literal, so only containerd pulls.
 func (c *cluster) ipv6(*results.Case) {
 	server := net.JoinHostPort(sixLab.Addr().String(), "5000")
 	registry.Open(c.t, c.lab, registry.Options{Address: server})

@@ -15,7 +15,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// diskFull: Docker's disk takes the image no more, until somebody makes room.
+// diskFull: Docker's disk is too full for the image, until the test frees space.
 func (s *server) diskFull(*results.Case) {
 	t := s.t
 	const filler = "/var/lib/docker/filler"
@@ -36,10 +36,10 @@ func (s *server) diskFull(*results.Case) {
 	s.runs()
 }
 
-// manyBytes is how much larger the image is in the cases that look at its way.
+// manyBytes is how much larger the image is in the cases about its transfer.
 const manyBytes = 200 << 20
 
-// downloadCut: what has come before the controller was killed is not sent again.
+// downloadCut: bytes that arrived before the controller was killed are not sent again.
 func (s *server) downloadCut(r *results.Case) {
 	t := s.t
 	size := s.uploadImage(manyBytes + 1)
@@ -61,7 +61,7 @@ func (s *server) downloadCut(r *results.Case) {
 		t.Fatal(err)
 	}
 	s.runs()
-	r.Figure("there when the controller died", "%s of %d bytes", got, size)
+	r.Figure("fetched when the controller was killed", "%s of %d bytes", got, size)
 	if left := s.run("find", parts, "-type", "f"); left != "" {
 		t.Errorf("the image file is still there after it was loaded: %s", left)
 	}
@@ -95,14 +95,15 @@ func (s *server) transfer(r *results.Case) {
 	s.put()
 	s.runs()
 	took, cat := s.took(began, api.ConditionRegistryRunning, "fetch"), s.cat(size)
-	r.Figure("fetch", "%d MB in %.2f s, %.0f MB/s, proven by its SHA-256", size/1e6, took.Seconds(), float64(size)/1e6/took.Seconds())
+	r.Figure("fetch", "%d MB in %.2f s, %.0f MB/s, SHA-256 verified", size/1e6, took.Seconds(), float64(size)/1e6/took.Seconds())
 	r.Figure("cat over loopback", "%.2f s; the fetch takes %.1f times that", cat.Seconds(), took.Seconds()/cat.Seconds())
 	s.uploadImage(0)
 	s.put()
 	s.runs()
 }
 
-// cat is how long as many bytes take from one file to another through TCP on loopback.
+// cat is how long the same number of bytes takes from one file to another through TCP on
+// loopback.
 func (s *server) cat(size int) time.Duration {
 	t := s.t
 	dir := s.lab.Dir()

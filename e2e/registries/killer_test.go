@@ -11,8 +11,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// killedDuring kills the agent at each action that something makes it take, and returns
-// how often it was killed.
+// killedDuring kills the agent at each action that something causes, and returns how often
+// it was killed.
 func (m *machine) killedDuring(something func()) int {
 	m.w.t.Helper()
 	killer, err := site.StartKiller(m.w.t.Context(), m)
@@ -39,14 +39,14 @@ func (c *cluster) killed(r *results.Case) {
 	went := m.killedDuring(func() { c.connected() })
 	c.gone(address)
 	c.gone(secureServer)
-	r.Figure("killed", "%d times while registries came, %d while they went", came, went)
+	r.Figure("killed", "%d times while registries were added, %d while they were removed", came, went)
 	if came < 4 || went < 4 {
 		c.t.Errorf("the agent was killed %d and %d times only", came, went)
 	}
 	m.stays()
 }
 
-// controllerKiller kills the controller whenever an operation at work has got on.
+// controllerKiller kills the controller whenever an operation has made progress.
 type controllerKiller struct {
 	last  string
 	times int
@@ -55,7 +55,7 @@ type controllerKiller struct {
 // most is how often it kills: operations have to end.
 const most = 8
 
-func (k *controllerKiller) look(v *vnf, op *api.Operation) error {
+func (k *controllerKiller) observe(v *vnf, op *api.Operation) error {
 	if k == nil {
 		return nil
 	}

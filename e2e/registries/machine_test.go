@@ -136,12 +136,12 @@ func (m *machine) explain() {
 		return
 	}
 	ctx := context.WithoutCancel(m.w.t.Context())
-	for _, look := range [][]string{
+	for _, command := range [][]string{
 		{"nodehitch-agent", "status"},
 		{"journalctl", "-u", "nodehitch*", "--no-pager", "-n", "60", "-o", "cat"},
 		{"journalctl", "-u", "docker", "-u", "containerd", "--no-pager", "-n", "20", "-o", "cat"},
 	} {
-		out, err := m.Exec(ctx, look...)
-		m.w.t.Logf("%s: %v: %v\n%s", m.Name(), look, err, out)
+		out, err := m.Exec(ctx, command...)
+		m.w.t.Logf("%s: %v: %v\n%s", m.Name(), command, err, out)
 	}
 }

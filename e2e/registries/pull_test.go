@@ -34,8 +34,8 @@ func (m *machine) load(image registry.Image) {
 	m.run("rm", path)
 }
 
-// pushNew makes an image that nobody has yet and pushes it from the machine, under a
-// name that begins with the server; it returns the name.
+// pushNew makes a new image and pushes it from the machine, under a name that begins with
+// the server; it returns the name.
 func (m *machine) pushNew(server string) string {
 	m.w.t.Helper()
 	name, err := m.tryPushNew(server)
@@ -51,12 +51,12 @@ func (m *machine) tryPushNew(server string) (string, error) {
 	images++
 	name := fmt.Sprintf("%s/from/%s:%d", server, m.Name(), images)
 	m.load(registry.Small(name, 64<<10, images))
-	return name, m.patiently("docker", "push", "--quiet", name)
+	return name, m.retryLookup("docker", "push", "--quiet", name)
 }
 
-// patiently runs a program that looks a name of /etc/hosts up. Docker and containerd
-// are Go programs, which look into that file every five seconds at most.
-func (m *machine) patiently(argv ...string) error {
+// retryLookup runs a program that resolves a name of /etc/hosts, and retries failed
+// lookups. Docker and containerd are Go programs, which read that file every five seconds.
+func (m *machine) retryLookup(argv ...string) error {
 	m.w.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for tick := time.NewTicker(time.Second); ; <-tick.C {
@@ -72,7 +72,7 @@ func (m *machine) patiently(argv ...string) error {
 func (m *machine) pulls(name string) {
 	m.w.t.Helper()
 	for _, err := range []error{
-		m.patiently("docker", "pull", "--quiet", name), m.patiently(m.ctrPull(name)...), m.criPull(name),
+		m.retryLookup("docker", "pull", "--quiet", name), m.retryLookup(m.ctrPull(name)...), m.criPull(name),
 	} {
 		if err != nil {
 			m.w.t.Fatal(err)
@@ -124,7 +124,7 @@ func (m *machine) criPull(name string) error {
 			"--unix-socket", "/run/containerd/containerd.sock", "--header", "content-type: application/grpc", "--header", "te: trailers",
 			"--data-binary", "@"+path, "--dump-header", "-", "--output", "/dev/null", "http://localhost/runtime.v1.ImageService/PullImage")
 		if answer = out; strings.Contains(out, ": lookup ") {
-			return fmt.Errorf("%s", out) // see patiently
+			return fmt.Errorf("%s", out) // see retryLookup
 		}
 		return err
 	})

@@ -24,8 +24,8 @@ func (m *machine) picture() string {
 		docker ps --all --quiet --no-trunc | sort | xargs -r docker inspect --format '{{.Name}} {{.Id}} {{.State.StartedAt}} {{.RestartCount}}'`)
 }
 
-// stays asserts that a converged machine has nothing to do: a dry run plans nothing,
-// a run changes nothing, and neither does an agent that starts anew.
+// stays asserts that a converged machine has nothing to do: a dry run plans nothing, and
+// neither a run nor a restarted agent changes anything.
 func (m *machine) stays() {
 	m.w.t.Helper()
 	m.ready()

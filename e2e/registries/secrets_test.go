@@ -14,8 +14,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// secrets: one password that the registry takes and one that it refuses, both looked
-// for as they are and as a login has them.
+// secrets searches for a password that the registry accepts and one that it refuses, both
+// as they are and as a login has them.
 func (c *cluster) secrets(r *results.Case) {
 	const taken, refused = "c1e55e8f-taken", "c1e55e8f-refused"
 	c.serve("443", taken, time.Now().Add(time.Hour))
@@ -43,14 +43,14 @@ func (c *cluster) secrets(r *results.Case) {
 			}
 		}
 		c.silent(r, m.Name()+"'s journal", []byte(m.run("journalctl", "--no-pager", "--output=export")), forms)
-		for _, look := range [][]string{
+		for _, command := range [][]string{
 			{"get", "node", m.ServerID(), "-o", "json"}, {"describe", "node", m.ServerID()}, {"get", "instance", c.id, "-o", "json"},
 		} {
-			out, err := c.Hitchctl(c.t.Context(), look...)
+			out, err := c.Hitchctl(c.t.Context(), command...)
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			c.silent(r, strings.Join(look, " "), out, forms)
+			c.silent(r, strings.Join(command, " "), out, forms)
 		}
 	}
 	store := false
@@ -88,9 +88,9 @@ func inBase64(text string) (all []string) {
 func (c *cluster) silent(r *results.Case, where string, text []byte, forms []string) {
 	c.t.Helper()
 	if len(text) == 0 {
-		c.t.Errorf("%s is empty: nothing can be found there", where)
+		c.t.Errorf("%s is empty: a search shows nothing", where)
 	}
-	r.Unauthorised(0) // it was looked at
+	r.Unauthorised(0) // it was searched
 	for _, form := range forms {
 		if bytes.Contains(text, []byte(form)) {
 			r.Unauthorised(1)

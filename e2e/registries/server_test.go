@@ -54,7 +54,7 @@ func (c *cluster) runningContainers(*results.Case) {
 	m.run("docker", "rm", "--force", "owners")
 }
 
-// scaleOut adds a worker as Tacker does: the stack has it by the time of the END.
+// scaleOut adds a worker like Tacker: the stack has it before the END.
 func (c *cluster) scaleOut(*results.Case) {
 	c.serve("443", password, time.Now().Add(time.Hour))
 	c.connected(secure(secureServer, password))
@@ -101,7 +101,7 @@ func (v *vnf) replace(i int, engine lab.Engine, cp string, address netip.Prefix,
 	return m
 }
 
-// operateStart is the START of an operation, with the topology of before.
+// operateStart is the START of an operation, with the topology before it.
 func (v *vnf) operateStart(o api.OperationRequest) {
 	v.t.Helper()
 	o.Phase = api.PhaseStart

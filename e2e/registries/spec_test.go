@@ -21,8 +21,8 @@ const (
 	secureServer = "registry.example.com"
 )
 
-// The specs' two requests, as they stand: the registry VNF, then a cluster that is
-// connected to it and to a registry with TLS and a login.
+// The specs' two requests, unchanged: the registry VNF, then a cluster that is connected to
+// it and to a registry with TLS and a login.
 func TestSpecRequests(t *testing.T) {
 	c := results.Begin(t, suite, "spec-requests", "the spec's registry VNF and cluster, verbatim: push from one node, pull on the other by Docker and containerd; a second run does nothing")
 	w := newWorld(t)
@@ -58,10 +58,10 @@ func (w *world) instantiateRegistry(c *results.Case) *machine {
 	began := time.Now()
 	m := w.boot(v.spec(s, lab.EngineOffered, registryAddress))[0]
 	m.is(api.ConditionRegistryRunning, api.ReasonRunning)
-	// Docker takes 127.0.0.0/8 for insecure without being told.
+	// Docker treats 127.0.0.0/8 as insecure by default.
 	m.pushNew("127.0.0.1:5000")
-	c.Figure("user_data to a push that works", "%.1f s", time.Since(began).Seconds())
-	c.Figure("of which apt installs the engine", "%.1f s", m.took("0", api.ConditionRegistryRunning, "install").Seconds())
+	c.Figure("from user_data to a successful push", "%.1f s", time.Since(began).Seconds())
+	c.Figure("apt installs the engine in", "%.1f s", m.took("0", api.ConditionRegistryRunning, "install").Seconds())
 	v.operate(api.OperationRequest{Operation: api.Instantiate})
 	if got := m.run("curl", "--silent", "http://"+plainServer+"/v2/"); got != "{}" {
 		w.t.Errorf("GET /v2/ says %q", got)

@@ -23,7 +23,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// server is a registry VNF whose machine the cases ill-treat.
+// server is a registry VNF whose machine the cases disturb.
 type server struct {
 	*vnf
 	*machine
@@ -92,7 +92,7 @@ type pushed struct {
 	size int64
 }
 
-// push puts an image that nobody has yet into the registry.
+// push puts a new image into the registry.
 func (s *server) push() pushed {
 	s.t.Helper()
 	image := pushed{name: s.pushNew("127.0.0.1:5000")}
@@ -102,16 +102,16 @@ func (s *server) push() pushed {
 	return image
 }
 
-// gone is what Docker says of an image of which the registry has not all.
+// gone is what Docker says of an image that is incomplete in the registry.
 var gone = regexp.MustCompile("manifest unknown|unknown blob|blob unknown|verification failed")
 
-// holds pulls an image that was pushed before, and counts it as lost where the registry
-// has not all of it or has another.
+// holds pulls an image that was pushed before, and counts it as lost if it is incomplete or
+// another one.
 func (s *server) holds(r *results.Case, image pushed, port string) {
 	s.t.Helper()
 	_, rest, _ := strings.Cut(image.name, "/")
 	name := "127.0.0.1:" + port + "/" + rest
-	s.run("docker", "image", "rm", "--force", image.id) // with all its names, of which there may be none
+	s.run("docker", "image", "rm", "--force", image.id) // with all its names, if it has any
 	if _, err := s.try("docker", "image", "inspect", image.id); err == nil {
 		s.t.Fatalf("Docker has %s itself: a pull shows nothing", name)
 	}
@@ -147,21 +147,21 @@ func TestRegistryVNF(t *testing.T) {
 		run         func(*server, *results.Case)
 	}{
 		{"stopped", "a container that was stopped, or killed, is started again", (*server).stopped},
-		{"removed", "a container that was removed is made again, with its data", (*server).removed},
-		{"rebooted", "a registry whose machine was restarted, or lost its power, answers again, with no controller in sight", (*server).rebooted},
-		{"other-port", "another port makes the container anew, with its data", (*server).otherPort},
-		{"other-image", "another image makes the container anew, with its data", (*server).otherImage},
-		{"other-directory", "another directory makes the container anew, and leaves the old directory's data there", (*server).otherDirectory},
-		{"name-taken", "a container of that name that is somebody else's is NameTaken and left alone", (*server).nameTaken},
-		{"port-in-use", "a port that something else listens on is PortInUse; when that ends the registry comes", (*server).portInUse},
-		{"no-registry-image", "an image file that holds no image registry is refused or ImageNotFound; the right one runs", (*server).noRegistryImage},
-		{"disk-full", "a full disk at the load of the image is said; when there is room the registry comes", (*server).diskFull},
-		{"download-cut", "an image whose download is cut by the controller's death is fetched on from there", (*server).downloadCut},
-		{"transfer", "how fast an image file reaches the node", (*server).transfer},
-		{"killed-registry", "the agent killed at the begin and the end of every action converges all the same", (*server).killed},
-		{"scale-refused", "a registry VNF is not scaled", (*server).scaleRefused},
-		{"healed", "a new VM with a new id gets the same registry; the old one's certificate opens nothing", (*server).healed},
-		{"terminated", "terminate and delete leave neither node nor file at the controller", (*server).terminated},
+		{"removed", "a container that was removed is created again, with its data", (*server).removed},
+		{"rebooted", "after a reboot or a power cut the registry answers again, without a controller", (*server).rebooted},
+		{"other-port", "after a change of the port the container is recreated, with its data", (*server).otherPort},
+		{"other-image", "after a change of the image the container is recreated, with its data", (*server).otherImage},
+		{"other-directory", "after a change of the directory the container is recreated; the old directory keeps its data", (*server).otherDirectory},
+		{"name-taken", "a foreign container with that name is reported as NameTaken and left alone", (*server).nameTaken},
+		{"port-in-use", "a port that another program uses is reported as PortInUse; when it is free the registry starts", (*server).portInUse},
+		{"no-registry-image", "an image file without the image registry is refused or reported as ImageNotFound; the right one runs", (*server).noRegistryImage},
+		{"disk-full", "a full disk while the image is loaded is reported; with free space the registry starts", (*server).diskFull},
+		{"download-cut", "the controller is killed during the download of an image: the agent resumes where it stopped", (*server).downloadCut},
+		{"transfer", "the speed of fetching an image file", (*server).transfer},
+		{"killed-registry", "the agent, killed at the start and the end of every action, converges", (*server).killed},
+		{"scale-refused", "a scale of a registry VNF is refused", (*server).scaleRefused},
+		{"healed", "a new VM with a new id gets the same registry; the old one's certificate is refused", (*server).healed},
+		{"terminated", "after terminate and delete the controller has neither node nor file", (*server).terminated},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := results.Begin(t, suite, test.name, test.shows)
@@ -241,7 +241,7 @@ func (s *server) otherImage(r *results.Case) {
 	s.put()
 	s.runs()
 	if after := s.run("docker", "inspect", "--format", "{{.Image}}", container); after == before {
-		s.t.Errorf("it runs the image of before, %s", after)
+		s.t.Errorf("it runs the old image, %s", after)
 	}
 	s.holds(r, image, "5000")
 	s.stays()
@@ -270,7 +270,7 @@ func (s *server) nameTaken(*results.Case) {
 	s.run("systemctl", "start", "nodehitch-agent")
 	s.is(api.ConditionRegistryRunning, api.ReasonNameTaken)
 	if s.containerID() != foreign {
-		s.t.Error("somebody else's container was replaced")
+		s.t.Error("a foreign container was replaced")
 	}
 	s.run("docker", "rm", "--force", container)
 	s.runs()
@@ -280,7 +280,7 @@ func (s *server) portInUse(*results.Case) {
 	s.run("systemctl", "stop", "nodehitch-agent")
 	s.run("docker", "rm", "--force", container)
 	s.run("systemd-run", "--quiet", "--unit=lab-squatter", "python3", "-m", "http.server", "5000")
-	s.until("the squatter listens", func() error {
+	s.until("the other program listens", func() error {
 		_, err := s.try("curl", "--silent", "http://127.0.0.1:5000/")
 		return err
 	})
@@ -303,7 +303,7 @@ func (s *server) noRegistryImage(*results.Case) {
 	if err := s.tryPut(); err != nil {
 		s.t.Logf("the PUT is refused: %v", err)
 	}
-	s.until("somebody says it", func() error {
+	s.until("controller or agent reports it", func() error {
 		n, err := s.node()
 		if err != nil {
 			return err
@@ -315,7 +315,7 @@ func (s *server) noRegistryImage(*results.Case) {
 		}
 		return fmt.Errorf("withheld %v, condition %+v", n.Withheld, c)
 	})
-	s.answers("5000") // what ran before runs on
+	s.answers("5000") // the old container keeps running
 	s.uploadImage(0)
 	s.put()
 	s.runs()
@@ -333,7 +333,7 @@ func (s *server) scaleRefused(*results.Case) {
 func (s *server) terminated(*results.Case) {
 	data := filepath.Join(s.lab.Dir(), "controller", "data")
 	if stored(s.t, data) == 0 {
-		s.t.Fatal("the package's file is not where it is looked for")
+		s.t.Fatal("the package's file is not where this test looks for it")
 	}
 	s.operateStart(api.OperationRequest{Operation: api.Terminate})
 	s.operate(api.OperationRequest{Operation: api.Terminate})
@@ -385,7 +385,7 @@ func (m *machine) asks(method, path, body string) (status int) {
 	return status
 }
 
-// shutOut counts what the controller answers to a machine that it has revoked.
+// shutOut counts the controller's answers to a revoked machine.
 func (m *machine) shutOut(r *results.Case) {
 	m.w.t.Helper()
 	report, err := json.Marshal(api.NodeStatus{Epoch: 1, ObservedGeneration: 1, ObservedDigest: "x", Conditions: []api.Condition{}})
@@ -413,7 +413,7 @@ func (m *machine) shutOut(r *results.Case) {
 	}
 }
 
-// healed: the old machine lives on as a suspended VM might, and asks again.
+// healed: the old machine still runs, as after a suspend, and makes requests.
 func (s *server) healed(r *results.Case) {
 	old := s.machine
 	if status := old.asks(http.MethodGet, "/v1/node/config", ""); status != http.StatusOK {
@@ -442,7 +442,7 @@ func (s *server) healed(r *results.Case) {
 // TestControllerKilled takes a registry VNF through its operations while the controller
 // is killed again and again. TERMINATE is one transaction: there is no middle of it.
 func TestControllerKilled(t *testing.T) {
-	r := results.Begin(t, suite, "controller-killed", "instantiate and heal of a registry VNF, the controller killed whenever the node gets on")
+	r := results.Begin(t, suite, "controller-killed", "instantiate and heal of a registry VNF, the controller killed whenever the node makes progress")
 	results.LongOnly(t)
 	s := &server{vnf: newWorld(t).newVNF(registryBody)}
 	s.addServer("registry", "CP1", registryAddress)
@@ -468,7 +468,7 @@ const volumeSize = 1 << 30
 
 // The registry's data on a Cinder volume outlives the VM.
 func TestVolumeOfARegistry(t *testing.T) {
-	r := results.Begin(t, suite, "volume-healed", "a registry whose data is on a Cinder volume keeps its images through a heal")
+	r := results.Begin(t, suite, "volume-healed", "a registry with its data on a Cinder volume keeps its images through a heal")
 	results.LongOnly(t)
 	s := &server{vnf: newWorld(t).newVNF(registryBody)}
 	disk, err := s.lab.NewDisk(uuid.NewString(), volumeSize)

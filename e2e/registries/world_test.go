@@ -81,12 +81,11 @@ type vnf struct {
 	id       string
 	params   map[string]any // additionalParams
 	topology api.Topology
-	// controllerKiller, where there is one, strikes while operations are at work.
+	// controllerKiller, if there is one, kills while operations are in progress.
 	controllerKiller *controllerKiller
 }
 
-// newVNF makes an instance of a request of the spec's; nothing of it is at the
-// controller yet.
+// newVNF makes an instance of a request of the spec. The controller does not know it yet.
 func (w *world) newVNF(body string) *vnf {
 	w.t.Helper()
 	data, err := os.ReadFile(body)
@@ -160,7 +159,7 @@ func (v *vnf) operate(o api.OperationRequest) *api.Operation {
 			return err
 		}
 		if op.State == api.Processing {
-			return errors.Join(fmt.Errorf("it is %+v", op), v.controllerKiller.look(v, op))
+			return errors.Join(fmt.Errorf("it is %+v", op), v.controllerKiller.observe(v, op))
 		}
 		return nil
 	})
@@ -179,7 +178,7 @@ func (v *vnf) userData() []byte {
 	return data
 }
 
-// until looks again and again until nothing is wrong, and fails the test in the end.
+// until calls wrong until it returns no error, and fails the test in the end.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
 	sitetest.Until(w.t, what, wrong)

@@ -59,7 +59,7 @@ func (a *Authority) Issue(t testing.TB, notAfter time.Time, names ...string) Pai
 	return Pair{certificate, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})}
 }
 
-// issue signs a certificate for a new key, with itself where there is no authority.
+// issue signs a certificate for a new key, with itself if there is no authority.
 func issue(t testing.TB, template *x509.Certificate, by *Authority) (*x509.Certificate, *ecdsa.PrivateKey, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -27,7 +27,7 @@ type Options struct {
 	TLS *Pair
 	// Users and their passwords; none means no login.
 	Users map[string]string
-	// Tokens is where it sends everybody for a login instead.
+	// Tokens is the token service that it sends clients to instead of asking for a login.
 	Tokens *Tokens
 }
 
@@ -44,8 +44,8 @@ type Registry struct {
 	ended   chan struct{}
 }
 
-// Require skips the test where Debian's registry is not installed, with the
-// reason, or fails it if NODEHITCH_LAB=required.
+// Require skips the test if Debian's registry is not installed, with the reason, or fails
+// it if NODEHITCH_LAB=required.
 func Require(t testing.TB) {
 	t.Helper()
 	for program, pkg := range map[string]string{Binary: "docker-registry", "/usr/bin/htpasswd": "apache2-utils"} {
@@ -131,7 +131,7 @@ func (r *Registry) Stop() {
 	r.process = nil
 }
 
-// Change gives it other options and starts it anew. The data stays.
+// Change gives it other options and restarts it. The data stays.
 func (r *Registry) Change(change func(*Options)) {
 	r.t.Helper()
 	r.Stop()

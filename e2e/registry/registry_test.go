@@ -101,7 +101,7 @@ func TestRegistryAsksForALogin(t *testing.T) {
 	}
 	r.Change(func(o *registry.Options) { o.Users["user01"] = "other" })
 	if got := curl("-u", "user01:pä:ss"); !strings.Contains(got, "UNAUTHORIZED") {
-		t.Errorf("with the login of before it says %q", got)
+		t.Errorf("with the old login it says %q", got)
 	}
 }
 

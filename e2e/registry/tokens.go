@@ -19,7 +19,7 @@ import (
 
 // Tokens is a token service as the Distribution project specifies it
 // (https://distribution.github.io/distribution/spec/auth/): registries that name it
-// send everybody there, and it gives those with a login what they ask for.
+// send clients there, and it gives those with a login what they ask for.
 type Tokens struct {
 	// Realm is its URL.
 	Realm string

@@ -9,11 +9,11 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
-// The agent is the real one; its controller comes back from a backup of before it
-// enrolled, and nobody touches the machine.
-func TestTheRealAgentKeepsWhatItHas(t *testing.T) {
+// The real agent; its controller is restored from a backup from before its enrollment, and
+// nothing is changed on the machine.
+func TestTheAgentKeepsItsFilesUntilConfirmation(t *testing.T) {
 	loopback.RequireRoot(t)
-	both(t, "the real agent", "the agent keeps its certificate and its configuration while its instance is unconfirmed, and is back after the confirmation without a hand on the machine", func(w *world, lost bool) {
+	both(t, "the real agent", "the agent keeps its certificate and its configuration while its instance is unconfirmed, and works again after the confirmation without a change on the machine", func(w *world, lost bool) {
 		file := w.backup()
 		agent := loopback.StartAgent(w.t, loopback.AgentOptions{ServerID: worker, Config: w.AgentConfig(instance)})
 		ready := func() bool { return w.Node(worker).Ready && agent.Status().Controller.Connected }

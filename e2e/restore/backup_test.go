@@ -19,7 +19,7 @@ import (
 	"testing"
 )
 
-// badBackup is something that is given to restore and must change nothing.
+// badBackup is an input of restore that must be refused and change nothing.
 type badBackup struct {
 	name string
 	// spoil changes the backup, or the machine that it is restored on.
@@ -28,7 +28,7 @@ type badBackup struct {
 }
 
 func TestBadBackupsChangeNothing(t *testing.T) {
-	w := begin(t, "bad backups", "a backup that was cut off, damaged, changed, or is another controller's is refused with words, and nothing is changed")
+	w := begin(t, "bad backups", "a backup that is cut off, damaged, changed, or of another controller is refused with a reason, and nothing is changed")
 	content, err := os.ReadFile(w.backup())
 	w.must(err)
 	w.hitchctl("token", "create", "after-the-backup")
@@ -56,8 +56,8 @@ func TestBadBackupsChangeNothing(t *testing.T) {
 	}
 }
 
-func TestARestoreKeepsItsHandsOff(t *testing.T) {
-	w := begin(t, "where it must not restore", "a restore over a running controller, or over a store without --replace, is refused with words")
+func TestRestoreIsRefused(t *testing.T) {
+	w := begin(t, "restore is refused", "a restore over a running controller, or over a store without --replace, is refused with a reason")
 	file := w.backup()
 	out, err := w.restore("--replace", file)
 	if err == nil || !strings.Contains(out, "held by another process") || !strings.Contains(out, "nodehitch-contr") {
@@ -147,7 +147,7 @@ func archived(files map[string]string) []byte {
 
 func appended(list []entry) []entry { return append(list, entry{"more", []byte("x")}) }
 
-// resummed adds a package file and makes the sums anew, all but the MAC.
+// resummed adds a package file and recomputes the sums, all but the MAC.
 func resummed(list []entry) []entry {
 	blob := []byte("#!/bin/sh\nrm -rf /\n")
 	sum := sha256.Sum256(blob)

@@ -1,4 +1,4 @@
-// Package restore proves what a restore of an older backup does not bring back: the
-// real controller as a process of its own, its backup and restore by the commands
-// that an operator has, and nodes with real certificates over TLS.
+// Package restore shows what a restore of an older backup does not bring back. It uses the
+// real controller as a process of its own, the operator's commands for backup and restore,
+// and nodes with real certificates over TLS.
 package restore

@@ -44,8 +44,8 @@ func (w *world) content(instance string) (string, error) {
 	return string(content), err
 }
 
-func TestARestoreThatIsKilled(t *testing.T) {
-	w := begin(t, "restore killed", "a restore that is killed at any moment has changed nothing or is done, and the next one goes through")
+func TestRestoreIsKilled(t *testing.T) {
+	w := begin(t, "restore killed", "a restore that is killed at any moment has changed nothing or is done, and the next one succeeds")
 	const of, after = "#!/bin/sh\n# of the backup\n", "#!/bin/sh\n# after it\n"
 	w.putScript(of)
 	file := w.backup()
@@ -77,15 +77,15 @@ func TestARestoreThatIsKilled(t *testing.T) {
 		w.End(syscall.SIGTERM)
 	}
 	if hit == 0 {
-		t.Error("no restore was killed before it ended by itself")
+		t.Error("every restore ended before it was killed")
 	}
-	w.c.Figure("kills", "%d of %d attempts ended by the kill; after %d attempts the backup was restored", hit, kills, done)
+	w.c.Figure("kills", "%d in %d attempts; after %d attempts the backup was restored", hit, kills, done)
 	w.restored(file, false)
 	w.kept("after all, the package file", w.script(), of)
 }
 
 // killed begins a restore, kills it after so long, and says whether it was in time. A
-// restore that ends by itself must have gone through.
+// restore that ends before that must have succeeded.
 func (w *world) killed(after time.Duration, args ...string) bool {
 	w.t.Helper()
 	cmd := exec.CommandContext(context.Background(), filepath.Join(loopback.Bin(w.t), "nodehitch-controller"),

@@ -33,14 +33,14 @@ func (m *machine) enroll() error { return m.Enroll(m.w.t.Context(), m.token) }
 
 func (m *machine) renew() error { return m.Renew(m.w.t.Context()) }
 
-// later waits for the next second, for a certificate does not tell parts of one.
+// later waits for the next second, because the times of certificates have whole seconds.
 func later(t testing.TB) {
 	t.Helper()
 	now := time.Now().Unix()
 	loopback.Until(t, "the next second", func() bool { return time.Now().Unix() > now })
 }
 
-// copy is somebody else with the same key and certificate.
+// copy is another machine with the same key and certificate.
 func (m *machine) copy() *machine {
 	thief := *m.Machine
 	return &machine{&thief, m.w, m.token}
@@ -48,7 +48,7 @@ func (m *machine) copy() *machine {
 
 func (m *machine) config() (*api.NodeConfig, error) { return m.Config(m.w.t.Context()) }
 
-// asks is whether the machine is let in.
+// asks says whether the machine is accepted.
 func (m *machine) asks() error {
 	_, err := m.config()
 	return err
@@ -62,7 +62,7 @@ func (m *machine) converged() error {
 
 func (m *machine) report(s api.NodeStatus) error { return m.Report(m.w.t.Context(), s) }
 
-// format is one message about the volume; wanted comes with the proof.
+// format is one message about the volume; wanted has the blank check.
 func (m *machine) format(phase api.FormatPhase, permit string) (*api.FormatPermit, error) {
 	return m.formatOf(volume, phase, permit)
 }

@@ -17,18 +17,18 @@ func (w *world) everything(m *machine, what string, problems ...string) {
 	w.refused(what+" a format", err, problems...)
 	w.refused(what+" a renewal", m.copy().renew(), problems...)
 	w.refused(what+" an enrollment with its key", m.copy().enroll(), append(problems, api.ProblemRestoreUnconfirmed)...)
-	stranger := m.copy()
-	stranger.Key = testca.NewKey()
-	w.refused(what+" an enrollment with another key", stranger.enroll(), append(problems, api.ProblemRestoreUnconfirmed)...)
+	other := m.copy()
+	other.Key = testca.NewKey()
+	w.refused(what+" an enrollment with another key", other.enroll(), append(problems, api.ProblemRestoreUnconfirmed)...)
 }
 
 func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
-	both(t, "unconfirmed", "after a restore no node is let in by certificate or join token before an operator has confirmed its instance", func(w *world, lost bool) {
+	both(t, "unconfirmed", "after a restore no node is accepted, with certificate or join token, before an operator has confirmed its instance", func(w *world, lost bool) {
 		live, reenrolling := w.enrolled(storage), w.enrolled(worker)
 		w.hitchctl("node", "reenroll", worker)
 		w.restored(w.backup(), lost)
 		w.everything(live, "a live identity", api.ProblemRestoreUnconfirmed)
-		w.refused("the leave to enroll once more", reenrolling.enroll(), api.ProblemRestoreUnconfirmed)
+		w.refused("the permission to enroll again", reenrolling.enroll(), api.ProblemRestoreUnconfirmed)
 		w.refused("a server that never enrolled", w.boot(spare).enroll(), api.ProblemRestoreUnconfirmed)
 		if i := w.instance(); !i.Unconfirmed || i.Restored == nil || !w.Node(storage).Unconfirmed || w.Node(storage).LastSeenAt == nil {
 			w.t.Errorf("the instance is %+v, its node %+v; want both unconfirmed, the instance with the backup that it is from, and the node seen", i.Restored, w.Node(storage))
@@ -37,12 +37,12 @@ func TestNothingIsLetInBeforeTheConfirmation(t *testing.T) {
 		w.allowed("the live identity after the confirmation", live.asks())
 		w.allowed("its renewal", live.renew())
 		w.allowed("the server that never enrolled", w.boot(spare).enroll())
-		w.refused("a leave that may have been used since the backup", reenrolling.enroll(), api.ProblemRevoked)
+		w.refused("a permission to enroll that may have been used since the backup", reenrolling.enroll(), api.ProblemRevoked)
 	})
 }
 
 func TestARevokedNodeStaysOut(t *testing.T) {
-	both(t, "revoked node", "a node that was revoked after the backup, and a server that was revoked before it enrolled, stay out", func(w *world, lost bool) {
+	both(t, "revoked node", "a node that was revoked after the backup, and a server that was revoked before it enrolled, are refused", func(w *world, lost bool) {
 		node, other, early := w.enrolled(storage), w.enrolled(worker), w.boot(spare)
 		file := w.backup()
 		w.hitchctl("node", "revoke", storage)
@@ -51,7 +51,7 @@ func TestARevokedNodeStaysOut(t *testing.T) {
 		w.restored(file, lost)
 		w.everything(node, "the revoked node asks for", api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
 		w.refused("the revoked server", early.enroll(), api.ProblemRestoreUnconfirmed, api.ProblemRevoked)
-		if lost { // nobody but the operator knows
+		if lost { // only the operator knows it
 			w.hitchctl("node", "revoke", storage)
 			w.hitchctl("node", "revoke", spare)
 		}
@@ -63,20 +63,20 @@ func TestARevokedNodeStaysOut(t *testing.T) {
 }
 
 func TestANodeThatEnrolledAfterTheBackup(t *testing.T) {
-	both(t, "enrolled after the backup", "a certificate of after the backup is the node's again with the confirmation, and its place is nobody else's", func(w *world, lost bool) {
+	both(t, "enrolled after the backup", "a certificate from after the backup is accepted after the confirmation, and no other machine can enroll in its place", func(w *world, lost bool) {
 		file := w.backup()
 		node := w.enrolled(storage)
 		w.restored(file, lost)
 		w.refused("before the confirmation, the node", node.asks(), api.ProblemRestoreUnconfirmed)
 		w.confirm()
 		thief := w.boot(storage)
-		w.refused("who has only user_data", thief.enroll(), api.ProblemIdentityLive)
+		w.refused("a machine that has only user_data", thief.enroll(), api.ProblemIdentityLive)
 		w.allowed("the node", node.asks())
 	})
 }
 
 func TestANodeThatRenewedAfterTheBackup(t *testing.T) {
-	both(t, "renewed after the backup", "the certificate that was issued last is good after the confirmation, and none before it", func(w *world, lost bool) {
+	both(t, "renewed after the backup", "after the confirmation the newest certificate is accepted, and no older one", func(w *world, lost bool) {
 		node := w.enrolled(storage)
 		file := w.backup()
 		first := node.copy()
@@ -99,7 +99,7 @@ func TestANodeThatRenewedAfterTheBackup(t *testing.T) {
 }
 
 func TestANodeThatWasReplacedAfterTheBackup(t *testing.T) {
-	both(t, "replaced after the backup", "the identity before a re-enrollment is void after the restore too, once the new one has called", func(w *world, lost bool) {
+	both(t, "replaced after the backup", "the identity from before a re-enrollment is refused after the restore too, once the new one has called", func(w *world, lost bool) {
 		old := w.enrolled(storage)
 		file := w.backup()
 		w.hitchctl("node", "reenroll", storage)

@@ -29,8 +29,8 @@ func (w *world) instantiated(m *machine, key string) int64 {
 	return op.Sequence
 }
 
-func TestAnOldSuccessIsNone(t *testing.T) {
-	both(t, "old success", "an operation that succeeded before the restore is attempted anew for its key, and completes by what the nodes say then", func(w *world, lost bool) {
+func TestASuccessBeforeTheRestoreDoesNotCount(t *testing.T) {
+	both(t, "old success", "an operation that succeeded before the restore is attempted again for its key, and completes with new statuses of the nodes", func(w *world, lost bool) {
 		m := w.enrolled(storage)
 		old := w.instantiated(m, "instantiate-1")
 		before, err := m.config()
@@ -41,7 +41,7 @@ func TestAnOldSuccessIsNone(t *testing.T) {
 		w.refused("an operation before the confirmation", err, api.ProblemRestoreUnconfirmed)
 		w.confirm()
 		if w.Node(storage).Ready {
-			w.t.Error("the node is Ready by what it said before the restore")
+			w.t.Error("the node is Ready with its status from before the restore")
 		}
 		op, err := w.post(request)
 		w.must(err)
@@ -50,7 +50,7 @@ func TestAnOldSuccessIsNone(t *testing.T) {
 		}
 		w.must(m.report(loopback.Converged(*before)))
 		if got, err := client.Read[api.Operation](w.API.GetOperation(t.Context(), instance, op.Sequence, nil)); err != nil || got.State != api.Processing {
-			w.t.Errorf("by a status of before the restore the operation is %+v, %v", got, err)
+			w.t.Errorf("with a status from before the restore the operation is %+v, %v", got, err)
 		}
 		w.must(m.converged())
 		if got := w.Outcome(instance, op.Sequence); got.State != api.Completed {
@@ -62,8 +62,8 @@ func TestAnOldSuccessIsNone(t *testing.T) {
 	})
 }
 
-func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
-	both(t, "operation at work", "an operation that was PROCESSING in the backup goes on, and no status of before completes it", func(w *world, lost bool) {
+func TestAProcessingOperationNeedsNewStatuses(t *testing.T) {
+	both(t, "operation in progress", "an operation that was PROCESSING in the backup continues, and no status from before completes it", func(w *world, lost bool) {
 		m := w.enrolled(storage)
 		op, err := w.post(api.OperationRequest{Operation: api.Instantiate, Topology: loopback.StorageTopology(storage, volume, size), IdempotencyKey: "k"})
 		w.must(err)
@@ -76,7 +76,7 @@ func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
 		w.confirm()
 		w.must(m.report(loopback.Converged(*old)))
 		if joined, err := w.post(api.OperationRequest{Operation: api.Instantiate, IdempotencyKey: "k"}); err != nil || joined.ID != op.ID || joined.State != api.Processing {
-			w.t.Errorf("after a status of before the restore the operation is %+v, %v, want it at work", joined, err)
+			w.t.Errorf("after a status from before the restore the operation is %+v, %v, want PROCESSING", joined, err)
 		}
 		w.must(m.converged())
 		if got := w.Outcome(instance, op.Sequence); got.State != api.Completed {
@@ -86,7 +86,7 @@ func TestAnOperationAtWorkCompletesByThePresent(t *testing.T) {
 }
 
 func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
-	both(t, "operation numbers", "the number of an operation that was begun after the backup never names another one", func(w *world, lost bool) {
+	both(t, "operation numbers", "the number of an operation from after the backup is not used again", func(w *world, lost bool) {
 		m := w.enrolled(storage)
 		file := w.backup()
 		number := w.instantiated(m, "")
@@ -102,8 +102,8 @@ func TestNumbersOfOperationsAreNotUsedAgain(t *testing.T) {
 	})
 }
 
-func TestTokensWaitForAWord(t *testing.T) {
-	both(t, "API tokens", "no API token of the backup opens anything before it is confirmed, and one that was revoked since need not be", func(w *world, lost bool) {
+func TestTokensWaitForConfirmation(t *testing.T) {
+	both(t, "API tokens", "no API token of the backup is accepted before it is confirmed; one that was revoked since is never accepted", func(w *world, lost bool) {
 		secrets := map[string]string{}
 		for _, name := range []string{"alice", "mallory"} {
 			made, err := client.Read[api.NewToken](w.API.CreateToken(w.t.Context(), api.TokenRequest{Name: name, Scope: api.ScopeOperator}))
@@ -133,10 +133,10 @@ func TestTokensWaitForAWord(t *testing.T) {
 	})
 }
 
-// What the restored state does not name is not in the way of it, and what the
-// replaced one named is kept.
+// Files that the restored state does not name do not affect it, and those of the replaced
+// state are kept.
 func TestPackageFilesComeWithTheBackup(t *testing.T) {
-	w := begin(t, "package files", "package files of the backup are back, byte for byte, and those of the replaced state are kept aside")
+	w := begin(t, "package files", "package files of the backup are back, byte for byte; those of the replaced state are moved aside")
 	before := w.script()
 	file := w.backup()
 	w.putScript("#!/bin/true\n")

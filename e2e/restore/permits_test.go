@@ -12,8 +12,7 @@ type spent struct {
 	name string
 	// before the backup, and after it.
 	before, after func(w *world, m *machine) string
-	// known is the state in which the volume comes out where the replaced store was
-	// read.
+	// known is the volume's state after the restore if the replaced store was read.
 	known api.PermitState
 }
 
@@ -61,7 +60,7 @@ func TestASpentPermitStaysSpent(t *testing.T) {
 		{"a reformat before, used since", reformat, formatted, api.PermitFormatted},
 		{"a reformat granted before, used since", func(w *world, m *machine) string { reformat(w, m); return wanted(w, m) }, formatted, api.PermitFormatted},
 	} {
-		both(t, "spent permit: "+c.name, "no permit of before the restore is good after it, and a volume of the backup gets none but by an operator's reformat", func(w *world, lost bool) {
+		both(t, "spent permit: "+c.name, "no permit from before the restore is valid after it, and a volume of the backup gets a new one only by an operator's reformat", func(w *world, lost bool) {
 			c.try(w, lost)
 		})
 	}
@@ -87,14 +86,14 @@ func (c spent) try(w *world, lost bool) {
 	}
 	reformat(w, m)
 	again, err := m.format(api.FormatWanted, "")
-	w.allowed("a permit after the operator's word", err)
+	w.allowed("a permit after the confirmation", err)
 	if err == nil && !again.Overwrite {
 		w.t.Errorf("after a reformat the permit is %+v, want one to overwrite", again)
 	}
 }
 
 func TestAVolumeOfAnUnconfirmedTopologyGetsNoPermit(t *testing.T) {
-	w := begin(t, "a volume that the backup does not know", "a volume that an unconfirmed instance's new topology brings may have been formatted before: it gets no permit")
+	w := begin(t, "a volume that the backup does not know", "a new volume in the topology of an unconfirmed instance may have been formatted before: it gets no permit")
 	m := w.enrolled(storage)
 	file := w.backup()
 	w.restored(file, true)

@@ -59,8 +59,8 @@ func stack() *api.Topology {
 	return s
 }
 
-// both runs the trial with both ends of the state that the backup replaces: lost, so
-// that nobody knows what the backup does not; and there, so that it is carried over.
+// both runs the trial twice: with the replaced state lost, so that only the backup is
+// known; and with it there, so that it is carried over.
 func both(t *testing.T, name, shows string, trial func(w *world, lost bool)) {
 	t.Helper()
 	for end, lost := range map[string]bool{"store lost": true, "store replaced": false} {
@@ -127,11 +127,11 @@ func (w *world) confirm() {
 	w.hitchctl("confirm", instance, "--yes")
 }
 
-// refused counts an answer that must not have been given; the problem is one of these.
+// refused counts a request that must be refused; the problem is one of these.
 func (w *world) refused(what string, err error, problems ...string) {
 	w.t.Helper()
 	var p *api.Problem
-	if err != nil && !errors.As(err, &p) { // whoever got no answer was refused nothing
+	if err != nil && !errors.As(err, &p) { // without an answer nothing was refused
 		w.t.Errorf("%s: %v, want one of %v", what, err, problems)
 		return
 	}
@@ -141,7 +141,7 @@ func (w *world) refused(what string, err error, problems ...string) {
 	}
 }
 
-// letIn counts a request that had to be refused, and whether it was not.
+// letIn counts a request that had to be refused, and as unauthorised if it was not.
 func (w *world) letIn(what string, it bool) {
 	w.t.Helper()
 	w.asked++
@@ -152,7 +152,7 @@ func (w *world) letIn(what string, it bool) {
 	}
 }
 
-// kept counts content that had to survive, as lost where it is not what it was.
+// kept counts content that had to survive, as lost if it has changed.
 func (w *world) kept(what, got, want string) {
 	w.t.Helper()
 	w.c.Lost(0)

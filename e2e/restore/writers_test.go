@@ -83,10 +83,10 @@ type taken struct {
 	must, may []int
 }
 
-// Writers lead instances through their life, and delete every third of them, with
-// which its content is collected.
+// Writers take instances through all steps, and delete every third of them, so that its
+// content is collected.
 func TestBackupWhileFiftyWrite(t *testing.T) {
-	w := begin(t, "backup under load", "backups while 50 clients write hold all that was acknowledged before they began, byte for byte, and of what came meanwhile no half of a step")
+	w := begin(t, "backup under load", "backups while 50 clients write have everything acknowledged before they began, byte for byte, and no incomplete step")
 	l := &ledger{}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -96,7 +96,7 @@ func TestBackupWhileFiftyWrite(t *testing.T) {
 	}
 	var backups []taken
 	for i := range 3 {
-		loopback.Until(t, "the writers are at work", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return t.Failed() || l.whole >= 20*(i+1) })
+		loopback.Until(t, "the writers are writing", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return t.Failed() || l.whole >= 20*(i+1) })
 		var b taken
 		b.must, _ = l.counts()
 		b.file = w.backup()
@@ -108,14 +108,14 @@ func TestBackupWhileFiftyWrite(t *testing.T) {
 	if t.Failed() {
 		return // a writer has stopped in the middle of a step
 	}
-	w.c.Figure("writers", "%d, who led %d instances to their end", writers, l.whole)
+	w.c.Figure("writers", "%d, which finished %d instances", writers, l.whole)
 	for i, b := range backups {
 		w.holds(fmt.Sprintf("backup %d", i+1), b, l)
 	}
 }
 
-// write leads one instance after another through its life until ctx ends, never
-// leaving a step before its answer. from is where it begins to count them.
+// write takes one instance after another through all steps until ctx ends, and waits for
+// the answer of each step. from is the number of its first instance.
 func (w *world) write(ctx context.Context, l *ledger, from int) {
 	for n := from; ; n++ {
 		one := l.born()
@@ -128,9 +128,9 @@ func (w *world) write(ctx context.Context, l *ledger, from int) {
 			err := s.do()
 			var now parts
 			if err == nil {
-				now, err = w.look(one)
+				now, err = w.read(one)
 			}
-			if err == nil && !now.say(s.has) {
+			if err == nil && !now.contain(s.has) {
 				err = fmt.Errorf("the controller says %q, and not %q", now, s.has)
 			}
 			if err != nil {
@@ -142,7 +142,7 @@ func (w *world) write(ctx context.Context, l *ledger, from int) {
 	}
 }
 
-// step is something acknowledged, and the words by which it is seen afterwards.
+// step is a request, and the words that show its effect afterwards.
 type step struct {
 	do  func() error
 	has string
@@ -189,9 +189,9 @@ const (
     "nfs_server_setup_params": [{"export_dir": "/volume/nfs/pv1", "export_to": %q}]}}}`
 )
 
-// look asks for everything that there is of the instance, but for what a clock, a
-// validation in the background or a restore changes.
-func (w *world) look(one *life) (parts, error) {
+// read reads everything of the instance except what a clock, a validation in the
+// background or a restore changes.
+func (w *world) read(one *life) (parts, error) {
 	ctx, found := w.t.Context(), parts{}
 	instance, err := client.Read[api.Instance](w.API.GetInstance(ctx, one.id))
 	if instance != nil {
@@ -233,8 +233,8 @@ func (w *world) look(one *life) (parts, error) {
 	return found, nil
 }
 
-// say is whether one of them has the words.
-func (p parts) say(words string) bool {
+// contain says whether one of them has the words.
+func (p parts) contain(words string) bool {
 	for _, text := range p {
 		if strings.Contains(text, words) {
 			return true
@@ -251,7 +251,7 @@ func (p parts) note(name string, thing any) {
 	p[name] = string(text)
 }
 
-// missing is how many bytes of these are not as they are there.
+// missing is how many bytes of these differ there.
 func (p parts) missing(there parts) (bytes int64) {
 	for name, text := range p {
 		if there[name] != text {
@@ -274,7 +274,7 @@ func (w *world) holds(name string, b taken, l *ledger) {
 		if i < len(b.must) {
 			must = b.must[i]
 		}
-		got, err := there.look(one)
+		got, err := there.read(one)
 		w.must(err)
 		lost := one.states[must].missing(got)
 		whole := false
@@ -297,7 +297,7 @@ func (w *world) holds(name string, b taken, l *ledger) {
 			w.t.Errorf("%s was taken when %d things of the kind %q were acknowledged: too few to tell", name, seen[kind], kind)
 		}
 	}
-	w.c.Figure(name, "of what was acknowledged before it, %d instances, %d package files, %d operations and %d nodes are compared",
+	w.c.Figure(name, "compared with what was acknowledged before it: %d instances, %d package files, %d operations and %d nodes",
 		seen["instance"], seen["content"], seen["operation"], seen["node"])
 }
 

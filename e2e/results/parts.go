@@ -74,10 +74,10 @@ var Parts = [][]Suite{
 // run them.
 var Apart = []string{"./e2e/openstack", "./e2e/stacks", "./e2e/peers"}
 
-// CutOff is the outcome of a part that has begun and not ended.
+// CutOff is the outcome of a part that has begun and not finished.
 const CutOff = "cut off"
 
-// Run is how a part went.
+// Run is one run of a part.
 type Run struct {
 	Part    int     `json:"part"`
 	Commit  string  `json:"commit"`
@@ -85,12 +85,12 @@ type Run struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// PartFolder is where a part has its records, in the folder of all.
+// PartFolder is the folder of a part's records, below the folder of all.
 func PartFolder(folder string, part int) string {
 	return filepath.Join(folder, fmt.Sprintf("part-%d", part))
 }
 
-// Begin takes away what an earlier run of the part has left, and nothing of the others.
+// Begin removes the records of an earlier run of the part, and no other's.
 func (r Run) Begin(folder string) error {
 	if err := os.RemoveAll(PartFolder(folder, r.Part)); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (r Run) Begin(folder string) error {
 	return r.Write(folder)
 }
 
-// Write notes how the part goes, beside its records.
+// Write writes the run's state beside its records.
 func (r Run) Write(folder string) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r Run) Write(folder string) error {
 
 const runFile = "run.json"
 
-// LoadParts reads how each part went, and the records of all. A part that was never
+// LoadParts reads the outcome of each part, and the records of all. A part that has never
 // begun has no outcome.
 func LoadParts(folder string) ([]Run, []Record, error) {
 	var runs []Run
@@ -138,8 +138,8 @@ func LoadParts(folder string) ([]Run, []Record, error) {
 	return runs, all, nil
 }
 
-// MarkdownParts writes the table of the parts, and says if they are of different commits.
-// It returns how many did not end well.
+// MarkdownParts writes the table of the parts, and a line if they are of different commits.
+// It returns how many did not succeed.
 func MarkdownParts(w io.Writer, runs []Run) (failed int, err error) {
 	var out strings.Builder
 	fmt.Fprintln(&out, "| part | commit | outcome | time |\n|---|---|---|---|")

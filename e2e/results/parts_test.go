@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// A test that belongs to no part would never be run with the long ones, and of one that
-// belongs to two the table had two lines.
+// A test that belongs to no part would never run its long cases; one that belongs to two
+// would have two lines in the table.
 func TestEachTestBelongsToOnePart(t *testing.T) {
 	found := testsBelow(t, "../..", "e2e")
 	if len(found) < 20 {
@@ -106,7 +106,7 @@ func testsBelow(t *testing.T, root, folder string) map[string][]string {
 
 // A part that is run again replaces its own records only, and the table says what was
 // run at another commit, cut off, or not at all.
-func TestATableOfParts(t *testing.T) {
+func TestTableOfParts(t *testing.T) {
 	folder := t.TempDir()
 	for _, r := range []Run{{3, "abc", Failed, 9}, {1, "abc", OK, 60}, {2, "abc", "", 0}, {3, "def-dirty", OK, 7}} {
 		if err := r.Begin(folder); err != nil {

@@ -36,10 +36,10 @@ type Record struct {
 	Outcome string  `json:"outcome"`
 	Seconds float64 `json:"seconds"`
 	// LostBytes is how many bytes that had to survive did not; nil if the case
-	// did not look at any.
+	// checked none.
 	LostBytes *int64 `json:"lostBytes,omitempty"`
 	// Unauthorised is how many requests got an answer that they must not get; nil
-	// where the case made none.
+	// if the case made none.
 	Unauthorised *int64 `json:"unauthorised,omitempty"`
 	// Figures are what the case measured, in the order in which it did.
 	Figures []Figure `json:"figures,omitempty"`
@@ -54,7 +54,7 @@ type Figure struct {
 // Case is a record in the making. Its methods are for the test's own goroutine.
 type Case struct{ record Record }
 
-// Begin begins the record of a case and writes it when the test ends, whatever way.
+// Begin begins the record of a case and writes it when the test ends, in whatever way.
 func Begin(t testing.TB, suite, name, shows string) *Case {
 	t.Helper()
 	c := &Case{Record{Suite: suite, Case: name, Shows: shows}}
@@ -80,10 +80,10 @@ func Begin(t testing.TB, suite, name, shows string) *Case {
 	return c
 }
 
-// Lost adds bytes that had to survive and did not; 0 says that the case looked.
+// Lost adds bytes that had to survive and did not; 0 says that the case checked some.
 func (c *Case) Lost(bytes int64) { c.record.LostBytes = add(c.record.LostBytes, bytes) }
 
-// Unauthorised adds answers that must not have been given; 0 says that the case tried.
+// Unauthorised adds answers that must not have been given; 0 says that the case asked.
 func (c *Case) Unauthorised(answers int64) {
 	c.record.Unauthorised = add(c.record.Unauthorised, answers)
 }
@@ -143,7 +143,7 @@ func (r Record) write(folder string) error {
 // Full reports whether the run includes the long cases.
 func Full() bool { return os.Getenv(EnvSuite) == "full" }
 
-// LongOnly skips a long case where the run does not include them, and says so.
+// LongOnly skips a long case if the run does not include them, and says so.
 func LongOnly(t testing.TB) {
 	t.Helper()
 	if !Full() {

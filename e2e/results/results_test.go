@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestATableOfWhatWasRecorded(t *testing.T) {
+func TestTableOfRecords(t *testing.T) {
 	folder := t.TempDir()
 	t.Setenv(EnvFolder, folder)
 	t.Setenv(EnvSuite, "") // a short run, also in make e2e
@@ -15,7 +15,7 @@ func TestATableOfWhatWasRecorded(t *testing.T) {
 		c.Figure("read", "%d MiB", 7)
 	})
 	t.Run("two", func(t *testing.T) {
-		c := Begin(t, "trust", "token", "a wrong token opens nothing")
+		c := Begin(t, "trust", "token", "a wrong token is refused")
 		c.Unauthorised(0)
 	})
 	t.Run("three", func(t *testing.T) {

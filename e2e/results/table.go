@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Load reads the records of a folder, ordered by suite and case. Of a case that
-// was run several times all records stay.
+// Load reads the records of a folder, ordered by suite and case. A case that was run
+// several times has several.
 func Load(folder string) ([]Record, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.jsonl"))
 	if err != nil {
@@ -83,7 +83,7 @@ func sumOf(sum, n *int64) *int64 {
 	return add(sum, *n)
 }
 
-// count is empty if nothing was counted: "not looked at" is not "none".
+// count is empty if nothing was counted: "not checked" is not "none".
 func count(n *int64) string {
 	if n == nil {
 		return ""

@@ -46,7 +46,7 @@ func (s *Site) JSON(ctx context.Context, v any, args ...string) error {
 	return nil
 }
 
-// API is the controller's API as root of its machine, for what hitchctl is too slow for.
+// API is the controller's API as root of its machine, if hitchctl is too slow.
 func (s *Site) API() (*client.Controller, error) {
 	return client.New(client.Options{UnixSocket: s.socket()})
 }

@@ -26,8 +26,8 @@ const (
 	endsPath = "/run/killer-ends"
 )
 
-// Killer kills the agent of a machine, which systemd starts again at once, when it is
-// about to log that an action begins or ends: each moment once.
+// Killer kills the agent of a machine when it is about to log that an action begins or
+// ends, each moment once. systemd starts the agent again at once.
 type Killer struct {
 	node lab.Node
 	// identifier is what the journal calls the agent while the killer is there.
@@ -55,9 +55,8 @@ SyslogIdentifier=%s
 	return k, err
 }
 
-// Stop leaves the agent to itself and returns the moments at which it was killed. It is
-// an error if the agent got past a moment without a kill, or if systemd has seen fewer
-// kills.
+// Stop stops killing and returns the moments at which the agent was killed. It is an error
+// if the agent got past a moment without a kill, or if systemd has seen fewer kills.
 func (k *Killer) Stop(ctx context.Context) (moments []string, err error) {
 	// The killer and the last of its kills are over when the service has stopped.
 	_, err = k.node.Exec(ctx, "sh", "-euc", "systemctl stop nodehitch-agent; rm "+killerDropIn+"; systemctl daemon-reload; systemctl start nodehitch-agent")

@@ -34,9 +34,9 @@ type Site struct {
 	exited   chan error
 }
 
-// Open starts the controller of the binaries in bin and returns when it is ready.
-// settings are lines of its configuration besides; without any, machines are taken
-// at their word.
+// Open starts the controller of the binaries in bin and returns when it is ready. settings
+// are further lines of its configuration; without any, machines enroll with the join token
+// alone.
 func Open(ctx context.Context, l *lab.Lab, bin string, settings ...string) (*Site, error) {
 	bin, err := filepath.Abs(bin)
 	if err != nil {

@@ -21,8 +21,8 @@ const (
 	clusterPackage = "../cluster/testdata/package"
 )
 
-// TestCluster takes the spec's cluster with storage through its life as Tacker does: the
-// stack is Heat's, made, scaled, healed and made anew from the project's own templates.
+// TestCluster takes the spec's cluster with storage through its life like Tacker: the stack
+// is Heat's; it is created, scaled, healed and created again from the project's templates.
 func TestCluster(t *testing.T) {
 	kubetest.Require(t)
 	w := newWorld(t, nil)
@@ -32,21 +32,21 @@ func TestCluster(t *testing.T) {
 		do          func(*results.Case)
 	}{
 		{"instantiate", "the spec's request and a stack from the project's templates: every server is found, attested by Nova, and in its role; three PersistentVolumes are Available; cloud-init finds its user_data valid", c.instantiate},
-		{"scale-out", "a worker that Heat adds becomes one", c.scaleOut},
-		{"scale-in", "a worker that Heat takes away is no node any more", c.scaleIn},
+		{"scale-out", "a server that Heat adds becomes a worker", c.scaleOut},
+		{"scale-in", "a worker that Heat removes is no longer a node", c.scaleIn},
 		{"heal-storage", "the storage server is replaced, its volume and address are kept, and so is the data", c.healStorage},
-		{"heal-entire", "the whole VNF is made anew, in a stack of another id", c.healEntire},
-		{"terminate", "nothing is left of it", c.terminate},
+		{"heal-entire", "the whole VNF is created again, in a stack with another id", c.healEntire},
+		{"terminate", "stack, nodes and instance are gone", c.terminate},
 	} {
 		ok := t.Run(step.name, func(t *testing.T) {
 			r := results.Begin(t, suite, step.name, step.shows)
 			w.t = t
 			began := time.Now()
 			step.do(r)
-			r.Figure("in all", "%.1f s", time.Since(began).Seconds())
+			r.Figure("total", "%.1f s", time.Since(began).Seconds())
 		})
 		if !ok {
-			t.Fatalf("after %s there is nothing to go on with", step.name)
+			t.Fatalf("after %s the next step cannot run", step.name)
 		}
 	}
 }
@@ -58,8 +58,8 @@ type cluster struct {
 	apis int
 }
 
-// newKubernetes has an empty Kubernetes API take the place of the one before; masters
-// find it as soon as they are up.
+// newKubernetes replaces the Kubernetes API by an empty one; masters find it as soon as
+// they are up.
 func (c *cluster) newKubernetes() {
 	c.t.Helper()
 	if c.kube != nil {
@@ -86,7 +86,7 @@ func (c *cluster) instantiate(r *results.Case) {
 	c.operate(api.Instantiate)
 	c.available()
 	r.Figure("from the first call of Heat to three volumes Available", "%.1f s", time.Since(began).Seconds())
-	c.proven(whole)
+	c.attested(whole)
 	for role := range whole {
 		c.run(c.nodes(role)[0], "cloud-init", "schema", "--system")
 	}
@@ -97,7 +97,7 @@ func (c *cluster) scaleOut(*results.Case) {
 	c.set(map[string]any{"worker_desired": 3})
 	c.update()
 	c.operate(api.Scale, "--type=SCALE_OUT", "--aspect-id=worker_instance")
-	c.proven(map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3})
+	c.attested(map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3})
 }
 
 // scaleIn updates the stack, as version 2 of Tacker's API does. The scaling policies that
@@ -106,7 +106,7 @@ func (c *cluster) scaleIn(*results.Case) {
 	c.set(map[string]any{"worker_desired": 2})
 	c.update()
 	c.operate(api.Scale, "--type=SCALE_IN", "--aspect-id=worker_instance")
-	c.proven(whole)
+	c.attested(whole)
 }
 
 func (c *cluster) healStorage(*results.Case) {
@@ -127,7 +127,7 @@ func (c *cluster) healStorage(*results.Case) {
 		c.t.Errorf("the file holds %q", got)
 	}
 	c.available()
-	c.proven(whole)
+	c.attested(whole)
 }
 
 func (c *cluster) healEntire(*results.Case) {
@@ -141,7 +141,7 @@ func (c *cluster) healEntire(*results.Case) {
 	}
 	c.operate(api.Heal, "--stack-id", c.stack)
 	c.available()
-	c.proven(whole)
+	c.attested(whole)
 }
 
 func (c *cluster) terminate(*results.Case) {

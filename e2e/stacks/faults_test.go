@@ -15,7 +15,7 @@ import (
 // plainRequest is a cluster without storage, whose machines are containers.
 const plainRequest = "testdata/cluster.json"
 
-// TestFaults has the cloud fail in the ways that clouds do, and strangers call.
+// TestFaults tests failures of the cloud, and unauthorised machines and stacks.
 func TestFaults(t *testing.T) {
 	// Heat asks Keystone about each token that it is shown.
 	w := newWorld(t, map[string]string{"heat": "[keystone_authtoken]\ntoken_cache_time = -1"})
@@ -24,10 +24,10 @@ func TestFaults(t *testing.T) {
 		do          func(*world, *results.Case)
 	}{
 		{"another-id", "a machine that claims another server's id gets nothing; the server itself enrolls", anotherID},
-		{"nova-silent", "while Nova does not answer nobody enrolls; when it does the machine enrolls by itself", novaSilent},
-		{"heat-down", "while Heat is down an operation is refused and says so; nothing has changed", heatDown},
-		{"heat-503", "while Heat answers 503 an operation is refused after several attempts, and says so; nothing has changed", heat503},
-		{"another-project", "a stack of another project is none, until a request brings a credential of that project", anotherProject},
+		{"nova-silent", "while Nova does not answer no server enrolls; when it answers again the machine enrolls", novaSilent},
+		{"heat-down", "while Heat is down an operation is refused with that reason; nothing is changed", heatDown},
+		{"heat-503", "while Heat answers 503 an operation is refused after several attempts, with that reason; nothing is changed", heat503},
+		{"another-project", "a stack of another project is not found, until a request has a credential of that project", anotherProject},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
@@ -37,8 +37,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// newPlain is a stack of a master and workers that Heat has made. Its servers are no
-// machines until the test lets them be.
+// newPlain is a stack of a master and workers that Heat has made. Its servers have no
+// machines until powerOn.
 func (w *world) newPlain(workers int) *vnf {
 	w.t.Helper()
 	project, err := w.account.ProjectID(w.t.Context())
@@ -65,7 +65,7 @@ func (v *vnf) removeAtEnd() {
 	})
 }
 
-// powerOn lets the servers be machines.
+// powerOn boots a machine for each server.
 func (v *vnf) powerOn() {
 	v.t.Helper()
 	project, err := v.account.ProjectID(v.t.Context())
@@ -75,7 +75,7 @@ func (v *vnf) powerOn() {
 	v.hyper.leaveOff(project, false)
 }
 
-// novaSilent has Nova take requests and answer none while the machines call.
+// novaSilent makes Nova accept requests and answer none while the machines call.
 func novaSilent(w *world, r *results.Case) {
 	v := w.newPlain(1)
 	v.operate(api.Instantiate, "--phase=START")
@@ -94,7 +94,7 @@ func novaSilent(w *world, r *results.Case) {
 	if err := errors.Join(nova.Pause(w.t.Context()), w.Start(w.t.Context())); err != nil {
 		w.t.Fatal(err)
 	}
-	w.until("an enrollment has been refused for want of the cloud", func() error {
+	w.until("an enrollment has been refused because the cloud does not answer", func() error {
 		if w.metric(`nodehitch_enrollments_total{result="attest_cloud"}`) == 0 {
 			return errors.New("none was")
 		}
@@ -107,7 +107,7 @@ func novaSilent(w *world, r *results.Case) {
 	}
 	v.operate(api.Instantiate)
 	r.Figure("all Ready after Nova answers again", "%.1f s", time.Since(began).Seconds())
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
+	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
 	w.someEnrolled()
 }
 
@@ -115,8 +115,7 @@ func heatDown(w *world, _ *results.Case) {
 	w.newPlain(1).outlives("heat-api", "connection refused")
 }
 
-// heat503 has no Keystone for Heat to ask, which it owns up to. The controller's own
-// token is good.
+// heat503 stops Keystone, so Heat answers 503. The controller's own token is valid.
 func heat503(w *world, r *results.Case) {
 	v := w.newPlain(1)
 	v.operate(api.Instantiate, "--phase=START")
@@ -132,9 +131,9 @@ func heat503(w *world, r *results.Case) {
 	}
 }
 
-// outlives ends a service, which an operation has to name Heat's trouble with, and starts
-// it again.
-func (v *vnf) outlives(name, trouble string) {
+// outlives ends a service, begins an operation, whose refusal has to name Heat's failure,
+// and starts the service again.
+func (v *vnf) outlives(name, failure string) {
 	w := v.world
 	w.t.Helper()
 	var before, after api.OperationList
@@ -143,8 +142,8 @@ func (v *vnf) outlives(name, trouble string) {
 		w.t.Fatal(err)
 	}
 	_, err := w.Hitchctl(w.t.Context(), "operate", v.id, string(api.Instantiate))
-	if err == nil || !strings.Contains(err.Error(), "orchestration") || !strings.Contains(err.Error(), trouble) {
-		w.t.Errorf("without %s: %v; want to be told of Heat: %s", name, err, trouble)
+	if err == nil || !strings.Contains(err.Error(), "orchestration") || !strings.Contains(err.Error(), failure) {
+		w.t.Errorf("without %s: %v; want to be told of Heat: %s", name, err, failure)
 	}
 	if err := service.Start(w.t.Context()); err != nil {
 		w.t.Fatal(err)
@@ -154,5 +153,5 @@ func (v *vnf) outlives(name, trouble string) {
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
+	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
 }

@@ -22,8 +22,8 @@ func TestHeat(t *testing.T) {
 		do          func(*vnf, *results.Case)
 	}{
 		{"templates", "each template, as hitchctl writes them, is valid to `openstack orchestration template validate`", (*vnf).templates},
-		{"heat-waits", "with nodehitch_wait_for_nodes the stack is complete when its machines are; they enroll while Heat is still at work", (*vnf).waitedFor},
-		{"made-anew", "the whole VNF is healed by a stack of the same name, which waits for its machines: nobody tells the controller its id", (*vnf).madeAnew},
+		{"heat-waits", "with nodehitch_wait_for_nodes the stack is complete when its machines are; they enroll while Heat is still creating it", (*vnf).waitedFor},
+		{"made-anew", "the whole VNF is healed by a new stack of the same name, which waits for its machines; the controller finds its id", (*vnf).madeAnew},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := results.Begin(t, suite, c.name, c.shows)
@@ -33,7 +33,7 @@ func TestHeat(t *testing.T) {
 	}
 }
 
-// templates goes the way that docs/heat-templates.md describes.
+// templates follows the steps of docs/heat-templates.md.
 func (v *vnf) templates(r *results.Case) {
 	ctx, dir := v.t.Context(), v.t.TempDir()
 	parameters := filepath.Join(dir, "nodehitch.yaml")
@@ -80,11 +80,11 @@ func (v *vnf) waitedFor(r *results.Case) {
 	v.begin()
 	_, err := v.Hitchctl(v.t.Context(), "operate", v.id, string(api.Instantiate))
 	if err == nil || !strings.Contains(err.Error(), "CREATE_IN_PROGRESS") {
-		v.t.Errorf("an END while Heat is at work: %v; want to be told that it is", err)
+		v.t.Errorf("an END while Heat is creating the stack: %v; want that as the reason", err)
 	}
 	v.finished("CREATE_COMPLETE")
 	r.Figure("stack CREATE_COMPLETE with every machine converged", "%.1f s", time.Since(began).Seconds())
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
+	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
 	ended := time.Now()
 	v.operate(api.Instantiate)
 	r.Figure("the END after it", "%.1f s", time.Since(ended).Seconds())
@@ -98,7 +98,7 @@ func (v *vnf) madeAnew(r *results.Case) {
 	v.create()
 	r.Figure("stack CREATE_COMPLETE with every machine converged", "%.1f s", time.Since(began).Seconds())
 	v.operate(api.Heal)
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
+	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 2})
 	if i := v.instance(); i.StackID != v.stack || v.stack == before {
 		v.t.Errorf("the instance has the stack %s, Heat made %s after %s", i.StackID, v.stack, before)
 	}

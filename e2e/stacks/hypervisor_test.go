@@ -27,7 +27,7 @@ type hypervisor struct {
 	disks    map[string]lab.Disk // by volume id; they outlive servers
 	held     map[string]string   // by volume id: the server whose machine has it
 	off      map[string]bool     // by project id: its servers have no machines
-	begun    map[string]bool     // by server id: its machine has been told to boot
+	begun    map[string]bool     // by server id: its machine is booting
 	booting  sync.WaitGroup
 	brought  []brought
 	engine   lab.Engine // of machines that boot from now on
@@ -58,7 +58,7 @@ func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		for {
-			if err := h.follow(ctx); err != nil && ctx.Err() == nil {
+			if err := h.reconcile(ctx); err != nil && ctx.Err() == nil {
 				t.Errorf("the hypervisor: %v", err)
 			}
 			select {
@@ -71,12 +71,12 @@ func newHypervisor(t *testing.T, l *lab.Lab, cloud *openstack.Cloud) *hypervisor
 	return h
 }
 
-// follow brings the machines in line with Nova once. Machines end before others begin,
-// for a volume is in one of them.
-func (h *hypervisor) follow(ctx context.Context) error {
+// reconcile brings the machines in line with Nova once. Machines end before others begin,
+// because a volume is in one machine at a time.
+func (h *hypervisor) reconcile(ctx context.Context) error {
 	list, err := h.servers(ctx)
 	if err != nil {
-		// Nova is away, as some tests have it; what has to come of it they say.
+		// Some tests stop Nova; they check the effect themselves.
 		h.t.Logf("the hypervisor: %v", err)
 		return nil
 	}
@@ -98,7 +98,7 @@ func (h *hypervisor) follow(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// claim says whether a server is to boot that does not yet. A replacement has the port,
+// claim says whether a server is still to be booted. A replacement has the port,
 // and so the address, of a server that is about to go.
 func (h *hypervisor) claim(s server) bool {
 	address, err := s.address()
@@ -112,7 +112,7 @@ func (h *hypervisor) claim(s server) bool {
 	return true
 }
 
-// power boots the machine of a server: a storage server's in a VM, for a container has
+// power boots the machine of a server: a storage server's in a VM, because a container has
 // no NFS server.
 func (h *hypervisor) power(ctx context.Context, s server) error {
 	userData, err := h.cloud.UserData(ctx, s.ID)

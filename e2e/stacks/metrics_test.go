@@ -17,26 +17,26 @@ func (w *world) metric(line string) float64 {
 	return w.metricSum(line, "")
 }
 
-// enrolled is absent from the metrics until somebody has enrolled.
+// enrolled is absent from the metrics until a server has enrolled.
 const enrolled = `nodehitch_enrollments_total{result="enrolled"}`
 
-// noneEnrolled counts who has enrolled where all had to be refused.
+// noneEnrolled counts the enrollments that should have been refused.
 func (w *world) noneEnrolled(r *results.Case) {
 	w.t.Helper()
 	let, refused := w.metric(enrolled), w.metricSum("nodehitch_enrollments_total", `result="attest_`)
 	if let+refused == 0 {
-		w.t.Fatal("the metrics know of no enrollment, good or refused")
+		w.t.Fatal("the metrics have no enrollment, granted or refused")
 	}
 	r.Unauthorised(int64(let))
 	r.Figure("enrollments that had to be refused", "%.0f", let+refused)
 }
 
-// someEnrolled says that the metrics know of an enrollment when there was one, without
-// which noneEnrolled shows nothing.
+// someEnrolled checks that the metrics have an enrollment when there was one; otherwise
+// noneEnrolled would show nothing.
 func (w *world) someEnrolled() {
 	w.t.Helper()
 	if w.metric(enrolled) == 0 {
-		w.t.Error("the metrics know of nobody who has enrolled")
+		w.t.Error("the metrics have no enrollment")
 	}
 }
 

@@ -23,7 +23,7 @@ const (
 // TestRegistry makes both VNFs of the specification's: the registry, and a cluster of
 // three masters that share an address, all of whose nodes are connected to it.
 func TestRegistry(t *testing.T) {
-	r := results.Begin(t, suite, "registry", "a registry VNF and a cluster of three masters, both of the project's templates: an image that a worker pushes is pulled by every node")
+	r := results.Begin(t, suite, "registry", "a registry VNF and a cluster of three masters, both from the project's templates: every node pulls an image that a worker pushes")
 	registry.Require(t)
 	w := newWorld(t, nil)
 	if err := w.Lab.BuildEngines(t.Context()); err != nil {
@@ -40,16 +40,16 @@ func TestRegistry(t *testing.T) {
 	server := w.newVNF("registry", registryRequest, w.registryPackage(), nil)
 	server.create()
 	server.operate(api.Instantiate)
-	server.proven(map[api.Role]int{api.RoleRegistry: 1})
-	r.Figure("from the first call of Heat to a registry that runs", "%.1f s", time.Since(began).Seconds())
+	server.attested(map[api.Role]int{api.RoleRegistry: 1})
+	r.Figure("from the first call of Heat to a running registry", "%.1f s", time.Since(began).Seconds())
 	address := server.one(api.RoleRegistry).Addresses[0] + ":5000"
 
 	began = time.Now()
 	c := w.newVNF("complex", w.connectedTo(address), clusterPackage, nil)
 	c.create()
 	c.operate(api.Instantiate)
-	c.proven(map[api.Role]int{api.RoleMaster: 3, api.RoleWorker: 2})
-	r.Figure("to a cluster of five nodes that are connected to it", "%.1f s", time.Since(began).Seconds())
+	c.attested(map[api.Role]int{api.RoleMaster: 3, api.RoleWorker: 2})
+	r.Figure("from there to a cluster of five connected nodes", "%.1f s", time.Since(began).Seconds())
 	masters, workers := c.nodes(api.RoleMaster), c.nodes(api.RoleWorker)
 	name := c.push(workers[0], address)
 	for _, n := range append(masters, workers[1]) {

@@ -31,7 +31,7 @@ type brought struct {
 	content    []byte
 }
 
-// bring has machines whose server's name holds this text find a file when they are up.
+// bring gives machines whose server's name contains this text a file when they are up.
 func (h *hypervisor) bring(name, path string, content []byte) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -39,7 +39,7 @@ func (h *hypervisor) bring(name, path string, content []byte) {
 	h.brought = append(h.brought, brought{name, path, content})
 }
 
-// equip has containers booted from now on have a container engine.
+// equip gives containers that boot from now on a container engine.
 func (h *hypervisor) equip(e lab.Engine) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -59,7 +59,7 @@ func (h *hypervisor) servers(ctx context.Context) ([]server, error) {
 	return answer.Servers, err
 }
 
-// leaveOff has the servers of a project that are not machines yet stay so, or not.
+// leaveOff sets whether the servers of a project stay without machines.
 func (h *hypervisor) leaveOff(projectID string, off bool) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()

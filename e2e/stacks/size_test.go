@@ -12,9 +12,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// TestTwoHundredNodes looks into a stack of that size.
+// TestTwoHundredNodes observes a stack of that size.
 func TestTwoHundredNodes(t *testing.T) {
-	r := results.Begin(t, suite, "200-nodes", "a stack of 200 servers is looked into with six calls")
+	r := results.Begin(t, suite, "200-nodes", "a stack of 200 servers is observed with six calls")
 	// By default Heat's engine has 64 threads, and members of a group that wait for theirs
 	// hold one each.
 	w := newEmptyWorld(t, map[string]string{"heat": "[DEFAULT]\nexecutor_thread_pool_size = 512\nrpc_conn_pool_size = 512\nrpc_response_timeout = 600"})
@@ -23,7 +23,7 @@ func TestTwoHundredNodes(t *testing.T) {
 	v.template.TimeoutMinutes = 40
 	began := time.Now()
 	v.create()
-	r.Figure("Heat makes it in", "%.0f s", time.Since(began).Seconds())
+	r.Figure("Heat creates it in", "%.0f s", time.Since(began).Seconds())
 	calls := func() float64 {
 		return w.metricSum("nodehitch_cloud_requests_total", "") - w.metricSum("nodehitch_cloud_requests_total", `service="identity"`)
 	}
@@ -31,7 +31,7 @@ func TestTwoHundredNodes(t *testing.T) {
 	began = time.Now()
 	v.operate(api.Instantiate, "--phase=START")
 	took, made := time.Since(began), calls()-before
-	r.Figure("the controller reads it in", "%.2f s, %.0f calls", took.Seconds(), made)
+	r.Figure("the controller observes it in", "%.2f s, %.0f calls", took.Seconds(), made)
 	if made > 6 {
 		t.Errorf("%.0f calls; want six at most", made)
 	}

@@ -13,9 +13,9 @@ import (
 // OpenStack's own services, which renew theirs half a minute before the end, do not work.
 const tokenLife = 180
 
-// TestTokenExpires lets the controller's token end between two looks.
+// TestTokenExpires lets the controller's token expire between two stack observations.
 func TestTokenExpires(t *testing.T) {
-	r := results.Begin(t, suite, "token-expires", "a token that expires in the middle is renewed, and nobody notices")
+	r := results.Begin(t, suite, "token-expires", "the controller renews a token that expires between two stack observations")
 	w := newWorld(t, map[string]string{"keystone": fmt.Sprintf("[token]\nexpiration = %d", tokenLife)})
 	v := w.newPlain(1)
 	logins := func() float64 { return w.metricSum("nodehitch_cloud_requests_total", `service="identity"`) }
@@ -30,7 +30,7 @@ func TestTokenExpires(t *testing.T) {
 	})
 	v.powerOn()
 	v.operate(api.Instantiate)
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
+	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
 	if logins() == before {
 		t.Error("the controller did not log in again")
 	}

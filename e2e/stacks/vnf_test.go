@@ -26,9 +26,9 @@ type vnf struct {
 	stack    string
 }
 
-// newVNF tells the controller of an instance, by a request of the specs as it stands and
-// the name that its stack will have, and makes the stack's template of the flavour with
-// what the controller says of the instance.
+// newVNF gives the controller an instance, with an unchanged request of the specs and the
+// name of its future stack. It prepares the flavour's template with what the controller
+// says of the instance.
 func (w *world) newVNF(flavour, request, folder string, parameters map[string]any) *vnf {
 	w.t.Helper()
 	v := &vnf{world: w, id: uuid.NewString(), account: w.account}
@@ -73,14 +73,14 @@ func (w *world) places() map[string]any {
 	}
 }
 
-// create has Heat make the stack, and waits until it has.
+// create makes Heat create the stack, and waits until it has.
 func (v *vnf) create() {
 	v.t.Helper()
 	v.begin()
 	v.finished("CREATE_COMPLETE")
 }
 
-// begin has Heat begin with the stack.
+// begin makes Heat begin the stack.
 func (v *vnf) begin() {
 	v.t.Helper()
 	var err error
@@ -89,7 +89,7 @@ func (v *vnf) begin() {
 	}
 }
 
-// update has Heat update the stack, and waits until it has.
+// update makes Heat update the stack, and waits until it has.
 func (v *vnf) update() {
 	v.t.Helper()
 	if err := v.account.UpdateStack(v.t.Context(), v.stack, v.template); err != nil {
@@ -117,7 +117,7 @@ func (v *vnf) remove() {
 	}
 }
 
-// unhealthy has the next update replace a resource.
+// unhealthy makes the next update replace a resource.
 func (v *vnf) unhealthy(resource string) {
 	v.t.Helper()
 	if err := v.account.MarkUnhealthy(v.t.Context(), v.stack, resource); err != nil {
@@ -125,8 +125,8 @@ func (v *vnf) unhealthy(resource string) {
 	}
 }
 
-// operate runs an operation to its good end, with no topology: the controller looks
-// into the stack itself.
+// operate runs an operation, which has to complete, without a topology: the controller
+// observes the stack.
 func (v *vnf) operate(operation api.OperationType, flags ...string) string {
 	v.t.Helper()
 	return v.hitchctl(append([]string{"operate", v.id, string(operation), "--wait"}, flags...)...)
@@ -161,9 +161,8 @@ func (v *vnf) one(role api.Role) api.Node {
 	return list[0]
 }
 
-// proven asserts that each node of the instance is Ready, and has proved to be its
-// server by the nonce.
-func (v *vnf) proven(count map[api.Role]int) {
+// attested asserts that each node of the instance is Ready, and was attested by the nonce.
+func (v *vnf) attested(count map[api.Role]int) {
 	v.t.Helper()
 	for role, want := range count {
 		list := v.nodes(role)

@@ -7,8 +7,8 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab"
 )
 
-// plug gives a machine the disks of the volumes that Nova attaches to its server, and
-// takes those away that it does not. One that another machine still has is left to it.
+// plug attaches the volumes that Nova attaches to the machine's server, and detaches the
+// others. A volume that another machine still has is left there.
 func (h *hypervisor) plug(ctx context.Context, m lab.Node, s server) error {
 	attached := map[string]bool{}
 	for _, v := range s.Volumes {
@@ -61,7 +61,7 @@ func (h *hypervisor) heldBy(serverID string) (volumes []string) {
 	return volumes
 }
 
-// disk is what a Cinder volume holds: one file for the volume's whole life.
+// disk is the content of a Cinder volume: one file for the volume's whole life.
 func (h *hypervisor) disk(volumeID string) (lab.Disk, error) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()

@@ -17,7 +17,7 @@ import (
 
 const suite = "openstack"
 
-// world is an OpenStack, a controller that may look into it with the rights that the
+// world is an OpenStack, a controller that observes it with the rights that the
 // documentation names, and a lab that is its hypervisor.
 type world struct {
 	t *testing.T
@@ -114,7 +114,7 @@ func (w *world) hitchctl(args ...string) string {
 	return string(out)
 }
 
-// until looks again and again until nothing is wrong, and fails the test in the end.
+// until calls wrong until it returns no error, and fails the test in the end.
 func (w *world) until(what string, wrong func() error) {
 	w.t.Helper()
 	sitetest.Until(w.t, what, wrong)

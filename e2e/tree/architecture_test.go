@@ -85,7 +85,7 @@ func TestEveryPackageIsOnThePage(t *testing.T) {
 	}
 }
 
-// A walk is worth reading as long as each hop can be opened.
+// Each hop of a walk names a file and a function that exist.
 func TestWalksExist(t *testing.T) {
 	walked := map[string]string{} // package to the letters of the walks through it
 	for letter, heading := range map[string]string{"a": "### a. ", "b": "### b. ", "c": "### c. "} {
@@ -126,7 +126,7 @@ func TestDecisionsExist(t *testing.T) {
 	}
 }
 
-// declared fails where the file does not declare the function; a method is written
+// declared fails if the file does not declare the function; a method is written
 // Type.Method.
 func declared(t *testing.T, file, function string) {
 	t.Helper()

@@ -15,8 +15,8 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\-_ ]`)
 )
 
-// A page that was renamed, or a heading, takes its links with it.
-func TestLinksLeadSomewhere(t *testing.T) {
+// If a page or a heading is renamed, its links are too.
+func TestLinksResolve(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%d pages: %v", len(pages), err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The page says what each metric and each event is: who looks for one finds it there.
+// The page explains each metric and each event.
 func TestMonitoringPageHasEveryMetricAndEvent(t *testing.T) {
 	page := read(t, "../../docs/monitoring.md")
 	names := read(t, "../../docs/public-names.txt")

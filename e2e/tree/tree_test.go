@@ -112,7 +112,7 @@ func TestAgentDependencies(t *testing.T) {
 	}
 }
 
-// What tests hold the product to is no part of it.
+// Test helpers are not part of the product.
 func TestProgramsLinkNothingForTests(t *testing.T) {
 	forTests := []string{module + "/controller/invariant", module + "/shared/client/testca"}
 	for _, program := range []string{"./agent", "./controller", "./controller/hitchctl"} {

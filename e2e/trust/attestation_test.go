@@ -15,8 +15,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// attested is a controller that asks a cloud who enrolls. It has an instance, whose stack
-// the cloud has made. The cloud is one in memory; e2e/openstack has a real one.
+// attested is a controller that attests servers with a cloud. It has an instance with a
+// stack in that cloud. The cloud is one in memory; e2e/stacks has a real one.
 type attested struct {
 	*world
 	wire  *wire
@@ -60,9 +60,9 @@ func (a *attested) agent(server string) *loopback.Agent {
 	return loopback.StartAgent(a.t, loopback.AgentOptions{ServerID: server, Config: a.AgentConfig(a.ours.instance), Wrap: in(a.wire.machine)})
 }
 
-// The whole way, as it is on a cloud: the service shows an old answer first, which is
-// what the machine's status says that it waits for.
-func TestAMachineProvesItself(t *testing.T) {
+// The whole attestation, as on a cloud: at first the metadata service has an old answer, and
+// the machine's status says that it waits for the nonce.
+func TestAMachineIsAttested(t *testing.T) {
 	for name, serve := range map[string]func(*metadata, *wire){
 		"IPv4":                            (*metadata).serveIPv4,
 		"a network without IPv4 metadata": (*metadata).serveIPv6,
@@ -78,7 +78,7 @@ func TestAMachineProvesItself(t *testing.T) {
 				return strings.Contains(agent.Status().Summary(), "the controller wants proof that this machine is the server "+a.ours.worker)
 			})
 			nonce := a.cloud.Metadata(a.ours.worker)["nodehitch_nonce"]
-			loopback.Until(t, "it is in", func() bool { return a.Node(a.ours.worker).State == api.NodeEnrolled })
+			loopback.Until(t, "it has enrolled", func() bool { return a.Node(a.ours.worker).State == api.NodeEnrolled })
 			try.c.Figure("enrolled after", "%.1f s", time.Since(begun).Seconds())
 			if got := a.Node(a.ours.worker).Attestation; got != api.AttestedByNonce {
 				t.Errorf("attested %q", got)
@@ -98,34 +98,34 @@ func TestAMachineProvesItself(t *testing.T) {
 	}
 }
 
-// A pod on one worker has read user_data, and what is shown to its machine. It tries to
-// be another server; the machine itself is not kept from enrolling.
+// A pod on one worker has read the user_data and the metadata of its machine. It tries to
+// enroll as another server; that server itself can still enroll.
 func TestAPodClaimsAnotherServer(t *testing.T) {
 	try := begin(t, nil, "attestation: a pod claims another server",
-		"with the join token, the ids of all servers and its own machine's nonce nobody gets another server's identity")
+		"the join token, the ids of all servers and its own machine's nonce do not give a pod another server's identity")
 	a := newAttested(t, nil)
 	own, other := a.ours.spares[0], a.ours.worker
-	try.refused("its own server, without the nonce", a.boot(own).prove(a.ours.token, ""), http.StatusPreconditionRequired)
+	try.refused("its own server, without the nonce", a.boot(own).enrollWithNonce(a.ours.token, ""), http.StatusPreconditionRequired)
 	nonce := a.cloud.Metadata(own)["nodehitch_nonce"]
 	thief, good := a.boot(other), a.boot(other)
 	for what, shown := range map[string]string{"nothing": "", "its own machine's nonce": nonce, "a guess": strings.Repeat("0", 32), "a long one": strings.Repeat("0", 128)} {
-		try.refused("another server, with "+what, thief.prove(a.ours.token, shown), http.StatusPreconditionRequired)
+		try.refused("another server, with "+what, thief.enrollWithNonce(a.ours.token, shown), http.StatusPreconditionRequired)
 	}
-	try.allowed("the machine itself", good.prove(a.ours.token, a.cloud.Metadata(other)["nodehitch_nonce"]), http.StatusCreated)
-	try.refused("another server, when it is in", thief.prove(a.ours.token, nonce), http.StatusConflict)
+	try.allowed("the machine itself", good.enrollWithNonce(a.ours.token, a.cloud.Metadata(other)["nodehitch_nonce"]), http.StatusCreated)
+	try.refused("another server, when that has enrolled", thief.enrollWithNonce(a.ours.token, nonce), http.StatusConflict)
 	if calls := a.cloud.Calls()[openstacktest.SetMetadata]; calls != 2 {
 		t.Errorf("%d nonces were written for two servers", calls)
 	}
 	a.cloud.Fail(openstacktest.ServerByID, openstacktest.Fault{Status: http.StatusServiceUnavailable})
-	got := a.boot(a.ours.storage).prove(a.ours.token, "")
-	try.refused("while Nova is away", got, http.StatusBadGateway)
+	got := a.boot(a.ours.storage).enrollWithNonce(a.ours.token, "")
+	try.refused("while Nova is down", got, http.StatusBadGateway)
 	if got.header.Get("Retry-After") == "" {
 		t.Error("it does not say when to try again")
 	}
 }
 
-// prove enrolls with a nonce, and does not use the certificate.
-func (m *machine) prove(token, nonce string) answer {
+// enrollWithNonce enrolls with a nonce, and does not use the certificate.
+func (m *machine) enrollWithNonce(token, nonce string) answer {
 	m.t.Helper()
 	request := api.EnrollRequest{ServerID: m.id, CertificateRequest: testca.Request(m.key, nil), Nonce: nonce}
 	return m.w.caller().call(http.MethodPost, "/v1/enroll", asJSON(m.t, request), bearer(token))

@@ -23,10 +23,10 @@ func TestCertificates(t *testing.T) {
 	run(t, w, []trial{
 		{"certificate: TLS below 1.3", "a handshake of TLS 1.0 to 1.2 fails, also with a good certificate", oldTLS},
 		{"certificate: none", "no southbound request without one is answered", noCertificate},
-		{"certificate: of a foreign CA", "a certificate for a node's name from anybody else is refused, its chain sent along or not", foreignCertificate},
-		{"certificate: without its key", "a node's certificate, which everybody may know, opens nothing without its key", stolenCertificate},
-		{"certificate: the controller's own", "its server certificate, intermediate and root are no nodes", controllersOwn},
-		{"certificate: of another purpose", "issued by our own intermediate, but for servers, without a name, with another URI, with two, with another serial: refused", misissued},
+		{"certificate: of a foreign CA", "a certificate for a node's name from a foreign CA is refused, with and without its chain", foreignCertificate},
+		{"certificate: without its key", "a node's certificate, which is not secret, is refused without its key", stolenCertificate},
+		{"certificate: the controller's own", "the controller's server certificate, intermediate and root are refused as a node's", controllersOwn},
+		{"certificate: of another purpose", "a certificate of our own intermediate for servers, without a name, with another URI, with two URIs, or with another serial is refused", misissued},
 		{"certificate: plain HTTP", "the port answers no request in plain text", plainHTTP},
 	})
 }
@@ -113,7 +113,7 @@ func controllersOwn(a *attempt) {
 }
 
 // issuedBy is the machine with a certificate that the controller's intermediate has
-// signed: the node's own, but for what change does to it.
+// signed: the node's own, changed by change.
 func (a *attempt) issuedBy(m *machine, change func(*x509.Certificate)) *machine {
 	a.Helper()
 	parent, key, _ := a.w.pki("intermediate-*.pem")

@@ -11,22 +11,22 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// Two virtual machines with a kernel, and so a clock, of their own: on one the
-// controller, on the other the agent, both as they are built. What is moved is the
-// machines' CLOCK_REALTIME, as an administrator would with date(1).
+// Two virtual machines, each with a kernel and so a clock of its own: the controller on one
+// and the agent on the other, both the real binaries. The test sets the machines'
+// CLOCK_REALTIME, as an administrator would with date(1).
 func TestClocks(t *testing.T) {
 	t.Parallel()
 	w := newClocks(t)
-	// In this order: each begins with what the one before has left.
+	// In this order: each begins with the state that the last one left.
 	for _, c := range []struct {
 		name, shows string
 		try         func(*clocks, *attempt)
 	}{
-		{"clock: agent an hour behind", "at the first start of the controller, whose certificates are new: it enrolls, polls and renews", (*clocks).behind},
-		{"clock: agent an hour ahead", "it enrolls, polls and renews", (*clocks).ahead},
-		{"clock: three days without a controller", "the certificate has expired meanwhile: the agent renews it by proof of its key, and does not enroll anew", (*clocks).threeDays},
-		{"clock: 31 days after the certificate's end", "renewal and everything else is refused, the node keeps what it has; after reenroll it comes back by itself", (*clocks).tooLate},
-		{"clock: a year later", "every certificate of the controller but the root is another one: a machine that is made anew enrolls with the user_data of the year before, which is still the same to the byte", (*clocks).aYearLater},
+		{"clock: agent an hour behind", "the agent enrolls, polls and renews, although the controller's certificates are new", (*clocks).behind},
+		{"clock: agent an hour ahead", "the agent enrolls, polls and renews", (*clocks).ahead},
+		{"clock: three days without a controller", "the certificate has expired: the agent renews it with its key, and does not enroll again", (*clocks).threeDays},
+		{"clock: 31 days after the certificate's end", "renewal and all other requests are refused, the node keeps its state; after reenroll it enrolls again", (*clocks).tooLate},
+		{"clock: a year later", "every certificate of the controller but the root has changed: a new machine enrolls with the year-old user_data, which is unchanged", (*clocks).aYearLater},
 	} {
 		if !t.Run(c.name, func(t *testing.T) {
 			c.try(w, begin(t, nil, c.name, c.shows+" (two VMs whose clocks are set)"))
@@ -72,7 +72,7 @@ func (w *clocks) threeDays(a *attempt) {
 	}
 	w.outage(back)
 	w.renewed(a, before)
-	a.c.Figure("certificate over for", "%.1f h", back.Sub(*before.CertificateNotAfter).Hours())
+	a.c.Figure("certificate expired for", "%.1f h", back.Sub(*before.CertificateNotAfter).Hours())
 }
 
 func (w *clocks) tooLate(a *attempt) {
@@ -122,8 +122,8 @@ func (w *clocks) answers(since time.Time) (given, refused []string) {
 	return given, refused
 }
 
-// aYearLater is a server that a scale-out makes: nothing of it is from before but its
-// user_data, which all members of a group share.
+// aYearLater is a server of a scale-out: only its user_data is old, which all members of a
+// group share.
 func (w *clocks) aYearLater(a *attempt) {
 	before, userData, server, all := w.now(), w.userData(), w.sum("server.pem"), w.pki()
 	w.exec(w.node, "systemctl", "stop", "nodehitch-agent")

@@ -165,8 +165,7 @@ func (w *clocks) startAgent() {
 
 func (w *clocks) now() api.Node { return *w.api.Node(w.node.ServerID()) }
 
-// until waits for what the machines bring about: emulated, beside others, they
-// take their time.
+// until waits for the machines: they may be emulated and slow.
 func (w *clocks) until(a *attempt, what string, ok func(api.Node) bool) api.Node {
 	a.Helper()
 	deadline, tick := time.After(3*time.Minute), time.NewTicker(200*time.Millisecond)
@@ -177,7 +176,7 @@ func (w *clocks) until(a *attempt, what string, ok func(api.Node) bool) api.Node
 		}
 		select {
 		case <-deadline:
-			a.Fatalf("it never came to: %s; the node is %+v", what, w.now())
+			a.Fatalf("timed out; expected: %s; the node is %+v", what, w.now())
 		case <-tick.C:
 		}
 	}
@@ -185,7 +184,7 @@ func (w *clocks) until(a *attempt, what string, ok func(api.Node) bool) api.Node
 
 func enrolledAndReady(n api.Node) bool { return n.State == api.NodeEnrolled && n.Ready }
 
-// renews lets two thirds of the certificate's life go by, on clocks that differ.
+// renews lets two thirds of the certificate's life pass, on clocks that differ.
 func (w *clocks) renews(a *attempt) {
 	a.Helper()
 	before := w.now()

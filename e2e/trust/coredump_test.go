@@ -15,8 +15,8 @@ import (
 // runs the controller as that one.
 const asNobody = `folder="$(dirname "$4")" && chown -R 65534:65534 "$folder" && chmod go+x "$folder/.." && exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
 
-// As root one cannot see whether a process is dumpable: the kernel gives what is
-// in /proc of one that is not to root, and that it is anyway.
+// Root cannot see whether a process is dumpable: files in /proc of a process that is not
+// belong to root, and those of root's processes do anyway.
 func TestMemoryOfTheController(t *testing.T) {
 	loopback.RequireRoot(t)
 	binary := publicCopy(t, filepath.Join(loopback.Bin(t), "nodehitch-controller"))
@@ -44,7 +44,7 @@ func TestMemoryOfTheController(t *testing.T) {
 	a.c.Figure("files tried", "%d", len(files))
 }
 
-// publicCopy is a program where everybody may run it.
+// publicCopy is a copy of a program that every user may run.
 func publicCopy(t *testing.T, program string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "nodehitch-trust-")

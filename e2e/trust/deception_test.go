@@ -13,24 +13,24 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// deception leads agent and downloader to somebody who is not the controller.
+// deception leads agent and downloader to an impostor.
 type deception struct {
 	name, shows string
-	// stage puts the impostor up and leads the configuration to him.
+	// stage starts the impostor and changes the configuration to its address.
 	stage func(*attempt, *config.Config) *impostor
-	// called says that the victim must have connected to him; else it must not.
+	// called says that the victim must have connected to it; otherwise it must not.
 	called bool
 	// agent and bootstrap are what each says of it, one of several between bars.
 	agent, bootstrap string
 }
 
 var deceptions = []deception{
-	{"wrong pin", "a root that is not the pinned one is not used: nobody is called", wrongPin, false,
+	{"wrong pin", "a root that is not the pinned one is not used: no connection is made", wrongPin, false,
 		"but the pin is", "but the pin is"},
-	{"another root", "a root in the place of the controller's, without its pin: nobody is called", anotherRoot, false,
+	{"another root", "another root in place of the controller's, without its pin: no connection is made", anotherRoot, false,
 		"but the pin is", "but the pin is"},
-	{"http URL", "a URL without TLS is never spoken to in the clear", httpURL, false, "expected https://", "expected https"},
-	{"plain HTTP", "a server that speaks no TLS hears nothing but the offer to", plainServer, true,
+	{"http URL", "a URL without TLS is refused: no connection is made in plain text", httpURL, false, "expected https://", "expected https"},
+	{"plain HTTP", "a server without TLS gets only the TLS client hello", plainServer, true,
 		"server gave http response to https client|first record does not look like a tls handshake", "wrong_version_number|wrong version number|record layer failure"},
 	{"foreign chain", "a chain to another root, with the right name, which the system's store trusts", foreignChain, true,
 		"unknown authority", "certificate_verify_failed"},
@@ -39,19 +39,19 @@ var deceptions = []deception{
 	}, nil), true, "expired", "certificate has expired"},
 	{"expired intermediate", "a good server certificate below an intermediate of the pinned root that has ended", expiredIntermediate, true,
 		"expired", "certificate has expired"},
-	{"not valid yet", "a server certificate of tomorrow below the pinned root", served(func(c *x509.Certificate) {
+	{"not valid yet", "a server certificate below the pinned root that is valid from tomorrow", served(func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(24*time.Hour), time.Now().Add(48*time.Hour)
 	}, nil), true, "not yet valid", "not yet valid"},
 	{"another name", "a server certificate for another host below the pinned root", served(func(c *x509.Certificate) {
 		c.IPAddresses, c.DNSNames = nil, []string{"controller.example"}
 	}, nil), true, "doesn't contain any ip sans", "ip address mismatch"},
-	{"a node as controller", "a node's identity, which the pinned root has issued too, is for clients only", served(func(c *x509.Certificate) {
+	{"a node as controller", "a node's certificate, which is also below the pinned root, is for clients only", served(func(c *x509.Certificate) {
 		c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}, nil), true, "incompatible key usage", "unsuitable certificate purpose|unsupported certificate purpose"},
-	{"TLS 1.2", "the controller's very certificate, behind TLS 1.2", served(func(*x509.Certificate) {}, func(c *tls.Config) {
+	{"TLS 1.2", "the controller's own certificate, with TLS 1.2", served(func(*x509.Certificate) {}, func(c *tls.Config) {
 		c.MinVersion, c.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	}), true, "protocol version", "protocol_version|protocol version"},
-	{"intercepting proxy", "a proxy that ends TLS and passes all on to the real controller, under a CA that the system's store trusts", intercepting, true,
+	{"intercepting proxy", "a proxy that terminates TLS and forwards to the real controller, with a CA that the system's store trusts", intercepting, true,
 		"unknown authority", "certificate_verify_failed"},
 }
 
@@ -82,7 +82,7 @@ func plainServer(a *attempt, c *config.Config) *impostor {
 	return i
 }
 
-// foreignChain is an impostor with a root of his own.
+// foreignChain is an impostor with a root of its own.
 func foreignChain(a *attempt, c *config.Config) *impostor {
 	config, root := foreign(a)
 	i := serve(a, listen(a), config, nil)
@@ -96,8 +96,8 @@ func foreign(a *attempt) (*tls.Config, []byte) {
 	return &tls.Config{Certificates: []tls.Certificate{chain}}, root.PEM()
 }
 
-// intercepting passes on what it hears; nobody knows the difference who does not
-// look at the chain.
+// intercepting passes on what it hears; only the certificate chain tells it from the
+// controller.
 func intercepting(a *attempt, c *config.Config) *impostor {
 	config, root := foreign(a)
 	upstream := &tls.Config{RootCAs: a.w.roots, ServerName: "127.0.0.1"}

@@ -23,7 +23,7 @@ const day = 24 * time.Hour
 func TestExpiredCertificates(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	w.age(400 * day)
-	run(t, w, []trial{{"certificate: expired", "an expired certificate renews for 30 days and does nothing else, and nothing at all after " +
+	run(t, w, []trial{{"certificate: expired", "for 30 days an expired certificate may renew and nothing else, then nothing at all " +
 		"(authority and certificates are back-dated with the controller's own key; no clock is moved)", expired}})
 }
 

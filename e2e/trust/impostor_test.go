@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// impostor is who answers in the controller's place. It keeps every byte that it
+// impostor answers in place of the controller. It keeps every byte that it
 // gets: as it came over the wire, and what it could read of it.
 type impostor struct {
 	url  string
@@ -26,8 +26,8 @@ type impostor struct {
 }
 
 // serve begins to answer on a listener. With tls it speaks TLS, and what it hears
-// is what was in it; without, it hears the wire. then, where there is one, goes on
-// with a connection of which something was heard.
+// is what was in it; without, it hears the wire. then, if not nil, continues with a
+// connection from which something was heard.
 func serve(t testing.TB, l net.Listener, config *tls.Config, then func(net.Conn)) *impostor {
 	t.Helper()
 	i := &impostor{url: "https://" + l.Addr().String(), secured: config != nil}

@@ -19,7 +19,7 @@ func TestImpostors(t *testing.T) {
 		for _, v := range victims {
 			name := "impostor: " + d.name + " (" + v.name + ")"
 			t.Run(name, func(t *testing.T) {
-				d.try(begin(t, w, name, d.shows+"; nothing is sent, the join token least of all"), v)
+				d.try(begin(t, w, name, d.shows+"; nothing is sent, in particular no join token"), v)
 			})
 		}
 	}
@@ -32,7 +32,7 @@ func (d deception) try(a *attempt, v victim) {
 	connections, wire, heard := i.got()
 	if ok {
 		a.c.Unauthorised(1)
-		a.Error("it was taken in")
+		a.Error("it accepted the impostor")
 	}
 	if i.secured && heard != "" || !i.secured && heard != "" && !strings.HasPrefix(heard, "\x16\x03") {
 		a.c.Unauthorised(1)
@@ -42,7 +42,7 @@ func (d deception) try(a *attempt, v victim) {
 	a.mustNotHold("what came over the wire", wire, map[string]string{"the join token's secret": secret, "its id": id, "the server's id": a.w.ours.storage})
 	a.mustNotHold("what it said of it", said, map[string]string{"the join token": secret})
 	if d.called != (connections > 0) {
-		a.Errorf("%d connections; that it connects must be %v", connections, d.called)
+		a.Errorf("%d connections; it should connect: %v", connections, d.called)
 	}
 	want := map[string]string{"agent": d.agent, "bootstrap": d.bootstrap}[v.name]
 	if !containsAny(strings.ToLower(said), want) {
@@ -64,7 +64,7 @@ func (i *impostor) trustedBySystem(a *attempt) []string {
 	return []string{"SSL_CERT_FILE=" + path, "SSL_CERT_DIR=" + filepath.Dir(path)}
 }
 
-// containsAny looks for one of several texts between bars.
+// containsAny searches for one of several texts between bars.
 func containsAny(text, wants string) bool {
 	for want := range strings.SplitSeq(wants, "|") {
 		if strings.Contains(text, want) {
@@ -74,9 +74,9 @@ func containsAny(text, wants string) bool {
 	return false
 }
 
-// With the controller's own key an impostor is the controller, and hears the
-// token: so he would hear it in the cases above.
-func TestTheImpostorWouldHear(t *testing.T) {
+// With the controller's own key the impostor gets the token, so the cases above would see
+// it.
+func TestTheImpostorHearsTheToken(t *testing.T) {
 	loopback.RequireRoot(t)
 	w := newWorld(t, loopback.Options{})
 	a := &attempt{T: t, w: w, c: new(results.Case)}
@@ -88,14 +88,14 @@ func TestTheImpostorWouldHear(t *testing.T) {
 	}
 }
 
-// A name that leads astray comes before the right one.
+// The first URL is the impostor's, the second the controller's.
 func TestTheNextControllerIsTried(t *testing.T) {
 	loopback.RequireRoot(t)
 	w := newWorld(t, loopback.Options{Settings: map[string]string{"agentDirectory": anyProgram(t)}})
 	for _, v := range victims {
 		name := "impostor: first of two URLs (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {
-			a := begin(t, w, name, "the impostor at the first URL gets nothing, the controller at the second is found")
+			a := begin(t, w, name, "the impostor at the first URL gets nothing, the controller at the second is used")
 			c := w.AgentConfig(w.ours.instance)
 			i := foreignChain(a, &c)
 			c.ControllerURLs = append(c.ControllerURLs, w.URL)
@@ -130,7 +130,7 @@ func anyProgram(t *testing.T) string {
 
 // The controller is at an address of a network of its own here: Go's own proxy
 // settings never apply to the loopback.
-func TestProxyOfTheEnvironment(t *testing.T) {
+func TestProxyVariablesAreIgnored(t *testing.T) {
 	l := labtest.Open(t)
 	inside := l.Command(t.Context(), "x").Args
 	inside = inside[:len(inside)-1]
@@ -138,7 +138,7 @@ func TestProxyOfTheEnvironment(t *testing.T) {
 	for _, v := range victims {
 		name := "proxy of the environment (" + v.name + ")"
 		t.Run(name, func(t *testing.T) {
-			a := begin(t, w, name, "https_proxy and its kin are ignored: the controller is reached directly and the proxy is not called")
+			a := begin(t, w, name, "https_proxy and similar variables are ignored: the controller is reached directly and the proxy is not called")
 			listener, err := l.Listen(t.Context(), "tcp", "10.10.0.1:0")
 			if err != nil {
 				t.Fatal(err)

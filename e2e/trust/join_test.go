@@ -18,12 +18,12 @@ import (
 func TestJoinTokens(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
-		{"join token: not the right one", "wrong, malformed or another kind of token: 401 for all, and which it was is not said", wrongTokens},
-		{"join token: of another instance", "a good token does not enroll the server of another instance, and does not tell that there is one", tokenOfAnother},
-		{"join token: server that no topology names", "403 for a server that no topology names, also with a good token", unknownServer},
-		{"join token: server with a live identity", "409 for a second machine that claims an enrolled server; the same key gets its lost answer again", liveIdentity},
-		{"join token: server revoked by hand", "a good token does not undo a revocation", revokedServer},
-		{"join token: after TERMINATE", "the token of a terminated instance enrolls nobody and its nodes are out", terminated},
+		{"join token: not the right one", "a wrong or malformed token, or one of another kind: 401 for all, with the same answer", wrongTokens},
+		{"join token: of another instance", "a valid token does not enroll the server of another instance, and does not show that it exists", tokenOfAnother},
+		{"join token: server that no topology names", "403 for a server that no topology names, also with a valid token", unknownServer},
+		{"join token: server with a live identity", "409 for a second machine that claims an enrolled server; a retry with the same key gets its answer again", liveIdentity},
+		{"join token: server revoked by hand", "a valid token does not undo a revocation", revokedServer},
+		{"join token: after TERMINATE", "the token of a terminated instance enrolls no server, and its nodes are refused", terminated},
 	})
 }
 
@@ -72,19 +72,19 @@ func flipped(secret string) string {
 }
 
 func tokenOfAnother(a *attempt) {
-	theirs, nobody := a.w.boot(a.w.other.spares[0]), a.w.boot(uuid.NewString())
+	theirs, unlisted := a.w.boot(a.w.other.spares[0]), a.w.boot(uuid.NewString())
 	got := theirs.enroll(a.w.ours.token, nil)
 	a.refused("the server of another instance", got, http.StatusForbidden)
-	unknown := nobody.enroll(a.w.ours.token, nil)
-	if strings.ReplaceAll(got.body, theirs.id, nobody.id) != unknown.body {
-		a.Errorf("a server of another instance is answered %s, one that nobody knows %s", got.body, unknown.body)
+	unknown := unlisted.enroll(a.w.ours.token, nil)
+	if strings.ReplaceAll(got.body, theirs.id, unlisted.id) != unknown.body {
+		a.Errorf("a server of another instance is answered %s, an unknown one %s", got.body, unknown.body)
 	}
 	a.allowed("its own token", theirs.enroll(a.w.other.token, nil), http.StatusCreated)
 }
 
 func unknownServer(a *attempt) {
 	got := a.w.boot(uuid.NewString()).enroll(a.w.ours.token, nil)
-	a.refused("a server that nobody knows", got, http.StatusForbidden)
+	a.refused("an unknown server", got, http.StatusForbidden)
 	if got.problem.Type != api.ProblemServerNotExpected {
 		a.Errorf("the problem is %s", got.problem.Type)
 	}
@@ -119,8 +119,8 @@ func revokedServer(a *attempt) {
 		a.Fatal(err)
 	}
 	again := a.w.enrolled(a.w.ours, m.id)
-	a.refused("once more, with a key of its own", a.w.boot(m.id).enroll(a.w.ours.token, nil), http.StatusConflict)
-	a.allowed("what reenroll let in", again.config(), http.StatusOK)
+	a.refused("again, with another key", a.w.boot(m.id).enroll(a.w.ours.token, nil), http.StatusConflict)
+	a.allowed("the machine after reenroll", again.config(), http.StatusOK)
 	a.refused("the certificate from before", m.config(), http.StatusUnauthorized, http.StatusForbidden)
 }
 
@@ -146,10 +146,10 @@ func terminated(a *attempt) {
 	}
 }
 
-func TestGuesses(t *testing.T) {
+func TestTokenGuesses(t *testing.T) {
 	metrics := loopback.FreeAddress(t)
 	w := newWorld(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
-	run(t, w, []trial{{"join token: 1,000 guesses", "guesses from one address are limited, counted and logged; good tokens from there are served all the same, meanwhile and after",
+	run(t, w, []trial{{"join token: 1,000 guesses", "guesses from one address are limited, counted and logged; valid tokens from there are accepted, meanwhile and after",
 		func(a *attempt) { guesses(a, metrics) }}})
 }
 
@@ -162,13 +162,13 @@ func guesses(a *attempt, metrics string) {
 	victim, neighbour := a.w.boot(a.w.spare()), a.w.enrolled(a.w.ours, a.w.spare())
 	body := asJSON(a, api.EnrollRequest{ServerID: victim.id, CertificateRequest: testca.Request(victim.key, nil)})
 	line := a.w.caller()
-	judged, limited := 0, 0
+	checked, limited := 0, 0
 	for i := range manyGuesses {
 		got := line.call(http.MethodPost, "/v1/enroll", body, bearer(fmt.Sprintf("%s.%s%08x", id, secret[:len(secret)-8], i)))
 		a.refused("a guess", got, http.StatusUnauthorized, http.StatusTooManyRequests)
 		switch got.status {
 		case http.StatusUnauthorized:
-			judged++
+			checked++
 		case http.StatusTooManyRequests:
 			limited++
 			if got.header.Get("Retry-After") == "" {
@@ -176,24 +176,24 @@ func guesses(a *attempt, metrics string) {
 			}
 		}
 		if i == manyGuesses/2 {
-			a.allowed("a good token in the midst of it", neighbour.enroll(a.w.ours.token, nil), http.StatusCreated)
+			a.allowed("a valid token meanwhile", neighbour.enroll(a.w.ours.token, nil), http.StatusCreated)
 		}
 	}
 	// 10 at once, then one in 6 s: more than a minute's worth would be no limit.
-	if judged < 10 || judged > 20 || limited != manyGuesses-judged {
-		a.Errorf("%d guesses were judged and %d were not", judged, limited)
+	if checked < 10 || checked > 20 || limited != manyGuesses-checked {
+		a.Errorf("%d guesses were checked and %d were not", checked, limited)
 	}
 	after := scrape(a, metrics)
-	for result, n := range map[string]int{"bad_token": judged, "limited": limited} {
+	for result, n := range map[string]int{"bad_token": checked, "limited": limited} {
 		name := `nodehitch_enrollments_total{result="` + result + `"}`
 		if got := after[name] - before[name]; int(got) != n {
 			a.Errorf("%s has grown by %v, want %d", name, got, n)
 		}
 	}
-	if got := a.w.Logged("reason=" + enrollment.EventBadToken); got != judged {
-		a.Errorf("the log has %d of the %d wrong tokens", got, judged)
+	if got := a.w.Logged("reason=" + enrollment.EventBadToken); got != checked {
+		a.Errorf("the log has %d of the %d wrong tokens", got, checked)
 	}
-	a.allowed("the good token from the same address", victim.enroll(a.w.ours.token, nil), http.StatusCreated)
-	a.c.Figure("judged", "%d", judged)
-	a.c.Figure("turned away unjudged", "%d", limited)
+	a.allowed("the valid token from the same address", victim.enroll(a.w.ours.token, nil), http.StatusCreated)
+	a.c.Figure("tokens checked", "%d", checked)
+	a.c.Figure("refused unchecked (429)", "%d", limited)
 }

@@ -23,15 +23,15 @@ type answer struct {
 	err     error
 }
 
-// caller speaks to the controller from a machine of its own, without any of the
-// product's code: on one kept connection, where it may.
+// caller calls the controller like a machine of its own, without the product's code, on one
+// kept connection if possible.
 type caller struct {
 	t    testing.TB
 	base string
 	http *http.Client
 }
 
-// caller trusts the controller and shows no certificate; change makes it worse.
+// caller trusts the controller and shows no certificate; change alters that.
 func (w *world) caller(change ...func(*tls.Config)) *caller {
 	config := &tls.Config{RootCAs: w.roots, MinVersion: tls.VersionTLS12}
 	for _, c := range change {
@@ -70,7 +70,7 @@ func (c *caller) call(method, path, body string, headers ...string) answer {
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	a := answer{status: response.StatusCode, header: response.Header, body: string(text), err: err}
-	_ = json.Unmarshal(text, &a.problem) // what is none stays empty
+	_ = json.Unmarshal(text, &a.problem) // if it is no problem it stays empty
 	return a
 }
 

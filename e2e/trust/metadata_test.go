@@ -86,8 +86,8 @@ func inside(t testing.TB, namespace string, f func() error) {
 }
 
 // metadata is a machine's metadata service, as Neutron and Nova have it: at one of the
-// two addresses on the machine's network, with what its server's metadata were at the
-// first look, for as long as Nova keeps an answer.
+// two addresses on the machine's network. It keeps its first answer for as long as Nova's
+// cache does.
 type metadata struct {
 	cloud  *openstacktest.Cloud
 	server string

@@ -17,9 +17,9 @@ import (
 func TestNeighbours(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
-		{"neighbour: configuration", "a node gets its own configuration and no way of asking gets another's", othersConfiguration},
+		{"neighbour: configuration", "a node gets its own configuration, and with no request another's", othersConfiguration},
 		{"neighbour: status", "what a node reports changes no other node", othersStatus},
-		{"neighbour: format of a volume", "no permit, start or end of a format for the volume of another node or instance, and no word of whether there is one", othersFormat},
+		{"neighbour: format of a volume", "no permit, start or end of a format for the volume of another node or instance; the answer does not show that it exists", othersFormat},
 		{"neighbour: files", "a node reads no file that its configuration does not name, its own instance's package included", othersFiles},
 	})
 }
@@ -27,14 +27,14 @@ func TestNeighbours(t *testing.T) {
 func othersConfiguration(a *attempt) {
 	storage := a.w.enrolled(a.w.other, a.w.other.storage)
 	worker := a.w.enrolled(a.w.other, a.w.other.worker)
-	stranger := a.w.enrolled(a.w.ours, a.w.ours.worker)
+	foreign := a.w.enrolled(a.w.ours, a.w.ours.worker)
 	own := storage.config()
 	a.allowed("its own", own, http.StatusOK)
 	if !strings.Contains(own.body, a.w.other.volume) {
 		a.Fatalf("the storage server's configuration names no volume: %s", own.body)
 	}
 	theirs := map[string]string{"the volume": a.w.other.volume, "its exports": "/volume/nfs"}
-	for name, m := range map[string]*machine{"a worker of the same instance": worker, "a node of another": stranger} {
+	for name, m := range map[string]*machine{"a worker of the same instance": worker, "a node of another instance": foreign} {
 		for _, headers := range [][]string{nil, {"If-None-Match: " + own.header.Get("ETag")}, {"X-Node-Id: " + storage.id},
 			{"X-Forwarded-For: 10.10.0.5"}, {"X-Forwarded-Client-Cert: URI=urn:nodehitch:node:" + storage.id}, {"X-SSL-Client-Cert: " + storage.id}} {
 			got := m.call(http.MethodGet, "/v1/node/config", "", headers...)
@@ -73,22 +73,22 @@ func othersStatus(a *attempt) {
 func othersFormat(a *attempt) {
 	ours := a.w.newStack(0)
 	storage, worker := a.w.enrolled(ours, ours.storage), a.w.enrolled(ours, ours.worker)
-	stranger := a.w.newStack(0)
-	strange := a.w.enrolled(stranger, stranger.storage)
+	another := a.w.newStack(0)
+	foreign := a.w.enrolled(another, another.storage)
 	report := func(phase api.FormatPhase, volume, permit string) string {
 		return asJSON(a, api.FormatReport{Phase: phase, Permit: permit, SizeBytes: 1 << 30, FilesystemUUID: api.FilesystemUUID(volume),
 			BlankCheck: &api.BlankCheck{BytesRead: 1 << 20, Samples: 100}})
 	}
 	path := func(volume string) string { return "/v1/node/volumes/" + volume + "/format" }
 	nobodys := uuid.NewString()
-	for name, m := range map[string]*machine{"the worker beside it": worker, "the storage server of another instance": strange} {
+	for name, m := range map[string]*machine{"the worker beside it": worker, "the storage server of another instance": foreign} {
 		got := m.call(http.MethodPost, path(ours.volume), report(api.FormatWanted, ours.volume, ""))
 		a.refused(name, got, http.StatusForbidden)
 		unknown := m.call(http.MethodPost, path(nobodys), report(api.FormatWanted, nobodys, ""))
-		a.refused(name+", of a volume that nobody has", unknown, http.StatusForbidden)
+		a.refused(name+", of a volume that does not exist", unknown, http.StatusForbidden)
 		if strings.ReplaceAll(got.body, ours.volume, nobodys) != unknown.body {
 			a.c.Unauthorised(1)
-			a.Errorf("%s is answered %s for another's volume, and %s for nobody's", name, got.body, unknown.body)
+			a.Errorf("%s is answered %s for another's volume, and %s for one that does not exist", name, got.body, unknown.body)
 		}
 	}
 	granted := storage.call(http.MethodPost, path(ours.volume), report(api.FormatWanted, ours.volume, ""))
@@ -98,17 +98,17 @@ func othersFormat(a *attempt) {
 		a.Fatal(err)
 	}
 	for _, phase := range []api.FormatPhase{api.FormatWanted, api.FormatStarted, api.FormatFormatted} {
-		for name, m := range map[string]*machine{"the worker": worker, "the stranger": strange} {
+		for name, m := range map[string]*machine{"the worker": worker, "another instance's": foreign} {
 			a.refused(name+" with the right permit: "+string(phase), m.call(http.MethodPost, path(ours.volume), report(phase, ours.volume, permit.Permit)), http.StatusForbidden)
 		}
 	}
-	a.allowed("the rightful start", storage.call(http.MethodPost, path(ours.volume), report(api.FormatStarted, ours.volume, permit.Permit)), http.StatusOK)
-	a.refused("a permit for another volume of its own instance's name", strange.call(http.MethodPost, path(stranger.volume), report(api.FormatStarted, stranger.volume, permit.Permit)),
+	a.allowed("the owner's start", storage.call(http.MethodPost, path(ours.volume), report(api.FormatStarted, ours.volume, permit.Permit)), http.StatusOK)
+	a.refused("a permit for another volume of its own instance's name", foreign.call(http.MethodPost, path(another.volume), report(api.FormatStarted, another.volume, permit.Permit)),
 		http.StatusForbidden, http.StatusConflict)
 }
 
 func othersFiles(a *attempt) {
-	m, stranger := a.w.enrolled(a.w.ours, a.w.spare()), a.w.enrolled(a.w.ours, a.w.spare())
+	m, other := a.w.enrolled(a.w.ours, a.w.spare()), a.w.enrolled(a.w.ours, a.w.spare())
 	const script = "#!/bin/sh\n" // what Put uploads
 	sum := sha256.Sum256([]byte(script))
 	digest := hex.EncodeToString(sum[:])
@@ -117,7 +117,7 @@ func othersFiles(a *attempt) {
 	if got := a.w.caller().call(http.MethodGet, path, "", bearer(operator)); got.body != script {
 		a.Fatalf("the file is not there: %d %s", got.status, got.body)
 	}
-	for name, m := range map[string]*machine{"a node": m, "another": stranger} {
+	for name, m := range map[string]*machine{"a node": m, "another": other} {
 		got := m.call(http.MethodGet, "/v1/node/files/"+digest, "")
 		a.refused(name, got, http.StatusNotFound)
 		absent := strings.Repeat("0", 64)

@@ -24,11 +24,11 @@ import (
 func TestCertificateRequests(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
-		{"CSR: another identity, a CA, a server", "the certificate has the node's id and is for a client of a day, whatever the request asks for, at enrollment and at renewal", greedyRequests},
-		{"CSR: a node makes certificates itself", "what a node signs with its own certificate opens nothing", ownIssuer},
-		{"CSR: weak and foreign keys", "RSA below 3072, P-224, P-521, secp256k1, Ed448, DSA; MD5 and SHA-1: refused at enrollment and at renewal, and the next request is not", weakKeys},
-		{"CSR: somebody else's key", "a request that its key has not signed is refused: no certificate without proof of the key", unproven},
-		{"CSR: garbage", "what is no PKCS#10 is 400 and leaves the server free to enroll", garbage},
+		{"CSR: another identity, a CA, a server", "the certificate has the node's id and is for a client and one day, whatever the request asks for, at enrollment and at renewal", greedyRequests},
+		{"CSR: a node makes certificates itself", "a certificate that a node signs is refused", ownIssuer},
+		{"CSR: weak and foreign keys", "RSA below 3072, P-224, P-521, secp256k1, Ed448, DSA, MD5 and SHA-1 are refused at enrollment and at renewal; the next good request is accepted", weakKeys},
+		{"CSR: another key", "a request that was not signed with its own key is refused", wrongSignature},
+		{"CSR: garbage", "a body that is no PKCS#10 is answered 400, and the server can still enroll", garbage},
 	})
 }
 
@@ -83,8 +83,8 @@ func greedyRequests(a *attempt) {
 	}
 }
 
-// isOnlyItself looks at a certificate; one that has anything that a node must not have is
-// an unauthorised answer.
+// isOnlyItself checks a certificate: one with anything that a node must not have is an
+// unauthorised answer.
 func isOnlyItself(a *attempt, wish string, m *machine) {
 	a.Helper()
 	leaf := m.leaf()
@@ -98,7 +98,7 @@ func isOnlyItself(a *attempt, wish string, m *machine) {
 		"it is for more than clients":                                len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || len(leaf.UnknownExtKeyUsage) > 0,
 		"it has " + fmt.Sprint(len(leaf.Extensions)) + " extensions": len(leaf.Extensions) > 5,
 		"it lasts until " + leaf.NotAfter.Format(time.RFC3339):       time.Until(leaf.NotAfter) > 24*time.Hour,
-		"it is of before " + leaf.NotBefore.Format(time.RFC3339):     time.Since(leaf.NotBefore) > 70*time.Minute,
+		"it is valid from " + leaf.NotBefore.Format(time.RFC3339):    time.Since(leaf.NotBefore) > 70*time.Minute,
 		"it is over another key":                                     !publicKey(leaf).Equal(m.key.Public()),
 	} {
 		if found {
@@ -163,7 +163,7 @@ func weakKeys(a *attempt) {
 	a.allowed("the enrolled one goes on", enrolled.config(), http.StatusOK)
 }
 
-func unproven(a *attempt) {
+func wrongSignature(a *attempt) {
 	m := a.w.boot(a.w.spare())
 	enrolled := a.w.enrolled(a.w.ours, a.w.spare())
 	good, _ := pem.Decode([]byte(testca.Request(m.key, nil)))

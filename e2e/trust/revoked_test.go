@@ -12,17 +12,17 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// A poll is held for longer than any of these cases may take: an answer is one to
-// the event, not the end of the hold.
+// A poll is held for longer than any of these cases may take, so its answer comes from the
+// event, not from the end of the hold.
 func TestRevocation(t *testing.T) {
 	w := newWorld(t, loopback.Options{Settings: map[string]string{"pollSeconds": "300"}})
 	run(t, w, []trial{
-		{"revoked: next request", "every request of a revoked node is refused, on the connection that it has kept and on a new one", revokedNext},
-		{"revoked: held poll", "the poll that is held when its node is revoked is answered at once, with a refusal", revokedPoll},
-		{"revoked: renewal", "a revoked node gets no certificate, neither by its key nor by the join token", revokedRenewal},
+		{"revoked: next request", "every request of a revoked node is refused, on its kept connection and on a new one", revokedNext},
+		{"revoked: held poll", "the held poll of a node that is revoked is answered at once, with a refusal", revokedPoll},
+		{"revoked: renewal", "a revoked node gets no certificate, neither with its key nor with the join token", revokedRenewal},
 		{"revoked: instance terminated", "TERMINATE ends the held polls of all its nodes", revokedByTerminate},
-		{"revoked: survives a restart", "a controller that was killed after the revocation was acknowledged still refuses", revokedAfterKill},
-		{"replaced: the certificate before", "once the new certificate has made a call the old one opens nothing, its held poll included", replaced},
+		{"revoked: survives a restart", "a controller that was killed after it acknowledged the revocation still refuses the node", revokedAfterKill},
+		{"replaced: the certificate before", "after the first call with the new certificate the old one is refused, and its held poll ends", replaced},
 	})
 }
 
@@ -60,8 +60,8 @@ func (a *attempt) held(m *machine) <-chan answer {
 	go func() {
 		answers <- line.call(http.MethodGet, "/v1/node/config", "", "If-None-Match: "+now.header.Get("ETag"))
 	}()
-	// That it is held shows in its not being answered; the controller counts it, but
-	// has no metrics here.
+	// No answer shows that it is held; the controller counts held polls, but has no
+	// metrics here.
 	select {
 	case early := <-answers:
 		a.Fatalf("the poll is not held: %d %s (%v)", early.status, early.body, early.err)

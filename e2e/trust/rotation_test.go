@@ -17,15 +17,15 @@ import (
 
 const connectedAgents = 50
 
-// The controller replaces an intermediate when half of its two years are over and
-// looks once an hour; here it has lost the key of the present one and the serving
-// certificate, so that the next start replaces both.
+// The controller replaces an intermediate after half of its two years and checks once an
+// hour. Here it has lost the key of the present one and the serving certificate, so the
+// next start replaces both.
 func TestRotation(t *testing.T) {
 	loopback.RequireRoot(t)
 	metrics := loopback.FreeAddress(t)
 	w := newWorld(t, loopback.Options{Settings: map[string]string{"metricsListen": metrics}})
 	a := begin(t, w, "rotation: intermediate and server certificate, 50 agents",
-		"the root is kept, the rest is replaced over a restart: every agent is back with its first attempt after it, with the identity that it has, and none is refused")
+		"a restart replaces all certificates but the root: every agent connects with its first attempt after it, with its old identity, and none is refused")
 	s := w.newStack(connectedAgents)
 	agents := make([]*loopback.Agent, len(s.spares))
 	for i, id := range s.spares {
@@ -62,8 +62,8 @@ func TestRotation(t *testing.T) {
 	a.refused("and no longer the one from before", w.boot(machine.id).enroll(w.ours.token, nil), http.StatusConflict)
 }
 
-// wereNotRefused looks at what agents and controller say of the time since. An agent whose
-// identity is refused asks to enroll anew.
+// wereNotRefused checks the agents' identities and the controller's metrics since. An agent
+// whose identity is refused asks to enroll again.
 func (a *attempt) wereNotRefused(agents []*loopback.Agent, serials []string, metrics string) {
 	a.Helper()
 	for i, agent := range agents {
@@ -118,8 +118,8 @@ func (w *world) loseIntermediate() {
 	}
 }
 
-// areBack waits for every agent. One that is away when the controller is ready
-// waits for the end of its back-off; its next attempt has to be good.
+// areBack waits for every agent. One that is not connected when the controller is ready
+// waits for the end of its back-off; its next attempt has to succeed.
 func (a *attempt) areBack(agents []*loopback.Agent, stopped time.Time) {
 	a.Helper()
 	ready := time.Now()
@@ -144,12 +144,12 @@ func (a *attempt) areBack(agents []*loopback.Agent, stopped time.Time) {
 		return back == len(agents)
 	})
 	for i, agent := range agents {
-		// The one whose end we see, and one that was under way meanwhile.
+		// The attempt whose end we see, and one that had begun before.
 		if len(failures[i]) > 2 {
 			a.Errorf("%s failed %d times after the controller was back", agent.Dir, len(failures[i]))
 		}
 	}
 	a.c.Figure("agents", "%d", len(agents))
-	a.c.Figure("longest wait left when the controller was back", "%d ms", longestWait.Milliseconds())
-	a.c.Figure("longest until the first answer, the restart and the hold of a poll included", "%d ms", longestAway.Milliseconds())
+	a.c.Figure("longest back-off left when the controller was ready", "%d ms", longestWait.Milliseconds())
+	a.c.Figure("longest time to the first answer, with the restart and the held poll", "%d ms", longestAway.Milliseconds())
 }

@@ -20,9 +20,9 @@ import (
 func TestScopes(t *testing.T) {
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
-		{"scopes: every operation with every credential", "each operation of openapi.yaml answers those whom the document names and refuses all others, on TLS and on the socket", matrix},
-		{"scopes: what is no operation", "paths and methods that the document does not have are 404 and 405 for everybody", nowhere},
-		{"scopes: a token while it is in use", "a token that is revoked is refused from the next request on, on the connection that it has kept", revokedToken},
+		{"scopes: every operation with every credential", "each operation of openapi.yaml answers the credentials that the document names and refuses all others, on TLS and on the socket", matrix},
+		{"scopes: what is no operation", "paths and methods that the document does not have are 404 and 405 for every credential", nowhere},
+		{"scopes: a token while it is in use", "a revoked token is refused from the next request on, also on its kept connection", revokedToken},
 	})
 }
 
@@ -67,8 +67,8 @@ func demands(t testing.TB) []demand {
 	return all
 }
 
-// somewhere fills a path's parameters with what there is not, so that no request
-// of those who may has an effect on the others.
+// somewhere fills a path's parameters with ids that do not exist, so that no allowed
+// request affects the others.
 func somewhere(path string) string {
 	values := map[string]string{"sequence": "1", "arch": "amd64", "path": "Files/x.yaml", "sha256": zeros}
 	var parts []string
@@ -84,12 +84,12 @@ func somewhere(path string) string {
 	return strings.Join(parts, "/")
 }
 
-// credential is who asks, and what the document gives to such.
+// credential is a caller, and the needs of the document that it meets.
 type credential struct {
 	caller  *caller
 	headers []string
 	meets   []string
-	// refusal is the status that refuses it, where it is not 401.
+	// refusal is the status that refuses it, if it is not 401.
 	refusal map[string]int
 }
 
@@ -107,7 +107,7 @@ func credentials(a *attempt) map[string]credential {
 	viewing := with(line, viewer.Secret, "viewer")
 	viewing.refusal = map[string]int{"operator": http.StatusForbidden}
 	return map[string]credential{
-		"nobody":                 {caller: line, meets: []string{"open"}},
+		"no credential":          {caller: line, meets: []string{"open"}},
 		"a false token":          with(line, "0123456789abcdef.AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
 		"an id without secret":   with(line, id+"."),
 		"a revoked token":        with(line, revoked.Secret),
@@ -136,7 +136,7 @@ func matrix(a *attempt) {
 			may := slices.Contains(c.meets, d.need)
 			switch {
 			case d.need == "join token" && len(c.headers) > 0 && strings.HasPrefix(c.headers[0], "Authorization: Bearer"):
-				// Any bearer token is judged with the request; an empty one is none.
+				// Any bearer token is checked together with the request; an empty one is none.
 				a.refused(d.id+" by "+name, got, http.StatusUnsupportedMediaType)
 			case !may:
 				refusal := c.refusal[d.need]

@@ -76,7 +76,7 @@ func (s *secretive) params() map[string]any {
 	}}
 }
 
-// run is the life of the instance, with mistakes.
+// run is the life of the instance, with the operator's mistakes.
 func (s *secretive) run(t *testing.T) {
 	const size = 64 << 20
 	disk, err := s.lab.NewDisk(s.volume, size)
@@ -149,7 +149,7 @@ func (s *secretive) waits(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-ctx.Done():
 			log, err := s.node.Exec(t.Context(), "journalctl", "--no-pager", "-n", "50", "-u", "nodehitch*")
-			t.Fatalf("it never came to: %s; the node's journal ends with (%v):\n%s", what, err, log)
+			t.Fatalf("timed out; expected: %s; the node's journal ends with (%v):\n%s", what, err, log)
 		case <-tick.C:
 		}
 	}

@@ -21,7 +21,7 @@ type argvs struct {
 	argvs   []string
 }
 
-// watchArgv looks at the command line of every process of this machine, those in
+// watchArgv reads the command line of every process of this machine, those in
 // its containers too, until it is told to stop or the test ends.
 func watchArgv(t *testing.T) (stop func() argvs) {
 	done, result := make(chan struct{}), make(chan argvs, 1)
@@ -31,7 +31,7 @@ func watchArgv(t *testing.T) (stop func() argvs) {
 		defer tick.Stop()
 		for {
 			samples++
-			entries, _ := os.ReadDir("/proc") // what is gone by now was seen before
+			entries, _ := os.ReadDir("/proc") // a process that has ended was seen before
 			for _, e := range entries {
 				if _, err := strconv.Atoi(e.Name()); err != nil {
 					continue
@@ -58,7 +58,7 @@ func watchArgv(t *testing.T) (stop func() argvs) {
 	return stop
 }
 
-// inStore looks through the controller's files, all of them but those that are
+// inStore searches the controller's files, all of them but those that are
 // there to hold the secret.
 func (s *secretive) inStore(a *attempt) {
 	hidden := s.all()
@@ -88,7 +88,7 @@ func (s *secretive) inStore(a *attempt) {
 	a.c.Figure("files", "%d", files)
 }
 
-// inFiles looks for every secret in every file where node and controller write.
+// inFiles searches every file that node and controller write for every secret.
 func (s *secretive) inFiles(a *attempt) {
 	looked := 0
 	err := filepath.WalkDir(s.Dir, func(path string, entry fs.DirEntry, err error) error {
@@ -122,7 +122,7 @@ func (s *secretive) inFiles(a *attempt) {
 	}
 	a.c.Figure("files of controller and worker", "%d", looked)
 	if text, err := os.ReadFile(kept); err != nil || !strings.Contains(string(text), s.given["the HTTP proxy's password"]) {
-		a.Errorf("the worker's last known good does not hold the proxy's password, so this case proves nothing: %s (%v)", text, err)
+		a.Errorf("the worker's last known good does not hold the proxy's password, so this case shows nothing: %s (%v)", text, err)
 	}
 	s.inFilesOfTheNode(a)
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// One run uses every kind of secret: a machine boots with user_data, enrolls,
-// installs packages through a proxy, formats and mounts its volume, and an
-// operator makes mistakes with what he knows. Then each secret is looked for
-// wherever it must not be. Controller and agent log at level debug.
+// One run uses every kind of secret: a machine boots with user_data, enrolls, installs
+// packages through a proxy, formats and mounts its volume, and an operator makes mistakes
+// with secrets. Then each secret is searched for wherever it must not be. Controller and
+// agent log at level debug.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	s := newSecretive(t)
@@ -35,12 +35,12 @@ func TestSecrets(t *testing.T) {
 			}
 		}},
 		{"secrets: logs", "no secret is in the controller's log, nor in the node's whole journal, agent and cloud-init included, at level debug", s.inLogs},
-		{"secrets: every GET", "no GET of the API shows a secret to a viewer; to an operator the join token, package files and a backup do, each where he asks for it", s.inAnswers},
+		{"secrets: every GET", "no GET of the API shows a secret to a viewer; an operator gets secrets only as join token, package file and backup", s.inAnswers},
 		{"secrets: refused requests", "the answer to a faulty request does not repeat the secrets in it", s.inRefusals},
 		{"secrets: status and metrics", "no secret is in the agent's status, what hitchctl prints or /metrics", s.inStatus},
-		{"secrets: the store", "nothing that is given to the controller is in store.db in the clear, nor its seal key", s.inStore},
-		{"secrets: file modes", "every file of node and controller that holds a secret is its owner's alone", s.inFiles},
-		{"secrets: core dumps", "controller and agent may leave no core dump, and their environment holds no secret", s.inProcesses},
+		{"secrets: the store", "no given secret is in store.db in plain text, nor is the seal key", s.inStore},
+		{"secrets: file modes", "every file of node and controller with a secret is readable by its owner only", s.inFiles},
+		{"secrets: core dumps", "controller and agent leave no core dump, and their environment has no secret", s.inProcesses},
 	})
 }
 
@@ -64,12 +64,12 @@ func (s *secretive) inLogs(a *attempt) {
 	}
 	for _, operation := range []string{"putInstance", "putFile", "enroll", "putNodeStatus", "postFormat", "getNodeConfig"} {
 		if !strings.Contains(controller, "operation="+operation+" ") {
-			a.Errorf("the controller's log knows nothing of %s", operation)
+			a.Errorf("the controller's log has no line with %s", operation)
 		}
 	}
 	for _, word := range []string{"level=DEBUG", "mkfs.ext4", "apt-get"} {
 		if !bytes.Contains(journal, []byte(word)) {
-			a.Errorf("the node's journal knows nothing of %s", word)
+			a.Errorf("the node's journal has no line with %s", word)
 		}
 	}
 	a.c.Figure("log", "%d KiB", (len(controller)+len(journal)+len(cloudInit)+len(console))>>10)

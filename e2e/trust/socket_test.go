@@ -23,8 +23,8 @@ func TestSocket(t *testing.T) {
 	loopback.RequireRoot(t)
 	w := newWorld(t, loopback.Options{})
 	run(t, w, []trial{
-		{"socket: not root", "the socket's mode keeps other users out; where an operator has opened it to them, the kernel's word of who connects does", notRoot},
-		{"socket: a node's operations", "root on the socket is an operator and no node", rootIsNoNode},
+		{"socket: not root", "the socket's mode keeps other users out; if an operator opens it to them, the peer credentials of the kernel do", notRoot},
+		{"socket: a node's operations", "root on the socket is an operator, not a node", rootIsNoNode},
 	})
 }
 
@@ -33,7 +33,7 @@ func notRoot(a *attempt) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
 		a.Errorf("the socket's mode is %v (%v)", info.Mode(), err)
 	}
-	// A way to it that everybody may go, as to /run/nodehitch: the folders of a test
+	// A path to it that every user may take, like /run/nodehitch: the folders of a test
 	// are root's own.
 	public, err := os.MkdirTemp("", "nodehitch-trust-")
 	if err != nil {
@@ -48,8 +48,8 @@ func notRoot(a *attempt) {
 	if err := errors.Join(os.Chmod(public, 0o755), os.Link(socket, way)); err != nil {
 		a.Fatal(err)
 	}
-	stranger := a.w.onSocketAs(way, nobody)
-	got := stranger.call(http.MethodGet, "/v1/nodes", "")
+	user := a.w.onSocketAs(way, nobody)
+	got := user.call(http.MethodGet, "/v1/nodes", "")
 	a.hungUp("a user who may not open it", got)
 	if !errors.Is(got.err, os.ErrPermission) {
 		a.Errorf("the error is %v", got.err)
@@ -61,9 +61,9 @@ func notRoot(a *attempt) {
 		if d.need == "open" {
 			continue
 		}
-		a.refused(d.id, stranger.call(d.method, d.path, ""), http.StatusUnauthorized)
+		a.refused(d.id, user.call(d.method, d.path, ""), http.StatusUnauthorized)
 	}
-	a.allowed("what is open", stranger.call(http.MethodGet, "/healthz", ""), http.StatusOK)
+	a.allowed("what is open", user.call(http.MethodGet, "/healthz", ""), http.StatusOK)
 	a.allowed("root, the same way", a.w.onSocket(way).call(http.MethodGet, "/v1/nodes", ""), http.StatusOK)
 }
 

@@ -15,12 +15,12 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 )
 
-// victim is a program of the node that is to talk to the controller and is led to
-// somebody else: the agent, or the downloader of user_data.
+// victim is a program of the node that an impostor deceives: the agent, or the downloader
+// of user_data.
 type victim struct {
 	name string
-	// run runs it until it has tried (tried says when it has reached somebody), and
-	// returns what it said. The error is nil only where it has succeeded.
+	// run runs it until it has tried (tried says when it has reached the impostor), and
+	// returns what it said. ok says that it succeeded.
 	run func(a *attempt, c config.Config, server string, tried func() bool, env, wrap []string) (said string, ok bool)
 }
 
@@ -67,7 +67,7 @@ func runBootstrap(a *attempt, c config.Config, _ string, _ func() bool, env, wra
 		a.Errorf("it succeeded without an agent: %s", out.String())
 	}
 	if missing == nil && !strings.Contains(out.String(), "agent received") {
-		a.Errorf("there is an agent that nobody gave: %s", out.String())
+		a.Errorf("there is an agent that the controller did not serve: %s", out.String())
 	}
 	return out.String(), missing == nil
 }

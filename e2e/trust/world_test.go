@@ -28,7 +28,7 @@ type world struct {
 // stack is one instance's.
 type stack struct {
 	instance, storage, worker, volume string
-	// spares are workers that nobody has enrolled.
+	// spares are workers that have not enrolled.
 	spares []string
 	token  string
 }
@@ -65,7 +65,7 @@ func (s stack) topology() *api.Topology {
 	return t
 }
 
-// spare takes a server that nobody has enrolled.
+// spare takes a server that has not enrolled.
 func (w *world) spare() string {
 	w.t.Helper()
 	if len(w.ours.spares) == 0 {
@@ -91,8 +91,8 @@ type attempt struct {
 	*testing.T
 	w *world
 	c *results.Case
-	// asked is how many requests had to be refused, searched in how many texts a secret
-	// was looked for.
+	// asked is how many requests had to be refused, searched how many texts were searched
+	// for secrets.
 	asked, searched int
 }
 
@@ -117,7 +117,7 @@ type trial struct {
 	try         func(*attempt)
 }
 
-// run tries one after the other on the same controller.
+// run runs the cases one after the other on the same controller.
 func run(t *testing.T, w *world, trials []trial) {
 	t.Helper()
 	for _, one := range trials {
@@ -131,7 +131,7 @@ func run(t *testing.T, w *world, trials []trial) {
 // that a caller can use is an unauthorised answer.
 func (a *attempt) refused(what string, got answer, statuses ...int) {
 	a.Helper()
-	if got.err != nil { // whoever got no answer was refused nothing
+	if got.err != nil { // without an answer nothing was refused
 		a.Errorf("%s got no answer: %v", what, got.err)
 		return
 	}
@@ -145,7 +145,7 @@ func (a *attempt) refused(what string, got answer, statuses ...int) {
 	}
 }
 
-// hungUp checks that the handshake failed, so that nothing was asked at all.
+// hungUp checks that the handshake failed, so that no request was made.
 func (a *attempt) hungUp(what string, got answer) {
 	a.Helper()
 	a.asked++

@@ -2,7 +2,7 @@
 // supported, this one, and a synthetic next release. The file oldest names the first by
 // its commit and says why it is that one; newer.patch makes the last out of this tree.
 //
-// A controller works with agents of its own release and of the one before. So a machine's
-// walk through an upgrade is: the controller first, then the agents. Images are often newer
-// than what runs, so every controller is also tried with newer agents.
+// A controller works with agents of its own release and of the one before. So an upgrade is:
+// the controller first, then the agents. Images are often newer than the installed release,
+// so every controller is also tested with newer agents.
 package versions

@@ -35,14 +35,14 @@ type world struct {
 	cluster  instance
 	registry instance
 	machines []*machine // ordered by role
-	asked    int        // how many wishes there were
+	asked    int        // how many changes there were
 	kept     []kept
 }
 
 // instance is one at the controller.
 type instance struct {
 	id       string
-	params   string // additionalParams, with one %d for the wish
+	params   string // additionalParams, with one %d for the number of the change
 	topology api.Topology
 }
 
@@ -50,9 +50,9 @@ type instance struct {
 type machine struct {
 	lab.Node
 	role api.Role
-	// proves are the conditions that it can bring about in a container, which has no
-	// kernel of its own that serves NFS.
-	proves []string
+	// reaches are the conditions that can become True in a container, which has no kernel of
+	// its own that serves NFS.
+	reaches []string
 }
 
 // kept is what no upgrade may lose: a file on the machine, and what it holds.
@@ -107,7 +107,7 @@ func (w *world) announce() {
 		Servers: []api.Server{storage, point("master", "masterNode_CP1", "10.10.0.12"), point("worker", "workerNode_CP2", "10.10.0.13")}}}
 	w.registry = instance{id: uuid.NewString(), params: registryParams, topology: api.Topology{StackStatus: "CREATE_COMPLETE",
 		Servers: []api.Server{point("registry", "CP1", "10.10.0.14")}}}
-	w.ask()
+	w.change()
 	image, err := registry.Server(0)
 	if err != nil {
 		w.t.Fatal(err)
@@ -134,9 +134,8 @@ const (
 		"image_path": "` + imagePath + `", "proxy": {"no_proxy": "10.0.0.%d"}}}`
 )
 
-// ask wants something new of every node, so that what holds afterwards was done by the
-// agent that is there now.
-func (w *world) ask() {
+// change changes every node's document, so that its conditions come from the present agent.
+func (w *world) change() {
 	w.t.Helper()
 	w.asked++
 	for _, i := range []*instance{&w.cluster, &w.registry} {
@@ -150,10 +149,10 @@ func (w *world) ask() {
 func (w *world) boot() {
 	w.t.Helper()
 	roles := map[string]*machine{
-		"storage":  {role: api.RoleStorage, proves: []string{api.ConditionVolumesMounted}},
-		"master":   {role: api.RoleMaster, proves: []string{api.ConditionNFSClientInstalled, api.ConditionRegistriesConnected, api.ConditionReady}},
-		"worker":   {role: api.RoleWorker, proves: []string{api.ConditionNFSClientInstalled, api.ConditionRegistriesConnected, api.ConditionReady}},
-		"registry": {role: api.RoleRegistry, proves: []string{api.ConditionRegistryRunning, api.ConditionReady}},
+		"storage":  {role: api.RoleStorage, reaches: []string{api.ConditionVolumesMounted}},
+		"master":   {role: api.RoleMaster, reaches: []string{api.ConditionNFSClientInstalled, api.ConditionRegistriesConnected, api.ConditionReady}},
+		"worker":   {role: api.RoleWorker, reaches: []string{api.ConditionNFSClientInstalled, api.ConditionRegistriesConnected, api.ConditionReady}},
+		"registry": {role: api.RoleRegistry, reaches: []string{api.ConditionRegistryRunning, api.ConditionReady}},
 	}
 	for _, i := range []instance{w.cluster, w.registry} {
 		userData, err := w.Hitchctl(w.t.Context(), "render", "user-data", i.id)
@@ -176,7 +175,7 @@ func (w *world) boot() {
 			if m.Node, err = w.Lab.Nspawn(w.t.Context(), spec); err != nil {
 				w.t.Fatal(err)
 			}
-			if m.role == api.RoleStorage { // see proves: the package would be of no use
+			if m.role == api.RoleStorage { // see reaches: the package would be of no use
 				w.run(m, "truncate", "-s", "0", "/etc/apt/sources.list")
 			}
 			w.machines = append(w.machines, m)
@@ -223,12 +222,13 @@ func (w *world) node(m *machine) (*api.Node, error) {
 	return client.Read[api.Node](w.api.GetNode(w.t.Context(), m.ServerID()))
 }
 
-// proven waits until an agent of the build has proven, for the document in force, what a
-// machine of its role can prove and these conditions besides, and returns the node.
-func (w *world) proven(m *machine, by build, also ...string) *api.Node {
+// converged waits until, with an agent of the build, the conditions that a machine of its
+// role reaches and these other ones are True for the document in force, and returns the
+// node.
+func (w *world) converged(m *machine, by build, also ...string) *api.Node {
 	w.t.Helper()
 	var n *api.Node
-	sitetest.Until(w.t, fmt.Sprintf("the %s has done what it is asked, by the agent %s", m.role, by), func() (err error) {
+	sitetest.Until(w.t, fmt.Sprintf("the %s has converged, by the agent %s", m.role, by), func() (err error) {
 		if n, err = w.node(m); err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (w *world) proven(m *machine, by build, also ...string) *api.Node {
 		if n.Status == nil || n.Status.ObservedDigest != n.Digest || n.Status.Facts.AgentVersion != by.version {
 			return wrong
 		}
-		for _, called := range slices.Concat(m.proves, also) {
+		for _, called := range slices.Concat(m.reaches, also) {
 			c := n.Status.Condition(called)
 			if called == api.ConditionReady && m.role == api.RoleStorage {
 				continue
@@ -250,7 +250,7 @@ func (w *world) proven(m *machine, by build, also ...string) *api.Node {
 	return n
 }
 
-// keep puts what must not be lost onto the machines that hold other people's data.
+// keep writes files that must not be lost to the machines that hold users' data.
 func (w *world) keep() {
 	w.t.Helper()
 	for role, path := range map[api.Role]string{api.RoleStorage: "/volume/precious", api.RoleRegistry: "/home/ubuntu/registry/precious"} {

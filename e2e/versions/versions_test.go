@@ -28,8 +28,8 @@ func (w *world) pair(name string, controller, agents build) {
 		outer := w.t
 		w.t = t
 		defer func() { w.t = outer }()
-		r := results.Begin(t, suite, name, fmt.Sprintf("the %s controller and %s agents: every role does what it is asked anew, and nothing is lost", controller.name, agents.name))
-		w.ask()
+		r := results.Begin(t, suite, name, fmt.Sprintf("the %s controller and %s agents: every role converges to a new document, and nothing is lost", controller.name, agents.name))
+		w.change()
 		var also, want []string
 		if controller.name == "newer" {
 			if agents.name == "newer" {
@@ -39,7 +39,7 @@ func (w *world) pair(name string, controller, agents build) {
 			}
 		}
 		for _, m := range w.machines {
-			n := w.proven(m, agents, also...)
+			n := w.converged(m, agents, also...)
 			var withheld []string
 			for _, h := range n.Withheld {
 				withheld = append(withheld, h.Section+" "+h.Reason)
@@ -47,12 +47,12 @@ func (w *world) pair(name string, controller, agents build) {
 			if !slices.Equal(withheld, want) {
 				t.Errorf("%s: withheld is %q, want %q", m.role, withheld, want)
 			}
-			r.Figure(string(m.role), "%s; withheld %s", strings.Join(proven(n), " "), strings.Join(append(withheld, none(withheld)...), ", "))
+			r.Figure(string(m.role), "%s; withheld %s", strings.Join(trueConditions(n), " "), strings.Join(append(withheld, none(withheld)...), ", "))
 		}
 		w.lost(r)
 	})
 	if w.t.Failed() {
-		w.t.FailNow() // what comes after it is built on it
+		w.t.FailNow() // the next steps need it
 	}
 }
 
@@ -63,8 +63,8 @@ func none(list []string) []string {
 	return nil
 }
 
-// proven are the conditions of the node that are True for its document.
-func proven(n *api.Node) (list []string) {
+// trueConditions are the conditions of the node that are True for its document.
+func trueConditions(n *api.Node) (list []string) {
 	for _, c := range n.Status.Conditions {
 		if c.Status == api.ConditionTrue && c.ObservedGeneration == n.Generation {
 			list = append(list, c.Type)
@@ -79,7 +79,7 @@ func TestUpgrade(t *testing.T) {
 	old, now, next := oldest(t), current(t), newer(t)
 	w := newWorld(t, old, old)
 	for _, m := range w.machines {
-		w.proven(m, old)
+		w.converged(m, old)
 	}
 	w.keep()
 	w.pair("old-old", old, old)
@@ -112,7 +112,7 @@ func (w *world) operationWaits(next build) {
 		r.Figure("waited for", "%s", op.Targets[0].Reason)
 		w.replaceAgents(next)
 		for _, m := range w.machines {
-			w.proven(m, next, clockRead)
+			w.converged(m, next, clockRead)
 		}
 		if op, err = client.Read[api.Operation](w.api.GetOperation(t.Context(), w.registry.id, op.Sequence, nil)); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestAgentsFirst(t *testing.T) {
 	old, now, next := oldest(t), current(t), newer(t)
 	w := newWorld(t, old, next)
 	for _, m := range w.machines {
-		w.proven(m, next)
+		w.converged(m, next)
 	}
 	w.keep()
 	w.pair("old-newer", old, next)

@@ -1,5 +1,5 @@
-// Package kubetest opens a Kubernetes API for a test: it skips with the reason
-// where the programs are not built, and leaves nothing behind.
+// Package kubetest opens a Kubernetes API for a test: it skips with the reason if the
+// programs are not built, and leaves nothing behind.
 package kubetest
 
 import (
@@ -15,9 +15,8 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// Require skips the test where the programs are not built, with the reason. A run
-// with the long cases has built them, and so has one that requires the lab, so there it
-// fails.
+// Require skips the test if the programs are not built, with the reason. In a run with the
+// long cases, or one that requires the lab, they have been built, so there it fails.
 func Require(t testing.TB) {
 	t.Helper()
 	binaries, err := kube.Find("")
@@ -33,7 +32,7 @@ func Require(t testing.TB) {
 	}
 }
 
-// Open starts a cluster for a test, where Require lets it run. An empty o.Dir is a
+// Open starts a cluster for a test, if Require lets it run. An empty o.Dir is a
 // folder of the lab, or of the test. All of it goes when the test ends, which shows
 // the ends of the logs when it has failed.
 func Open(t testing.TB, o kube.Options) *kube.Cluster {

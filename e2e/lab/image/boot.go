@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// initrdModules are those that initrd-init.sh loads; where the kernel has one
-// built in there is no file, and nothing to load.
+// initrdModules are those that initrd-init.sh loads; if the kernel has one built in,
+// there is no file and nothing to load.
 var initrdModules = []string{
 	"virtio_ring", "virtio", "virtio_pci_modern_dev", "virtio_pci_legacy_dev", "virtio_pci", "virtio_blk",
 }

@@ -61,7 +61,7 @@ func (c *Cache) Close() error {
 
 // Get returns the folder of the image with this name and key, and builds it
 // with build, into a folder that exists and is empty, when it is not there.
-// Older versions of the image that nobody uses are removed then.
+// Then it removes older versions of the image that are not in use.
 func (c *Cache) Get(ctx context.Context, name, key string, build func(ctx context.Context, dir string) error) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +82,7 @@ func (c *Cache) Get(ctx context.Context, name, key string, build func(ctx contex
 }
 
 // Find is Get for an image that is not to be built now: found says whether it is
-// there. It waits for nobody who may be building it.
+// there. It does not wait for a process that may be building it.
 func (c *Cache) Find(name, key string) (path string, found bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,9 +101,9 @@ func (c *Cache) Find(name, key string) (path string, found bool, err error) {
 	return path, true, nil
 }
 
-// ensure leaves the image at path and a shared lock on lock. Whoever finds no
-// image tries for the exclusive lock, and lets go of its shared one if somebody
-// else has one too: that may be the builder, or just as much in need of it.
+// ensure leaves the image at path and a shared lock on lock. If there is no image it tries
+// to get the exclusive lock, and releases its shared one if another process has one too:
+// that may be the builder, or one that waits as well.
 func (c *Cache) ensure(ctx context.Context, lock *os.File, path, name string, build func(context.Context, string) error) error {
 	for {
 		if tryFlock(lock, syscall.LOCK_SH) {
@@ -112,7 +112,7 @@ func (c *Cache) ensure(ctx context.Context, lock *os.File, path, name string, bu
 			}
 			if tryFlock(lock, syscall.LOCK_EX) {
 				if there(path) {
-					continue // somebody was there between the two locks
+					continue // another process built it between the two locks
 				}
 				if err := c.build(ctx, path, name, build); err != nil {
 					return err
@@ -124,7 +124,7 @@ func (c *Cache) ensure(ctx context.Context, lock *os.File, path, name string, bu
 				return err
 			}
 		}
-		// Not all at the same moment.
+		// So not all try at the same moment.
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for another process that builds it: %w", context.Cause(ctx))
@@ -178,7 +178,7 @@ func (c *Cache) prune(name, keep string) {
 		}
 		if there(old) && tryFlock(lock, syscall.LOCK_EX) {
 			c.log("image %s: removing an old version, %s", name, filepath.Base(old))
-			// The lock file stays: somebody may wait for it.
+			// The lock file stays: another process may wait for it.
 			if err := errors.Join(os.RemoveAll(old+".building"), os.RemoveAll(old)); err != nil {
 				c.log("image %s: %v", name, err)
 			}

@@ -76,7 +76,7 @@ func TestFindBuildsNothing(t *testing.T) {
 	}
 }
 
-// Nobody waits for a build that he does not need.
+// Find returns at once while another process builds.
 func TestFindDoesNotWaitForABuild(t *testing.T) {
 	dir := t.TempDir()
 	_, err := openCache(t, dir).Get(t.Context(), "root", "v1", func(ctx context.Context, scratch string) error {
@@ -171,7 +171,7 @@ func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 
 // Every file that the recipes name is there, and each change of one makes
 // another image.
-func TestRecipesNameWhatIsThere(t *testing.T) {
+func TestRecipesNameExistingFiles(t *testing.T) {
 	for _, r := range []recipe{nspawnRecipe, vmRecipe, offeredRecipe, installedRecipe} {
 		for _, path := range r.scripts {
 			if _, err := data.ReadFile(path); err != nil {

@@ -74,9 +74,9 @@ type aptHost struct {
 	options   []string // of apt-get
 }
 
-// mirrors reads the host's apt sources. Its own release counts beside the wanted one: a
-// mirror has all. Other publishers use Debian's names for their suites too, so the mirror
-// that also has the updates goes before.
+// mirrors reads the host's apt sources. Its own release counts too, because a mirror has
+// all releases. Other publishers also use Debian's suite names, so a mirror that has the
+// updates as well comes first.
 func (h aptHost) mirrors(ctx context.Context, release string) (mirrors, error) {
 	own, err := h.release()
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 )
 
 // unsign takes the signatures off the root's kernel modules. We have packed them
-// ourselves; under emulation the kernel refuses one boot in twenty the first of them
+// ourselves; under emulation the kernel refuses, in one boot of twenty, the first of them
 // (EKEYREJECTED), and that is the root disk's.
 func unsign(root string) error {
 	return filepath.WalkDir(filepath.Join(root, "lib/modules"), func(path string, d fs.DirEntry, err error) error {

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// Offline returns a folder with these packages and what they need besides, which dpkg
-// can install together on every kind of machine: for what a test sets beside nodehitch,
-// and no machine has from the start.
+// Offline returns a folder with these packages and their dependencies, which dpkg can
+// install together on every kind of machine: for programs that a test needs beside
+// nodehitch and no image has.
 func (c *Cache) Offline(ctx context.Context, name string, packages ...string) (string, error) {
 	base, err := c.Nspawn(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package labtest opens labs for tests: it skips with the reason where they cannot
-// run, and leaves nothing behind.
+// Package labtest opens labs for tests: it skips with the reason if they cannot run, and
+// leaves nothing behind.
 package labtest
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab"
 )
 
-// Require skips the test where this host cannot run machines of these kinds, with
-// the reason, or fails it if NODEHITCH_LAB=required.
+// Require skips the test if this host cannot run machines of these kinds, with the reason,
+// or fails it if NODEHITCH_LAB=required.
 func Require(t testing.TB, kinds ...lab.Kind) {
 	t.Helper()
 	if testing.Short() {
@@ -26,7 +26,7 @@ func Require(t testing.TB, kinds ...lab.Kind) {
 	}
 }
 
-// Open makes a lab for a test, where Require lets it run, and closes it when the
+// Open makes a lab for a test, if Require lets it run, and closes it when the
 // test ends, also by a panic of its goroutine.
 func Open(t testing.TB, kinds ...lab.Kind) *lab.Lab {
 	t.Helper()

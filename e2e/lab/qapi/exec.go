@@ -47,8 +47,8 @@ func (c *Client) Exec(ctx context.Context, p Program) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	// The agent has no event for it. Ask often at first, for most programs are
-	// quick, and seldom later, for each question costs the guest time.
+	// The agent has no event for it. Ask often at first, because most programs are
+	// quick, and seldom later, because each question costs the guest time.
 	for pause := 10 * time.Millisecond; ; pause = min(pause*5/4, 250*time.Millisecond) {
 		var s execStatus
 		if err := c.Do(ctx, "guest-exec-status", map[string]int{"pid": started.PID}, &s); err != nil {

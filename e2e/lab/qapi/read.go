@@ -58,7 +58,7 @@ func (c *Client) deliver(m message) {
 		if m.Event == w.name {
 			select {
 			case w.events <- Event{m.Event, m.Data}:
-			default: // nobody reads this watch any more
+			default: // this watch has no reader any more
 			}
 		}
 	}

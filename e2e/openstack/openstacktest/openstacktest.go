@@ -1,5 +1,5 @@
-// Package openstacktest opens a cloud for a test: it skips with the reason where OpenStack
-// is not asked for, and leaves nothing behind.
+// Package openstacktest opens a cloud for a test: it skips with the reason if OpenStack is
+// not asked for, and leaves nothing behind.
 package openstacktest
 
 import (
@@ -14,7 +14,7 @@ import (
 // Env is the environment variable that asks for OpenStack, with the value "1".
 const Env = "NODEHITCH_OPENSTACK"
 
-// Require skips the test where OpenStack is not asked for: it takes three gigabytes of
+// Require skips the test if OpenStack is not asked for: it takes three gigabytes of
 // memory, and half a minute of two processors at its start.
 func Require(t testing.TB) {
 	t.Helper()
@@ -23,7 +23,7 @@ func Require(t testing.TB) {
 	}
 }
 
-// Open starts a cloud in a lab for a test, where Require lets it run. It ends with the
+// Open starts a cloud in a lab for a test, if Require lets it run. It ends with the
 // test, and shows the ends of the logs if that has failed.
 func Open(t testing.TB, l *lab.Lab, o openstack.Options) *openstack.Cloud {
 	t.Helper()

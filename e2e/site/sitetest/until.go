@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Until looks again and again until nothing is wrong; after six minutes, which leaves
-// room for a machine that has much else to do, it fails the test. It may be called in a
-// cleanup, when the test's context has ended.
+// Until calls wrong until it returns no error. After six minutes, which is enough on a
+// busy machine, it fails the test. It may be called in a cleanup, when the test's context
+// has ended.
 func Until(t *testing.T, what string, wrong func() error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 6*time.Minute)
@@ -22,7 +22,7 @@ func Until(t *testing.T, what string, wrong func() error) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("it never came to: %s: %v", what, err)
+			t.Fatalf("timed out; expected: %s: %v", what, err)
 		case <-tick.C:
 		}
 	}

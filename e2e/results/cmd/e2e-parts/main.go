@@ -1,6 +1,5 @@
-// Command e2e-parts runs the parts of `make e2e`, one that is named or all, and leaves
-// their records and how each went in a folder for results-table. A part that is run again
-// replaces what it left.
+// Command e2e-parts runs one part of `make e2e`, or all. It leaves their records and
+// outcomes in a folder for results-table. A part that is run again replaces its own.
 package main
 
 import (
@@ -58,8 +57,8 @@ func chosen(named []string) ([]int, error) {
 	return []int{n}, nil
 }
 
-// run runs a part to its end, whatever fails on the way. An error is that it was
-// interrupted, or that nothing can be written: no other part should follow.
+// run runs a part to its end, also if tests fail. It returns an error if it was interrupted
+// or its record cannot be written: no other part should follow.
 func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	r := results.Run{Part: part, Commit: commit(ctx)}
 	if err := r.Begin(folder); err != nil {
@@ -74,7 +73,7 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
 		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part))
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		// go test ends what it has started, and the tests what they have.
+		// go test ends its processes, and the tests end theirs.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		err := cmd.Run()
 		switch {

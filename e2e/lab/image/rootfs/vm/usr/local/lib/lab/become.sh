@@ -17,7 +17,7 @@ hostname "$name"
 # systemd takes the machine-id of a virtual machine from its DMI UUID.
 echo "$server" | tr -d - >/etc/machine-id
 
-# What cloud-init would have written, for whoever asks who this machine is.
+# What cloud-init would have written, for programs that ask which machine this is.
 mkdir -p /run/cloud-init
 umask 077
 printf '{"v1": {"instance_id": "%s", "instance-id": "%s", "local_hostname": "%s"}}\n' \

@@ -12,11 +12,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// seen is the machine as the controller sees it; while it does not hear of it, as
+// seen is the machine as the controller sees it or, while the machine cannot reach it, as
 // the machine's own status says.
 func (r *run) seen(ctx context.Context) (node api.Node, err error) {
 	if r.cutOff || !r.site.Running() {
-		return r.seenThere(ctx)
+		return r.seenOnMachine(ctx)
 	}
 	if err := r.site.JSON(ctx, &node, "get", "node", r.storage.Server.ID); err != nil {
 		return node, err
@@ -27,13 +27,13 @@ func (r *run) seen(ctx context.Context) (node api.Node, err error) {
 	return node, nil
 }
 
-// there is what the machine says of itself.
-type there struct {
+// machineStatus is what the machine says of itself.
+type machineStatus struct {
 	Node       api.NodeStatus
 	Controller struct{ LastError string }
 }
 
-func (r *run) ownStatus(ctx context.Context) (status there, err error) {
+func (r *run) ownStatus(ctx context.Context) (status machineStatus, err error) {
 	out, err := r.node.Exec(ctx, "nodehitch-agent", "status", "-o", "json")
 	if err != nil {
 		return status, err
@@ -55,7 +55,7 @@ func (r *run) refused(ctx context.Context, e Expect) error {
 	return err
 }
 
-func (r *run) seenThere(ctx context.Context) (node api.Node, err error) {
+func (r *run) seenOnMachine(ctx context.Context) (node api.Node, err error) {
 	status, err := r.ownStatus(ctx)
 	if err != nil {
 		return node, err
@@ -87,7 +87,7 @@ func wantWithheld(node api.Node, want ...string) error {
 	return nil
 }
 
-// journals looks at the machine's journal of formats.
+// journals checks the machine's journal of formats.
 func (r *run) journals(ctx context.Context, e Expect) error {
 	for name, want := range e.Journal {
 		var record struct{ Phase, Permit string }

@@ -11,15 +11,15 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// What happens on the line between the machine and the controller.
+// What happens to the connection between the machine and the controller.
 var _ = add(map[string]stepFunc{
-	"lose-answers": (*run).loseAnswers,
-	"mend-line":    (*run).mendLine,
+	"lose-answers":    (*run).loseAnswers,
+	"mend-connection": (*run).mendConnection,
 })
 
-// line passes on what a machine and the controller say to one another. What the
-// controller says is lost, and the connection with it, while lose says so.
-type line struct {
+// lossyProxy stands between a machine and the controller. While lose says so, it drops an
+// answer of the controller and its connection.
+type lossyProxy struct {
 	lab  *lab.Lab
 	lose func() bool
 	good atomic.Bool  // nothing is lost any more
@@ -27,40 +27,40 @@ type line struct {
 }
 
 const (
-	linePort       = "9443"
+	proxyPort      = "9443"
 	controllerPort = "8443"
 )
 
-// loseAnswers puts a line between the machine and the controller on which every
-// answer is lost from the moment on at which the controller has on disk that the
-// format of the disk has started: so the answer to that message is the first.
+// loseAnswers puts a proxy between the machine and the controller. It drops every answer
+// from the moment at which the controller has on disk that the format has started, so the
+// answer to that message is the first.
 func (r *run) loseAnswers(ctx context.Context, s Step) error {
-	r.line = &line{lab: r.site.Lab, lose: func() bool {
+	r.proxy = &lossyProxy{lab: r.site.Lab, lose: func() bool {
 		var v api.Volume
 		err := r.site.JSON(r.t.Context(), &v, "get", "volume", r.disks[s.Disk].VolumeID)
 		return err == nil && v.PermitState == api.PermitStarted
 	}}
-	listener, err := r.site.Lab.Listen(ctx, "tcp", net.JoinHostPort(lab.Gateway.String(), linePort))
+	listener, err := r.site.Lab.Listen(ctx, "tcp", net.JoinHostPort(lab.Gateway.String(), proxyPort))
 	if err != nil {
 		return err
 	}
 	r.t.Cleanup(func() { _ = listener.Close() })
-	go r.line.serve(listener)
+	go r.proxy.serve(listener)
 	r.cutOff = true
-	_, err = r.node.Exec(ctx, "sh", "-euc", `sed -i "s/:$1/:$2/" /etc/nodehitch/agent.yaml; systemctl restart nodehitch-agent`, "sh", controllerPort, linePort)
+	_, err = r.node.Exec(ctx, "sh", "-euc", `sed -i "s/:$1/:$2/" /etc/nodehitch/agent.yaml; systemctl restart nodehitch-agent`, "sh", controllerPort, proxyPort)
 	return err
 }
 
-func (r *run) mendLine(context.Context, Step) error {
-	if r.line.lost.Load() == 0 {
+func (r *run) mendConnection(context.Context, Step) error {
+	if r.proxy.lost.Load() == 0 {
 		return fmt.Errorf("no answer was lost")
 	}
-	r.line.good.Store(true)
+	r.proxy.good.Store(true)
 	r.cutOff = false
 	return nil
 }
 
-func (l *line) serve(listener net.Listener) {
+func (l *lossyProxy) serve(listener net.Listener) {
 	for {
 		node, err := listener.Accept()
 		if err != nil {
@@ -71,7 +71,7 @@ func (l *line) serve(listener net.Listener) {
 }
 
 // pass ends when one of the two hangs up, or an answer is lost.
-func (l *line) pass(node net.Conn) {
+func (l *lossyProxy) pass(node net.Conn) {
 	defer node.Close()
 	controller, err := l.lab.Dial(context.Background(), "tcp", net.JoinHostPort(lab.Gateway.String(), controllerPort))
 	if err != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/site"
 )
 
-// trouble is what befalls a cluster while its operations are under way.
-type trouble struct {
+// disruption is what is killed while operations are in progress.
+type disruption struct {
 	// agents are killed: all when an operation is on record, and each at the begin and
 	// the end of every action that it takes.
 	agents bool
-	// controller is killed when an operation is on record, and whenever its nodes get on.
+	// controller is killed when an operation is on record, and whenever its nodes make progress.
 	controller bool
 
 	mu      sync.Mutex
@@ -24,13 +24,13 @@ type trouble struct {
 	kills   int
 }
 
-func (t *trouble) none() bool { return !t.agents && !t.controller }
+func (t *disruption) none() bool { return !t.agents && !t.controller }
 
-// most is how often hitchctl's words lead to trouble in an operation, which has to end.
+// most is how many lines of hitchctl lead to a kill in one operation, which has to end.
 const most = 5
 
-// during runs hitchctl to its end, in trouble; the machines are those that are up.
-func (t *trouble) during(c *cluster, machines []*machine, args []string) said {
+// during runs hitchctl to its end, with disruption; the machines are those that are up.
+func (t *disruption) during(c *cluster, machines []*machine, args []string) said {
 	if t.none() {
 		return c.hitchctl(args...)
 	}
@@ -52,22 +52,22 @@ func (t *trouble) during(c *cluster, machines []*machine, args []string) said {
 	})
 }
 
-var gotOn = regexp.MustCompile(`^ *(\+\S+)  `)
+var progress = regexp.MustCompile(`^ *(\+\S+)  `)
 
-// moment says when hitchctl has said a line, where that is a moment for trouble: that
-// the operation is on record, or that a node gets on.
+// moment returns the moment that a line of hitchctl stands for, if it is one to kill at:
+// the operation is on record, or a node makes progress.
 func moment(line string) string {
 	if strings.HasPrefix(line, "operation ") {
 		return "on record"
 	}
-	if found := gotOn.FindStringSubmatch(line); found != nil {
+	if found := progress.FindStringSubmatch(line); found != nil {
 		return found[1]
 	}
 	return ""
 }
 
-// strike kills what the trouble is about, now.
-func (t *trouble) strike(c *cluster, machines []*machine) {
+// strike kills the agents or the controller now.
+func (t *disruption) strike(c *cluster, machines []*machine) {
 	if t.none() {
 		return
 	}
@@ -81,16 +81,16 @@ func (t *trouble) strike(c *cluster, machines []*machine) {
 		return
 	}
 	for _, m := range machines {
-		// One that is not there yet, or waits to be started again, cannot be killed.
+		// An agent that is not installed yet, or waits for its restart, cannot be killed.
 		if _, err := m.try("systemctl", "kill", "--signal=KILL", "nodehitch-agent"); err == nil {
 			t.kills++
 		}
 	}
 }
 
-// startKiller has the agent of a machine killed at every action until the trouble is
-// over. It need not be there yet.
-func (t *trouble) startKiller(m *machine) error {
+// startKiller starts to kill the agent of a machine at every action, until over. The
+// agent need not be installed yet.
+func (t *disruption) startKiller(m *machine) error {
 	t.mu.Lock()
 	_, known := t.killers[m]
 	t.mu.Unlock()
@@ -110,9 +110,9 @@ func (t *trouble) startKiller(m *machine) error {
 	return nil
 }
 
-// over ends the trouble of a case and says how much it was. A case in which nothing was
-// killed has shown nothing.
-func (t *trouble) over(c *cluster, r *results.Case) {
+// over ends the disruption of a case and records the number of kills. A case without a
+// kill has shown nothing.
+func (t *disruption) over(c *cluster, r *results.Case) {
 	c.t.Helper()
 	if t.none() {
 		return

@@ -10,24 +10,24 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// trespass is a request by somebody who must not get what it asks for.
-type trespass struct {
+// forbidden is a request that must be refused.
+type forbidden struct {
 	what    string
 	as      *tls.Config
 	request string
 }
 
-// trespasses are made during each attack and once after it: what is refused in peace
-// is refused on a machine at the end of its strength, too.
-func (a *arena) trespasses() []trespass {
+// forbiddenRequests are made during each attack and once after it: they are refused on an
+// overloaded machine too.
+func (a *arena) forbiddenRequests() []forbidden {
 	const once = "Connection: close"
-	text, err := json.Marshal(api.EnrollRequest{ServerID: expelled, CertificateRequest: a.request})
+	text, err := json.Marshal(api.EnrollRequest{ServerID: revokedServer, CertificateRequest: a.request})
 	a.must(err)
 	enroll := string(text)
-	return []trespass{
+	return []forbidden{
 		{"the instances without a token", a.unauthenticated, head("GET", "/v1/vnf_instances", "", 0, once)},
 		{"the instances with a token that is made up", a.unauthenticated, head("GET", "/v1/vnf_instances", "made.up", 0, once)},
-		{"the join token with a token that was revoked", a.unauthenticated, head("GET", putInstance+"/join_token", a.revokedPerson, 0, once)},
+		{"the join token with a token that was revoked", a.unauthenticated, head("GET", putInstance+"/join_token", a.revokedToken, 0, once)},
 		{"a configuration without a certificate", a.unauthenticated, head("GET", "/v1/node/config", "", 0, once)},
 		{"the configuration of a revoked node", a.revokedNode, head("GET", "/v1/node/config", "", 0, once)},
 		{"a certificate for a revoked node", a.unauthenticated, head("POST", "/v1/enroll", a.join, len(enroll), once) + enroll},
@@ -35,12 +35,12 @@ func (a *arena) trespasses() []trespass {
 	}
 }
 
-// gives says whether an answer has what nobody gets without being let in.
+// gives says whether an answer has something that only an authenticated caller may get.
 func (a *arena) gives(status int, answer string) bool {
 	if status/100 == 2 {
 		return true
 	}
-	for _, secret := range []string{a.operator, a.viewer, a.decentPerson, a.revokedPerson, a.join, "-----BEGIN"} {
+	for _, secret := range []string{a.operator, a.viewer, a.bystanderToken, a.revokedToken, a.join, "-----BEGIN"} {
 		if strings.Contains(answer, secret) {
 			return true
 		}
@@ -48,8 +48,8 @@ func (a *arena) gives(status int, answer string) bool {
 	return false
 }
 
-// trespass makes a request and notes what it got; an answer that did not come is none.
-func (w *watch) trespass(ctx context.Context, a *arena, r trespass) bool {
+// forbidden makes a request and notes the answer, if there is one.
+func (w *watch) forbidden(ctx context.Context, a *arena, r forbidden) bool {
 	status, answer, err := ask(ctx, a.address, r.as, r.request)
 	w.mu.Lock()
 	defer w.mu.Unlock()

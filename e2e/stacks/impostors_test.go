@@ -12,8 +12,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// anotherID boots a machine of nobody's with the user_data, which anything on a server
-// can read, and the id of a server that has not booted yet.
+// anotherID boots an impostor with the id of a server that has not booted yet and its
+// user_data, which any program on a server can read.
 func anotherID(w *world, r *results.Case) {
 	v := w.newPlain(1)
 	servers, err := w.hyper.servers(w.t.Context())
@@ -25,25 +25,25 @@ func anotherID(w *world, r *results.Case) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	stranger, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "stranger", ServerID: victim.ID, UserData: userData, Metadata: true})
+	impostor, err := w.Lab.Nspawn(w.t.Context(), lab.Spec{Name: "impostor", ServerID: victim.ID, UserData: userData, Metadata: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	// It has been told to read the nonce, and has not got it.
-	w.until("the stranger is asked for the nonce", func() error {
-		out, err := stranger.Exec(w.t.Context(), "nodehitch-agent", "status")
+	w.until("the impostor is asked for the nonce", func() error {
+		out, err := impostor.Exec(w.t.Context(), "nodehitch-agent", "status")
 		if err == nil && !strings.Contains(string(out), "metadata") {
 			err = fmt.Errorf("its status is %s", out)
 		}
 		return err
 	})
 	w.noneEnrolled(r)
-	if err := stranger.Destroy(); err != nil {
+	if err := impostor.Destroy(); err != nil {
 		w.t.Fatal(err)
 	}
 	v.powerOn()
 	v.operate(api.Instantiate)
-	v.proven(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
+	v.attested(map[api.Role]int{api.RoleMaster: 1, api.RoleWorker: 1})
 	w.someEnrolled()
 }
 
