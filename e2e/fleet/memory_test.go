@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -42,6 +43,25 @@ func TestMemory(t *testing.T) {
 			c.Figure("CPU", "%.1f ms per poll, its share of an enrollment included", 1000*u.CPU.Seconds()/float64(size.polls))
 		})
 	}
+}
+
+// TestStacks: the runtime shrinks a stack only if less than a quarter of it is used. A few
+// bytes more on the path to a held poll cost each of them 8 KiB.
+func TestStacks(t *testing.T) {
+	const polls, most = 400, 14 << 10 // 8 KiB for the request, 4 for its wait for the client
+	c := results.Begin(t, "fleet", "stacks of held polls", "the runtime shrinks the stack of a held poll to 8 KiB")
+	f := open(t, c)
+	f.End(syscall.SIGTERM)
+	f.SetEnv("GOGC=5") // stacks are shrunk by the garbage collector
+	f.Start()
+	const stacks = "go_memstats_stack_inuse_bytes"
+	empty, perPoll := f.metric(stacks), 0.0
+	f.holdPolls(polls)
+	f.awaitEvery(100*time.Millisecond, "the stacks of a held poll are small", time.Minute, func(tally) bool {
+		perPoll = (f.metric(stacks) - empty) / polls
+		return perPoll <= most
+	})
+	c.Figure("stacks", "%.1f KiB per poll", perPoll/1024)
 }
 
 // holdPolls enrolls nodes and makes polls of them, until all are held.
