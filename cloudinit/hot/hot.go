@@ -11,10 +11,14 @@ package hot
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
@@ -64,6 +68,25 @@ func TackerFiles() map[string]string {
 		}
 	}
 	return files
+}
+
+// Differing are the paths, in order, of those files that are below the directory already with
+// other content.
+func Differing(directory string, files map[string]string) ([]string, error) {
+	var paths []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		found, err := os.ReadFile(filepath.Join(directory, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the templates: %w", err)
+		}
+		if string(found) != files[name] {
+			paths = append(paths, name)
+		}
+	}
+	return paths, nil
 }
 
 // Write writes files, by path, below a directory, which is made where it is not

@@ -137,9 +137,9 @@ func get(tx *store.Tx, id string) (store.Token, error) {
 	return record, err
 }
 
-// Verify is the token that a caller has given. Whatever is wrong with it, the problem is
-// the same unauthorized, and takes as long. Only a token that was good before a restore
-// gets another problem.
+// Verify is the token that a caller has given. One that is not genuine is unauthorized, for
+// whatever reason, and takes as long. The owner of a genuine one is told that it has expired,
+// or that a restore made it invalid.
 func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	id, _, _ := strings.Cut(bearer, ".")
 	var record store.Token
@@ -153,11 +153,13 @@ func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 		return api.Token{}, fmt.Errorf("reading API tokens: %w", err)
 	}
 	// An unknown id and a revoked one have an empty MAC, which equals none.
-	genuine := hmac.Equal(record.MAC, s.mac(bearer))
-	expired := record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt)
-	if !genuine || expired {
+	if !hmac.Equal(record.MAC, s.mac(bearer)) {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized,
-			"the API token is not valid: it is unknown, revoked or expired; `hitchctl get tokens` shows those there are")
+			"the API token is unknown or revoked; `hitchctl get tokens` shows those there are")
+	}
+	if record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt) {
+		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
+			"the API token %s expired on %s; `hitchctl token create` makes another one", record.Name, record.ExpiresAt.UTC().Format(time.RFC3339)))
 	}
 	if record.Epoch != s.Store.Epoch() {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(

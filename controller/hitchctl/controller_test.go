@@ -39,6 +39,11 @@ func TestWithController(t *testing.T) {
 			env.Setenv("NODEHITCH_SERVER", "unix://"+filepath.Join(dir, "s"))
 			env.Setenv("DATA", dir)
 			env.Setenv("CONTROLLER", binary)
+			testdata, err := filepath.Abs("testdata")
+			if err != nil {
+				return err
+			}
+			env.Setenv("TESTDATA", testdata)
 			env.Setenv("ID", "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e")
 			env.Setenv("SERVER", "4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1")
 			env.Setenv("STACK", "9c1f0f3e-50a4-43c7-8e8e-6a4d6b9d1a11")
@@ -50,7 +55,7 @@ func TestWithController(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"controller": cmdController, "agent": cmdAgent, "terminal": cmdTerminal, "until": cmdUntil, "proxy": cmdProxy,
-			"cloud": cmdCloud,
+			"cloud": cmdCloud, "session": cmdSession,
 		},
 	})
 }
@@ -64,6 +69,7 @@ type world struct {
 	controller *exec.Cmd
 	machines   map[string]*machine
 	cloud      *openstacktest.Cloud // nil for none
+	session    session
 }
 
 func worldOf(ts *testscript.TestScript) *world { return ts.Value(worldKey{}).(*world) }

@@ -135,7 +135,7 @@ func noLiveNodes(t *tx.Tx) error {
 	}
 	if len(live) > 0 {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-			"VNF instance %s has nodes with a live identity: %s; post TERMINATE first, or revoke them by hand", t.Instance.ID, strings.Join(live, ", ")))
+			"VNF instance %s has nodes with a live identity: %s; TERMINATE comes first (`hitchctl operate`), or revoke them by hand (`hitchctl node revoke`)", t.Instance.ID, strings.Join(live, ", ")))
 	}
 	return nil
 }

@@ -246,7 +246,7 @@ func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
 	}
 	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
-	w.refused(err, api.ProblemConflict, "PUT them again", `"script_path"`)
+	w.refused(err, api.ProblemConflict, "hitchctl apply", `"script_path"`)
 	if i := w.put(spec(nil)); len(i.Nodes) != 3 {
 		t.Errorf("nodes %v after the parameters were fixed", i.Nodes)
 	}

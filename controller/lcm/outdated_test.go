@@ -58,7 +58,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 			}
 			i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID)
 			w.must(err)
-			if !saysOne(i.Warnings, "", "PUT it again") || !saysAny(i.Warnings, c.pointer, c.says) {
+			if !saysOne(i.Warnings, "", "hitchctl apply") || !saysAny(i.Warnings, c.pointer, c.says) {
 				t.Errorf("warnings %v, want what is wrong at %s and what to do", i.Warnings, c.pointer)
 			}
 			w.Clock.Advance(time.Hour)
@@ -70,7 +70,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 				t.Errorf("the log says so %d times:\n%s", n, &log)
 			}
 			w.put(spec(full()))
-			if i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "PUT it again") {
+			if i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "hitchctl apply") {
 				t.Errorf("it was PUT again, and %+v, %v", i.Warnings, err)
 			}
 		})

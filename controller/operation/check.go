@@ -89,7 +89,7 @@ func (p *posting) checkRoles() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	problem := api.NewProblem(api.ProblemTopologyIncomplete, "give these servers in the topology, or set partial if they are missing on purpose")
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, "give these servers in the topology, or allow a partial one if they are missing on purpose")
 	for _, role := range missing {
 		problem.InvalidParams = append(problem.InvalidParams, desired.AtTopology.Key("servers").Fault(fmt.Sprintf(
 			"has no server with the role %s; it would have %s", role, topology.Sign(p.before.Params, role))))

@@ -27,6 +27,8 @@ type Observation struct {
 	Found *api.Topology
 	// Gone is that there is no such stack, Away that the cloud did not say.
 	Gone, Away *api.Problem
+	// Unobserved is that no cloud is configured in which the named stack could be.
+	Unobserved bool
 
 	// name is what the stack was found by before, "" if the request names one itself.
 	name string
@@ -81,6 +83,8 @@ func (s *Observer) ask(ctx context.Context, source Source, o *Observation, withi
 	case err == nil:
 	case limited.Err() != nil && ctx.Err() == nil:
 		o.Found, o.Away = nil, api.NewProblem(api.ProblemCloudError, fmt.Sprintf("the cloud has not answered within %s", within))
+	case errors.Is(err, errUnobserved):
+		o.Unobserved = true
 	case errors.Is(err, ErrNotGiven):
 		return nil
 	case isGone(err):

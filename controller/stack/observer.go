@@ -38,7 +38,11 @@ type seen struct {
 	at             time.Time
 	// failure is why the newest observation saw nothing; "" if it saw the stack.
 	failure string
+	// unobserved is that there is no cloud to observe it in.
+	unobserved bool
 }
+
+const observedAgain = "; what was known of the instance stays; the next operation, and the next of its servers that calls, observe the stack again"
 
 // tries is how often one request observes its stack.
 const tries = 4
@@ -100,13 +104,17 @@ func (s *Observer) saw(o *Observation, at time.Time) (news bool) {
 	}
 	now := seen{number: o.number, asked: o.StackID, stackID: o.StackID}
 	switch {
+	case o.Unobserved && (before.asked == now.asked || before.stackID == now.asked):
+		return false // what a request said of it stays
+	case o.Unobserved:
+		now.unobserved = true
 	case o.Gone != nil:
-		now.failure = o.Gone.Detail
+		now.failure = o.Gone.Detail + observedAgain
 	case o.Away != nil:
 		if before.asked == now.asked || before.stackID == now.asked {
 			now = before // it is the same stack even if the cloud does not answer
 		}
-		now.number, now.failure = o.number, cmp.Or(o.Away.Detail, o.Away.Title)
+		now.number, now.failure = o.number, cmp.Or(o.Away.Detail, o.Away.Title)+observedAgain
 	default:
 		now.stackID = cmp.Or(IDOf(o.Found), o.StackID)
 		now.status, now.reason, now.at = o.Found.StackStatus, o.Found.StackStatusReason, at
@@ -141,9 +149,12 @@ func (s *Observer) Forget(instanceID string) {
 // Show shows the stack as it was last seen.
 func (s *Observer) Show(d store.Desired, shown *api.Instance) {
 	last, ok := s.of(shown.ID, d)
+	if ok && last.unobserved && d.Topology == nil {
+		shown.Warnings = append(shown.Warnings, fault.Root.Key("stackId").Fault(
+			"no cloud is configured, so the stack is not observed: give the topology, or configure the cloud (docs/openstack.md)"))
+	}
 	if ok && last.failure != "" {
-		shown.Warnings = append(shown.Warnings, fault.Root.Key("stackId").Fault(fmt.Sprintf(
-			"%s; what was known of the instance stays; the next operation, and the next of its servers that calls, observe the stack again", last.failure)))
+		shown.Warnings = append(shown.Warnings, fault.Root.Key("stackId").Fault(last.failure))
 	}
 	if ok && last.status != "" || d.StackName != "" {
 		shown.Stack = &api.StackObservation{Name: d.StackName}

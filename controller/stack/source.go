@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -15,6 +16,9 @@ import (
 // ErrNotGiven says that the source knows no topology for a request. The one in
 // force, if there is any, stays.
 var ErrNotGiven = errors.New("no topology is given")
+
+// errUnobserved is ErrNotGiven for a stack that is named and cannot be observed.
+var errUnobserved = fmt.Errorf("%w, and the stack is not observed, because no cloud is configured", ErrNotGiven)
 
 // Request is what a Source may need to find a topology.
 type Request struct {

@@ -28,6 +28,6 @@ func (t *Tx) RequireConfirmed() error {
 		return nil
 	}
 	return api.NewProblem(api.ProblemRestoreUnconfirmed, fmt.Sprintf(
-		"the controller's state was %s, and VNF instance %s was not confirmed since: PUT its present topology, revoke what was revoked since the backup, then `hitchctl confirm %s`",
+		"the controller's state was %s, and VNF instance %s was not confirmed since: `hitchctl apply` its present topology, revoke what was revoked since the backup, then `hitchctl confirm %s`",
 		t.Store.Origin(), t.Instance.ID, t.Instance.ID))
 }

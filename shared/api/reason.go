@@ -151,7 +151,7 @@ var Reasons = map[Reason]ReasonDoc{
 
 	ReasonNotEnrolled:               {"the server is in the topology, but its agent has not enrolled", "look at the VM's console, or run `journalctl -u nodehitch-bootstrap -u nodehitch-agent` on the VM"},
 	ReasonNotReported:               {"the node has not reported this condition for its present configuration", "wait, or run `nodehitch-agent status` on the node"},
-	ReasonTopologyIncomplete:        {"a role that the parameters require has no server in the topology", "send the topology with the operation, or allow a partial one (`--partial`, \"partial\": true)"},
+	ReasonTopologyIncomplete:        {"a role that the parameters require has no server in the topology", "send the topology with the operation, or allow a partial one (`hitchctl operate --partial`)"},
 	ReasonAgentTooOld:               {"the node's agent does not understand a section of its configuration, so the controller withholds it; the other sections are converged", "upgrade the node's agent; the controller sends the section at its next poll"},
 	ReasonFileMissing:               {"the controller does not have a package file that the parameters name, or the file is not valid", "upload the file with `hitchctl apply --package`"},
 	ReasonWaitingForExports:         {"the storage server does not serve the exports of its present configuration yet; PersistentVolumes are registered after that", "look at the storage server's conditions; the controller continues when ExportsServed is True"},

@@ -45,6 +45,16 @@ func Sections() []string {
 	return names
 }
 
+// ConditionTypes are the condition types that any section calls for, in the order in which
+// an agent works on them.
+func ConditionTypes() []string {
+	var types []string
+	for _, s := range sections {
+		types = append(types, s.conditions...)
+	}
+	return types
+}
+
 // Sections are the names of the sections that the document has.
 func (c *NodeConfig) Sections() []string {
 	var names []string

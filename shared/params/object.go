@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
@@ -153,7 +154,7 @@ func (o *object) close() {
 			o.r.warn(o.at, "%s", message) // only counted
 			continue
 		}
-		if near := nearest(m.Name, o.known); near != "" {
+		if near := nearest.Name(m.Name, o.known); near != "" {
 			message += "; did you mean " + grammar.Show(near) + "?"
 		}
 		o.r.warn(o.at.Key(m.Name), "%s", message)

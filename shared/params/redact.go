@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/shared/nearest"
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
@@ -106,7 +107,7 @@ var secretWords = []string{
 // secretName reports whether a member of this name holds a secret. It rather takes
 // one name too many.
 func secretName(name string) bool {
-	name = plain(name)
+	name = nearest.Plain(name)
 	for _, word := range secretWords {
 		if strings.Contains(name, word) {
 			return true
@@ -116,7 +117,7 @@ func secretName(name string) bool {
 }
 
 func proxyName(name string) bool {
-	name = plain(name)
+	name = nearest.Plain(name)
 	return strings.Contains(name, "proxy") && !strings.Contains(name, "noproxy")
 }
 

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
 // Documents splits a YAML stream and converts each document to JSON the way
@@ -32,7 +33,7 @@ func Documents(data []byte) ([]json.RawMessage, error) {
 			break
 		}
 		if err != nil {
-			return nil, append(faults, fault.Root.Fault(yamlMessage(err)))
+			return nil, append(faults, fault.Root.Fault(unreadable(data, err)))
 		}
 		faults = append(faults, doubleKeys(keys, number)...)
 		if doc != nil {
@@ -77,6 +78,17 @@ func doubleKeys(d *yamlv2.Decoder, number int) fault.List {
 		faults = append(faults, at.Fault(message))
 	})
 	return faults
+}
+
+// unreadable says what is wrong with a document that is not YAML. One that begins as JSON was
+// meant to be JSON.
+func unreadable(data []byte, err error) string {
+	if begins := bytes.TrimSpace(data); len(begins) > 0 && bytes.ContainsAny(begins[:1], "{[") {
+		if _, wrong := jsontree.Parse(data); wrong != nil {
+			return wrong.Message
+		}
+	}
+	return yamlMessage(err)
 }
 
 // yamlMessage is the parser's message without its prefix.

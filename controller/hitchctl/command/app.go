@@ -3,6 +3,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,12 @@ type app struct {
 	getenv   func(string) string
 	now      func() time.Time
 
+	args   []string // of the command line, without the program
 	target connect.Flags
+	// tokenFrom is where the token was found, "" for none.
+	tokenFrom string
+	// mistaken is the command whose help tells what is wrong, nil for the one that ran.
+	mistaken *cobra.Command
 	// running says that the command line was understood.
 	running bool
 }
@@ -46,7 +52,7 @@ type app struct {
 func Main() int {
 	a := &app{
 		in: os.Stdin, out: screen.New(os.Stdout, os.Getenv), err: screen.New(os.Stderr, os.Getenv),
-		getenv: os.Getenv, now: time.Now,
+		getenv: os.Getenv, now: time.Now, args: os.Args[1:],
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -64,7 +70,7 @@ func Main() int {
 		a.printError(err)
 		return exitFailed
 	}
-	fmt.Fprintf(a.err, "error: %v\nSee `%s --help`.\n", err, cmd.CommandPath())
+	fmt.Fprintf(a.err, "error: %v\nSee `%s --help`.\n", err, cmp.Or(a.mistaken, cmd).CommandPath())
 	return exitUsage
 }
 
@@ -92,6 +98,10 @@ func (a *app) controller() (*client.Controller, error) {
 	target, err := connect.Find(a.target, a.getenv)
 	if err != nil {
 		return nil, err
+	}
+	a.tokenFrom = target.TokenFrom
+	if target.HoldsPrivateKey() {
+		a.warn("the file with the root certificate also holds a private key; a copy of it on another machine needs the certificate alone")
 	}
 	return target.Client()
 }

@@ -65,7 +65,7 @@ func (a *app) apply() *cobra.Command {
 	}
 	i.flags(cmd)
 	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, or the name that it has or will have")
-	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	outputFlag(cmd, &o)
 	return cmd
 }
 
@@ -86,16 +86,18 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 	}
 	after, err := client.Read[api.Instance](c.PutInstance(ctx, id, checked.Spec))
 	if err != nil {
-		return err
+		return fromFlags{err, applyFlagOf}
 	}
+	lacking := filesLacking(after, checked)
 	if o == asTable {
-		a.printChange(before, after, checked.Warnings)
+		a.printChange(before, after, len(lacking))
 	}
-	uploaded, err := a.uploadFiles(ctx, c, id, checked, after)
-	if err != nil {
-		return err
+	for _, f := range lacking {
+		if err := a.uploadOne(ctx, c, id, checked.pack, f); err != nil {
+			return err
+		}
 	}
-	if uploaded > 0 {
+	if len(lacking) > 0 {
 		if after, err = client.Read[api.Instance](c.GetInstance(ctx, id)); err != nil {
 			return err
 		}
@@ -104,17 +106,23 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 		if err := a.encode(o, after); err != nil {
 			return err
 		}
+	} else {
+		a.printWarnings(after, checked.Warnings)
 	}
 	return a.validateFiles(after, checked)
 }
 
-// printChange says what the PUT has changed.
-// Warnings that were said already are not said again.
-func (a *app) printChange(before, after *api.Instance, said []request.Finding) {
+// applyFlagOf is the flag of each member of the request that has one.
+var applyFlagOf = map[string]string{"stackId": "--stack-id", "topology": "--topology"}
+
+// printChange says what the PUT has changed, and how many files follow.
+func (a *app) printChange(before, after *api.Instance, files int) {
 	name := "instance " + after.ID
 	switch {
 	case before == nil:
 		fmt.Fprintf(a.out, "%s created: %s\n", name, after.Kind)
+	case before.DesiredVersion == after.DesiredVersion && files > 0:
+		fmt.Fprintf(a.out, "%s: parameters unchanged, version %d; %s to upload\n", name, after.DesiredVersion, count(files, "package file"))
 	case before.DesiredVersion == after.DesiredVersion:
 		fmt.Fprintf(a.out, "%s unchanged, version %d\n", name, after.DesiredVersion)
 	default:
@@ -127,27 +135,23 @@ func (a *app) printChange(before, after *api.Instance, said []request.Finding) {
 			fmt.Fprintln(a.out, "  in what is not shown: secrets or vimConnectionInfo")
 		}
 	}
-	for _, w := range after.Warnings {
+}
+
+// printWarnings prints what the controller warns of. Warnings that were said already are not
+// said again.
+func (a *app) printWarnings(i *api.Instance, said []request.Finding) {
+	for _, w := range i.Warnings {
 		if !slices.ContainsFunc(said, func(f request.Finding) bool { return f.Fault == w }) {
-			a.warn(w.String())
+			a.warn(fromFlags{flags: applyFlagOf}.place(w).String())
 		}
 	}
 }
 
-// uploadFiles brings what the controller lacks or has with other content.
-func (a *app) uploadFiles(ctx context.Context, c *client.Controller, id string, checked *checked, i *api.Instance) (int, error) {
-	done := 0
-	for _, f := range checked.files {
-		there := slices.ContainsFunc(i.Files, func(p api.PackageFile) bool { return p.Path == f.Path && p.Sha256 == f.SHA256 })
-		if there {
-			continue
-		}
-		if err := a.uploadOne(ctx, c, id, checked.pack, f); err != nil {
-			return done, err
-		}
-		done++
-	}
-	return done, nil
+// filesLacking are those that the controller lacks or has with other content.
+func filesLacking(i *api.Instance, checked *checked) []request.File {
+	return slices.DeleteFunc(slices.Clone(checked.files), func(f request.File) bool {
+		return slices.ContainsFunc(i.Files, func(p api.PackageFile) bool { return p.Path == f.Path && p.Sha256 == f.SHA256 })
+	})
 }
 
 func (a *app) uploadOne(ctx context.Context, c *client.Controller, id string, pack *request.Package, f request.File) error {

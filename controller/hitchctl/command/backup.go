@@ -47,7 +47,7 @@ nodehitch-controller restore replaces the state by a backup.`,
 			return a.backupTaken(args[0], m, o)
 		}),
 	}
-	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	outputFlag(cmd, &o)
 	return cmd
 }
 

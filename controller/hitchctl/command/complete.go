@@ -1,12 +1,12 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -35,7 +35,7 @@ func candidates(ctx context.Context, c *client.Controller, kind string) []string
 	switch kind {
 	case "instance":
 		list, _ := listInstances(ctx, c)
-		all = names(list, func(i api.Instance) named { return named{id: i.ID} })
+		all = names(list, instanceName)
 	case "node":
 		list, _ := listNodes(ctx, c, "")
 		all = names(list, nodeName)
@@ -51,7 +51,7 @@ func candidates(ctx context.Context, c *client.Controller, kind string) []string
 	}
 	var texts []string
 	for _, n := range all {
-		texts = append(texts, cobra.CompletionWithDesc(n.id, n.name))
+		texts = append(texts, cobra.CompletionWithDesc(n.id, cmp.Or(n.name, n.about)))
 	}
 	return texts
 }

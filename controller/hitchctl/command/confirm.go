@@ -47,7 +47,7 @@ have been since: it is formatted only after hitchctl volume reformat.`,
 	}
 	cmd.Flags().BoolVar(&f.all, "all", false, "every instance that waits for a confirmation")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -102,7 +102,7 @@ func waitingInstances(ctx context.Context, c *client.Controller, name string) ([
 		return nil, err
 	}
 	if name != "" {
-		id, err := choose("instance", name, names(all, func(i api.Instance) named { return named{id: i.ID} }))
+		id, err := choose("instance", name, names(all, instanceName))
 		if err != nil {
 			return nil, err
 		}

@@ -9,13 +9,12 @@ import (
 )
 
 func (a *app) delete() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "delete", Short: "Forget an instance that has no live node", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "delete", Short: "Forget an instance that has no live node",
 		Example: "  hitchctl delete instance 0b1a5c2e",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to delete: instance ID") },
-	}
-	cmd.AddCommand(&cobra.Command{
-		Use: "instance ID", Short: "Forget an instance that has no live node", Args: cobra.ExactArgs(1),
+	}, &cobra.Command{
+		Use: "instance ID", Aliases: otherNames("instance", "instance"),
+		Short: "Forget an instance that has no live node", Args: cobra.ExactArgs(1),
 		Long: `Forget an instance: its parameters, files, operations and join token. Its nodes
 are not touched. The controller refuses it while an operation is running or a node has a live
 identity; TERMINATE comes first.`,
@@ -32,5 +31,4 @@ identity; TERMINATE comes first.`,
 			return a.print("instance " + id + " deleted")
 		}),
 	})
-	return cmd
 }

@@ -11,16 +11,11 @@ import (
 )
 
 func (a *app) describe() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "describe", Short: "Show one object in full, with what its reasons mean and what to do",
 		Example: `  hitchctl describe node storage_server
   hitchctl describe operation 0b1a5c2e/3`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to describe: node, instance, operation or volume")
-		},
-	}
-	cmd.AddCommand(
+	},
 		a.describing("node", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			id, err := resolveNode(ctx, c, arg)
 			if err != nil {
@@ -52,7 +47,6 @@ func (a *app) describe() *cobra.Command {
 			return present.Volume(a.out, *v, a.now()), nil
 		}),
 	)
-	return cmd
 }
 
 func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
@@ -74,8 +68,8 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 // describing is `describe` for one kind.
 func (a *app) describing(kind string, lines func(context.Context, *client.Controller, string) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: kind + " ID", Short: "Show one " + kind + " in full",
-		Long:    "Show one " + kind + " in full. For programs there is `hitchctl get " + kind + " ID -o json`.",
+		Use: kind + " ID", Aliases: otherNames(kind, kind), Short: "Show " + withArticle(kind) + " in full",
+		Long:    "Show " + withArticle(kind) + " in full. For programs there is `hitchctl get " + kind + " ID -o json`.",
 		Example: "  hitchctl describe " + kind + " 4a0dbb52", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete(kind, true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {

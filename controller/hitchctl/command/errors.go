@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // printError says what went wrong, with every fault that the controller named.
@@ -22,21 +24,46 @@ func (a *app) printError(err error) {
 		a.printErrorLine(screen.CleanLines(err.Error()))
 		return
 	}
-	text := problem.Title
+	text := present.Problem(*problem)
 	if problem.Detail != "" {
 		text += ": " + problem.Detail
 	}
 	before, _, _ := strings.Cut(err.Error(), problem.Error())
 	a.printErrorLine(screen.CleanLines(before + text))
+	var from fromFlags
+	errors.As(err, &from)
 	for _, f := range problem.InvalidParams {
+		f = from.place(f)
 		a.bullet(f.Pointer, f.Message)
 	}
-	if hint := hintFor(err); hint != "" {
+	if hint := a.hintFor(err); hint != "" {
 		a.printLine("hint", screen.Faint, hint)
 	}
 }
 
-func hintFor(err error) string {
+// fromFlags is an error about a request that was made of flags: the flag of each member of
+// the body.
+type fromFlags struct {
+	error
+	flags map[string]string
+}
+
+func (f fromFlags) Unwrap() error { return f.error }
+
+// place is the fault at the flag that its member was made of.
+func (f fromFlags) place(at fault.Fault) fault.Fault {
+	member, rest, below := strings.Cut(strings.TrimPrefix(at.Pointer, "/"), "/")
+	flag := f.flags[member]
+	switch {
+	case flag == "":
+		return at
+	case below:
+		flag += " /" + rest
+	}
+	return fault.Fault{Pointer: flag, Message: at.Message}
+}
+
+func (a *app) hintFor(err error) string {
 	switch problemType(err) {
 	case api.ProblemOperationInProgress:
 		return "`hitchctl wait operation ID` waits for its end"
@@ -50,7 +77,10 @@ func hintFor(err error) string {
 		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
 	if client.Status(err) == http.StatusUnauthorized {
-		return "hitchctl takes the token from --token-file, NODEHITCH_TOKEN or ~/.config/nodehitch/hitchctl.yaml"
+		if a.tokenFrom != "" {
+			return "the token is from " + a.tokenFrom
+		}
+		return "no token is set: give --token-file, NODEHITCH_TOKEN, or a context with one"
 	}
 	return ""
 }

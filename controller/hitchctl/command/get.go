@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -23,6 +25,8 @@ type resource[T any] struct {
 	name func(T) named
 	// instance is the id of the instance that an object belongs to; nil if none does.
 	instance func(T) string
+	// labels are what -l selects by.
+	labels []query.Label[T]
 	// quiet is the object without what changes all the time.
 	quiet func(T) T
 	table func(present.View, []T) screen.Table
@@ -30,36 +34,46 @@ type resource[T any] struct {
 
 const getHelp = `List objects of the controller, all of a kind or those that are named.
 
-With -o json or yaml: one object where one is named, else {"items": […]}. With
---watch the list is shown again at each change: in place on a terminal, else the
+With -o json or yaml: one object where one is named, else {"items": […]}. -o jsonpath=
+prints a part of that, as kubectl does, -o name one KIND/ID on a line. --sort-by takes
+a JSONPath of one object.`
+
+const watchHelp = `
+
+With --watch the list is shown again at each change: in place on a terminal, else the
 rows that have changed; with -o json one line of JSON for each change.`
 
 func (a *app) get() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "get", Short: "List instances, nodes, operations, volumes or tokens", Long: getHelp,
 		Example: `  hitchctl get nodes --watch
   hitchctl get operations --instance 0b1a5c2e -o wide
+  hitchctl get nodes -l role=worker,ready=False --sort-by lastSeenAt
   hitchctl get node storage_server -o json`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to get: instances, nodes, operations, volumes or tokens")
-		},
-	}
-	cmd.AddCommand(
+	},
 		getCommand(a, resource[api.Instance]{
 			kind: "instance",
 			list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Instance, error) {
 				return listInstances(ctx, c)
 			},
-			poll:  func(c *client.Controller, _ string) follow.Poll { return pollInstances(c) },
-			name:  func(i api.Instance) named { return named{id: i.ID} },
+			poll: func(c *client.Controller, _ string) follow.Poll { return pollInstances(c) },
+			name: instanceName,
+			labels: []query.Label[api.Instance]{
+				{Name: "kind", Values: texts(api.KubernetesCluster, api.PrivateRegistry), Of: func(i api.Instance) string { return string(i.Kind) }},
+				{Name: "state", Values: texts(api.NotInstantiated, api.Instantiated), Of: func(i api.Instance) string { return string(i.State) }},
+			},
 			table: present.View.Instances,
 		}),
 		getCommand(a, resource[api.Node]{
 			kind: "node", list: listNodes, poll: pollNodes, name: nodeName,
 			instance: func(n api.Node) string { return n.VnfInstanceID },
-			quiet:    func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
-			table:    present.View.Nodes,
+			labels: []query.Label[api.Node]{
+				{Name: "role", Values: roles, Of: func(n api.Node) string { return string(n.Role) }},
+				{Name: "state", Values: nodeStates, Of: func(n api.Node) string { return string(n.State) }},
+				{Name: "ready", Values: []string{"True", "False"}, Of: func(n api.Node) string { return present.Truth(n.Ready) }},
+			},
+			quiet: func(n api.Node) api.Node { n.LastSeenAt = nil; return n },
+			table: present.View.Nodes,
 		}),
 		getCommand(a, resource[api.Operation]{
 			kind: "operation",
@@ -68,6 +82,11 @@ func (a *app) get() *cobra.Command {
 			},
 			poll: func(c *client.Controller, _ string) follow.Poll { return pollOperations(c) },
 			name: operationName, instance: func(o api.Operation) string { return o.VnfInstanceID },
+			labels: []query.Label[api.Operation]{
+				{Name: "operation", Values: operations, Of: func(o api.Operation) string { return string(o.Operation) }},
+				{Name: "phase", Values: phases, Of: func(o api.Operation) string { return string(o.Phase) }},
+				{Name: "state", Values: texts(api.Processing, api.Completed, api.Failed), Of: func(o api.Operation) string { return string(o.State) }},
+			},
 			table: present.View.Operations,
 		}),
 		getCommand(a, resource[api.Volume]{
@@ -77,34 +96,49 @@ func (a *app) get() *cobra.Command {
 			},
 			name:     volumeName,
 			instance: func(v api.Volume) string { return v.VnfInstanceID },
-			table:    present.View.Volumes,
+			labels: []query.Label[api.Volume]{
+				{Name: "permit", Values: permitStates, Of: func(v api.Volume) string { return string(v.PermitState) }},
+			},
+			table: present.View.Volumes,
 		}),
 		getCommand(a, resource[api.Token]{
 			kind: "token",
 			list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Token, error) {
 				return listTokens(ctx, c)
 			},
-			name:  tokenName,
+			name: tokenName,
+			labels: []query.Label[api.Token]{
+				{Name: "scope", Values: scopes, Of: func(t api.Token) string { return string(t.Scope) }},
+			},
 			table: present.View.Tokens,
 		}),
 	)
-	return cmd
 }
 
 // getting is one `get` of a kind.
 type getting[T any] struct {
 	resource[T]
-	app      *app
-	output   output
-	watch    bool
-	instance string // as the user named it, then its id
-	args     []string
+	app       *app
+	output    output
+	watch     bool
+	noHeaders bool
+	selected  string
+	sortBy    string
+	instance  string // as the user named it, then its id
+	args      []string
+
+	selector query.Selector[T]
+	order    *query.Path // nil for that of the controller
 }
 
 func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 	g := getting[T]{resource: r, app: a}
+	help := getHelp
+	if r.poll != nil {
+		help += watchHelp
+	}
 	cmd := &cobra.Command{
-		Use: r.kind + "s [ID]...", Aliases: []string{r.kind}, Short: "List " + r.kind + "s", Long: getHelp,
+		Use: r.kind + "s [ID]...", Aliases: otherNames(r.kind, r.kind+"s"), Short: "List " + r.kind + "s", Long: help,
 		Example:           "  hitchctl get " + r.kind + "s\n  hitchctl get " + r.kind + "s -o wide",
 		ValidArgsFunction: a.complete(r.kind, false),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -112,17 +146,49 @@ func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 			return g.do(ctx, c)
 		}),
 	}
-	outputFlag(cmd, &g.output, asTable, asWide, asJSON, asYAML)
+	outputFlag(cmd, &g.output, asWide, asName)
+	cmd.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave out the head of the table")
+	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with these values, by name=value or name!=value: "+strings.Join(query.LabelNames(r.labels), ", "))
+	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by what this JSONPath finds in each object, such as status.facts.hostname")
+	completeFlag(cmd, "selector", selections(r.labels)...)
 	if r.poll != nil {
 		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
 	}
 	if r.instance != nil {
 		cmd.Flags().StringVar(&g.instance, "instance", "", "only those of this instance")
+		_ = cmd.RegisterFlagCompletionFunc("instance", a.complete("instance", false))
 	}
 	return cmd
 }
 
+// selections are the requirements that there are, for completion.
+func selections[T any](labels []query.Label[T]) []string {
+	var all []string
+	for _, l := range labels {
+		for _, value := range l.Values {
+			all = append(all, l.Name+"="+value)
+		}
+	}
+	return all
+}
+
+func (g *getting[T]) parse() (err error) {
+	if g.selector, err = query.ParseSelector(g.selected, g.labels); err != nil {
+		return usagef("-l %s: %w", g.selected, err)
+	}
+	if g.sortBy == "" {
+		return nil
+	}
+	if g.order, err = query.ParsePath(g.sortBy); err != nil {
+		return usagef("--sort-by: %w", err)
+	}
+	return nil
+}
+
 func (g *getting[T]) do(ctx context.Context, c *client.Controller) error {
+	if err := g.parse(); err != nil {
+		return err
+	}
 	if g.instance != "" {
 		var err error
 		if g.instance, err = resolveInstance(ctx, c, g.instance); err != nil {
@@ -141,7 +207,7 @@ func (g *getting[T]) do(ctx context.Context, c *client.Controller) error {
 	if items, err = g.pick(items, true); err != nil {
 		return err
 	}
-	if g.output == asJSON || g.output == asYAML {
+	if g.output.forPrograms() {
 		return g.app.encode(g.output, one(len(g.args), items))
 	}
 	if len(items) == 0 {
@@ -157,9 +223,6 @@ func (g *getting[T]) pick(items []T, mustExist bool) ([]T, error) {
 	if g.instance != "" {
 		items = slices.DeleteFunc(items, func(t T) bool { return g.resource.instance(t) != g.instance })
 	}
-	if len(g.args) == 0 {
-		return items, nil
-	}
 	wanted := map[string]bool{}
 	for _, arg := range g.args {
 		id, err := choose(g.kind, arg, names(items, g.name))
@@ -168,13 +231,37 @@ func (g *getting[T]) pick(items []T, mustExist bool) ([]T, error) {
 		}
 		wanted[id] = true
 	}
-	return slices.DeleteFunc(items, func(t T) bool { return !wanted[g.name(t).id] }), nil
+	items = slices.DeleteFunc(items, func(t T) bool {
+		return len(g.args) > 0 && !wanted[g.name(t).id] || !g.selector.Matches(t)
+	})
+	if g.order == nil {
+		return items, nil
+	}
+	return items, query.Sort(items, g.order)
 }
 
+// lines are the head, if there is one, and a line for each item.
 func (g *getting[T]) lines(items []T) []string {
+	if g.output == asName {
+		lines := make([]string, len(items))
+		for i, item := range items {
+			lines[i] = g.kind + "/" + g.name(item).id
+		}
+		return lines
+	}
 	s := g.app.out
 	if g.output == asWide {
 		s = screen.Unlimited(s)
 	}
-	return s.Lines(g.table(present.View{Wide: g.output == asWide, Now: g.app.now()}, items))
+	table := g.table(present.View{Wide: g.output == asWide, Now: g.app.now()}, items)
+	table.Bare = g.noHeaders
+	return s.Lines(table)
+}
+
+// heads is how many of the lines are the head.
+func (g *getting[T]) heads() int {
+	if g.noHeaders || g.output == asName {
+		return 0
+	}
+	return 1
 }

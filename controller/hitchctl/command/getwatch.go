@@ -13,7 +13,7 @@ import (
 // follow shows the list again at each change, until it is interrupted.
 func (g *getting[T]) follow(ctx context.Context, c *client.Controller) error {
 	show := g.appending()
-	if g.output == asJSON || g.output == asYAML {
+	if g.output.forPrograms() {
 		show = g.encoding()
 	} else if g.app.out.TTY {
 		live := g.app.out.Live()
@@ -41,13 +41,21 @@ func (g *getting[T]) follow(ctx context.Context, c *client.Controller) error {
 // encoding shows each change as one document.
 func (g *getting[T]) encoding() func([]T) error {
 	return func(items []T) error {
-		if g.output == asYAML {
+		content := one(len(g.args), items)
+		switch g.output {
+		case asYAML:
 			if err := g.app.print("---"); err != nil {
 				return err
 			}
-			return g.app.encode(asYAML, one(len(g.args), items))
+			return g.app.encode(asYAML, content)
+		case asJSON:
+			text, err := json.Marshal(content)
+			if err != nil {
+				return err
+			}
+			return g.app.print(string(text))
 		}
-		text, err := json.Marshal(one(len(g.args), items))
+		text, err := encoded(g.output, content)
 		if err != nil {
 			return err
 		}
@@ -62,7 +70,7 @@ func (g *getting[T]) appending() func([]T) error {
 		table := g.lines(items)
 		var lines []string
 		if first {
-			lines, first = table[:1], false
+			lines, first = table[:g.heads()], false
 		}
 		present := map[string]bool{}
 		for i, item := range items {
@@ -77,7 +85,7 @@ func (g *getting[T]) appending() func([]T) error {
 			}
 			if shown[id] != string(text) {
 				shown[id] = string(text)
-				lines = append(lines, table[i+1])
+				lines = append(lines, table[i+g.heads()])
 			}
 		}
 		for id := range shown {

@@ -57,12 +57,15 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 		},
 	}
 	s, err := w.run(ctx)
+	if errors.Is(err, context.Canceled) {
+		a.printLine("interrupted", screen.Waiting, "Heat goes on, and no operation is recorded yet; repeat the command to wait again")
+	}
 	return s.operation, err
 }
 
 // heatDisplay: Heat's progress is for people. Who reads JSON gets the operation.
 func (a *app) heatDisplay(o output) *screen.Screen {
-	if o == asJSON || o == asYAML {
+	if o.forPrograms() {
 		return screen.Plain(io.Discard, 0)
 	}
 	return a.out

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,13 +12,13 @@ import (
 )
 
 func (a *app) hot() *cobra.Command {
-	var tacker bool
+	var tacker, force bool
 	cmd := &cobra.Command{
 		Use: "hot DIRECTORY", Short: "Write the Heat templates of the VNFs into a directory",
 		Long: `Write the Heat templates whose servers become nodes: simple, simple-storage,
 complex, complex-storage and registry, with their nested templates and an example of an
 environment file. You may change them, but leave nodehitch-agent.yaml as it is: it makes
-a server a node.`,
+a server a node. Templates in the directory that differ are kept, unless --force replaces them.`,
 		Example: `  hitchctl render hot ./templates
   openstack stack create -t templates/simple.yaml -e environment.yaml -e nodehitch.yaml my-cluster
   hitchctl render hot ./my-vnf-package --tacker`,
@@ -27,6 +28,14 @@ a server a node.`,
 			if tacker {
 				files = hot.TackerFiles()
 			}
+			differing, err := hot.Differing(args[0], files)
+			if err != nil {
+				return err
+			}
+			if len(differing) > 0 && !force {
+				return fmt.Errorf("nothing was written: these templates in %s differ from those of this hitchctl, edited or of another version; --force replaces them:\n  %s",
+					args[0], strings.Join(differing, "\n  "))
+			}
 			if err := hot.Write(args[0], files); err != nil {
 				return err
 			}
@@ -34,6 +43,7 @@ a server a node.`,
 			return nil
 		}),
 	}
+	cmd.Flags().BoolVar(&force, "force", false, "replace templates that differ")
 	cmd.Flags().BoolVar(&tacker, "tacker", false, "as a VNF package of Tacker has them: BaseHOT/<flavour> and nested")
 	return cmd
 }

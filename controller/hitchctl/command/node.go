@@ -12,12 +12,10 @@ import (
 )
 
 func (a *app) node() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "node", Short: "Revoke a node's identity, or let it enroll again", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "node", Aliases: otherNames("node", "node"), Short: "Revoke a node's identity, or let it enroll again",
 		Example: "  hitchctl node revoke storage_server\n  hitchctl node reenroll storage_server",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: revoke or reenroll") },
-	}
-	cmd.AddCommand(
+	},
 		a.nodeCommand("revoke", "Revoke a node's identity at once",
 			"Revoke the node's identity at once. Its agent keeps what it has set up, and can no longer\nask for or report anything.",
 			"identity revoked",
@@ -31,7 +29,6 @@ func (a *app) node() *cobra.Command {
 				return c.ReenrollNode(ctx, id)
 			}),
 	)
-	return cmd
 }
 
 func (a *app) nodeCommand(name, short, long, done string, call func(context.Context, *client.Controller, string) (*http.Response, error)) *cobra.Command {
@@ -55,6 +52,6 @@ func (a *app) nodeCommand(name, short, long, done string, call func(context.Cont
 			return a.print("node " + screen.Clean(n.Name) + " (" + n.ID + "): " + done)
 		}),
 	}
-	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	outputFlag(cmd, &o)
 	return cmd
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 )
 
 const operateHelp = `Start one phase of an LCM operation, as a Tacker hook would; with --wait, wait for its
@@ -35,6 +36,16 @@ for that too, and shows Heat's own messages.
 --deadline is the deadline of the operation: when it has passed, the controller fails
 the operation for every client. "hitchctl wait operation --timeout" only ends that
 wait. The nodes continue to converge in both cases. The time that Heat takes counts.`
+
+// mostDeadline is the longest deadline that the controller accepts.
+const mostDeadline = 24 * time.Hour
+
+// operateFlagOf is the flag, or the argument, of each member of the request.
+var operateFlagOf = map[string]string{
+	"operation": "OPERATION", "phase": "--phase", "topology": "--topology", "stackId": "--stack-id", "type": "--type",
+	"aspectId": "--aspect-id", "numberOfSteps": "--number-of-steps", "vnfcInstanceIds": "--vnfc-instance-id",
+	"partial": "--partial", "idempotencyKey": "--idempotency-key", "deadlineSeconds": "--deadline",
+}
 
 type operateFlags struct {
 	operation              api.OperationRequest
@@ -57,7 +68,7 @@ func (a *app) operate() *cobra.Command {
 		Args: cobra.ExactArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
-				return []string{"INSTANTIATE", "HEAL", "SCALE", "TERMINATE"}, cobra.ShellCompDirectiveNoFileComp
+				return operations, cobra.ShellCompDirectiveNoFileComp
 			}
 			return a.complete("instance", true)(cmd, args, text)
 		},
@@ -81,7 +92,9 @@ func (a *app) operate() *cobra.Command {
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
 	flags.DurationVar(&f.deadline, "deadline", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 if it failed")
-	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
+	completeFlag(cmd, "phase", phases...)
+	completeFlag(cmd, "type", scaleTypes...)
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -93,15 +106,15 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	o.DeadlineSeconds = int(f.deadline.Round(time.Second) / time.Second)
 	switch {
 	case !o.Operation.Valid():
-		return o, usagef("operation %q: expected INSTANTIATE, HEAL, SCALE or TERMINATE", operation)
+		return o, usageError{nearest.Unknown("operation", operation, operations)}
 	case o.Phase != "" && !o.Phase.Valid():
 		return o, usagef("--phase %q: expected START or END", f.phase)
 	case o.Type != "" && !o.Type.Valid():
 		return o, usagef("--type %q: expected SCALE_OUT or SCALE_IN", f.scale)
 	case o.Operation == api.Scale && o.Type == "":
 		return o, usagef("SCALE needs --type SCALE_OUT or SCALE_IN")
-	case f.deadline < 0 || f.deadline > 0 && o.DeadlineSeconds == 0:
-		return o, usagef("--deadline %s: expected a second or more", f.deadline)
+	case f.deadline != 0 && (f.deadline < time.Second || f.deadline > mostDeadline):
+		return o, usagef("--deadline %s: expected 1s to 24h", f.deadline)
 	}
 	if f.topology == "" {
 		return o, nil
@@ -112,7 +125,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	}
 	t, faults := request.ReadTopology(data)
 	for _, fault := range faults {
-		a.printErrorLine(screen.CleanLines(f.topology + fault.String()))
+		a.printErrorLine(screen.CleanLines(place(request.Finding{Document: f.topology, Fault: fault}) + ": " + fault.Message))
 	}
 	if len(faults) > 0 {
 		return o, errSaid
@@ -128,13 +141,13 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 	}
 	o, err := a.post(ctx, c, id, body, f)
 	if err != nil {
-		return err
+		return fromFlags{err, operateFlagOf}
 	}
 	if f.output == asTable {
 		fmt.Fprintf(a.out, "operation %s: %s\n", present.ShortOperation(*o), titleOf(*o))
 	}
 	for _, w := range o.Warnings {
-		a.warn(w.String())
+		a.warn(fromFlags{flags: operateFlagOf}.place(w).String())
 	}
 	if f.wait {
 		return a.waitOperation(ctx, c, *o, waitFlags{output: f.output})
@@ -199,7 +212,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 	}
 	s, err := w.run(ctx)
 	if errors.Is(err, context.Canceled) {
-		a.printLine("interrupted", screen.Waiting, "the operation continues; `hitchctl wait operation "+present.ShortOperation(o)+"` waits for its end")
+		a.printLine("interrupted", screen.Waiting, "the operation goes on; resume with `hitchctl wait operation "+present.ShortOperation(o)+"`")
 	}
 	if f.output != asTable {
 		return cmp.Or(a.encode(f.output, current(s)), err)
@@ -223,7 +236,7 @@ func targetsOf(s scene, o api.Operation) []api.Node {
 func operationError(o api.Operation) error {
 	text := titleOf(o) + " failed"
 	if o.Error != nil {
-		text += ": " + o.Error.Title
+		text += ": " + present.Problem(*o.Error)
 		if o.Error.Detail != "" {
 			text += ": " + o.Error.Detail
 		}

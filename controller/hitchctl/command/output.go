@@ -1,13 +1,15 @@
 package command
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
 )
 
 // output is the value of -o.
@@ -16,22 +18,30 @@ type output string
 const (
 	asTable output = "table"
 	asWide  output = "wide"
+	asName  output = "name"
 	asJSON  output = "json"
 	asYAML  output = "yaml"
+	// asJSONPath begins a format that is a template: jsonpath={.id}.
+	asJSONPath = "jsonpath="
 )
 
-// outputFlag adds -o with these formats; the first is the default.
-func outputFlag(cmd *cobra.Command, o *output, formats ...output) {
-	*o = formats[0]
-	names := make([]string, len(formats))
-	for i, f := range formats {
-		names[i] = string(f)
-	}
-	cmd.Flags().VarP(&choice{o, names}, "output", "o", "format: "+strings.Join(names, ", "))
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+// forPrograms says that the objects themselves are printed, and nothing else.
+func (o output) forPrograms() bool {
+	return o == asJSON || o == asYAML || strings.HasPrefix(string(o), asJSONPath)
 }
 
-// choice is a flag with a few values.
+// outputFlag adds -o with a table as its default, the formats for programs, and others.
+func outputFlag(cmd *cobra.Command, o *output, others ...output) {
+	*o = asTable
+	names := []string{string(asTable)}
+	for _, f := range append(others, asJSON, asYAML, asJSONPath) {
+		names = append(names, string(f))
+	}
+	cmd.Flags().VarP(&choice{o, names}, "output", "o", "format: "+strings.Join(names, ", "))
+	completeFlag(cmd, "output", names...)
+}
+
+// choice is a flag with a few values, one of which may begin with asJSONPath.
 type choice struct {
 	value *output
 	names []string
@@ -45,27 +55,49 @@ func (c *choice) Type() string { return "format" }
 
 // Set takes one of the values.
 func (c *choice) Set(s string) error {
-	if !slices.Contains(c.names, s) {
-		return fmt.Errorf("expected one of %s", strings.Join(c.names, ", "))
+	for _, name := range c.names {
+		template, isTemplate := strings.CutPrefix(s, asJSONPath)
+		if name == asJSONPath && isTemplate {
+			if _, err := query.ParsePath(template); err != nil {
+				return err
+			}
+		} else if s != name {
+			continue
+		}
+		*c.value = output(s)
+		return nil
 	}
-	*c.value = output(s)
-	return nil
+	return fmt.Errorf("expected one of %s", strings.Join(c.names, ", "))
 }
 
 // encode prints a value for programs.
 func (a *app) encode(o output, v any) error {
-	text, err := json.MarshalIndent(v, "", "  ")
-	if err == nil && o == asYAML {
-		text, err = yaml.JSONToYAML(text)
-	}
+	text, err := encoded(o, v)
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	if o != asYAML {
-		text = append(text, '\n')
-	}
 	_, err = a.out.Write(text)
 	return err
+}
+
+func encoded(o output, v any) ([]byte, error) {
+	if template, ok := strings.CutPrefix(string(o), asJSONPath); ok {
+		path, err := query.ParsePath(template)
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		err = path.Print(&text, v)
+		return text.Bytes(), err
+	}
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if o == asYAML {
+		return yaml.JSONToYAML(text)
+	}
+	return append(text, '\n'), nil
 }
 
 // print prints lines.

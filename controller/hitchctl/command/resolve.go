@@ -6,24 +6,33 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 )
 
 // named is an object that a user can name.
-type named struct{ id, name string }
+type named struct {
+	id, name string
+	// about tells objects of one name apart.
+	about string
+	// over is an object that gives way to another one of its name.
+	over bool
+}
 
 // isID says that the text is a whole id, which needs no lookup.
 func isID(text string) bool { return len(text) == 36 && uuid.Validate(text) == nil }
 
 // choose finds the one object that the text means: by its id, its name, or an
-// unambiguous beginning of its id. In an id with a slash, such as an operation's, the part
-// before the slash may be shortened.
+// unambiguous beginning of its id, with or without KIND/ before it. In an id with a slash,
+// such as an operation's, the part before the slash may be shortened.
 func choose(kind, text string, all []named) (string, error) {
+	text = strings.TrimPrefix(text, kind+"/")
 	var byName, byPrefix []named
 	for _, n := range all {
 		switch {
@@ -35,6 +44,9 @@ func choose(kind, text string, all []named) (string, error) {
 			byPrefix = append(byPrefix, n)
 		}
 	}
+	if live := slices.DeleteFunc(slices.Clone(byName), func(n named) bool { return n.over }); len(live) > 0 {
+		byName = live
+	}
 	found := byName
 	if len(found) == 0 {
 		found = byPrefix
@@ -43,14 +55,31 @@ func choose(kind, text string, all []named) (string, error) {
 	case 1:
 		return found[0].id, nil
 	case 0:
-		return "", fmt.Errorf("no %s has the name %q, or an id that begins with it; `hitchctl get %ss` lists them", kind, text, kind)
+		return "", noneFound(kind, text, all)
 	}
-	var ids []string
+	return "", ambiguous(kind, text, found)
+}
+
+func noneFound(kind, text string, all []named) error {
+	var known []string
+	for _, n := range all {
+		known = append(known, n.name)
+	}
+	hint := ""
+	if near := nearest.Name(text, known); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return fmt.Errorf("no %s has the name %q, or an id that begins with it%s; `hitchctl get %ss` lists them", kind, text, hint, kind)
+}
+
+func ambiguous(kind, text string, found []named) error {
+	var lines []string
 	for _, n := range found {
-		ids = append(ids, strings.TrimSuffix(n.id+" "+n.name, " "))
+		parts := slices.DeleteFunc([]string{n.name, n.about}, func(s string) bool { return s == "" })
+		lines = append(lines, strings.TrimSpace(n.id+"  "+strings.Join(parts, ", ")))
 	}
-	slices.Sort(ids)
-	return "", fmt.Errorf("%q could be %d %ss; say which:\n  %s", text, len(found), kind, strings.Join(ids, "\n  "))
+	slices.Sort(lines)
+	return fmt.Errorf("%q could be %d %ss; give the id of one, or its beginning:\n  %s", text, len(found), kind, strings.Join(lines, "\n  "))
 }
 
 func begins(id, text string) bool {
@@ -64,19 +93,19 @@ func begins(id, text string) bool {
 }
 
 func resolveInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
-	if isID(text) {
-		return text, nil
+	if id := strings.TrimPrefix(text, "instance/"); isID(id) {
+		return id, nil
 	}
 	all, err := listInstances(ctx, c)
 	if err != nil {
 		return "", err
 	}
-	return choose("instance", text, names(all, func(i api.Instance) named { return named{id: i.ID} }))
+	return choose("instance", text, names(all, instanceName))
 }
 
 func resolveNode(ctx context.Context, c *client.Controller, text string) (string, error) {
-	if isID(text) {
-		return text, nil
+	if id := strings.TrimPrefix(text, "node/"); isID(id) {
+		return id, nil
 	}
 	all, err := listNodes(ctx, c, "")
 	if err != nil {
@@ -86,8 +115,8 @@ func resolveNode(ctx context.Context, c *client.Controller, text string) (string
 }
 
 func resolveVolume(ctx context.Context, c *client.Controller, text string) (string, error) {
-	if isID(text) {
-		return text, nil
+	if id := strings.TrimPrefix(text, "volume/"); isID(id) {
+		return id, nil
 	}
 	all, err := listVolumes(ctx, c)
 	if err != nil {
@@ -110,12 +139,25 @@ func resolveOperation(ctx context.Context, c *client.Controller, text string) (a
 	return all[i], nil
 }
 
-func nodeName(n api.Node) named     { return named{n.ID, n.Name} }
-func volumeName(v api.Volume) named { return named{v.ID, v.ResourceID} }
-func tokenName(t api.Token) named   { return named{t.ID, t.Name} }
+func instanceName(i api.Instance) named { return named{id: i.ID, about: string(i.Kind)} }
+
+// nodeName: a node that was revoked stays on the list when another one has its name.
+func nodeName(n api.Node) named {
+	return named{id: n.ID, name: n.Name, about: "instance " + present.Short(n.VnfInstanceID) + ", " + string(n.State), over: n.State == api.NodeRevoked}
+}
+
+func volumeName(v api.Volume) named {
+	return named{id: v.ID, name: v.ResourceID, about: "instance " + present.Short(v.VnfInstanceID)}
+}
+
+func tokenName(t api.Token) named {
+	return named{id: t.ID, name: t.Name, about: "made " + t.CreatedAt.UTC().Format(time.RFC3339)}
+}
 
 // operationName lets a user give the number alone where it is the only one.
-func operationName(o api.Operation) named { return named{o.ID, strconv.FormatInt(o.Sequence, 10)} }
+func operationName(o api.Operation) named {
+	return named{id: o.ID, name: strconv.FormatInt(o.Sequence, 10), about: present.OperationName(o) + ", " + string(o.State)}
+}
 
 func names[T any](items []T, name func(T) named) []named {
 	all := make([]named, len(items))

@@ -11,14 +11,16 @@ Tacker VNF to their role.
 
 Where the controller is and who you are comes from flags, from the environment
 (NODEHITCH_SERVER, NODEHITCH_CA: a file or the PEM itself, NODEHITCH_TOKEN), or from
-~/.config/nodehitch/hitchctl.yaml (server, ca or caFile, pin, token or tokenFile; see
-"hitchctl token create --write-context"; NODEHITCH_CONFIG names another file).
+a context of ~/.config/nodehitch/hitchctl.yaml (NODEHITCH_CONFIG names another file).
+--context names one of several; then the environment does not count. See "hitchctl
+token create --write-context" and "hitchctl config".
 Root on the controller's own machine needs none of it: hitchctl uses the controller's
 unix socket. Only the controller's root certificate is trusted.
 
 Name an object by an unambiguous beginning of its id; nodes, volumes and tokens also by
 name. Name an operation INSTANCE/NUMBER, or by its number alone if only one instance has
-that number.
+that number. Kinds have the names of kubectl's style: node, nodes or no; instance, instances
+or vnf; operation, operations or op; volume, volumes or vol; token or tokens.
 
 Exit codes: 0 done; 1 refused, failed, faults found, or timed out; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds
@@ -41,20 +43,30 @@ func (a *app) root() *cobra.Command {
 	flags.StringVar(&a.target.Server, "server", "", "the controller: https://host:port, or unix:///path of its socket")
 	flags.StringVar(&a.target.CAFile, "ca", "", "file with the controller's root certificate (PEM)")
 	flags.StringVar(&a.target.TokenFile, "token-file", "", "file with the API token, readable only by you")
+	flags.StringVar(&a.target.Context, "context", "", "name of the context to use, instead of the one in use")
+	_ = root.RegisterFlagCompletionFunc("context", a.completeContext)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	group := func(id, title string, commands ...*cobra.Command) {
+	root.SetFlagErrorFunc(a.flagError)
+	section := func(id, title string, commands ...*cobra.Command) {
 		root.AddGroup(&cobra.Group{ID: id, Title: title})
 		for _, c := range commands {
 			c.GroupID = id
 			root.AddCommand(c)
 		}
 	}
-	group("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.operate(), a.wait(), a.delete())
-	group("show", "Show:", a.get(), a.describe())
-	group("decide", "Decide:", a.node(), a.volume(), a.token(), a.joinToken())
-	group("keep", "Keep and restore:", a.backup(), a.confirmInstances())
-	root.AddCommand(a.man(), a.version())
+	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.operate(), a.wait(), a.delete())
+	section("show", "Show:", a.get(), a.describe())
+	section("decide", "Decide:", a.node(), a.volume(), a.token(), a.joinToken())
+	section("keep", "Keep and restore:", a.backup(), a.confirmInstances())
+	group(root, a.config(), a.man(), a.version())
+	ask := root.RunE
+	root.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return ask(cmd, args)
+	}
 	return root
 }
 

@@ -35,9 +35,13 @@ func TestEveryCommandHelps(t *testing.T) {
 
 func TestChoose(t *testing.T) {
 	all := []named{
-		{"4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", "storage_server"},
-		{"4a0dffff-7d1e-4c8c-9a06-13cbb0a3a4f1", "worker"},
-		{"5b0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", "worker"},
+		{id: "4a0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "storage_server"},
+		{id: "4a0dffff-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "worker", about: "instance 0b1a5c2e, Enrolled"},
+		{id: "5b0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "worker", about: "instance 77aa5c2e, Lost"},
+		{id: "6c0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "worker", over: true},
+		{id: "6d0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "master", over: true},
+		{id: "6e0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "master"},
+		{id: "6f0dbb52-7d1e-4c8c-9a06-13cbb0a3a4f1", name: "old", over: true},
 	}
 	tests := map[string]struct{ want, failure string }{
 		"storage_server":                       {all[0].id, ""},
@@ -45,10 +49,14 @@ func TestChoose(t *testing.T) {
 		"4a0db":                                {all[0].id, ""},
 		"5b":                                   {all[2].id, ""},
 		"4a0d":                                 {"", `"4a0d" could be 2 nodes`},
-		"worker":                               {"", `could be 2 nodes; say which`},
+		"node/4a0db":                           {all[0].id, ""},
+		"worker":                               {"", "could be 2 nodes; give the id of one, or its beginning:\n  " + all[1].id + "  worker, instance 0b1a5c2e, Enrolled\n  " + all[2].id + "  worker, instance 77aa5c2e, Lost"},
+		"master":                               {all[5].id, ""},
+		"old":                                  {all[6].id, ""},
+		"storage-servr":                        {"", "did you mean storage_server?"},
 		"4":                                    {"", `no node has the name "4"`},
 		"":                                     {"", `no node has the name ""`},
-		"master":                               {"", "`hitchctl get nodes` lists them"},
+		"registry":                             {"", "`hitchctl get nodes` lists them"},
 	}
 	for text, test := range tests {
 		got, err := choose("node", text, all)
@@ -60,7 +68,7 @@ func TestChoose(t *testing.T) {
 
 // The number of an operation is only unique within its instance.
 func TestChooseOperation(t *testing.T) {
-	all := []named{{"0b1a5c2e-7c53/1", "1"}, {"0b1a5c2e-7c53/10", "10"}, {"77aa5c2e-7c53/1", "1"}}
+	all := []named{{id: "0b1a5c2e-7c53/1", name: "1"}, {id: "0b1a5c2e-7c53/10", name: "10"}, {id: "77aa5c2e-7c53/1", name: "1"}}
 	for text, want := range map[string]string{
 		"0b1a5c2e-7c53/1": all[0].id, "0b1a/1": all[0].id, "77/1": all[2].id, "10": all[1].id, "1": "", "77/10": "", "0b": "",
 	} {

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -10,23 +11,23 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 )
 
 func (a *app) token() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "token", Short: "Make, revoke and confirm API tokens", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "token", Aliases: otherNames("token", "token"), Short: "Make, revoke and confirm API tokens",
 		Example: "  hitchctl token create alice\n  hitchctl token revoke alice",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: create, revoke or confirm") },
-	}
-	cmd.AddCommand(a.tokenCreate(), a.tokenRevoke(), a.tokenConfirm())
-	return cmd
+	}, a.tokenCreate(), a.tokenRevoke(), a.tokenConfirm())
 }
 
 type tokenFlags struct {
 	scope   string
 	expires time.Duration
-	context string
+	context string // path of the file
+	name    string // of the context in it, "" for the only one
 	server  string
+	force   bool
 	output  output
 }
 
@@ -36,10 +37,12 @@ func (a *app) tokenCreate() *cobra.Command {
 		Use: "create NAME", Short: "Make an API token; its secret is shown this once",
 		Long: `Make an API token. Its secret is printed this once and kept nowhere: the controller
 has only its hash. With --write-context a complete context file (server, root
-certificate, token) is written instead, for hitchctl on another machine.`,
+certificate, token) is written instead, for hitchctl on another machine. A file that is
+there is not replaced without --force; with --context-name one more context is added to it.`,
 		Example: `  hitchctl token create alice > alice.token
   hitchctl token create dashboard --scope viewer --expires-in 720h
-  hitchctl token create alice --write-context ~/.config/nodehitch/hitchctl.yaml`,
+  hitchctl token create alice --write-context ~/.config/nodehitch/hitchctl.yaml
+  hitchctl token create alice --write-context hitchctl.yaml --context-name berlin`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
 			return a.createToken(ctx, c, args[0], f)
@@ -49,8 +52,11 @@ certificate, token) is written instead, for hitchctl on another machine.`,
 	flags.StringVar(&f.scope, "scope", string(api.ScopeOperator), "operator, or viewer (reads, and no secrets)")
 	flags.DurationVar(&f.expires, "expires-in", 0, "lifetime, a minute or more (default unlimited)")
 	flags.StringVar(&f.context, "write-context", "", "write a context file for hitchctl with the token, mode 0600")
+	flags.StringVar(&f.name, "context-name", "", "add the context to the file under this name, and keep the others")
 	flags.StringVar(&f.server, "context-server", "", "URL of the controller in the context file (default the first that agents use)")
-	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
+	flags.BoolVar(&f.force, "force", false, "replace the context file, or the context of that name")
+	completeFlag(cmd, "scope", scopes...)
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -58,13 +64,17 @@ func (a *app) createToken(ctx context.Context, c *client.Controller, name string
 	body := api.TokenRequest{Name: name, Scope: api.Scope(f.scope), ExpiresInSeconds: int64(f.expires / time.Second)}
 	switch {
 	case !body.Scope.Valid():
-		return usagef("--scope %q: expected operator or viewer", f.scope)
+		return usageError{nearest.Unknown("scope", f.scope, scopes)}
 	case f.expires < 0 || f.expires > 0 && f.expires < time.Minute:
 		return usagef("--expires-in %s: expected a minute or more", f.expires)
 	}
 	var trust *api.Trust
+	var file *connect.File
 	if f.context != "" {
 		var err error
+		if file, err = f.contextFile(); err != nil { // before a token is made for nothing
+			return err
+		}
 		if trust, err = client.Read[api.Trust](c.GetTrust(ctx)); err != nil {
 			return err
 		}
@@ -75,7 +85,7 @@ func (a *app) createToken(ctx context.Context, c *client.Controller, name string
 	}
 	switch {
 	case trust != nil:
-		return a.writeContext(f, *trust, made.Secret)
+		return a.writeContext(file, f, *trust, made.Secret)
 	case f.output != asTable:
 		return a.encode(f.output, made)
 	}
@@ -83,16 +93,30 @@ func (a *app) createToken(ctx context.Context, c *client.Controller, name string
 	return a.print(made.Secret)
 }
 
-func (a *app) writeContext(f tokenFlags, trust api.Trust, secret string) error {
+// contextFile is the file to add the context to. What is there is not lost without --force.
+func (f tokenFlags) contextFile() (*connect.File, error) {
+	file, err := connect.OpenPath(f.context)
+	if f.force && f.name == "" {
+		return connect.NewFile(f.context), nil
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case f.name == "" && file.Exists():
+		return nil, fmt.Errorf("%s exists and was not changed, and no token was made: --force replaces it, --context-name NAME adds a context to it", f.context)
+	case slices.Contains(file.Names(), f.name) && !f.force:
+		return nil, fmt.Errorf("%s has a context %s and was not changed, and no token was made: --force replaces it", f.context, f.name)
+	}
+	return file, nil
+}
+
+func (a *app) writeContext(file *connect.File, f tokenFlags, trust api.Trust, secret string) error {
 	server := f.server
 	if server == "" && len(trust.Urls) > 0 {
 		server = trust.Urls[0]
 	}
-	text, err := connect.Context{Server: server, CA: trust.RootCertificate, Pin: trust.Pin, Token: secret}.Encode()
-	if err != nil {
-		return fmt.Errorf("encoding the context: %w", err)
-	}
-	if err := writePrivate(f.context, text); err != nil {
+	file.Set(f.name, connect.Context{Server: server, CA: trust.RootCertificate, Pin: trust.Pin, Token: secret})
+	if err := file.Save(); err != nil {
 		return err
 	}
 	return a.print("context for " + server + " written to " + f.context)

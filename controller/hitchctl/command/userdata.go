@@ -15,11 +15,6 @@ import (
 )
 
 func (a *app) joinToken() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "join-token", Short: "Show an instance's join token", Args: cobra.NoArgs,
-		Example: "  hitchctl join-token show 0b1a5c2e",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: show INSTANCE_ID") },
-	}
 	var o output
 	show := &cobra.Command{
 		Use: "show INSTANCE_ID", Short: "Show an instance's join token",
@@ -42,23 +37,19 @@ only for servers that the topology expects and that have no live identity.`,
 			return a.print(token.Token)
 		}),
 	}
-	outputFlag(show, &o, asTable, asJSON, asYAML)
-	cmd.AddCommand(show)
-	return cmd
+	outputFlag(show, &o)
+	return group(&cobra.Command{
+		Use: "join-token", Short: "Show an instance's join token", Example: "  hitchctl join-token show 0b1a5c2e",
+	}, show)
 }
 
 func (a *app) render() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "render", Short: "Render what VMs are started with", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "render", Short: "Render what VMs are started with",
 		Example: `  hitchctl render user-data 0b1a5c2e --file user-data.yaml
   hitchctl render hot ./templates
   hitchctl render hot-parameters 0b1a5c2e --file nodehitch.yaml`,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to render: user-data INSTANCE_ID, hot DIRECTORY or hot-parameters INSTANCE_ID")
-		},
-	}
-	cmd.AddCommand(a.userData(), a.hot(), a.hotParameters())
-	return cmd
+	}, a.userData(), a.hot(), a.hotParameters())
 }
 
 func (a *app) userData() *cobra.Command {

@@ -126,7 +126,7 @@ func (a *app) validate() *cobra.Command {
 		}),
 	}
 	i.flags(cmd)
-	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	outputFlag(cmd, &o)
 	return cmd
 }
 

@@ -16,13 +16,10 @@ import (
 )
 
 func (a *app) volume() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "volume", Short: "Decide about a volume that nodehitch does not touch on its own", Args: cobra.NoArgs,
+	return group(&cobra.Command{
+		Use: "volume", Aliases: otherNames("volume", "volume"), Short: "Decide about a volume that nodehitch does not touch on its own",
 		Example: "  hitchctl volume adopt 4a0dbb52 --filesystem-uuid 7f0c…\n  hitchctl volume reformat 4a0dbb52",
-		RunE:    func(*cobra.Command, []string) error { return usagef("say what to do: adopt or reformat") },
-	}
-	cmd.AddCommand(a.volumeAdopt(), a.volumeReformat())
-	return cmd
+	}, a.volumeAdopt(), a.volumeReformat())
 }
 
 func (a *app) volumeAdopt() *cobra.Command {
@@ -56,7 +53,7 @@ is mounted where the parameters say.`,
 	}
 	cmd.Flags().StringVar(&uuid, "filesystem-uuid", "", "UUID of the filesystem that the volume holds")
 	_ = cmd.MarkFlagRequired("filesystem-uuid")
-	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	outputFlag(cmd, &o)
 	return cmd
 }
 
@@ -99,7 +96,7 @@ On a terminal you type the volume's id; elsewhere give it with --volume-id.`,
 		}),
 	}
 	cmd.Flags().StringVar(&again, "volume-id", "", "the whole id of the volume, repeated")
-	outputFlag(cmd, &o, asTable, asJSON, asYAML)
+	outputFlag(cmd, &o)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
+	"github.com/nodehitch/nodehitch/shared/nearest"
 )
 
 const waitHelp = `Wait for a node, an instance or an operation, and show the progress of the nodes: their
@@ -30,39 +31,45 @@ type waitFlags struct {
 }
 
 func (a *app) wait() *cobra.Command {
-	cmd := &cobra.Command{
+	return group(&cobra.Command{
 		Use: "wait", Short: "Wait for a node, an instance or an operation", Long: waitHelp,
 		Example: `  hitchctl wait node storage_server --for VolumesMounted
   hitchctl wait instance 0b1a5c2e --timeout 10m
   hitchctl wait operation 0b1a5c2e/3`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return usagef("say what to wait for: node, instance or operation")
-		},
-	}
-	cmd.AddCommand(
-		a.waitCommand("node", "Ready", "Ready, Enrolled, or a condition such as VolumesMounted or ExportsServed=False", a.waitNode),
-		a.waitCommand("instance", "Ready", "Ready (every node of its topology), or Instantiated", a.waitInstance),
-		a.waitCommand("operation", "", "", a.waitOperationNamed),
+	},
+		a.waitCommand("node", "Ready, Enrolled, or a condition such as VolumesMounted or ExportsServed=False", nodeConditions(), a.waitNode),
+		a.waitCommand("instance", "Ready (every node of its topology), or Instantiated", instanceConditions, a.waitInstance),
+		a.waitCommand("operation", "", nil, a.waitOperationNamed),
 	)
-	return cmd
 }
 
-func (a *app) waitCommand(kind, condition, meaning string, do func(context.Context, *client.Controller, string, waitFlags) error) *cobra.Command {
+// instanceConditions are what --for takes of an instance.
+var instanceConditions = []string{api.ConditionReady, conditionInstantiated}
+
+const conditionInstantiated = "Instantiated"
+
+// nodeConditions are what --for takes of a node, without the status that may follow.
+func nodeConditions() []string {
+	return append([]string{api.ConditionReady, string(api.NodeEnrolled)}, api.ConditionTypes()...)
+}
+
+// waitCommand is `wait` for one kind; conditions are what --for takes, the first by default.
+func (a *app) waitCommand(kind, meaning string, conditions []string, do func(context.Context, *client.Controller, string, waitFlags) error) *cobra.Command {
 	var f waitFlags
 	cmd := &cobra.Command{
-		Use: kind + " ID", Short: "Wait for " + withArticle(kind), Long: waitHelp,
+		Use: kind + " ID", Aliases: otherNames(kind, kind), Short: "Wait for " + withArticle(kind), Long: waitHelp,
 		Example: "  hitchctl wait " + kind + " 4a0dbb52 --timeout 10m", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete(kind, true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			return do(ctx, c, args[0], f)
 		}),
 	}
-	if condition != "" {
-		cmd.Flags().StringVar(&f.condition, "for", condition, "what to wait for: "+meaning)
+	if len(conditions) > 0 {
+		cmd.Flags().StringVar(&f.condition, "for", conditions[0], "what to wait for: "+meaning)
+		completeFlag(cmd, "for", conditions...)
 	}
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 30*time.Minute, "how long to wait; 0 is no limit")
-	outputFlag(cmd, &f.output, asTable, asJSON, asYAML)
+	outputFlag(cmd, &f.output)
 	return cmd
 }
 
@@ -75,22 +82,22 @@ func withArticle(kind string) string {
 
 // display is where progress goes: away from what programs read.
 func (a *app) display(o output) *screen.Screen {
-	if o == asJSON || o == asYAML {
+	if o.forPrograms() {
 		return a.err
 	}
 	return a.out
 }
 
 func (a *app) waitNode(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
-	is, err := nodeCondition(f.condition)
-	if err != nil {
-		return err
-	}
 	id, err := resolveNode(ctx, c, arg)
 	if err != nil {
 		return err
 	}
 	n, err := client.Read[api.Node](c.GetNode(ctx, id))
+	if err != nil {
+		return err
+	}
+	is, err := nodeCondition(f.condition, *n)
 	if err != nil {
 		return err
 	}
@@ -125,16 +132,20 @@ func (a *app) answer(o output, err error, object func() any) error {
 	return a.encode(o, object())
 }
 
-// nodeCondition reads --for: Ready, Enrolled, a condition, or a condition=status.
-func nodeCondition(text string) (func(api.Node) bool, error) {
+// nodeCondition reads --for: Ready, Enrolled, a condition, or a condition=status. A newer
+// agent may report conditions that are not known here.
+func nodeCondition(text string, of api.Node) (func(api.Node) bool, error) {
 	name, status, given := strings.Cut(text, "=")
 	want := api.ConditionStatus(status)
 	if !given {
 		want = api.ConditionTrue
 	}
+	known := nodeConditions()
 	switch {
-	case name == "" || !want.Valid():
-		return nil, usagef("--for %q: expected Ready, Enrolled, a condition, or a condition=True, =False or =Unknown", text)
+	case !want.Valid():
+		return nil, usagef("--for %s: %w", text, nearest.Unknown("status", status, []string{"True", "False", "Unknown"}))
+	case !slices.Contains(known, name) && of.Status.Condition(name) == nil:
+		return nil, usagef("--for %s: %w", text, nearest.Unknown("condition", name, known))
 	case name == api.ConditionReady:
 		return func(n api.Node) bool { return n.Ready == (want == api.ConditionTrue) }, nil
 	case name == string(api.NodeEnrolled):
@@ -147,8 +158,8 @@ func nodeCondition(text string) (func(api.Node) bool, error) {
 }
 
 func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
-	if f.condition != "Ready" && f.condition != "Instantiated" {
-		return usagef("--for %q: expected Ready or Instantiated", f.condition)
+	if !slices.Contains(instanceConditions, f.condition) {
+		return usagef("--for %s: %w", f.condition, nearest.Unknown("condition", f.condition, instanceConditions))
 	}
 	id, err := resolveInstance(ctx, c, arg)
 	if err != nil {
@@ -169,7 +180,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 				return true, fmt.Errorf("instance %s is gone", id)
 			case i == nil:
 				return false, nil
-			case f.condition == "Instantiated":
+			case f.condition == conditionInstantiated:
 				return i.State == api.Instantiated, nil
 			}
 			members := membersOf(s, id)

@@ -18,6 +18,8 @@ const unixScheme = "unix://"
 // Flags are what the command line says; "" is not given.
 type Flags struct {
 	Server, CAFile, TokenFile string
+	// Context is the name of a context of the file.
+	Context string
 }
 
 // Target is a controller and how to be admitted there.
@@ -27,27 +29,47 @@ type Target struct {
 	CA     []byte
 	Pin    string
 	Token  string
+	// TokenFrom is where the token was found: a variable or a file.
+	TokenFrom string
 }
 
 // Find puts the target together: a flag wins over the environment
-// (NODEHITCH_SERVER, NODEHITCH_CA, NODEHITCH_TOKEN), that over the context file,
-// which NODEHITCH_CONFIG may name. If none names a server and the user is root, it is the
-// socket of this machine's controller. There is no token in argv, which everyone can read.
+// (NODEHITCH_SERVER, NODEHITCH_CA, NODEHITCH_TOKEN), that over the context in use. A context
+// that a flag names wins over the environment as well. If none of them names a server and root
+// asks, it is the socket of this machine's controller. There is no token in argv, which
+// everyone can read.
 func Find(flags Flags, getenv func(string) string) (Target, error) {
-	t, err := fromFile(getenv("NODEHITCH_CONFIG"), getenv)
+	file, err := Open(getenv)
 	if err != nil {
 		return Target{}, err
 	}
-	if err := t.fromEnvironment(getenv); err != nil {
-		return Target{}, err
+	var t Target
+	name := cmp.Or(flags.Context, file.Current())
+	if name != "" {
+		c, err := file.Get(name)
+		if err != nil {
+			return Target{}, err
+		}
+		if t, err = c.target(file.Path()); err != nil {
+			return Target{}, err
+		}
+	}
+	if flags.Context == "" {
+		if err := t.fromEnvironment(getenv); err != nil {
+			return Target{}, err
+		}
 	}
 	if err := t.fromFlags(flags); err != nil {
 		return Target{}, err
 	}
-	if t.Server == "" {
-		return ownMachine()
+	switch {
+	case t.Server != "":
+		return t, nil
+	case name == "" && len(file.Names()) > 0:
+		_, err := file.Get("")
+		return Target{}, err
 	}
-	return t, nil
+	return ownMachine()
 }
 
 func (t *Target) fromEnvironment(getenv func(string) string) error {
@@ -56,7 +78,7 @@ func (t *Target) fromEnvironment(getenv func(string) string) error {
 		if err := checkToken(token); err != nil {
 			return fmt.Errorf("NODEHITCH_TOKEN: %w", err)
 		}
-		t.Token = token
+		t.Token, t.TokenFrom = token, "NODEHITCH_TOKEN"
 	}
 	ca := getenv("NODEHITCH_CA")
 	if strings.Contains(ca, "-----BEGIN") {
@@ -80,7 +102,7 @@ func (t *Target) fromFlags(flags Flags) error {
 		return nil
 	}
 	token, err := readToken(flags.TokenFile)
-	t.Token = token
+	t.Token, t.TokenFrom = token, flags.TokenFile
 	return err
 }
 
@@ -116,5 +138,15 @@ func (t Target) Client() (*client.Controller, error) {
 		return nil, fmt.Errorf("no root certificate for %s is set, and the system's root certificates are not used: give --ca or NODEHITCH_CA, "+
 			"or ca in ~/.config/nodehitch/hitchctl.yaml", t.Server)
 	}
-	return client.New(client.Options{BaseURL: t.Server, RootPEM: t.CA, Pin: t.Pin, Token: t.Token})
+	certificate, _, err := root(t.CA)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Options{BaseURL: t.Server, RootPEM: certificate, Pin: t.Pin, Token: t.Token})
+}
+
+// HoldsPrivateKey says that what was given as the controller's root has a private key in it.
+func (t Target) HoldsPrivateKey() bool {
+	_, withKey, _ := root(t.CA)
+	return withKey
 }

@@ -1,8 +1,10 @@
 package connect_test
 
 import (
+	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +52,8 @@ func (h home) write(t *testing.T, name, text string, mode os.FileMode) string {
 func (h home) getenv(name string) string { return h.env[name] }
 
 func TestWhereTheTargetComesFrom(t *testing.T) {
+	const two = "contexts: {a: {server: 'https://a'}, b: {server: 'https://b', token: b.token}}\n"
+	const several = "currentContext: b\n" + two
 	const full = "server: https://file:1\nca: file-ca\npin: sha256:1\ntoken: file.token\n"
 	tests := map[string]struct {
 		context string
@@ -58,17 +62,29 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 		want    connect.Target
 	}{
 		"the context file": {full, nil, connect.Flags{},
-			connect.Target{Server: "https://file:1", CA: []byte("file-ca"), Pin: "sha256:1", Token: "file.token"}},
+			connect.Target{Server: "https://file:1", CA: []byte("file-ca"), Pin: "sha256:1", Token: "file.token", TokenFrom: "~/.config/nodehitch/hitchctl.yaml"}},
 		"the environment": {"", map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{},
-			connect.Target{Server: "https://env", CA: []byte("other-ca"), Token: "env.token"}},
+			connect.Target{Server: "https://env", CA: []byte("other-ca"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
 		"the environment over the file": {full, map[string]string{"NODEHITCH_TOKEN": "env.token", "NODEHITCH_CA": "-----BEGIN X"}, connect.Flags{},
-			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), Token: "env.token"}},
+			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
 		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
-			connect.Target{Server: "https://flag", CA: []byte("other-ca"), Token: "flag.token"}},
+			connect.Target{Server: "https://flag", CA: []byte("other-ca"), Token: "flag.token", TokenFrom: "~/token"}},
 		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
-			connect.Target{Server: "https://file", CA: []byte("beside"), Token: "beside.token"}},
+			connect.Target{Server: "https://file", CA: []byte("beside"), Token: "beside.token", TokenFrom: "~/.config/nodehitch/token"}},
 		"another context": {full, map[string]string{"NODEHITCH_CONFIG": "~/other.yaml"}, connect.Flags{},
 			connect.Target{Server: "https://other", CA: []byte{}}},
+		"the only one of the file": {"contexts: {a: {server: 'https://a'}}\n", nil, connect.Flags{},
+			connect.Target{Server: "https://a", CA: []byte{}}},
+		"the one in use": {several, nil, connect.Flags{},
+			connect.Target{Server: "https://b", CA: []byte{}, Token: "b.token", TokenFrom: "~/.config/nodehitch/hitchctl.yaml"}},
+		"the environment over the one in use": {several, map[string]string{"NODEHITCH_SERVER": "https://env"}, connect.Flags{},
+			connect.Target{Server: "https://env", CA: []byte{}, Token: "b.token", TokenFrom: "~/.config/nodehitch/hitchctl.yaml"}},
+		"one by its name over the environment": {several, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Context: "a"},
+			connect.Target{Server: "https://a", CA: []byte{}}},
+		"that at the top of the file": {"server: https://top\n" + two, nil, connect.Flags{},
+			connect.Target{Server: "https://top", CA: []byte{}}},
+		"a server, and several contexts of which none is in use": {two, nil, connect.Flags{Server: "https://flag"},
+			connect.Target{Server: "https://flag"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -81,6 +97,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			for _, path := range []*string{&test.flags.CAFile, &test.flags.TokenFile} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
+			test.want.TokenFrom = strings.ReplaceAll(test.want.TokenFrom, "~", h.dir)
 			got, err := connect.Find(test.flags, h.getenv)
 			if err != nil {
 				t.Fatal(err)
@@ -103,6 +120,10 @@ func TestWhatIsRefused(t *testing.T) {
 		"two CAs":                 {"ca: a\ncaFile: b\n", nil, connect.Flags{}, "both ca and caFile"},
 		"two tokens":              {"token: a\ntokenFile: b\n", nil, connect.Flags{}, "both token and tokenFile"},
 		"no such context":         {"", map[string]string{"NODEHITCH_CONFIG": "/nonexistent"}, connect.Flags{}, "reading the context"},
+		"no such name":            {"contexts: {prod: {server: 'https://a'}}\n", nil, connect.Flags{Context: "prd"}, `there is no context "prd"; did you mean prod?`},
+		"a name, and no contexts": {"", nil, connect.Flags{Context: "prod"}, "has no contexts; `hitchctl token create NAME --write-context FILE`"},
+		"none in use":             {"contexts: {a: {server: 'https://a'}, b: {server: 'https://b'}}\n", nil, connect.Flags{}, "has the contexts a, b and none is in use; `hitchctl config use-context NAME`"},
+		"two of one name":         {"server: https://a\ncontexts: {default: {server: 'https://b'}}\n", nil, connect.Flags{}, "which are the same; keep one"},
 		"no such CA":              {"", map[string]string{"NODEHITCH_CA": "/nonexistent"}, connect.Flags{}, "NODEHITCH_CA: "},
 		"a token of two lines":    {"", map[string]string{"NODEHITCH_TOKEN": "a\nb"}, connect.Flags{}, "holds no API token"},
 		"a token file for others": {"", nil, connect.Flags{TokenFile: "~/open"}, "mode 0640, so others can read it; run chmod 600"},
@@ -140,13 +161,22 @@ func TestNoControllerIsSet(t *testing.T) {
 }
 
 func TestAContextIsReadBack(t *testing.T) {
-	root := testca.Root(t, "root")
-	want := connect.Target{Server: "https://controller:8443", CA: root.PEM(), Pin: client.Pin(root.Cert), Token: "id.secret"}
-	text, err := connect.Context{Server: want.Server, CA: string(want.CA), Pin: want.Pin, Token: want.Token}.Encode()
+	ca := testca.Root(t, "root")
+	want := connect.Target{Server: "https://controller:8443", CA: ca.PEM(), Pin: client.Pin(ca.Cert), Token: "id.secret"}
+	h := newHome(t, "", nil)
+	f, err := connect.Open(h.getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := connect.Find(connect.Flags{}, newHome(t, string(text), nil).getenv)
+	f.Contexts = map[string]connect.Context{"other": {}, "alice": {Server: want.Server, CA: string(want.CA), Pin: want.Pin, Token: want.Token}}
+	if err := f.Use("alice"); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(f.Path()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	want.TokenFrom = f.Path()
+	got, err := connect.Find(connect.Flags{}, h.getenv)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,5 +185,29 @@ func TestAContextIsReadBack(t *testing.T) {
 	}
 	if _, err := got.Client(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The controller's own pki/root.pem begins with a private key.
+func TestTheRootIsTakenOutOfAFile(t *testing.T) {
+	ca := testca.Root(t, "root")
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("k")})
+	tests := map[string]struct {
+		file    []byte
+		withKey bool
+		failure string
+	}{
+		"a certificate":             {ca.PEM(), false, ""},
+		"a key, then a certificate": {append(slices.Clone(key), ca.PEM()...), true, ""},
+		"a key alone":               {key, true, "found PRIVATE KEY, expected CERTIFICATE; `hitchctl token create"},
+		"a text":                    {[]byte("hello"), false, "found no PEM block"},
+		"two certificates":          {append(ca.PEM(), ca.PEM()...), false, "expected the root alone"},
+	}
+	for name, test := range tests {
+		target := connect.Target{Server: "https://a", CA: test.file}
+		_, err := target.Client()
+		if (err == nil) != (test.failure == "") || err != nil && !strings.Contains(err.Error(), test.failure) || target.HoldsPrivateKey() != test.withKey {
+			t.Errorf("%s: %v, private key %v", name, err, target.HoldsPrivateKey())
+		}
 	}
 }

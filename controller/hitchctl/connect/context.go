@@ -1,25 +1,19 @@
 package connect
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-
-	"sigs.k8s.io/yaml"
-
-	"github.com/nodehitch/nodehitch/shared/strict"
 )
 
-// Context is the context file, ~/.config/nodehitch/hitchctl.yaml. Relative paths
-// start at its directory.
+// Context is a controller and how to be admitted there. Relative paths start at the
+// directory of its file.
 type Context struct {
 	// Server is https://host:port, or unix:///path.
-	Server string `json:"server"`
+	Server string `json:"server,omitempty"`
 	// CA is the controller's root certificate in PEM; CAFile names a file with it.
 	CA     string `json:"ca,omitempty"`
 	CAFile string `json:"caFile,omitempty"`
@@ -31,41 +25,14 @@ type Context struct {
 	TokenFile string `json:"tokenFile,omitempty"`
 }
 
-// Encode is the context as a file.
-func (c Context) Encode() ([]byte, error) { return yaml.Marshal(c) }
-
-// DefaultContext is the path of the context file if none is named; "" where
-// the environment knows no home directory.
-func DefaultContext(getenv func(string) string) string {
-	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "nodehitch", "hitchctl.yaml")
+func (c Context) redacted(instead string) Context {
+	if c.Token != "" {
+		c.Token = instead
 	}
-	if home := getenv("HOME"); home != "" {
-		return filepath.Join(home, ".config", "nodehitch", "hitchctl.yaml")
-	}
-	return ""
+	return c
 }
 
-// fromFile reads the context file. Only the one that is named has to exist.
-func fromFile(named string, getenv func(string) string) (Target, error) {
-	path := cmp.Or(named, DefaultContext(getenv))
-	if path == "" {
-		return Target{}, nil
-	}
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) && named == "" {
-		return Target{}, nil
-	}
-	if err != nil {
-		return Target{}, fmt.Errorf("reading the context: %w", err)
-	}
-	var c Context
-	if err := strict.Unmarshal(data, &c); err != nil {
-		return Target{}, fmt.Errorf("context %s:\n%w", path, err)
-	}
-	return c.target(path)
-}
-
+// target is what the context says, for a file of that path.
 func (c Context) target(path string) (Target, error) {
 	t := Target{Server: c.Server, CA: []byte(c.CA), Pin: c.Pin, Token: c.Token}
 	switch {
@@ -82,13 +49,15 @@ func (c Context) target(path string) (Target, error) {
 		t.CA = pem
 	}
 	if c.TokenFile != "" {
-		token, err := readToken(beside(path, c.TokenFile))
+		t.TokenFrom = beside(path, c.TokenFile)
+		token, err := readToken(t.TokenFrom)
 		t.Token = token
 		return t, err
 	}
 	if c.Token == "" {
 		return t, nil
 	}
+	t.TokenFrom = path
 	if err := checkMode(path); err != nil {
 		return t, err
 	}
@@ -97,7 +66,6 @@ func (c Context) target(path string) (Target, error) {
 	}
 	return t, nil
 }
-
 func beside(context, path string) string {
 	if filepath.IsAbs(path) {
 		return path

@@ -168,7 +168,7 @@ func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
 	p.field("Key", o.IdempotencyKey)
 	if o.Error != nil {
 		p.heading("Why it failed")
-		p.text(2, screen.Bad, o.Error.Title)
+		p.text(2, screen.Bad, Problem(*o.Error))
 		if o.Error.Detail != "" {
 			p.text(2, screen.Normal, o.Error.Detail)
 		}

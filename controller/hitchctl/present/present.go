@@ -163,9 +163,22 @@ func operationStyle(s api.OperationState) screen.Style {
 	return screen.Waiting
 }
 
+// Problem is a kind of problem for people, and by its name for who looks it up.
+func Problem(p api.Problem) string {
+	return p.Title + " (" + strings.TrimPrefix(p.Type, api.ProblemPrefix) + ")"
+}
+
+// Truth is how a yes or no is shown.
+func Truth(yes bool) string {
+	if yes {
+		return "True"
+	}
+	return "False"
+}
+
 func yesNo(yes bool) screen.Cell {
 	if yes {
-		return screen.Cell{Text: "True", Style: screen.Good}
+		return screen.Cell{Text: Truth(yes), Style: screen.Good}
 	}
-	return screen.Cell{Text: "False", Style: screen.Bad}
+	return screen.Cell{Text: Truth(yes), Style: screen.Bad}
 }

@@ -80,7 +80,7 @@ func TestBodies(t *testing.T) {
 		"Tacker's":       {`{"flavourId":"a","additionalParams":` + registry + `}`, request.Tacker, nil, nil},
 		"both at once":   {`{"flavourId":"a","stackId":"s","additionalParams":` + registry + `}`, request.Tacker, nil, []string{"x /stackId: not known"}},
 		"empty":          {"", request.Tacker, []string{"x : is empty"}, nil},
-		"half of JSON":   {`{"flavourId":`, request.Tacker, []string{"x : not JSON"}, nil},
+		"half of JSON":   {`{"flavourId":`, "", []string{"x : is not JSON: unexpected end of JSON input at line 1"}, nil},
 		"neither format": {"a: [", "", []string{"x : is not YAML"}, nil},
 		"two documents":  {"a: 1\n---\nb: 2\n", "", []string{"x : expected one"}, nil},
 		"ours, with everything wrong": {`{"stackId":1,"topologie":{},"topology":{"servers":[{"id":"x","name":"a"}]},"additionalParams":{"private_registry_installation_param":{}}}`,

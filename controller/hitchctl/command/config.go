@@ -1,0 +1,108 @@
+package command
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/params"
+)
+
+const configHelp = `Show the contexts of hitchctl and choose one. They are in
+~/.config/nodehitch/hitchctl.yaml, or in the file that NODEHITCH_CONFIG names: one
+context at its top, which is called default, or several.
+
+    currentContext: berlin
+    contexts:
+      berlin: {server: "https://192.0.2.1:8443", caFile: berlin.pem, tokenFile: berlin.token}
+      tokyo:  {server: "https://192.0.2.9:8443", caFile: tokyo.pem, tokenFile: tokyo.token}`
+
+// config needs no controller.
+func (a *app) config() *cobra.Command {
+	return group(&cobra.Command{
+		Use: "config", Short: "Show and choose contexts: which controller, which token", Long: configHelp,
+		Example: "  hitchctl config get-contexts\n  hitchctl config use-context berlin",
+	}, a.getContexts(), a.useContext(), a.viewConfig())
+}
+
+func (a *app) getContexts() *cobra.Command {
+	var noHeaders bool
+	cmd := &cobra.Command{
+		Use: "get-contexts", Short: "List the contexts; * marks the one in use", Args: cobra.NoArgs,
+		Example: "  hitchctl config get-contexts",
+		RunE: a.run(func(context.Context, []string) error {
+			file, err := connect.Open(a.getenv)
+			if err != nil {
+				return err
+			}
+			all := file.All()
+			if len(all) == 0 {
+				fmt.Fprintf(a.err, "no contexts in %s\n", file.Path())
+				return nil
+			}
+			t := screen.Table{Columns: []screen.Column{{Title: "CURRENT"}, {Title: "NAME"}, {Title: "SERVER", Flexible: true}}, Bare: noHeaders}
+			for _, name := range file.Names() {
+				mark := ""
+				if name == file.Current() {
+					mark = "*"
+				}
+				t.Add(screen.Text(mark), screen.Text(name), screen.Text(all[name].Server))
+			}
+			return a.print(a.out.Lines(t)...)
+		}),
+	}
+	cmd.Flags().BoolVar(&noHeaders, "no-headers", false, "leave out the head of the table")
+	return cmd
+}
+
+func (a *app) useContext() *cobra.Command {
+	return &cobra.Command{
+		Use: "use-context NAME", Short: "Use a context from now on", Args: cobra.ExactArgs(1),
+		Long: `Make a context the one in use. --context uses another one for one command. The file is
+written anew, without its comments.`,
+		Example:           "  hitchctl config use-context berlin",
+		ValidArgsFunction: a.completeContext,
+		RunE: a.run(func(_ context.Context, args []string) error {
+			file, err := connect.Open(a.getenv)
+			if err != nil {
+				return err
+			}
+			if err := file.Use(args[0]); err != nil {
+				return err
+			}
+			return a.print("the context in use is " + args[0])
+		}),
+	}
+}
+
+func (a *app) viewConfig() *cobra.Command {
+	var raw bool
+	cmd := &cobra.Command{
+		Use: "view", Short: "Print the context file, without its tokens", Args: cobra.NoArgs,
+		Example: "  hitchctl config view\n  hitchctl config view --raw",
+		RunE: a.run(func(context.Context, []string) error {
+			file, err := connect.Open(a.getenv)
+			if err != nil {
+				return err
+			}
+			if !raw {
+				file = file.Redacted(params.Redacted)
+			}
+			return a.encode(asYAML, file)
+		}),
+	}
+	cmd.Flags().BoolVar(&raw, "raw", false, "with the tokens")
+	return cmd
+}
+
+// completeContext offers the names of contexts for completion by the shell.
+func (a *app) completeContext(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	file, err := connect.Open(a.getenv)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return file.Names(), cobra.ShellCompDirectiveNoFileComp
+}

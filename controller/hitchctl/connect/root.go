@@ -1,0 +1,33 @@
+package connect
+
+import (
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"strings"
+)
+
+// root is the certificate in what was given as the controller's root. The controller's own
+// file, pki/root.pem, has its private key before it: withKey says so.
+func root(given []byte) (certificate []byte, withKey bool, err error) {
+	var found []string
+	for block, rest := pem.Decode(given); block != nil; block, rest = pem.Decode(rest) {
+		found = append(found, block.Type)
+		if block.Type == "CERTIFICATE" {
+			certificate = append(certificate, pem.EncodeToMemory(block)...)
+		}
+		withKey = withKey || strings.HasSuffix(block.Type, "PRIVATE KEY")
+	}
+	if certificate != nil {
+		return certificate, withKey, nil
+	}
+	what := "no PEM block"
+	switch {
+	case len(bytes.TrimSpace(given)) == 0:
+		what = "nothing"
+	case found != nil:
+		what = strings.Join(found, ", ")
+	}
+	return nil, withKey, fmt.Errorf("root certificate: found %s, expected CERTIFICATE; "+
+		"`hitchctl token create NAME --write-context FILE`, as root on the controller's machine, writes it into a context file", what)
+}

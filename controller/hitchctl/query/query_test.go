@@ -1,0 +1,112 @@
+package query_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/query"
+)
+
+type server struct {
+	Name  string `json:"name"`
+	Disks int    `json:"disks"`
+	Seen  string `json:"seen,omitempty"`
+	State string `json:"state"`
+}
+
+var servers = []server{
+	{"c", 10, "2030-01-01T00:00:00.5Z", "up"},
+	{"a", 9, "", "down"},
+	{"b", 10000000, "2030-01-01T00:00:00.25Z", "up"},
+}
+
+func TestPrint(t *testing.T) {
+	for template, want := range map[string]string{
+		"{.items[*].name}": "c a b",
+		`{range .items[*]}{.name}={.disks}{"\n"}{end}`: "c=10\na=9\nb=10000000\n",
+		"{.items[0]}":                       `{"disks":10,"name":"c","seen":"2030-01-01T00:00:00.5Z","state":"up"}`,
+		"items[1].disks":                    "9",
+		".items[1].seen":                    "",
+		"{.nothing.of.it}":                  "",
+		`{.items[?(@.state=="down")].name}`: "a",
+	} {
+		path, err := query.ParsePath(template)
+		if err != nil {
+			t.Errorf("%s: %v", template, err)
+			continue
+		}
+		var got bytes.Buffer
+		if err := path.Print(&got, map[string]any{"items": servers}); err != nil || got.String() != want {
+			t.Errorf("%s: %q, %v; want %q", template, &got, err, want)
+		}
+	}
+	for _, broken := range []string{"{.items[}", "{.items"} {
+		if _, err := query.ParsePath(broken); err == nil || !strings.Contains(err.Error(), "is no JSONPath") {
+			t.Errorf("%s: %v", broken, err)
+		}
+	}
+}
+
+func TestSort(t *testing.T) {
+	for by, want := range map[string]string{
+		"name": "a b c", "{.disks}": "a c b", ".seen": "a b c", "state": "a c b",
+	} {
+		list := append([]server(nil), servers...)
+		path, err := query.ParsePath(by)
+		if err == nil {
+			err = query.Sort(list, path)
+		}
+		var got []string
+		for _, s := range list {
+			got = append(got, s.Name)
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("by %s: %v, %v; want %s", by, got, err, want)
+		}
+	}
+	path, _ := query.ParsePath("nam")
+	if err := query.Sort(servers, path); err == nil || !strings.Contains(err.Error(), "no object has nam") {
+		t.Errorf("by a member that none has: %v", err)
+	}
+	if err := query.Sort([]server{}, path); err != nil {
+		t.Errorf("nothing: %v", err)
+	}
+}
+
+var labels = []query.Label[server]{
+	{Name: "state", Values: []string{"up", "down"}, Of: func(s server) string { return s.State }},
+	{Name: "name", Values: []string{"a", "b", "c"}, Of: func(s server) string { return s.Name }},
+}
+
+func TestSelectors(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": {"c", "a", "b"}, "state=up": {"c", "b"}, "state==up": {"c", "b"}, "state!=up": {"a"},
+		"state=up,name!=b": {"c"}, " state = down ": {"a"}, "state=up,state=down": nil,
+	} {
+		s, err := query.ParseSelector(text, labels)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		var got []string
+		for _, server := range servers {
+			if s.Matches(server) {
+				got = append(got, server.Name)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
+	}
+	for text, want := range map[string]string{
+		"state": "expected name=value", "stat=up": "did you mean state?", "state=dwon": "expected up, down", "colour=red": "expected state, name",
+		"state=up,": "expected name=value", "name": "expected name=value",
+	} {
+		if _, err := query.ParseSelector(text, labels); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package query
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Sort orders items by what a JSONPath expression finds in each: numbers as numbers, times
+// as times, everything else as text. Items without it come first. That no item has it
+// is an error: the expression is misspelt.
+func Sort[T any](items []T, by *Path) error {
+	type keyed struct {
+		item T
+		key  any
+	}
+	list, found := make([]keyed, len(items)), false
+	for i, item := range items {
+		key, err := by.first(item)
+		if err != nil {
+			return err
+		}
+		list[i], found = keyed{item, key}, found || key != nil
+	}
+	if !found && len(items) > 0 {
+		return fmt.Errorf("no object has %s; `-o json` shows what they have", by.text)
+	}
+	slices.SortStableFunc(list, func(a, b keyed) int { return compare(a.key, b.key) })
+	for i, k := range list {
+		items[i] = k.item
+	}
+	return nil
+}
+
+func compare(a, b any) int {
+	if a == nil || b == nil {
+		return cmp.Compare(rank(a), rank(b))
+	}
+	if x, ok := number(a); ok {
+		if y, ok := number(b); ok {
+			return cmp.Compare(x, y)
+		}
+	}
+	x, y := fmt.Sprint(a), fmt.Sprint(b)
+	if s, err := time.Parse(time.RFC3339, x); err == nil {
+		if t, err := time.Parse(time.RFC3339, y); err == nil {
+			return s.Compare(t)
+		}
+	}
+	return strings.Compare(x, y)
+}
+
+func rank(v any) int {
+	if v == nil {
+		return 0
+	}
+	return 1
+}
+
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}

@@ -1,0 +1,58 @@
+// Package nearest finds what somebody meant who misspelt a name.
+package nearest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Unknown refuses a name that is none of the known ones, with the one that is probably meant
+// or, if none is near, with all of them. what says what the name is of, in the singular.
+func Unknown(what, name string, known []string) error {
+	if near := Name(name, known); near != "" {
+		return fmt.Errorf("there is no %s %q; did you mean %s?", what, name, near)
+	}
+	return fmt.Errorf("there is no %s %q; expected %s", what, name, strings.Join(known, ", "))
+}
+
+// Name is the known name that name is probably a misspelling of, or "" if none is near.
+// Case, hyphens and underscores make no difference.
+func Name(name string, known []string) string {
+	if len(name) > 64 {
+		return ""
+	}
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(Plain(name), Plain(k)); d < least && d <= len(k)/3 {
+			best, least = k, d
+		}
+	}
+	return best
+}
+
+// Plain takes away what people vary: case, hyphens and underscores.
+func Plain(name string) string { return strings.ToLower(separators.Replace(name)) }
+
+var separators = strings.NewReplacer("_", "", "-", "")
+
+// distance is the least number of characters to insert, delete or replace to
+// make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
