@@ -113,8 +113,12 @@ func TestATokenExpires(t *testing.T) {
 		t.Errorf("a second before: %v", err)
 	}
 	r.now = r.now.Add(time.Second)
-	if _, err := r.Verify(context.Background(), made.Secret); problemType(err) != api.ProblemUnauthorized {
+	_, err := r.Verify(context.Background(), made.Secret)
+	if when := "token a expired on " + r.now.UTC().Format(time.RFC3339); problemType(err) != api.ProblemUnauthorized || !strings.Contains(err.Error(), when) {
 		t.Errorf("when its time is over: %v", err)
+	}
+	if _, err := r.Verify(context.Background(), made.Secret+"A"); problemType(err) != api.ProblemUnauthorized || strings.Contains(err.Error(), "expired") {
+		t.Errorf("to who has not the secret: %v", err)
 	}
 	if _, err := r.Create(context.Background(), api.TokenRequest{Name: "a", ExpiresInSeconds: 1 << 60}); problemType(err) != api.ProblemInvalid {
 		t.Errorf("a life longer than the clock: %v", err)

@@ -42,7 +42,7 @@ func (d *State) Valid() error {
 		return nil
 	}
 	p := api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-		"the parameters of VNF instance %s were accepted by an older controller and are not valid for this one; `hitchctl apply`, or a PUT, brings valid ones", d.InstanceID))
+		"the parameters of VNF instance %s were accepted by an older controller and are not valid for this one; `hitchctl apply` brings valid ones", d.InstanceID))
 	p.InvalidParams = d.Report.Faults
 	return p
 }

@@ -50,6 +50,9 @@ func cmdSession(ts *testscript.TestScript, _ bool, args []string) {
 func typeLine(ts *testscript.TestScript, line, until string) (string, int) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	if until != "" {
+		line = "exec " + line // the exit code is not the shell's
+	}
 	cmd := exec.CommandContext(ctx, "sh", "-c", line)
 	cmd.Dir = ts.MkAbs(".")
 	for _, name := range []string{"NODEHITCH_SERVER", "NODEHITCH_CONFIG", "HOME", "PATH", "LANG", "ID"} {

@@ -23,7 +23,7 @@ func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
 		f, ok := files[use.Path]
 		if !ok {
 			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
-				"%s has not been uploaded; `hitchctl apply --package`, or a PUT of the file, uploads it", use.Path)})
+				"%s has not been uploaded; `hitchctl apply --package` uploads it", use.Path)})
 			continue
 		}
 		if f.ValidatedFor != desired.ValidatedFor(d.Desired) {
@@ -43,7 +43,7 @@ func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	p := api.NewProblem(api.ProblemFilesMissing, "upload the package files that are named, then post the operation again")
+	p := api.NewProblem(api.ProblemFilesMissing, "upload the package files that are named, then start the operation again")
 	p.InvalidParams = faults
 	return p
 }

@@ -18,7 +18,7 @@ func (o *outdated) Unwrap() error { return o.error }
 
 // NotPlanned is the warning of an instance whose desired state is outdated.
 var NotPlanned = fault.Root.Fault("was accepted by an older controller and is not valid for this one, for these reasons: " +
-	"nothing is planned, and the nodes keep their documents; `hitchctl apply`, or a PUT, brings valid ones")
+	"nothing is planned, and the nodes keep their documents; `hitchctl apply` brings valid ones")
 
 // ApplyUnlessOutdated is Apply that leaves everything as it is if the desired state is outdated:
 // what nodes report, and the deadlines of operations, must not wait for an operator to

@@ -37,9 +37,6 @@ const readTimeout = 2 * time.Minute
 func (h Heat) Resolve(ctx context.Context, r Request) (*api.Topology, error) {
 	cloud, err := h.Clouds.For(ctx, r.VIM)
 	if errors.Is(err, openstack.ErrNoCloud) {
-		if r.Inline == nil && r.StackID != "" {
-			return nil, errUnobserved
-		}
 		return Inline{}.Resolve(ctx, r)
 	}
 	if err != nil {

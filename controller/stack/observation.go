@@ -67,6 +67,10 @@ func (s *Observer) Observe(ctx context.Context, o *Observation, within time.Dura
 
 // TakeGiven takes what the request itself gives, and asks no cloud.
 func (s *Observer) TakeGiven(ctx context.Context, o *Observation) error {
+	if o.Inline == nil {
+		o.number = s.begin()
+		return nil
+	}
 	return s.ask(ctx, Inline{}, o, Briefly)
 }
 

@@ -47,7 +47,10 @@ type Inline struct{}
 
 // Resolve returns what came with the request.
 func (Inline) Resolve(_ context.Context, r Request) (*api.Topology, error) {
-	if r.Inline == nil {
+	switch {
+	case r.Inline == nil && r.StackID != "":
+		return nil, errUnobserved
+	case r.Inline == nil:
 		return nil, ErrNotGiven
 	}
 	t := topology.Normalize(r.Inline)

@@ -35,7 +35,10 @@ func TestInlineGivesTheTopologyInOneForm(t *testing.T) {
 	if given.Servers[0].ID != strings.ToUpper(serverA) {
 		t.Error("the request's own topology was changed")
 	}
-	if _, err := (Inline{}).Resolve(t.Context(), Request{}); !errors.Is(err, ErrNotGiven) {
+	if _, err := (Inline{}).Resolve(t.Context(), Request{}); !errors.Is(err, ErrNotGiven) || errors.Is(err, errUnobserved) {
 		t.Errorf("err %v, want ErrNotGiven", err)
+	}
+	if _, err := (Inline{}).Resolve(t.Context(), Request{StackID: "stack"}); !errors.Is(err, errUnobserved) {
+		t.Errorf("err %v, want errUnobserved", err)
 	}
 }

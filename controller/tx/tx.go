@@ -162,5 +162,5 @@ func (t *Tx) Delete() error {
 // NoInstance is the problem of an instance that does not exist.
 func NoInstance(id string) error {
 	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-		"there is no VNF instance %s; `hitchctl apply`, or a PUT of it, makes it", id))
+		"there is no VNF instance %s; `hitchctl apply` makes it", id))
 }

@@ -70,7 +70,8 @@ func Main() int {
 		a.printError(err)
 		return exitFailed
 	}
-	fmt.Fprintf(a.err, "error: %v\nSee `%s --help`.\n", err, cmp.Or(a.mistaken, cmd).CommandPath())
+	a.printErrorLine(screen.CleanLines(err.Error()))
+	fmt.Fprintf(a.err, "See `%s --help`.\n", cmp.Or(a.mistaken, cmd).CommandPath())
 	return exitUsage
 }
 

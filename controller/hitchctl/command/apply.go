@@ -122,7 +122,7 @@ func (a *app) printChange(before, after *api.Instance, files int) {
 	case before == nil:
 		fmt.Fprintf(a.out, "%s created: %s\n", name, after.Kind)
 	case before.DesiredVersion == after.DesiredVersion && files > 0:
-		fmt.Fprintf(a.out, "%s: parameters unchanged, version %d; %s to upload\n", name, after.DesiredVersion, count(files, "package file"))
+		fmt.Fprintf(a.out, "%s: parameters unchanged, version %d\n  %s to upload\n", name, after.DesiredVersion, count(files, "package file"))
 	case before.DesiredVersion == after.DesiredVersion:
 		fmt.Fprintf(a.out, "%s unchanged, version %d\n", name, after.DesiredVersion)
 	default:

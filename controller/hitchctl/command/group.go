@@ -70,7 +70,7 @@ func (a *app) flagError(cmd *cobra.Command, err error) error {
 	near := nearest.Name(name, known)
 	switch {
 	case flag == "-o" && slices.Contains(known, "file"):
-		hint = "; -o is the format, of which there is one here, and --file names the file to write"
+		hint = ", because it has one format; --file names the file to write"
 	case near != "":
 		hint = "; did you mean --" + near + "?"
 	case cmd.HasSubCommands():

@@ -69,7 +69,7 @@ func noneFound(kind, text string, all []named) error {
 	if near := nearest.Name(text, known); near != "" {
 		hint = "; did you mean " + near + "?"
 	}
-	return fmt.Errorf("no %s has the name %q, or an id that begins with it%s; `hitchctl get %ss` lists them", kind, text, hint, kind)
+	return fmt.Errorf("no %s has the name %q, or an id that begins with it; `hitchctl get %ss` lists them%s", kind, text, kind, hint)
 }
 
 func ambiguous(kind, text string, found []named) error {
