@@ -64,7 +64,7 @@ func faultsOf(op operation, data []byte) fault.List {
 	}
 	faults := op.body.Check(tree)
 	given := tree.Get("additionalParams")
-	if len(faults) == 0 || op.id != "putInstance" || given == nil || given.Kind != jsontree.Object {
+	if len(faults) == 0 || op.id != "putInstance" && op.id != "planInstance" || given == nil || given.Kind != jsontree.Object {
 		return faults
 	}
 	return withParameters(faults, data[given.Start:given.End])

@@ -40,6 +40,15 @@ func (s *Handler) PutInstance(ctx context.Context, r PutInstanceRequestObject) (
 	return PutInstance200JSONResponse(instance), nil
 }
 
+// PlanInstance shows what a PUT would change.
+func (s *Handler) PlanInstance(ctx context.Context, r PlanInstanceRequestObject) (PlanInstanceResponseObject, error) {
+	plan, err := s.Instances.PlanInstance(ctx, canonical(r.VnfInstanceID), *r.Body)
+	if err != nil {
+		return nil, err
+	}
+	return PlanInstance200JSONResponse(plan), nil
+}
+
 // GetInstance shows an instance, its secrets redacted.
 func (s *Handler) GetInstance(ctx context.Context, r GetInstanceRequestObject) (GetInstanceResponseObject, error) {
 	instance, err := s.Instances.GetInstance(ctx, canonical(r.VnfInstanceID))

@@ -36,7 +36,7 @@ func (s *Handler) limits(operation string) check {
 		hold = time.Duration(s.PollSeconds) * time.Second * 11 / 10
 	case "listInstances", "listOperations", "listNodes", "getOperation":
 		hold = maxWait
-	case "putInstance", "postOperation", "enroll":
+	case "putInstance", "planInstance", "postOperation", "enroll":
 		hold = cloudWait
 	case "putFile", "getFile", "getNodeFile", "getAgent", "getBackup":
 		stream = true

@@ -18,7 +18,7 @@ var policy = map[string]string{
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
 	"listTokens": "viewer", "getTrust": "viewer",
 
-	"putInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "getJoinToken": "operator",
+	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "getJoinToken": "operator",
 	"postOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
 	"getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",

@@ -117,6 +117,9 @@ type ServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
+	// PlanInstance What a PUT of this body would change; nothing is changed
+	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
+	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx echo.Context) error
@@ -782,6 +785,22 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	return err
 }
 
+// PlanInstance converts echo context to params.
+func (w *ServerInterfaceWrapper) PlanInstance(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PlanInstance(ctx, vnfInstanceID)
+	return err
+}
+
 // ListVolumes converts echo context to params.
 func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 	var err error
@@ -892,6 +911,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
@@ -2575,6 +2595,53 @@ func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOp
 	return err
 }
 
+type PlanInstanceRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Body          *PlanInstanceJSONRequestBody
+}
+
+type PlanInstanceResponseObject interface {
+	VisitPlanInstanceResponse(w http.ResponseWriter) error
+}
+
+type PlanInstance200JSONResponse InstancePlan
+
+func (response PlanInstance200JSONResponse) VisitPlanInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PlanInstancedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response PlanInstancedefaultApplicationProblemPlusJSONResponse) VisitPlanInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListVolumesRequestObject struct {
 }
 
@@ -2855,6 +2922,9 @@ type StrictServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
+	// PlanInstance What a PUT of this body would change; nothing is changed
+	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
+	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
 	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
@@ -3808,6 +3878,54 @@ func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanc
 	return nil
 }
 
+// PlanInstance operation middleware
+func (sh *strictHandler) PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+	var request PlanInstanceRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+
+	var body PlanInstanceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PlanInstance(ctx.Request().Context(), request.(PlanInstanceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PlanInstance")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PlanInstanceResponseObject); ok {
+		return validResponse.VisitPlanInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListVolumes operation middleware
 func (sh *strictHandler) ListVolumes(ctx echo.Context) error {
 	var request ListVolumesRequestObject
@@ -3957,219 +4075,224 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H37Uxs5tvC/ovLdqoTvtg0kJDuB2h8YQmbYTYACkrnfHfIlolvGGtqSV5LteFL871/pHEmt7pZfYLJ7",
-	"q+4PM8F2tx5HR+f9+N7J5XAkBRNGd/a/dwaMFkzBn4e3TJjLAX3x6rX9WDCdKz4yXIrOfufy18Pui1ev",
-	"iewTM6CGUPtwRko5ZaqbU83IgH2jBcv5kJadrKPzARtSO46ZjVhnv6ON4uK2c3+fuYn4n6w9zXsmbs2g",
-	"OQsX5GZmmK6N25dqSE1nv8OFeb3XyfxEXBh2y1Q10yemNIzenMz9gLMxnAzn/eX4imxPdrfhq+3vVOWD",
-	"e6KZmjBN+lLB4zktS6aeaWJ/5YblZqxYRqYDng+IGXBNcimMkvYpMqXC6B45vNF2Dt4n3PjxhHQzS/ut",
-	"JnIqyMQteTEcj8L4H1Wp2/s7MwOmCC0KxbRm2u+zWtY+oYYMpTbkJ3Jjz/DjxXudEc1GVFHDCnIzI3pE",
-	"c2aXLtwyxzCUYIT2jR2ejGRZEjNQcnw7sPuaUk2o0FOmWGGPzs6p6ZARNpL5YPmeJkzdskuWS1EkNvWr",
-	"nBLZN0xEZzYqqdBkys1Ajg2hJB9Qccs8QHMp+vx2rKgdAZBJ4+AZuWF9qRj5gxvDVGplMTIdX9HbpUhk",
-	"gcuEWbLLc1mWc3d4NWCklOKWaUMMHzLAOI9W8fGRgSwLDV8K9s3AQcT7W7ahC/bPMdPmpGiv4aTwG1L4",
-	"0EFj7mealPKWlFwwTeiNhXv0NBnQCbO4YKRcAooLZtTs0KJSgujgPhymORBIopkoarPRW8rFAaHhdk0p",
-	"N1zckkLCBTNkwMrRMnBcjhSjxcJjgeOQExafB6CgJhrett9wRZQdRLDcvqrrKId7aRxkXkrNCv+te5HY",
-	"Y6cWztrsE0bzQTWutjeXEkVFIYdkKId24/YCcEG4WbzT+6xj7/eQGUf4T/qnUrAP1OQD+5Hb3SJf6GQd",
-	"QYf29ZN+1z7UxacWH+mpLFgKqSwEhSzYM0144Skl13BJT+WEIkVUhBedDFcxomZQrUHguFnHnjtXrOjs",
-	"GzVmSaYwHsMo9cVlnW/dW9ltr/iT6J8IbajI0wun+R2g/CR+jjyXilAxIx8/nrz110WOmKJG2ofzgeQ5",
-	"20rvpTbSk2xJluPh3GM44qJgikzgobkAn/gxnmB9v1Fu0tTd0j57zS11q13z6YCXFoMslt86Im9vlONh",
-	"r3c0eU7JL5IUjtgH2P9zzNSs2pclDzUcZt/ocFTan17u6NYe4MoopkdSaAY35lSaD7Lgfc4S8P0ocGmF",
-	"v5DGUw6q71hhyXkniwUvz1j+oli/s9/5j+1KRNt2j23DM7CQcyVvSja0L3hms/+9Q0ejkuew6+0RPvGf",
-	"f2iUeqp9pmbAX/W2Hxcmqe/o4t0RebP36q/EjUwKZigvdX0bQMm7gZQv2k1E9O+zzn91HSfqIrouftPz",
-	"rHtYqFs9yK+54RNuZu0T+c3KdJW4wDUppEUhIaeBayBycfiVFyXrdbLOSNnrbDgeuiXg3DhJcki/oaza",
-	"2X+910KYrKMNVYYVh6Z2RQpqWNeiQif1yng4pGrWGP3V7ossQWOr+/h7tLBqkHgFn8MA8uYPlhs72WEh",
-	"R8YBE/CnwCFoeR5tuk9LzZpw6POS6Zk2bPjR3vg2/kfkkH0ze6R6AaVr+4OjPCDBdLKHEpEYCo1lJTdt",
-	"DNOGmqQ2YEmPXdmQ5gMumMX1CSssdWHCsulh0A4QSUCsBYa1T74aecfE1wy+/EPaO2+/ILSUgh2Qr0JO",
-	"6NcMmRwVBfmVUYNyqRpei2qkjNyMjdUIhBS5lQXGZUFuGJkqK6EKwoWRwC6HzNCCGurG7sLzXzNyI80A",
-	"ZgCh0H7Zu7ZowcR4aIEEy7KEUE6o+wffjeAVAd2+1p1QZemmtu8jBFnx8+zKjVR9c4pjxl/AwPdZ5+eS",
-	"irujAcvvluLawpsLIpYT2rmp6CmhBDEoC1oAUwrYc0FoWZI/mZLtGw1K5QWjxUr6ZNbRwCX0HPkxRsZq",
-	"5OqtFEYe2cX0LeFmD7uMeXKAOhDPjz+Q838cXf7H7g4Kr5QINiV3bHZApChngFF3bGaxeqyZXXNEgH7a",
-	"fbOcArVXkdxtTEEbuqpgRN7ALSgI1SOWg0JMQWAkz/8xvmFKMMM00QM6Yls9csqmdisofQ/pDHUOO6eG",
-	"Y1eMaim0MyQoEBxIyS1qkgFTCQJfUm2uFBUa1nhlyfTKxHvItKa3bA7vsWJ8X44FSL3uM/tmN2l3Kwr8",
-	"1khSyDrw93bevF5ADbv6jo+6coTI0h1Ji48KZbT7rOMB+gsTTAWytwzRVx8fQbxMsLjAp5ApmjGA2tOj",
-	"KzW24HxnUbuTdT6KOyGnYkViFNDJjRI+++HCF2Hcez9w85jeSUWcFEhQdNYf5FiY5m2wzH5EjWHKvvX/",
-	"fj/s/vdn+z/a/XOn++bz//lLZ9ldgV8DLAIQsxT6zblETkE8t8exJkE9jBVMOE/y/Og8I5ScsrFR8KUy",
-	"W4CUliz0+TdWkJPzyozUvjfhJ9AeDRsmtOeT88meVWhPziev/Vipe+S+oErR2RqY2C8ltRr/YbyUxgm7",
-	"R2qb8XKK3XQGnGTE5KhkB5YJ1wxHaPcyAza0APjX7BLVl6Q+d/5ME/uzN7h9On33Fg4R7Hq/nl3V0fjF",
-	"q1dZZ8iF/7y7DGth6hQ6HoNwtCrzStBG6g2LmokCrXgNMSohiq/H9R7M5rJOn+ZoKF9E4d7BQ/aAQOJp",
-	"LcVKaz3LyAbc5IMvKNxRXRM3QbThhvSVHAY7sBfzQDzkOeuRE4OCqa5EaT9CTSaFn68FNyQvKR9qy1xu",
-	"WI9cWkh7yy0spOuP+YDwWyHBaNs0FFtJCy3fQgonUkaw233x08OZFK43Zag4xLXvw2LqBqL27m9YyZmF",
-	"CzdkQDekU4S1ZauKOO88vjS2Eiykbr0xsUlQ1IbfYqG2uTqoY09FY9iXLx4+7I2Uzoi8oXUOpDae1jWJ",
-	"1kPHvLPyYznXF3QFdqaSWWoJuPV1DOS0q76SkeLC6A2ivNQnw6SweH5xfHX1f7+cHn44tpxJ6q5b06qT",
-	"OwPX2SVOsOqS7pOYPC5NWlDv25+sZiytnlzSnKGsXsh8bNXkNkJH4nGLxIalfE+YnV6/2dklf788OyXu",
-	"MSSQYBaU0jS8FORGFrOlEpifsJLaWze5Th1gvz0ESAxSPrRyg1042E33O7fcDMY3vVwOtwO5j/7SA6pY",
-	"sQ3Dware8ZJdsD5TzPGNtSS5Pi9ZRQibfqGD4MW0C9gG88j2dw3+3eDMBBeNMxYUTJPpQGrWEHxA3iY8",
-	"cap6jrP4/TyvcCw573Tf0G7/8/fXe/d/SZrD+J/sZ/D6pnSWIRd8aHWInWyZLu5WGY+YpNwwxTlTQ76u",
-	"HHPVdI3R3OobJStuWfo+WDV8qrhJiXNqzFBecWxaxE4FxRAU+2DWANlAosRXcH0HevANuqiczagC7Y2U",
-	"JaNiDTo1CsBo+DxpyQvnCOfa2fIy/AD6uhU8LW1wx5Y43dHAUrVlchUeCTzausS4Nj/SghP1M3mdc0qd",
-	"WucspEFUsH+vpnniyL/5gfDjZRgOP7+rBg2LuWCeYqyBXpbkOkrl6R0umLBv6GpImLZqFrdFQI5sc2D4",
-	"t3Jm+8hvZl1eEEvmkOJMqSa5fYkVsSizQSbZNjM/RKCbj8RW43cYAPha4cDm9rA+lq9M93aX0j2cPB4w",
-	"W8VI/qvURh8Lg56ItRhSaQVx2SfbzOTbVojT5LkesXyfwIcvCL+tuRaEhyvU7mZG5oe2hY6LE/xxt6GA",
-	"NwFXzYPDpqDknbcpreXT6TvC3e9ezWtFbaT4aQRsquhQzz8AdMI2Jtbklk+YyAibMDUjmuWKGaIYSGgQ",
-	"zHPd+V2xguaGFZ+vO53FUs8fWoreBZ1+cELSfdbJFaNrerUKpi1cFwrek3oMjXvF3k7jBByuCRf2iubs",
-	"AEMhXIyPvbnwGXmkHQUXCTFKsRY436wPlyK9shHN7yzZhUdwKWBmvmFMkPGolLRgRc0gtNDFiqNZqa9l",
-	"BbrPOkjlWhC846JYNvKn03f/sI8BnmvNxe279KbO2xsC+1cICEEr0s3YRLsV0izY8WLrFlhFitRSTopg",
-	"fkPh07vK5UiW8naWEakKptadTTFtpGLFcrM0PHem+C331unl3PLSPnQGdnU0qPsXUwYMcPPBrxDw4gIH",
-	"AcCVFtMIbnDP+whIeHhANcIffAidR9ha7I1qr/P07OrLyenl1eHp1cnh1fFbMhaGl1byjL4lx6dvYSUW",
-	"KiUzlvGDew2k1Kvjiw8np/ax55dn73d2XjoKaDiA6dJOvBU5IptTdrJO7eNqctipNCdhGuDctY9g7nfY",
-	"tOxgr/xz91lnLJxvNhXe4fCmwCOk5Ibmd+PRPtjsEI+pssfaH2tWVJD0Mrx3+2qM03qwbD4eFeuS4ilV",
-	"govbOp9cbNcERXUJuwRZDIiUR7CszckadMkT3WhRnk7EXCbeZouVLGLL7zmahOv8NWx6pd0HFr8UADDa",
-	"ouVcjlj+AJ3SM8KIOoOdJRYwnkCKcHQ4ukqfRN8ZPT3FNlNJrGinMzIWtDSWTq8vTzyEcgaehT9PeVkC",
-	"lzog04GLCnYvBp+rvZq88JKQDmOt6RNZ/XI+hOhM+LBy7Z2IvkzEwyJl/dR88vfP+8QRJc1oaSmzsDIg",
-	"UcyMlYCTCSi/CBVaCDzPUZU4zjVsjQ1hu46tyXuk9ZgVUbBE+27n9R9bvqCMlIz2SZ8rbSBOB1EFVjZk",
-	"BUe61VYsQizrEv+Yj02N15Hayt8lFxg7kw4VGGumvqBdp+8E+U8f/K0LWkVOleIpX6xJD82LHqoDB4Rq",
-	"PfbXiBsLlTu972KaJmDYAeOT1enR/RGJiR6vIY5Cu0CjSkokJZ8wwgsmDDfL7bC41hSQPlDB+wv9iUnS",
-	"JQgOYcEVRYxQDRbkA0LJueUd2jBh0MmP7kZLyHqiD+Bck4Kdvrs8KjkT5hKv4wOoPFjMhnIsjCan7y4J",
-	"+zaSqlKd7cWmt+wLHsYBGVINnADCRqS6g78hHkqTHJait3rkasAUuAR9uKyR1yIfSKlZRrR0XjJ7ZkM2",
-	"vGFK114BYwge7ZBRoYliQzlh+0RCSslIyVt7V8HcOAaPSaUq3cyIkFM/iTZ0ptFhuAiy2qhxbr7fA0jZ",
-	"NFyQhr0ZUDitqd0wqphCh3FGInzXAzkVBByzKU+8n2kxmbYPpdE386tK4fGpLNIWArjRVCwyE2jG5loJ",
-	"EuEWS/UiWg9+pGV51u/s/75453HE5P3n1RlgRAVPpQkxwavJqdHLl0xxWrb3t/pKCn6bDA84w+SgkWIQ",
-	"/utdV6n1YPznerL2bS3katWpVzBWzDESlFSbS8bEOmv0LtbWD4rRYpbSfGgB0RPgovB5cPMh6JUaO6Is",
-	"l9pBL2TphUKz9GF7s0CprMeVrfLKWD9Qx3NhhSsodjpc7MeoeJNmVkpbo+NmMGBlsbJO85t/YSWlzsnI",
-	"rVwVWbJI14tQPVw3j0PRErOIcM2jlUfgeHyEpoQmQ9kH75NlrMDWXICRyxgJLBEDh7ULhvN2RqenHuDP",
-	"grDhyMxgPG4cH9TXYurEJzkVGhMNe+RtbRFcg3vOi+KU5HI4pKJAZtgg6SMeGUi9jaRyHE92VzaIeCB+",
-	"2gXzB+ZcthD82H7dTgh9pnHxBwStaBZKAftv2C0X2gUPr2xcXUQIj9yBgMAZtDeX1QLJe6vNIfoahbDV",
-	"GVtLbrPcrb66DwlBC9TvvBxr40KsQIqiXkhzEnMjGiPM5dxRNQl0udG4+UJYMWDRt9kKiT3fZtFLit1y",
-	"i0Nzbd6KTywCV89VCoBL37NHRLlgijBxCymgo3FZOmopCjIaa8jUdCKsG/GLG3H2pYpB/cJFX24FUy9k",
-	"HHsYrkTRLtyYlUb80ABL+5gc2klHZhZoDX73J1MyCnvGKVddWgz7tfgg4NRyizQ8FiZp6tcVafHUoEGy",
-	"YU3zKPImDGkgBT/ciFax+jYZczH0+23fgZA+cYcVPXLs/tp397WmqPbIe0yxdQ9hFo5PJAFcz42TdxRj",
-	"mPAOiDOhpe6RCzaRd7AIsDPhoKBOSw7OC0/Q/XI7PmwW/rSTd7KOG2UNQh8NBx+rIeHkcFj7Zxg6guZY",
-	"zzFAhHhcBbEKukdc9LzXFDMvFYkqAyNDFRTjRw8wEgT9nCFKxDs6LLFP8sAofW+hSuKfszrNaFRyVrwN",
-	"Mv6mHPdu4F8WMC9Q3dkUfTdSM5fiDcUIMMED6Ei2wXyLkOi3+t2rUm7uwdjpXOBRuGdQEIOosIrLdK2w",
-	"aKucvKO8ZMXRyjmUq0OlGn3F4wJu1oc3iGFqyAUty82elM+8WRUz5ybrzN2EV7eIZmCFWKUcSkxvPStI",
-	"TNtafg3z/OGnSPXZaOHSFculKrx4DvEpzg4SvPdtc0fBaFFysUYuFqT+rS4KhsTnz+38hJmV8d8dnrw/",
-	"ftvDUAHB9WA9U0AqR/Z6vLPzMq8pVvAV28ZftCWWImf4ZXpUNhxJw0Q++webPcZCIuNDWwSocLpXdqZV",
-	"w5vCW1WEk9tcwhE9thymXkvB6mZQ1aJSqh0H2l1NO4icTI/wm6+dzb2KFSPAJpgyDFW3zOj5xTPiKBTI",
-	"6SBolqmyYr1/Xq8cl1IdLMyesh76rLnVrtRlTkuGWPJ5o/aODXmwn9xy0jSZBJSPr1tWheg5U0qFZ1lF",
-	"9yqkqFlTAiwWEuJNyO8VVX+4EN+gAgnRk6NBItRaGUh5p1F05Jo8r8JJ2BcAU0bir5jAKE4tiRRbsdB9",
-	"eXV4cWUl7tNVo0pgiRDN28nww7FA4Tns4mH5bmdzuR45pvnA/WY3VWisHQB7cs6+yvsGG3XO8YR/ALKn",
-	"U171y6PD98cggD8ihsjj5dxCSb5qE1pI64TcSl06I7s/7ewQ3idWtQ4RtxjX+tPrvZ2dhXGuqy+1zSOb",
-	"Uthm3P0C2NZZ/9KwkV4C9o1s7BEsmyrjPCpNkzdeY6JkyeJiai7nrpCgUtsDhDO11+kxqQWeDKzGUJpC",
-	"REtUOz59W0eoNVj7CiEoRCqIGDmoueGf6RYS/5sEkzyGXS9A3jU4eV7xv1QVv+PD9/s+UfkIslMHjJaZ",
-	"s7b/DYvHCMMVPNEjsIwvJ6cEyHntVSsOlYxO2Bpxog8MVqnu3UIeF6xVngedX5wdHV9enpz+0sk6R2cf",
-	"zt8fY8wjqhar8iUlcwbOCaht4KIwoXyC1WXrHMqJcgnnM8QbBItuRZunFBL+pcqqkhRQztF9vUZW3/op",
-	"7asH3kTuyYSfca2KFPNieJzfC+dZeNJXyWIS748+RHB1AbE1oSSKde1keMc6GdyKTtYJsbQr4kUUqGcH",
-	"s5fZDsYg5e4KDRwGC/HEEegJ1ICMQqd9fTp952M62icPKYzzLIhck6mS4haDa1wJTnDpeJ+xq6XQDj4f",
-	"0jtXt/OgJiBVlRxB9nPR0gYiVqj9T8xW1nbSOsEarAtyPRN4uXY65Jo5j8vyfbB234rpjpjoOMeufioF",
-	"2w9+0hB+jqlUhhU98ouC5LeMuKy3jIR0t31CtTMe2ydPLPDUeAS/eB8SKbimoxGj4PMJqqt/y5H/4qDm",
-	"YLfrMJJY+BWsR6CEGUwXPWMvRQFu229cQ7mPKuUpvoCn6MB027DXppG958PJw+I7rmjayiZ6hLCbCD9U",
-	"0wXwq/hzPDV+U18AfheWgceY9g6up5m0hvFUIAqjc27PzPta6lnCzqjnau76IDXvAJx43x88/AVuvAtT",
-	"mzm//LUYWiwwAyoCmkAUmWk58M2ADasoRdpYSTIjmmoS4j18xqyPXKm8kSm/xNDFIqYKLFdOS1+po+d4",
-	"x0qUKIQ5JgwULvYylRLXLl9Tdz8Hb+pBFdnopHjZx2wpvylLq92xWaAuFKAWJNDNzSxxIN5vz4r4gKvE",
-	"qMK5OFgLQw1BEdEIwAIKBuKQlciFxMoh16Iq2uPqPCIJmjtVOOwslI6Dxa2+lixeTHYtxqJkOgayH+JZ",
-	"YhVckxs59jEinlY5IHayDu5hdfpTH/48jNP66dAN3Mqd94Yph41ZdB2SXKUqTtqKzQWzfGaZw7x6oinj",
-	"v/1hI1XVHiqh8rmZnldV+tYzTRz7ffg0EHxdpWw09FuIBMfCG/WaFz9M7tFzvMa/Xl2dk1DOrG1/N9yU",
-	"c6B3xwW4gzwecEEo6bMpmUpVLKic1RxrrMR+uIz7brR9dKXY+4BulAO7ypvS195xQcyrFmzDbQQwzMH+",
-	"KtJm/SA2iObBtblY6kJORSlpERhpM1sC39nqkbMR/eeYEcO+mQOshijLguSKQTgCTd2tgTGjx6hu9n39",
-	"KN1Pnvv4pYcNkSpbcxE0wKZyg7qhC+Hy/swDd5UCK5HCZfBxq3TkertyffaGYG19VDXA1aFz4Sp9PLAu",
-	"KAo7i6uAh/LfEB5PrPzVWaHYcG3gz8kzaMVkrVtKoBGENsvIQE4tLVcgSXBjCXzmOmkIxgpgsViAt5S3",
-	"PFU0jjYSiFYzjtVr9LQNZOfHHw6IUWMoLBqiXZy8dcM0L1zGGSohz7Cym7vPUaj7F8tAthqhg0eH8Zpd",
-	"aayqOsOidUd1HEBp1doS1aS5XjGzybKjsIIElXZbrmL/7FhkB1j1biTvAGHy9GU1WcdjnOVFnaz28RL0",
-	"JBdU2CYLkO7Ih5bawmhYq4JYdVNqs4+FIamoVaCAhjSK5nesWRYsUaLsPuuMNVPp2o2HTigVErF26WgP",
-	"NFyGmEp3NotubahNtsaFPf5Gc1POYjHXTBMVl/vO8LSZqwdS4NdC5ndMEU0n7CuZKmmYv11wrHivDlw4",
-	"GiWG3lYS1EhqbqSaBTqDRsSoIldD+QJEMRLiXVGO8FVj/Qj7JTUYNLOxk5x7VA+XNfxqwcw3L0wXRN+y",
-	"jHT2rX1kni76t/kGqkWutpiF8FuIIL4Zg2J+eH6SkPCpoW+5Yrk9huQFkeXYMCw9JCvTgD3Dqdf0w/yQ",
-	"tqEPyB0bmXpEOS4YFE+XX56MqhmuEHFbvyhQwU6lstKOzqGurF21VSRbWjuWtnawl8p8EXIrdoW+fvXq",
-	"5au1Sv5wV/UPFpQ1YJu+83ERjHRiHUb/GxcbGuXNROmo0mqvfSWHoZ8C1jhtWO+qV2M3WhspfA2PdQJu",
-	"DL3z6U9NKuHQwO3EqonwcBw+tGDopjrg5sniVSZhK8t59cAp+fQB89NVbJT0Ed8WBzRWKMTEg04UdL4i",
-	"Q5QluwzD2U8f/JD2w29+WPvhIgx979wH3q0RYiic9837Kr6cfbxacSEw3onwjomzsXHTyPoUHk86WWfC",
-	"2ZSplceXI3ZWvQyfP7kR7ESB8a8ZqFFlXaMT+PnZ5f7+qZzQ/X0cc2ut0IuclpBNg6Xtn4N3+VbJ8WjL",
-	"5dnSgtVKgqwfszyhvKQ3vORm9t9SsKSwA2V07VXkplG37aHT5vV65GuFJtcKmT/cMjGYjZiacC3Vr1Hl",
-	"2GZ7D+2q6bhTrV6qF/6uuogB6wgaNGjV4IFijzyoVEBovbzxQZxsw4sHFjOeVzA8nusBZTDus86kGD8u",
-	"oLIeIPCokZwimjBMuSZXvKozRY2h+YAVTvOtR0g+DMSbCCuoki1TfKRVcirJpqOYlChyhWpSUqvOuIDu",
-	"zHlMQjKGClmQoWq4y4PBigCxE8X7YK/FlJp8gFM4S3lfQoiimwjWqVEAA7ceeG11yr0yv6Y9DO/K2mf+",
-	"PvqFo5+PG9g3o4V3PPHHlMfyUForzleOVZ7k8wx9mlbc8ANDnpI9Hihp08hZQsuU22CsDjNqXAe2etXx",
-	"RWzxzM348+xXfN1/cSKi8uWPNv0yajBnNL/7gg/VlaKji+PDq+MvPuTlkaXLxnqedc8tRE7FHNPxY7Qt",
-	"J0cdf3tA7dZDUngB3BX2YAU24Tl9d5mwUYU01gbJZsZKglmwQDj7BHI0p0Pg+F8MaBHtQoyrKlk3rPSt",
-	"sORYmHOKDXmpNxfWZyu4Sk6H8E3gjCtv8vzVFnHPhGBDmA/O429Zs8Om3bleoxBgg8RWu888kKs1fp5/",
-	"6A/XsOs+2XQ1l4QI6cCzshRVR86EI3lSpRmvMyAaeJfC1Y+ehYUvAKYbc90bVGtWmbm2NKGlHDr6HLHl",
-	"GpGIFWnbE74T6x3sm9lbkaYew6PJ0sRNOVvzW4GBAc2Oyx8/nrydvPICSbDAA0OgglCM7Wjm168lkuBb",
-	"UeTIz7M5HDZi+gNsXutifIiRvsZ0tEwL6lUDd2olycEZBeVufHLKvNLgqzOEQJyW0TN38+D5ecRR1Z0t",
-	"qZogh5Etg5alnKKFq1WCHZNySqlNI3ol9FChDsguTxY/VGUpbqBTDSv7j4mvrkWSJWy1xD5QFdyd8JyF",
-	"NusHZIf8DVQdV+F7o6mRk7kuqWZT2giJfC0/BA42NpoFiDFs97WBhi9Rx9sKv+ILv1oN7Tn1qx5QPpl9",
-	"G3HF9Pr5hqtX+9HeFLM4RFxiAsGDaqNaXMLack9UD3VB9RrcXlxVdO6JbSJZytUKe3CiFLz/MJ+vw5UT",
-	"MTc1x7ubQjQtvpK638Hq/HrnEZc9rd29m9Mv4PVe0/LQcK47v3r1Z+9LN9lzbz2sTvU68yOkz6jKyFhT",
-	"Kvz0QWetFnxYY2bSiHqzSlXWLhQtFfYKgx+s3tMjPuraH8O18KX8oM5l/fGoDS0S3FBe1c8AThKscsX7",
-	"RMshQzKLbnZuUmp8ygrYoO6tTYPcYbUN7PctZIhf1ON8QKBQx4QrM6YlOTlfOc5pc3bFKAZzNdEZbc33",
-	"yfDIDeQg53eX/xaKuF/Hk2vj62sv/mrOUV8e5T7XC4nBJpSb2t1vazB8BaHJuRZGg5nmOS2/KIYWqi+8",
-	"2HqwRuEHOUnzfPit1n7Sd52EcE8u3PLixYBJIVElfD1D9AIx99IKuJVIG8m5w7F2CfTMhS1gyA7/k/VI",
-	"FZGxUPzdQBpnA8ciGIMMl8Q1NdZmaeFgpNMhVgqq9NoXcZuVMtpGsFHKCYwJJS6acsC+YTBliKGQFlBV",
-	"kNIzTd4eXyR1LCnN0ZIqzcmSdJaOwDRHh6lxx6pMHP/PFgM/Xrz3DaCxT/RYM8hfgAB5jDwNwR4Pti3B",
-	"Atr7ywCcqWP03TrmZ8H7EuufTt/pZo4UvnLDYs9xlaZxhFkanaxzjsEZF+s5jlcaye4hkLvFFC3EYbez",
-	"iKzanCpwi2kea6lJbYvMympRyDOcU5l5UUs8IuT0Ecxt5DKElqwg1Bms7DOPnvRylfIkcY7YPCPJgy0U",
-	"dZ7yYGlknYy5NbprPETL9YYc6MLk+qKk4k5CN3ooqwZWIiGxgS++2laSwSyoUfbHXerIMPeERWYfo4A3",
-	"LmUd9ZJ0EXazCS18Rev1fDX8t6g+TJPA1SrGUpfP6DXqW2bIjBmfQz1brxfq4qzn9ZrtV56LVsCvz9ir",
-	"ysXWtYUqEGnFrgd+sqid/dzeqve4uLHiZnYJ4ajYsRAKuCfgfX6CVd0PCGjkOroVVmvGUJ8q6tgPFKaF",
-	"cOJ77/ZZKIGAw7t6gHDoO0GCT7xe33o4tqrp1ftLO/of8/s6/D10Mo9zq6tiVqFY/fJd3EOmUKo3SKsH",
-	"6eH5CXrwhVRmAGllRPOCkef1UvlX7y+3XCxagKz2Pv1rUa/Hg3K0luP6iAjaGHRhSBS8euRYKek6Ffj0",
-	"r2vRyP86AP83Wh68MQI7TbAo/YlicGGGOYWQY05rLYKvxXPfOnhrebvgHsHcKir0FIwhfaLHec60FaFl",
-	"hgVDBfmvrmN73ROXnufymqoyzZ2sM/FVnDuTXfSCMkFHvLPfednb7e1gC9wB4Pv2gNHSDP60f7tKDSHd",
-	"3ZKAzi/M/OoeAW45ksIV/X+xs+NsLsZ5iw37ZrZHJUX5HYlBqmnJfVMBpSWfsNqV7Oz//jnr6PFwSNWs",
-	"ykwCgHBN8IWsY+itdtEJpRlg5uA2VExYuKMLfOLpNoRFG+Drvu9gnSKYYf6q/t8SIADTRzOb5eECnV0l",
-	"5FEy1yxFz4PMZHcbbsL2d6rywf0iEB3eIpWpRH4IlK9v85ezw4ujX8F05xqVD59p8u2n119e72Hqqp0H",
-	"hCAOibjoyHBpJfa3TkzKsf5xBWbHCOyjwyIWpQLgPy89QqihmsPWtmVumOlqoxgd1g80yGw3XFCVahpz",
-	"3zaaQEuKnBy/f0fca09x4Oi2c+nkNc3Zl+RCrgl1uuLW+hUOwBAVCqAkGB1+c2OGKoJQ2g+5yL0/tLRS",
-	"okW/XnGTkZtS3mhfKBKUc6eSAwuHQmJRl0eURCAK7CsYNPR4qL9CptS1uPz1sPvi1euQF86EUXEtQcAk",
-	"8uHwCGNWzIBp1iOHbo0hcIO7Dp3eu9sjp4xDUjcmPNPyWtyxmWVF8M3R4TMdUrzu2Cxk3HHTI18DQe1G",
-	"EHfB1l/9H5UhunWBfkYor4Wg37qGqkdjZhUv/3CEDCh4aBHOpWmTXI5mkXXQsKoESoyXaiw0eQ5yUmDm",
-	"WxE+usUFhESxBqRtmbIs7e3s+sg7FGCwo5Bz5j2vqoSh2LeVkb2dl+Qr2ku7QpquT8j+Wi34WoSQtyA2",
-	"WzJay5x7rphRs62MvLIDukPvRnrZ14SaNKD6Os5PiGqG+m7qHn/cBK1a1a53biXhOFlhK7sWeztvyFdf",
-	"4LtrGeFXl4FIS+A7XlioKoufNO1ZBPvw6FBJAAQYeKaU42Kf7L346Vp8FVbE6XoC/TUqpudlF28QgCfr",
-	"tQWe6VCPAr7hVlqCg7Engguwg+LJXguYGddIC5473RJKKFj4vyBf4YkuZPB/jTEPXgyHiCJU6lZibfIq",
-	"ivFniRWc5tzGP5ymU13GRToPDu59pvd1JaWyNsSkYHdjk7db0yXoQijNvgE29T1WNX7/fF9jWxesYAzl",
-	"3T8qrcNVSWkJ6fMZlSXB242Wep5C1E/2ggk2rZs9n+KMoxn+nQ8aoLGpc04orO3zFmxakRBf0eaOzTJH",
-	"Ml7ukIJaBgvkD4pxRQou+v+LZYgQ2vKkxRa49torZp5hHF/RW1Lwft/+BmrYSb97KgXrfqAmH7iyL1Ou",
-	"mSO/MXUDwcON+3Jn71pU5rRa+4Ue+c3xoNrgmBU+Cd3W43oZaaEhaj/UEr1T51c9sn3StxPDvJ37LKWY",
-	"l1LcQuV5PoTsUYiHi7f7nJJfJCmcfXnLhbujVx/qx4SySI3dH7puDddCMwHe+brP/oaZKcMofK+xxGJs",
-	"KbWVpIqSRUEJLk4f9IZ/jhmIPk5xmFIerBQNReHFTrKURgocVfuRyN/TrOBUP0+wuPfIkSskB09gd1OP",
-	"2lhEyFeawzYfgk2vRTSbBYHVYQGxWIEhBuhu2AfRAPI1c+zFGApMxTerGmw+kGrdVVKg+munHtmy033z",
-	"+T//sir04Lyfad81P3OMH48ulLdogpMbMhYFU6668HPfcAcAmxHNLEIbiFm9FnpEc6a3EF5G17Qb8hx1",
-	"z61WfggUp4brhmcR1gSXnxvyHFTbKynPymKrdy3OsJtkrbsxbAY6pEs1jLuKVLge1A5I42K0YKq2tyY8",
-	"7Gfo+0oUKxkFDeZaDGlpp2CFHyIKe4Gqy/VuYdFx4/PVeZ8GfcWr7qlDn+z09no7B2Flf7uu+la50i9V",
-	"x6XrzkEN6H+7RkX8uvNoVXw9rheRxTn6Tg3XOpmDDizEcoB5E7jHtuEZ15cmAmL3MhRTXPQ2POseTQ3C",
-	"/2SrDWEfTAwQdWVbOoZ/tjbMUbge3Y/OT71ooOpxeLo51ISpW9aNwvuWjAXP+8drg53Lslx1IPtscpDL",
-	"kdV6Vh0Gnw4DWWx6ubPXFic+CucA/l9k+l9kWgOZfojA/V6KW5TBQqmfqidejQ4uEqjBM7r9HY13C43B",
-	"Fj5QrbcllCbMuqH063zDbkPsoN3+5++v9+7nCB9JdndhL2eNyf0b2YavBmj1tLj1Yuf1jzNJj6gymIT6",
-	"w5Q/V6+5MlCnMBEFvCX4WOV3jsYJPDwfm6ht3NMo+HF33lUU+wTjOMxzBoVxf5z2DfrCtHYAIdkXdVhs",
-	"JLcE/i7Kdfu7zz+53/ZI+H1NZTQUZrNLTRt1p1CEGK23GKBSUnGH0Y4hJYjru62aruQcrRjDkaGmPwpx",
-	"XgfE9a65FhBeecMIze+EnJasuK1SxaIMMw7ReMWBywSzK2JeemffUARwfVE4tFXEVh5VEXGrJVwLADn0",
-	"HHUL07LWwpBR47ViSMWC7UAsTim16XmzaBdf/0o0nWkyHcxccXFsh+/GdhZgXHCXVwl2X12bfF8kZ07J",
-	"6oTl4VxqV/X5ie7VOxeyhemhq9ysnQ3PjVFkSaoZYciPo5r6DpscYCV5CHSArm7YDkH41MQ453nx9dVz",
-	"Gfh7roFy6mXu3DNRzkLND6e08loX8ZShodVlai5HzpbSjd8ocK71jF1PrXlCKNgcLg+QqjUOriJqlCyR",
-	"KPAHKxGRerIYF0+l+SAL3uePweEKO8sSdxahHH6uo9z2d4y9Wio8dp74iBYdzwbgceb6uCfAsa6Z1sXZ",
-	"3n9OwnFbscgZ+rCBs7k+Ehz6X3UeH+jMBbBt4ETes7qjViVdTqGgbBY8D8B0FbsZ89IQLsiopDk7APui",
-	"LIta42TlGhaveAe28fknOTk78L/q3Fzf5gMnx3BxW3MaNCyUGzhbnLBefMqdSoi6s2SVObtw6bXh+ScV",
-	"4LmYS55Vj617r//tOFe9+eIc+ijjDf9P41DV4p3IqxiU3Mx8d2Iwt0dIEe02YAYQisVYcYWPPOFZVXnf",
-	"c87JrXIDcPNxzDqLHRgc/CQKKwkHIRPiT5HHJenSESSzYxDA0+gNtTz0H+xqP2VTl0a/4Ew2cCQIRauw",
-	"RUHmHGJz7Ilgc5RyhkmNQRdOnVMNpbe/w79OOMNWIPNYiz/C5cY9N+ZC695yQ1zCbPKLFGxzvCMG5hqQ",
-	"2nZRW/ND0aJatNrwsnS6tR0GidDU6utOcqgLHZB1c+ArTeCZGkjrCtQLh0TLSI9crMJvey1l/ggn+NFn",
-	"umFqmLp1RyEbagOEsB6Il2HTN7hgAXNcgCG9pVwsCF80Ph92ngaECbNPCTGYIAGxU0gRtMKSktJsAGzz",
-	"knyTqb0Lbt5E9L94TXkx9z0JT/2PF8n8VhZx+gCUulHhf6IFIc4viuWK6rs0Omx/r5mUGvyrGRr8xkWC",
-	"1ho1ck2qbqdQ1KylSnBNSj5hByQ0ukR5sU1Q38LcJ5UV7Idxs3dQzxRrlrkA4pCGKySsv2mXiIGbzaVI",
-	"8zezeWxfhukbss/Us9mcNEsUK2huakp8HUJr+jVqtk7Q2McJKeGT5RvUWNLbbJXkkxPKkOBAxYx8+oCt",
-	"IrXLsABnwXO/Cc1oyQoIhLoWWEFKN1tAV1aPVQWHlB9gXMeMzQv0fvjLEct/tCNgEUJeMDAEFZjK5EM/",
-	"wH27+0MWcOTaQWxMn4AsbdiUqzqiobF6Pc6N1q7NI2h0TXJ+7JVKSt6HXlQrvAAeIv7vhJxWzffmC9/2",
-	"ZjjTEhTjoFw4mk9878PQthPnuBaK5VIVmliKC6G8laPQkubgltuHiuyQIY/ylsuQf8RtdOLuv5pWP6nU",
-	"DTUsF/iclgrfi7HShbhYfWehj2JBcMv/Bp78qMCTgCVvXcNB9IOmu4Evyi/bIIdvxT5DIWouIOO8saSM",
-	"6JLqAdMEUoYJ1BdUOROmy0QuC5BCEvq3+7RKHuw7wOe7UB1nW/R1dzTZ7c3osEwH5SYFlEs4d1ZAWADX",
-	"d0CyPHWFyq/EJWX2yImB6rm5HLI4gKKStbA2DS98qT9LNDH4pAqVt3oh1rGq8kPHmi1pvw7R1uMR4ILx",
-	"9D2KeLgW4KbR46EPDXHzdeGWEsjAf7O7u5OFchm7e729rQPycucnDLIYyCkZjvMBxuorxe2y06LRGkSi",
-	"tow5odhQEozs7uz99Oqvr7svdt78dffV7vbe7ps9q6+tEIZ/7LvMRvmzFpTTgSx91m2Z7Pp+QPZevHBJ",
-	"gy43Zl5Y+X91j1y6ro9ffWAg3+dVBcpHUqYfJ0+e47UHtEgQxUu4Th3Qv39KWRK5RrIZYd6BSxMomc9x",
-	"DaWqZ1CZI7IBIG6ly7BFQ9ZrqgDS/W2ni2j3aiEfu388Jf84WkbHHyNzWp3ni/HlTubx9r+HRMUnxIVq",
-	"kif2Flw1PNxNeenHsMXPK53Pil5X/0rN+/pv4xfdzJFFvkrZh/tQt+is57vMnkjHOqniG8Ho6D7ls3+w",
-	"2T6gnUtiHAthFRpUjrKQAwcBkeM8Z6zA7gEuvi1kwVl2MbQaktMD+pSX+GSPHJI7BmY5KEjmEkf/GueN",
-	"urL+vstOAIl9F9kY9PzzX18LtAy6qmaRQZBrsrfzBoQeX0Svdy1+g6ehcKnXzqISyFSQ49O3tWBUOwb8",
-	"2uWiC528mXap9BfMqFkX1B0MVhDSQQu6Q9CC7V8LewiQE2l1nHlxmQFfn8giE8Zfy836YvPzp2MzMZia",
-	"PJcK8I9B/diIC76X+Zx+VL5lDGrdFvSLgxM70Zkts63Do/jkJtjkJQSBWjwdDayoJvsW3d4ffaiQeUkY",
-	"w6qEePu7tscscrZQH46R7iFOlx8S2LKUeG/IshzRmd/s3Z5SDpX1MC/ctxezIheG8KIVEaqV8CHWapow",
-	"1SN7O3soc+uIFEDPZXHLFJD/JyL4LdXhdDy8wdKzJgYYFr9pR/w2EnwcBi3UWdepVXxfyRNVoe254sKn",
-	"0OznyVAsKgE5B8f8QjfjKZvE1keaLPPqwvih41yEJX4dFSFoJXEsuueffGD5E4NyMRg3dE9bUfIVcLKH",
-	"56/Mhes2GHs3lBtTP5lDO3J0Npvn+jDDWhz/R6DEIfad2oTMDTakCQiZrgY0Xi5fIgn7sAvCvpm9qJFX",
-	"Bh196NBKt5YSfvx48na967btLf9PghkXbvAnRY6Leonlfx/8OPdFuzeAITgWCF1DqXy+zQE0SY/bafme",
-	"BpiqlcaFZgKQryLrsn58A4/fv3fGqnRlVPX+9nbUku2nvb2XcO5u+JZLOQ6m2Hd/Gk5NbDrNajX3dBa6",
-	"elbMuzICtKWCmsCpyfPjq8sT8sslOX33qXt59p7s7LzcItRLL7oatKYut1b+Qfu0PSVLlrl4Ux+IkTXY",
-	"HVqiXY6nGx+judtD14q862VV3s0AOmf5tKXAwefW+o1W4OKXEg+3i+Jl1UKqQm8loxMGoVJRZl41fqjX",
-	"17LUhxpw+25I7CGQU4h398uDfLCEt0LJGxZtw1UDvf98//8DAAD//w==",
+	"7L19Uxs5tjD+VVS+W5Xwu20DCclOoPYPhpAZdhOggGTu7w55EtEtYw1tyduS7XhSfPendI6kVner7TaY",
+	"7N567h8zwXa3Xo6OzvvL914qxxMpmNCqt/+9N2I0YwX8eXjLhL4c0RevXpuPGVNpwSeaS9Hb713+eth/",
+	"8eo1kUOiR1QTah5OSC7nrOinVDEyYt9oxlI+pnkv6al0xMbUjKMXE9bb7yldcHHbu79P7ET8T9ac5j0T",
+	"t3pUn4ULcrPQTFXGHcpiTHVvv8eFfr3XS9xEXGh2y4pypk+sUDB6fTL7A87GcDKc95fjK7I9292Gr7a/",
+	"0yId3RPFihlTZCgLeDylec6KZ4qYX7lmqZ4WLCHzEU9HRI+4IqkUupDmKTKnQqsBObxRZg4+JFy78YS0",
+	"M0vzrSJyLsjMLnk5HI/8+B+LXDX3d6ZHrCA0ywqmFFNun+Wy9gnVZCyVJj+RG3OGHy/eq4QoNqEF1Swj",
+	"NwuiJjRlZunCLnMKQwlG6FCb4clE5jnRo0JOb0dmX3OqCBVqzgqWmaMzcyo6ZoRNZDpavacZK27ZJUul",
+	"yCKb+lXOiRxqJoIzm+RUKDLneiSnmlCSjqi4ZQ6gqRRDfjstqBkBkEnh4Am5YUNZMPIH15oVsZWFyHR8",
+	"RW9XIpEBLhN6xS7PZZ637vBqxEguxS1Tmmg+ZoBxDq3C4yMjmWcKvhTsm4aDCPe3akMX7J9TpvRJ1lzD",
+	"SeY2VOBDB7W5nymSy1uSc8EUoTcG7sHTZERnzOCClnIFKC6YLhaHBpUiRAf3YTHNgkASxURWmY3eUi4O",
+	"CPW3a0655uKWZBIumCYjlk9WgeNyUjCaLT0WOA45Y+F5AAoqouBt8w0vSGEGESw1r6oqyuFeageZ5lKx",
+	"zH1rXyTm2KmBs9L7hNF0VI6rzM2lpKAik2MylmOzcXMBuCBcL9/pfdIz93vMtCX8J8NTKdgHqtOR+cjN",
+	"bpEv9JKeoGPz+smwbx7q41PLj/RUZiyGVAaCQmbsmSI8c5SSK7ikp3JGkSIWhGe9BFcxoXpUrkHguEnP",
+	"nDsvWNbb18WURZnCdAqjVBeX9L71b2W/ueJPYngilKYijS+cpneA8rPwOfJcFoSKBfn48eStuy5ywgqq",
+	"pXk4HUmesq34XiojPcmWZD4dtx7DERcZK8gMHmoF+MyN8QTr+41yHafuhvaZa26oW+Waz0c8NxhksPzW",
+	"EnlzoywPe72jyHNKfpEks8Tew/6fU1Ysyn0Z8lDBYfaNjie5+enljmrsAa5MwdRECsXgxpxK/UFmfMhZ",
+	"BL4fBS4tcxdSO8pB1R3LDDnvJaHg5RjLXwo27O33/mO7FNG27WPb8Aws5LyQNzkbmxccs9n/3qOTSc5T",
+	"2PX2BJ/4zz8USj3lPmMz4K9q240Lk1R3dPHuiLzZe/VXYkcmGdOU56q6DaDkfU/Kl+0mIPr3Se+/+pYT",
+	"9RFdl7/peNY9LNSuHuTXVPMZ14vmifxmZLpSXOCKZNKgkJBzzzUQuTj8yrOcDXpJb1KY66w5Hroh4Fxb",
+	"SXJMv6Gs2tt/vddAmKSnNC00yw515YpkVLO+QYVe7JXpeEyLRW30V7svkgiNLe/j78HCykHCFXz2A8ib",
+	"P1iqzWSHmZxoC0zAnwyHoPl5sOkhzRWrw2HIc6YWSrPxR3Pjm/gfkEP2Te+R8gWUrs0PlvKABNNLHkpE",
+	"QijUlhXdtNZMaaqj2oAhPWZlY5qOuGAG12csM9SFCcOmx147QCQBsRYY1j75quUdE18T+PIPae68+YLQ",
+	"XAp2QL4KOaNfE2RyVGTkV0Y1yqXF+FqUIyXkZqqNRiCkSI0sMM0zcsPIvDASqiBcaAnscsw0zaimduw+",
+	"PP81ITdSj2AGEArNl4NrgxZMTMcGSLAsQwjljNp/8N0AXgHQzWv9GS0M3VTmfYQgy35eXNmRym9Occzw",
+	"Cxj4Pun9nFNxdzRi6d1KXFt6c0HEskI71yU9JZQgBiVeC2BFAew5IzTPyZ+skM0bDUrlBaNZJ30y6Sng",
+	"EqpFfgyRsRy5fCuGkUdmMUNDuNnDLmMaHaAKxPPjD+T8H0eX/7G7g8IrJYLNyR1bHBAp8gVg1B1bGKye",
+	"KmbWHBCgn3bfrKZAzVVEdxtS0JquKhiRN3ALMkLVhKWgEFMQGMnzf0xvWCGYZoqoEZ2wrQE5ZXOzFZS+",
+	"x3SBOoeZU8GxF4wqKZQ1JBQgOJCcG9QkI1ZECHxOlb4qqFCwxitDpjsT7zFTit6yFt5jxPihnAqQeu1n",
+	"9s1s0uxWZPitliSTVeDv7bx5vYQa9tUdn/TlBJGlP5EGHwuU0e6TngPoL0ywwpO9VYjefXwE8SrB4gKf",
+	"QqaopwBqR4+uiqkB5zuD2r2k91HcCTkXHYmRRyc7iv/shvNf+HHv3cD1Y3onC2KlQIKis/ogp0LXb4Nh",
+	"9hOqNSvMW//n98P+f382/6P9P3f6bz7/f3/prbor8KuHhQdiEkO/lktkFcRzcxxrEtTDUMGE8yTPj84T",
+	"Qskpm+oCviz0FiClIQtD/o1l5OS8NCM1743/CbRHzcYR7fnkfLZnFNqT89lrN1bsHtkvaFHQxRqYOMwl",
+	"NRr/YbiU2gnbRyqbcXKK2XQCnGTC5CRnB4YJVwxHaPfSIzY2APjX7BLVl6g+d/5MEfOzM7h9On33Fg4R",
+	"7Hq/nl1V0fjFq1dJb8yF+7y7Cmth6hg6HoNw1JV5RWgjdYZFxUSGVryaGBURxdfjeg9mc0lvSFM0lC+j",
+	"cO/gIXNAIPE0lmKktYFhZCOu09EXFO6oqoibINpwTYaFHHs7sBPzQDzkKRuQE42CqSpFaTdCRSaFn68F",
+	"1yTNKR8rw1xu2IBcGkg7yy0spO+O+YDwWyHBaFs3FBtJCy3fQgorUgaw233x08OZFK43Zqg4xLXvw2Kq",
+	"BqLm7m9YzpmBC9dkRDekU/i1JV1FnHcOX2pb8RZSu96Q2EQoas1vsVTb7A7q0FNRG/bli4cPeyOlNSJv",
+	"aJ0jqbSjdXWi9dAx74z8mLf6gq7AzpQzQy0Bt75OgZz2i69kUnCh1QZRXqqTcVRYPL84vrr6/7+cHn44",
+	"NpxJqr5dU9fJrYHr7BIn6Lqk+ygmT3MdF9SH5iejGUujJ+c0ZSirZzKdGjW5idCBeNwgsX4p3yNmp9dv",
+	"dnbJ3y/PTol9DAkkmAWl1DUvBbmR2WKlBOYmLKX2xk2uUgfY7wABEoKUj43cYBYOdtP93i3Xo+nNIJXj",
+	"bU/ug7/UiBYs24bhYFXveM4u2JAVzPKNtSS5Ic9ZSQjrfqED78U0C9gG88j2dwX+Xe/MBBeNNRZkTJH5",
+	"SCpWE3xA3iY8cqqqxVn8vs0rHErOO/03tD/8/P313v1fouYw/if7Gby+MZ1lzAUfGx1iJ1mli9tVhiNG",
+	"KTdMcc6KMV9Xjrmqu8ZoavSNnGW3LH4fjBo+L7iOiXPFlKG8Ytm0CJ0KBUNQ7INZA2QDiRJfxtUd6ME3",
+	"6KKyNqMStDdS5oyKNejUxAOj5vOkOc+sI5wra8tL8APo60bwNLTBHlvkdCcjQ9VWyVV4JPBo4xLj2txI",
+	"S07UzeR0zjm1ap21kHpRwfzdTfPEkX9zA+HHSz8cfn5XDuoXc8EcxVgDvQzJtZTK0TtcMGHf0NUQMW1V",
+	"LG7LgBzY5sDwb+TM5pHfLPo8I4bMIcWZU0VS8xLLQlFmg0yyaWZ+iEDXjsRG47cYAPha4sDm9rA+lnem",
+	"e7sr6R5OHg6YdDGS/yqVVsdCoydiLYaUG0FcDsk20+m2EeIUea4mLN0n8OELwm+r1YLwcIXa3szA/NC0",
+	"0HFxgj/u1hTwOuDKeXDYGJSc8zamtXw6fUe4/d2peY2ojRg/DYBNCzpW7QeATtjaxIrc8hkTCWEzViyI",
+	"YmnBNCkYSGgQzHPd+71gGU01yz5f93rLpZ4/lBSDCzr/YIWk+6SXFoyu6dXKmDJwXSp4z6oxNPYVczu1",
+	"FXC4IlyYK5qyAwyFsDE+5ubCZ+SRZhRcJMQohVpgu1kfLkV8ZROa3hmyC4/gUsDMfMOYINNJLmnGsopB",
+	"aKmLFUczUl/DCnSf9JDKNSB4x0W2auRPp+/+YR4DPFeKi9t38U2dNzcE9i8fEIJWpJupDnYrpF6y4+XW",
+	"LbCKZLGlnGTe/IbCp3OVy4nM5e0iIbLIWLHubAVTWhYsW22WhufOCn7LnXV6Nbe8NA+dgV0dDeruxZgB",
+	"A9x88CsEvNjAQQBwqcXUghvs8y4CEh4eUYXwBx9C7xG2FnOjmus8Pbv6cnJ6eXV4enVyeHX8lkyF5rmR",
+	"PINvyfHpW1iJgUrOtGH84F4DKfXq+OLDyal57Pnl2fudnZeWAmoOYLo0E28Fjsj6lL2kV/nYTQ47lfrE",
+	"TwOcu/IRzP0Wm1Yd7JV77j7pTYX1zcbCOyzeZHiElNzQ9G462QebHeIxLcyxDqeKZSUknQzv3L4K47Qe",
+	"LJtPJ9m6pHhOC8HFbZVPLrdrgqK6gl2CLAZEyiFY0uRkNbrkiG6wKEcnQi4TbrPBSpax5fccTcJV/uo3",
+	"3Wn3nsWvBACMtmw55zkVLa5BSs4/XpE5ePrbhHkeCBtdV9xCdK+WqvrhMjz5NYID787kTmXGjmCE1YBz",
+	"63XLXQbDywlLH6CXO2Ei4HBgqwqFtCeQxCwvC8jRJzG0hmPH9fRcEiMeq4RMBc21Afb6MtlDuI/n+/jz",
+	"nOc5cPoDMh/ZyGr7ovdbG/LGMydNKj/Wmn6l7gTuIYR7xsele/REDGUkphi506f6k79/3ieWsCtGc8Pd",
+	"hJGjScH0tBBwMh7/l6FCA4HbnH2R41zDXltTWKrYGr1HSk1ZFgScNOljWv2x4U9LSM7okAx5oTTEOiGq",
+	"wMrGLONI+5vKmY8HXuFjdPG94TpiW/m75ALjj+I0dapY8QVtY0OrDH364G6d18xSWhQ85s/W8aF5NkCV",
+	"6oBQpabuGnFtoHKn9m1c2AyMY2DAG8rCuqwCUdvhNcSiKBusVUraJOczRnjGhOZ6tS0b1xoD0gcq+HCp",
+	"TzZKugTBIQy4gqgbqsAKf2D4leG/SjOhMVACXbaGkA3EEMC5JgU7fXd5lHMm9CVexwdQebA6juVUaEVO",
+	"310S9m0ii9L8YC42vWVf8DAOyJgq4AQQeiOLO/gbYsoUSWEpamtArkasALeqCznW8lqkIykVS4iS1tNo",
+	"zmzMxjesUJVXwKCERztmVChSsLGcsX0iIS1nUshbc1fBZDsFr1Opbt4siJBzN4nSdKHQ6boMskoX01R/",
+	"vweQsrm/IDWbPaBwXDC4YbRgBTrdExLguxrJuSASWXVTA3MzLSfT5qE4+iZuVTE8NvJE1MoCN5qKZaYW",
+	"xVirpSUSsrJSt6TVAFKa52fD3v7vy3ceRp3ef+7OAAMqeCq1j6vuJusHL1+ygtO8ub/uK8n4bTTE4gwT",
+	"rCYFgxBq5/6LrQdjaNfTV24rYWtdp+5g8GkxtORU6UvGxDprdG7qxg8Fo9kipj3SDCJQwM3jcgnbIegU",
+	"QzOizFdqABcyd0KhZl0kdVDMq7F5XV6ZqgfqyTY0s4NyrEigHjxYTZ7VM3uaWjHXoxHLs8564W/uhU6K",
+	"sZWRG/k+MmeBvhygur9uDoeCJSYB4WqjlVb36qptAg5KgSw0EmnVMtphlrFsvyrQOEexN24ZljEguKBs",
+	"v5mMae4BFcAPB+QC2GPrmIbLyoIdmL/vGJsgipgrWx1zEBiZYJG9pGdX0Et6dpLO5qWMuTFK0LpPfqx2",
+	"itJOHda5yzaPMM6z3a/RbFfrqwuOey1T6o+5GvYq+PX5/QYLaEV22O0jzALoY5DD8goYGc5GJNoUMy//",
+	"YaaBXZ93TFjD1gH+LAgbT/QCxuPaCn3qWsytriDn7qwG5G1lEVyBP9/pnZSkcjymIkPJrya/THjgUXH4",
+	"XkaazHbXQHEE4qddwGRM0m6g2rH5uplB/kzh4g8Imt0NlDypv2G3XCibbdDZG7OM6x/ZAwHtypsqbBoc",
+	"ZPt2m0MMFWoc3aW4hpJiRLnq6j5EtAqwNaX5VGkbkwkqA3UaiVUPa+Fbfi7rv66oW6u9TPUX/IoBi74t",
+	"OmQCflsELxXslhscanWSFXxmELh8rtR2bb6vOSLKBSsIE7eQMz6Z5rkVDURGJlMFqd1WX7MjfrEjLr6U",
+	"QetfuBjKrYpx0sOwE426sGOW5p+HRmSbx+TYTDrRC09r8Ls/WSGDPAmcsuvSQtivJfQBTq12YcFjfpK6",
+	"MakkLY4a1OQTWFMbRd6E5R1Uvodb3Uu5tknGbNLNftPZKKTL9GPZgBzbv/btfa1YZQbkPebk24cwbc9l",
+	"ngGup9oK9wVjWCEDEGdGc2VEnZm8cxKRGxRsRxIN7Y6gu+X2XJw9/GkmB1kGRlmD0AfDwcdySDg5HBZF",
+	"Gzt0AM2papMphc/OA6PLgNh0G2cWSZwKIMqUrQTtLRhwfoChYxgY4cPKnGfUEPsoDwzyfZfq3+45o8BP",
+	"Jjln2Vuv0G4q0scO/MsS5gV2KjZHZ69UzNaEgOolmBEGdCTZYIKWzwzufvfKHL17sOzbmJkgPtyLh15U",
+	"6BJjsVYehRHr31Ges+yoc9J1d6iUo3c8LuBmQ3iDaFaMuaB5vtmTcql6XTGzNbuvdRPOtkAUA5Nbl/pJ",
+	"Ib11rCAybWP5Fcxzhx8j1WeTpUsvWCqLzInnENBmjX4+3KepsmaMZjkXayRvQq5wd1HQV0r43ExoWhgZ",
+	"/93hyfvjtwOMLRJcjdaze8WS6q+nOzsv04oVAb5i2/iLMsRSpAy/jI/KxhOpmUgX/2CLx5gDZXhoywDl",
+	"T/fKzNQ1HtK/VYZE2s1FIlemhsNUi6+AYUFULEiWA+120w4Cj+ojAm3WLv/QxWTnYePtdpoWt0wv9fSX",
+	"7iVIAiNogyzT6F1Aj+rs4y8PFmaP2Q5cmm23K3WZ0pwhlnzeqHFvQyEvT24LqdsHPcqH1y0pY3qt3bDE",
+	"s6SkeyVSVEyHHhZLCfEm5PeSqj9ciK9RgYjoydEg4YszjaS8Uyg6ckWel/Fn7AuAKSHhV0xg2LeSRIqt",
+	"UOi+vDq8uDIS92nXMDRYIoT/9xL8cCxQePa7eFiC7Fkr1yPHNB3Z38ymMoXFRmBP1rNdWlFhozYSJOIM",
+	"g3ILsRCSy6PD98cggD8i6NDhZWtlNVfmDd0BVUJupC6VkN2fdnYIHxKjWvsQfQyE/+n13s7O0sD47ktt",
+	"8si6FLaZ2BYBbOtseKnZRK0A+0Y29giWTQtt3Yd1/w5eY1LInIXVF22SbiZBpTYHCGdqrtNjcpEcGejG",
+	"UOpCRENUOz59W0WoNVh7h3grIgvwXRxUYk6eqQYS/5tETj2GXS9B3jU4eVryv1jZz+PD9/uussERpLOP",
+	"GM0Ta23/G1abEpoX8MSAwDK+nJwSIOeVV404lDM6Y2sElj8wMqu8d0t5nLdWOR50fnF2dHx5eXL6Sy/p",
+	"HZ19OH9/jEHSqFp05UuFTBk4J6AYig3bhnorRpetcigrykUiLSC4xlt0S9o8p1AhRBZJWcMG6r/ar9dI",
+	"A16/Bkb3KLPAFx9xqq9VwqYtYM15smCepSd9Fa0+8/7oQwBXG0FfEUqC4Phegnesl8Ct6CU9H3zfES+C",
+	"qFQzmLnMZjAGObpXaODQWLkrTFmJoAakIFvt69PpOxfA1Dx5yHlusyByReaFFLcYSWa9mODScQEStvhK",
+	"M1tlTO9sod+DioBUln4F2c+mV2gIz6LmP7HorO3EdYI1WBckh0fwcu386TWTpFclCGKxz4750ZgZ3WJX",
+	"P5WC7Xs/qc9XwdxLzbIB+aWAbNmE2DTZhPj82H1ClTUemydPDPCK6US7YACgPxlXdDJhFHw+XnV1b1ny",
+	"nx1UoknMOrQkBn4ZGxCoeQjTBc+YS5GB2/YbV1AfqMyRDC/gKTow7TbMtaml+7r8E7/4nq2y2NlEjxC2",
+	"E+GHcjoP/iL8HE6N31QXgN/5ZeAxxr2D62kmjWEcFQhiRq3bM3G+lmpogjXq2bAFF5HpHIAz5/uDh7/A",
+	"jbcxmQvrl78WY4MFekSFRxMImdQNB74esXEZkktjQRL1JE2qiA9ucin2Lkyr9EbG/BJjG3gbq8heOi1d",
+	"aZ+B5R2dKJGP6Y0YKGygcSyHtlnvqup+9t7UgzKM10rxcojplW5ThlbbYzNAXSpALcm4bU1FsyDeb86K",
+	"+ICrxBDaVhysxFz7oIhgBGABGQNxyEjkQmKpoWtRVvmyhWGRBLVO5Q878bUmYXHd15KEi0muxVTkTIVA",
+	"dkM8i6yCK3Ijpy5GxNEqC8Re0sM9dKc/1eHP/TiNnw7twI1iG84wZbExCa5DlKuU1Ywbgehglk8Mc2gr",
+	"QBwz/psfNlKG8aESKm9NDb8q8z2fKWLZ78OngUyDMj+ppt9C2gNW6qkWyflhco9q8Rr/enV1Tnz9w6b9",
+	"XXOdt0DvjgtwBzk84IJQMmRzMpdFtqTUXn2saSH2/WXct6PtoyvF3Ad0oxyYVd7krliXjdjvWuERt+HB",
+	"0IL9ZaTN+kFsEM2Da7OJA5mci1zSzDPSemoQvrM1IGcT+s8pI5p90wdYPlXmGUkLBuEINHa3RlpPHqO6",
+	"mffVo3Q/ee7ilx42RKzO1YXXAOvKDeqGNoTL+TMP7FXyrEQKm/LLjdKRqu3S9TkYg7X1UeVDu0PnwpYG",
+	"emAhYRR2lrcN8P0CIBcEAnJ7HaqTVwb+HD2DRkzWurVHakFoi4SM5NzQ8gIkCa4NgU9s6x3BWAYsFit2",
+	"5/KWx6pM0lq2XDfjWLWoV9NAdn784YDoYgqViH20i5W3bpjimU2vRCXkGZaCtPc5yOv4YhjIVi108Ogw",
+	"XLOtpVeWc1m27qDwCyitShmiGjXXF0xvsk4xrCBCpe2Wy9g/MxbZAVa9G8g7QJgcfekm6ziMM7yol1Q+",
+	"XoKeZIMKm2QBcnv52FBbGA2L2xCjbkql97GSLBWVkjXQwaqg6R2r1xGM1DS8T3pTxYp4sddDK5QKiVi7",
+	"crQHGi59TKU9m2W31hczXOPCHn+jqc4XoZir55ES7UNreNrM1QMp8Gsm0ztWEEVn7CuZF1Izd7vgWPFe",
+	"HdhwNEo0vS0lqIlUXMti4ekMGhGDEn415QsQRUuId0U5wpWZdiPs51Rj0MzGTrL1qB4ua7jVgpmvLUwX",
+	"RN88D3T2rX1knjb6t/4GqkW2GKGB8FuIIL6ZgmJ+eH4SkfCppm95wVJzDNELIvOpZlirTJamAXOGc6fp",
+	"+/khR0kdkDs20dWIclwwKJ62IEU0qmbcIeK2elGg5GURS8E8OodC1GbVRpFsaO1YC9/CXhb6i5BboSv0",
+	"9atXL1+tVSOM2zKhsKCkBtv4nQ+r5sSzSDH6X9vY0CBJLMi9lkZ7HRZy7BuwYFHkmvWufDV0ozWRwhX9",
+	"WSfgRtM7l+tXpxIWDexOjJoID4fhQ0uGrqsDdp4kXGUUtjJvz9v69AGLMRShUdJFfBscUFjSFBMPekHQ",
+	"eUeGKHN26Ycznz64Ic2H39yw5sOFH/reug+cW8PHUFjvm/NVfDn7eNVxITDeiXCOibOpttPI6hQOT3pJ",
+	"b8bZnBWdx5cTdla+DJ8/2RHMRJ7xrxmoUZYYQCfw87PL/f1TOaP7+zjm1lqhFynNIZsGe2E8B+/ybSGn",
+	"ky2bVE4zVqkhtH7M8ozynN7wnOvFf0vBosIO1N02V5HrWqHHh06bVhsYrBWaXOl88HDLxGgxYcWMK1n8",
+	"GpSarvcDUrb8lj3V8qVqp4Cy7SCwDq9Bg1YNHij2yIOKBYRW66EfhMk2PHtg9fO2DgPhXA+o+XKf9GbZ",
+	"9HEBldUAgUeNZBXRiGHKdsXjZWE6qjVNRyyzmm81QvJhIN5EWEGZPhnjI40adVE2HcSkBJEr1ObUuoDu",
+	"xHpMfDJG4bMgfZsBmweD5S9CJ4rzwV6LOdXpCKewlvKhhBBFOxHFHFYQwMCtB15bFXOvtDfBgOFtH4zE",
+	"3Ue3cPTzcQ37ZjRzjif+mHp6DkprxfnKaZFG+TxDn6YRN9zAkKdkjgfqN9VyltAyZTcYqsOMatuysdqm",
+	"YBlbPLMz/rz4FV93X5yIoN/Bo02/jGrMGU3vvuBDVaXo6OL48Or4iwt5eWStw6lqs+7Zhci5aDEdP0bb",
+	"snLU8bcHFHs+JJkTwG0VG5Zh167Td5cRG5VPY62RbKaNJJh4C4S1TyBHszoEjv9FgxbRrNzaVcm6Ybnr",
+	"nSenQp9T7OBNnbmwOlvGi+h0CN8IzthaPs9fbRH7jA82hPngPP6W1Fvymp2rNdLdayS23H3igFyu8XP7",
+	"oT9cw676ZOOliyIipAVPZymqipwRR/KsTDNeZ0A08K6Eqxs98QtfAkw75ro3qNLdNrF9rHwPSnT0WWLL",
+	"FSIRy+K2J3wn1DvYN73XkaYew6PRWuZ1OVvxW4GBAfUW7R8/nrydvXICibfAA0OgglCM7ajn168lkuBb",
+	"QeTIz4u2YhMl0x9ht2sb40O0dEXpg2UaUHcN3Kn0MABnFNR2cskpbb0EujMET5xW0TN78+D5NuJYVJ0t",
+	"sQI4h4Etg+a5nKOFq9GzAZNycql0LXrFN12iFsg2TxY/lGUpbqC1FcuHj4mvrkSSRWy1xDxQVuie8RQ8",
+	"XtDo8oDskL+BqmNbAmw0NXLW6pKqd7EOkMgVrkTgYCe0hYcYw/6AG+gQFbTILvErvPDdiu63FGt7QL11",
+	"9m3CC6bWzzfsXrxGOVPM8hBxiQkEDyqmbHAJCyk+UQHlJfVocHthGeLWE9tEspQtjPfgRCl4/2E+X4sr",
+	"J6I1Nce5m3w0Lb4Su9/e6vx65xGXPa7dvWtpMPJ6r255qDnXrV+9/HPwpR9t0rkeVseaI7oR4mdUZmSs",
+	"KRV++qCSRs9OrDEzq0W9GaUqaVaWlwU2F4QfjN4zIC7q2h3DtXB1K6FqV/XxoG81ElxfS9jNAE4SLOnG",
+	"h0TJMUMyi252rmNqfMwKWKPujU2D3GG0DajFCcXybfyimqYjAoU6ZrzQU5qTk/POcU6bsysGMZjdRGe0",
+	"Nd9HwyM3kIOc3l3+Wyjibh1Pro2vr724q9mivjzKfa6WEoNNKDeVux8pHN9BaLKuhclooXhK8y8FQwvV",
+	"F55tPVijcIOcxHk+/FbpV+va1EK4Jxd2eeFiwKQQaSuwniF6iZh7aQTcUqQN5NzxVNkEembDFjBkh//J",
+	"BqSMyFgq/m4gjbOGYwGMQYaL4loxVXpllWyk0z5WCkpSmxdxm6Uy2kSwScwJjAklNppyxL5hMKWPoZAG",
+	"UGWQ0jNF3h5fRHUsKfXRipLk0ZJ0ho7ANEeHsXGnRR45/p8NBn68eO86xmNj+alikL8AAfIYeeqDPR5s",
+	"W4IFNPeXADhjx+ja+7Rnwbt+Ap9O36l6jhS+csNCz3GZpnGEWRq9pHeOwRkX6zmOO41k9uDJ3XKK5uOw",
+	"m1lERm2OVXPGNI+11KSmRaazWuTzDFvKkC/roUmEnD+CuU1shtCKFfg6g6V95tGTXnYpTxLmiLUZSR5s",
+	"oajylAdLI+tkzK3RjuchWq4z5EDbNttIKRZ3AuHFhr9AWTWwEgmJHb/x1aaSDGZBhbI/7lIFhrknrKj8",
+	"GAW8dimrqBeli7CbTWjhHa3X7Wr4b0F9mDqBq1SMpTaf0WnUt0yTBdMuh3qxXvPk5VnPa6Q2+7q70YBf",
+	"l7FXloutagtlIFLHFh9uMr/MJc2Y73Fx04LrxSWEo2KLU+hWEIH3+Qm2MDggoJGr4FYYrRlDfcqoYzeQ",
+	"nxbCie+d22epBAIO7/IBwqHJCvE+8Wox9/HUqKZX7y/N6H+0NzH5uzRSsfktzK0ui1n5zgyrd3EPmUKx",
+	"RjiNpsWH5yfowRey0CNIKyOKZ4w8r/aFuHp/uWVj0TxklfPpX4tqPR6Uo5WcVkdE0Iag80Oi4DUgx0Uh",
+	"bVsOl/51LWr5Xwfg/0bLgzNGYFsVFqQ/UQwuTDCnEHLMaaWn+LV47nqNb63uLz4gmFtFhZqDMWRI1DRN",
+	"mTIitEywYKgg/9W3bK9/YtPzbF5TWaa5l/Rmropzb7aLXlAm6IT39nsvB7uDHeyZPQJ83x4xmuvRn+Zv",
+	"W6nBp7sbEtD7helf7SPALSdS2A4XL3Z2rM1FW2+xZt/09iSnKL8jMYh16LmvK6A05zNWuZK9/d8/Jz01",
+	"HY9psSgzkwAgXBF8IelpeqtsdEKuR5g5uA0VE5bu6AKfeLoNYdEG+HroWt7HCKafv6z/twIIwPTRzGZ4",
+	"uEBnVw55lMx2BlJtkJntbsNN2P5Oi3R0vwxEh7dIZUqRHwLlq9v85ezw4uhXMN1NQfHuj58p8u2n119e",
+	"72HqqpkHhCAOibjoyLBpJea3XkjKsf5xCWbLCMyj4ywUpTzgP688QqihmsLWtmWqme4rXTA6rh6ol9lu",
+	"uKBFrEPSfdNoAv1XUnL8/h2xrz3FgaPbzqaTVzRnV5Ir8e0WDES5ZqmeFuHtgCFKFEBJMDj8+sY0LQhC",
+	"ad/nIg/+UNJIiQb9BtlNQm5yeaNcoUhQzq1KDiwcCokFbWFREoEosK9g0FDTsfoKmVLX4vLXw/6LV699",
+	"XjgTughrCQImkQ+HRxizokdMsQE5tGv0gRvctvR13t0BOWUckrox4Znm1+KOLQwrgm+ODp8pn+J1xxY+",
+	"447rAfnqCWo/gLgNtv7q/igN0Y0L9DNCeS0E/dbXtHg0Zpbx8g9HSI+ChwbhbJo2SeVkEVgHNStLoIR4",
+	"WUyFIs9BTvLMfCvAR7s4j5Ao1oC0LWOWpb2dXRd5hwIMts+yzrznZZUwFPu2ErK385J8RXtpX0jddwnZ",
+	"X8sFXwsf8ubFZkNGK5lzzwumi8VWQl6ZAe2h9wO97GtETRpRdR3mJwQ1Q60+Rh3+2Akatapts+1SwrGy",
+	"wlZyLfZ23pCvrsB33zDCrzYDkebAd5ywUFYWP6nbswg2nVK+kgAIMPBMLqfZPtl78dO1+CqMiNN3BPpr",
+	"UEzPyS7OIABPVmsLPFO+HgV8w420BAdjTgQXYAbFk70WMDOukWY8tbollFAw8H9BvsITfcjg/xpiHrzo",
+	"DxFFqNitxNrkZRTjzxIrOLXcxj+splNexmU6Dw7ufKb3VSWltDaEpGB3Y5M3+zBG6IIvzb4BNvU9VDV+",
+	"/3xfYVsXLGMM5d0/Sq3DVklpCOntjMqQ4O1a/0hHIaone8EEm1fNnk9xxsEM/84HDdDY1DlHFNbmeQs2",
+	"L0mIq2hzxxaJJRkvd0hGDYMF8gfFuAIFF/3/2SpE8G154mILXHvlFDPHMI6v6C3J+HBofgM17GTYP5WC",
+	"9T9QnY5s2Zc5V8yS35C6geBhx325s3ctSnNapf3CgPxmeVBlcMwKN3ykMXSL0BC0H2qI3rHzKx/ZPhma",
+	"iWHe3n0SU8xzKW6h8jwfQ/YoxMOF231OyS+SZNa+vGXD3dGrD/VjfFmk2u4PbbeGa6GYAO981Wd/w/Sc",
+	"YRS+01hCMTaXykhSWc6CoAQbpw96wz+nDEQfqzjMKfdWipqi8GInWkojBo6y/Ujg76lXcKqeJ1jcB+TI",
+	"FpKDJ7CVr0NtLCLkKs1hmw/B5tcimM2AAJqUGcRiGYYYoLthH0QDyNdMsfGoLzAV3qxysHYgVbqrxED1",
+	"1141smWn/+bzf/6lK/TgvJ8pYm0NiWX8Zd+waEEsrslUZKyw1YWfu4Y7ANiEKGYQWkPM6rVQE5oytYXw",
+	"0qqi3ZDnqHtuNfJDoDg1XDc8C78muPxck+eg2l5JeZZnW4NrcYatUyutvGEzRqGFfqtBV5ES173aAWlc",
+	"jGasqOytDg/zGZock4LljIIGcy3GNDdTsMwNEYS9QNXlarew4Ljx+fK8T72+4lT32KHPdgZ7g50Dv7K/",
+	"XZd9q2zpl7Lj0nXvoAL0v12jIn7de7Qqvh7XC8hii75TwbVeYqEDCzEcoG0C+9g2PGP70gRA7F/6YorL",
+	"3oZn7aOxQfifrNsQ5sHIAEFXtpVjuGcrwxz569H/aP3UywYqH4en60PNWHHL+kF434qx4Hn3eGWwc5nn",
+	"XQcyz0YHuZwYrafrMPi0H8hg08udvaY48VGkvjHj/yLT/yJTV2T6IQL3eyluUQbzpX7KnngVOrhMoAbP",
+	"6PZ3NN4tNQYb+EC13oZQGjHr+tKv7YbdmthB+8PP31/v3bcIH1F2d+Eae7Ya5f+FtuGrEVo9DW692Hn9",
+	"40zSE1poTEL9YcqfrddcGqhjmIgC3gp8LPM7J9MIHp5PddA27mkU/LAVdRfFPsI4DtOUQWHcH6d9g74w",
+	"rxyAT/ZFHRYbya2Av41y3f7u8k/utx0Sfl9TGfWF2cxS40bdORQhRustBqjkVNxhtKNPCeLqbquiK1lH",
+	"K8ZwJKjpT3yc1wGxvWuuBYRX3jBC0zsh5znLbstUsSDDjEM0XnZgM8HMipiT3tk3FAFsXxQObRWxlUdZ",
+	"RNxoCdcCQA49R+3ClKy0MGRUO60YUrFgOxCLk0ulB84s2sfXvxJFF4rMRwtbXBwO1Y1tLcC44D4vE+y+",
+	"kjGjQvkiOS0lqyOWh3OpbNXnJ7pX72zIFqaHdrlZOxueG6PIolQzwJAfRzXVHTY5wEryEOgAXd2wHYJw",
+	"qYlhzvPy66taGfh7roByqlXu3DORL3zND6u08krL/JihodFlqpUjJyvpxm8UONd6xq6n1jwhFKyFywOk",
+	"Ko2Dy4iaQuZIFPiDlYhAPVmOi6dSf5AZH/LH4HCJnXmOOwtQDj9XUW77O8ZerRQee098RMuOZwPwOLN9",
+	"3CPgWNdMa+Ns7z9H4bhdsMAZ+rCBk1YfCQ79rzqPD3RhA9g2cCLvWdVRW0RdTr6gbOI9D8B0C3Yz5bkm",
+	"XJBJTlN2APZFmWeVxsmFbVjc8Q5s4/NPcnJm4H/Vudm+zQdWjuHituI0qFkoN3C2OGG1+JQ9FR91Z8gq",
+	"s3bh3GnD7Sfl4bmcS56Vj617r//tOFe1+WILfZThhv+ncahy8VbkLRiU3Excd2IwtwdIEezWYwYQiuVY",
+	"cYWPPOFZlXnfLedkV7kBuLk4ZpWEDgwOfpICKwl7IRPiT5HHRenSESSzYxDA0+gNlTz0H+xqP2Vzm0a/",
+	"5Ew2cCQIRaOwBUHmHGJzzIlgc5R8gUmNXheOnVMFpbe/w79WOMNWIG2sxR3hauOeHXOpdW+1IS5iNvlF",
+	"CrY53hECcw1IbduorfZQtKAWrdI8z61ubYZBIjQ3+rqVHKpCB2TdHLhKE3imGtK6PPXCIdEyMiAXXfjt",
+	"oKHMH+EEP/pMN0wNY7fuyGdDbYAQVgPxEmz6BhfMY44NMKS3lIsl4Yva5cO2aUCYMPuUEIMJIhA7hRRB",
+	"IywVUuoNgK0tyTea2rvk5s3E8IvTlJdz3xP/1P94kcxtZRmn90CpGhX+J1oQwvyiUK4ov4ujw/b3ikmp",
+	"xr/qocFvbCRopVEjV6TsdgpFzRqqBFck5zN2QHyjS5QXmwT1Lcx9UlrBfhg3ewf1TLFmmQ0g9mm4QsL6",
+	"63aJELhJK0Vq38zmsX0Vpm/IPlPNZrPSLClYRlNdUeKrEFrTr1GxdYLGPo1ICZ8M36DakN56qySXnJD7",
+	"BAcqFuTTB2wVqWyGBTgLnrtNKEZzlkEg1LXAClKq3gK6tHp0FRxifoBpFTM2L9C74S8nLP3RjoBlCHnB",
+	"wBCUYSqTC/0A9+3uD1nAkW0HsTF9ArK0YVO26oiCxurVODdauTaPoNEVyfmxVyoqeR86US1zAriP+L8T",
+	"cl4232sXvs3NsKYlKMZBubA0n7jeh75tJ85xLQqWyiJTxFBcCOUtHYWGNHu33D5UZIcMeZS3bIb8I26j",
+	"FXf/1bT6SaVuqGG5xOe0UvhejpU2xMXoO0t9FEuCW/438ORHBZ54LHlrGw6iHzTeDXxZftkGOXwj9hkK",
+	"UXMBGee1JSVE5VSNmCKQMkygvmCRMqH7TKQyAykkon/bT13yYN8BPt/56jjbYqj6k9nuYEHHeTwoNyqg",
+	"XMK5swzCAri6A5LlqCtUfiU2KXNATjRUz03lmIUBFKWshbVpeOZK/RmiicEnZai80QuxjlWZHzpVbEX7",
+	"dYi2nk4AF7Sj70HEw7UAN42ajl1oiJ2vD7eUQAb+m93dncSXy9jdG+xtHZCXOz9hkMVIzsl4mo4wVr8o",
+	"uFl2XDRag0hUltESig0lwcjuzt5Pr/76uv9i581fd1/tbu/tvtkz+lqHMPxj12U2yJ81oJyPZO6ybvNo",
+	"1/cDsvfihU0atLkxbWHl/9U/sum6Ln71gYF8n7sKlI+kTD9OnjzHaw9oESGKl3CdeqB//xSzJHKFZDPA",
+	"vAObJpAzl+PqS1UvoDJHYANA3IqXYQuGrNZUAaT7204f0e7VUj52/3hK/nGyio4/RuY0Os8X7cqdtPH2",
+	"v/tExSfEhXKSJ/YWXNU83HV56cewxc+dzqej19W9UvG+/tv4RTdzZIGvUg7hPlQtOuv5LpMn0rFOyvhG",
+	"MDraT+niH2yxD2hnkxinQhiFBpWjxOfAQUDkNE0Zy7B7gI1v81lwhl2MjYZk9YAh5Tk+OSCH5I6BWQ4K",
+	"ktnE0b+GeaO2rL/rsuNBYt5FNgY9/9zX1wItg7aqWWAQ5Irs7bwBoccV0Rtci9/gaShc6rSzoAQyFeT4",
+	"9G0lGNWMAb/2uehDJ2+mbCr9BdPFog/qDgYrCGmhBd0haMb2r4U5BMiJNDpOW1ymx9cnssj48ddys77Y",
+	"/Pzx2EwMpibPZQH4x6B+bMAF38u0pR+VaxmDWrcB/fLgxF5wZqts6/AoPrkJNnkJQaAGTycjI6rJoUG3",
+	"90cfSmReEcbQlRBvf1fmmEXKlurDIdI9xOnyQwJbVhLvDVmWAzrzm7nbc8qhsh7mhbv2YkbkwhBetCJC",
+	"tRI+xlpNM1YMyN7OHsrcKiAF0HNZ3LICyP8TEfyG6nA6Hd9g6VkdAgyL3zQjfmsJPhaDluqs69Qqvu8o",
+	"T0xyKp7OwIh6Dhr/ZLYgtrLJ+ccrsDQmZYEDyAy2VeNs9aWGiwbN+QYRhNSYpBzWQ8JaQ+D+vxZeCQ7S",
+	"mEdU7dsnvYCAmjDLSE4NOwStHBgVxDhGGUhOxf8DFn2zzTZqAEizIcc3BWxwMjdgyVxOc5emfeB7wYC5",
+	"w6WPLtNvysLyreLxJ9/c6sngGJQ8bYGiW+hmPMOz0NpOo2WNbdoKdFgMYOjWUYdgkLS0jK99cokUTwzK",
+	"5WDcEF9qZIWUwEkenq/VCtdtcG5sKBesejKHZuTgbDZPpWCGtSTcH4ESh9hnbRM6JthMZ6BU2ZrneLlc",
+	"STCoiEEFYd/0XtC4LoEOVnQMREsraAy33nXbdp6uJ8GMCzv4kyLHRbWk+L8Pfpy7IvUbwBAcC5QMIy1Y",
+	"P+YBoXleaR/nenhgamIcF+oJb65qss1ycw1rfv/emxa5LRus9re3gxaEP+3tvYRzt8M3QijC4KF9+6fm",
+	"VIeugqQqUyW+i20prJZMtykFVxQsRZ4fX12ekF8uyem7T/3Ls/dkZ+flFqFOWlfloBXzUGPlH5RLUy1k",
+	"zhIbX+0Cj5Iau0PPi81ptuNj9kJz6EpTA7Wqq4EeQac4l6bnOXhrbetgBTZeL/JwswhkUi6kLGyYMzpj",
+	"EBoYZKKW4/v6lA3PlK95uG+HxJ4ZKYX8Drc8yH+MeOcKecOCbdjqt/ef7/9vAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

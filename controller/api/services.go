@@ -19,6 +19,8 @@ type (
 	// Instances are VNF instances and their desired parameters.
 	Instances interface {
 		PutInstance(ctx context.Context, id string, spec wire.InstanceSpec) (instance wire.Instance, created bool, err error)
+		// PlanInstance is what PutInstance would change.
+		PlanInstance(ctx context.Context, id string, spec wire.InstanceSpec) (wire.InstancePlan, error)
 		GetInstance(ctx context.Context, id string) (wire.Instance, error)
 		ListInstances(ctx context.Context) ([]wire.Instance, error)
 		DeleteInstance(ctx context.Context, id string) error

@@ -22,36 +22,46 @@ import (
 // leaves out (topology, stackId, vimConnectionInfo) stays as it is. Faults are all
 // reported at once and nothing is kept; the same content again changes nothing.
 func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec) (api.Instance, bool, error) {
-	p, report := params.Parse(spec.AdditionalParams, desired.AtParams)
-	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
-	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
-	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
-	if err := api.Invalid(faults); err != nil {
+	put, err := s.newPutting(spec)
+	if err != nil {
 		return api.Instance{}, false, err
 	}
-	put := &putting{s: s, spec: spec, params: p}
-	err := s.Observer.Try(id, func() (err error) {
-		if put.stack, err = s.observe(ctx, id, spec); err != nil {
-			return err
-		}
-		if put.results, err = s.validateBefore(id, spec.AdditionalParams, p); err != nil {
-			return err
-		}
-		return s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
-			if put.created = !found; put.created {
-				if err := put.create(t, id); err != nil {
-					return err
-				}
-			}
-			return put.run(t)
-		})
-	})
-	if err != nil {
+	if err := put.change(ctx, id, put.run); err != nil {
 		return api.Instance{}, false, err
 	}
 	s.Accepted(id)
 	instance, err := s.GetInstance(ctx, id)
 	return instance, put.created, err
+}
+
+// newPutting refuses a body that is wrong whatever the instance is.
+func (s *Service) newPutting(spec api.InstanceSpec) (*putting, error) {
+	p, report := params.Parse(spec.AdditionalParams, desired.AtParams)
+	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
+	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
+	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
+	return &putting{s: s, spec: spec, params: p}, api.Invalid(faults)
+}
+
+// change observes the stack and runs the change in one transaction on the instance, which it
+// makes if there is none.
+func (p *putting) change(ctx context.Context, id string, run func(*tx.Tx) error) error {
+	return p.s.Observer.Try(id, func() (err error) {
+		if p.stack, err = p.s.observe(ctx, id, p.spec); err != nil {
+			return err
+		}
+		if p.results, err = p.s.validateBefore(id, p.spec.AdditionalParams, p.params); err != nil {
+			return err
+		}
+		return p.s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
+			if p.created = !found; p.created {
+				if err := p.create(t, id); err != nil {
+					return err
+				}
+			}
+			return run(t)
+		})
+	})
 }
 
 // observe observes the stack that a PUT names, or whose servers it describes. A stack

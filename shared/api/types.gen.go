@@ -91,6 +91,27 @@ func (e InstanceState) Valid() bool {
 	}
 }
 
+// Defines values for NodeChangeChange.
+const (
+	NodeAdded   NodeChangeChange = "Added"
+	NodeChanged NodeChangeChange = "Changed"
+	NodeRemoved NodeChangeChange = "Removed"
+)
+
+// Valid indicates whether the value is a known member of the NodeChangeChange enum.
+func (e NodeChangeChange) Valid() bool {
+	switch e {
+	case NodeAdded:
+		return true
+	case NodeChanged:
+		return true
+	case NodeRemoved:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NodeConfigAPIVersion.
 const (
 	NodeConfigV1 NodeConfigAPIVersion = "nodehitch/v1"
@@ -557,6 +578,15 @@ type InstanceList struct {
 	Items []Instance `json:"items"`
 }
 
+// InstancePlan What a PUT would change.
+type InstancePlan struct {
+	// Instance A VNF instance as the controller holds it.
+	Instance Instance `json:"instance"`
+
+	// Nodes The nodes whose configuration would change, ordered by id.
+	Nodes []NodeChange `json:"nodes"`
+}
+
 // InstanceSpec The desired parameters of a VNF instance.
 type InstanceSpec struct {
 	// AdditionalParams As in the InstantiateVnfRequest of the two specs, unaltered
@@ -634,6 +664,24 @@ type Node struct {
 	VnfInstanceID string     `json:"vnfInstanceId"`
 	Withheld      []Withheld `json:"withheld"`
 }
+
+// NodeChange What a PUT would change for one node.
+type NodeChange struct {
+	// Change Added: the topology names it from then on. Changed: its configuration is another. Removed: the topology names it no more; it keeps its last configuration.
+	Change NodeChangeChange `json:"change"`
+	ID     string           `json:"id"`
+	Name   string           `json:"name"`
+
+	// Role What a VM is for.
+	Role Role `json:"role"`
+
+	// Sections The sections of its configuration that would change
+	Sections []string   `json:"sections"`
+	Withheld []Withheld `json:"withheld"`
+}
+
+// NodeChangeChange Added: the topology names it from then on. Changed: its configuration is another. Removed: the topology names it no more; it keeps its last configuration.
+type NodeChangeChange string
 
 // NodeConfig The desired state of one node. The agent changes nothing for a section that is missing; for an empty one it removes
 // what it owns of it. Desired state is data, never a command.
@@ -1227,6 +1275,9 @@ type PutInstanceJSONRequestBody = InstanceSpec
 
 // PostOperationJSONRequestBody defines body for PostOperation for application/json ContentType.
 type PostOperationJSONRequestBody = OperationRequest
+
+// PlanInstanceJSONRequestBody defines body for PlanInstance for application/json ContentType.
+type PlanInstanceJSONRequestBody = InstanceSpec
 
 // AdoptVolumeJSONRequestBody defines body for AdoptVolume for application/json ContentType.
 type AdoptVolumeJSONRequestBody = AdoptRequest

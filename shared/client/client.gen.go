@@ -371,6 +371,26 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PlanInstanceWithBody What a PUT of this body would change; nothing is changed
+	//
+	// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+	// that the controller has: files that are uploaded later may change more.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+	PlanInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PlanInstance What a PUT of this body would change; nothing is changed
+	//
+	// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+	// that the controller has: files that are uploaded later may change more.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+	PlanInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListVolumes All volumes that a configuration names or has named
 	//
 	// Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
@@ -1060,6 +1080,46 @@ func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID,
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOperationRequest(c.Server, vnfInstanceID, sequence, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanInstanceWithBody What a PUT of this body would change; nothing is changed
+//
+// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+// that the controller has: files that are uploaded later may change more.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+func (c *Client) PlanInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanInstanceRequestWithBody(c.Server, vnfInstanceID, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanInstance What a PUT of this body would change; nothing is changed
+//
+// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+// that the controller has: files that are uploaded later may change more.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+func (c *Client) PlanInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanInstanceRequest(c.Server, vnfInstanceID, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2531,6 +2591,53 @@ func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence
 	return req, nil
 }
 
+// NewPlanInstanceRequest calls the generic PlanInstance builder with application/json body
+func NewPlanInstanceRequest(server string, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPlanInstanceRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
+}
+
+// NewPlanInstanceRequestWithBody constructs an http.Request for the PlanInstance method, with any body, and a specified content type
+func NewPlanInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/plan", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListVolumesRequest constructs an http.Request for the ListVolumes method
 func NewListVolumesRequest(server string) (*http.Request, error) {
 	var err error
@@ -3055,6 +3162,26 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
 	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+
+	// PlanInstanceWithBodyWithResponse What a PUT of this body would change; nothing is changed
+	//
+	// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+	// that the controller has: files that are uploaded later may change more.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+	PlanInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanInstanceResponse, error)
+
+	// PlanInstanceWithResponse What a PUT of this body would change; nothing is changed
+	//
+	// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+	// that the controller has: files that are uploaded later may change more.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+	PlanInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanInstanceResponse, error)
 
 	// ListVolumesWithResponse All volumes that a configuration names or has named
 	//
@@ -4849,6 +4976,62 @@ func (r GetOperationResponse) ContentType() string {
 	return ""
 }
 
+// PlanInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for PlanInstance
+type PlanInstanceResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type PlanInstanceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *InstancePlan
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PlanInstanceResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PlanInstanceResponse) GetJSON200() *InstancePlan {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PlanInstanceResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PlanInstanceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PlanInstanceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PlanInstanceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PlanInstanceResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListVolumesResponseDefaultHeaders the declared response headers of an HTTP default response for ListVolumes
 type ListVolumesResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -5625,6 +5808,38 @@ func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfI
 		return nil, err
 	}
 	return ParseGetOperationResponse(rsp)
+}
+
+// PlanInstanceWithBodyWithResponse What a PUT of this body would change; nothing is changed
+//
+// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+// that the controller has: files that are uploaded later may change more.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+func (c *ClientWithResponses) PlanInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PlanInstanceResponse, error) {
+	rsp, err := c.PlanInstanceWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanInstanceResponse(rsp)
+}
+
+// PlanInstanceWithResponse What a PUT of this body would change; nothing is changed
+//
+// Checks the body as the PUT does, with the same problems, for an instance that exists or not. The package files are those
+// that the controller has: files that are uploaded later may change more.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
+func (c *ClientWithResponses) PlanInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanInstanceResponse, error) {
+	rsp, err := c.PlanInstance(ctx, vnfInstanceID, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanInstanceResponse(rsp)
 }
 
 // ListVolumesWithResponse All volumes that a configuration names or has named
@@ -7471,6 +7686,59 @@ func ParseGetOperationResponse(rsp *http.Response) (*GetOperationResponse, error
 	switch {
 	case true:
 		var headers GetOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePlanInstanceResponse parses an HTTP response from a PlanInstanceWithResponse call
+func ParsePlanInstanceResponse(rsp *http.Response) (*PlanInstanceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PlanInstanceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest InstancePlan
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PlanInstanceResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -29,11 +29,16 @@ With --stack-id the controller observes the Heat stack. The id may be a name, al
 stack that is made later: then its servers are found when they call, or with the
 next operation.
 
+With --dry-run nothing is changed: the request is checked in the same way, and hitchctl
+shows what it would change of the instance and on each node, and which files it would
+upload. What other content of a file changes on nodes is not shown.
+
 Without --package the missing files are listed; no operation starts without them.`
 
 func (a *app) apply() *cobra.Command {
 	var i input
 	var stackID string
+	var dryRun bool
 	var o output
 	cmd := &cobra.Command{
 		Use:   "apply INSTANCE_ID -f request.json",
@@ -41,7 +46,8 @@ func (a *app) apply() *cobra.Command {
 		Long:  applyHelp,
 		Example: `  hitchctl apply 0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e -f request.json --package my-vnf/
   hitchctl apply 0b1a5c2e -f request.json --stack-id vnflcm_0b1a5c2e
-  hitchctl apply 0b1a5c2e -f request.json --topology topology.json`,
+  hitchctl apply 0b1a5c2e -f request.json --topology topology.json
+  hitchctl apply 0b1a5c2e -f request.json --package my-vnf/ --dry-run`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -60,11 +66,15 @@ func (a *app) apply() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if dryRun {
+				return a.planOf(ctx, c, id, checked, o)
+			}
 			return a.applyTo(ctx, c, id, checked, o)
 		}),
 	}
 	i.flags(cmd)
 	cmd.Flags().StringVar(&stackID, "stack-id", "", "id of the Heat stack, or the name that it has or will have")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would change, and change nothing")
 	outputFlag(cmd, &o)
 	return cmd
 }
@@ -127,13 +137,17 @@ func (a *app) printChange(before, after *api.Instance, files int) {
 		fmt.Fprintf(a.out, "%s unchanged, version %d\n", name, after.DesiredVersion)
 	default:
 		fmt.Fprintf(a.out, "%s changed, version %d to %d\n", name, before.DesiredVersion, after.DesiredVersion)
-		differences := changes.Between(before, after)
-		for _, d := range differences {
-			fmt.Fprintln(a.out, "  "+screen.Clean(d.String()))
-		}
-		if len(differences) == 0 {
-			fmt.Fprintln(a.out, "  in what is not shown: secrets or vimConnectionInfo")
-		}
+		a.printDifferences(before, after)
+	}
+}
+
+func (a *app) printDifferences(before, after *api.Instance) {
+	differences := changes.Between(before, after)
+	for _, d := range differences {
+		fmt.Fprintln(a.out, "  "+screen.Clean(d.String()))
+	}
+	if len(differences) == 0 {
+		fmt.Fprintln(a.out, "  in what is not shown: secrets or vimConnectionInfo")
 	}
 }
 

@@ -1,0 +1,66 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+// planOf shows what applying the request would change.
+func (a *app) planOf(ctx context.Context, c *client.Controller, id string, checked *checked, o output) error {
+	before, err := client.Read[api.Instance](c.GetInstance(ctx, id))
+	if err != nil && client.Status(err) != http.StatusNotFound {
+		return err
+	}
+	plan, err := client.Read[api.InstancePlan](c.PlanInstance(ctx, id, checked.Spec))
+	if err != nil {
+		return fromFlags{err, applyFlagOf}
+	}
+	if o != asTable {
+		return a.encode(o, plan)
+	}
+	a.printPlan(before, plan)
+	for _, f := range filesLacking(&plan.Instance, checked) {
+		fmt.Fprintf(a.out, "would upload %s, %s\n", screen.Clean(f.Path), present.Size(f.SizeBytes))
+	}
+	a.printWarnings(&plan.Instance, checked.Warnings)
+	return nil
+}
+
+func (a *app) printPlan(before *api.Instance, plan *api.InstancePlan) {
+	after := &plan.Instance
+	switch {
+	case before == nil:
+		fmt.Fprintf(a.out, "instance %s would be created: %s\n", after.ID, after.Kind)
+	case before.DesiredVersion == after.DesiredVersion:
+		fmt.Fprintf(a.out, "instance %s would not change\n", after.ID)
+	default:
+		fmt.Fprintf(a.out, "instance %s would change\n", after.ID)
+		a.printDifferences(before, after)
+	}
+	for _, n := range plan.Nodes {
+		fmt.Fprintln(a.out, screen.Clean(nodeChange(n)))
+		for _, w := range n.Withheld {
+			fmt.Fprintln(a.out, "  withheld: "+screen.Clean(w.Section+", "+w.Reason+": "+w.Message))
+		}
+	}
+}
+
+// nodeChange is what would change for a node, on one line.
+func nodeChange(n api.NodeChange) string {
+	name := fmt.Sprintf("node %s (%s, %s)", n.Name, n.Role, present.Short(n.ID))
+	sections := strings.Join(n.Sections, ", ")
+	switch n.Change {
+	case api.NodeAdded:
+		return name + " would be added: " + sections
+	case api.NodeRemoved:
+		return name + " would leave the topology"
+	}
+	return name + " would change: " + sections
+}
