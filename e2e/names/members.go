@@ -17,7 +17,7 @@ import (
 var files = map[string]struct{ folder, name string }{
 	"agent.yaml":      {"agent/config", "Config"},
 	"controller.yaml": {"controller/config", "Config"},
-	"hitchctl.yaml":   {"controller/hitchctl/connect", "Context"},
+	"hitchctl.yaml":   {"controller/hitchctl/connect", "File"},
 }
 
 func settings(_ context.Context, s *source) (list []string, err error) {
