@@ -34,6 +34,10 @@ func settings(_ context.Context, s *source) (list []string, err error) {
 // tree are the members of a type, and those of the structs in it.
 func tree(prefix string, t types.Type) (list []string) {
 	for _, m := range tagged(t) {
+		if m.name == "*" {
+			list = append(list, tree(prefix, m.typ)...)
+			continue
+		}
 		if inner := tree(prefix+m.name+".", m.typ); inner != nil {
 			list = append(list, inner...)
 			continue
