@@ -139,7 +139,9 @@ func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use: r.kind + "s [ID]...", Aliases: otherNames(r.kind, r.kind+"s"), Short: "List " + r.kind + "s", Long: help,
-		Example:           "  hitchctl get " + r.kind + "s\n  hitchctl get " + r.kind + "s -o wide",
+		Example: "  hitchctl get " + r.kind + "s -o wide\n" +
+			"  hitchctl get " + r.kind + "s -l " + selections(r.labels)[0] + " --no-headers\n" +
+			"  hitchctl get " + r.kind + "s -o jsonpath='{.items[*].id}'",
 		ValidArgsFunction: a.complete(r.kind, false),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
 			g.args = args
@@ -148,8 +150,8 @@ func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 	}
 	outputFlag(cmd, &g.output, asWide, asName)
 	cmd.Flags().BoolVar(&g.noHeaders, "no-headers", false, "leave out the head of the table")
-	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with these values, by name=value or name!=value: "+strings.Join(query.LabelNames(r.labels), ", "))
-	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by what this JSONPath finds in each object, such as status.facts.hostname")
+	cmd.Flags().StringVarP(&g.selected, "selector", "l", "", "only those with name=value or name!=value, of "+strings.Join(query.LabelNames(r.labels), ", "))
+	cmd.Flags().StringVar(&g.sortBy, "sort-by", "", "order by this JSONPath of each object, such as {.id}")
 	completeFlag(cmd, "selector", selections(r.labels)...)
 	if r.poll != nil {
 		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")

@@ -150,7 +150,7 @@ func (f *File) Get(name string) (Context, error) {
 
 // Redacted is the file with something else in the place of each token.
 func (f *File) Redacted(instead string) *File {
-	shown := &File{Context: f.Context.redacted(instead), CurrentContext: f.CurrentContext, Contexts: maps.Clone(f.Contexts)}
+	shown := &File{Context: f.redacted(instead), CurrentContext: f.CurrentContext, Contexts: maps.Clone(f.Contexts)}
 	for name, c := range shown.Contexts {
 		shown.Contexts[name] = c.redacted(instead)
 	}
