@@ -130,7 +130,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonUnauthorized:         {"a registry refuses the login", "correct the username and password in the parameters, and run `hitchctl apply`"},
 	ReasonCertificateRejected:  {"a registry's certificate is signed neither by the given CA nor by one of the system's CAs", "set certificate_path to the CA's certificate, or correct the registry's certificate"},
 	ReasonLegacyRegistryConfig: {"containerd's configuration has registry.mirrors or registry.configs; it does not start if config_path is added to these", "move these settings to /etc/containerd/certs.d and remove them; the agent then continues"},
-	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and accepts the login", ""},
+	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and accepts the login; the message names each one that asked for no login, so that the given one could not be tried", ""},
 
 	ReasonClusterNotInstalled:     {"the node has no valid kubeconfig, or no API server answers", "read the message: install the cluster, renew the kubeconfig's credentials, or look at the API server; the agent then continues"},
 	ReasonForeignPersistentVolume: {"a PersistentVolume of that name exists, and nodehitch did not create it", "rename or delete it, or give the manifest another name; the agent never changes it"},
