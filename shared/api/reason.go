@@ -123,7 +123,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonPortInUse:           {"another program listens on the registry's port", "stop the program that the message names, or choose another port_no; the agent then continues"},
 	ReasonNameTaken:           {"a container named private_registry exists, and nodehitch did not create it", "rename or remove it; the agent never changes it"},
 	ReasonNotAnswering:        {"the container runs, but GET /v2/ does not answer as a registry", "read `docker logs private_registry`; the agent tries again"},
-	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, or its path leads through a symbolic link on the volume", "read the message, and move away what it names"},
+	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, leads into a directory of the system, or its path leads through a symbolic link on the volume", "read the message, and move away what it names"},
 	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", ""},
 
 	ReasonUnreachable:          {"a registry does not answer, or its answer is not that of a registry", "check the registry and the network path to it; the agent then continues"},
