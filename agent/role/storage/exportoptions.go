@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/machine/host"
-	"github.com/nodehitch/nodehitch/shared/params/grammar"
 )
 
 // opposites are the options of exports(5) that come in pairs, the default first.
@@ -72,9 +71,6 @@ func (s *steps) served(ctx context.Context, wanted entry, reported []host.Export
 func (s *steps) sameClient(ctx context.Context, wanted, reported string) bool {
 	if strings.EqualFold(wanted, reported) {
 		return true
-	}
-	if wanted == grammar.Everybody || reported == grammar.Everybody {
-		return false
 	}
 	if strings.Contains(wanted, "/") || strings.Contains(reported, "/") {
 		a, errA := netip.ParsePrefix(wanted)

@@ -122,7 +122,9 @@ func TestALoginIsTriedWhereItIsAskedFor(t *testing.T) {
 }
 
 func TestACatalogThatSaysNothingOfTheLogin(t *testing.T) {
-	other, heard := eavesdropper(t, func(w http.ResponseWriter, _ *http.Request) { asks(w, `Basic realm="x"`) })
+	other, heard := eavesdropper(t, func(w http.ResponseWriter, r *http.Request) {
+		asks(w, `Bearer realm="http://`+r.Host+`/token",service="s"`)
+	})
 	for name, c := range map[string]struct {
 		catalog http.HandlerFunc
 		begin   string
