@@ -114,8 +114,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// nobodyDoes runs f as a user without rights. The thread that has given them up ends with it.
-func nobodyDoes(t *testing.T, f func()) {
+// asNobody runs f without rights, on a thread of its own that ends with f.
+func asNobody(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
@@ -146,7 +146,7 @@ func TestApplyNeedsRootForADryRunToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{{"--dry-run"}, nil} {
-		nobodyDoes(t, func() {
+		asNobody(t, func() {
 			code, stdout, stderr := runs(t, append([]string{"apply", "--filename", doc.Name()}, args...)...)
 			if code != exitFailed || stdout != "" || !strings.Contains(stderr, "run the command as root") {
 				t.Errorf("%v: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)

@@ -44,7 +44,7 @@ func legal(t *testing.T, raw json.RawMessage, warnings ...string) *params.Params
 	return p
 }
 
-func TestSlashesThatSayNothing(t *testing.T) {
+func TestRedundantSlashes(t *testing.T) {
 	p := legal(t, withStorage(`{"volume_resource_id":"v1","mount_to":"//volume//a/"}`, `{"export_dir":"/volume/a//nfs/","export_to":"node1"}`),
 		`mount_to: "//volume//a/" is taken as "/volume/a"`, `export_dir: "/volume/a//nfs/" is taken as "/volume/a/nfs"`)
 	s := p.Cluster.StorageServer

@@ -38,7 +38,7 @@ func (o *object) volume() Volume {
 	return v
 }
 
-// slashed lets a path have slashes that say nothing.
+// slashed lets a path have redundant slashes.
 func slashed(parse func(string) (string, error)) func(string) (string, error) {
 	return func(s string) (string, error) { return parse(grammar.WithoutEmptyParts(s)) }
 }

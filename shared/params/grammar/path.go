@@ -49,7 +49,7 @@ func AbsolutePath(s string) (string, error) {
 	return s, nil
 }
 
-// WithoutEmptyParts is a path without the slashes that say nothing: one at its end, and
+// WithoutEmptyParts is a path without redundant slashes: one at its end, and
 // one beside another.
 func WithoutEmptyParts(s string) string {
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
