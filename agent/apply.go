@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,6 +61,9 @@ func apply(cmd *cobra.Command, o applyOptions) error {
 	doc, err := o.read(cmd.InOrStdin())
 	if err != nil {
 		return &usageError{err}
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("this machine can be inspected and changed by root alone: run the command as root, for a dry run too")
 	}
 	if !o.dryRun {
 		lock, err := o.begin()
@@ -238,10 +242,26 @@ func printPlan(w io.Writer, r converge.Report) {
 			fmt.Fprintf(w, "would do: %s: %s\n", s.Condition, a.Summary)
 		}
 	}
-	if n == 0 {
+	switch unknown := notInspected(r); {
+	case len(unknown) > 0:
+		fmt.Fprintf(w, "systemd does not answer, so it is not known what would be done for %s\n", strings.Join(unknown, ", "))
+	case n == 0:
 		fmt.Fprintln(w, "nothing would be done")
 	}
 	fmt.Fprintln(w)
+}
+
+// notInspected are the conditions of the steps that systemd gave no answer: an empty plan
+// of theirs says nothing.
+func notInspected(r converge.Report) []string {
+	var conditions []string
+	for _, s := range r.Results {
+		var silent *host.NoSystemdError
+		if errors.As(s.Err, &silent) {
+			conditions = append(conditions, s.Condition)
+		}
+	}
+	return conditions
 }
 
 func summaries(actions []converge.Action) []string {

@@ -3,15 +3,20 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -22,9 +27,9 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // run runs a command line as the shell would.
 func runs(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errors bytes.Buffer
-	code = execute(t.Context(), args, &out, &errors)
-	return code, out.String(), errors.String()
+	var out, failure bytes.Buffer
+	code = execute(t.Context(), args, &out, &failure)
+	return code, out.String(), failure.String()
 }
 
 func write(t *testing.T, text string) string {
@@ -106,6 +111,73 @@ func TestApply(t *testing.T) {
 	}
 	if code, _, _ := apply(nothing, "--dry-run"); code != exitOK {
 		t.Error("a dry run needs the lock")
+	}
+}
+
+// asNobody runs f without rights, on a thread of its own that ends with f.
+func asNobody(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, 65534, 65534, 65534); errno != 0 {
+			done <- errno
+			return
+		}
+		f()
+		done <- nil
+	}()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestApplyNeedsRootForADryRunToo(t *testing.T) {
+	// Outside of t.TempDir, which is root's alone.
+	doc, err := os.CreateTemp("", "node-*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(doc.Name()) })
+	if _, err := doc.WriteString(absent); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(doc.Chmod(0o644), doc.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"--dry-run"}, nil} {
+		asNobody(t, func() {
+			code, stdout, stderr := runs(t, append([]string{"apply", "--filename", doc.Name()}, args...)...)
+			if code != exitFailed || stdout != "" || !strings.Contains(stderr, "run the command as root") {
+				t.Errorf("%v: exit %d, stdout %q, stderr %q", args, code, stdout, stderr)
+			}
+		})
+	}
+}
+
+func TestADryRunThatSystemdDoesNotAnswer(t *testing.T) {
+	silent := converge.Result{Condition: "B", Err: errors.Join(errors.New("x"), &host.NoSystemdError{Err: errors.New("no bus")})}
+	for name, c := range map[string]struct {
+		results []converge.Result
+		want    string
+	}{
+		"all is known":   {[]converge.Result{{Condition: "A"}}, "nothing would be done\n\n"},
+		"one is not":     {[]converge.Result{{Condition: "A"}, silent}, "systemd does not answer, so it is not known what would be done for B\n\n"},
+		"one has a plan": {[]converge.Result{{Condition: "A", Planned: []converge.Action{{Summary: "mount"}}}, silent}, "would do: A: mount\nsystemd does not answer, so it is not known what would be done for B\n\n"},
+	} {
+		var out bytes.Buffer
+		printPlan(&out, converge.Report{Results: c.results})
+		if out.String() != c.want {
+			t.Errorf("%s: got %q, want %q", name, out.String(), c.want)
+		}
+	}
+	if _, err := os.Stat("/run/systemd/system"); err == nil {
+		t.Skip("this machine has systemd, so what follows cannot be seen here")
+	}
+	doc := write(t, `{"apiVersion":"nodehitch/v1","epoch":1,"generation":1,"role":"worker","registries":[{"server":"127.0.0.1:1","scheme":"http"}]}`)
+	code, stdout, _ := runs(t, "apply", "--dry-run", "--filename", doc, "--state-directory", t.TempDir())
+	if code != exitFailed || strings.Contains(stdout, "nothing would be done") || !strings.Contains(stdout, "not known what would be done for RegistriesConnected") {
+		t.Errorf("exit %d, %q", code, stdout)
 	}
 }
 

@@ -6,6 +6,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/client"
@@ -57,8 +59,8 @@ type Log struct {
 
 var joinTokenGrammar = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}\.[A-Za-z0-9_-]{16,256}$`)
 
-// Load reads the file. It must belong to the agent's user or root and be
-// readable by no other user, because it holds the join token. Everything that is wrong
+// Load reads the file. It must belong to root, because its owner decides which controller
+// is trusted, and be readable by no other user, because it holds the join token. Everything that is wrong
 // is said at once, as a fault.List within the error, and no value is repeated.
 func Load(path string) (*Config, error) {
 	content, err := read(path)
@@ -76,17 +78,25 @@ func Load(path string) (*Config, error) {
 }
 
 func read(path string) ([]byte, error) {
-	info, err := os.Stat(path)
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: there is no such file; user_data writes it at the first boot (see /var/log/cloud-init.log), or give another with --config", path)
 	}
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !ok || stat.Uid != 0 {
+		return nil, fmt.Errorf("%s: does not belong to root, so another user may have changed which controller is trusted: check what is in it, then chown root it", path)
+	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf("%s: has mode %04o, so others than its owner may use it; it holds the join token: chmod 0600 it", path, mode)
 	}
-	return os.ReadFile(path)
+	return io.ReadAll(f)
 }
 
 func (c *Config) check() fault.List {

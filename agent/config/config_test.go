@@ -31,6 +31,15 @@ func file(t *testing.T, mode os.FileMode, text string) string {
 	return path
 }
 
+// owned gives a file to a user. Only root can, and only root's files are good.
+func owned(t *testing.T, uid int, path string) string {
+	t.Helper()
+	if err := os.Chown(path, uid, uid); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func good(t *testing.T) config.Config {
 	root := testca.Root(t, "root")
 	return config.Config{
@@ -98,6 +107,7 @@ func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct{ path, want string }{
 		"a token for no URL":  {file(t, 0o600, text(t, alone)), "/heatSignalToken"},
 		"readable to others":  {file(t, 0o640, all), "chmod 0600"},
+		"of another user":     {owned(t, 65534, file(t, 0o600, all)), "does not belong to root"},
 		"absent":              {filepath.Join(t.TempDir(), "agent.yaml"), "no such file"},
 		"empty":               {file(t, 0o600, ""), "/rootCertificate"},
 		"an unknown name":     {file(t, 0o600, strings.Replace(all, `"pin"`, `"pinn"`, 1)), "/pinn: is not known here"},

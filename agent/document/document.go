@@ -113,21 +113,9 @@ func (c *checker) export(e api.StorageExport, volumes []api.StorageVolume, at fa
 	}
 	_, err = grammar.ExportClient(e.Client)
 	c.must(at.Key("client"), err)
-	for i, option := range e.Options {
-		if !exportOption(option) {
-			c.say(at.Key("options").Index(i), "expected one option of exports(5), in lower case and without mountpoint=")
-		}
+	for i, err := range grammar.ExportOptions(e.Options) {
+		c.must(at.Key("options").Index(i), err)
 	}
-}
-
-// exportOption accepts name or name=value; what would end the option, the list
-// or the line is out.
-func exportOption(s string) bool {
-	name, _, _ := strings.Cut(s, "=")
-	if name == "" || name == "mountpoint" || name == "mp" {
-		return false
-	}
-	return strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789_=-:/.@") == ""
 }
 
 func (c *checker) uuid(at fault.At, s string) {

@@ -46,6 +46,11 @@ func TestFaults(t *testing.T) {
 		"a client with options":        {"10.10.0.0/24", "10.10.0.0/24(rw,no_root_squash)", "/storage/exports/0/client"},
 		"an option that ends the list": {"sync", "sync) *(rw", "/storage/exports/0/options/1"},
 		"a mountpoint of its own":      {"sync", "mountpoint=/", "/storage/exports/0/options/1"},
+		"an option that loses data":    {"sync", "async", "/storage/exports/0/options/1"},
+		"options against each other":   {"sync", "ro", "/storage/exports/0/options/1"},
+		"a mount over keys":            {`"mountPath": "/volume"`, `"mountPath": "/home/ubuntu/.ssh"`, "/storage/volumes/0/mountPath"},
+		"a mount over sudo's state":    {`"mountPath": "/volume"`, `"mountPath": "/var/lib/sudo"`, "/storage/volumes/0/mountPath"},
+		"a mount over polkit's rules":  {`"mountPath": "/volume"`, `"mountPath": "/var/lib/polkit-1/localauthority"`, "/storage/volumes/0/mountPath"},
 		"an NFS client with a choice":  {`"role"`, `"nfsClient": {"version": 4}, "role"`, "/nfsClient/version"},
 		"a proxy on two lines":         {"http://user1:password1@host1:port1", `x\ny`, "/proxy/http"},
 	}

@@ -26,7 +26,7 @@ func (c *checker) registry(r *api.RegistrySection, at fault.At) {
 	if r.Port < 1 || r.Port > 65535 {
 		c.say(at.Key("port"), "expected a TCP port from 1 to 65535")
 	}
-	_, err := grammar.AbsolutePath(r.DataDirectory)
+	_, err := grammar.DataDirectory(r.DataDirectory)
 	c.must(at.Key("dataDirectory"), err)
 }
 

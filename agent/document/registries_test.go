@@ -66,6 +66,10 @@ func TestFaultsOfRegistries(t *testing.T) {
 		"a port above":                {"5000, \"data", "65536, \"data", "/registry/port"},
 		"a directory that is none":    {"/home/ubuntu/registry", "registry", "/registry/dataDirectory"},
 		"a directory with options":    {"/home/ubuntu/registry", "/srv:/etc:rw", "/registry/dataDirectory"},
+		"a directory of the system":   {"/home/ubuntu/registry", "/etc", "/registry/dataDirectory"},
+		"all home directories":        {"/home/ubuntu/registry", "/home", "/registry/dataDirectory"},
+		"the engine's own directory":  {"/home/ubuntu/registry", "/var/lib/docker/x", "/registry/dataDirectory"},
+		"keys of a user":              {"/home/ubuntu/registry", "/home/ubuntu/.ssh", "/registry/dataDirectory"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

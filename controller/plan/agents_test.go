@@ -106,7 +106,7 @@ func TestWhatIsAskedOfAnOldAgent(t *testing.T) {
 	seen := map[string]string{}
 	for name, change := range map[string]func(*Input){
 		"storage":         func(*Input) {},
-		"another export":  func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = "10.20.0.0/24" },
+		"another export":  func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = []string{"10.20.0.0/24"} },
 		"no proxy either": func(in *Input) { in.Agents[storageID] = api.Agent{Version: "v1"} },
 		"nothing":         func(in *Input) { in.Agents[storageID] = api.ThisAgent("v1") },
 	} {

@@ -105,7 +105,7 @@ func TestOnlyTheWordOnThePresentDocumentCounts(t *testing.T) {
 		"a server that is mute":   func(in *Input) { in.Nodes[storageID] = Observed{Serves: in.Nodes[storageID].Serves} },
 		"a master's word":         func(in *Input) { in.Nodes[masterID], in.Nodes[storageID] = in.Nodes[storageID], Observed{Heard: true} },
 		"another epoch":           func(in *Input) { in.Epoch++ },
-		"other exports":           func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = "10.20.0.0/24" },
+		"other exports":           func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = []string{"10.20.0.0/24"} },
 		"another proxy":           func(in *Input) { in.Params.Cluster.Proxy = nil },
 		"what another one served": func(in *Input) { in.CarriedOver.Served = "7/" + masterID + "/00" },
 	} {
@@ -130,7 +130,7 @@ func TestWhatWasGrantedStaysUntilItsServerIsAnother(t *testing.T) {
 		"no node is heard of":        {func(in *Input) { in.Nodes = nil }, true},
 		"another proxy for everyone": {func(in *Input) { in.Params.Cluster.Proxy = nil }, true},
 		"another epoch":              {func(in *Input) { in.Epoch++ }, false},
-		"other exports":              {func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = "10.20.0.0/24" }, false},
+		"other exports":              {func(in *Input) { in.Params.Cluster.StorageServer.Exports[0].To = []string{"10.20.0.0/24"} }, false},
 		"another file system": {func(in *Input) {
 			in.Volumes = map[string]Volume{volumeID: {FilesystemUUID: "0b6ab447-0000-4000-8000-000000000001"}}
 		}, false},

@@ -29,8 +29,8 @@ func input() Input {
 			SSHCPName: "storage_server_CP",
 			Volumes:   []params.Volume{{ResourceID: "storage_server_volume", MountTo: "/volume"}},
 			Exports: []params.Export{
-				{Directory: "/volume/nfs/pv2", To: "10.10.0.0/24", MountTo: "/volume"},
-				{Directory: "/volume/nfs/pv1", To: "10.10.0.0/24", MountTo: "/volume"},
+				{Directory: "/volume/nfs/pv2", To: []string{"10.10.0.0/24"}, Options: []string{"ro", "sync"}, MountTo: "/volume"},
+				{Directory: "/volume/nfs/pv1", To: []string{"10.10.0.9", "10.10.0.0/24"}, Options: []string{"rw", "sync"}, MountTo: "/volume"},
 			},
 		},
 	}
@@ -76,8 +76,9 @@ func TestTheStorageServerGetsItsVolumeAndItsExports(t *testing.T) {
 			Filesystem: api.Ext4, FilesystemUUID: api.FilesystemUUID(volumeID),
 		}},
 		Exports: []api.StorageExport{
-			{Directory: "/volume/nfs/pv1", Client: "10.10.0.0/24", Options: exportOptions},
-			{Directory: "/volume/nfs/pv2", Client: "10.10.0.0/24", Options: exportOptions},
+			{Directory: "/volume/nfs/pv1", Client: "10.10.0.0/24", Options: []string{"rw", "sync"}},
+			{Directory: "/volume/nfs/pv1", Client: "10.10.0.9", Options: []string{"rw", "sync"}},
+			{Directory: "/volume/nfs/pv2", Client: "10.10.0.0/24", Options: []string{"ro", "sync"}},
 		},
 	}
 	if diff := cmp.Diff(want, n.Config.Storage); diff != "" {

@@ -25,7 +25,7 @@ func drawInput(t *rapid.T) Input {
 	for i := range rapid.IntRange(1, 3).Draw(t, "volumes") {
 		resource, mount := fmt.Sprintf("vol%d", i), fmt.Sprintf("/v%d", i)
 		c.StorageServer.Volumes = append(c.StorageServer.Volumes, params.Volume{ResourceID: resource, MountTo: mount})
-		c.StorageServer.Exports = append(c.StorageServer.Exports, params.Export{Directory: mount + "/e", To: "10.0.0.0/8", MountTo: mount})
+		c.StorageServer.Exports = append(c.StorageServer.Exports, params.Export{Directory: mount + "/e", To: []string{"10.0.0.0/8"}, MountTo: mount})
 		if rapid.IntRange(0, 5).Draw(t, "in the topology") > 0 {
 			tp.Volumes = append(tp.Volumes, api.TopologyVolume{ResourceID: resource, ID: uuid(1, i)})
 		}

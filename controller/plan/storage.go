@@ -10,9 +10,6 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// exportOptions are those of Tacker's sample driver; the agent adds mountpoint=.
-var exportOptions = []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}
-
 // wantedStorage is what a server is to mount and to export.
 type wantedStorage struct {
 	volumes []params.Volume
@@ -62,7 +59,9 @@ func (n *Node) addStorage(in Input, s api.Server, wanted wantedStorage) []Volume
 func exports(wanted []params.Export) []api.StorageExport {
 	list := []api.StorageExport{}
 	for _, e := range wanted {
-		list = append(list, api.StorageExport{Directory: e.Directory, Client: e.To, Options: slices.Clone(exportOptions)})
+		for _, client := range e.To {
+			list = append(list, api.StorageExport{Directory: e.Directory, Client: client, Options: slices.Clone(e.Options)})
+		}
 	}
 	slices.SortFunc(list, func(a, b api.StorageExport) int {
 		return cmp.Or(cmp.Compare(a.Directory, b.Directory), cmp.Compare(a.Client, b.Client))

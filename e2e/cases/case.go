@@ -27,6 +27,8 @@ type Case struct {
 	Disks []Disk `json:"disks"`
 	// Exports are the directories to export to the lab's network.
 	Exports []string `json:"exports"`
+	// ExportOptions are the options of exports that have others than the default.
+	ExportOptions map[string][]string `json:"exportOptions,omitempty"`
 	Steps   []Step   `json:"steps"`
 }
 

@@ -19,6 +19,8 @@ type Storage struct {
 	Volumes  []Volume
 	// Exports are directories exported to the lab's network.
 	Exports []string
+	// Options are the options of exported directories that have others than the default.
+	Options map[string][]string
 	// Others are further servers of the topology: masters and workers by the name of
 	// their connection point, masterNode_CP1 or workerNode_CP2, else of no role.
 	Others []api.Server
@@ -91,12 +93,17 @@ func (st *Storage) request() map[string]any {
 	master := role("masterNode_CP1")
 	master["cluster_cp_name"] = "masterNode_CP1"
 	storage := role("storage_server_CP")
-	var volumes, exports []map[string]string
+	var volumes []map[string]string
+	var exports []map[string]any
 	for _, v := range st.Volumes {
 		volumes = append(volumes, map[string]string{"volume_resource_id": v.Name, "mount_to": v.MountTo})
 	}
 	for _, dir := range st.Exports {
-		exports = append(exports, map[string]string{"export_dir": dir, "export_to": lab.Subnet.String()})
+		export := map[string]any{"export_dir": dir, "export_to": lab.Subnet.String()}
+		if options := st.Options[dir]; options != nil {
+			export["export_options"] = options
+		}
+		exports = append(exports, export)
 	}
 	storage["cinder_volume_setup_params"], storage["nfs_server_setup_params"] = volumes, exports
 	return map[string]any{"flavourId": "simple", "additionalParams": map[string]any{

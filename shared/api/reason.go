@@ -123,14 +123,14 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonPortInUse:           {"another program listens on the registry's port", "stop the program that the message names, or choose another port_no; the agent then continues"},
 	ReasonNameTaken:           {"a container named private_registry exists, and nodehitch did not create it", "rename or remove it; the agent never changes it"},
 	ReasonNotAnswering:        {"the container runs, but GET /v2/ does not answer as a registry", "read `docker logs private_registry`; the agent tries again"},
-	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, or its path leads through a symbolic link on the volume", "read the message, and move away what it names"},
+	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, leads into a directory of the system, or its path leads through a symbolic link on the volume", "read the message, and move away what it names"},
 	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", ""},
 
 	ReasonUnreachable:          {"a registry does not answer, or its answer is not that of a registry", "check the registry and the network path to it; the agent then continues"},
 	ReasonUnauthorized:         {"a registry refuses the login", "correct the username and password in the parameters, and run `hitchctl apply`"},
 	ReasonCertificateRejected:  {"a registry's certificate is signed neither by the given CA nor by one of the system's CAs", "set certificate_path to the CA's certificate, or correct the registry's certificate"},
 	ReasonLegacyRegistryConfig: {"containerd's configuration has registry.mirrors or registry.configs; it does not start if config_path is added to these", "move these settings to /etc/containerd/certs.d and remove them; the agent then continues"},
-	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and accepts the login", ""},
+	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and accepts the login; the message names each one that asked for no login, so that the given one could not be tried", ""},
 
 	ReasonClusterNotInstalled:     {"the node has no valid kubeconfig, or no API server answers", "read the message: install the cluster, renew the kubeconfig's credentials, or look at the API server; the agent then continues"},
 	ReasonForeignPersistentVolume: {"a PersistentVolume of that name exists, and nodehitch did not create it", "rename or delete it, or give the manifest another name; the agent never changes it"},

@@ -1022,13 +1022,14 @@ type StackObservationSource string
 
 // StorageExport A directory exported over NFS.
 type StorageExport struct {
-	// Client Network, address or host name (spec: export_to)
+	// Client Network, address, host name, or * for every host (spec: export_to)
 	Client string `json:"client"`
 
 	// Directory Absolute path below the mountPath of a volume (spec: export_dir)
 	Directory string `json:"directory"`
 
-	// Options exports(5) options without mountpoint=, which the agent adds
+	// Options Options of exports(5), from a closed list: rw or ro, sync, no_subtree_check, insecure, one of root_squash,
+	// no_root_squash and all_squash, anonuid=, anongid=, sec=sys|krb5|krb5i|krb5p. The agent adds mountpoint=
 	Options []string `json:"options"`
 }
 

@@ -87,7 +87,16 @@ func TestManifests(t *testing.T) {
 		"a text":                      {content: "hello", fault: "found a string, expected an object"},
 		"a list":                      {content: "- " + strings.ReplaceAll(pv1, "\n", "\n  "), fault: "found a list, expected an object"},
 		"another kind":                {content: edit("kind: PersistentVolume", "kind: ConfigMap"), fault: `at /kind: is "ConfigMap"; expected "PersistentVolume"`},
-		"a List":                      {content: "apiVersion: v1\nkind: List\nitems: []\n", fault: "each as a document of its own"},
+		"a List":                      {content: listOf(pv1, pv2)},
+		"a List and another object":   {content: listOf(pv1) + "---\n" + pv2},
+		"a List as JSON":              {content: `{"kind":"List","apiVersion":"v1","metadata":{},"items":[{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"a"},"spec":{"capacity":{},"accessModes":[],"nfs":{"path":"/volume/nfs/pv3"}}}]}`},
+		"an empty List":               {content: "apiVersion: v1\nkind: List\nitems: []\n", fault: "no object"},
+		"a List without items":        {content: "apiVersion: v1\nkind: List\n", fault: "or an item of a List"},
+		"a List of another version":   {content: strings.Replace(listOf(pv1), "v1", "v2", 1), fault: "at /apiVersion"},
+		"a List in a List":            {content: listOf(listOf(pv1)), fault: `at /kind: is "List"`},
+		"a List of texts":             {content: "apiVersion: v1\nkind: List\nitems: [a]\n", fault: "found a string, expected an object"},
+		"a List of another kind":      {content: listOf(pv1, strings.Replace(pv2, "kind: P", "kind: X", 1)), fault: "(object 2)"},
+		"the same name in a List":     {content: listOf(pv1, pv1), fault: `"nfs-pv1" is the name of object 1 already (object 2)`},
 		"another API version":         {content: edit("apiVersion: v1", "apiVersion: v2"), fault: "at /apiVersion"},
 		"no name":                     {content: edit("  name: nfs-pv1\n", "  labels: {}\n"), fault: `at /metadata: has no attribute "name"`},
 		"a name with capitals":        {content: edit("name: nfs-pv1", "name: NFS"), fault: "at /metadata/name"},
@@ -114,6 +123,15 @@ func TestManifests(t *testing.T) {
 			expect(t, "warnings", warnings, test.warning)
 		})
 	}
+}
+
+// listOf is a List of these objects.
+func listOf(objects ...string) string {
+	text := "apiVersion: v1\nkind: List\nitems:\n"
+	for _, object := range objects {
+		text += "- " + strings.ReplaceAll(strings.TrimSuffix(object, "\n"), "\n", "\n  ") + "\n"
+	}
+	return text
 }
 
 // aliases is a document that doubles its size by nine with each line.

@@ -97,7 +97,7 @@ func (o *object) proxy() *Proxy {
 	p := &Proxy{
 		HTTP:     NewSecret(text(o, "http_proxy", optional, grammar.Opaque)),
 		HTTPS:    NewSecret(text(o, "https_proxy", optional, grammar.Opaque)),
-		NoProxy:  text(o, "no_proxy", optional, grammar.Opaque),
+		NoProxy:  o.normal("no_proxy", optional, grammar.NoProxy),
 		NodeCIDR: o.cidr("k8s_node_cidr", netip.Prefix{}),
 	}
 	o.close()

@@ -82,7 +82,7 @@ func (o *object) loginPassword() Secret {
 }
 
 func (o *object) checkConnection(c RegistryConnection, server grammar.Server) {
-	hasUser, hasPassword := o.node.Get(keyUsername) != nil, o.node.Get(keyPassword) != nil
+	hasUser, hasPassword := o.has(keyUsername), o.has(keyPassword)
 	switch {
 	case hasUser && !hasPassword:
 		o.r.fault(o.at, "has %s without %s; give both or neither", keyUsername, keyPassword)

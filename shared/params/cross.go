@@ -15,7 +15,7 @@ func (o *object) crossCheck(c *Cluster) {
 
 func (o *object) checkPVs(c *Cluster) {
 	at := o.at.Key(keyPVs)
-	if len(c.PersistentVolumes) > 0 && o.node.Get(keyStorage) == nil {
+	if len(c.PersistentVolumes) > 0 && !o.has(keyStorage) {
 		o.r.fault(at, "is given without %s, which serves the volumes; add it or leave this out", keyStorage)
 	}
 	manifests := newFirsts()

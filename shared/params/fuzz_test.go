@@ -3,6 +3,7 @@ package params_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,7 +66,7 @@ func holds(t *testing.T, p *params.Params) {
 		}
 	}
 	if r := p.Registry; r != nil {
-		if _, err := grammar.AbsolutePath(r.DataDirectory()); err != nil || r.Port == 0 || r.SSHCPName == "" ||
+		if _, err := grammar.DataDirectory(r.DataDirectory()); err != nil || r.Port == 0 || r.SSHCPName == "" ||
 			r.Volume != nil && (r.Volume.ResourceID == "" || r.Volume.MountTo == "") {
 			t.Errorf("registry %+v: %v", r, err)
 		}
@@ -102,8 +103,15 @@ func holdsStorage(t *testing.T, s *params.StorageServer) {
 		mounts[v.MountTo] = true
 	}
 	for _, e := range s.Exports {
-		client, err := grammar.ExportClient(e.To)
-		if err != nil || client.String() != e.To || !mounts[e.MountTo] || !grammar.Under(e.Directory, e.MountTo) {
+		if len(e.To) == 0 || !mounts[e.MountTo] || !grammar.Under(e.Directory, e.MountTo) {
+			t.Errorf("export %+v", e)
+		}
+		for _, to := range e.To {
+			if client, err := grammar.ExportClient(to); err != nil || client.String() != to {
+				t.Errorf("export %+v: %v", e, err)
+			}
+		}
+		if err := errors.Join(grammar.ExportOptions(e.Options)...); err != nil || len(e.Options) < len(defaultOptions) {
 			t.Errorf("export %+v: %v", e, err)
 		}
 	}

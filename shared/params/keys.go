@@ -32,6 +32,7 @@ const (
 	keyExports   = "nfs_server_setup_params"
 	keyExportDir = "export_dir"
 	keyExportTo  = "export_to"
+	keyOptions   = "export_options"
 
 	keyPodCIDR     = "pod_cidr"
 	keyClusterCIDR = "cluster_cidr"

@@ -26,15 +26,19 @@ type PersistentVolume struct {
 }
 
 // ReadManifest reads a manifest: one or several YAML documents (or JSON), each a
-// PersistentVolume of apiVersion v1 with a metadata.name and a spec.nfs. The
-// error is a fault.List with pointers into the object; where there are several
-// objects, the message says which.
+// PersistentVolume of apiVersion v1 with a metadata.name and a spec.nfs, or a List of
+// them. The error is a fault.List with pointers into the object; where there are
+// several objects, the message says which.
 func ReadManifest(data []byte) ([]PersistentVolume, error) {
 	documents, err := strict.Documents(data)
 	if err != nil {
 		return nil, err
 	}
-	if len(documents) == 0 {
+	var objects []manifestObject
+	for _, document := range documents {
+		objects = append(objects, objectsOf(document)...)
+	}
+	if len(objects) == 0 {
 		return nil, fault.List{fault.Root.Fault("holds no object; expected a PersistentVolume")}
 	}
 	var (
@@ -42,14 +46,14 @@ func ReadManifest(data []byte) ([]PersistentVolume, error) {
 		faults  fault.List
 		names   = newFirsts()
 	)
-	for i, document := range documents {
+	for i, object := range objects {
 		r := &reading{}
-		pv := r.persistentVolume(document)
+		pv := r.persistentVolume(object)
 		if first, again := names.seen(pv.Name, i); again {
 			r.fault("/metadata/name", "%q is the name of object %d already", pv.Name, first+1)
 		}
 		for _, f := range r.faults.sorted(nil, fault.Root) {
-			if len(documents) > 1 {
+			if len(objects) > 1 {
 				f.Message += fmt.Sprintf(" (object %d)", i+1)
 			}
 			faults = append(faults, f)
@@ -62,17 +66,42 @@ func ReadManifest(data []byte) ([]PersistentVolume, error) {
 	return volumes, nil
 }
 
-func (r *reading) persistentVolume(document json.RawMessage) PersistentVolume {
+// manifestObject is one object of a manifest, or why it cannot be read.
+type manifestObject struct {
+	node   *jsontree.Node
+	text   json.RawMessage
+	broken *fault.Fault
+}
+
+// objectsOf are the items of a document that is a List, as kubectl prints several
+// objects, else the document itself.
+func objectsOf(document json.RawMessage) []manifestObject {
 	node, broken := jsontree.Parse(document)
 	if broken != nil {
-		r.fault(fault.Root, "%s", broken.Message)
+		return []manifestObject{{broken: broken}}
+	}
+	version, kind, items := node.Get("apiVersion"), node.Get("kind"), node.Get("items")
+	isList := version != nil && version.Text == "v1" && kind != nil && kind.Text == "List" && items != nil && items.Kind == jsontree.List
+	if !isList {
+		return []manifestObject{{node: node, text: document}}
+	}
+	var objects []manifestObject
+	for _, item := range items.Items {
+		objects = append(objects, manifestObject{node: item, text: document[item.Start:item.End]})
+	}
+	return objects
+}
+
+func (r *reading) persistentVolume(found manifestObject) PersistentVolume {
+	if found.broken != nil {
+		r.fault(fault.Root, "%s", found.broken.Message)
 		return PersistentVolume{}
 	}
-	if node.Kind != jsontree.Object {
-		r.wrongKind(fault.Root, node.Kind, required, jsontree.Object)
+	if found.node.Kind != jsontree.Object {
+		r.wrongKind(fault.Root, found.node.Kind, required, jsontree.Object)
 		return PersistentVolume{}
 	}
-	o := &object{r: r, at: fault.Root, node: node}
+	o := &object{r: r, at: fault.Root, node: found.node}
 	text(o, "apiVersion", required, exactly("v1"))
 	if text(o, "kind", required, exactly("PersistentVolume")) == "" {
 		return PersistentVolume{}
@@ -83,7 +112,7 @@ func (r *reading) persistentVolume(document json.RawMessage) PersistentVolume {
 	return PersistentVolume{
 		Name:    text(metadata, "name", required, grammar.ObjectName),
 		NFSPath: text(nfs, "path", required, nfsPath),
-		Object:  document,
+		Object:  found.text,
 		advice:  advice(metadata, spec),
 	}
 }
@@ -92,7 +121,7 @@ func (r *reading) persistentVolume(document json.RawMessage) PersistentVolume {
 func exactly(want string) func(string) (string, error) {
 	return func(s string) (string, error) {
 		if s != want {
-			return "", fmt.Errorf("is %s; expected %q, a manifest registers PersistentVolumes only, each as a document of its own",
+			return "", fmt.Errorf("is %s; expected %q, a manifest registers PersistentVolumes only, each as a document of its own or an item of a List",
 				grammar.Show(s), want)
 		}
 		return s, nil

@@ -28,7 +28,8 @@ const (
 )
 
 // attribute is the value called name and its place; nil if it is absent,
-// which is a fault if it is required, or of another kind than those wanted.
+// which is a fault if it is required, or of another kind than those wanted. An optional
+// one that is the empty text counts as absent: templates write that for no value.
 func (o *object) attribute(name string, p presence, want ...jsontree.Kind) (*jsontree.Node, fault.At) {
 	if o == nil {
 		return nil, ""
@@ -41,11 +42,23 @@ func (o *object) attribute(name string, p presence, want ...jsontree.Kind) (*jso
 		}
 		return nil, at
 	}
+	if p == optional && emptyText(n) {
+		o.r.warn(at, "is empty; taken as absent")
+		return nil, at
+	}
 	if !slices.Contains(want, n.Kind) {
 		o.r.wrongKind(at, n.Kind, p, want...)
 		return nil, at
 	}
 	return n, at
+}
+
+func emptyText(n *jsontree.Node) bool { return n.Kind == jsontree.String && n.Text == "" }
+
+// has reports whether an attribute is given.
+func (o *object) has(name string) bool {
+	n := o.node.Get(name)
+	return n != nil && !emptyText(n)
 }
 
 func (r *reading) wrongKind(at fault.At, found jsontree.Kind, p presence, want ...jsontree.Kind) {
@@ -54,17 +67,7 @@ func (r *reading) wrongKind(at fault.At, found jsontree.Kind, p presence, want .
 		message += " or " + k.String()
 	}
 	if found == jsontree.Null && p == optional {
-		message += leaveOut
-	}
-	r.fault(at, "%s", message)
-}
-
-const leaveOut = "; leave the attribute out if there is nothing to say"
-
-func (r *reading) empty(at fault.At, p presence) {
-	message := "is empty"
-	if p == optional {
-		message += leaveOut
+		message += "; leave the attribute out if there is nothing to say"
 	}
 	r.fault(at, "%s", message)
 }
@@ -77,7 +80,7 @@ func text[T any](o *object, name string, p presence, grammar func(string) (T, er
 		return zero
 	}
 	if n.Text == "" {
-		o.r.empty(at, p)
+		o.r.fault(at, "is empty")
 		return zero
 	}
 	value, err := grammar(n.Text)
@@ -88,14 +91,27 @@ func text[T any](o *object, name string, p presence, grammar func(string) (T, er
 	return value
 }
 
+// normal reads a text by a grammar that may take it as another one, and says so.
+func (o *object) normal(name string, p presence, parse func(string) (string, error)) string {
+	value := text(o, name, p, parse)
+	if value != "" {
+		o.takenAs(o.key(name), o.node.Get(name).Text, value)
+	}
+	return value
+}
+
+// takenAs warns if a text is taken as another one.
+func (o *object) takenAs(at fault.At, given, taken string) {
+	if given != taken {
+		o.r.warn(at, "%s is taken as %s", grammar.Show(given), grammar.Show(taken))
+	}
+}
+
 // secret reads a text that no message may repeat.
 func (o *object) secret(name string) Secret {
-	n, at := o.attribute(name, optional, jsontree.String)
+	n, _ := o.attribute(name, optional, jsontree.String)
 	if n == nil {
 		return Secret{}
-	}
-	if n.Text == "" {
-		o.r.empty(at, optional)
 	}
 	return NewSecret(n.Text)
 }

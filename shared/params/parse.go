@@ -49,7 +49,7 @@ func (r *reading) params(node *jsontree.Node, at fault.At) *Params {
 	if reg := o.object(keyRegistry, optional); reg != nil {
 		p.Registry = reg.registry()
 	}
-	switch hasCluster, hasRegistry := node.Get(keyCluster) != nil, node.Get(keyRegistry) != nil; {
+	switch hasCluster, hasRegistry := o.has(keyCluster), o.has(keyRegistry); {
 	case hasCluster && hasRegistry:
 		r.fault(at, "has both %s and %s; a VNF is either a Kubernetes cluster or a private registry, leave one out", keyCluster, keyRegistry)
 	case !hasCluster && !hasRegistry:

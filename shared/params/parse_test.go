@@ -17,13 +17,16 @@ var compareValues = cmp.Options{
 	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 }
 
+// defaultOptions are those of an export without export_options.
+var defaultOptions = []string{"rw", "sync", "no_subtree_check", "insecure", "all_squash"}
+
 func TestClusterWithStorageServerBecomesTyped(t *testing.T) {
 	request, _ := params.ParseRequest(read(t, "testdata/persistent-volumes.json"))
 	node := func(role, cp string) params.Node {
 		return params.Node{AspectID: role, SSHCPName: cp, NICCPName: cp, Username: "ubuntu", Password: params.NewSecret("ubuntu")}
 	}
 	export := func(dir string) params.Export {
-		return params.Export{Directory: dir, To: "10.10.0.0/24", MountTo: "/volume"}
+		return params.Export{Directory: dir, To: []string{"10.10.0.0/24"}, Options: defaultOptions, MountTo: "/volume"}
 	}
 	manifest := func(path string) params.PVRegistration {
 		return params.PVRegistration{ManifestPath: path, NFSServerCP: "storage_server_CP"}
@@ -161,9 +164,9 @@ func TestAnExportLiesOnTheNearestVolume(t *testing.T) {
 		t.Fatal(report.Faults)
 	}
 	want := []params.Export{
-		{Directory: "/volume", To: "10.0.0.0/8", MountTo: "/volume"},
-		{Directory: "/volume2/a", To: "node1", MountTo: "/volume2"},
-		{Directory: "/volume", To: "node1", MountTo: "/volume"},
+		{Directory: "/volume", To: []string{"10.0.0.0/8"}, Options: defaultOptions, MountTo: "/volume"},
+		{Directory: "/volume2/a", To: []string{"node1"}, Options: defaultOptions, MountTo: "/volume2"},
+		{Directory: "/volume", To: []string{"node1"}, Options: defaultOptions, MountTo: "/volume"},
 	}
 	if diff := cmp.Diff(want, p.Cluster.StorageServer.Exports); diff != "" {
 		t.Error(diff)

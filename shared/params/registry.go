@@ -26,9 +26,9 @@ func (o *object) registry() *Registry {
 func (o *object) registryVolume() *Volume {
 	v := &Volume{
 		ResourceID: text(o, keyResource, optional, grammar.ResourceName),
-		MountTo:    text(o, keyMountTo, optional, grammar.MountPath),
+		MountTo:    o.normal(keyMountTo, optional, slashed(grammar.MountPath)),
 	}
-	hasResource, hasMount := o.node.Get(keyResource) != nil, o.node.Get(keyMountTo) != nil
+	hasResource, hasMount := o.has(keyResource), o.has(keyMountTo)
 	switch {
 	case hasResource && !hasMount:
 		o.r.fault(o.at, "has %s without %s; give both or neither", keyResource, keyMountTo)

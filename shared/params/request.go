@@ -143,9 +143,9 @@ func CheckVIMConnectionInfo(raw json.RawMessage, at fault.At) fault.List {
 
 // raw is the text of an attribute, nil if it is absent.
 func (o *object) raw(body []byte, name string) json.RawMessage {
-	n := o.node.Get(name)
-	if n == nil {
+	if !o.has(name) {
 		return nil
 	}
+	n := o.node.Get(name)
 	return body[n.Start:n.End]
 }

@@ -32,28 +32,15 @@ func (o *object) storageServer() *StorageServer {
 func (o *object) volume() Volume {
 	v := Volume{
 		ResourceID: text(o, keyResource, required, grammar.ResourceName),
-		MountTo:    text(o, keyMountTo, required, grammar.MountPath),
+		MountTo:    o.normal(keyMountTo, required, slashed(grammar.MountPath)),
 	}
 	o.close()
 	return v
 }
 
-func (o *object) export() Export {
-	client := text(o, keyExportTo, required, grammar.ExportClient)
-	e := Export{
-		Directory: text(o, keyExportDir, required, grammar.AbsolutePath),
-		To:        client.String(),
-	}
-	if network := client.Network; network.IsValid() {
-		if network != network.Masked() {
-			o.r.warn(o.key(keyExportTo), "%s has host bits set; taken as %s", network, network.Masked())
-		}
-		if network.Bits() == 0 {
-			o.r.warn(o.key(keyExportTo), "%s exports the directory to every address that can reach the VM", network)
-		}
-	}
-	o.close()
-	return e
+// slashed lets a path have redundant slashes.
+func slashed(parse func(string) (string, error)) func(string) (string, error) {
+	return func(s string) (string, error) { return parse(grammar.WithoutEmptyParts(s)) }
 }
 
 // checkVolumes finds resources and directories given twice, and directories
@@ -73,38 +60,6 @@ func (o *object) checkVolumes(volumes []Volume) {
 		if outer, ok := mounts.above(v.MountTo); ok {
 			o.r.fault(at.Index(i).Key(keyMountTo), "%q lies inside %q, the directory of element %d; mount the volumes side by side",
 				v.MountTo, volumes[outer].MountTo, outer)
-		}
-	}
-}
-
-// checkExports wants each directory on a volume, sets which one it is, and finds
-// the same directory exported to the same client twice.
-func (o *object) checkExports(s *StorageServer) {
-	mounts, pairs := newFirsts(), newFirsts()
-	complete := len(s.Volumes) > 0
-	var names []string
-	for i, v := range s.Volumes {
-		mounts.seen(v.MountTo, i)
-		names = append(names, v.MountTo)
-		complete = complete && v.MountTo != ""
-	}
-	for i := range s.Exports {
-		e, at := &s.Exports[i], o.at.Key(keyExports).Index(i)
-		if e.Directory == "" {
-			continue
-		}
-		volume, ok := mounts.at(e.Directory)
-		if ok {
-			e.MountTo = s.Volumes[volume].MountTo
-		} else if complete {
-			o.r.fault(at.Key(keyExportDir), "%q is on no volume; it has to be, or lie under, a %s: %s",
-				e.Directory, keyMountTo, listed(names))
-		}
-		if e.To == "" {
-			continue
-		}
-		if first, again := pairs.seen(e.Directory+" "+strings.ToLower(e.To), i); again {
-			o.r.fault(at, "exports %q to %s, as element %d does already; leave one out", e.Directory, e.To, first)
 		}
 	}
 }

@@ -35,13 +35,16 @@ type Volume struct {
 	MountTo string
 }
 
-// Export is one directory exported to one network address.
+// Export is one directory exported with the same options to some clients.
 type Export struct {
 	// Directory is absolute and clean, and equal to or under MountTo. 1. PV: export_dir.
 	Directory string
-	// To is the client: a CIDR (masked), an IP address, or a host name; never
-	// export options. 1. PV: export_to.
-	To string
+	// To are the clients, none twice: CIDRs (masked), IP addresses, host names, or
+	// grammar.Everybody; never export options. 1..N, PV: export_to, 1.
+	To []string
+	// Options are all options of the export, in the order of the exports file. 0..N,
+	// beyond the specification: export_options. Default: those of Tacker's sample driver.
+	Options []string
 	// MountTo is the directory of the volume that Directory lies on: one of the
 	// storage server's Volumes. Derived.
 	MountTo string

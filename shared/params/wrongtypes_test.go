@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -63,10 +64,27 @@ func each(n *jsontree.Node, at fault.At, visit func(fault.At, *jsontree.Node)) {
 }
 
 // concerns reports whether a fault stands at a place, in the object that holds it (a
-// check of several attributes), or below it (an object that lacks everything).
+// check of several attributes), beside it (what needs it), or below it (an object that
+// lacks everything).
 func concerns(f fault.Fault, at fault.At) bool {
 	place := string(at)
-	return f.Pointer == place || strings.HasPrefix(f.Pointer, place+"/") || f.Pointer == place[:max(0, strings.LastIndexByte(place, '/'))]
+	return f.Pointer == place || strings.HasPrefix(f.Pointer, place+"/") || f.Pointer == parent(place) || parent(f.Pointer) == parent(place)
+}
+
+func parent(place string) string { return place[:max(0, strings.LastIndexByte(place, '/'))] }
+
+// requiredNames are the attributes of the samples that must not be empty.
+var requiredNames = []string{
+	"additionalParams", "cinder_volume_setup_params", "cluster_cp_name", "connection_type", "cpConfig", "cpdId", "export_dir", "export_to", "extCps",
+	"flavourId", "id", "master_node", "mount_to", "nfs_server_cp", "nfs_server_setup_params", "pv_manifest_file_path", "resourceId", "script_path",
+	"server", "ssh_cp_name", "vimType", "volume_resource_id", "worker_node",
+}
+
+// mayBeEmpty reports whether the empty text at a place is as good as nothing there.
+func mayBeEmpty(place string) bool {
+	name := strings.TrimPrefix(place, parent(place)+"/")
+	_, element := strconv.Atoi(name)
+	return place != "" && element != nil && !slices.Contains(requiredNames, name)
 }
 
 // mayBe lists what is accepted all the same.
@@ -75,6 +93,8 @@ func mayBe(at fault.At, value string) bool {
 	switch {
 	case strings.Contains(place, "/cpConfig/"), strings.HasSuffix(place, "/vimId"):
 		return true // Tacker's alone
+	case value == `""`:
+		return mayBeEmpty(place)
 	case strings.HasSuffix(place, "/cpConfig"):
 		return strings.HasPrefix(value, "[") || strings.HasPrefix(value, "{")
 	case strings.Contains(place, "lcm-operation-user-data"):

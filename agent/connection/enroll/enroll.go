@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -16,6 +17,10 @@ import (
 
 // ErrNoToken says that the machine has neither a certificate nor a join token.
 var ErrNoToken = errors.New("this machine has no certificate, and its configuration has no joinToken to get one; " +
+	"put the instance's (`hitchctl join-token show`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
+
+// ErrTokenRefused says that the controller does not know the machine's join token.
+var ErrTokenRefused = errors.New("the controller does not know the join token of this machine: its VNF instance was deleted, or the token is of another instance or controller; " +
 	"put the instance's (`hitchctl join-token show`) into /etc/nodehitch/agent.yaml and restart nodehitch-agent")
 
 // Claim is what an agent claims when it enrolls.
@@ -45,6 +50,9 @@ func Enroll(ctx context.Context, l *link.Link, f Files, c Claim) (*Credentials, 
 		}, client.Bearer(c.Token)))
 		return err
 	})
+	if client.Status(err) == http.StatusUnauthorized {
+		return nil, fmt.Errorf("%w: %w", err, ErrTokenRefused)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ type signer struct {
 	key      *ecdsa.PrivateKey
 	requests []*x509.CertificateRequest
 	alter    func(*api.IssuedCertificate) *api.IssuedCertificate // nil result: no answer
+	refuse   *api.Problem                                        // the answer, if it is set
 }
 
 func newSigner(t *testing.T) (*signer, *link.Link, enroll.Files) {
@@ -63,6 +64,12 @@ func newSigner(t *testing.T) (*signer, *link.Link, enroll.Files) {
 }
 
 func (s *signer) serve(w http.ResponseWriter, r *http.Request) {
+	if s.refuse != nil {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(s.refuse.Status)
+		_ = json.NewEncoder(w).Encode(s.refuse)
+		return
+	}
 	var req api.EnrollRequest
 	_ = json.NewDecoder(r.Body).Decode(&req)
 	block, _ := pem.Decode([]byte(req.CertificateRequest))
@@ -113,6 +120,28 @@ func TestEnroll(t *testing.T) {
 	}
 	if in := time.Until(got.RenewAt()); in < 14*time.Hour || in > 15*time.Hour {
 		t.Errorf("renews in %v, want 15 h", in)
+	}
+}
+
+// The controller gives no reason, so the agent says what to do.
+func TestATokenThatIsNotAccepted(t *testing.T) {
+	s, l, f := newSigner(t)
+	s.refuse = api.NewProblem(api.ProblemUnauthorized, "")
+	_, err := enroll.Enroll(t.Context(), l, f, claim())
+	if !errors.Is(err, enroll.ErrTokenRefused) || link.Classify(err) != link.Refused {
+		t.Fatalf("got %v", err)
+	}
+	for _, word := range []string{"(401)", "join token", "hitchctl join-token show", "/etc/nodehitch/agent.yaml"} {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not in %v", word, err)
+		}
+	}
+	if strings.Contains(err.Error(), claim().Token) {
+		t.Errorf("the error repeats the token: %v", err)
+	}
+	s.refuse = api.NewProblem(api.ProblemServerNotExpected, "not yet")
+	if _, err := enroll.Enroll(t.Context(), l, f, claim()); err == nil || errors.Is(err, enroll.ErrTokenRefused) {
+		t.Errorf("another refusal: got %v", err)
 	}
 }
 

@@ -15,6 +15,16 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("the package %s cannot be installed: %s", e.Package, e.Detail)
 }
 
+// NoSystemdError says that systemd does not answer, so that nothing is known of units.
+type NoSystemdError struct{ Err error }
+
+func (e *NoSystemdError) Error() string {
+	return fmt.Sprintf("connecting to systemd: %v (is systemd the init of this machine?)", e.Err)
+}
+
+// Unwrap is the cause.
+func (e *NoSystemdError) Unwrap() error { return e.Err }
+
 // JobError says that a job of systemd failed.
 type JobError struct {
 	Unit, Verb, Result string

@@ -233,7 +233,7 @@ func (s *systemd) borrow(ctx context.Context) (*dbus.Conn, error) {
 	if s.conn == nil {
 		conn, err := connect(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("connecting to systemd: %w (is systemd the init of this machine?)", err)
+			return nil, &NoSystemdError{err}
 		}
 		s.conn = conn
 	}

@@ -61,6 +61,19 @@ func TestOwnersOwnLoginStays(t *testing.T) {
 	}
 }
 
+// plain asks nobody for a login, so that nothing tells whether this one is right.
+func TestALoginThatIsNotAskedForIsSaidToBeUntried(t *testing.T) {
+	r := machine(t, docker).connect(login(plain, "user01", "right"), open(locked))
+	r.expect(connected, plain+" answers without a login", "without having been tried")
+	if !strings.Contains(r.file(kubelet), auth("user01", "right")) {
+		t.Error("the login is not written")
+	}
+	if n := r.world.logins(plain); n != 0 {
+		t.Errorf("the login was sent %d times, and nobody asked for it", n)
+	}
+	r.idle()
+}
+
 func TestWrongPassword(t *testing.T) {
 	r := machine(t, docker).connect(login(locked, "user01", "falsch"), open(plain))
 	report := r.expect("False Unauthorized", locked, "user01", "401", "authentication required")

@@ -135,6 +135,9 @@ func (p *plan) outcome() (converge.Plan, error) {
 		if c.answer.AsksLogin {
 			asking++
 		}
+		if c.answer.Untried {
+			p.notes = append(p.notes, c.Server+" answers without a login, so the login given for it is written without having been tried")
+		}
 	}
 	if asking > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("%d of them ask for a login, and none is given", asking))

@@ -45,6 +45,9 @@ func (p *plan) place() (place, error) {
 	if found.Exists && found.NotDirectory != "" {
 		return place{}, converge.Fail(api.ReasonDirectoryUnusable, "the data directory %s is %s; expected a directory or nothing: move it away", directory, found.NotDirectory)
 	}
+	if why := grammar.SystemDirectory(found.Real); why != "" {
+		return place{}, converge.Fail(api.ReasonDirectoryUnusable, "the data directory %s leads to %s, which %s; remove the symbolic link, or choose another directory", directory, found.Real, why)
+	}
 	at := place{exists: found.Exists, make: func(context.Context) error { return p.Host.Directories.Make(directory, dataMode) }}
 	mounts, err := p.Host.Mounts.List()
 	if err != nil {

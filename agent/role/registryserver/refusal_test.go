@@ -217,6 +217,18 @@ func TestDataDirectoryThatIsNone(t *testing.T) {
 	}
 }
 
+func TestDataDirectoryThatLeadsIntoTheSystem(t *testing.T) {
+	for _, real := range []string{"/etc", "/var/lib/docker/volumes", "/home/ubuntu/.ssh", "/"} {
+		r := docker(t, hosttest.Directory(directory, hosttest.LeadingTo(real)))
+		r.expect("False DirectoryUnusable", directory+" leads to "+real)
+		if made := r.done(); len(made) != 0 {
+			t.Errorf("%s: done: %q", real, made)
+		}
+	}
+	r := docker(t, hosttest.Directory(directory, hosttest.LeadingTo("/mnt/big disk/registry")))
+	r.expect(running)
+}
+
 func TestDataDirectoryOfOthersStaysAsItIs(t *testing.T) {
 	r := docker(t, hosttest.Directory(directory, hosttest.Holding("docker")))
 	r.expect(running)

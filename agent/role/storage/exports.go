@@ -151,11 +151,9 @@ func (p *steps) notOurs(v *api.StorageVolume, m *host.Mount) string {
 	return ""
 }
 
-// nobody is the user and group to which all clients are mapped (all_squash), on every
-// distribution. They can write as the owner, so group and others need no write access.
-var nobody = host.Shared{Exists: true, UID: 65534, GID: 65534, Mode: 0o755}
-
-// directory plans the exported directory, and reports whether it may be exported.
+// directory plans the exported directory, and reports whether it may be exported. If all
+// clients write as one account, that account owns it, so group and others need no write
+// access. Else its owner and mode are the clients' to change, so one that exists stays as it is.
 func (p *exportPlan) directory(e entry, m host.Mount) bool {
 	rel, err := filepath.Rel(e.mountPath, e.directory)
 	if err != nil {
@@ -172,17 +170,17 @@ func (p *exportPlan) directory(e entry, m host.Mount) bool {
 		p.problems = append(p.problems, converge.Wait(api.ReasonNotMounted, "not exported: %v", err))
 		return false
 	}
-	right := found.Exists && found.UID == nobody.UID && found.GID == nobody.GID && found.Mode&0o700 == 0o700
+	want := host.Shared{Exists: true, UID: e.owner.UID, GID: e.owner.GID, Mode: 0o755}
+	right := found.Exists && (!e.mustOwn || found.UID == want.UID && found.GID == want.GID && found.Mode&0o700 == 0o700)
 	again := slices.ContainsFunc(p.actions, func(a converge.Action) bool { return a.Group == e.directory })
 	if right || again {
 		return true
 	}
-	want := nobody
 	if found.Exists {
 		want.Mode = 0o700 // the rights of group and others stay as they are
 	}
 	p.actions = append(p.actions, converge.Action{
-		Summary: "make " + e.directory + " a directory of the user nobody", Group: e.directory,
+		Summary: "make " + e.directory + " a directory of " + e.owner.String(), Group: e.directory,
 		Do: func(context.Context) error {
 			return p.Host.Directories.MakeInside(e.mountPath, m.Device, rel, want)
 		},

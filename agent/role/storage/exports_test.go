@@ -40,7 +40,12 @@ func TestExportsThatAreNotTaken(t *testing.T) {
 		"beside the volume":   {Directory: "/volume2", Client: "10.0.0.0/8"},
 		"above it":            {Directory: "/volume/../etc", Client: "10.0.0.0/8"},
 		"options in a client": {Directory: "/volume/a", Client: "10.0.0.0/8(no_root_squash)"},
-		"everybody":           {Directory: "/volume/a", Client: "*"},
+		"any name":            {Directory: "/volume/a", Client: "*.example.org"},
+		"an unsafe option":    {Directory: "/volume/a", Client: "10.0.0.0/8", Options: []string{"rw", "async"}},
+		"an unknown option":   {Directory: "/volume/a", Client: "10.0.0.0/8", Options: []string{"crossmnt"}},
+		"another mountpoint":  {Directory: "/volume/a", Client: "10.0.0.0/8", Options: []string{"mountpoint=/"}},
+		"options that end it": {Directory: "/volume/a", Client: "10.0.0.0/8", Options: []string{"rw) *(rw"}},
+		"contradictions":      {Directory: "/volume/a", Client: "10.0.0.0/8", Options: []string{"all_squash", "no_root_squash"}},
 		"blank in the path":   {Directory: "/volume/a b", Client: "10.0.0.0/8"},
 		"quote in the path":   {Directory: `/volume/a"b`, Client: "10.0.0.0/8"},
 	}
@@ -63,6 +68,88 @@ func TestDirectoryThatLeadsElsewhereIsNotExported(t *testing.T) {
 	r.says(report, api.ConditionExportsServed, "/volume/nfs/pv1", "symbolic link")
 	if len(r.m.Table) != 0 {
 		t.Errorf("exported: %+v", r.m.Table)
+	}
+}
+
+// withOptions exports /volume/nfs/pv1 with these options.
+func withOptions(t *testing.T, options ...string) *rig {
+	r := machine(t, hosttest.Disk(volume, gib, hosttest.Ext4(assigned)), hosttest.Server)
+	r.doc.Storage.Exports[0].Options = options
+	return r
+}
+
+func TestWhoOwnsAnExportedDirectory(t *testing.T) {
+	for options, owner := range map[string]int{
+		"rw,all_squash": 65534,
+		"rw,all_squash,anonuid=1000,anongid=1000":  1000,
+		"ro,all_squash,anonuid=1000,anongid=1000":  1000,
+		"rw,root_squash,anonuid=1000,anongid=1000": 1000,
+		"rw,no_root_squash":                        65534,
+	} {
+		t.Run(options, func(t *testing.T) {
+			r := withOptions(t, strings.Split(options, ",")...)
+			r.expect(mounted, served)
+			if made := r.m.On(volume).Inside["nfs/pv1"]; made == nil || made.UID != owner || made.GID != owner || made.Mode != 0o755 {
+				t.Errorf("made %+v, want it to belong to %d", made, owner)
+			}
+			r.idle()
+		})
+	}
+}
+
+// An image changes the owner of what it has mounted: that lasts where it may.
+func TestAnOwnerThatAClientHasSet(t *testing.T) {
+	for options, stays := range map[string]bool{
+		"rw,no_root_squash":                     true,
+		"rw,root_squash":                        true,
+		"ro,all_squash":                         true,
+		"rw,all_squash":                         false,
+		"rw,all_squash,anonuid=1000":            false,
+		"rw,no_root_squash,sec=sys":             true,
+		"rw,all_squash,anonuid=999":             false, // the group is another
+		"rw,all_squash,anonuid=999,anongid=999": true,
+	} {
+		t.Run(options, func(t *testing.T) {
+			r := withOptions(t, strings.Split(options, ",")...)
+			r.expect(mounted, served)
+			directory := r.m.On(volume).Inside["nfs/pv1"]
+			directory.UID, directory.GID, directory.Mode = 999, 999, 0o700
+			r.expect(mounted, served)
+			now := r.m.On(volume).Inside["nfs/pv1"]
+			if got := now.UID == 999 && now.GID == 999; got != stays || now.Mode != 0o700 {
+				t.Errorf("now %+v; want that it stays: %t", now, stays)
+			}
+			r.idle()
+		})
+	}
+}
+
+func TestADirectoryOfTwoExportsHasOneOwner(t *testing.T) {
+	r := withOptions(t, "rw", "root_squash")
+	r.doc.Storage.Exports = append(r.doc.Storage.Exports,
+		api.StorageExport{Directory: "/volume/nfs/pv1", Client: "192.0.2.1", Options: []string{"rw", "all_squash", "anonuid=1000", "anongid=1000"}})
+	r.expect(mounted, served)
+	if made := r.m.On(volume).Inside["nfs/pv1"]; made.UID != 1000 || made.GID != 1000 {
+		t.Errorf("made %+v, want it to belong to the one that all users of a client are", made)
+	}
+	r.idle()
+	r.doc.Storage.Exports[0].Options = []string{"rw", "all_squash"}
+	report := r.expect(mounted, "False InvalidDocument")
+	r.says(report, api.ConditionExportsServed, "/volume/nfs/pv1", "65534:65534", "1000:1000")
+}
+
+func TestEverybodyIsAClient(t *testing.T) {
+	r := serving(t)
+	r.doc.Storage.Exports[0].Client = "*"
+	r.expect(mounted, served)
+	if got := r.exported(); !slices.Equal(got, []string{"/volume/nfs/pv1 *"}) {
+		t.Errorf("exported: %q", got)
+	}
+	r.idle()
+	r.doc.Storage.Exports[0].Client = "client1.example.org"
+	r.expect(mounted, served)
+	if got := r.exported(); !slices.Equal(got, []string{"/volume/nfs/pv1 client1.example.org"}) {
+		t.Errorf("exported: %q", got)
 	}
 }
 

@@ -20,11 +20,14 @@ const exportsPath = "/etc/exports.d/nodehitch.exports"
 type entry struct {
 	directory, mountPath, client string
 	options                      []string
+	// owner owns the directory if it does not exist yet, and in any case if mustOwn.
+	owner   grammar.AnonymousAccount
+	mustOwn bool
 }
 
 // entriesOf returns the desired entries in the order of the file. An export that is on
-// none of the volumes, or that exports(5) could misread, is an error: the controller
-// has checked it, and the agent checks it again.
+// none of the volumes, that exports(5) could misread, or that has another option than those
+// offered, is an error: the controller has checked it, and the agent checks it again.
 func entriesOf(section *api.StorageSection) ([]entry, error) {
 	var entries []entry
 	for _, e := range section.Exports {
@@ -39,10 +42,17 @@ func entriesOf(section *api.StorageSection) ([]entry, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("export of %s: it is on none of the volumes, and the root disk is never exported", e.Directory)
 		}
+		if err := errors.Join(grammar.ExportOptions(e.Options)...); err != nil {
+			return nil, fmt.Errorf("export of %s: its option %w", e.Directory, err)
+		}
 		mountPath := section.Volumes[i].MountPath
 		// mountpoint= without a path would require the exported directory to be a mount.
 		options := append(slices.Clone(e.Options), "mountpoint="+mountPath)
-		entries = append(entries, entry{e.Directory, mountPath, client.String(), options})
+		owner, mustOwn := grammar.ExportAccount(e.Options)
+		entries = append(entries, entry{e.Directory, mountPath, client.String(), options, owner, mustOwn})
+	}
+	if err := agreeOnOwners(entries); err != nil {
+		return nil, err
 	}
 	slices.SortFunc(entries, func(a, b entry) int {
 		if c := compare(a.directory, b.directory); c != 0 {
@@ -51,6 +61,28 @@ func entriesOf(section *api.StorageSection) ([]entry, error) {
 		return compare(a.client, b.client)
 	})
 	return slices.CompactFunc(entries, func(a, b entry) bool { return a.directory == b.directory && a.client == b.client }), nil
+}
+
+// agreeOnOwners gives all entries of a directory the same owner: the account as which
+// clients write there. Two accounts are an error, because each pass would take the
+// directory from one of them.
+func agreeOnOwners(entries []entry) error {
+	owners := map[string]grammar.AnonymousAccount{}
+	for _, e := range entries {
+		other, known := owners[e.directory]
+		if e.mustOwn && known && other != e.owner {
+			return fmt.Errorf("exports of %s: all clients write as %s to one, and as %s to another; a directory has one owner", e.directory, other, e.owner)
+		}
+		if e.mustOwn {
+			owners[e.directory] = e.owner
+		}
+	}
+	for i := range entries {
+		if owner, known := owners[entries[i].directory]; known {
+			entries[i].owner, entries[i].mustOwn = owner, true
+		}
+	}
+	return nil
 }
 
 // exportsFile is the content of the file for these entries.

@@ -30,6 +30,10 @@ func TestSameOptions(t *testing.T) {
 		"another user":         {ours, "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,anonuid=0,sec=sys,rw,insecure,root_squash,all_squash", false},
 		"crossmnt":             {ours, "sync,wdelay,hide,crossmnt,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,root_squash,all_squash", false},
 		"subtree_check":        {[]string{"subtree_check"}, "sync,wdelay,hide,sec=sys,ro,secure,root_squash,no_all_squash", false},
+		"no_root_squash asked": {[]string{"rw", "sync", "no_subtree_check", "insecure", "no_root_squash"}, "sync,wdelay,hide,no_subtree_check,sec=sys,rw,insecure,no_root_squash,no_all_squash", true},
+		"anonuid asked":        {append(slices.Clone(ours), "anonuid=1000", "anongid=1000"), "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,anonuid=1000,anongid=1000,sec=sys,rw,insecure,root_squash,all_squash", true},
+		"krb5 asked":           {append(slices.Clone(ours), "sec=krb5i:krb5p"), "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=krb5i:krb5p,rw,insecure,root_squash,all_squash", true},
+		"krb5 asked, sys had":  {append(slices.Clone(ours), "sec=krb5i"), "sync,wdelay,hide,no_subtree_check,mountpoint=/volume,sec=sys,rw,insecure,root_squash,all_squash", false},
 		"nothing but defaults": {nil, "sync,wdelay,hide,no_subtree_check,sec=sys,ro,secure,root_squash,no_all_squash", true},
 	}
 	for name, c := range cases {

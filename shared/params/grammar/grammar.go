@@ -56,6 +56,18 @@ func Opaque(s string) (string, error) {
 	return s, nil
 }
 
+// NoProxy accepts a list of what is reached without a proxy, separated by commas, and
+// returns it without the blanks around them and without empty entries. It is Opaque besides.
+func NoProxy(s string) (string, error) {
+	var list []string
+	for entry := range strings.SplitSeq(s, ",") {
+		if entry = strings.Trim(entry, " \t"); entry != "" {
+			list = append(list, entry)
+		}
+	}
+	return Opaque(strings.Join(list, ","))
+}
+
 // Label accepts a text for people, such as a VIM's name: printable, 1 to 255
 // characters, no white space at its ends.
 func Label(s string) (string, error) {
@@ -85,13 +97,14 @@ func ResourceName(s string) (string, error) {
 	return Label(s)
 }
 
-var userName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
+var userName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}(@[A-Za-z0-9][A-Za-z0-9.-]{0,220})?$`)
 
-// UserName accepts the name of a Linux account: 1 to 32 letters, digits and
-// . _ -, with a letter or _ first. It is a safe path component.
+// UserName accepts the name of a Linux account: 1 to 32 letters, digits and . _ -, with a
+// letter or _ first, and for an account of a domain @ and its name. It is a safe path
+// component.
 func UserName(s string) (string, error) {
 	if !userName.MatchString(s) {
-		return "", problem(s, "is not a Linux user name: expected 1 to 32 letters, digits, or . _ -, with a letter or _ first")
+		return "", problem(s, "is not a Linux user name: expected 1 to 32 letters, digits, or . _ -, with a letter or _ first, and maybe @ and a domain")
 	}
 	return s, nil
 }

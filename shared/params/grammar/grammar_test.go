@@ -38,12 +38,13 @@ var tables = map[string]table{
 	},
 	"MountPath": {
 		parse: grammar.MountPath,
-		takes: same("/volume", "/srv", "/srv/nfs", "/mnt", "/mnt/a", "/home/data", "/var/nfs", "/var/lib/nfsdata", "/opt/data", "/media/disk", "/data/etc", "/etcetera", "/usr2"),
+		takes: same("/volume", "/srv", "/srv/nfs", "/mnt", "/mnt/a", "/home/data", "/var/nfs", "/var/lib/nfsdata", "/opt/data", "/media/disk", "/data/etc", "/etcetera", "/usr2", "/home/ubuntu/ssh", "/var/lib/sudoers"),
 		refuse: map[string]string{
 			"": "empty", "/": "root directory", "/etc": "directory of the system", "/etc/a": "lies in /etc", "/usr": "system", "/usr/local/nfs": "lies in /usr",
-			"/var": "hide", "/var/lib": "hide", "/home": "hide", "/opt": "hide", "/media": "hide", "/proc": "system", "/sys/fs": "lies in /sys", "/dev/shm": "lies in /dev",
+			"/var": "hidden", "/var/lib": "hidden", "/home": "hidden", "/opt": "hidden", "/media": "hidden", "/proc": "system", "/sys/fs": "lies in /sys", "/dev/shm": "lies in /dev",
 			"/boot": "system", "/boot/efi": "lies in /boot", "/run": "system", "/run/nfs": "lies in /run", "/root": "system", "/tmp/a": "lies in /tmp", "/bin": "system",
 			"/lib64": "system", "/var/lib/nodehitch/agent": "lies in /var/lib/nodehitch", "/var/lib/nfs": "system", "/var/lib/docker": "system", "/var/lib/kubelet/pods": "lies in",
+			"/var/lib/sudo/lectured": "lies in /var/lib/sudo", "/var/lib/polkit-1": "system", "/home/ubuntu/.ssh": ".ssh", "/srv/git/.ssh/keys": ".ssh",
 			"/" + strings.Repeat("-", 62): "unit name", "/" + strings.Repeat("a/", 122) + "bc": "unit name",
 		},
 	},
@@ -69,11 +70,12 @@ var tables = map[string]table{
 		parse: func(s string) (string, error) { c, err := grammar.ExportClient(s); return c.String(), err },
 		takes: map[string]string{
 			"10.10.0.0/24": "10.10.0.0/24", "10.10.0.7/24": "10.10.0.0/24", "10.10.0.7": "10.10.0.7", "fd00:0::1": "fd00::1", "fd00::5/64": "fd00::/64",
-			"node1": "node1", "node-1.example.com": "node-1.example.com", "0.0.0.0/0": "0.0.0.0/0",
+			"node1": "node1", "node-1.example.com": "node-1.example.com", "0.0.0.0/0": "0.0.0.0/0", "*": "*",
+			"10.10.0.0/255.255.255.0": "10.10.0.0/24", "10.10.0.7/255.255.0.0": "10.10.0.0/16", "10.10.0.7/255.255.255.255": "10.10.0.7/32", "10.10.0.0/0.0.0.0": "0.0.0.0/0",
 		},
 		refuse: map[string]string{
-			"": "empty", "*": "wildcard", "*.example.com": "wildcard", "node?": "wildcard", "node[12]": "wildcard", "[10.10.0.0/24]": "without brackets", "@group": "netgroup", "10.10.0.0/24(rw)": "options", "(rw)": "options",
-			"10.10.0.0/24,rw": "options", "a b": "options", "a\tb": "options", "a\nb": "options", "10.10.0.256": "not an IP", "10.10.0": "not an IP", "1": "not an IP", "0.0.0.0": "0.0.0.0/0", "::": "::/0",
+			"": "empty", "**": "wildcard", "10.10.0.0/255.0.255.0": "holes", "fd00::/255.255.255.0": "CIDR", "10.10.0.0/ffff::": "CIDR", "rw": "export option", "no_root_squash": "export option", "*.example.com": "wildcard", "node?": "wildcard", "node[12]": "wildcard", "[10.10.0.0/24]": "without brackets", "@group": "netgroup", "10.10.0.0/24(rw)": "options", "(rw)": "options",
+			"10.10.0.0/24,rw": "more than one", "a b": "more than one", "a\tb": "more than one", "a\nb": "more than one", "10.10.0.256": "not an IP", "10.10.0": "not an IP", "1": "not an IP", "0.0.0.0": "0.0.0.0/0", "::": "::/0",
 			"224.0.0.1": "multicast", "fe80::1%eth0": "zone", "::ffff:10.0.0.1": "write 10.0.0.1", "fd00:::1": "not an IP", "a..b": "host name", "-a": "host name", "a-": "host name", "a_b": "host name",
 			"a.": "host name", strings.Repeat("a", 64): "host name", strings.Repeat("a.", 127) + "ab": "253", "-o": "host name", "10.10.0.0/24#x": "CIDR", `"a"`: "host name", "a:b": "not an IP",
 		},
@@ -117,10 +119,17 @@ var tables = map[string]table{
 		takes:  same("simple", "kubernetes_vim", "a/b", "ü"),
 		refuse: map[string]string{"": "empty", "a\tb": "not printable", " ": "white space", strings.Repeat("a", 256): "at most 255"},
 	},
+	"NoProxy": {
+		parse: grammar.NoProxy,
+		takes: map[string]string{
+			"10.0.0.1": "10.0.0.1", "a,b": "a,b", "a, b": "a,b", " a ,\tb ,": "a,b", ",a,,b": "a,b", ".example.com,*": ".example.com,*",
+		},
+		refuse: map[string]string{"": "empty", " , ": "empty", "a b": "white space", "a,\nb": "white space", "a\x00": "control", strings.Repeat("a,", 4096): "4096"},
+	},
 	"UserName": {
 		parse:  grammar.UserName,
-		takes:  same("ubuntu", "root", "_apt", "a.b-c_d", "Admin", "u1", strings.Repeat("a", 32)),
-		refuse: map[string]string{"": "Linux", "1a": "Linux", "-a": "Linux", ".": "Linux", "..": "Linux", "a/b": "Linux", "a b": "Linux", "a:b": "Linux", "a\n": "Linux", "ü": "Linux", strings.Repeat("a", 33): "Linux", "a$": "Linux"},
+		takes:  same("ubuntu", "root", "_apt", "a.b-c_d", "Admin", "u1", strings.Repeat("a", 32), "user@example.com", "a@b"),
+		refuse: map[string]string{"": "Linux", "a@": "Linux", "@a": "Linux", "a@b@c": "Linux", "a@.b": "Linux", "a@b/c": "Linux", "a@b\n": "Linux", "a@" + strings.Repeat("b", 222): "Linux", "1a": "Linux", "-a": "Linux", ".": "Linux", "..": "Linux", "a/b": "Linux", "a b": "Linux", "a:b": "Linux", "a\n": "Linux", "ü": "Linux", strings.Repeat("a", 33): "Linux", "a$": "Linux"},
 	},
 	"ObjectName": {
 		parse:  grammar.ObjectName,

@@ -49,6 +49,17 @@ func AbsolutePath(s string) (string, error) {
 	return s, nil
 }
 
+// WithoutEmptyParts is a path without redundant slashes: one at its end, and
+// one beside another.
+func WithoutEmptyParts(s string) string {
+	parts := strings.FieldsFunc(s, func(r rune) bool { return r == '/' })
+	clean := strings.Join(parts, "/")
+	if strings.HasPrefix(s, "/") {
+		return "/" + clean
+	}
+	return clean
+}
+
 // cleanComponents wants each part between slashes to be a plain file name.
 func cleanComponents(whole, rest string) error {
 	for component := range strings.SplitSeq(rest, "/") {
@@ -64,15 +75,23 @@ func cleanComponents(whole, rest string) error {
 	return nil
 }
 
-// MountPath accepts an AbsolutePath that a volume may be mounted on: not a
-// directory that the system needs (see system.go), and short enough for the name
-// of its systemd mount unit.
-func MountPath(s string) (string, error) {
+// DataDirectory accepts an AbsolutePath that others may be given, as a mount point or in a
+// container: not a directory that the system needs (see system.go).
+func DataDirectory(s string) (string, error) {
 	if _, err := AbsolutePath(s); err != nil {
 		return "", err
 	}
-	if why := systemDirectory(s); why != "" {
-		return "", problem(s, "%s; mount on a directory of its own, such as /volume or /srv/nfs", why)
+	if why := SystemDirectory(s); why != "" {
+		return "", problem(s, "%s; choose a directory of its own, such as /volume or /srv/nfs", why)
+	}
+	return s, nil
+}
+
+// MountPath accepts a DataDirectory that a volume may be mounted on: it is short enough
+// for the name of its systemd mount unit.
+func MountPath(s string) (string, error) {
+	if _, err := DataDirectory(s); err != nil {
+		return "", err
 	}
 	if n := unitNameLength(s); n > maxUnitName {
 		return "", problem(s, "makes a systemd unit name of %d bytes; at most %d are possible, choose a shorter path", n, maxUnitName)

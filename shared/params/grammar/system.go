@@ -1,5 +1,10 @@
 package grammar
 
+import (
+	"slices"
+	"strings"
+)
+
 // Directories that a volume must not hide. The tables are a protection against
 // slips, not a sandbox: anyone who may write the parameters may run the VM.
 var (
@@ -11,16 +16,22 @@ var (
 		"/var/cache", "/var/lock", "/var/log", "/var/run", "/var/spool", "/var/tmp",
 		"/var/lib/apt", "/var/lib/cloud", "/var/lib/containerd", "/var/lib/docker",
 		"/var/lib/dpkg", "/var/lib/kubelet", "/var/lib/nfs", "/var/lib/nodehitch",
-		"/var/lib/rpm", "/var/lib/systemd",
+		"/var/lib/polkit-1", "/var/lib/rpm", "/var/lib/sudo", "/var/lib/systemd",
 	}
 	// shared directories are refused themselves, because they hold what others need;
 	// a directory of one's own below them is fine.
 	shared = []string{"/home", "/media", "/opt", "/var", "/var/lib"}
 )
 
-// systemDirectory says why nothing may be mounted on the clean absolute path s,
-// or "" if it may.
-func systemDirectory(s string) string {
+// SystemDirectory says why the clean absolute path s must not be mounted on, or given to a
+// container, "" if it may.
+func SystemDirectory(s string) string {
+	if s == "/" {
+		return "is the root directory"
+	}
+	if slices.Contains(strings.Split(s, "/"), ".ssh") {
+		return "lies in .ssh, which decides who may log in"
+	}
 	for _, tree := range wholeTrees {
 		if s == tree {
 			return "is a directory of the system"
@@ -31,7 +42,7 @@ func systemDirectory(s string) string {
 	}
 	for _, dir := range shared {
 		if s == dir {
-			return "holds files of the system or of users, which the volume would hide"
+			return "holds files of the system or of users, which would be hidden or given away"
 		}
 	}
 	return ""

@@ -13,16 +13,9 @@ import (
 
 // login logs in with the first challenge that the registry offers.
 func (s *session) login(ctx context.Context, offered []challenge) error {
-	if len(offered) == 0 {
-		return converge.Wait(api.ReasonUnreachable, "%s asks for a login, but neither for a password (Basic) nor for a token (Bearer)", s.Server)
-	}
-	authorize := s.password
-	if c := offered[0]; c.scheme == "bearer" {
-		token, err := s.token(ctx, c)
-		if err != nil {
-			return err
-		}
-		authorize = func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+	authorize, err := s.authorization(ctx, offered)
+	if err != nil {
+		return err
 	}
 	a, err := s.get(ctx, s.base, authorize)
 	if err != nil {
@@ -32,6 +25,50 @@ func (s *session) login(ctx context.Context, offered []challenge) error {
 		return s.unauthorized(s.Server, a)
 	}
 	return s.checkAnswer(a)
+}
+
+// authorization is what a request needs to be let in by the first way that is offered. For a
+// token, the token service has accepted the login.
+func (s *session) authorization(ctx context.Context, offered []challenge) (func(*http.Request), error) {
+	if len(offered) == 0 {
+		return nil, converge.Wait(api.ReasonUnreachable, "%s asks for a login, but neither for a password (Basic) nor for a token (Bearer)", s.Server)
+	}
+	if offered[0].scheme != "bearer" {
+		return s.password, nil
+	}
+	token, err := s.token(ctx, offered[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }, nil
+}
+
+// tryAtCatalog tries the login at the list of repositories, which a registry that answers
+// GET /v2/ to everybody may keep for its users. It reports whether the login was accepted
+// there; if not and without an error, the registry asks for none there either, or has no
+// such list. A user whom the registry knows need not be allowed to see the list.
+func (s *session) tryAtCatalog(ctx context.Context) (accepted bool, err error) {
+	catalog := s.base.ResolveReference(&url.URL{Path: "_catalog", RawQuery: "n=1"})
+	a, err := s.get(ctx, catalog, nil)
+	if err != nil || a.status != http.StatusUnauthorized || !sameOrigin(s.base, a.url) {
+		return false, nil //nolint:nilerr // the registry has answered; images can be pulled without the list
+	}
+	offered := challenges(a.header)
+	if len(offered) == 0 {
+		return false, nil
+	}
+	authorize, err := s.authorization(ctx, offered)
+	if err != nil || offered[0].scheme == "bearer" {
+		return err == nil, err
+	}
+	a, err = s.get(ctx, catalog, authorize)
+	switch {
+	case err != nil:
+		return false, err
+	case a.status == http.StatusUnauthorized:
+		return false, s.unauthorized(s.Server, a)
+	}
+	return a.status == http.StatusOK || a.status == http.StatusForbidden, nil
 }
 
 func (s *session) password(r *http.Request) { r.SetBasicAuth(s.Username, s.Password) }

@@ -40,6 +40,8 @@ type Target struct {
 type Answer struct {
 	// AsksLogin says that the registry asks for a login and none is given.
 	AsksLogin bool
+	// Untried says that a login is given and the registry asks for none.
+	Untried bool
 	// Notes are warnings.
 	Notes []string
 }
@@ -56,38 +58,41 @@ func Check(ctx context.Context, t Target) (Answer, error) {
 	defer cancel()
 	s := newSession(t)
 	defer s.client.CloseIdleConnections()
-	asks, err := s.check(ctx)
+	a, err := s.check(ctx)
 	_, note := t.proxyFor(s.base)
 	if err != nil {
 		return Answer{}, s.explain(err, note)
 	}
-	a := Answer{AsksLogin: asks}
 	if note != "" {
 		a.Notes = append(a.Notes, t.Server+": "+note)
 	}
 	return a, nil
 }
 
-// check reports whether the registry asks for a login that is not given.
-func (s *session) check(ctx context.Context) (asks bool, err error) {
+// check asks the registry without a login, and tries the login where the registry asks for it.
+func (s *session) check(ctx context.Context) (Answer, error) {
 	first, err := s.get(ctx, s.base, nil)
 	if err != nil {
-		return false, err
+		return Answer{}, err
 	}
 	if first.status != http.StatusUnauthorized {
-		return false, s.checkAnswer(first)
+		if err := s.checkAnswer(first); err != nil || s.Username == "" {
+			return Answer{}, err
+		}
+		tried, err := s.tryAtCatalog(ctx)
+		return Answer{Untried: !tried}, err
 	}
 	offered := challenges(first.header)
 	if len(offered) == 0 && !first.versioned() {
-		return false, s.notRegistry(first)
+		return Answer{}, s.notRegistry(first)
 	}
 	if s.Username == "" {
-		return true, nil
+		return Answer{AsksLogin: true}, nil
 	}
 	if !sameOrigin(s.base, first.url) {
-		return false, converge.Wait(api.ReasonUnreachable, "%s redirects to %s, which asks for a login; the agent sends a password to no other host: give that one as server", s.Server, origin(first.url))
+		return Answer{}, converge.Wait(api.ReasonUnreachable, "%s redirects to %s, which asks for a login; the agent sends a password to no other host: give that one as server", s.Server, origin(first.url))
 	}
-	return false, s.login(ctx, offered)
+	return Answer{}, s.login(ctx, offered)
 }
 
 // checkAnswer returns nil if a registry grants access with this answer.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -32,6 +33,8 @@ func outcome(t *testing.T, target probe.Target) string {
 	switch {
 	case err == nil && a.AsksLogin:
 		text = "ok, asks for a login"
+	case err == nil && a.Untried:
+		text = "ok, the login is untried"
 	case err == nil:
 		text = "ok"
 	case errors.As(err, &terminal):
@@ -75,7 +78,85 @@ func TestPasswords(t *testing.T) {
 func TestNoLogin(t *testing.T) {
 	server := registrytest.Start(t, registrytest.Options{})
 	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP}), "ok")
-	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "not asked for"}), "ok")
+	want(t, outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "not asked for"}), "ok, the login is untried")
+}
+
+// A registry whose GET /v2/ is for everybody: in front of a real one that wants a login,
+// something answers that itself.
+func TestALoginIsTriedWhereItIsAskedFor(t *testing.T) {
+	tokens := registrytest.Tokens(t, "user01", "right")
+	for name, o := range map[string]registrytest.Options{
+		"a password": {Username: "user01", Password: "right"},
+		"a token":    {Tokens: tokens},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind := registrytest.Start(t, o)
+			forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: behind})
+			var unasked []string
+			server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/v2/" {
+					forward.ServeHTTP(w, r)
+					return
+				}
+				if r.Header.Get("Authorization") != "" {
+					unasked = append(unasked, r.URL.Path)
+				}
+				w.Header().Set("Docker-Distribution-Api-Version", "registry/2.0")
+				fmt.Fprint(w, "{}")
+			})
+			target := probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "user01", Password: "right"}
+			if got := outcome(t, target); got != "ok" {
+				t.Errorf("got %q, want the login tried", got)
+			}
+			target.Password = "wrong"
+			want(t, outcome(t, target), "terminal Unauthorized: "+server, "user01", "401")
+			target.Username, target.Password = "", ""
+			if got := outcome(t, target); got != "ok" {
+				t.Errorf("without a login: got %q", got)
+			}
+			if len(unasked) > 0 {
+				t.Errorf("a password was sent to %q, where nobody asked for it", unasked)
+			}
+		})
+	}
+}
+
+func TestACatalogThatSaysNothingOfTheLogin(t *testing.T) {
+	other, heard := eavesdropper(t, func(w http.ResponseWriter, r *http.Request) {
+		asks(w, `Bearer realm="http://`+r.Host+`/token",service="s"`)
+	})
+	for name, c := range map[string]struct {
+		catalog http.HandlerFunc
+		begin   string
+	}{
+		"that does not exist":    {http.NotFound, "ok, the login is untried"},
+		"that fails":             {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "ok, the login is untried"},
+		"that is elsewhere":      {http.RedirectHandler("http://"+other+"/", http.StatusTemporaryRedirect).ServeHTTP, "ok, the login is untried"},
+		"with an unknown scheme": {func(w http.ResponseWriter, _ *http.Request) { asks(w, "Negotiate") }, "ok, the login is untried"},
+		"that is an administrator's": {func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") == "" {
+				asks(w, `Basic realm="x"`)
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+		}, "ok"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/v2/_catalog" {
+					c.catalog(w, r)
+					return
+				}
+				fmt.Fprint(w, "{}")
+			})
+			if got := outcome(t, probe.Target{Server: server, Scheme: api.RegistryHTTP, Username: "a", Password: "secret"}); got != c.begin {
+				t.Errorf("got %q, want %q", got, c.begin)
+			}
+		})
+	}
+	if len(*heard) > 0 {
+		t.Errorf("the password was sent to another host: %q", *heard)
+	}
 }
 
 func TestIPv6(t *testing.T) {
