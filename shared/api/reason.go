@@ -27,6 +27,7 @@ const (
 	ReasonNoPermit          Reason = "NoPermit"
 	ReasonFormatInterrupted Reason = "FormatInterrupted"
 	ReasonFormatFailed      Reason = "FormatFailed"
+	ReasonGrowFailed        Reason = "GrowFailed"
 	ReasonMultiAttached     Reason = "MultiAttached"
 	ReasonMountPointBusy    Reason = "MountPointBusy"
 	ReasonMountFailed       Reason = "MountFailed"
@@ -96,11 +97,12 @@ var Reasons = map[Reason]ReasonDoc{
 
 	ReasonWaitingForDevice:  {"no disk with the volume's id is attached", "attach the Cinder volume to this server; the agent then continues"},
 	ReasonAmbiguousDevice:   {"more than one disk has the volume's id or its filesystem UUID", "detach the copy; until then the agent changes none of them"},
-	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume, or too small for a filesystem", "check that the right volume is attached"},
+	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume, or it is too small for its filesystem", "check that the right volume is attached; send the new size of an extended volume"},
 	ReasonForeignData:       {"the disk holds data that nodehitch did not write", "run `hitchctl volume adopt` to keep the data, or `hitchctl volume reformat` to erase it"},
 	ReasonUnreadable:        {"the agent cannot read the disk, so it cannot check that the disk is blank", "look for I/O errors in the kernel log; the agent tries again and formats only a disk that it can read"},
 	ReasonNoPermit:          {"the controller does not permit this node to format this volume", "read the message; a volume is formatted only once"},
 	ReasonFormatInterrupted: {"the node that was formatting the volume disappeared before the format was complete", "run `hitchctl volume reformat` to permit a new format; it erases the volume"},
+	ReasonGrowFailed:        {"the filesystem of an extended volume could not grow; it stays mounted and served as it is", "read the message; the agent tries again. The kernel refuses a filesystem with errors (`dmesg`): unmount it, check it with `e2fsck`, and the agent continues"},
 	ReasonFormatFailed:      {"mkfs or the check of its result failed", "read the message; the agent tries the same format again"},
 	ReasonMultiAttached:     {"the volume is attached to more than one server", "detach it from all but one"},
 	ReasonMountPointBusy:    {"something else is mounted at the mount path, or the directory under it is not empty", "unmount it or empty the directory, or choose another mount_to"},

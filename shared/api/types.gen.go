@@ -1055,7 +1055,7 @@ type StorageVolume struct {
 	// ReformatRequested An operator allows the data on the disk to be lost, so the agent asks for a permit; this permits nothing by itself
 	ReformatRequested bool `json:"reformatRequested,omitempty"`
 
-	// SizeBytes Exact size of the device in bytes; 0 = not checked
+	// SizeBytes Size of the device in bytes. It is formatted only if it has exactly this size, and its filesystem grows only to this size; 0 = not checked
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 
 	// VolumeID Cinder volume id; the disk is found by it and by nothing else
@@ -1116,7 +1116,7 @@ type TopologyVolume struct {
 	// ResourceID Resource name in the base HOT, as in volume_resource_id of additionalParams
 	ResourceID string `json:"resourceId"`
 
-	// SizeBytes Size in bytes; the device must have exactly this size. Absent: not checked
+	// SizeBytes Size in bytes. A device is formatted only if it has exactly this size; a filesystem grows to it after the volume was extended. Absent: not checked
 	SizeBytes int64 `json:"sizeBytes,omitempty"`
 }
 

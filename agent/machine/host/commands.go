@@ -89,6 +89,12 @@ func checkCommand() Command {
 	return Command{Argv: []string{"e2fsck", "-n", "-f", heldDevice}, Reads: true, Limit: time.Hour}
 }
 
+// growCommand grows a filesystem to the size of its device. If it is mounted the kernel
+// does that.
+func growCommand() Command {
+	return Command{Argv: []string{"resize2fs", heldDevice}, Limit: time.Hour}
+}
+
 func announceCommand(node string) Command {
 	return Command{Argv: []string{"udevadm", "trigger", "--action=change", "--settle", node}, Limit: 30 * time.Second}
 }

@@ -62,6 +62,11 @@ type Disks interface {
 	// CheckExt4 writes out the cache and then checks the filesystem on the medium. It changes
 	// nothing.
 	CheckExt4(ctx context.Context, d Device) error
+	// GrowExt4 grows the filesystem of the disk, which is mounted at point, to the size of
+	// the disk. It stays mounted; one that is not mounted there is not changed. On return
+	// the new size is on the medium. After a crash it is intact, and has any size up to
+	// that of the disk.
+	GrowExt4(ctx context.Context, d Device, point string) error
 	// Announce makes udev probe the disk again and waits until it has. It does nothing if
 	// udev does not run.
 	Announce(ctx context.Context, d Disk) error

@@ -87,6 +87,23 @@ func (d *disks) CheckExt4(ctx context.Context, v Device) error {
 	return err
 }
 
+// GrowExt4 keeps the mount point open, so that nobody can unmount the filesystem:
+// resize2fs would work on the disk itself.
+func (d *disks) GrowExt4(ctx context.Context, v Device, point string) error {
+	dir, err := enter(point, v.Disk().Number)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := v.Same(); err != nil {
+		return err
+	}
+	if _, err := d.onDevice(ctx, v, growCommand()); err != nil {
+		return err
+	}
+	return v.Same()
+}
+
 var errNotHeld = errors.New("the device is not one of this host's")
 
 // onDevice runs a command on the disk that is held open.

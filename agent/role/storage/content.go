@@ -39,6 +39,8 @@ type content struct {
 	adoptable string
 	// repair is the command that may repair foreign content, "" for none.
 	repair string
+	// cutOff is the size of the assigned filesystem if the disk is too small for it.
+	cutOff int64
 }
 
 func unknownBecause(err error) content { return content{kind: unknown, what: err.Error()} }
@@ -95,7 +97,7 @@ func inspectOurs(ctx context.Context, disks host.Disks, d host.Device, sb superb
 	case sb.Journal:
 		return content{kind: foreign, what: "the journal of another filesystem, with the assigned UUID", claimed: true}
 	case sb.Size == 0 || sb.Size > uint64(d.Disk().Size):
-		return content{kind: foreign, what: fmt.Sprintf("the assigned filesystem, which has %d bytes, on a disk of %d", sb.Size, d.Disk().Size), claimed: true}
+		return content{kind: foreign, what: "the assigned filesystem, cut off", claimed: true, cutOff: int64(sb.Size)}
 	case len(use.Partitions)+len(use.Holders) > 0 || use.Swap:
 		return content{kind: foreign, what: "the assigned filesystem, and " + users(host.Use{Partitions: use.Partitions, Holders: use.Holders, Swap: use.Swap}), claimed: true}
 	}

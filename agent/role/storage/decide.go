@@ -19,13 +19,25 @@ const (
 	resume
 	// refuse: the disk holds other content. Only an operator's permit to overwrite helps.
 	refuse
+	// mismatch: the disk does not have the size of the volume.
+	mismatch
 )
 
 // unfinishedFormat is why a format is resumed.
 const unfinishedFormat = "a format of it has begun and is not finished"
 
-// decide alone decides whether a disk may be written to. It also returns the reason,
-// for people.
+// decide alone decides whether a disk may be formatted or mounted. It also returns the
+// reason, for people. A disk of another size than the document says is not the volume,
+// unless it holds the volume's filesystem and is larger: then the volume was extended.
+func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
+	what, why := decideContent(c, r, v, disk, nodeID)
+	if v.SizeBytes != 0 && disk.Size != v.SizeBytes && (what != keep || disk.Size < v.SizeBytes) {
+		return mismatch, why
+	}
+	return what, why
+}
+
+// decideContent decides by what the disk holds.
 //
 // An unfinished format outranks the content of the disk, because a killed mkfs may
 // leave anything. It does not outrank what mkfs cannot have left: a filesystem that has
@@ -34,7 +46,7 @@ const unfinishedFormat = "a format of it has begun and is not finished"
 // is not changed. An operator's permit to overwrite outranks the signature of something
 // else, which it was given for. It does not outrank the assigned filesystem in use,
 // which is its result.
-func decide(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
+func decideContent(c content, r *record, v *api.StorageVolume, disk host.Disk, nodeID string) (decision, string) {
 	if r.unfinished() {
 		return decideUnfinished(c, r, r.misfit(v, disk, nodeID))
 	}

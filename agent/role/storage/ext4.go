@@ -23,6 +23,8 @@ type superblock struct {
 	Used bool
 	// Journal says that this is another filesystem's journal.
 	Journal bool
+	// Dirty says that the next mount replays its journal.
+	Dirty bool
 	// Whole says that the checksum is right, or that there is none. (blkid checks it
 	// only since util-linux 2.39.)
 	Whole bool
@@ -32,6 +34,7 @@ const (
 	superblockOffset = 1024
 	superblockSize   = 1024
 	ext4Magic        = 0xEF53
+	incompatRecover  = 0x4
 	incompatJournal  = 0x8
 	incompat64Bit    = 0x80
 	roCompatChecksum = 0x400
@@ -67,6 +70,7 @@ func parseSuperblock(b []byte) (superblock, bool) {
 		Group:   le.Uint16(b[0x5A:]),
 		Used:    le.Uint32(b[0x2C:]) != 0 || le.Uint16(b[0x34:]) != 0,
 		Journal: incompat&incompatJournal != 0,
+		Dirty:   incompat&incompatRecover != 0,
 		Whole:   le.Uint32(b[0x64:])&roCompatChecksum == 0 || le.Uint32(b[checksumOffset:]) == checksum,
 	}, true
 }

@@ -28,11 +28,6 @@ func (s *steps) find(v *api.StorageVolume) (host.Disk, error) {
 			"volume %s: %s have its id; expected one disk; none of them is changed: detach those that are not the volume", v.VolumeID, list(found))
 	}
 	disk := found[0]
-	if v.SizeBytes != 0 && disk.Size != v.SizeBytes {
-		return host.Disk{}, converge.Fail(api.ReasonSizeMismatch,
-			"volume %s: %s has %d bytes, expected %d; check that the right volume is attached; if it was extended, send its new size in the topology",
-			v.VolumeID, disk.Path, disk.Size, v.SizeBytes)
-	}
 	if disk.Size < smallest {
 		return host.Disk{}, converge.Fail(api.ReasonSizeMismatch,
 			"volume %s: %s has %d bytes, expected at least %d, for a filesystem with a journal; attach a larger volume",
@@ -53,7 +48,7 @@ func (s *steps) alone(v *api.StorageVolume, disk host.Disk) error {
 		if other.Number == disk.Number || other.Size < superblockOffset+superblockSize {
 			continue
 		}
-		if uuid, err := s.filesystemOn(other); err == nil && uuid == v.FilesystemUUID {
+		if sb, err := s.filesystemOn(other); err == nil && sb.UUID == v.FilesystemUUID {
 			return converge.Fail(api.ReasonAmbiguousDevice,
 				"volume %s: its filesystem %s is on %s and on %s; detach the copy, or give it another UUID (`tune2fs -U random`)",
 				v.VolumeID, v.FilesystemUUID, disk.Path, other.Node)
@@ -64,31 +59,36 @@ func (s *steps) alone(v *api.StorageVolume, disk host.Disk) error {
 
 var errNoFilesystem = errors.New("no ext4 superblock")
 
-// filesystemOn is the UUID of the ext4 filesystem on a disk.
-func (s *steps) filesystemOn(disk host.Disk) (string, error) {
+// filesystemOn is the superblock of the ext4 filesystem on a disk.
+func (s *steps) filesystemOn(disk host.Disk) (superblock, error) {
 	d, err := s.Host.Disks.Open(disk, false)
 	if err != nil {
-		return "", err
+		return superblock{}, err
 	}
 	defer d.Close()
 	sb, found, err := firstSuperblock(d)
 	if err == nil && !found {
 		err = errNoFilesystem
 	}
-	return sb.UUID, err
+	return sb, err
 }
 
 // confirm fails if the disk does not have the volume's filesystem. It is called right
 // before and right after the disk is mounted.
 func (s *steps) confirm(v *api.StorageVolume, disk host.Disk) error {
-	uuid, err := s.filesystemOn(disk)
-	switch {
-	case err != nil:
+	sb, err := s.filesystemOn(disk)
+	if err != nil {
 		return fmt.Errorf("volume %s: reading the superblock of %s: %w", v.VolumeID, disk.Path, err)
-	case uuid != v.FilesystemUUID:
-		return fmt.Errorf("volume %s: %s holds the filesystem %s, expected %s", v.VolumeID, disk.Path, uuid, v.FilesystemUUID)
 	}
-	return nil
+	return expect(v, disk, sb)
+}
+
+// expect fails if the filesystem on a disk is not the volume's.
+func expect(v *api.StorageVolume, disk host.Disk, sb superblock) error {
+	if sb.UUID == v.FilesystemUUID {
+		return nil
+	}
+	return fmt.Errorf("volume %s: %s holds the filesystem %s, expected %s", v.VolumeID, disk.Path, sb.UUID, v.FilesystemUUID)
 }
 
 func list(disks []host.Disk) string {

@@ -46,6 +46,8 @@ func (f *formatter) run(ctx context.Context) error {
 		return f.overwrite(ctx, r, why)
 	case wait:
 		return f.unreadable(why)
+	case mismatch:
+		return f.mismatched(r)
 	}
 	return fmt.Errorf("volume %s: a bug in the agent: no such decision", f.v.VolumeID)
 }
@@ -177,8 +179,8 @@ func (f *formatter) resume(ctx context.Context, c content, r record) error {
 	return f.make(ctx, d, r)
 }
 
-// make is the only function that writes to a disk. It is called only after the journal
-// says started.
+// make is the only function that writes to a disk that is not mounted. It is called only
+// after the journal says started.
 func (f *formatter) make(ctx context.Context, d host.Device, r record) error {
 	disks := f.Host.Disks
 	if r.Overwrite {

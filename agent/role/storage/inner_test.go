@@ -128,6 +128,28 @@ func TestDecideWritesNothingByDefault(t *testing.T) {
 	}
 }
 
+// A disk of another size than the document says is never written to, and is mounted only if
+// it is larger and has its filesystem.
+func TestDecideBySize(t *testing.T) {
+	disk := host.Disk{Size: 100}
+	for _, told := range []int64{0, 99, 100, 101} {
+		v := &api.StorageVolume{VolumeID: "v", FilesystemUUID: "u", SizeBytes: told}
+		for _, r := range []*record{nil, {VolumeID: "v", FilesystemUUID: "u", SizeBytes: 100, NodeID: "n", Permit: "p", Phase: started}} {
+			for k := unknown; k <= foreign; k++ {
+				c := content{kind: k, used: true}
+				as, _ := decideContent(c, r, v, disk, "n")
+				want := as
+				if told == 101 || told == 99 && k != ours {
+					want = mismatch
+				}
+				if got, _ := decide(c, r, v, disk, "n"); got != want {
+					t.Errorf("told %d, %+v, %+v: %d, expected %d", told, c, r, got, want)
+				}
+			}
+		}
+	}
+}
+
 func FuzzParseSuperblock(f *testing.F) {
 	f.Add(make([]byte, superblockSize))
 	whole := make([]byte, superblockSize)
@@ -144,11 +166,12 @@ func FuzzParseSuperblock(f *testing.F) {
 // effect.
 func TestUnitFiles(t *testing.T) {
 	v := &api.StorageVolume{VolumeID: "4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6", MountPath: "/srv/my-data"}
-	got := mountFiles(v, "/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8")
+	got := mountFiles(v, "/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8", "/state/a%b.growing")
 	want := []file{
 		{`/etc/systemd/system/srv-my\x2ddata.mount`, header + `[Unit]
 Description=Cinder volume 4a0d9f3e-1b2c-4d5e-8f60-718293a4b5c6 (nodehitch)
 Before=nfs-server.service
+ConditionPathExists=!/state/a%%b.growing
 
 [Mount]
 What=/dev/disk/by-id/virtio-4a0d9f3e-1b2c-4d5e-8

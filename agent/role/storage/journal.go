@@ -122,13 +122,19 @@ func (j *journal) write(r record) error {
 	if err != nil {
 		return err
 	}
-	r.ChangedAt = j.now().UTC().Truncate(time.Second)
+	r.ChangedAt = j.timestamp()
+	return j.put(path, r)
+}
+
+func (j *journal) timestamp() time.Time { return j.now().UTC().Truncate(time.Second) }
+
+func (j *journal) put(path string, r any) error {
 	content, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
 	if err := j.files.Write(path, append(content, '\n'), 0o600); err != nil {
-		return fmt.Errorf("journal of volume %s: %w", r.VolumeID, err)
+		return fmt.Errorf("the journal %s: %w", path, err)
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ type child struct {
 	// KillAt is the n-th of the points in the format at which it kills itself; 0 = it
 	// is killed from outside.
 	KillAt int
+	// Mounted is where the volume is mounted whose filesystem is to grow; "" = the volume
+	// is to be formatted.
+	Mounted string
 }
 
 func TestMain(m *testing.M) {
@@ -45,7 +48,11 @@ func TestMain(m *testing.M) {
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
 			panic(err)
 		}
-		if err := c.formatter(&point{at: c.KillAt}).run(context.Background()); err != nil {
+		do := c.formatter(&point{at: c.KillAt}).run
+		if c.Mounted != "" {
+			do = c.grower(&point{at: c.KillAt}).extend
+		}
+		if err := do(context.Background()); err != nil {
 			fmt.Println("error:", err)
 			os.Exit(1)
 		}
@@ -270,13 +277,16 @@ func TestKilledAnyTime(t *testing.T) {
 }
 
 // mkfs is the process that makes this volume's filesystem, 0 for none.
-func (c child) mkfs(agent int) int {
+func (c child) mkfs(agent int) int { return childOf(agent, "mkfs", api.FilesystemUUID(c.VolumeID)) }
+
+// childOf is the child of a process whose command line has all these words, 0 for none.
+func childOf(agent int, words ...string) int {
 	children, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", agent))
 	for _, path := range children {
 		text, _ := os.ReadFile(path)
 		for _, pid := range strings.Fields(string(text)) {
 			argv, _ := os.ReadFile("/proc/" + pid + "/cmdline")
-			if strings.Contains(string(argv), "mkfs") && strings.Contains(string(argv), api.FilesystemUUID(c.VolumeID)) {
+			if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(string(argv), word) }) {
 				n, _ := strconv.Atoi(pid)
 				return n
 			}

@@ -89,11 +89,24 @@ func (p *volumePlan) mount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := p.confirm(p.v, disk); err != nil {
+	sb, err := p.filesystemOn(disk)
+	if err == nil {
+		err = expect(p.v, disk, sb)
+	}
+	if err != nil {
 		return converge.Wait(api.ReasonMountFailed, "%v; not mounted", err)
 	}
 	name := mountUnit(p.v.MountPath)
-	if err := p.Host.Units.Start(ctx, name); err != nil {
+	if err := p.journal.mountAtBoot(p.v.VolumeID, true); err != nil {
+		return err
+	}
+	if sb.Dirty {
+		err = p.replay(ctx, name)
+	}
+	if err == nil {
+		err = p.Host.Units.Start(ctx, name)
+	}
+	if err != nil {
 		return converge.Wait(api.ReasonMountFailed, "volume %s: mounting %s at %s: %v; if the filesystem is damaged, repair it on the server with `e2fsck %s`",
 			p.v.VolumeID, disk.Path, p.v.MountPath, err, disk.Path)
 	}
@@ -110,6 +123,21 @@ func (p *volumePlan) mount(ctx context.Context) error {
 		p.Log.Warn("the NFS server's export cache could not be flushed", "error", err)
 	}
 	return nil
+}
+
+// replay mounts a filesystem whose journal has to be replayed, and unmounts it. Linux
+// counts the block groups before it replays the journal, and does not count again if that
+// changes the size. Such a mount cannot use the new room, and growing it further runs into
+// a BUG() of ext4 (seen with Linux 6.1). The next mount counts anew. Nothing may be
+// exported meanwhile, so that it can be unmounted.
+func (p *volumePlan) replay(ctx context.Context, unit string) error {
+	if err := p.withdraw(ctx, p.v.MountPath); err != nil {
+		return fmt.Errorf("withdrawing its exports: %w", err)
+	}
+	if err := p.Host.Units.Start(ctx, unit); err != nil {
+		return err
+	}
+	return p.Host.Units.Stop(ctx, unit)
 }
 
 func (p *volumePlan) verify(disk host.Disk) error {

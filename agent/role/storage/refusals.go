@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -16,6 +17,9 @@ func (f *formatter) refused(r *record, found string) error {
 		return converge.Fail(api.ReasonFormatInterrupted,
 			"volume %s: %s is not changed: %s; check what it holds; `hitchctl volume reformat %s` permits a new format, which erases it",
 			f.v.VolumeID, f.disk.Path, found, f.v.VolumeID)
+	}
+	if f.found.cutOff > 0 {
+		return shrunk(f.v, f.disk, f.found.cutOff)
 	}
 	if f.v.FormatInterruptedBy != "" {
 		return converge.Fail(api.ReasonFormatInterrupted,
@@ -33,6 +37,40 @@ func (f *formatter) refused(r *record, found string) error {
 	return converge.Fail(api.ReasonForeignData,
 		"volume %s: %s holds %s; expected a blank disk or the ext4 filesystem %s: %s erase it with `hitchctl volume reformat %s`",
 		f.v.VolumeID, f.disk.Path, found, f.v.FilesystemUUID, keep, f.v.VolumeID)
+}
+
+// mismatched: the disk does not have the size that the document says. A format that has
+// begun on it keeps its journal: whatever the disk holds came from that.
+func (f *formatter) mismatched(r *record) error {
+	if f.found.cutOff > 0 {
+		return shrunk(f.v, f.disk, f.found.cutOff)
+	}
+	if f.disk.Size < f.v.SizeBytes {
+		return smaller(f.v, f.disk)
+	}
+	after := ""
+	if r.unfinished() {
+		after = "; " + unfinishedFormat + ", and its journal is kept: check what the disk holds; after the new size was sent, `hitchctl volume reformat " +
+			f.v.VolumeID + "` permits a new format, which erases it"
+	}
+	return converge.Fail(api.ReasonSizeMismatch,
+		"volume %s: %s has %d bytes, expected %d; check that the right volume is attached; if it was extended, send its new size in the topology%s",
+		f.v.VolumeID, f.disk.Path, f.disk.Size, f.v.SizeBytes, after)
+}
+
+// shrunk: the end of the filesystem is missing.
+func shrunk(v *api.StorageVolume, disk host.Disk, filesystem int64) error {
+	return converge.Fail(api.ReasonSizeMismatch,
+		"volume %s: %s has %d bytes, expected at least %d, the size of the filesystem on it: the disk has shrunk, or is a copy of a part; it is not changed: "+
+			"give the volume its size back, or restore it from a backup", v.VolumeID, disk.Path, disk.Size, filesystem)
+}
+
+// smaller: the disk is smaller than the volume. It may hold all of its filesystem.
+func smaller(v *api.StorageVolume, disk host.Disk) error {
+	return converge.Fail(api.ReasonSizeMismatch,
+		"volume %s: %s has %d bytes, expected %d; it is not changed: check that the right volume is attached; "+
+			"if it was extended, this server does not know yet: detach the volume and attach it again, or restart the server",
+		v.VolumeID, disk.Path, disk.Size, v.SizeBytes)
 }
 
 // unreadable: the content is unknown, so the disk is not changed.

@@ -84,12 +84,12 @@ func (s *steps) unmount(ctx context.Context, old ownedVolume) error {
 		return err
 	}
 	if disk != nil {
-		uuid, err := s.filesystemOn(*disk)
+		sb, err := s.filesystemOn(*disk)
 		if err != nil {
 			return converge.Wait(api.ReasonUnreadable, "volume %s: the agent cannot tell whether it is still mounted at %s: %v", old.VolumeID, old.MountPath, err)
 		}
-		if uuid != old.FilesystemUUID {
-			s.Log.Warn("not unmounted: another filesystem is mounted here", "path", old.MountPath, "found", uuid, "expected", old.FilesystemUUID)
+		if sb.UUID != old.FilesystemUUID {
+			s.Log.Warn("not unmounted: another filesystem is mounted here", "path", old.MountPath, "found", sb.UUID, "expected", old.FilesystemUUID)
 			return nil
 		}
 	}

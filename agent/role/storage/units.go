@@ -46,10 +46,12 @@ func deviceDropInPath(device string) string {
 // filesystem is not damaged further. Before: the NFS server starts after the mount and
 // stops before the unmount. It does not require the mount, so a missing volume does not
 // stop the others from being served.
-func mountFiles(v *api.StorageVolume, device string) []file {
+// ConditionPathExists: a filesystem whose growth was cut off is left to the agent.
+func mountFiles(v *api.StorageVolume, device, growing string) []file {
 	mount := header + fmt.Sprintf(`[Unit]
 Description=Cinder volume %s (nodehitch)
 Before=%s
+ConditionPathExists=!%s
 
 [Mount]
 What=%s
@@ -61,7 +63,7 @@ TimeoutSec=600
 
 [Install]
 WantedBy=multi-user.target
-`, v.VolumeID, nfsServer, specifiers(device), specifiers(v.MountPath))
+`, v.VolumeID, nfsServer, specifiers(growing), specifiers(device), specifiers(v.MountPath))
 	wait := header + "[Unit]\nJobRunningTimeoutSec=" + deviceTimeout + "\n"
 	return []file{{mountUnitPath(v.MountPath), mount}, {deviceDropInPath(device), wait}}
 }

@@ -22,6 +22,8 @@ type volumePlan struct {
 
 	disk     host.Disk
 	guarding bool
+	// grew says how the filesystem grew last, "" if it never did.
+	grew string
 	// actions up to the unit files, and those after systemd has reloaded them.
 	actions, last []converge.Action
 }
@@ -82,7 +84,7 @@ func (p *volumePlan) mounted(ctx context.Context, m *host.Mount) error {
 			"volume %s: the filesystem at %s is mounted read-only, which the kernel does after an error: read its log (`dmesg`), unmount it and check it with `e2fsck %s`",
 			p.v.VolumeID, p.v.MountPath, p.disk.Path)
 	}
-	return nil
+	return p.grow(ctx)
 }
 
 // unmounted plans for a volume whose disk is attached and not mounted.
@@ -115,6 +117,8 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 		p.do("overwrite "+p.disk.Path+" if the operator's permit is still valid", f.run)
 	case wait:
 		return f.unreadable(why)
+	case mismatch:
+		return f.mismatched(r)
 	default:
 		return fmt.Errorf("volume %s: a bug in the agent: no such decision", p.v.VolumeID)
 	}
@@ -129,7 +133,7 @@ func (p *volumePlan) unmounted(ctx context.Context) error {
 		p.reportIn(p.v.MountPath, f)
 		return nil
 	}
-	return p.report()
+	return errors.Join(p.grow(ctx), p.report())
 }
 
 // files plans the unit and its drop-in, on disk and loaded by systemd. systemd loads a
@@ -146,7 +150,11 @@ func (p *volumePlan) files(ctx context.Context) error {
 	if state.Loaded == "not-found" {
 		units = &unitFiles{} // not reloaded
 	}
-	actions, err := p.write(p.v.MountPath, units, mountFiles(p.v, p.disk.Path)...)
+	growing, err := p.journal.growingPath(p.v.VolumeID)
+	if err != nil {
+		return err
+	}
+	actions, err := p.write(p.v.MountPath, units, mountFiles(p.v, p.disk.Path, growing)...)
 	if err != nil {
 		return err
 	}

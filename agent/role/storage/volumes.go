@@ -48,7 +48,7 @@ func (s *volumes) Plan(ctx context.Context, desired *api.NodeConfig) (converge.P
 			problems = append(problems, err)
 		}
 		first, last = append(first, p.actions...), append(last, p.last...)
-		paths = append(paths, wanted[i].MountPath)
+		paths = append(paths, wanted[i].MountPath+p.grew)
 	}
 	if units.planned || units.changed {
 		first = append(first, units.reload(s.Host.Units))

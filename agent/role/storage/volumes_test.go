@@ -112,11 +112,6 @@ func TestForeignIsNeverTouched(t *testing.T) {
 			"that is damaged"},
 		"ours, under a partition table": {hosttest.With(func(d *hosttest.DiskState) { hosttest.Ext4(assigned)(d); d.Tags["PTTYPE"] = "gpt" }),
 			"a partition table (gpt)"},
-		"ours, longer than the disk": {hosttest.With(func(d *hosttest.DiskState) {
-			d.Size *= 2
-			hosttest.Ext4(assigned)(d)
-			d.Size /= 2
-		}), "2147483648 bytes, on a disk of 1073741824"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -297,7 +292,7 @@ func TestNoPermitNoFormat(t *testing.T) {
 func TestReasonsAreRegistered(t *testing.T) {
 	for _, reason := range []api.Reason{
 		api.ReasonWaitingForDevice, api.ReasonAmbiguousDevice, api.ReasonSizeMismatch, api.ReasonForeignData, api.ReasonUnreadable,
-		api.ReasonNoPermit, api.ReasonFormatInterrupted, api.ReasonFormatFailed, api.ReasonMountPointBusy, api.ReasonMountFailed,
+		api.ReasonNoPermit, api.ReasonFormatInterrupted, api.ReasonFormatFailed, api.ReasonGrowFailed, api.ReasonMountPointBusy, api.ReasonMountFailed,
 		api.ReasonMounted, api.ReasonNotMounted, api.ReasonServerNotRunning, api.ReasonExportRefused, api.ReasonServed,
 		api.ReasonPackageUnavailable, api.ReasonPackageManagerBusy, api.ReasonInvalidDocument, api.ReasonRemoved,
 	} {

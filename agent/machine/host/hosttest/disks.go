@@ -43,6 +43,9 @@ type DiskState struct {
 	pages           map[int64][]byte
 	// used: its filesystem has been mounted.
 	used bool
+	// miscounted: the journal changed the size of the filesystem when it was mounted, and
+	// the kernel goes by the size before.
+	miscounted bool
 }
 
 // Inside is a directory in a filesystem.
@@ -142,17 +145,44 @@ func (d *DiskState) makeExt4(text string) {
 	d.pages, d.Tags = map[int64][]byte{}, map[string]string{"TYPE": "ext4", "UUID": text, "USAGE": "filesystem"}
 	d.Signatures, d.Ambivalent, d.used, d.Files, d.Inside = nil, false, false, nil, map[string]*Inside{}
 	sb := make([]byte, 1024)
-	binary.LittleEndian.PutUint32(sb[0x04:], uint32(d.Size/4096))
 	binary.LittleEndian.PutUint32(sb[0x18:], 2)
 	binary.LittleEndian.PutUint16(sb[0x38:], 0xEF53)
 	id := uuid.MustParse(text)
 	copy(sb[0x68:], id[:])
 	d.Write(1024, sb)
+	d.setExt4Size(d.Size)
+}
+
+// Ext4Size is how many bytes its filesystem has.
+func (d *DiskState) Ext4Size() int64 {
+	return int64(binary.LittleEndian.Uint32(d.pages[0][1024+0x04:])) * 4096
+}
+
+func (d *DiskState) setExt4Size(size int64) {
+	d.Write(1024+0x04, binary.LittleEndian.AppendUint32(nil, uint32(size/4096)))
 }
 
 func (d *DiskState) setUsed() {
 	d.used = true
-	d.Write(1024+0x34, []byte{1, 0})
+	d.Write(1024+0x34, []byte{d.pages[0][1024+0x34] + 1, 0})
+	d.miscounted = d.pages[0][1024+0x60] == dirty
+	d.setDirty(0)
+}
+
+// dirty is the bit of a filesystem whose journal has to be replayed. Here it is only set
+// while the filesystem grows.
+const dirty = 4
+
+func (d *DiskState) setDirty(bit byte) { d.Write(1024+0x60, []byte{bit}) }
+
+// HalfGrown is a filesystem whose growth was cut off together with its machine, on a disk
+// of this size.
+func HalfGrown(size int64) func(*DiskState) {
+	return func(d *DiskState) {
+		d.Size = size
+		d.setExt4Size((d.Ext4Size() + size) / 2)
+		d.setDirty(dirty)
+	}
 }
 
 func (d *DiskState) disk(path string) host.Disk {
@@ -249,6 +279,9 @@ func (v *device) Same() error {
 	if v.m.byNumber(v.disk.Number) != v.d {
 		return &host.SwappedError{Disk: v.disk, Found: "nothing"}
 	}
+	if v.d.Size != v.disk.Size {
+		return &host.SwappedError{Disk: v.disk, Found: fmt.Sprintf("%d bytes", v.d.Size)}
+	}
 	return nil
 }
 
@@ -330,6 +363,34 @@ func (h disks) CheckExt4(_ context.Context, v host.Device) error {
 		return errors.New("e2fsck: bad magic number in super-block")
 	}
 	return h.Fail["e2fsck"]
+}
+
+// GrowExt4 can be stopped in the middle: then the filesystem has half of the new room.
+func (h disks) GrowExt4(_ context.Context, v host.Device, point string) error {
+	if err := v.Same(); err != nil {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.changes.Command()
+	d := v.(*device).d
+	if m := h.mountedAt(point); m == nil || m.Device != d.Number {
+		return fmt.Errorf("entering %s: the filesystem there is not on %s", point, v.Disk().Path)
+	}
+	if err := h.change("resize2fs", v.Disk().Path); err != nil {
+		return err
+	}
+	if d.miscounted {
+		return errors.New("resize2fs: Segmentation fault: the kernel has a BUG")
+	}
+	d.setExt4Size((d.Ext4Size() + d.Size) / 2)
+	d.setDirty(dirty)
+	if err := h.change("resize2fs: add the rest to", v.Disk().Path); err != nil {
+		return err
+	}
+	d.setExt4Size(d.Size)
+	d.setDirty(0)
+	return nil
 }
 
 func (h disks) Announce(_ context.Context, disk host.Disk) error {

@@ -154,6 +154,11 @@ func (m *Machine) boot(name string) error {
 	if u.Loaded == "" {
 		u.Loaded = m.text(name)
 	}
+	if path, ok := strings.CutPrefix(setting(u.Loaded, "ConditionPathExists"), "!"); ok {
+		if _, exists := m.Files[path]; exists {
+			return nil
+		}
+	}
 	if strings.HasSuffix(name, ".mount") {
 		if err := m.mount(u.Loaded); err != nil {
 			return err
