@@ -1,6 +1,7 @@
-// Package discovery decides whether a server that no topology names may join: it
-// observes the stack of the instance and adds the servers that Heat made for it, so that
-// machines converge while Heat still creates the stack.
+// Package discovery observes the stack of an instance because of what a machine says. If a
+// server calls that no topology names, it adds the servers that Heat made for it, so that
+// machines converge while Heat still creates the stack. If a node reports a disk of
+// another size than its volume, it learns the sizes of volumes that were extended.
 package discovery
 
 import (
@@ -29,6 +30,7 @@ type Service struct {
 	Log        *slog.Logger
 
 	backoff backoff
+	sizes   sizes
 }
 
 // Discover observes the instance's stack for a server that came with a good join token
@@ -60,7 +62,10 @@ func (s *Service) Discover(ctx context.Context, instanceID, serverID string) err
 
 // Reset lets the next server that calls cause an observation at once: the instance may
 // have another stack now.
-func (s *Service) Reset(instanceID string) { s.backoff.reset(instanceID) }
+func (s *Service) Reset(instanceID string) {
+	s.backoff.reset(instanceID)
+	s.sizes.reset(instanceID)
+}
 
 // attempt discovers for all that wait for it: it does not end with the caller that asked
 // first.
@@ -69,17 +74,23 @@ func (s *Service) attempt(ctx context.Context, instanceID string, a *attempt) {
 	var added *addition
 	err := errors.New("the observation of the stack was interrupted")
 	defer func() { s.backoff.end(instanceID, a, added, err, s.Now()) }()
-	if added, err = s.observeAndAdd(ctx, instanceID); added != nil && len(added.refused) > 0 {
+	err = s.observe(ctx, instanceID, mayAdd, func(t *tx.Tx, o *stack.Observation) error {
+		added, err = s.add(t, o)
+		return err
+	})
+	if added != nil && len(added.refused) > 0 {
 		s.Log.Info("servers of the stack that are not added to the topology", "instance", instanceID, "refused", added.refused)
 	}
 }
 
-func (s *Service) observeAndAdd(ctx context.Context, instanceID string) (a *addition, err error) {
-	err = s.Observer.Try(instanceID, func() error {
+// observe observes the instance's stack, and acts on what it found. may says why not,
+// before the cloud is asked and again before the action.
+func (s *Service) observe(ctx context.Context, instanceID string, may func(*tx.Tx) error, act func(*tx.Tx, *stack.Observation) error) error {
+	return s.Observer.Try(instanceID, func() error {
 		o := &stack.Observation{Request: stack.Request{InstanceID: instanceID}, ByName: true}
 		err := s.Runner.View(instanceID, func(t *tx.Tx) error {
 			d, err := desired.Record(t)
-			return cmp.Or(mayAdd(t), err, o.Complete(t, d))
+			return cmp.Or(may(t), err, o.Complete(t, d))
 		})
 		if err != nil {
 			return err
@@ -104,14 +115,12 @@ func (s *Service) observeAndAdd(ctx context.Context, instanceID string) (a *addi
 			if err := s.Observer.Current(t, o); err != nil {
 				return err
 			}
-			if err := mayAdd(t); err != nil {
+			if err := may(t); err != nil {
 				return err
 			}
-			a, err = s.add(t, o)
-			return err
+			return act(t, o)
 		})
 	})
-	return a, err
 }
 
 // mayAdd refuses servers of an instance that is to end, or whose nodes are refused.

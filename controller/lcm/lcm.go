@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/discovery"
@@ -68,7 +69,7 @@ func New(o Options) *Manager {
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
 			Presence: seen, JoinTokens: o.Enrollment, Log: o.Log, Accepted: found.Reset},
 		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator, Accepted: found.Reset},
-		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log},
+		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log, SizeDiffers: found.SizeDiffers},
 		Discovery:  found,
 		Reconciler: reconciler,
 		log:        o.Log,
@@ -80,23 +81,41 @@ const sweepEvery = time.Second
 
 // Run does what no request triggers, until ctx ends: it takes up what a restart or
 // a restore has left (a new epoch is in every document), fails operations at their
-// deadline, takes back a START whose END did not come, notices lost nodes, and reconciles
-// again after a failure.
+// deadline, takes back a START whose END did not come, notices lost nodes, reconciles
+// again after a failure, and learns the sizes of volumes that were extended.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.Start(ctx); err != nil {
 		return err
 	}
+	var learning sync.WaitGroup
+	defer learning.Wait()
+	// A cloud may be slow, and deadlines do not wait for it.
+	learning.Go(func() {
+		everySecond(ctx, func() {
+			if err := m.Discovery.LearnSizes(ctx); err != nil && ctx.Err() == nil {
+				m.log.Error("the sizes of volumes cannot be learned", "error", err)
+			}
+		})
+	})
+	everySecond(ctx, func() {
+		if err := m.Sweep(ctx); err != nil && ctx.Err() == nil {
+			m.log.Error("due operations cannot be finished", "error", err)
+		}
+	})
+	return nil
+}
+
+// everySecond does it until ctx ends.
+func everySecond(ctx context.Context, do func()) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 		}
-		if err := m.Sweep(ctx); err != nil && ctx.Err() == nil {
-			m.log.Error("due operations cannot be finished", "error", err)
-		}
+		do()
 	}
 }
 

@@ -25,6 +25,9 @@ type Service struct {
 	Reconciler *reconcile.Reconciler
 	Presence   *presence.Presence
 	Log        *slog.Logger
+	// SizeDiffers is called after a node has reported a disk of another size than its
+	// volume.
+	SizeDiffers func(instanceID string)
 }
 
 // Seen notes that the node has called just now.
@@ -77,6 +80,9 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 			node.Agent = agent
 		}
 		t.Changed(notify.Nodes)
+		if sizeDiffers(node) {
+			t.OnCommit(func() { s.SizeDiffers(node.InstanceID) })
+		}
 		if err := t.Nodes().Put(nodeID, node); err != nil {
 			return err
 		}
@@ -88,6 +94,12 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 // a transition is none: an agent that restarted counts it anew.
 func news(n store.Node, reported api.NodeStatus) bool {
 	return n.Status == nil || !n.StatusOf.Equal(enrolledAt(n)) || !store.Same(timeless(*n.Status), timeless(reported))
+}
+
+// sizeDiffers says whether the node reports a disk of another size than its volume.
+func sizeDiffers(n store.Node) bool {
+	c := n.Status.Condition(api.ConditionVolumesMounted)
+	return c != nil && c.Reason == api.ReasonSizeMismatch
 }
 
 func timeless(s api.NodeStatus) api.NodeStatus {
@@ -105,7 +117,8 @@ func enrolledAt(n store.Node) time.Time {
 	return n.Identity.EnrolledAt
 }
 
-// Start has the silence of every node with an identity count from now on.
+// Start has the silence of every node with an identity count from now on, and notes the
+// sizes that differ.
 func (s *Service) Start() error {
 	s.Presence.Start()
 	return s.Runner.Store.View(func(t *store.Tx) error {
@@ -113,6 +126,9 @@ func (s *Service) Start() error {
 		for _, n := range nodes {
 			if n.Identity.Live() {
 				s.Presence.Expect(n.ID)
+			}
+			if sizeDiffers(n) {
+				s.SizeDiffers(n.InstanceID)
 			}
 		}
 		return err
