@@ -29,7 +29,7 @@ type Case struct {
 	Exports []string `json:"exports"`
 	// ExportOptions are the options of exports that have others than the default.
 	ExportOptions map[string][]string `json:"exportOptions,omitempty"`
-	Steps   []Step   `json:"steps"`
+	Steps         []Step              `json:"steps"`
 }
 
 // Disk is a Cinder volume of the storage VM.
@@ -99,6 +99,8 @@ type Step struct {
 	Do string `json:"do"`
 	// Disk is the disk that it is about, if any.
 	Disk string `json:"disk,omitempty"`
+	// MiB is the disk's new size, for `extend`.
+	MiB int64 `json:"mib,omitempty"`
 	// Run is an argv for the machine, for `exec`.
 	Run []string `json:"run,omitempty"`
 	// Expect is what must become true within Within (default 3m).

@@ -15,6 +15,7 @@ var _ = add(map[string]stepFunc{
 	"attach":    func(r *run, ctx context.Context, s Step) error { return r.node.Attach(ctx, r.disks[s.Disk]) },
 	"detach":    func(r *run, ctx context.Context, s Step) error { return r.node.Detach(ctx, r.disks[s.Disk].VolumeID) },
 	"blank":     (*run).blank,
+	"extend":    (*run).extend,
 	"reformat":  (*run).reformat,
 	"adopt":     (*run).adopt,
 	"tell-size": (*run).tellSize,
@@ -29,6 +30,11 @@ func (r *run) tellSize(ctx context.Context, s Step) error {
 	}
 	r.storage.Volumes[i].SizeBytes = info.Size()
 	return r.announce(ctx)
+}
+
+// extend makes a disk larger, as Cinder does.
+func (r *run) extend(ctx context.Context, s Step) error {
+	return r.node.Extend(ctx, r.disks[s.Disk].VolumeID, s.MiB<<20)
 }
 
 // spell replaces, in text of a case, DISK(name) by the path of a disk by its id on

@@ -2,7 +2,9 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -55,6 +57,19 @@ func (n *nspawn) Detach(ctx context.Context, volumeID string) error {
 		}
 	}
 	return n.showDisks(ctx)
+}
+
+func (n *nspawn) Extend(_ context.Context, volumeID string, size int64) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i := slices.IndexFunc(n.disks, func(d loopDisk) bool { return d.VolumeID == volumeID })
+	if i < 0 {
+		return fmt.Errorf("node %s: has no volume %s", n.spec.Name, volumeID)
+	}
+	if err := errors.Join(os.Truncate(n.disks[i].Path, size), run("losetup", "--set-capacity", n.disks[i].device)); err != nil {
+		return fmt.Errorf("node %s: extending volume %s: %w", n.spec.Name, volumeID, err)
+	}
+	return nil
 }
 
 func (n *nspawn) SetFaults(_ context.Context, volumeID string, _ ...Fault) error {

@@ -126,6 +126,9 @@ type Node interface {
 	// Detach unplugs a disk, mounted or not in a VM; an nspawn node must not
 	// have it mounted.
 	Detach(ctx context.Context, volumeID string) error
+	// Extend makes a disk larger, as Cinder does. A machine that runs sees it at once, one
+	// that is off when it boots.
+	Extend(ctx context.Context, volumeID string, size int64) error
 	// SetFaults gives a disk of a VM other faults, or none, from the next request on;
 	// the machine notices nothing else.
 	SetFaults(ctx context.Context, volumeID string, faults ...Fault) error

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -104,6 +105,25 @@ func (m *vm) Detach(ctx context.Context, volumeID string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.disks = slices.Delete(slices.Clone(m.disks), i, i+1)
+	return nil
+}
+
+func (m *vm) Extend(ctx context.Context, volumeID string, size int64) error {
+	ctx, cancel := within(ctx, vmBoot)
+	defer cancel()
+	i := slices.IndexFunc(m.disks, func(d Disk) bool { return d.VolumeID == volumeID })
+	if i < 0 {
+		return fmt.Errorf("node %s: has no volume %s", m.spec.Name, volumeID)
+	}
+	extend := func() error { return os.Truncate(m.disks[i].Path, size) }
+	if run := m.current(); !run.over() {
+		extend = func() error {
+			return run.monitor.Do(ctx, "block_resize", map[string]any{"node-name": namesOf(m.disks[i]).node, "size": size}, nil)
+		}
+	}
+	if err := extend(); err != nil {
+		return fmt.Errorf("node %s: extending volume %s: %w", m.spec.Name, volumeID, err)
+	}
 	return nil
 }
 

@@ -13,11 +13,15 @@
 // told afterwards from the controller's records, the volume's file and the console
 // (phase), and counted: the figures say what was hit, not what was aimed at.
 //
+// TestPowerCutsWhileAVolumeGrows cuts it while resize2fs works: volumes are extended while
+// the machine runs and while it is off, and records are written meanwhile.
+//
 // TestKilledAtEveryStep kills the agent of a container, with ptrace and so with the
 // very binary that is released, before each system call with which it changes
 // something outside itself while it formats a disk (boundary); and mkfs with it.
 //
 // NODEHITCH_SEED is the seed of a run to repeat, as far as machines let themselves be
 // repeated. NODEHITCH_CUTS is how many cuts there are; without it four, and 100 with
-// NODEHITCH_SUITE=full. NODEHITCH_MACHINES is how many machines run side by side.
+// NODEHITCH_SUITE=full; ten while a volume grows. NODEHITCH_MACHINES is how many machines
+// run side by side.
 package powercut

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -160,6 +161,10 @@ func (l *life) cut(ctx context.Context) error {
 			return err
 		}
 		l.took.lost, l.took.cached = l.took.lost+lost, l.took.cached+cached
+		// Before the boot it may have been smaller.
+		if err := os.Truncate(v.disk.Path, v.size); err != nil {
+			return err
+		}
 		known, err := client.Read[api.Volume](l.api.GetVolume(ctx, v.disk.VolumeID))
 		if err == nil && known.PermitState == api.PermitFormatted {
 			if err := v.whole(ctx); err != nil {
@@ -251,7 +256,7 @@ func (l *life) show() {
 	defer cancel()
 	for _, look := range [][]string{
 		{"nodehitch-agent", "status"}, {"systemctl", "--no-pager", "status", "nodehitch*"},
-		{"journalctl", "-b", "-u", "nodehitch*", "--no-pager", "-n", "60"}, {"findmnt"}, {"exportfs", "-s"},
+		{"journalctl", "-b", "-u", "nodehitch*", "--no-pager", "-n", "60"}, {"journalctl", "-b", "-k", "--no-pager", "-n", "40"}, {"findmnt"}, {"exportfs", "-s"},
 	} {
 		out, err := l.node.Exec(ctx, look...)
 		l.t.Logf("%v: %v\n%s", look, err, out)

@@ -28,6 +28,8 @@ const (
 type volume struct {
 	disk lab.Disk
 	name string
+	// size is that of the disk and what the topology says.
+	size int64
 	// mounts is how often it had been mounted when the present boot began.
 	mounts uint16
 	// format is of the mkfs that the controller knows of; "" before.
@@ -41,7 +43,7 @@ type volume struct {
 // newVolume makes a blank volume, the n-th of a machine.
 func newVolume(l *lab.Lab, n int) (*volume, error) {
 	disk, err := l.NewDisk(uuid.NewString(), volumeBytes)
-	return &volume{disk: disk, name: fmt.Sprintf("volume-%d", n)}, err
+	return &volume{disk: disk, name: fmt.Sprintf("volume-%d", n), size: volumeBytes}, err
 }
 
 // forVM gives the volume what its power cuts need.
@@ -61,7 +63,7 @@ func (v *volume) uuid() string { return api.FilesystemUUID(v.disk.VolumeID) }
 func (v *volume) before() string { return v.disk.Path + ".before" }
 
 func (v *volume) described() site.Volume {
-	return site.Volume{Name: v.name, Disk: v.disk, MountTo: v.mountPath(), SizeBytes: volumeBytes}
+	return site.Volume{Name: v.name, Disk: v.disk, MountTo: v.mountPath(), SizeBytes: v.size}
 }
 
 // plugged notes what it holds when it comes to a running machine.
@@ -102,6 +104,8 @@ type superblock struct {
 	format string
 	// mounts is how often it was mounted.
 	mounts uint16
+	// size is that of the filesystem, in bytes.
+	size int64
 }
 
 func (v *volume) superblock() (superblock, error) {
@@ -122,5 +126,6 @@ func (v *volume) superblock() (superblock, error) {
 		uuid:   id.String(),
 		format: hex.EncodeToString(b[0xec:0xfc]) + hex.EncodeToString(b[0x108:0x10c]),
 		mounts: binary.LittleEndian.Uint16(b[0x34:]),
+		size:   int64(binary.LittleEndian.Uint32(b[0x04:])) << 12, // blocks of 4 KiB, fewer than 2^32
 	}, err
 }
