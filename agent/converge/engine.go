@@ -155,7 +155,7 @@ func (p *pass) plan(ctx context.Context, s Step, r *Result) {
 		return err
 	})
 	r.HandsOff = plan.HandsOff && r.Err == nil
-	r.Left, r.reason, r.message = plan.Actions, plan.Reason, plan.Message
+	r.Left, r.reason, r.message, r.bound = plan.Actions, plan.Reason, plan.Message, plan.BoundPersistentVolumes
 }
 
 // do runs the actions; after a failure it skips the rest of the group.

@@ -15,6 +15,8 @@ type Report struct {
 	// Results of every step in their order, then those of conditions that the document
 	// calls for but no step reports.
 	Results []Result
+	// BoundPersistentVolumes is what the plans say of them.
+	BoundPersistentVolumes []api.BoundPersistentVolume
 	// FailedCondition is the first condition that only an operator can fix, "" for none.
 	FailedCondition string
 	// Changed says that an action ran, with or without success.
@@ -39,6 +41,7 @@ type Result struct {
 	failed  error // of the actions that were tried
 	reason  api.Reason
 	message string
+	bound   []api.BoundPersistentVolume
 }
 
 // Converged reports whether the last plan of every step was empty and none failed:
@@ -72,6 +75,7 @@ func (p *pass) report() Report {
 		if r.HandsOff {
 			continue
 		}
+		report.BoundPersistentVolumes = append(report.BoundPersistentVolumes, r.bound...)
 		v := r.outcome()
 		if v.status != api.ConditionTrue {
 			not = append(not, r.Condition+" is "+string(v.status)+" ("+v.reason+")")

@@ -34,6 +34,8 @@ type Plan struct {
 	// Reason and Message of the condition if no action is left.
 	Reason  api.Reason
 	Message string
+	// BoundPersistentVolumes goes into the status, whatever comes of the plan.
+	BoundPersistentVolumes []api.BoundPersistentVolume
 }
 
 // Action is one change of the machine. It is safe to repeat it after a crash at any

@@ -136,7 +136,7 @@ func (b *Board) Converged(r converge.Report, digest string) {
 		b.reportable = true
 		before := (&s.Node).Condition(api.ConditionReady)
 		s.Node.Activity = nil
-		s.Node.Conditions = slices.Clone(r.Conditions)
+		s.Node.Conditions, s.Node.BoundPersistentVolumes = slices.Clone(r.Conditions), r.BoundPersistentVolumes
 		if b.invalid && before != nil {
 			*s.Node.Condition(api.ConditionReady) = *before
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/packagefile"
+	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -134,13 +135,21 @@ func (p *putting) run(t *tx.Tx) error {
 	if err != nil {
 		return err
 	}
-	if err := p.check(t, next); err != nil {
+	out, err := p.check(t, next)
+	if err != nil {
+		return err
+	}
+	held, err := p.s.held(t, out.Nodes)
+	if err != nil {
 		return err
 	}
 	if _, err := desired.Activate(t, next, ""); err != nil {
 		return err
 	}
 	if err := packagefile.Record(t, p.results, desired.ValidatedFor(next)); err != nil || !t.Dirty() {
+		return err
+	}
+	if err := p.keeps(t, held); err != nil {
 		return err
 	}
 	return p.s.Reconciler.ReconcileAndFinish(t)
@@ -167,27 +176,32 @@ func (p *putting) next(t *tx.Tx) (store.Desired, error) {
 	return next, err
 }
 
-// check holds the parameters against the topology, whichever of them is new.
-func (p *putting) check(t *tx.Tx, next store.Desired) error {
+// check holds the parameters against the topology, whichever of them is new, and returns
+// their plan. Files are not validated for new parameters yet.
+func (p *putting) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 	out, err := p.s.Reconciler.Plan(t, &desired.State{Desired: next, Params: p.params})
 	if err != nil {
-		return err
+		return out, err
 	}
 	foreign, err := reconcile.ForeignServers(t, next.Topology)
 	if err != nil {
-		return err
+		return out, err
 	}
-	faults := append(out.Faults, foreign...)
-	switch { // the request has no such place
+	if err := api.Invalid(p.placed(append(out.Faults, foreign...))); err != nil {
+		return out, err
+	}
+	return out, reconcile.KeepsTargets(t, out.Nodes)
+}
+
+// placed is faults of the topology where the request has what is new, if it has no topology.
+func (p *putting) placed(faults fault.List) fault.List {
+	switch {
 	case p.stack.Topology() == nil:
-		faults = faults.StandAt(desired.AtParams) // its parameters are what is new
+		return faults.StandAt(desired.AtParams) // its parameters are what is new
 	case p.spec.Topology == nil:
-		faults = faults.StandAt(desired.AtStack)
+		return faults.StandAt(desired.AtStack)
 	}
-	if err := api.Invalid(faults); err != nil {
-		return err
-	}
-	return reconcile.KeepsTargets(t, out.Nodes)
+	return faults
 }
 
 func kindOf(p *params.Params) api.VNFKind {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -37,6 +38,16 @@ func (c kubernetes) onServer(addresses []string, which func(*persistentVolume) b
 		}
 	}
 	return names
+}
+
+// bound is what an agent reports of those that nodehitch made.
+func (c kubernetes) bound() (list []api.BoundPersistentVolume) {
+	for _, name := range c.sorted() {
+		if v := c[name]; v.ours && v.bound {
+			list = append(list, api.BoundPersistentVolume{Name: name, Server: v.server})
+		}
+	}
+	return list
 }
 
 func isOurs(v *persistentVolume) bool  { return v.ours }
@@ -131,6 +142,9 @@ func (h *history) poll(t *rapid.T, id string) bool {
 	if s := config.PersistentVolumes; s != nil {
 		c := status.Condition(api.ConditionPersistentVolumesRegistered)
 		h.act(t, s, c)
+		if s.State == api.PersistentVolumesPresent {
+			status.BoundPersistentVolumes = h.cluster.bound()
+		}
 		if c.Status != api.ConditionTrue {
 			status.Condition(api.ConditionReady).Status = api.ConditionFalse
 			status.LastFailedGeneration, status.LastFailedCondition = config.Generation, c.Type
@@ -173,7 +187,7 @@ func (h *history) storageAddresses() (list []string) {
 
 func addressesOf(s api.Server) (list []string) {
 	for _, p := range s.ConnectionPoints {
-		list = append(list, p.Addresses...)
+		list = append(append(list, p.Addresses...), p.FloatingAddresses...)
 	}
 	return list
 }
@@ -228,5 +242,67 @@ func (h *history) tick(t *rapid.T) {
 			}
 		}
 		h.must(h.LCM.Sweep(h.ctx))
+	}
+}
+
+// held is what the machines that may speak have reported as bound, and the manifests in
+// force, if a master has them: the server of each volume, by its name.
+type held struct {
+	bound []boundBy
+	now   map[string]string
+}
+
+type boundBy struct {
+	node string
+	api.BoundPersistentVolume
+}
+
+func (h *history) held() held {
+	held := held{now: h.registers()}
+	for _, n := range h.nodes() {
+		if n.Status == nil || n.Status.Epoch != h.Store.Epoch() || h.machines[n.ID] == nil || n.State != api.NodeEnrolled && n.State != api.NodeLost {
+			continue
+		}
+		for _, b := range n.Status.BoundPersistentVolumes {
+			held.bound = append(held.bound, boundBy{n.ID, b})
+		}
+	}
+	return held
+}
+
+// registers is what the documents register.
+func (h *history) registers() map[string]string {
+	for _, n := range h.nodes() {
+		config, _, err := h.LCM.Nodes.NodeConfig(h.ctx, n.ID)
+		h.must(err)
+		if s := config.PersistentVolumes; s != nil && s.State == api.PersistentVolumesPresent {
+			return objects(s)
+		}
+	}
+	return nil
+}
+
+// checkHeld: a PUT that was taken points no volume elsewhere that a master which stays has
+// reported as bound.
+func (h *history) checkHeld(t *rapid.T, before held) {
+	now, nodes := h.registers(), h.instance().Nodes
+	for _, b := range before.bound {
+		if server, ok := now[b.Name]; ok && slices.Contains(nodes, b.node) && before.now[b.Name] == b.Server && server != b.Server {
+			t.Fatalf("a PUT pointed PersistentVolume %s to %s; it is bound and was at %s", b.Name, server, b.Server)
+		}
+	}
+}
+
+// checkRefused: a PUT is refused for what is known to be bound, and by its name.
+func (h *history) checkRefused(t *rapid.T, before held, p *api.Problem) {
+	for _, f := range p.InvalidParams {
+		if !slices.ContainsFunc(before.bound, func(b boundBy) bool {
+			return strings.Contains(f.Message, "PersistentVolume "+b.Name+" to ") && strings.HasSuffix(f.Message, " "+b.Server)
+		}) {
+			t.Fatalf("a PUT was refused by %+v, and %v are bound", f, before.bound)
+		}
+	}
+	if len(p.InvalidParams) == 0 {
+		t.Fatalf("a PUT was refused by %v, which names nothing", p)
 	}
 }

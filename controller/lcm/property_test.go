@@ -85,7 +85,7 @@ func (h *history) events() map[string]func(*rapid.T) {
 		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
 		"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
 		"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
-		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
+		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "move storage": h.moveStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 		"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
 		"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "new server": h.discoverAny, "new server again": h.discoverAny, "new server late": h.discoverLate, "new server meanwhile": h.discoverMeanwhile, "overtaken": h.overtaken,
 	}
@@ -113,13 +113,19 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 
 // pool is every server that ever is; at most one storage server is in a stack.
 var pool = []api.Server{
-	at(server(uuid(1, 1), "storage"), "10.10.0.5", "10.10.0.6"), at(server(uuid(1, 2), "storage"), "10.10.0.7", "10.10.0.8"),
+	floating(at(server(uuid(1, 1), "storage"), "10.10.0.5", "10.10.0.6"), "203.0.113.5"), floating(at(server(uuid(1, 2), "storage"), "10.10.0.7", "10.10.0.8"), "203.0.113.7"),
 	server(uuid(2, 1), "master"), server(uuid(2, 2), "master"), server(uuid(3, 1), "worker"),
 }
 
 // at is the server at these two addresses.
 func at(s api.Server, first, second string) api.Server {
 	s.ConnectionPoints = []api.ConnectionPoint{{Name: s.ConnectionPoints[0].Name, Addresses: []string{first}}, {Name: "other_CP", Addresses: []string{second}}}
+	return s
+}
+
+// floating is the server with a floating address for its second one.
+func floating(s api.Server, address string) api.Server {
+	s.ConnectionPoints[1].FloatingAddresses = []string{address}
 	return s
 }
 
@@ -130,7 +136,9 @@ func drawStack(t *rapid.T) *api.Topology {
 	s := topologyOf()
 	storage := rapid.IntRange(0, 2).Draw(t, "storage server")
 	for i, server := range pool {
-		if i == storage || i >= 2 && rapid.Bool().Draw(t, server.ID) {
+		if i == storage && rapid.IntRange(0, 5).Draw(t, "moved") == 0 {
+			s.Servers = append(s.Servers, floating(at(server, "10.10.1.5", "10.10.1.6"), "203.0.113.15"))
+		} else if i == storage || i >= 2 && rapid.Bool().Draw(t, server.ID) {
 			s.Servers = append(s.Servers, server)
 		}
 	}
@@ -150,19 +158,26 @@ func (h *history) putAny(t *rapid.T) {
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
 		spec.AdditionalParams = withManifest(clients)
 	}
+	held := h.held()
 	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
 		return // it would take a target from the operation in progress
 	}
+	if refused != nil && refused.Type == api.ProblemVolumesInUse {
+		h.checkRefused(t, held, refused)
+		return
+	}
 	h.must(err)
+	h.checkHeld(t, held)
 	h.observed = time.Time{}
 }
 
 func (h *history) postAny(t *rapid.T) {
 	h.send(t, api.OperationRequest{
-		Operation: rapid.SampledFrom([]api.OperationType{api.Instantiate, api.Heal, api.Scale, api.Terminate}).Draw(t, "operation"),
-		Phase:     rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd}).Draw(t, "phase"),
+		Operation: rapid.SampledFrom([]api.OperationType{
+			api.Instantiate, api.Heal, api.Scale, api.Terminate, api.ChangeExtConn, api.ModifyInfo, api.ChangeVnfPkg}).Draw(t, "operation"),
+		Phase: rapid.SampledFrom([]api.OperationPhase{api.PhaseStart, api.PhaseEnd}).Draw(t, "phase"),
 	})
 }
 
@@ -180,6 +195,8 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 		if r.Type == api.ScaleIn {
 			r.VnfcInstanceIds = []string{"vnfc-" + uuid(3, 1)}
 		}
+	case r.Operation == api.ChangeExtConn:
+		r.ConnectionPointNames = drawPoints(t)
 	case r.Operation == api.Heal && rapid.Bool().Draw(t, "one server"):
 		r.VnfcInstanceIds = []string{"vnfc-" + rapid.SampledFrom(pool).Draw(t, "healed").ID}
 	}

@@ -41,15 +41,36 @@ func (h *history) healStorage(t *rapid.T) {
 	}
 }
 
+// moveStorage is the START that changes addresses of the storage server in force.
+func (h *history) moveStorage(t *rapid.T) {
+	h.posted(t, api.OperationRequest{
+		Operation: api.ChangeExtConn, Phase: api.PhaseStart, ConnectionPointNames: drawPoints(t),
+		DeadlineSeconds: rapid.SampledFrom([]int{60, 3600}).Draw(t, "deadline"),
+		IdempotencyKey:  rapid.SampledFrom([]string{"", "", "d"}).Draw(t, "key"),
+	})
+	if rapid.Bool().Draw(t, "and converges") {
+		h.convergeAny(t)
+	}
+}
+
+func drawPoints(t *rapid.T) []string {
+	return rapid.SampledFrom([][]string{nil, {"storage_server_CP"}, {"workerNode_CP2", "other_CP"}, {"workerNode_CP2"}}).Draw(t, "connection points")
+}
+
 // remember notes which storage server, of the stack before the operation or after it, a
-// START takes away that leaves something of the stack in force.
+// START takes away, or gives other addresses, that leaves something of the stack in force.
 func (h *history) remember(op api.Operation, r api.OperationRequest, before *api.Topology) {
 	now := h.instance().Topology
-	if r.Operation != api.Heal || r.Phase != api.PhaseStart || now == nil {
+	if r.Operation != api.Heal && r.Operation != api.ChangeExtConn || r.Phase != api.PhaseStart || now == nil {
 		return
 	}
-	named := func(s api.Server) bool { return slices.Contains(r.VnfcInstanceIds, s.VnfcInstanceID) }
-	if !slices.ContainsFunc(now.Servers, func(s api.Server) bool { return !named(s) && s.Name != noRole }) {
+	named := func(s api.Server) bool {
+		if r.Operation == api.ChangeExtConn {
+			return s.Name == "storage" && !slices.Equal(r.ConnectionPointNames, []string{"workerNode_CP2"})
+		}
+		return slices.Contains(r.VnfcInstanceIds, s.VnfcInstanceID)
+	}
+	if r.Operation == api.Heal && !slices.ContainsFunc(now.Servers, func(s api.Server) bool { return !named(s) && s.Name != noRole }) {
 		return
 	}
 	for _, top := range []*api.Topology{before, now} {
@@ -181,7 +202,7 @@ func manifestsOf(text json.RawMessage) (paths []string) {
 	return paths
 }
 
-// checkAsked wants a START of the HEAL of a storage server that is in progress, or is over
+// checkAsked wants a START that takes a storage server away, or its addresses, and that is in progress, or is over
 // and awaits its END.
 func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) {
 	var inst store.Instance
@@ -191,5 +212,5 @@ func (h *history) checkAsked(t *rapid.T, section *api.PersistentVolumesSection) 
 			return
 		}
 	}
-	t.Fatalf("%+v is in force, and operations %d and %d are no HEAL of the storage server within its deadline", section, inst.ProcessingSequence, inst.AwaitingEndSequence)
+	t.Fatalf("%+v is in force, and operations %d and %d are no START that withdraws it within its deadline", section, inst.ProcessingSequence, inst.AwaitingEndSequence)
 }

@@ -36,9 +36,12 @@ func (p *posting) check() error {
 	return p.checkRoles()
 }
 
+// needsInstantiated are the operations that change a stack which has to be there.
+var needsInstantiated = map[api.OperationType]bool{api.Heal: true, api.Scale: true, api.ChangeExtConn: true, api.ChangeVnfPkg: true}
+
 // checkReadiness refuses what the instance is not ready for, whatever its stack is.
 func (p *posting) checkReadiness() error {
-	if (p.r.Operation == api.Heal || p.r.Operation == api.Scale) && p.t.Instance.State != api.Instantiated {
+	if needsInstantiated[p.r.Operation] && p.t.Instance.State != api.Instantiated {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 			"VNF instance %s is %s; %s needs an INSTANTIATE END that has completed", p.t.Instance.ID, p.t.Instance.State, p.r.Operation))
 	}
@@ -75,14 +78,14 @@ func (p *posting) faults() (fault.List, error) {
 	if c := p.before.Params.Cluster; c != nil {
 		faults = append(faults, k.checkAspect(c, p.r)...)
 	}
-	return append(faults, k.checkVNFCs(p.r)...), nil
+	return slices.Concat(faults, k.checkVNFCs(p.r), k.checkConnectionPoints(p.r)), nil
 }
 
 // checkRoles wants a server for each role, unless the request says that some may be
 // missing: a cluster without workers would else be called complete.
 func (p *posting) checkRoles() error {
 	whole := p.stackProblem() == nil
-	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || !whole {
+	if p.r.Partial || p.r.Phase != api.PhaseEnd || p.r.Operation == api.Terminate || leavesStack(p.r) || !whole {
 		return nil
 	}
 	missing := topology.Assign(p.before.Params, p.next.Topology, fault.Root).Missing
@@ -110,7 +113,7 @@ func (p *posting) signs() string {
 
 // checkTopology wants a topology if the operation would otherwise learn nothing.
 func (p *posting) checkTopology() fault.List {
-	if p.r.Phase == api.PhaseStart || p.r.Operation == api.Terminate {
+	if p.r.Phase == api.PhaseStart || p.r.Operation == api.Terminate || leavesStack(p.r) {
 		return nil
 	}
 	switch {

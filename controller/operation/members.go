@@ -16,6 +16,8 @@ import (
 type known struct {
 	servers []api.Server
 	roles   map[string]api.Role
+	// points are the names of all connection points, also of those of no server.
+	points []string
 	// masters and all are the ids before the operation.
 	masters, all []string
 }
@@ -31,8 +33,10 @@ func (p *posting) known() *known {
 		if t == nil || len(a.Faults) > 0 {
 			continue
 		}
+		k.points = append(k.points, pointNames(t.ConnectionPoints)...)
 		for _, s := range t.Servers {
 			k.servers = append(k.servers, s)
+			k.points = append(k.points, pointNames(s.ConnectionPoints)...)
 			k.roles[s.ID] = a.Roles[s.ID]
 		}
 		if k.all == nil {

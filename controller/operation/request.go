@@ -16,7 +16,7 @@ func checkRequest(r api.OperationRequest) fault.List {
 		list = append(list, fault.Root.Key(key).Fault(fmt.Sprintf(format, args...)))
 	}
 	if !r.Operation.Valid() {
-		wrong("operation", "is %q; expected INSTANTIATE, SCALE, HEAL or TERMINATE", r.Operation)
+		wrong("operation", "is %q; expected INSTANTIATE, SCALE, HEAL, TERMINATE, CHANGE_EXT_CONN, MODIFY_INFO or CHANGE_VNFPKG", r.Operation)
 	}
 	if !r.Phase.Valid() {
 		wrong("phase", "is %q; expected START or END", r.Phase)
@@ -41,6 +41,9 @@ func checkRequest(r api.OperationRequest) fault.List {
 	leaving := r.Operation == api.Heal || (r.Operation == api.Scale && r.Type == api.ScaleIn)
 	if len(r.VnfcInstanceIds) > 0 && !leaving {
 		wrong("vnfcInstanceIds", "belongs to HEAL and SCALE_IN; leave it out")
+	}
+	if len(r.ConnectionPointNames) > 0 && r.Operation != api.ChangeExtConn {
+		wrong("connectionPointNames", "belongs to CHANGE_EXT_CONN; leave it out of %s", r.Operation)
 	}
 	if r.Operation == api.Scale && r.Type == api.ScaleIn && r.Phase == api.PhaseStart && len(r.VnfcInstanceIds) == 0 {
 		wrong("vnfcInstanceIds", "is empty; SCALE_IN START names the VNFC instances that leave")

@@ -79,6 +79,12 @@ func remakes(r api.OperationRequest) bool {
 	return r.Operation == api.Instantiate || r.Operation == api.Heal && len(r.VnfcInstanceIds) == 0
 }
 
+// leavesStack reports whether the operation has nothing to do with the stack, which may
+// not even exist: MODIFY_INFO, unless the request itself names a stack.
+func leavesStack(r api.OperationRequest) bool {
+	return r.Operation == api.ModifyInfo && r.StackID == "" && r.Topology == nil
+}
+
 // observe observes the stack of an operation, or returns the one that its idempotency
 // key means: that one has observed. No cloud is asked for a request that is refused
 // whatever the stack is, nor for TERMINATE, which has to be possible when the stack, or
@@ -104,7 +110,7 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 		return nil, known, err
 	}
 	switch {
-	case r.Operation == api.Terminate:
+	case r.Operation == api.Terminate, leavesStack(r):
 		err = s.Observer.TakeGiven(ctx, o)
 	case r.Phase == api.PhaseStart:
 		err = s.Observer.Observe(ctx, o, stack.Briefly)

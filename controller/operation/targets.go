@@ -33,8 +33,10 @@ func (p *posting) isNew(id string) bool {
 
 func (p *posting) isAbout(n plan.Node) bool {
 	switch p.r.Operation {
-	case api.Instantiate:
-		return true
+	case api.Instantiate, api.ModifyInfo, api.ChangeVnfPkg:
+		return true // of the last two what is new came before them, as a PUT or a file
+	case api.ChangeExtConn:
+		return p.changesConnectionOf(n.ID)
 	case api.Heal:
 		return len(p.r.VnfcInstanceIds) == 0 || slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool { return p.names(id, n.ID) })
 	}

@@ -9,18 +9,28 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// withdraws reports whether the request is the START of a HEAL that takes the storage
-// server away and leaves the cluster: the PersistentVolumes that it serves have to go
-// before it does (spec: heal_start). If the entire VNF is healed, the cluster goes with
-// them.
+// withdraws reports whether the request is a START after which the storage server is gone
+// (spec: heal_start) or has other addresses: the PersistentVolumes that it serves have to
+// go before.
 func (p *posting) withdraws() bool {
 	c := p.before.Params.Cluster
-	if p.r.Operation != api.Heal || p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {
+	if p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {
 		return false
 	}
+	switch p.r.Operation {
+	case api.Heal:
+		return p.healsStorageServer(p.known())
+	case api.ChangeExtConn:
+		return c.StorageServer != nil && p.changesStorageAddress(p.known())
+	}
+	return false
+}
+
+// healsStorageServer reports whether the HEAL takes the storage server away and leaves the
+// cluster. If the entire VNF is healed, the cluster goes with them.
+func (p *posting) healsStorageServer(k *known) bool {
 	named := map[string]bool{}
 	storage := false
-	k := p.known()
 	for _, id := range p.r.VnfcInstanceIds {
 		for _, s := range topology.Named(k.servers, id) {
 			named[s.ID] = true
@@ -36,20 +46,28 @@ func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 	if !p.next.WithdrawPersistentVolumes || len(out.Faults) > 0 {
 		return nil
 	}
+	at, names := fault.Root.Key("vnfcInstanceIds"), "names"
+	if p.r.Operation == api.ChangeExtConn {
+		at, names = fault.Root.Key("connectionPointNames"), "concerns"
+	}
 	k := p.known()
 	here := map[api.Role]bool{}
 	for _, n := range out.Nodes {
-		named := slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool {
-			return slices.ContainsFunc(topology.Named(k.servers, id), func(s api.Server) bool { return s.ID == n.ID })
-		})
-		here[n.Role] = here[n.Role] || named || n.Role == api.RoleMaster
+		here[n.Role] = here[n.Role] || n.Role == api.RoleMaster || p.r.Operation == api.ChangeExtConn || p.heals(k, n.ID)
 	}
-	switch at := fault.Root.Key("vnfcInstanceIds"); {
+	switch {
 	case !here[api.RoleStorage]:
-		return fault.List{at.Fault("names the storage server, but the topology no longer has it, so its PersistentVolumes cannot be told from others; " +
+		return fault.List{at.Fault(names + " the storage server, but the topology no longer has it, so its PersistentVolumes cannot be told from others; " +
 			"post the START before the stack changes, or only the END")}
 	case !here[api.RoleMaster] && p.t.Instance.CarriedOver.Registered:
-		return fault.List{at.Fault("names the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
+		return fault.List{at.Fault(names + " the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
 	}
 	return nil
+}
+
+// heals reports whether the HEAL names the server.
+func (p *posting) heals(k *known, serverID string) bool {
+	return slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool {
+		return slices.ContainsFunc(topology.Named(k.servers, id), func(s api.Server) bool { return s.ID == serverID })
+	})
 }

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/api"
-	"github.com/nodehitch/nodehitch/shared/params"
+	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // addPersistentVolumes has one master register the cluster's PersistentVolumes once
@@ -30,8 +30,8 @@ func (o *Output) addPersistentVolumes(in Input) {
 		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "no storage server serves them")
 		return
 	}
-	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Servers: storage.Addresses, Manifests: []api.Manifest{}}
-	master.addManifests(in, storage, section)
+	section := &api.PersistentVolumesSection{State: api.PersistentVolumesPresent, Manifests: []api.Manifest{}}
+	o.addManifests(in, master, storage, section)
 	if in.Withdraw {
 		// A later plan must see them served again: the server may be gone by then.
 		section.State, o.CarriedOver.Served = api.PersistentVolumesAbsent, ""
@@ -93,54 +93,92 @@ func directories(s *api.StorageSection) string {
 }
 
 // addManifests puts the objects of the manifest files into the section, each with the
-// address of its server.
-func (n *Node) addManifests(in Input, storage *Node, section *api.PersistentVolumesSection) {
-	var all []Manifest
-	for _, pv := range in.Params.Cluster.PersistentVolumes {
-		address := n.serverAddress(in, storage, pv, section)
-		file, ok := n.usable(in, api.SectionPersistentVolumes, pv.ManifestPath)
-		if !ok || address == "" {
-			continue
-		}
-		for _, m := range file.Manifests {
-			object, err := withServer(m.Object, address)
-			if err != nil {
-				n.withhold(api.SectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("the package file %s is damaged: %v; upload it again", pv.ManifestPath, err))
-				continue
-			}
-			all = append(all, Manifest{Name: m.Name, Object: object})
+// address of its server, and all addresses by which the server is reached.
+func (o *Output) addManifests(in Input, master, storage *Node, section *api.PersistentVolumesSection) {
+	points := pointsOf(in.Topology, storage.ID)
+	var used []placedPoint
+	for _, p := range points {
+		if p.ofServer {
+			used = append(used, p)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Manifest) int { return cmp.Compare(a.Name, b.Name) })
-	for i, m := range all {
-		if i > 0 && all[i-1].Name == m.Name {
-			n.withhold(api.SectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("two package files register PersistentVolume %q; give each a name of its own", m.Name))
+	for _, pv := range in.Params.Cluster.PersistentVolumes {
+		file, usable := master.usable(in, api.SectionPersistentVolumes, pv.ManifestPath)
+		i := slices.IndexFunc(points, func(p placedPoint) bool { return p.Name == pv.NFSServerCP })
+		if i < 0 || len(points[i].Addresses) == 0 {
+			master.withhold(api.SectionPersistentVolumes, api.ReasonConnectionPointUnresolved, fmt.Sprintf(
+				"nfs_server_cp %q is no connection point of the storage server %s (%s) with an address; give it in its connectionPoints",
+				pv.NFSServerCP, storage.Name, storage.ID))
+			continue
+		}
+		used = append(used, points[i])
+		if usable {
+			o.addObjects(master, pv.ManifestPath, file.Manifests, points[i])
+		}
+	}
+	section.Servers = reachedBy(used)
+	slices.SortStableFunc(o.PersistentVolumes, func(a, b PersistentVolume) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Server, b.Server))
+	})
+	for i, m := range o.PersistentVolumes {
+		if i > 0 && o.PersistentVolumes[i-1].Name == m.Name {
+			master.withhold(api.SectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("two package files register PersistentVolume %q; give each a name of its own", m.Name))
 		}
 		section.Manifests = append(section.Manifests, m.Object)
 	}
 }
 
-// serverAddress is the first address of the connection point that the parameters name:
-// one of the storage server, or one of the stack itself, such as an address that moves.
-func (n *Node) serverAddress(in Input, storage *Node, pv params.PVRegistration, section *api.PersistentVolumesSection) string {
-	points := slices.Clone(in.Topology.ConnectionPoints)
-	for _, s := range in.Topology.Servers {
-		if s.ID == storage.ID {
-			points = append(slices.Clone(s.ConnectionPoints), points...)
+// addObjects adds the objects of one manifest file, each with the address of the
+// connection point.
+func (o *Output) addObjects(master *Node, path string, manifests []Manifest, point placedPoint) {
+	address := point.Addresses[0]
+	for _, m := range manifests {
+		object, err := withServer(m.Object, address)
+		if err != nil {
+			master.withhold(api.SectionPersistentVolumes, api.ReasonFileMissing, fmt.Sprintf("the package file %s is damaged: %v; upload it again", path, err))
+			continue
+		}
+		o.PersistentVolumes = append(o.PersistentVolumes, PersistentVolume{
+			Name: m.Name, Server: address, At: point.at.Key("addresses").Index(0), Object: object})
+	}
+}
+
+// placedPoint is a connection point by which the storage server may be reached, and its
+// place in the body of PUT.
+type placedPoint struct {
+	api.ConnectionPoint
+	at       fault.At
+	ofServer bool
+}
+
+// pointsOf are the connection points of a server, then those of the stack itself, such as
+// an address that moves.
+func pointsOf(t *api.Topology, serverID string) []placedPoint {
+	root := fault.Root.Key("topology")
+	var list []placedPoint
+	for i, s := range t.Servers {
+		if s.ID != serverID {
+			continue
+		}
+		for j, p := range s.ConnectionPoints {
+			list = append(list, placedPoint{p, root.Key("servers").Index(i).Key("connectionPoints").Index(j), true})
 		}
 	}
-	i := slices.IndexFunc(points, func(p api.ConnectionPoint) bool { return p.Name == pv.NFSServerCP })
-	if i < 0 || len(points[i].Addresses) == 0 {
-		n.withhold(api.SectionPersistentVolumes, api.ReasonConnectionPointUnresolved, fmt.Sprintf(
-			"nfs_server_cp %q is no connection point of the storage server %s (%s) with an address; give it in its connectionPoints",
-			pv.NFSServerCP, storage.Name, storage.ID))
-		return ""
+	for j, p := range t.ConnectionPoints {
+		list = append(list, placedPoint{p, root.Key("connectionPoints").Index(j), false})
 	}
-	address := points[i].Addresses[0]
-	if at, found := slices.BinarySearch(section.Servers, address); !found {
-		section.Servers = slices.Insert(slices.Clone(section.Servers), at, address)
+	return list
+}
+
+// reachedBy are the addresses of connection points, fixed and floating ones, each once,
+// ordered: a PersistentVolume that others made may point to any of them.
+func reachedBy(points []placedPoint) []string {
+	list := []string{}
+	for _, p := range points {
+		list = append(append(list, p.Addresses...), p.FloatingAddresses...)
 	}
-	return address
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // withServer is the object with another spec.nfs.server. All else stays as it was

@@ -221,9 +221,17 @@ func TestTheAddressOfTheServer(t *testing.T) {
 		"its own before the stack's": {"storage_server_CP", stackCP("storage_server_CP", "10.10.0.1"), "10.10.0.5", []string{"10.10.0.4", "10.10.0.5"}},
 		"IPv6":                       {"six_CP", serverCP(0, "six_CP", "2001:db8::5"), "2001:db8::5", []string{"10.10.0.4", "10.10.0.5", "2001:db8::5"}},
 		"IPv6 that moves":            {"vip_CP", stackCP("vip_CP", "2001:db8::1"), "2001:db8::1", []string{"10.10.0.4", "10.10.0.5", "2001:db8::1"}},
-		"of another server":          {"nfs_CP", serverCP(1, "nfs_CP", "10.10.0.7"), "", nil},
-		"without an address":         {"nfs_CP", serverCP(0, "nfs_CP"), "", nil},
-		"of no server":               {"nfs_CP", func(*Input) {}, "", nil},
+		"one with a floating address": {"storage_server_CP", func(in *Input) {
+			in.Topology.Servers[0].ConnectionPoints[0].FloatingAddresses = []string{"203.0.113.5"}
+		}, "10.10.0.5", []string{"10.10.0.4", "10.10.0.5", "203.0.113.5"}},
+		"one that moves, and its floating address": {"vip_CP", func(in *Input) {
+			in.Topology.ConnectionPoints = []api.ConnectionPoint{
+				{Name: "vip_CP", Addresses: []string{"10.10.0.1"}, FloatingAddresses: []string{"203.0.113.1"}},
+				{Name: "api_CP", Addresses: []string{"10.10.0.2"}, FloatingAddresses: []string{"203.0.113.2"}}}
+		}, "10.10.0.1", []string{"10.10.0.1", "10.10.0.4", "10.10.0.5", "203.0.113.1"}},
+		"of another server":  {"nfs_CP", serverCP(1, "nfs_CP", "10.10.0.7"), "", nil},
+		"without an address": {"nfs_CP", serverCP(0, "nfs_CP"), "", nil},
+		"of no server":       {"nfs_CP", func(*Input) {}, "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := volumesInput()

@@ -86,6 +86,9 @@ type Output struct {
 	// Volumes is every volume that the parameters name and the topology has,
 	// ordered by id, even if the section that needs it is withheld.
 	Volumes []VolumeUse
+	// PersistentVolumes is what the manifests register, ordered by name, even if the section
+	// that has them is withheld.
+	PersistentVolumes []PersistentVolume
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role
 	// CarriedOver is given to the next plan.
@@ -118,6 +121,16 @@ type VolumeUse struct {
 	NodeID string
 	// AttachedTo lists the servers that the topology attaches it to, ordered.
 	AttachedTo []string
+}
+
+// PersistentVolume is one that a manifest registers.
+type PersistentVolume struct {
+	Name string
+	// Server is the address that it points to, At the place of that in the body of PUT.
+	Server string
+	At     fault.At
+	// Object is the manifest with that server.
+	Object json.RawMessage
 }
 
 // Make is the plan for an input.

@@ -122,3 +122,13 @@ func Waiting(targets []api.OperationTarget) string {
 	}
 	return strings.Join(list, "; ")
 }
+
+// Bound are the PersistentVolumes that the node has reported as bound, in this epoch and by
+// the machine that holds the identity now. Which document it had matters not.
+func Bound(n store.Node, epoch int64) []api.BoundPersistentVolume {
+	s := n.Status
+	if s == nil || !n.Identity.Live() || !n.StatusOf.Equal(n.Identity.EnrolledAt) || s.Epoch != epoch {
+		return nil
+	}
+	return s.BoundPersistentVolumes
+}

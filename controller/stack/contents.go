@@ -64,8 +64,14 @@ func read(ctx context.Context, cloud *openstack.Cloud, wanted string) (*contents
 			return nil, err
 		}
 	}
-	if s.has(typePort) && s.hasFloating() {
-		if s.floating, err = cloud.FloatingIPs(ctx); err != nil {
+	if s.has(typePort) {
+		// A floating IP counts whether the stack has made it or an operator. A Neutron
+		// without routers has no such list.
+		s.floating, err = cloud.FloatingIPs(ctx)
+		if openstack.IsNotFound(err) && !s.hasFloating() {
+			err = nil
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,6 +167,35 @@ func TestA404OfAnotherServiceIsNoStackThatIsGone(t *testing.T) {
 	}
 }
 
+// An operator may give a server a floating IP that no template has.
+func TestAFloatingIPOfNoStackCounts(t *testing.T) {
+	fake := openstacktest.Start(t)
+	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_COMPLETE", Resources: []openstacktest.Resource{
+		{Name: "storage_server", Type: "OS::Nova::Server", PhysicalID: serverA}, {Name: "storage_server_CP", Type: "OS::Neutron::Port", PhysicalID: id(1, 2)}}},
+		openstacktest.Server{ID: serverA, Name: "storage_server"},
+		openstacktest.Port{ID: id(1, 2), Name: "storage_server_CP", DeviceID: serverA, Addresses: []string{"10.0.0.5"}},
+		openstacktest.FloatingIP{ID: id(1, 3), Address: "203.0.113.5", PortID: id(1, 2), Fixed: "10.0.0.5"},
+		openstacktest.FloatingIP{ID: id(1, 4), Address: "203.0.113.6", PortID: id(1, 9), Fixed: "10.0.0.6"})
+	resolve := func() *api.Topology {
+		got, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
+		if err != nil || len(got.Servers) != 1 || len(got.Servers[0].ConnectionPoints) != 1 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		return got
+	}
+	if p := resolve().Servers[0].ConnectionPoints[0]; !slices.Equal(p.FloatingAddresses, []string{"203.0.113.5"}) {
+		t.Errorf("the floating addresses are %v", p.FloatingAddresses)
+	}
+	// A Neutron without routers has no floating IPs, and says so with 404.
+	fake.Fail(openstacktest.FloatingIPs, openstacktest.Fault{Status: 404})
+	if p := resolve().Servers[0].ConnectionPoints[0]; len(p.FloatingAddresses) != 0 || len(p.Addresses) != 1 {
+		t.Errorf("without routers the point is %+v", p)
+	}
+	fake.Fail(openstacktest.FloatingIPs, openstacktest.Fault{Status: 403})
+	_, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
+	wantProblem(t, err, api.ProblemCloudError, openstacktest.FloatingIPs)
+}
+
 func wantProblem(t *testing.T, err error, kind, says string) {
 	t.Helper()
 	var problem *api.Problem
@@ -248,7 +278,7 @@ func TestWhatAnObservationCosts(t *testing.T) {
 	observes("in pages of a hundred", with(map[string]int{openstacktest.Servers: 3, openstacktest.Ports: 3}))
 	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_COMPLETE", Resources: []openstacktest.Resource{
 		{Name: "storage_server", Type: "OS::Nova::Server", PhysicalID: serverA}, {Name: "storage_server_CP", Type: "OS::Neutron::Port", PhysicalID: id(1, 2)}}})
-	observes("without volumes and floating IPs", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 3, openstacktest.Ports: 3})
+	observes("without volumes", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1, openstacktest.Servers: 3, openstacktest.Ports: 3, openstacktest.FloatingIPs: 1})
 	fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_IN_PROGRESS", Resources: []openstacktest.Resource{
 		{Name: "group", Type: "OS::Heat::AutoScalingGroup", Status: "CREATE_IN_PROGRESS"}, {Name: "vm", Type: "OS::Nova::Server", Status: "INIT_COMPLETE"}}})
 	observes("nothing is made yet", map[string]int{openstacktest.Stacks: 1, openstacktest.Resources: 1})

@@ -28,6 +28,10 @@ func TestTheAgentRegistersAndWithdrawsVolumes(t *testing.T) {
 
 	m.apply(claim)
 	m.kubectl("wait", "--for=jsonpath={.status.phase}=Bound", "pvc/claim1", "--timeout=120s")
+	bound := m.pass().BoundPersistentVolumes
+	if len(bound) != 1 || bound[0].Server != storageServer {
+		t.Errorf("the status says that %+v are bound, want one of %s", bound, storageServer)
+	}
 	m.doc.PersistentVolumes.State = api.PersistentVolumesAbsent
 	message := m.converge(api.ReasonInUse)
 	if !strings.Contains(message, "default/claim1") {

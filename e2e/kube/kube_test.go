@@ -34,6 +34,11 @@ metadata: {name: claim1, namespace: default}
 spec: {accessModes: [ReadWriteMany], storageClassName: "", resources: {requests: {storage: 1Gi}}}
 `
 
+// claimOf is the claim to this volume.
+func claimOf(volume string) string {
+	return strings.Replace(claim, "{accessModes", "{volumeName: "+volume+", accessModes", 1)
+}
+
 // cluster runs kubectl with a cluster, and fails the test if that fails.
 type cluster struct {
 	*kube.Cluster

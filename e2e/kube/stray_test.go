@@ -1,7 +1,6 @@
 package kube_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
@@ -19,7 +18,7 @@ func TestVolumesWithoutAManifestAreDeleted(t *testing.T) {
 	m.waitPhase("pv/pv1", "Available")
 	m.waitPhase("pv/pv2", "Available")
 	m.apply(manifest("theirs", storageServer))
-	m.apply(strings.Replace(claim, "{accessModes", "{volumeName: pv2, accessModes", 1))
+	m.apply(claimOf("pv2"))
 	m.waitPhase("pv/pv2", "Bound")
 
 	m.manifests()
@@ -72,7 +71,7 @@ func TestAReleasedVolumeIsRegisteredAgainWhenDeleted(t *testing.T) {
 	results.LongOnly(t)
 	m := newMaster(t)
 	m.converge(api.ReasonRegistered)
-	m.apply(strings.Replace(claim, "{accessModes", "{volumeName: pv1, accessModes", 1))
+	m.apply(claimOf("pv1"))
 	m.waitPhase("pv/pv1", "Bound")
 	m.kubectl("delete", "pvc", "claim1", "--timeout=60s")
 	m.waitPhase("pv/pv1", "Released")

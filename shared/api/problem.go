@@ -72,7 +72,7 @@ var problemKinds = map[string]struct {
 	ProblemDeadline:            {504, "the deadline has passed"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
-	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server cannot be deleted"},
+	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server are in use"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
 }
 

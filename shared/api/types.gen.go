@@ -192,18 +192,27 @@ func (e OperationState) Valid() bool {
 
 // Defines values for OperationType.
 const (
-	Heal        OperationType = "HEAL"
-	Instantiate OperationType = "INSTANTIATE"
-	Scale       OperationType = "SCALE"
-	Terminate   OperationType = "TERMINATE"
+	ChangeExtConn OperationType = "CHANGE_EXT_CONN"
+	ChangeVnfPkg  OperationType = "CHANGE_VNFPKG"
+	Heal          OperationType = "HEAL"
+	Instantiate   OperationType = "INSTANTIATE"
+	ModifyInfo    OperationType = "MODIFY_INFO"
+	Scale         OperationType = "SCALE"
+	Terminate     OperationType = "TERMINATE"
 )
 
 // Valid indicates whether the value is a known member of the OperationType enum.
 func (e OperationType) Valid() bool {
 	switch e {
+	case ChangeExtConn:
+		return true
+	case ChangeVnfPkg:
+		return true
 	case Heal:
 		return true
 	case Instantiate:
+		return true
+	case ModifyInfo:
 		return true
 	case Scale:
 		return true
@@ -414,6 +423,14 @@ type BlankCheck struct {
 	Samples   int   `json:"samples"`
 }
 
+// BoundPersistentVolume A PersistentVolume that a claim is bound to. Its server cannot be changed.
+type BoundPersistentVolume struct {
+	Name string `json:"name"`
+
+	// Server The IP address in spec.nfs.server
+	Server string `json:"server"`
+}
+
 // CertificateRequest defines model for CertificateRequest.
 type CertificateRequest struct {
 	// CertificateRequest PEM PKCS#10 over a new key; only its key is used
@@ -443,7 +460,7 @@ type ConditionStatus string
 type ConnectionPoint struct {
 	Addresses []string `json:"addresses,omitempty"`
 
-	// FloatingAddresses Floating IP addresses of the port, for people; no configuration uses them.
+	// FloatingAddresses Floating IP addresses of the port. A PersistentVolume that points to one of them is on the server too.
 	FloatingAddresses []string `json:"floatingAddresses,omitempty"`
 
 	// Name The CP's name in the VNFD and base HOT
@@ -735,9 +752,13 @@ type NodeStatus struct {
 	AppliedDigest string    `json:"appliedDigest,omitempty"`
 
 	// AppliedGeneration The newest whose second plan was empty
-	AppliedGeneration int64       `json:"appliedGeneration,omitempty"`
-	Conditions        []Condition `json:"conditions"`
-	Epoch             int64       `json:"epoch"`
+	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
+
+	// BoundPersistentVolumes The PersistentVolumes that nodehitch registered and that a claim is bound to, by name, as the node saw them last; of more than
+	// 256 the first. Absent: none, or the agent does not say.
+	BoundPersistentVolumes []BoundPersistentVolume `json:"boundPersistentVolumes,omitempty"`
+	Conditions             []Condition             `json:"conditions"`
+	Epoch                  int64                   `json:"epoch"`
 
 	// Facts About the machine, for people.
 	Facts               Facts  `json:"facts"`
@@ -795,6 +816,9 @@ type OperationPhase string
 type OperationRequest struct {
 	// AspectID SCALE only
 	AspectID string `json:"aspectId,omitempty"`
+
+	// ConnectionPointNames CHANGE_EXT_CONN: the connection points that change, empty = all.
+	ConnectionPointNames []string `json:"connectionPointNames,omitempty"`
 
 	// DeadlineSeconds Seconds until the operation fails, 1800 if omitted
 	DeadlineSeconds int    `json:"deadlineSeconds,omitempty"`
@@ -863,18 +887,20 @@ type PersistentVolumesSection struct {
 	// Manifests Ordered by metadata.name
 	Manifests []Manifest `json:"manifests"`
 
-	// Servers IP addresses of the storage server, ordered; spec.nfs.server of each manifest is one of them
+	// Servers IP addresses by which the storage server is reached, fixed and floating ones, ordered; spec.nfs.server of each manifest is one of them
 	Servers []string `json:"servers"`
 
 	// State present: each manifest is registered; other PersistentVolumes of the servers that nodehitch registered are deleted if no claim
 	// uses them. absent: the PersistentVolumes of the manifests, and all others of the servers that nodehitch registered, are deleted,
-	// unless one of the servers' PersistentVolumes is bound.
+	// unless one of the servers' PersistentVolumes is bound. A bound one whose server is a name counts if the name resolves to one of
+	// the servers on the master, or does not resolve there.
 	State PersistentVolumesSectionState `json:"state"`
 }
 
 // PersistentVolumesSectionState present: each manifest is registered; other PersistentVolumes of the servers that nodehitch registered are deleted if no claim
 // uses them. absent: the PersistentVolumes of the manifests, and all others of the servers that nodehitch registered, are deleted,
-// unless one of the servers' PersistentVolumes is bound.
+// unless one of the servers' PersistentVolumes is bound. A bound one whose server is a name counts if the name resolves to one of
+// the servers on the master, or does not resolve there.
 type PersistentVolumesSectionState string
 
 // Problem An error, as RFC 9457 problem details.

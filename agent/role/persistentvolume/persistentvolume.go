@@ -4,11 +4,13 @@
 //
 // Two rules hold. It never changes a volume that nodehitch did not create. It never
 // deletes a volume that is bound to a claim; when a storage server is withdrawn, it
-// deletes none of the server's volumes while one of them is bound.
+// deletes none of the server's volumes while one of them is bound. What it deletes is on
+// the server by its address; what counts as bound may be there by a name too.
 package persistentvolume
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
@@ -29,12 +31,18 @@ type Options struct {
 	RequestLimit time.Duration
 	// GoneLimit is how long one pass waits until deleted volumes are gone; 0 = 10 seconds.
 	GoneLimit time.Duration
+	// Resolver resolves the names in PersistentVolumes of others; nil = this machine's.
+	Resolver *net.Resolver
+	// ResolveLimit is how long one pass waits for names; 0 = 10 seconds.
+	ResolveLimit time.Duration
 }
 
 // step owns PersistentVolumesRegistered.
 type step struct {
 	Options
 	known *cluster // of the last pass
+	// bound is what a registration saw last: it stays true while the API server is down.
+	bound []api.BoundPersistentVolume
 }
 
 // New returns the step that owns PersistentVolumesRegistered.
@@ -48,6 +56,12 @@ func New(o Options) converge.Step {
 	if o.GoneLimit == 0 {
 		o.GoneLimit = 10 * time.Second
 	}
+	if o.Resolver == nil {
+		o.Resolver = thisMachine
+	}
+	if o.ResolveLimit == 0 {
+		o.ResolveLimit = 10 * time.Second
+	}
 	return &step{Options: o}
 }
 
@@ -59,10 +73,18 @@ func (s *step) Condition() string { return api.ConditionPersistentVolumesRegiste
 func (s *step) ClusterScoped() {}
 
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
-	section := desired.PersistentVolumes
-	if section == nil {
+	if desired.PersistentVolumes == nil || desired.PersistentVolumes.State == api.PersistentVolumesAbsent {
+		s.bound = nil // nothing is to be kept where it points to
+	}
+	if desired.PersistentVolumes == nil {
 		return converge.Plan{HandsOff: true}, nil
 	}
+	plan, err := s.plan(ctx, desired.PersistentVolumes)
+	plan.BoundPersistentVolumes = s.bound
+	return plan, err
+}
+
+func (s *step) plan(ctx context.Context, section *api.PersistentVolumesSection) (converge.Plan, error) {
 	all, err := manifestsOf(section)
 	if err != nil {
 		return converge.Plan{}, err
@@ -72,10 +94,13 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 		return converge.Plan{}, err
 	}
 	if section.State == api.PersistentVolumesAbsent {
-		w := &withdrawal{cluster: c, servers: section.Servers, named: all, limit: s.GoneLimit}
+		w := &withdrawal{
+			cluster: c, servers: section.Servers, named: all, limit: s.GoneLimit,
+			names: &lookup{resolver: s.Resolver, limit: s.ResolveLimit, servers: section.Servers},
+		}
 		return w.plan(ctx)
 	}
-	r := &registration{cluster: c, servers: section.Servers, wanted: all, limit: s.GoneLimit}
+	r := &registration{cluster: c, servers: section.Servers, wanted: all, limit: s.GoneLimit, saw: func(b []api.BoundPersistentVolume) { s.bound = b }}
 	return r.plan(ctx)
 }
 

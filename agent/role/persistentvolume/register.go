@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ type registration struct {
 	servers []string // the addresses of the storage server
 	wanted  []volume
 	limit   time.Duration
+	saw     func([]api.BoundPersistentVolume) // is told of the volumes that are bound
 	actions []converge.Action
 	down    error // why the cluster did not answer the last action, nil if it did
 }
@@ -28,6 +30,7 @@ func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
 	if err != nil {
 		return converge.Plan{}, err
 	}
+	r.saw(boundOf(all))
 	live := map[string]*volume{}
 	var strays []volume
 	for _, v := range all {
@@ -54,6 +57,22 @@ func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
 		message = "registered: " + strings.Join(found, ", ")
 	}
 	return converge.Plan{Actions: r.actions, Reason: api.ReasonRegistered, Message: message}, errors.Join(problems...)
+}
+
+// maxBound is how many bound volumes a status names.
+const maxBound = 256
+
+// boundOf are those of nodehitch's volumes that are bound and point to an address, in the
+// order of their names.
+func boundOf(all []volume) []api.BoundPersistentVolume {
+	var bound []api.BoundPersistentVolume
+	for _, v := range all {
+		if _, isAddress := addressOf(v.source().server); v.ours() && v.bound() && isAddress {
+			bound = append(bound, api.BoundPersistentVolume{Name: v.GetName(), Server: v.source().server})
+		}
+	}
+	slices.SortFunc(bound, func(a, b api.BoundPersistentVolume) int { return strings.Compare(a.Name, b.Name) })
+	return bound[:min(len(bound), maxBound)]
 }
 
 // observe plans for one volume. The cluster's own controllers change a volume right

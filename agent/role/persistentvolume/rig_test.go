@@ -3,6 +3,7 @@ package persistentvolume_test
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,9 @@ type rig struct {
 	m      *hosttest.Machine
 	engine *converge.Engine
 	doc    *api.NodeConfig
+	// resolver and resolveLimit are those of the step; the machine's if they are not set.
+	resolver     *net.Resolver
+	resolveLimit time.Duration
 }
 
 // master is one whose document has the PersistentVolumes of these names.
@@ -46,6 +50,7 @@ func master(t *testing.T, names ...string) *rig {
 func (r *rig) restart(limit time.Duration) {
 	r.engine = converge.New(persistentvolume.New(persistentvolume.Options{
 		Host: r.m.Host(), RequestLimit: limit, GoneLimit: 300 * time.Millisecond,
+		Resolver: r.resolver, ResolveLimit: r.resolveLimit,
 	}))
 }
 

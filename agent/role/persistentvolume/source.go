@@ -41,19 +41,21 @@ func (v volume) servedBy(servers []string) bool {
 
 // sameAddress compares addresses in any notation: kubelet also accepts IPv6 in brackets.
 func sameAddress(x, y string) bool {
-	a, errA := netip.ParseAddr(plain(x))
-	b, errB := netip.ParseAddr(plain(y))
-	if errA != nil || errB != nil {
+	a, okA := addressOf(x)
+	b, okB := addressOf(y)
+	if !okA || !okB {
 		return x == y
 	}
-	return a.Unmap() == b.Unmap()
+	return a == b
 }
 
-func plain(address string) string {
-	if inner, ok := strings.CutPrefix(address, "["); ok {
-		return strings.TrimSuffix(inner, "]")
+// addressOf is the address that a server is written as; false for a name.
+func addressOf(server string) (netip.Addr, bool) {
+	if inner, ok := strings.CutPrefix(server, "["); ok {
+		server = strings.TrimSuffix(inner, "]")
 	}
-	return address
+	a, err := netip.ParseAddr(server)
+	return a.Unmap(), err == nil
 }
 
 // writtenAs returns the volume with its server in the notation of the live one if both

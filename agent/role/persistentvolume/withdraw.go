@@ -21,6 +21,7 @@ type withdrawal struct {
 	servers []string
 	named   []volume
 	limit   time.Duration
+	names   *lookup
 }
 
 // clusterState is what the cluster has for the storage server.
@@ -50,14 +51,22 @@ func (w *withdrawal) plan(ctx context.Context) (converge.Plan, error) {
 }
 
 // observe returns what the cluster has for the server. It fails if a volume is in use,
-// also one that nodehitch did not create, because its data is on the server too.
+// also one that nodehitch did not create, because its data is on the server too. A bound
+// one whose server is a name is in use unless the name surely means another server.
 func (w *withdrawal) observe(ctx context.Context) (clusterState, error) {
 	var now clusterState
-	all, err := w.list(ctx, func(v volume) bool { return v.servedBy(w.servers) || w.ours(v) })
+	var others []volume
+	all, err := w.list(ctx, func(v volume) bool {
+		known := v.servedBy(w.servers) || w.ours(v)
+		if !known && v.bound() && v.byName() {
+			others = append(others, v)
+		}
+		return known
+	})
 	if err != nil {
 		return now, err
 	}
-	var used []string
+	used := w.names.used(ctx, others)
 	var stuck []error
 	for _, v := range all {
 		ours := w.ours(v)

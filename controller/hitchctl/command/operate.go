@@ -28,6 +28,12 @@ end. START and END are separate records and neither needs the other; the default
     SCALE        --type SCALE_OUT, or SCALE_IN whose START names each leaving VNFC
     HEAL         --vnfc-instance-id to heal, none is the entire VNF
     TERMINATE    identities are revoked, the instance is NOT_INSTANTIATED
+    CHANGE_EXT_CONN
+                 --connection-point that changes, none is all; START withdraws the
+                 PersistentVolumes if the storage server's address is concerned
+    MODIFY_INFO  new parameters or vimConnectionInfo; needs no servers
+    CHANGE_VNFPKG
+                 new package files and parameters
 
 If the controller has a cloud, it reads the servers, addresses and volumes from Heat,
 and no --topology is needed. It takes no END while Heat changes the stack; --wait waits
@@ -43,7 +49,7 @@ const mostDeadline = 24 * time.Hour
 // operateFlagOf is the flag, or the argument, of each member of the request.
 var operateFlagOf = map[string]string{
 	"operation": "OPERATION", "phase": "--phase", "topology": "--topology", "stackId": "--stack-id", "type": "--type",
-	"aspectId": "--aspect-id", "numberOfSteps": "--number-of-steps", "vnfcInstanceIds": "--vnfc-instance-id",
+	"aspectId": "--aspect-id", "numberOfSteps": "--number-of-steps", "vnfcInstanceIds": "--vnfc-instance-id", "connectionPointNames": "--connection-point",
 	"partial": "--partial", "idempotencyKey": "--idempotency-key", "deadlineSeconds": "--deadline",
 }
 
@@ -58,7 +64,7 @@ type operateFlags struct {
 func (a *app) operate() *cobra.Command {
 	var f operateFlags
 	cmd := &cobra.Command{
-		Use:   "operate INSTANCE_ID INSTANTIATE|HEAL|SCALE|TERMINATE",
+		Use:   "operate INSTANCE_ID OPERATION",
 		Short: "Start an LCM operation, and wait for it", Long: operateHelp,
 		Example: `  hitchctl operate 0b1a5c2e INSTANTIATE --stack-id vnflcm_0b1a5c2e --wait
   hitchctl operate 0b1a5c2e INSTANTIATE --topology topology.json --wait
@@ -88,6 +94,7 @@ func (a *app) operate() *cobra.Command {
 	flags.StringVar(&o.AspectID, "aspect-id", "", "SCALE: the scaling aspect")
 	flags.IntVar(&o.NumberOfSteps, "number-of-steps", 0, "SCALE: number of steps")
 	flags.StringArrayVar(&o.VnfcInstanceIds, "vnfc-instance-id", nil, "HEAL: a VNFC to heal; SCALE_IN START: one that leaves; may be repeated")
+	flags.StringArrayVar(&o.ConnectionPointNames, "connection-point", nil, "CHANGE_EXT_CONN: a connection point that changes, by its name; may be repeated")
 	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
 	flags.DurationVar(&f.deadline, "deadline", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")

@@ -10,7 +10,7 @@ import (
 var (
 	roles        = texts(api.RoleStorage, api.RoleMaster, api.RoleWorker, api.RoleRegistry)
 	nodeStates   = texts(api.NodeExpected, api.NodeEnrolled, api.NodeLost, api.NodeRevoked)
-	operations   = texts(api.Instantiate, api.Heal, api.Scale, api.Terminate)
+	operations   = texts(api.Instantiate, api.Heal, api.Scale, api.Terminate, api.ChangeExtConn, api.ModifyInfo, api.ChangeVnfPkg)
 	phases       = texts(api.PhaseStart, api.PhaseEnd)
 	scaleTypes   = texts(api.ScaleOut, api.ScaleIn)
 	permitStates = texts(api.PermitNone, api.PermitGranted, api.PermitStarted, api.PermitFormatted, api.PermitInterrupted, api.PermitAdopted)
