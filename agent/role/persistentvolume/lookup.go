@@ -50,7 +50,7 @@ func (l *lookup) used(ctx context.Context, bound []volume) []string {
 			used = append(used, fmt.Sprintf("%s, and may be on the storage server, because its server's name %s does not resolve on this master "+
 				"(%v): delete the claim, or make the name resolve here, for example in /etc/hosts", v.use(), server, err))
 		} else if i := slices.IndexFunc(addresses, l.isServer); i >= 0 {
-			used = append(used, fmt.Sprintf("%s, and its server %s is %s", v.use(), server, addresses[i]))
+			used = append(used, fmt.Sprintf("%s, and its server %s is %s", v.use(), server, addresses[i].Unmap()))
 		}
 	}
 	return used
