@@ -195,3 +195,16 @@ func TestSummary(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatIsBoundIsReportedAsThePassSawIt(t *testing.T) {
+	b := status.NewBoard(api.Facts{}, nil)
+	ready := []api.Condition{{Type: api.ConditionReady, Status: api.ConditionTrue}}
+	b.Converged(converge.Report{Conditions: ready, BoundPersistentVolumes: []api.BoundPersistentVolume{{Name: "pv1", Server: "10.10.0.5"}}}, "d")
+	if s, _ := b.Report(); len(s.BoundPersistentVolumes) != 1 || s.BoundPersistentVolumes[0].Name != "pv1" {
+		t.Errorf("the report has %v", s.BoundPersistentVolumes)
+	}
+	b.Converged(converge.Report{Conditions: ready}, "d")
+	if s, _ := b.Report(); s.BoundPersistentVolumes != nil {
+		t.Errorf("a pass that found none leaves %v", s.BoundPersistentVolumes)
+	}
+}
