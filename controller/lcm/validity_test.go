@@ -15,7 +15,7 @@ func TestWhatAnOperationMayNotAskFor(t *testing.T) {
 		pointer string
 		says    string
 	}{
-		"no such operation":    {func(r *api.OperationRequest) { r.Operation, r.VnfcInstanceIds = "UPGRADE", nil }, "/operation", "INSTANTIATE, SCALE, HEAL or TERMINATE"},
+		"no such operation":    {func(r *api.OperationRequest) { r.Operation, r.VnfcInstanceIds = "UPGRADE", nil }, "/operation", "INSTANTIATE, SCALE, HEAL, TERMINATE, CHANGE_EXT_CONN, MODIFY_INFO or CHANGE_VNFPKG"},
 		"no such phase":        {func(r *api.OperationRequest) { r.Phase = "MIDDLE" }, "/phase", "START or END"},
 		"a deadline of years":  {func(r *api.OperationRequest) { r.DeadlineSeconds = 1 << 30 }, "/deadlineSeconds", "86400"},
 		"SCALE without a type": {func(r *api.OperationRequest) { r.Operation, r.VnfcInstanceIds = api.Scale, nil }, "/type", "SCALE_IN or SCALE_OUT"},
