@@ -10,9 +10,10 @@ import (
 
 // The types of resources that a topology is made of.
 const (
-	typeServer = "OS::Nova::Server"
-	typePort   = "OS::Neutron::Port"
-	typeVolume = "OS::Cinder::Volume"
+	typeServer   = "OS::Nova::Server"
+	typePort     = "OS::Neutron::Port"
+	typeFloating = "OS::Neutron::FloatingIP"
+	typeVolume   = "OS::Cinder::Volume"
 )
 
 // groups are the types of resources that make several of one kind: scaling aspects.
@@ -59,12 +60,12 @@ func read(ctx context.Context, cloud *openstack.Cloud, wanted string) (*contents
 			return nil, err
 		}
 	}
-	if s.has(typePort) {
+	if s.has(typePort) || s.has(typeFloating) {
 		if s.ports, err = byID(ctx, cloud.Ports, func(v openstack.Port) string { return v.ID }); err != nil {
 			return nil, err
 		}
 	}
-	if s.has(typePort) && s.hasFloating() {
+	if s.hasFloating() {
 		if s.floating, err = cloud.FloatingIPs(ctx); err != nil {
 			return nil, err
 		}
@@ -117,7 +118,7 @@ func (s *contents) has(kind string) bool {
 
 func (s *contents) hasFloating() bool {
 	for _, r := range s.resources {
-		if strings.HasPrefix(r.Type, "OS::Neutron::FloatingIP") && r.PhysicalID != "" {
+		if strings.HasPrefix(r.Type, typeFloating) && r.PhysicalID != "" {
 			return true
 		}
 	}
