@@ -117,9 +117,6 @@ type ServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
-	// PlanInstance What a PUT of this body would change; nothing is changed
-	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
-	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx echo.Context) error
@@ -785,22 +782,6 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	return err
 }
 
-// PlanInstance converts echo context to params.
-func (w *ServerInterfaceWrapper) PlanInstance(ctx echo.Context) error {
-	var err error
-	// ------------- Path parameter "vnfInstanceId" -------------
-	var vnfInstanceID VnfInstanceID
-
-	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
-	if err != nil {
-		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
-	}
-
-	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PlanInstance(ctx, vnfInstanceID)
-	return err
-}
-
 // ListVolumes converts echo context to params.
 func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 	var err error
@@ -911,7 +892,6 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
-	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
@@ -2595,53 +2575,6 @@ func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOp
 	return err
 }
 
-type PlanInstanceRequestObject struct {
-	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
-	Body          *PlanInstanceJSONRequestBody
-}
-
-type PlanInstanceResponseObject interface {
-	VisitPlanInstanceResponse(w http.ResponseWriter) error
-}
-
-type PlanInstance200JSONResponse InstancePlan
-
-func (response PlanInstance200JSONResponse) VisitPlanInstanceResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(200)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
-type PlanInstancedefaultApplicationProblemPlusJSONResponse struct {
-	Body       Problem
-	Headers    ProblemResponseHeaders
-	StatusCode int
-}
-
-func (response PlanInstancedefaultApplicationProblemPlusJSONResponse) VisitPlanInstanceResponse(w http.ResponseWriter) error {
-
-	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
-	if response.Headers.XRequestID != nil {
-		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
-	}
-	w.WriteHeader(response.StatusCode)
-	_, err := buf.WriteTo(w)
-	return err
-}
-
 type ListVolumesRequestObject struct {
 }
 
@@ -2922,9 +2855,6 @@ type StrictServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
-	// PlanInstance What a PUT of this body would change; nothing is changed
-	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
-	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
 	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
@@ -3878,54 +3808,6 @@ func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanc
 	return nil
 }
 
-// PlanInstance operation middleware
-func (sh *strictHandler) PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
-	var request PlanInstanceRequestObject
-
-	request.VnfInstanceID = vnfInstanceID
-
-	var body PlanInstanceJSONRequestBody
-	var err error
-	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
-		// A request validator built on kin-openapi's openapi3filter with
-		// KeepValidatedValue leaves the value it validated on the body. Bind
-		// that value, matching member names exactly, so the handler receives
-		// what was validated instead of a second, case-insensitive decode.
-		// Otherwise bind only the request body, so that path and query
-		// parameters are not also bound into the body struct.
-		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
-			err = binder.BindBody(ctx, &body)
-		}
-	} else {
-		// A custom binder is installed on the Echo instance; defer to it
-		// entirely, since echo.Binder does not expose body-only binding and
-		// the binder may do more than decode (for example call ctx.Validate).
-		err = ctx.Bind(&body)
-	}
-	if err != nil {
-		return err
-	}
-	request.Body = &body
-
-	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
-		return sh.ssi.PlanInstance(ctx.Request().Context(), request.(PlanInstanceRequestObject))
-	}
-	for _, middleware := range sh.middlewares {
-		handler = middleware(handler, "PlanInstance")
-	}
-
-	response, err := handler(ctx, request)
-
-	if err != nil {
-		return err
-	} else if validResponse, ok := response.(PlanInstanceResponseObject); ok {
-		return validResponse.VisitPlanInstanceResponse(ctx.Response())
-	} else if response != nil {
-		return fmt.Errorf("unexpected response type: %T", response)
-	}
-	return nil
-}
-
 // ListVolumes operation middleware
 func (sh *strictHandler) ListVolumes(ctx echo.Context) error {
 	var request ListVolumesRequestObject
@@ -4075,227 +3957,221 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19Uxs5tjD+VVS+W5Vwb9tAQrITU/MHQ8gMuwlQQDL7u0N+RHTLWENb8rZkO548fPendI6kVrvVdhtM",
-	"drae/WMy2O7Wy9HReX/51knlaCwFE1p1+t86Q0YzVsCfB7dM6IshffHqtfmYMZUWfKy5FJ1+5+KXg+6L",
-	"V6+JHBA9pJpQ83BCcjljRTelipEh+0ozlvIRzTtJR6VDNqJmHD0fs06/o3TBxW3n/j6xE/E/WH2a90zc",
-	"6uHiLFyQm7lmqjLuQBYjqjv9Dhf69V4ncRNxodktK8qZPrFCweiLk9kfcDaGk+G8Px9dku3p7jZ8tf2N",
-	"FunwnihWTJkiA1nA4ynNc1Y8U8T8yjVL9aRgCZkNeTokesgVSaXQhTRPkRkVWvXIwY0yc/AB4dqNJ6Sd",
-	"WZpvFZEzQaZ2ycvheOjH/1jkqr6/Uz1kBaFZVjClmHL7LJfVJ1STkVSa/EBuzBl+PH+vEqLYmBZUs4zc",
-	"zIka05SZpQu7zAkMJRihA22GJ2OZ50QPCzm5HZp9zagiVKgZK1hmjs7MqeiIETaW6XD1nqasuGUXLJUi",
-	"i2zqFzkjcqCZCM5snFOhyIzroZxoQkk6pOKWOYCmUgz47aSgZgRAJoWDJ+SGDWTByO9ca1bEVhYi09El",
-	"vV2JRAa4TOgVuzyTed64w8shI7kUt0xpovmIAcY5tAqPjwxlnin4UrCvGg4i3N+qDZ2zf06Y0sdZfQ3H",
-	"mdtQgQ/tL8z9TJFc3pKcC6YIvTFwD54mQzplBhe0lCtAcc50MT8wqBQhOrgPi2kWBJIoJrLKbPSWcrFP",
-	"qL9dM8o1F7ckk3DBNBmyfLwKHBfjgtFs6bHAccgpC88DUFARBW+bb3hBCjOIYKl5VVVRDveycJBpLhXL",
-	"3Lf2RWKOnRo4K90njKbDclxlbi4lBRWZHJGRHJmNmwvABeF6+U7vk4653yOmLeE/HpxIwT5QnQ7NR252",
-	"i3yhk3QEHZnXjwdd81AXn1p+pCcyYzGkMhAUMmPPFOGZo5RcwSU9kVOKFLEgPOskuIox1cNyDQLHTTrm",
-	"3HnBsk5fFxMWZQqTCYxSXVzS+dq9ld36ij+JwbFQmoo0vnCa3gHKT8PnyHNZECrm5OPH47fuusgxK6iW",
-	"5uF0KHnKtuJ7qYz0JFuS+WTUeAyHXGSsIFN4qBHgUzfGE6zvV8p1nLob2meuuaFulWs+G/LcYJDB8ltL",
-	"5M2Nsjzs9Y4izyn5WZLMEnsP+39OWDEv92XIQwWH2Vc6Gufmp5c7qrYHuDIFU2MpFIMbcyL1B5nxAWcR",
-	"+H4UuLTMXUjtKAdVdywz5LyThIKXYyx/Kdig0+/813Ypom3bx7bhGVjIWSFvcjYyLzhm0//WoeNxzlPY",
-	"9fYYn/if3xVKPeU+YzPgr2rbjQuTVHd0/u6QvNl79VdiRyYZ05TnqroNoORdT8qX7SYg+vdJ5x9dy4m6",
-	"iK7L33Q86x4WalcP8muq+ZTref1EfjUyXSkucEUyaVBIyJnnGohcHH7lWc56naQzLsx11hwP3RBwrq0k",
-	"OaJfUVbt9F/v1RAm6ShNC82yA125IhnVrGtQoRN7ZTIa0WK+MPqr3RdJhMaW9/G3YGHlIOEKPvsB5M3v",
-	"LNVmsoNMjrUFJuBPhkPQ/CzY9IDmii3CYcBzpuZKs9FHc+Pr+B+QQ/ZV75HyBZSuzQ+W8oAE00keSkRC",
-	"KCwsK7pprZnSVEe1AUN6zMpGNB1ywQyuT1lmqAsThk2PvHaASAJiLTCsPvmi5R0TXxL48ndp7rz5gtBc",
-	"CrZPvgg5pV8SZHJUZOQXRjXKpcXoSpQjJeRmoo1GIKRIjSwwyTNyw8isMBKqIFxoCexyxDTNqKZ27C48",
-	"/yUhN1IPYQYQCs2XvSuDFkxMRgZIsCxDCOWU2v/huwG8AqCb17pTWhi6qcz7CEGW/TS/tCOV35zgmOEX",
-	"MPB90vkpp+LucMjSu5W4tvTmgohlhXauS3pKKEEMSrwWwIoC2HNGaJ6TP1gh6zcalMpzRrNW+mTSUcAl",
-	"VIP8GCJjOXL5VgwjD81iBoZws4ddxjQ6QBWIZ0cfyNnfDy/+a3cHhVdKBJuROzbfJ1Lkc8CoOzY3WD1R",
-	"zKw5IEA/7L5ZTYHqq4juNqSgC7qqYETewC3ICFVjloJCTEFgJM//PrlhhWCaKaKGdMy2euSEzcxWUPoe",
-	"0TnqHGZOBcdeMKqkUNaQUIDgQHJuUJMMWREh8DlV+rKgQsEaLw2Zbk28R0wpessaeI8R4wdyIkDqtZ/Z",
-	"V7NJs1uR4bdakkxWgb+38+b1EmrYVXd83JVjRJbuWBp8LFBGu086DqA/M8EKT/ZWIXr78RHEqwSLc3wK",
-	"maKeAKgdPbosJgac7wxqd5LOR3En5Ey0JEYenewo/rMbzn/hx713Ay8e0ztZECsFEhSd1Qc5EXrxNhhm",
-	"P6Zas8K89f//dtD938/mH9r9Y6f75vN//6Wz6q7Arx4WHohJDP0aLpFVEM/McaxJUA9CBRPOkzw/PEsI",
-	"JSdsogv4stBbgJSGLAz4V5aR47PSjFS/N/4n0B41G0W05+Oz6Z5RaI/Ppq/dWLF7ZL+gRUHna2DiIJfU",
-	"aPwH4VIWTtg+UtmMk1PMphPgJGMmxznbN0y4YjhCu5cespEBwL9ml6i+RPW5s2eKmJ+dwe3Tybu3cIhg",
-	"1/vl9LKKxi9evUo6Iy7c591VWAtTx9DxCISjtswrQhupMywqJjK04i2IURFRfD2u92A2l3QGNEVD+TIK",
-	"9w4eMgcEEk9tKUZa6xlGNuQ6HV6jcEdVRdwE0YZrMijkyNuBnZgH4iFPWY8caxRMVSlKuxEqMin8fCW4",
-	"JmlO+UgZ5nLDeuTCQNpZbmEhXXfM+4TfCglG20VDsZG00PItpLAiZQC73Rc/PJxJ4XpjhooDXHsfFlM1",
-	"ENV3f8NyzgxcuCZDuiGdwq8taSvivHP4srAVbyG16w2JTYSiLvgtlmqb7UEdeioWhn354uHD3khpjcgb",
-	"WudQKu1o3SLReuiYd0Z+zBt9QZdgZ8qZoZaAW18mQE67xRcyLrjQaoMoL9XxKCosnp0fXV7+f9cnBx+O",
-	"DGeSqmvX1HZya+A6vcAJ2i7pPorJk1zHBfWB+cloxtLoyTlNGcrqmUwnRk2uI3QgHtdIrF/Kt4jZ6fWb",
-	"nV3yt4vTE2IfQwIJZkEp9YKXgtzIbL5SAnMTllJ77SZXqQPst4cACUHKR0ZuMAsHu2m/c8v1cHLTS+Vo",
-	"25P74C81pAXLtmE4WNU7nrNzNmAFs3xjLUluwHNWEsJFv9C+92KaBWyDeWT7mwL/rndmgovGGgsypshs",
-	"KBVbEHxA3iY8cqqqwVn8vskrHErOO903tDv4/O313v1fouYw/gf7Cby+MZ1lxAUfGR1iJ1mli9tVhiNG",
-	"KTdMccaKEV9XjrlcdI3R1OgbOctuWfw+GDV8VnAdE+eKCUN5xbJpEToVCoag6INZA2QDiRJfxtUd6ME3",
-	"6KKyNqMStDdS5oyKNejU2ANjwedJc55ZRzhX1paX4AfQ143gaWiDPbbI6Y6HhqqtkqvwSODR2iXGtbmR",
-	"lpyom8npnDNq1TprIfWigvm7neaJI//qBsKPF344/PyuHNQv5pw5irEGehmSaymVo3e4YMK+oqshYtqq",
-	"WNyWATmwzYHh38iZ9SO/mXd5RgyZQ4ozo4qk5iWWhaLMBplk3cz8EIGuGYmNxm8xAPC1xIHN7WF9LG9N",
-	"93ZX0j2cPBwwaWMk/0UqrY6ERk/EWgwpN4K4HJBtptNtI8Qp8lyNWdon8OEa4bfVaEF4uEJtb2Zgfqhb",
-	"6Lg4xh93FxTwRcCV8+CwMSg5521Ma/l08o5w+7tT82pRGzF+GgCbFnSkmg8AnbALEytyy6dMJIRNWTEn",
-	"iqUF06RgIKFBMM9V57eCZTTVLPt81eksl3p+V1L0zunsgxWS7pNOWjC6plcrY8rAdangPa3G0NhXzO3U",
-	"VsDhinBhrmjK9jEUwsb4mJsLn5FHmlFwkRCjFGqBzWZ9uBTxlY1pemfILjyCSwEz8w1jgkzGuaQZyyoG",
-	"oaUuVhzNSH01K9B90kEqV4PgHRfZqpE/nbz7u3kM8FwpLm7fxTd1Vt8Q2L98QAhakW4mOtitkHrJjpdb",
-	"t8AqksWWcpx58xsKn85VLscyl7fzhMgiY8W6sxVMaVmwbLVZGp47Lfgtd9bp1dzywjx0CnZ1NKi7F2MG",
-	"DHDzwa8Q8GIDBwHApRazENxgn3cRkPDwkCqEP/gQOo+wtZgbVV/nyenl9fHJxeXByeXxweXRWzIRmudG",
-	"8gy+JUcnb2ElBio504bxg3sNpNTLo/MPxyfmsecXp+93dl5aCqg5gOnCTLwVOCIXp+wkncrHdnLYidTH",
-	"fhrg3JWPYO632LTqYC/dc/dJZyKsbzYW3mHxJsMjpOSGpneTcR9sdojHtDDHOpgolpWQdDK8c/sqjNN6",
-	"sGw+GWfrkuIZLQQXt1U+udyuCYrqCnYJshgQKYdgSZ2TLdAlR3SDRTk6EXKZcJs1VrKMLb/naBKu8le/",
-	"6Va79yx+JQBgtGXLOcupaHANUnL28ZLMwNPfJMzzQNhou+IGonu5VNUPl+HJrxEceHsmdyIzdggjrAac",
-	"W69b7jIYXoxZ+gC93AkTAYcDW1UopD2BJGZ5WUCOPomBNRw7rqdnkhjxWCVkImiuDbDXl8kewn0838ef",
-	"ZzzPgdPvk9nQRlbbF73f2pA3njlpUvmx1vQrtSdwDyHcUz4q3aPHYiAjMcXInT4tPvnb5z6xhF0xmhvu",
-	"JowcTQqmJ4WAk/H4vwwVagjc5OyLHOca9toFhaWKrdF7pNSEZUHASZ0+ptUfa/60hOSMDsiAF0pDrBOi",
-	"CqxsxDKOtL+unPl44BU+RhffG64jtpW/SS4w/ihOUyeKFddoGxtYZejTB3frvGaW0qLgMX+2jg/Nsx6q",
-	"VPuEKjVx14hrA5U71bdxYVMwjoEBbyAL67IKRG2H1xCLomywVilpk5xPGeEZE5rr1bZsXGsMSB+o4IOl",
-	"Ptko6RIEhzDgCqJuqAIr/L7hV4b/Ks2ExkAJdNkaQtYTAwDnmhTs5N3FYc6Z0Bd4HR9A5cHqOJIToRU5",
-	"eXdB2NexLErzg7nY9JZd42HskxFVwAkg9EYWd/A3xJQpksJS1FaPXA5ZAW5VF3Ks5ZVIh1IqlhAlrafR",
-	"nNmIjW5YoSqvgEEJj3bEqFCkYCM5ZX0iIS1nXMhbc1fBZDsBr1Opbt7MiZAzN4nSdK7Q6boMskoXk1R/",
-	"uweQspm/IAs2e0DhuGBww2jBCnS6JyTAdzWUM0Eksuq6BuZmWk6mzUNx9E3cqmJ4bOSJqJUFbjQVy0wt",
-	"irFGS0skZGWlbkmrAaQ0z08Hnf5vy3ceRp3ef27PAAMqeCK1j6tuJ+sHL1+wgtO8vr/2K8n4bTTE4hQT",
-	"rMYFgxBq5/6LrQdjaNfTV24rYWttp25h8GkwtORU6QvGxDprdG7q2g8Fo9k8pj3SDCJQwM3jcgmbIegU",
-	"QzOizFdqAOcyd0KhZm0kdVDMq7F5bV6ZqAfqyTY0s4VyrEigHjxYTZ4uZvbUtWKuh0OWZ631wl/dC60U",
-	"Yysj1/J9ZM4CfTlAdX/dHA4FS0wCwtVEK63u1VbbBByUAlloJNKqYbSDLGNZvyrQOEexN24ZltEjuKCs",
-	"X0/GNPeACuCHPXIO7LFxTMNlZcH2zd93jI0RRcyVrY7ZC4xMsMhO0rEr6CQdO0lr81LG3BglaN0nP1Yz",
-	"RWmmDuvcZZtHGOfZ7tdotqv11QXHvZYp9ftcDXsV/Pr8foMFNCI77PYRZgH0MchBeQWMDGcjEm2KmZf/",
-	"MNPArs87Jqxhax9/FoSNxnoO43FthT51JWZWV5Azd1Y98rayCK7An+/0TkpSORpRkaHktyC/jHngUXH4",
-	"XkaaTHfXQHEE4qddwGRM0q6h2pH5up5B/kzh4vcJmt0NlDypv2G3XCibbdDaG7OM6x/aAwHtypsqbBoc",
-	"ZPu2m0MMFGoc7aW4mpJiRLnq6j5EtAqwNaX5RGkbkwkqA3UaiVUPF8K3/FzWf11Rt1Z7mRZf8CsGLPo6",
-	"b5EJ+HUevFSwW25wqNFJVvCpQeDyuVLbtfm+5ogoF6wgTNxCzvh4kudWNBAZGU8UpHZbfc2OeG1HnF+X",
-	"QevXXAzkVsU46WHYikad2zFL889DI7LNY3JkJh3ruac1+N0frJBBngRO2XZpIezXEvoAp1a7sOAxP8mi",
-	"MakkLY4aLMgnsKYmirwJyzuofA+3updybZ2M2aSbft3ZKKTL9GNZjxzZv/r2vlasMj3yHnPy7UOYtucy",
-	"zwDXU22F+4IxrJABiDOluTKizlTeOYnIDQq2I4mGdkfQ3XI7Ls4e/jSTgywDo6xB6IPh4GM5JJwcDoui",
-	"jR06gOZENcmUwmfngdGlR2y6jTOLJE4FEGXKVoL2Fgw438fQMQyM8GFlzjNqiH2UBwb5vkv1b/ecUeDH",
-	"45yz7K1XaDcV6WMH/nkJ8wI7FZuhs1cqZmtCQPUSzAgDOpJsMEHLZwa3v3tljt49WPZtzEwQH+7FQy8q",
-	"tImxWCuPwoj17yjPWXbYOum6PVTK0VseF3CzAbxBNCtGXNA83+xJuVS9tpjZmN3XuAlnWyCKgcmtTf2k",
-	"kN46VhCZtrb8Cua5w4+R6tPx0qUXLJVF5sRzCGizRj8f7lNXWTNGs5yLNZI3IVe4vSjoKyV8ric0zY2M",
-	"/+7g+P3R2x7GFgmuhuvZvWJJ9VeTnZ2XacWKAF+xbfxFGWIpUoZfxkdlo7HUTKTzv7P5Y8yBMjy0ZYDy",
-	"p3tpZmobD+nfKkMi7eYikSsTw2GqxVfAsCAqFiTLgXbbaQeBR/URgTZrl39oY7LzsPF2O02LW6aXevpL",
-	"9xIkgRG0QZZp9C6gR7X28ZcHC7PHbAcuzbbdlbpIac4QSz5v1Li3oZCXJ7eFLNoHPcqH1y0pY3qt3bDE",
-	"s6SkeyVSVEyHHhZLCfEm5PeSqj9ciF+gAhHRk6NBwhdnGkp5p1B05Io8L+PP2DWAKSHhV0xg2LeSRIqt",
-	"UOi+uDw4vzQS90nbMDRYIoT/dxL8cCRQePa7eFiC7Gkj1yNHNB3a38ymMoXFRmBP1rNdWlFhozYSJOIM",
-	"g3ILsRCSi8OD90cggD8i6NDhZWNlNVfmDd0BVUJupC6VkN0fdnYIHxCjWvsQfQyE/+H13s7O0sD49kut",
-	"88hFKWwzsS0C2Nbp4EKzsVoB9o1s7BEsmxbaug8X/Tt4jUkhcxZWX7RJupkEldocIJypuU6PyUVyZKAd",
-	"Q1kUImqi2tHJ2ypCrcHaW8RbEVmA72K/EnPyTNWQ+E8SOfUYdr0Eedfg5GnJ/2JlP48O3vddZYNDSGcf",
-	"Mpon1tr+I1abEpoX8ESPwDKuj08IkPPKq0YcyhmdsjUCyx8YmVXeu6U8zlurHA86Oz89PLq4OD75uZN0",
-	"Dk8/nL0/wiBpVC3a8qVCpgycE1AMxYZtQ70Vo8tWOZQV5SKRFhBc4y26JW2eUagQIoukrGED9V/t12uk",
-	"Aa9fA6N9lFngi4841dcqYdMUsOY8WTDP0pO+jFafeX/4IYCrjaCvCCVBcHwnwTvWSeBWdJKOD75viRdB",
-	"VKoZzFxmMxiDHN1LNHBorNwVpqxEUANSkK329enknQtgqp885Dw3WRC5IrNCiluMJLNeTHDpuAAJW3yl",
-	"nq0yone20O9+RUAqS7+C7GfTKzSEZ1Hzn5i31nbiOsEarAuSwyN4uXb+9JpJ0qsSBLHYZ8v8aMyMbrCr",
-	"n0jB+t5P6vNVMPdSs6xHfi4gWzYhNk02IT4/tk+ossZj8+SxAV4xGWsXDAD0J+OKjseMgs/Hq67uLUv+",
-	"s/1KNIlZh5bEwC9jPQI1D2G64BlzKTJw237lCuoDlTmS4QU8QQem3Ya5Ngvpvi7/xC++Y6sstjbRI4Tt",
-	"RPihnM6Dvwg/h1PjN9UF4Hd+GXiMce/geppJbRhHBYKYUev2TJyvpRqaYI16NmzBRWQ6B+DU+f7g4Wu4",
-	"8TYmc2798ldiZLBAD6nwaAIhk7rmwNdDNipDcmksSGIxSZMq4oObXIq9C9MqvZExv8TIBt7GKrKXTktX",
-	"2qdneUcrSuRjeiMGChtoHMuhrde7qrqfvTd1vwzjtVK8HGB6pduUodX22AxQlwpQSzJuG1PRLIj79VkR",
-	"H3CVGELbiIOVmGsfFBGMACwgYyAOGYlcSCw1dCXKKl+2MCySoMap/GEnvtYkLK79WpJwMcmVmIicqRDI",
-	"bohnkVVwRW7kxMWIOFplgdhJOriH9vSnOvyZH6f204EduFZswxmmLDYmwXWIcpWymnEtEB3M8olhDk0F",
-	"iGPGf/PDRsowPlRC5Y2p4ZdlvuczRSz7ffg0kGlQ5ict6LeQ9oCVeqpFcr6b3KMavMa/XF6eEV//sG5/",
-	"11znDdC74wLcQQ4PuCCUDNiMzGSRLSm1tzjWpBB9fxn7drQ+ulLMfUA3yr5Z5U3uinXZiP22FR5xGx4M",
-	"DdhfRtqsH8QG0Ty4Nps4kMmZyCXNPCNdTA3Cd7Z65HRM/zlhRLOveh/Lp8o8I2nBIByBxu7WUOvxY1Q3",
-	"8756lO4nz1z80sOGiNW5Ovca4KJyg7qhDeFy/sx9e5U8K5HCpvxyo3Skart0ffZGYG19VPnQ9tA5t6WB",
-	"HlhIGIWd5W0DfL8AyAWBgNxOi+rklYE/R8+gFpO1bu2RhSC0eUKGcmZoeQGSBNeGwCe29Y5gLAMWixW7",
-	"c3nLY1Um6UK2XDvjWLWoV91Adnb0YZ/oYgKViH20i5W3bpjimU2vRCXkGZaCtPc5yOu4NgxkayF08PAg",
-	"XLOtpVeWc1m27qDwCyitShmiGjXXF0xvsk4xrCBCpe2Wy9g/MxbZAVa9G8g7QJgcfWkn6ziMM7yok1Q+",
-	"XoCeZIMK62QBcnv5yFBbGA2L2xCjbkql+1hJlopKyRroYFXQ9I4t1hGM1DS8TzoTxYp4sdcDK5QKiVi7",
-	"crQHGi59TKU9m2W31hczXOPCHn2lqc7noZirZ5ES7QNreNrM1QMp8Esm0ztWEEWn7AuZFVIzd7vgWPFe",
-	"7dtwNEo0vS0lqLFUXMti7ukMGhGDEn4LyhcgipYQ74pyhCsz7Ubo51Rj0MzGTrLxqB4ua7jVgpmvKUwX",
-	"RN88D3T2rT4yTxv9u/gGqkW2GKGB8FuIIL6ZgGJ+cHYckfCppm95wVJzDNELIvOJZlirTJamAXOGM6fp",
-	"+/khR0ntkzs21tWIclwwKJ62IEU0qmbUIuK2elGg5GURS8E8PINC1GbVRpGsae1YC9/CXhb6Wsit0BX6",
-	"+tWrl6/WqhHGbZlQWFCyANv4nQ+r5sSzSDH6X9vY0CBJLMi9lkZ7HRRy5BuwYFHkBetd+WroRqsjhSv6",
-	"s07AjaZ3LtdvkUpYNLA7MWoiPByGDy0ZelEdsPMk4SqjsJV5c97Wpw9YjKEIjZIu4tvggMKSpph40AmC",
-	"zlsyRJmzCz+c+fTBDWk+/OqGNR/O/dD31n3g3Bo+hsJ635yv4vr042XLhcB4x8I5Jk4n2k4jq1M4POkk",
-	"nSlnM1a0Hl+O2Wn5Mnz+ZEcwE3nGv2agRlliAJ3Az08v+v0TOaX9Po65tVboRUpzyKbBXhjPwbt8W8jJ",
-	"eMsmldOMVWoIrR+zPKU8pzc853r+v1KwqLADdbfNVeR6odDjQ6dNqw0M1gpNrnQ+eLhlYjgfs2LKlSx+",
-	"CUpNL/YDUrb8lj3V8qVqp4Cy7SCwDq9Bg1YNHij2yIOKBYRW66Hvh8k2PHtg9fOmDgPhXA+o+XKfdKbZ",
-	"5HEBldUAgUeNZBXRiGHKdsXjZWE6qjVNhyyzmm81QvJhIN5EWEGZPhnjI7UadVE2HcSkBJEr1ObUuoDu",
-	"xHpMfDJG4bMgfZsBmweD5S9CJ4rzwV6JGdXpEKewlvKBhBBFOxHFHFYQwMCtB15bFXOvNDfBgOFtH4zE",
-	"3Ue3cPTzcQ37ZjRzjif+mHp6DkprxfnKSZFG+TxDn6YRN9zAkKdkjgfqNy3kLKFlym4wVIcZ1bZlY7VN",
-	"wTK2eGpn/Gn+C77uvjgWQb+DR5t+GdWYM5reXeNDVaXo8Pzo4PLo2oW8PLLW4UQ1WffsQuRMNJiOH6Nt",
-	"WTnq6OsDij0fkMwJ4LaKDcuwa9fJu4uIjcqnsS6QbKaNJJg4JSJBKwVeDVmQ/0aog5MAfrFqBU55rUGx",
-	"qBdzbat33bDctdOTE6HPKDb1ps6CWJ0t40V0OgR5zI869jnvttLP81dbPs3MdtPNudJ9UszMdguZEDUX",
-	"aUKEvFaTG10wdg31qyEqmKXQu9saIwop9bX654SqYXIlhLwOvnBePvc7oUKKCc9+xL9u4S/F0h/VXP2f",
-	"u+LmFfzD4d9xmFtOs0whcACffgRK1zY1f4EdlMeSOIQogfe5GUEfbg2o+o/jZZYi4q49rNYSX/UiRZze",
-	"0zIlep0B0Ri9Eq5u9MQvfAkw7Zjr3vZKJ97E9tzy/TLRKWkZA7cIw7K4nQzfCXUk9lXvtaT/R/BotO76",
-	"ok6g+K3AIIbFdvIfPx6/nb5ywpP3FgDFoYJQjENZrAWwlviEbwVRLj/NmwpjlALKEDtz23gkoqUroB8s",
-	"04C6bZBRpd8COM6gDpVLpGnqe9CeeXmquYrQ2psHzzdR7aLqGIoV6zkI7C40z+UMrXG1/hKYQJRLpRci",
-	"bXyDKGqBbHN68UNZQuMG2nCxfPCYWPBK1NuC2sz/YGUd8SlPwS8H7TiheRbaUDBmynYFG7hCbszapNEf",
-	"w/9gSdAGz1/J28JAB16F1in22X2yQ34Edc+2Rdhoeui00S232Mk7QE5XvBOBjt3g5v4kGPZI3ECXrKBN",
-	"eIm3ISFp13igoWDdA2rOs69jXjC1fs5l+wI+ypmjlofJS0yieFBBaYNLWEzyiYpIL6nJg9sLSzE3ntgm",
-	"EsZsccAHJ4vB+w/ze1tcORaN6UnO5eYjivGV2P32lvfXO4+47HEN911Dk5XXe4vWl4UAAxtbUP7Zu+5G",
-	"G5Wuh9WxBpFuhPgZlVkpa0qbnz6opNa3FOvsTBci/4ximdSr6xsVwCj98IPR/XrERZ67Y7gSrnYnVC6r",
-	"Ph707kaC6+spuxnAUYRl7fiAKDliSGYx1IDrmCkjZgldoO61TYM8Y9QrqEcKDQNsDKeapEMCxUqmvNAT",
-	"mpPjs9axXpuzrQZxqO1EcrS330dDRDeQh53eXfwpjBFuHU9ukVhfK3JXs0EtelQIgVpKDDahNFXufqR4",
-	"fguhybpXxsO54inNrwuGVrprnm09WFNxgxzHeT78VunZ61r1QsgrF3Z54WLAhhJprbCeMX6V+FwKzAde",
-	"hl5HbN4ntC4wayhljM1CAq0LQ3A1ExnLeqSMblkqRm8gJXYBV4OzAlkwirPFROmVFceR3vu4MyjvbV5E",
-	"8JTKch1RxzGHOibn2MjUIfuKgak+HkUaQJUBX88UeXt0HtUBpdSHK8q7R8v7GXoE0xwexMadFHkEjX4y",
-	"mPzx/L3rvo9N+ieKQS4IJBtgFK8PnHmw7QsWUN9fAuCMHaNrldRcUcD1Zvh08k4t5pvhKzcs9MKXKS+H",
-	"mPHSSTpnGOhyvp4TvtVIZg+ebC6njD6mvZ6RZdT6WGVsTJlZS92qW4xaq1c+Z7OhpPuyfqREyNkjmOTY",
-	"ZlutWIGv2Vjajx496UWbUi9hvl2TEefBFpQqb3qwVLNO9uEarY0eoi07QxO0wAv4zGIMD4RqG/4CJerA",
-	"iiUkdk/HV+vKNpgtFeoQuEsVsLAnrE79GEV+4VJWUS9KF2E3m9DmW1rXm9X5X4NaO4sErlJ9l9rcUKeZ",
-	"3zJN5ky7fPT5eo2ol2eQr5Em7msYR4OnXfZjWXq3qnWUQV0t26W4yfwylzS2vsfFTQqu5xcQ2ovtYqHz",
-	"QwTeZ8fYDmKfgGavglthtG8MmyojuN1AfloIzb53bqmlEggED5QPEA4Na4iPL6gWxh9NjIp7+f7CjP57",
-	"c0OYv0kjXZvfwjz1sjCY73Kxehf3kHUVaypUawB9cHaMzj4hCz2EFD2ieMbI82qPjcv3F1tWuPaQVS4+",
-	"4kpUaxuhaVfJSXVEBG0IOj8kCl49clQU0rY4cal0V2Ihl24fYgnQguGMGtiihgWpZBQDNRPMz4R8fVrp",
-	"z34lnru+7Vure7X3COapUaFmYFQZEDVJU6aMCC0TLL4qyD+6lu11j22qo80RK0ted5LO1FXE7kx30X3M",
-	"BB3zTr/zsrfb28H+40PA9+0ho7ke/mH+tlUvfOkAQwI6PzP9i30EuOVYCtst5MXOjrXdaOt51+yr3h7n",
-	"FOV3JAaxbkf3i4oszfmUVa5kp//b56SjJqMRLeZllhcAhCuCLyQdTW+VjfTI9RCzMLeh+sTSHZ3jE0+3",
-	"ISyAAV9jk/sGgunnL2sprgACMH001xkeLtAZl0NOKrNdllQTZKa723ATtr/RIh3eLwPRwS1SmVLkh6SD",
-	"6jZ/Pj04P/wFTIATUOC7o2eKfP3h9fXrPQwQMPOAEMQhqRkdIjZFx/zWCUk51pIuwWwZgXl0lIWilAf8",
-	"55VHCPVoU9jatkw1012lC0ZH1QP1MtsNF7SIdZu6rxtfoJdNSo7evyP2tac4cHQr2tT8iubsypslvnWF",
-	"gSjXLNWTIrwdMESJAigJBoe/uDFNC4JQ6vu87t7vShop0aBfL7tJyE0ub5QrugnKuVXJgYVDUbagxS5K",
-	"IhBR9wUMGmoyUl8g6+xKXPxy0H3x6rXPsWdCF2FdRsAk8uHgEON/9JAp1iMHdo2+4ha37ZGd97lHThiH",
-	"BHlMHqf5lbhjc8OK4JvDg2fKp8vdsbnPXuS6R754gtoNIG4D17+4P0qDdu0C/YRQXgtBv3Y1LR6NmWXu",
-	"wcMR0qPggUE4m/JOUjmeB1ZGzcpyMiFeFhOhyHOQkzwz3wrw0S7OIySKNSBty5hlaW9n10UxogCDrcis",
-	"U/B5WXENxb6thOztvCRf0O7aFVJ3XXL7l3LBV8KHD3qx2ZDRShbi84LpYr6VkFdmQHvo3UAv+xJRk4ZU",
-	"XYW5HkH9VauPUYc/doJa3W/buLyUcKyssJVcib2dN+SLK5beNYzwizVC0hz4jhMWyirtx4v2LIINvJSv",
-	"ygACDDyTy0nWJ3svfrgSX4QRcbqOQH8JChM62cUZBODJap2GZ8rX9oBvuJGW4GDMieACzKB4slcCZsY1",
-	"0oynVreEchQG/i/IF3iiC9UQvoSYBy/6Q0QRKnYrsc57GRH6k8RqWA238Xer6ZSXcZnOg4M73+t9VUkp",
-	"rQ0hKdjd2OT1npYRuuDL3G+ATX0LVY3fPt9X2NY5yxhDeff3UuuwFWdqQnozozIkeHuhF6ejENWTPWeC",
-	"zapmz6c442CGP/NBAzQ2dc4RhbV+3oLNShLiqgPdsXliScbLHZJRw2CB/EFhs0DBxTiCbBUi+BZHcbEF",
-	"rr1yipljGEeX9JZkfDAwv4EadjzonkjBuh+oToe2hM6MK2bJb0jdQPCw477c2bsSpTmt0sqiR361PKgy",
-	"OGbYGz5SG7pBaAhaOdVE79j5lY9sHw/MxDBv5z6JKea5FLdQxZ+PIBMX4vXC7T6n5GdJMmtf3rKpAxgd",
-	"ALV4fImphd0f2M4XV0IxAV7+qu//hukZw4wGp7GEYmwulZGkspwFwQ025wH0hn9OGIg+VnGYUe6tFAuK",
-	"woudaFmSGDjKVi6Bv2exGlb1PMHi3iOHtigfPIFtkR1qY0EmV7UPW6YINrsSwWwQS6csYrEMQxXQ3dAH",
-	"0QByX1Ns4uqLdYU3qxysGUiVTjUxUP21U42Q2em++fw/f2kLPTjvZ4pYW0NiGX/Zgy1aXIxrMhEZK2yl",
-	"5ueueREANiGKGYTWEFN7JdSYpkxt+djDULshz1H33Krl2kChb7hueBZ+TXD5uSbPQbW9lPI0z7Z6V+IU",
-	"29BW2qLDZoxCC71rgw4tJa57tQNS4hjNWFHZ2yI8zGdoGE0KljMKGsyVGNHcTMEyN0QQPgMVrKud14Lj",
-	"xufL8z7x+opT3WOHPt3p7fV29v3Kfrwqe4DZMjpl96qrzn4F6D9eoSJ+1Xm0Kr4e1wvIYoO+U8G1TmKh",
-	"AwsxHKBpAvvYNjxje/wEQOxe+MKUy96GZ+2jsUH4H6zdEObByABBh7uVY7hnK8Mc+uvR/Wj91MsGKh+H",
-	"pxeHmrLilnWDMMEVY8Hz7vHKYGcyz9sOZJ6NDnIxNlpP22HwaT+QwaaXO3t1ceKjSH2Ty/8g03+QqS0y",
-	"fReB+70UtyiD+bJJZX/BCh1cJlCDZ3T7GxrvlhqDDXyg8nFNKI2YdX0Z3WbD7oLYQbuDz99e7903CB9R",
-	"dnfumqQ2GuX/hbbhyyFaPQ1uvdh5/f1M0mNaaEzo/W7Kn619XRqoY5iIAt4KfCxzZceTCB6eTXTQgu9p",
-	"FPywrXcbxT7COA7SlEGR4e+nfYO+MKscgE+cRh0Wm/KtgL+Nlt3+5vJY7rcdEn5bUxn1Re7MUuNG3RkU",
-	"dEbrLQao5FTcYbSjT1zi6m6roitZRyvGcCSo6Y99nNc+sX2ArsRoojS5YYSmd0LOcpbdlqlsQQYch2i8",
-	"bD+I6mROemdfUQSwPWY4tKjEtihlQXajJVwJADn0b7ULU7LSDpJR7bRiSBWD7UAsTi6V7jmzaBdf/0IU",
-	"nSsyG85toXY4VDe2tQDjgru8TAD8QkaMCuULDjWU/45YHs6kshW0n+hevbMhW5i+2uZm7Wx4bowii1LN",
-	"AEO+H9VUd9gwAqvyQ6ADdMjD1hLCpU6GyeLLr69qZODvuQLKqVa5c08hl8+3S4NLyEvnRYOhodaxq5Ej",
-	"Jyvpxq8UONd6xq6n1jwhFKyBywOkKk2Yy4iaQuZIFPiDlYhAPVmOiydSf5AZH/DH4HCJnXmOOwtQDj9X",
-	"UW77G8ZerRQeO098RMuOZwPwOLU98SPgWNdMa+Ns7z9H4bhdsMAZ+rCBk0YfCQ79rzqPD3RuA9g2cCLv",
-	"WdVRW0RdTr44b+I9D8B0C3Yz4bkmXJBxTlO2D/ZFmWeVJtSFbf7c8g5s4/NPcnJm4H/Vudke2PtWjuHi",
-	"tuI0WLBQbuBsccJqIS97Kj7qzpBVZu3CudOGm0/Kw3M5lzwtH1v3Xv/pOFe1kWUDfZThhv/dOFS5eCvy",
-	"FgzKlyau0zOY2wOkCHbrMQMIxXKsuMRHnvCsyvzxhnOyq9wA3Fwcs0pCBwYHP0mBVZm9kAnxp8jjonTp",
-	"EJLiMQjgafSGSj77d3a1n7CZTcdfciYbOBKEolHYgiBzDrE55kSw0Uw+x+RIrwvHzqmC0tvf4P9WOMO2",
-	"Kk2sxR3hauOeHXOpdW+1IS5iNvlZCrY53hECcw1IbduoreZQtKCur9I8z61ubYZBIjQz+rqVHKpCB2Td",
-	"7LuKFbZwCqR1eeqFQ6JlpEfO2/DbXk2ZP8QJvveZbpgaxm7doc+G2gAhrAbiJdhADy6YxxwbYEhvKRdL",
-	"whe1y4dt0oAwYfYpIQYTRCB2AimCRlgqpNQbAFtTkm80tXfJzZuKwbXTlJdz32P/1L+9SOa2sozTe6BU",
-	"jQr/jhaEML8olCvK7+LosP2tYlJa4F+LocFvbCRopeklV6TsHAtF12qqBFck51O2T3zTUJQX6wT1Lcx9",
-	"XFrBvhs3ewe1YbGmmg0g9mm4QsL6F+0SIXCTRorUvJnNY/sqTN+QfaaazWalWVKwjKa6osRXIbSmX6Ni",
-	"6wSNfRKREj4ZvkG1Ib2LbadcckLuExyomJNPH7DtprIZFuAseO42oRjNWQaBUFcCK1GpxXbapdWjreAQ",
-	"8wNMqpixeYHeDX8xZun3dgQsQ8hzBoagDFOZXOgHuG93v8sCDm1rjY3pE5ClDZuyNQAVNKmvxrnRyrV5",
-	"BI2uSM6PvVJRyfvAiWqZE8B9xP+dkLOykWGz8G1uhjUtQTEOyoWl+cT1kfQtUHGOK1GwVBaZIobiQihv",
-	"6Sg0pNm75fpQ3R4y5FHeshnyj7iNVtz9V9PqJ5W6ocbmEp/TSuF7OVbaEBej7yz1USwJbvlP4Mn3Cjzx",
-	"WPLWNm9EP2i8s/qy/LINcvha7DNU8OYCMs4XlpQQlVM1ZIpAyjCBOoVFyoTuMpHKDKSQiP5tP7XJg30H",
-	"+Hznq+Nsi4Hqjqe7vTkd5fGg3KiAcgHnzjIIC+DqDkiWo65QmZbYpEwoFjuic+hUFAZQlLIW1qbhmSsZ",
-	"aIgmBp+UofJGL8Q6VmV+6ESxFa3sIdp6MgZc0I6+BxEPVwLcNGoycqEhdr4u3FICGfhvdnd3El8uY3ev",
-	"t7e1T17u/IBBFkM5I6NJOsRY/aLgZtlx0WgNIlFZRkMoNpQWI7s7ez+8+uvr7oudN3/dfbW7vbf7Zs/o",
-	"ay3C8I9cx94gf9aAcjaUucu6zaMd9PfJ3osXNmnQ5sY0hZX/o3to03Vd/OoDA/k+txUoH0mZvp88eYbX",
-	"HtAiQhQv4Dp1QP/+IWZJ5ArJZoB5+zZNIGcux9WX0p5DZY7ABoC4FS/DFgxZrakCSPfjThfR7tVSPnb/",
-	"eEr+cbyKjj9G5jQ6z7V25U6aePvffKLiE+JCOckTewsuFzzci/LS92GLn1udT0uvq3ul4n390/hFN3Nk",
-	"ga9SDuA+VC066/kukyfSsY7L+EYwOtpP6fzvbN4HtLNJjBMhjEKDylHic+AgIHKSpoxl2N3Axrf5LDjD",
-	"LkZj7dPgB5Tn+GSPHJA7BmY5KEhmE0f/GuaN2rYDrmORBwnU5wQ2Bv0T3ddXAi2DtqpZYBDkiuztvAGh",
-	"xxXR612JX+FpKIDqtLOglDIV5OjkbSUY1YwBv3a56EJXdKZsKv0508W8C+oOBisIaaEF3StoxvpXwhwC",
-	"5EQaHacpLtPj6xNZZPz4a7lZX2x+/nhsJgZTk+eyAPxjUIc24ILvZdrQ28v12kGt24B+eXBiJzizVbZ1",
-	"eBSf3ASbvIAgUIOn46ER1eTAoNv7ww8lMq8IY2hLiLe/KXPMImVL9eEQ6R7idPkugS0rifeGLMsBnfnV",
-	"3O0Z5VBZD/PCXas2I3JhCC9aEaFaCR9hraYpK3pkb2cPZW4VkALoXy1uWQHk/4kIfk11OJmMbrD0rA4B",
-	"hsVv6hG/Cwk+FoOW6qzr1Cq+bylPjHMqns7AiHoOGv9kNie2ssnZx0uwNCZlgQPIDLZV42z1pZqLBs35",
-	"BhGE1JikHNZDwlpD4P6/El4JDtKYh1T17ZNeQEBNmGUkp4YdglYOjApiHKMMJKfi/wGLvtlmEzUApNmQ",
-	"45sCNjiZG7BkJie5S9Pe9z1lwNzh0keX6TdlgfpG8fiTb771ZHAMSp42QNEtdDOe4WlobafRssY2bQW6",
-	"VQYwdOtYhGCQtLSMr31yiRRPDMrlYNwQX6plhZTASR6er9UI121wbmwoF6x6Mgdm5OBsNk+lYIa1JNzv",
-	"gRIH2AduEzom2EynoFTZmud4uVxJMKiIQQVhX/Ve0JQggU5YdARESytoXLfeddt2nq4nwYxzO/iTIsd5",
-	"taT4nwc/zlyR+g1gCI4FSoaRFqwfc5/QPK+0t3O9QDA1MY4LiwlvrmqyzXJzjW9++9aZFLktG6z629tB",
-	"i8Qf9vZewrnb4WshFGHwUN/+qTnVoasgqcpUie8IXAqrJdOtS8EVBUuR50eXF8fk5wty8u5T9+L0PdnZ",
-	"eblFqJPWVTloxTxUW/kH5dJUC5mzxMZXu8CjZIHdoefF5jTb8TF7oT50pamBWtXVQA+h45xL0/McvLG2",
-	"dbACG68XebheBDIpF1IWNswZnTIIDQwyUcvxfX3KmmfK1zzs2yGxZ0ZKIb/DLQ/yHyPeuULesGAbtvrt",
-	"/ef7/xsAAP//",
+	"7H19Uxs5tvdXUfluVcJz2wYyJDsDtX8wBGbYTYACkrnPHfIkolvGGtqSV5LteFJ896d0jqRWd8tvYLJ7",
+	"q+4fM8F2t16Pjs7L75zzrZPL4UgKJozu7H/rDBgtmII/D++YMFcD+ur1G/uxYDpXfGS4FJ39ztWvh91X",
+	"r98Q2SdmQA2h9uGMlHLKVDenmpEB+0oLlvMhLTtZR+cDNqS2HTMbsc5+RxvFxV3n4SFzHfE/Wbubd0zc",
+	"mUGzFy7I7cwwXWu3L9WQms5+hwvzZq+T+Y64MOyOqaqnj0xpaL3ZmfsBe2PYGfb7y/E12Z7sbsNX29+o",
+	"ygcPRDM1YZr0pYLHc1qWTL3QxP7KDcvNWLGMTAc8HxAz4JrkUhgl7VNkSoXRPXJ4q20fvE+48e0J6XqW",
+	"9ltN5FSQiRvy4nU8Cu1/UKVuz+/cDJgitCgU05ppP89qWPuEGjKU2pAfya3dww+X73RGNBtRRQ0ryO2M",
+	"6BHNmR26cMMcQ1OCEdo3tnkykmVJzEDJ8d3AzmtKNaFCT5lihd0626emQ0bYSOaD5XOaMHXHrlguRZGY",
+	"1K9ySmTfMBHt2aikQpMpNwM5NoSSfEDFHfMLmkvR53djRW0LQEwaG8/ILetLxcgf3BimUiOLien4mt4t",
+	"JSK7uEyYJbO8kGU5d4bXA0ZKKe6YNsTwIQOK82QVbx8ZyLLQ8KVgXw1sRDy/ZRO6ZP8cM21Oi/YYTgs/",
+	"IYUPHTT6fqFJKe9IyQXThN7adY+eJgM6YZYWjJRLluKSGTU7tKSUYDo4D0dpbgkk0UwUtd7oHeXigNBw",
+	"uqaUGy7uSCHhgBkyYOVo2XJcjRSjxcJtge2QExbvB5CgJhrett9wRZRtRLDcvqrrJIdzaWxkXkrNCv+t",
+	"e5HYbad2nbXZJ4zmg6pdbU8uJYqKQg7JUA7txO0B4IJws3imD1nHnu8hM47xn/bPpGDvqckH9iO3s8V7",
+	"oZN1BB3a10/7XftQF59avKVnsmAporIrKGTBXmjCC88puYZDeiYnFDmiIrzoZDiKETWDagwC2806dt+5",
+	"YkVn36gxS14K4zG0Uh9c1vnavZPd9og/iv6p0IaKPD1wmt8DyU/i58hLqQgVM/Lhw+lbf1zkiClqpH04",
+	"H0ies630XGotPcuUZDkezt2GIy4KpsgEHpq74BPfxjOM7zfKTZq7W95nj7nlbrVjPh3w0lKQpfI7x+Tt",
+	"iXJ32JsdTV5S8oskhWP2Ye3/OWZqVs3LsocaDbOvdDgq7U8/7OjWHODIKKZHUmgGJ+ZMmvey4H3OEuv7",
+	"QeDQCn8gjeccVN+zwrLzThYLXv5i+Yti/c5+5z+2KxFt2z22Dc/AQC6UvC3Z0L7gL5v9bx06GpU8h1lv",
+	"j/CJ//xDo9RTzTPVA/6qt3270El9RpcnR+Snvdd/Ja5lUjBDeanr0wBO3g2sfNFsIqb/kHX+q+tuoi6S",
+	"6+I3/Z31AAN1owf5NTd8ws2svSO/WZmuEhe4JoW0JCTkNNwaSFwcfuVFyXqdrDNS9jgbjptuGTg3TpIc",
+	"0q8oq3b23+y1CCbraEOVYcWhqR2RghrWtaTQSb0yHg6pmjVaf737Kkvw2Oo8/h4NrGokHsGn0IC8/YPl",
+	"xnZ2WMiRcYsJ9FNgE7S8iCbdp6VmzXXo85LpmTZs+MGe+Db9R+yQfTV7pHoBpWv7g+M8IMF0sscykXgV",
+	"GsNKTtoYpg01SW3Ash47siHNB1wwS+sTVljuwoS9podBO0AiAbEWLqx98sXIeya+ZPDlH9KeefsFoaUU",
+	"7IB8EXJCv2R4yVFRkF8ZNSiXquGNqFrKyO3YWI1ASJFbWWBcFuSWkamyEqogXBgJ1+WQGVpQQ13bXXj+",
+	"S0ZupRlADyAU2i97N5YsmBgP7SLBsCwjlBPq/sF3o/WKFt2+1p1QZfmmtu/jCrLi59m1a6n65gzbjL+A",
+	"hh+yzs8lFfdHA5bfL6W1hScXRCwntHNT8VNCCVJQFrQAphRczwWhZUn+ZEq2TzQolZeMFivpk1lHwy2h",
+	"58iPMTFWLVdvpSjyyA6mbxk3e9xhzJMN1Bfx4vg9ufjH0dV/7O6g8EqJYFNyz2YHRIpyBhR1z2aWqsea",
+	"2TFHDOjH3Z+Wc6D2KJKzjTloQ1cVjMhbOAUFoXrEclCIKQiM5OU/xrdMCWaYJnpAR2yrR87Y1E4Fpe8h",
+	"naHOYfvUsO2KUS2FdoYEBYIDKbklTTJgKsHgS6rNtaJCwxivLZtemXkPmdb0js25e6wY35djAVKv+8y+",
+	"2kna2YoCvzWSFLK++Hs7P71ZwA27+p6PunKExNIdSUuPCmW0h6zjF/QXJpgKbG8Zoa/ePi7xMsHiEp/C",
+	"S9GMYak9P7pWY7ucJ5a0O1nng7gXcipWZEaBnFwr4bNvLnwR2n3wDTe36UQq4qRAgqKzfi/HwjRPg73s",
+	"R9QYpuxb/+/3w+5/f7L/o90/d7o/ffo/f+ksOyvwa1iLsIhZivzmHCKnIF7Y7ViToR7GCibsJ3l5dJER",
+	"Ss7Y2Cj4UhmrevZLSUGJPr3YAhq1XKLPv7KCnF5UVqX2MQo/gTJp2DChTJ9eTPZsJ6cXkze+rdSxcl9Q",
+	"pehsDcL0Yz+Mh9LY8Gp6bROZXYMMLpYRk6OSHdg7uWZHQjOYGbChXYB/zSxRm0mqdxcvNLE/e/vbx7OT",
+	"t7CJYOb79fy6TtWvXr/OOkMu/OfdZUQMXaeo8xhkpVXvsgSrpN7OqJko0KjXkKoSkvl6l+Cjb72s06c5",
+	"2s0XMbwTeMhuEAhAraFY4a1n77UBN/ngM8p6VNekT5B0uCF9JYfBLOylPpAWec565NSgnKorydq3UBNR",
+	"4ecbwQ3JS8qH2t41t6xHruxKe0MuDKTrt/mA8DshwYbbtBtbwQsN4UIKJ2FGa7f76sfH31k43pTd4hDH",
+	"vg+DqduL2rO/ZSVndl24IQO6IRUjjC1bVeI58fTSmEowmLrxxswmwVEbboyFyufqSx07LhrN/vDq8c3e",
+	"Sulsyhsa50Bq43ldk2k9ts17K06Wc11D12B2KpnllkBbX8bATrvqCxkpLozeIMlLfTpMyo4Xl8fX1//3",
+	"89nh+2N7M0nddWNatXNn7zq/wg5WHdJDkpLHpUnL7X37k1WUpVWbS5ozFN0LmY+t1twm6EhabrHYMJRv",
+	"CSvUm592dsnfr87PiHsMGSRYCaU0DacFuZXFbKlA5jushPjWSa5zB5hvDxckXlI+tHKDHTiYUfc7d9wM",
+	"xre9XA63A7uP/tIDqlixDc3BqE54yS5Znynm7o21BLs+L1nFCJtuooPg1LQD2AZryfY3De7e4NsEj42z",
+	"HRRMk+lAatYQfED8Jjyxq3qO7/jdPCdxLEjvdH+i3f6nb2/2Hv6StI7xP9nP4AROqTBDLvjQqhQ72TLV",
+	"3I0ybjHJuaGLC6aGfF055rrpKaO5VT9KVtyx9HmwWvlUcZMS59SYobzirmkR+xgUw6XYBysHyAYSJb6C",
+	"63tQi2/RY+VMSNXS3kpZMirW4FOjsBgNFygteeH84lw7016GH0B9t4Kn5Q1u2xK7OxpYrrZMrsItgUdb",
+	"hxjH5ltasKO+J6+CTqnT8pzBNIgK9u/VFFFs+TffEH68Cs3h55Oq0TCYS+Y5xhrkZVmu41Se3+GACfuK",
+	"noeEpatmgFu0yJGpDvwAVs5sb/ntrMsLYtkccpwp1SS3L7EiFmU2eEm2rc6PEejmE/GJVMRRANBrRQOb",
+	"m8P6VL4y39tdyvew87jBbBWb+a9SG30sDDom1rqQSiuIyz7ZZibftkKcJi/1iOX7BD58xvXbmmtBeLxC",
+	"7U5mZH5oG+y4OMUfdxsKeHPhqn6w2dQqeV9uSmv5eHZCuPvdq3ktEEfqPo0Wmyo61PM3AH2yjY41ueMT",
+	"JjLCJkzNiGa5YoYoBhIaYHtuOr8rVtDcsOLTTaezWOr5Q0vRu6TT905Iesg6uWJ0TSdXwbRd14WC96QO",
+	"qXGv2NNpnIDDNeHCHtGcHSAywkF+7MmFz3hH2lZwkABZirXA+VZ+OBTpkY1ofm/ZLjyCQwGr8y1jgoxH",
+	"paQFK2oGoYUeV2zNSn0tK9BD1kEu11rBey6KZS1/PDv5h30M6FxrLu5O0pO6aE8I7F8BH4JWpNuxiWYr",
+	"pFkw48XWLbCKFKmhnBbB/IbCp/ecy5Es5d0sI1IVTK3bm2LaSMWK5VZqeO5c8TvujdXLb8sr+9A5mNnR",
+	"vu5fTBkwwOsHvwL+xeEIYYErLaaBdXDPe0AkPDygGtcfXAqdJ9ha7Ilqj/Ps/Prz6dnV9eHZ9enh9fFb",
+	"MhaGl1byjL4lx2dvYSR2VUpm7MUP3jaQUq+PL9+fntnHXl6dv9vZ+cFxQMNhma5sx1uRX7LZZSfr1D6u",
+	"JoedSXMauoGbu/YRrP+OmpZt7LV/7iHrjIVz1abQHo5uCtxCSm5pfj8e7YPNDumYKrut/bFmRbWSXob3",
+	"XmCNsK1Hy+bjUbEuK55SJbi4q9+Ti+2aoKguuS5BFgMm5Qksa99kDb7kmW40KM8n4lsmnmbrKll0Lb/j",
+	"aBKu369h0ivNPlzxSxcAWls0nKsRyx+hU/qLMOLOYGeJBYxnkCIcH46O0kfRd0ZPz7HNVBIr2umMjAUt",
+	"jeXT68sTj+Gc4c7Cn6e8LOGWOiDTgQMJuxeDC9YeTV54SUiHttb0iax+OB/DdCZ8WHn6TkVfJuCxyFk/",
+	"Np/8/dM+cUxJM1paziysDEgUM2MlYGcCyS8ihRYBz3NUJbZzDVtjQ9iuU2vyHGk9ZkWEnWif7bz+Y8sX",
+	"lJGS0T7pc6UNwHaQVGBkQ1Zw5FttxSJAW5f4xzxUNR5Haip/l1wglCaNHBhrpj6jXafvBPmP7/2pC1pF",
+	"TpXiKV+sSTfNix6qAweEaj32x4gbuyr3et9BnCZg2AHjk9Xp0f0RiYmergFWoR3uqJISScknjPCCCcPN",
+	"cjssjjW1SO+p4P2F/sQk6xIEm7DLFQFIqAYL8gGh5MLeHdowYdDnj+5Gy8h6og/LuSYHOzu5Oio5E+YK",
+	"j+MjuDxYzIZyLIwmZydXhH0dSVWpzvZg0zv2GTfjgAyphpsAUCRS3cPfAI/SJIeh6K0euR4wBS5Bj541",
+	"8kbkAyk1y4iWzktm92zIhrdM6dorYAzBrR0yKjRRbCgnbJ9IiDAZKXlnzyqYG8fgMalUpdsZEXLqO9GG",
+	"zjQ6DBetrDZqnJtvD7CkbBoOSMPeDCSc1tRuGVVMocM4IxG964GcCgKO2ZQn3ve0mE3bh9Lkm/lRpej4",
+	"TBZpCwGcaCoWmQk0Y3OtBAm4xVK9iNaxkLQsz/ud/d8XzzwGUD58Wv0CjLjgmTQBIryanBq9fMUUp2V7",
+	"fquPpOB3SXjAOcYKjRQDNLB3XaXGg3DQ9WTtuxoCa9WuVzBWzDESlFSbK8bEOmP0LtbWD4rRYpbSfGgB",
+	"6AlwUfiwuPkr6JUa26Isl9pBL2XphUKz9GF7skCprMPMVnllrB+p4zmU4QqKnQ4H+ykq3qQZpNLW6LgZ",
+	"DFhZrKzT/OZfWEmpczJyK3RFlizS9SJSD8fN01A0xCxiXPN45RE4Hp+gKaHJUPbB+2QvVrjWHMDIBZCE",
+	"KxFxxNph47yd0empB/izIGw4MjNojxt3D+obMXXik5wKjXGHPfK2NgiuwT3nRXFKcjkcUlHgZdhg6SMe",
+	"GUi9jaRyHE92VzaI+EX8uAvmDwzBbBH4sf26HR/6QuPgDwha0ewqBeq/ZXdcaIclXtm4uogRHrkNAYEz",
+	"aG8uyAVi+VbrQ/Q1CmGrX2wtuc3ebvXRvU8IWqB+5+VYGwexAimKeiHNScwNNEboy7mjahLocqNx84Uw",
+	"YqCir7MV4ny+zqKXFLvjlobm2rwVn1gCrp6rFAAXzWe3iHLBFGHiDiJCR+OydNxSFGQ01hC46URY1+Jn",
+	"1+LscwVJ/cxFX24FUy8EIPs1XImjXbo2K434sQBL+5gc2k5HZhZ4DX73J1MyQkFjl6sOLV77te5BoKnl",
+	"Fml4LHTS1K8r1uK5QYNlw5jmceRNGNJACn68Ea266ttszEHq99u+AyF9HA8reuTY/bXvzmtNUe2Rdxhx",
+	"6x7CoBwfVwK0nhsn7yjGMP4dCGdCS90jl2wi72EQYGfCRkGdlhycF56h++F2PGwW/rSdd7KOa2UNRh81",
+	"Bx+rJmHnsFn7Z2g6Ws2xnmOACHhcBVgF3SMOTO81xcxLRaIKyMhQBUX86AEiQdDPGVAi3tFhmX3yDoyi",
+	"+RaqJP45q9OMRiVnxdsg42/Kce8a/mXB5QWqO5ui70Zq5iK+ITcBxnsAH8k2GH4R4v5WP3tVBM4DGDud",
+	"CzyCewYFMYgKq7hM14JFW+XkhPKSFUcrh1SuvipV6ytuF9xmfXiDGKaGXNCy3OxO+UCcVSlzbuzO3El4",
+	"dYtoBlaIVbKjxPzWXwWJblvDr1Ge3/wUqz4fLRy6YrlUhRfPAZ/i7CDBe982dxSMFiUXa4RmQSTg6qJg",
+	"iIP+1I5PmFkZ/+Tw9N3x2x5CBQTXg/VMAamQ2Zvxzs4PeU2xgq/YNv6iLbMUOcMv062y4UgaJvLZP9js",
+	"KRYSGW/aooUKu3tte1oV3hTeqhBObnIJR/TY3jD11ApWN4MkF5VS7W6g3dW0g8jJ9AS/+drB3atYMcLa",
+	"BFOGoeqOGT0/l0aMQoGYDoJmmSpI1vvn9cq4lGpjofeU9dAH0a12pK5yWjKkkk8btXdsyIP97JaTpskk",
+	"kHx83LIKoudMKRWdZRXfq4iiZk0Ja7GQEW9Cfq+4+uOF+AYXSIieHA0SIfXKQMp7jaIj1+RlBSdhn2GZ",
+	"MhJ/xQSiOLUkUmzFQvfV9eHltZW4z1ZFlcAQAc3byfDDsUDhOczicfFu53NvPXJM84H7zU6q0JhKAObk",
+	"nH2V9w0m6pzjCf8ABFOnvOpXR4fvjkEAfwKGyNPl3LxJPokTWkjrjNxKXTojuz/u7BDeJ1a1DohbxLX+",
+	"+GZvZ2chznX1obbvyKYUthl3v4Br67x/ZdhIL1n2jUzsCVc2VcZ5VJombzzGRMmSxbnVXMxdIUGlthsI",
+	"e2qP01NCCzwbWO1CaQoRLVHt+OxtnaDWuNpXgKAQqQAxclBzw7/QLSL+NwGTPOW6XkC8a9zkeXX/pZL6",
+	"HR++2/eBykcQnTpgtMyctf1vmEtGGK7giR6BYXw+PSPAzmuvWnGoZHTC1sCJPhKsUp27hXdcsFb5O+ji",
+	"8vzo+Orq9OyXTtY5On9/8e4YMY+oWqx6LymZM3BOQKoDh8KEbApWl63fUE6USzifAW8QLLoVb55SCPiX",
+	"KqsyVEB2R/d1+6bpW805IcXLkI9vCDHdiHOlWop9ouWQ3cpiBoY4IwnNTc8qs3q70jF7w8IhTPQYkuBB",
+	"Yo+nsJu58YfrB9+vDhGKHKkJj+iaqTRgG06kmpe6kQrEZsS7yzFvZ9jBg+D6YqVmkbML8qM8WiaYB4Vy",
+	"7kNchIUH5jqZouPd0fuIPB2uuCbbRZDhToasqpMBc+lknQBJXvF4RXhH25jlibYxBpGL12gnMpjeKAby",
+	"J04YBGY6Jfbj2YmHxiQOkFVP5hliuSZTJcUdYpRcYlPwjHnXu0tJ0cbwD+m9y4Z6UJMzq/yYIEI70LkB",
+	"4A+1/4nZykpjWrVaQwKAkNnEoVk7qnTN0NFlYVOYEXHFqFGMF53jnjiTgu2HMxdQ/BiRZljRI78oiCHM",
+	"iAsezEiIGtwnVDsbvH3y1C6eGo/gF++KIwXXdDRiFFxnwQLg33K3aHFQwyk4xmvXr2A9AonhoLvoGXso",
+	"CvB+f+UaOHkVORYfwDP0A7tp2GPTCIL0qPww+I5LRbeypwNX2HWEH6ruwvKr+HPcNX5THwB+F4aB25h2",
+	"sq6n4LWa8VwgQiM673HmXVb1YGtnG3WZjD3Wz/tRJ96FCg9/hhPv0H4zB2+4EUNLBWZARSATAOOZFg7C",
+	"DNiwAnvSxkiSgeVUkwCb8YHHHgBUOXVT7p2hg3Sm0lZXvl+f8KTn7o6VOFFAiybsPA7CmoosbGcBqnvx",
+	"g1P6oAKIOmVI9jHozE+KuJsW2xkulEMXxCHODdBxS7zf7hXpAUeJAsBcGqyheQO2JGoBroCCgVRpFRsh",
+	"MQHLjahyH7nsmciC5nYVNjsLCflgcKuPJYsHk92IsSiZjhfZN/EiMQquya0ce6iN51VuETtZB+ewOv+p",
+	"N38R2mn9dOgabqUg8PY9R41ZdBySt0qV8rUFcQbvRmYvh3lZWlM+FPvDRnLVPVZ85nMDZq+rKLgXmrjr",
+	"9/HdAIa9inxpmAkAUI/5S+qpQ76b3KPnON9/vb6+ICFJXNuNYbgp56zePRegA3g64IJQ0mdTMpWqWJCA",
+	"rNnWWIn9cBj3XWv76JGy5wG9UQd2lLelT2HksOCrpsHDaYRlmEP9FWBpfSwggKJwbA6SXsipKCUtwkXa",
+	"DDrBd7Z65HxE/zlmxLCv5gBzTMqyILligOqgqbM1MGb0FL3Svq+fpJjKCw8De7T+1tqDy6CeNpUbVFwd",
+	"Es6r7AfuKIWrRAoXCMlFQrvvPTXH4uqrc+kSpjwy2yoKO4tzq4ek6hBlQKz81VkhhXOt4U/JPWhB29bN",
+	"yNDA8s0yMpBTy8sVSBLcWAafufokgrECrlhMa1zKO57KvUcbcVir2RjrqY7adsaL4/cHxKgxpGsNoCEn",
+	"b90yzQsXuIdKyAtMkOfOcxQx8NleIFsNBObRYTxml2GsSnKxaNxROgxQWrW2TDXp9VDMbDKZK4wgwaXd",
+	"lCsIpW2L7MBVvRvJO8CYPH9ZTdbxFGfvok5W+3gFepLDZrbZAkSN8qHlttAapvwgVt2U2uxjfk0qaok8",
+	"oMyPovk9a2ZXS2R6e8g6Y81UOgXmoRNKhUSqXdraI01bAZrq9mbRqQ0p3tY4sMdfaW7KWSzmmqlMGV7L",
+	"DR49kAK/FDK/Z4poOmFfyFRJw/zpgm3Fc3XgUH2UGHpXSVAjqbmRahb4DFo4o8RmDeULCMVIgA2jHOFz",
+	"8foW9ktqEHu0sZ2cu1WPlzX8aMHMNw/tDKJvWUY6+9Y+Xp4ORN18A9Uil6LNrvBbAGLfjkExP7w4TUj4",
+	"1NC3XLHcbkPygMhybBhmcJKVacDu4dRr+qF/iH7RB+SejUwdmI8DBsXTheknwUnDFYDL9YMCiQBVKrjv",
+	"6MKlKBagSLa0dkwY7tZeKvNZyK3Yo/zm9esfXq+VOYm75IkwoKyxtukzH+cSSccnYhCFcRDbKPwoiuqV",
+	"VnvtKzkMVSowVWzDele9Gnsj20ThU6Gsg1sy9N5HkTW5hCMDNxOrJsLDMQprQdNNdcD1k8WjTK6tLOdl",
+	"Wafk43sM81exUdID5y0NaEz0iPEbnQi7v+KFKEt2FZqzn977Ju2H33yz9sNlaPrBuQ+8WyNAUZwT0/sq",
+	"Pp9/uF5xINDeqfCOifOxcd3IeheeTjpZZ8LZlKmV25cjdl69DJ8/uhZsR+HiXxPvUgWvoy/95fnV/v6Z",
+	"nND9fWxzay0ES05LCErCggEvwUl/p+R4tOXClWnBaplV1od+Tygv6S0vuZn9txQsKexANmJ7FLlppL97",
+	"bLd5Pcv7WgjvWnr4x1smBrMRUxOupfo1SsDbLJqiXVIit6vVS/X86VVtNrg6ggYNWjV4oNgTNyqFq61n",
+	"iT6IY5Z48cic0PPyrsd9PSKbyEPWmRTjp+FS6ziLJ7XkFNGEYcqVDuNVui5qDM0HrHCabx1o+rgl3gQ6",
+	"o4pZTd0jrcxdyWs6gvZEACCqSUmtOuNw8ZnzmISYFhWCSUPydRdOhIkVYieK98HeiCk1+QC7cJbyvgSk",
+	"p+sIxqlRAAO3Hnhtdcq9Mr80ADTvqgNk/jz6gaOfjxuYN6OFdzzxp2QZ86u0FlxajlWevOcZ+jStuOEb",
+	"hnAvuz2QGagR+oWWKTfBWB1m1Li6dvXk7YuuxXPX48+zX/F1/8WpiLLAP9n0y6jB0Nv8/jM+VFeKji6P",
+	"D6+PP3vk0BMzwI31POueG4icijmm46doW06OOv76iBS4h6TwArjLj8IKLG10dnKVsFGFaOAGy2bGSoJZ",
+	"sEA4+wTeaE6HwPY/G9Ai2vksV1WyblnpC4zJsTAXFMscU28urPdWcJXsDtc3QTMuS8zL11vEPRMwm9Af",
+	"7MffsmbdUjtzvUY+xQaLrWaf+UWuxvhp/qY/XsOu+2TTSXESIqRbnpWlqDpxJhzJkypae50G0cC7dF19",
+	"61kY+ILFdG2ue4JqJUAzV90nFOpDR59jtlwjEbEibXvCd2K9g301eyvy1GN4NJnhuSlna34nEBjQrGP9",
+	"4cPp28lrL5AECzxcCFQQitiOZpqCtUQSfCtCjvw8m3PDRpf+AEsCO4wPMdKn6o6GaZd6VeBOLbM7OKMg",
+	"a5CP8ZmXYX0NZKRnTsv4mTt58Pw85qjqzpZUapXDyJZBy1JO0cLVymSPsU2l1KaBXgmlaKhbZBdujB+q",
+	"7B63UPCHlf2n4EZrSLKErZbYB6q8xROes1C8/oDskL+BquMSpW80wnQy1yXVLPUbEZFPiYiLg/WhZjVQ",
+	"6Gbq5kR1hCv6ig/8aqnI56QBe0QWavZ1xBXT64dtrp40SXtTzGKkvcQ4jEelmLW0hCn6nimt7IIkQDi9",
+	"ODnr3B3bRMyZS7n26HgzeP9xPl9HK6diboSTdzcFNC2+kjrfwer8ZucJhz2t3Z3MKbvwZq9peWg4151f",
+	"vfqz97mbrGS4HlWnSsb5FtJ7VAW2rCkVfnyvs1ZhQ0zVM2mg3qxSlbXzbUuFJdfgB6v39IhHXfttuBE+",
+	"IyKkC60/HhX3RYYbstT6HsBJgsnCeB/iHpDNopudm5Qan7ICNrh7a9Igd1htA6uoCxnwixA9AflOJlyZ",
+	"MS3J6cXKOKfN2RUjDOZqojPamh+S8MgNhHLn91f/Foq4H8eza+Pray/+aM5RX57kPtcLmcEmlJva2W9r",
+	"MHwFocm5FkaDmeY5LT8rhhaqz7zYerRG4Rs5Td/58Futiqcv3glwTy7c8OLBgEkhkWx9PUP0AjH3ygq4",
+	"lUgbybnDsXZ5CJiDLSBkh//JeqRCZCwUfzcQDdugsWiNQYZL0poaa7M0/zLy6YCVgmTH9kWcZqWMtgls",
+	"lHICY0CJQ1MO2FcEUwYMhbQLVYGUXmjy9vgyqWNJaY6WJLtOZvazfAS6OTpMtTtWZWL7f7YU+OHynS+r",
+	"jdW3x5pB/AIA5BF5GsAej7YtwQDa88tgOVPb6IuezE8m4DPVfzw70c0YKXzllsWe4ypM4wijNDpZ5wLB",
+	"GZfrOY5XasnOIbC7xRwt4LDbUURWbU7lCcYwj7XUpLZFZmW1KARBzklwvaiyIBFy+oTLbeQihJaMIKRr",
+	"rOwzT+70apUsL3GM2DwjyaMtFPU75dHSyDoRc2sUKXmMlusNOVDMypWXSeFOQo1/yE4HViIhsQ4yvtpW",
+	"ksEsqFH2x1nqyDD3jLl6n6KANw5lnfSSfBFmswktfEXr9Xw1/LcozU6TwdUS71IXz+g16jtmyIwZH4o+",
+	"W6+k7OKQ7LXirnXluWgBfn3EXpV1t64tVECkRCaj9cO5WViyENG98ZhtP92wUAuK5D7g8owVN7MrAMRi",
+	"6UnIxJ/Y8YtTTM9/QMAmoKNzafV2BBtVuGffUOgWAM0P3vG0UAYCl3v1AOFQQIQEr3w9UflwbJXj63dX",
+	"tvU/5hfo+HsoSR9Hd1dZyULVgeWzeIBYpVSRl1Yx2cOLU8QQCKnMAALbiOYFIy/rNQ+u311tOTRcWFnt",
+	"UQU3op5YCSV5Lcf1FnFp46ULTaLo1yPHSklXcsIHoN2IRgTaAXjg0fbhzSGY0IFFAVgU4Y0ZRjVClDut",
+	"1Xq+ES99Deit5XWfewSju6jQUzDH9Ike5znTVoiXGWZ+FeS/uu7i7Z66AEEXWVXl2+5knYlPx92Z7KIf",
+	"lgk64p39zg+93d4O1jIeAL1vDxgtzeBP+7dLuREC7i0T6vzCzK/uEbivR1K46g2vdnac1cc4f7VhX832",
+	"qKSoQSA7SlWfeWiqwLTkE1Y7kp393z9lHT0eDqmaVbFRsCBcE3wh6xh6px0+ojQDjF3chpwNC2d0iU88",
+	"34QwbQR83felyFMsO/RfJXJcsgggdqChz0oRAt1tJURyMlf1Rs9bmcnuNpyE7W9U5YOHRUt0eIdcplI6",
+	"AKpfn+Yv54eXR7+C8dBVnB++0OTrj28+v9nD4FnbD4hhHEKB0ZXiAlvsb52YlWMi62qZ3VVkHx0WsTAX",
+	"Fv7T0i2EZLg5TG1b5oaZrjaK0WF9Q4PUeMsFVanqPw9tsw3UFsnJ8bsT4l57jg1Hx2GVFCUCY7ncanhv",
+	"Q8I1lQ+4YbkZq/h0QBMVCaAsGm1+c2KGKoKrtB+ioXt/aGnlVEt+veI2I7elvNU+4yeYB5xRAIQIyAgX",
+	"letEWQhwaF/ApKLHQ/0FYrVuxNWvh91Xr9+EyHQmjIqTQgIlkfeHR4iaMQOmWY8cujEG6Ah3pVa9f7lH",
+	"zhgHQQTFD1reiHs2s1cRfHN0+EKHILN7Ngsxf9z0yJfAULvRiju49xf/R2UKbx2gn3GV1yLQr11D1ZMp",
+	"s0LsP54gAwkeWoJzgeIkl6NZZJ80rErCEtOlGgtNXoKcFC7zrYge3eACQaJYA/K+TNm29nZ2PfYPBRgs",
+	"DeXciS+rdG8o9m1lZG/nB/IFLbZdIU3Xh4R/qQZ8IwLoLgjulo3WYvdeKmbUbCsjr22DbtO7kWb4JaGo",
+	"Dai+iSMkouSvviy+px/XQSvpuCuCXEk4TlbYym7E3s5P5IvP1N61F+EXFwNJS7h3vLBQpYg/bVrUCBZU",
+	"0iGXAQgw8Ewpx8U+2Xv14434IqyI0/UM+kuUFdHLLt4kAU/Wsxu80CEjBnzDrbQEG2N3BAdgG8WdvRHQ",
+	"M46RFjx32i0kcbDr/4p8gSe6kEPgS0x58GLYRBShUqcSk8xXOMqfJSa4mnMa/3C6VnUYF2ld2Lj32j7U",
+	"lZTK3hGzgt2Ndd6uMZjgCyHH/gauqW+xqvH7p4fatXXJCsZQ3v2j0jpcnpaWkD7/orIseLtRG9FziPrO",
+	"XjLBpnXD63PscdTDv/NGw2psap8TCmt7vwWbVizE59S5Z7PMsYwfdkhB7QUL7A/SgUUKLiIQimWEEOor",
+	"pcUWOPbaK2b+wji+pnek4P2+/Q3UsNN+90wK1n1PTT5wiWemXDPHfmPuBoKHa/eHnb0bURn0anU0euQ3",
+	"dwfVGse49Ekomx9n7EgLDVEdqZbondq/6pHt077tGPrtPGQpxbyU4g5KCPAhxK8CIi+e7ktKfpGkcBbu",
+	"LQe4R1wBZLAJiZkasz90ZTduhIacidzUUQO3zEwZxgF4jSUWY0uprSRVlCyCRbhIAdAb/jlmIPo4xWFK",
+	"ebBSNBSFVzvJZB6p5ajqyEQep2YOqfp+gs2/R45cKjt4AsvUetJGw5fPdYf1WgSb3oioN7sEVocFwmIF",
+	"ghzQ4bEPogFEjOZYVDOkuIpPVtXY/EWqlclJLdVfO3VszU73p0//+ZdVVw/2+4UmztaQxSY+HRJsNJeT",
+	"GzIWBVMuTfRLXzkJFjYjmlmCNoCavRF6RHOmt3C9jK5pN+Ql6p5brQgVyDIOxw33IowJDj835CWottdS",
+	"npfFVu9GnGNZ0FqZapgMlLqXahiXh6loPagdEEjGaMFUbW7N9bCfoYAvUaxkFDSYGzGkpe2CFb6JCHgD",
+	"6bPrZd+i7cbnq/0+C/qKV91Tmz7Z6e31dg7CyP52UxUgc8lnqtJZN52D2qL/7QYV8ZvOk1Xx9W69iC3O",
+	"0XdqtNbJ3OrAQOwNMK8D99g2POMKDEWL2L0K6RwXvQ3PukdTjfA/2WpN2AcTDUTl9Za24Z+tNXMUjkf3",
+	"g/OUL2qoehyebjY1YeqOdSOA4ZK24Hn/eK2xC1mWqzZkn002cjWyWs+qzeDToSFLTT/s7LXFiQ/CuaD/",
+	"l5j+l5jWIKbvInC/k+IOZbCQbKgqbljjg4sEavDNbn9D491CY7BdH8gX3BJKE2bdkHx2vmG3IXbQbv/T",
+	"tzd7D3OEj+R1d2kPZ+2S+zeyDV8P0OppaevVzpvvZ5IeUWUwDPa7KX8uY3RloE5RIgp4S+ixijAdjRN0",
+	"eDE2Uf2/51Hw4zLLqyj2iYvjMM8ZpOb9fto36AvT2gaEcGPUYbEi4JL1dzjb7W8+AuZh2xPhtzWV0ZAa",
+	"zg41bdSdQhpktN4iRKak4h7xliEoiev7rZqu5BytiCLJUNMfBaTZAXFFiG4EADxvGaH5vZDTkhV3VbBa",
+	"FOPGAQ9YHLhYNDuikPWffUURwBW44VAfE2uyVGnMrZZwI2DJoXisG5iWtVqUjBqvFUMwGEwH0ECl1Kbn",
+	"zaJdfP0L0XSmyXQwc+nNYVN9284CjAPu8irE7wsZMip0SNMzJ2l2wvJwIbXLO/1M5+rEgcYwQHWVk7Wz",
+	"4b4Rx5bkmhGFfD+uqe+xWgXmsgegA5Tnw7oWwgdHxlHXi4+vnnuBv+MaOKde5s49F+UsZB1xSiuvlYNP",
+	"GRpa5cLm3sjZUr7xG4Wbaz1j13NrngBGm3PLw0rVKkBXiBolS2QK/NFKRKSeLKbFM2ney4L3+VNouKLO",
+	"ssSZRSSHn+skt/0NsVdLhcfOM2/Rou3ZwHqcu4L8ieVY10zrkL4Pn5LruK1Y5Ax9XMPZXB8JNv2v2o/3",
+	"dOYAbBvYkXes7qhVSZdTSGmbBc8DXLqK3Y55aQgXZFTSnB2AfVGWRa0CtnKVp1c8A9v4/LPsnG34X7Vv",
+	"rgD3gZNjuLirOQ0aFsoN7C12WE9/5XYloO4sW2XOLlx6bXj+ToX1XHxLnlePrXuu/+1urnoVzTn8UcYT",
+	"/p92Q1WDdyKvYpD0M/NlpsHcHhFFNNtAGcAoFlPFNT7yjHtVRZ7P2Sc3yg2sm8cx6yx2YHDwkyjMZRyE",
+	"TMCf4h2X5EtHEE6PIIDn0RtqkfDf2dV+xqYukH/BnmxgS3AVrcIWgcw5YHPsjmB5lnKGYZVBF07tU42k",
+	"t7/Bv044w2Ik864Wv4XLjXuuzYXWveWGuITZ5Bcp2Obujngx11ipbYfamg9Fi7LhasPL0unWthlkQlOr",
+	"rzvJoS50QNzPgc91gXtqILAscC9sEi0jPXK5yn3baynzR9jB997TDXPD1Kk7CvFYG2CEdSBehmXn4IAF",
+	"ynEAQ3pHuVgAXzQ+IneeBoQhu8+5YtBBYsXOIEjRCktKSrOBZZsXZpwMLl5w8iai/9lryotv39Pw1P94",
+	"kcxPZdFNHxalblT4n2hBiOOLYrmi+i5NDtvfaialxv3VhAb/5JCgtVKRXJOqbC2kVWupElyTkk/YAQml",
+	"NlFebDPUt9D3aWUF+2632QlkVMWsaQ5AHAKBhYTxN+0S8eJmcznS/MlsntqXUfqG7DP1aDYnzRLFCpqb",
+	"mhJfX6E1/Ro1Wydo7OOElPDR3hvUWNbbLNbkgxPKEOBAxYx8fI/FKrWLsABnwUs/Cc1oyQoAQt0IzGGl",
+	"m7W8K6vHqoJDyg8wrlPG5gV63/zViOXf2xGwiCAvGRiCCgxl8tAPcN/ufpcBHLmCFBvTJyBOHCbl8p5o",
+	"qJBfx7nR2rF5Ao+uSc5PPVJJyfvQi2qFF8AD4v9eyGlV/m++8G1PhjMtQToQyoXj+cRXXwzRytjHjVAs",
+	"l6rQxHJcgPJWjkLLmoNbbh9ywkOMPspbLkb/CafRibv/al79rFI3ZNFc4HNaKnwvpkoHcbH6zkIfxQJw",
+	"y/8CT74X8CRQyVtX8hD9oOl65IviyzZ4w7ewz5AKmwuIOG8MKSO6pHrANIGQYQIZDlXOhOkykcsCpJCE",
+	"/u0+rRIHewL0fB/y82yLvu6OJru9GR2WaVBuUkC5gn1nBcACuL4HluW5K+SeJS4os0dODeTvzeWQxQCK",
+	"StbC7Di88MkGLdNE8EkFlbd6IWbSquJDx5otKQAPaOvxCGjBeP4eIR5uBLhp9HjooSGuvy6cUgIR+D/t",
+	"7u5kIfvE7l5vb+uA/LDzI4IsBnJKhuN8gFh9pbgddlo0WoNJ1IYxB4oNScnI7s7ej6//+qb7auenv+6+",
+	"3t3e2/1pz+prK8Dwj32d2yh+1i7ldCBLH3VbJuvOH5C9V69c0KCLjZkHK/+v7pEL1/X41UcC+T6tKlA+",
+	"kTN9P3nyAo89kEWCKV7BceqA/v1jypLINbLNiPIOXJhAyXyMa0iWPYPMHJENAGkrnQguarKe1QWI7m87",
+	"XSS71wvvsYenc/IPo2V8/Ckyp9V5Phuf7mTe3f73EKj4jLRQdfLM3oLrhoe7KS99n2vx00r7s6LX1b9S",
+	"877+2/hFN7Nlka9S9uE81C066/kus2fSsU4rfCMYHd2nfPYPNtsHsnNBjGMhrEKDylEWYuAAEDnOc8YK",
+	"rF/g8G0hCs5eF0OrITk9oE95iU/2yCG5Z2CWg5RoLnD0r3HcqCss4Ov8hCWx7+I1BlUH/dc3Ai2DLq9a",
+	"ZBDkmuzt/ARCj0/j17sRv8HTkDrVa2dREmYqyPHZ2xoY1bYBv3a56EItcaZdKP0lM2rWBXUHwQpCutWC",
+	"+hS0YPs3wm4CxERaHWceLjPQ6zNZZEL7a7lZX22+/zQ2E8HU5KVUQH8MMthGt+A7mc+piOWL1qDWbZd+",
+	"MTixE+3ZMts6PIpPbuKavAIQqKXT0cCKapBDjbw7el8R8xIYw6qMePubttsscrZQH46J7jFOl+8CbFnK",
+	"vDdkWY74zG/2bE8ph9x+GBfuC5xZkQshvGhFhGwlfIi5miZM9cjezh7K3DpiBVD1WdwxBez/mRh+S3U4",
+	"Gw9vMfmtiRcMk9+0Eb+NAB9HQQt11nWyJT9U8kSV6nuuuPAxlBt6NhKLklDOoTE/0M14yiax9ZEmE806",
+	"GD/UvIuoxI+jYgStII5F5/yjB5Y/81IuXsYNndMWSr5anOzx8Stz13UbjL0bio2p78yhbTnam83f+tDD",
+	"Wjf+9yCJQ6x8tQmZG2xIExAyXRZqPFw+RRJWgheEfTV7USmxDGoK0aGVbi0n/PDh9O16x23bW/6fhTIu",
+	"XePPShyX9STP/z70ceHThm+AQrAtELqGUvl4mwMo0x4X9PJVFTBUK00LzQAgn0XWRf34EiK/f+uMVenS",
+	"qOr97e2oKNyPe3s/wL675lsu5RhMse/+NJya2HSa1XLu6SzUFa0u78oI0JYKagKnJi+Pr69OyS9X5Ozk",
+	"Y/fq/B3Z2flhi1Avveiq0Zq63Br5e+3D9pQsWebwph6IkTWuO7REuxhP1z6iudtN19LM62V55s0Aanf5",
+	"sKVwg8/N9RuNwOGXEg+3k+Jl1UCqRG8loxMGUKkoMq9qP+Tra1nqQw64fdckVjHIKeDd/fAgHizhrVDy",
+	"lkXTcNlAHz49/P8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -36,6 +36,8 @@ const (
 	ProblemNonceRequired       = ProblemPrefix + "nonce-required"
 	ProblemNotAttested         = ProblemPrefix + "not-attested"
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
+	ProblemTargetsFailed       = ProblemPrefix + "targets-failed"
+	ProblemVolumeUnresolved    = ProblemPrefix + "volume-unresolved"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
@@ -70,6 +72,8 @@ var problemKinds = map[string]struct {
 	ProblemNonceRequired:       {428, "the server has to read a nonce from its metadata service"},
 	ProblemNotAttested:         {403, "the machine is not proven to be this server"},
 	ProblemDeadline:            {504, "the deadline has passed"},
+	ProblemTargetsFailed:       {409, "nodes have failed, and no waiting mends that"},
+	ProblemVolumeUnresolved:    {409, "the stack does not have the volume"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server cannot be deleted"},

@@ -439,7 +439,7 @@ type Condition struct {
 // ConditionStatus defines model for Condition.Status.
 type ConditionStatus string
 
-// ConnectionPoint A connection point (CP, a Neutron port) and its fixed IP addresses.
+// ConnectionPoint A connection point (CP, a Neutron port or floating IP) and its fixed IP addresses.
 type ConnectionPoint struct {
 	Addresses []string `json:"addresses,omitempty"`
 
@@ -831,6 +831,8 @@ type OperationState string
 
 // OperationTarget A node that the operation waits for, and what it waits for.
 type OperationTarget struct {
+	// Final No waiting mends the reason: somebody has to act. docs/conditions.md lists such reasons
+	Final   bool   `json:"final,omitempty"`
 	Message string `json:"message,omitempty"`
 	Name    string `json:"name"`
 	NodeID  string `json:"nodeId"`
@@ -838,6 +840,9 @@ type OperationTarget struct {
 
 	// Reason A reason of a condition; the registered ones are in docs/conditions.md.
 	Reason Reason `json:"reason,omitempty"`
+
+	// WaitsFor Id of another node that this one waits for; nothing else is missing here
+	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
 // OperationType LCM operation (SOL003).
@@ -1173,6 +1178,9 @@ type Withheld struct {
 
 	// Section Section of NodeConfig, for example storage
 	Section string `json:"section"`
+
+	// WaitsFor Id of another node that the section waits for
+	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
 // IfNoneMatch defines model for IfNoneMatch.
