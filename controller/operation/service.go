@@ -162,13 +162,13 @@ func (s *Service) ListOperations(_ context.Context, instanceID string) ([]api.Op
 	return list, err
 }
 
-// Sweep fails operations at their deadline, and takes back a START whose END did not
-// come in time.
+// Sweep fails operations whose time is over (see Reconciler.FailsAt), and takes back a START
+// whose END did not come in time.
 func (s *Service) Sweep(ctx context.Context) error {
 	var failed []error
 	var overdue []string
 	err := s.Runner.ViewAll(func(t *tx.Tx) error {
-		due, err := due(t)
+		due, err := s.due(t)
 		if due {
 			overdue = append(overdue, t.Instance.ID)
 		}
@@ -185,8 +185,8 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// due reports whether a deadline of the instance has passed.
-func due(t *tx.Tx) (bool, error) {
+// due reports whether the time of an operation of the instance is over.
+func (s *Service) due(t *tx.Tx) (bool, error) {
 	for _, sequence := range []int64{t.Instance.ProcessingSequence, t.Instance.AwaitingEndSequence} {
 		if sequence == 0 {
 			continue
@@ -195,7 +195,7 @@ func due(t *tx.Tx) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !t.Now.Before(op.Deadline) {
+		if !t.Now.Before(s.Reconciler.FailsAt(op)) {
 			return true, nil
 		}
 	}
