@@ -41,6 +41,8 @@ type history struct {
 	// applied is the document for which the machine now enrolled as a server has last
 	// reported that it is ready, and its epoch.
 	applied map[string]applied
+	// told is what that machine has reported last.
+	told map[string]api.NodeStatus
 	// The cluster and the agents, what each storage server has said that it serves, and
 	// the storage servers that a HEAL START takes away, by its operation.
 	cluster  kubernetes
@@ -52,6 +54,12 @@ type history struct {
 	heat     *heat
 	named    map[string][]string
 	observed time.Time
+	// began is when the event at work began, changed when the one did in which the targets
+	// of an operation became what they are; gaveUp counts those that failed before their
+	// deadline because no waiting makes their targets ready.
+	began   time.Time
+	changed map[string]time.Time
+	gaveUp  int
 }
 
 type applied struct {
@@ -62,9 +70,10 @@ type applied struct {
 
 // newHistory is an instance at the beginning of its history.
 func newHistory(t *rapid.T, dir string) *history {
-	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{},
+	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
-		heat: &heat{}, named: map[string][]string{}}
+		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}}
+	h.began = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
@@ -83,7 +92,7 @@ func newHistory(t *rapid.T, dir string) *history {
 func (h *history) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
-		"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
+		"report": h.reportAny, "fail": h.failAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
 		"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
 		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 		"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
@@ -97,6 +106,7 @@ func (h *history) events() map[string]func(*rapid.T) {
 // server is released while the cluster has volumes of it, and none is registered that it does
 // not serve.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
+	gaveUp := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
@@ -108,7 +118,12 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		events := h.events()
 		events[""] = h.after
 		rt.Repeat(events)
+		gaveUp += h.gaveUp
 	})
+	t.Logf("%d operations ended early, because no waiting mended what their targets lacked", gaveUp)
+	if gaveUp == 0 && !testing.Short() { // has a fifth of the checks
+		t.Error("none did: let the events make nodes fail finally")
+	}
 }
 
 // pool is every server that ever is; at most one storage server is in a stack.
@@ -207,6 +222,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 		h.operations[op.ID] = first
 		h.remember(op, r, before)
 		h.named[op.ID] = r.VnfcInstanceIds
+		h.changed[op.ID] = h.began
 	}
 }
 
@@ -234,6 +250,7 @@ func (h *history) join(id string) {
 	}
 	if err == nil { // another machine, or a new key: it has not reported yet
 		delete(h.applied, id)
+		delete(h.told, id)
 		delete(h.machines, id)
 	}
 }
@@ -267,7 +284,7 @@ func (h *history) reportAny(t *rapid.T) {
 		t.Skip("who has no certificate cannot report")
 	}
 	s := h.status(n.ID)
-	switch rapid.SampledFrom([]string{"ready", "not ready", "silent", "stale", "of another epoch"}).Draw(t, "status") {
+	switch rapid.SampledFrom([]string{"ready", "not ready", "silent", "stale", "of another epoch", "failed", "tried again"}).Draw(t, "status") {
 	case "not ready":
 		s.Conditions[0].Status = api.ConditionFalse
 	case "silent": // of its sections
@@ -276,13 +293,76 @@ func (h *history) reportAny(t *rapid.T) {
 		s.AppliedDigest = "old"
 	case "of another epoch":
 		s.Epoch--
+	case "failed":
+		s = h.failed(s)
+	case "tried again":
+		s = h.failed(s)
+		s.LastFailedGeneration, s.LastFailedCondition = 0, ""
 	}
 	h.tell(n.ID, s)
+}
+
+// failed is the status of a machine that has failed so that an operator has to act.
+func (h *history) failed(s api.NodeStatus) api.NodeStatus {
+	s.Conditions = slices.Clone(s.Conditions)
+	c := &s.Conditions[len(s.Conditions)-1]
+	c.Status, c.Reason = api.ConditionFalse, api.ReasonForeignData
+	s.Condition(api.ConditionReady).Status = api.ConditionFalse
+	s.LastFailedGeneration, s.LastFailedCondition = s.ObservedGeneration, c.Type
+	s.AppliedGeneration, s.AppliedDigest = 0, ""
+	return s
+}
+
+// failAny is an END, or the one in progress, for which all machines report, of which some have
+// failed. Then time passes in which nothing changes: if no waiting completes the END, it must
+// be over.
+func (h *history) failAny(t *rapid.T) {
+	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: topologyOf(pool[0], pool[2], pool[4]), DeadlineSeconds: 3600})
+	h.after(t) // it may be over at once
+	var failing, others []string
+	tried := map[string]bool{}
+	for _, n := range h.nodes() {
+		if n.State == api.NodeExpected {
+			h.join(n.ID)
+		}
+		switch rapid.SampledFrom([]string{"failed", "failed", "ready", "ready", "tried again"}).Draw(t, "reports") {
+		case "tried again":
+			tried[n.ID] = true
+			fallthrough
+		case "failed":
+			failing = append(failing, n.ID)
+		default:
+			others = append(others, n.ID)
+		}
+	}
+	for i, id := range slices.Concat(failing, others) { // the last one may end it
+		if !h.poll(t, id) {
+			continue
+		}
+		said := h.machines[id].said
+		s := said[len(said)-1]
+		if i < len(failing) {
+			s = h.failed(s)
+		}
+		if tried[id] {
+			s.LastFailedGeneration, s.LastFailedCondition = 0, ""
+		}
+		h.tell(id, s)
+	}
+	h.after(t) // before time passes, which may take an operation back
+	nothing := rapid.SampledFrom([]time.Duration{grace - time.Second, grace, 2 * grace}).Draw(t, "for so long nothing changes")
+	h.passes(nothing)
+	for _, op := range h.world.operations() {
+		if op.State == api.Processing && op.Phase == api.PhaseEnd && nothing >= grace && !slices.ContainsFunc(op.Targets, h.mayMend) {
+			t.Fatalf("operation %s waits for what no waiting mends: %+v", op.ID, op)
+		}
+	}
 }
 
 // tell reports, and records what the report says to be applied.
 func (h *history) tell(id string, s api.NodeStatus) {
 	now, live := h.status(id), h.node(id).State
+	h.told[id] = s
 	delete(h.applied, id)
 	if len(s.Conditions) == len(now.Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
 		h.applied[id] = applied{s.ObservedGeneration, s.AppliedDigest, s.Epoch}
@@ -391,8 +471,10 @@ func (h *history) check(t *rapid.T) {
 			continue
 		}
 		h.checkStep(t, before, after)
+		h.checkEarly(t, before, after)
 		h.operations[id] = after
 	}
+	h.began = h.Clock.Now()
 	h.checkRetention(t, now)
 	if len(now) != len(h.operations) {
 		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
@@ -457,6 +539,46 @@ func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
 			t.Fatalf("operation %s completed with target %s, which is not in %v", op.ID, id, nodes)
 		}
 	}
+}
+
+// checkEarly wants no END to fail before its deadline unless it has waited for the grace, with
+// no target that waiting could have made ready.
+func (h *history) checkEarly(t *rapid.T, before, after api.Operation) {
+	isNew := func(target api.OperationTarget) bool { return !slices.Contains(before.Targets, target) }
+	if len(before.Targets) != len(after.Targets) || slices.ContainsFunc(after.Targets, isNew) {
+		h.changed[after.ID] = h.began
+	}
+	if after.Error == nil || after.Error.Type != api.ProblemTargetsFailed || before.State == api.Failed {
+		return
+	}
+	h.gaveUp++
+	if waited := h.Clock.Now().Sub(h.changed[after.ID]); waited < grace || after.Phase != api.PhaseEnd {
+		t.Fatalf("operation %s gave up after at most %s: %+v", after.ID, waited, after)
+	}
+	if i := slices.IndexFunc(after.Targets, h.mayMend); i >= 0 {
+		t.Fatalf("operation %s gave up, and its target %s has not failed: %+v", after.ID, after.Targets[i].NodeID, after)
+	}
+}
+
+// mayMend reports whether waiting may make the target ready.
+func (h *history) mayMend(target api.OperationTarget) bool {
+	return !target.Ready && !h.hasFailed(target.NodeID) && (target.WaitsFor == "" || !h.hasFailed(target.WaitsFor))
+}
+
+// hasFailed reports whether only an operator mends what the node lacks: its document lacks what
+// another request has to bring, or its machine has said so of the present document.
+func (h *history) hasFailed(id string) bool {
+	n := h.node(id)
+	if slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool {
+		return w.Reason == api.ReasonVolumeUnresolved || w.Reason == api.ReasonConnectionPointUnresolved
+	}) {
+		return true
+	}
+	told := h.told[id]
+	c := told.Condition(told.LastFailedCondition)
+	current := told.Epoch == h.Store.Epoch() && told.ObservedDigest == n.Digest && told.LastFailedGeneration == n.Generation
+	return c != nil && current && (n.State == api.NodeEnrolled || n.State == api.NodeLost) && c.Status == api.ConditionFalse &&
+		slices.Contains([]api.Reason{api.ReasonForeignPersistentVolume, api.ReasonSourceImmutable, api.ReasonForeignData}, c.Reason)
 }
 
 func (h *history) isProven(id string) bool {
