@@ -106,8 +106,8 @@ func TestAnEndWhoseTargetsHaveFailedFinallyFailsAfterTheGrace(t *testing.T) {
 	w.wants(retry, completed, "once the disk is mended")
 }
 
-// While nothing changes, nothing is written: neither for what nodes repeat nor for the time
-// that passes.
+// While nothing changes, nothing is written: neither for what nodes repeat, nor for the time
+// that passes, nor when the instance is planned again for another reason.
 func TestAnEndThatIsStuckWritesNothing(t *testing.T) {
 	w, op := foreignDisk(t, spec(full()))
 	w.passes(time.Second)
@@ -115,8 +115,9 @@ func TestAnEndThatIsStuckWritesNothing(t *testing.T) {
 		if w.writes(func() {
 			w.fails(storageServer, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
 			w.passes(time.Second)
+			w.must(w.LCM.Reconciler.Reconcile(w.ctx, instanceID))
 		}) {
-			t.Error("the same report, or a second, was written")
+			t.Error("the same report, a second or a plan without a change was written")
 		}
 	}
 	w.wants(op, processing, "meanwhile")
@@ -218,16 +219,25 @@ func TestTheGraceIsASetting(t *testing.T) {
 // A master that lacks nothing but what the storage server is to serve fails with it, and
 // the cause is named first, wherever the nodes stand in the list.
 func TestANodeThatWaitsOnlyForAFailedOneDoesNotKeepTheEndWaiting(t *testing.T) {
-	w, op := foreignDisk(t, withVolumes(full()))
+	w := newWorld(t)
+	last := uuid(8, 1) // the storage server, which comes after the master in every list
+	w.put(withVolumes(topologyOf(server(last, "storage"), server(masterServer, "master"), server(workerServer, "worker"))))
+	w.upload(script, "#!/bin/sh\n")
+	w.upload(manifestFile, manifestOf("pv1"))
+	op := w.post(request(api.Instantiate, api.PhaseEnd))
+	w.converge(masterServer, workerServer)
+	w.must(w.enroll(last))
+	w.fails(last, api.ConditionVolumesMounted, api.ReasonForeignData, "found xfs")
 	master := targetOf(w.operation(op.ID), masterServer)
-	if master.Reason != api.ReasonWaitingForExports || master.WaitsFor != storageServer || master.Final {
+	if master.Reason != api.ReasonWaitingForExports || master.WaitsFor != last || master.Final {
 		t.Fatalf("the master is %+v, want one that waits for the storage server", master)
 	}
 	w.passes(grace)
 	w.wants(op, targetsFailed, "after the grace")
 	inOrder(t, w.operation(op.ID), "ForeignData", "WaitingForExports")
-	if last := w.operation(op.ID).Targets[2]; last.NodeID != masterServer {
-		t.Errorf("the last target is %+v, want the master, which only waits", last)
+	want := []string{last, workerServer, masterServer}
+	if got := reconcile.TargetIDs(w.operation(op.ID).Targets); !slices.Equal(got, want) {
+		t.Errorf("the targets are %v, want the storage server first and the master, which only waits, last: %v", got, want)
 	}
 }
 
