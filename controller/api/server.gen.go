@@ -117,6 +117,9 @@ type ServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
+	// PlanInstance What a PUT of this body would change; nothing is changed
+	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
+	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx echo.Context) error
@@ -782,6 +785,22 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	return err
 }
 
+// PlanInstance converts echo context to params.
+func (w *ServerInterfaceWrapper) PlanInstance(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PlanInstance(ctx, vnfInstanceID)
+	return err
+}
+
 // ListVolumes converts echo context to params.
 func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 	var err error
@@ -892,6 +911,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
@@ -2575,6 +2595,53 @@ func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOp
 	return err
 }
 
+type PlanInstanceRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Body          *PlanInstanceJSONRequestBody
+}
+
+type PlanInstanceResponseObject interface {
+	VisitPlanInstanceResponse(w http.ResponseWriter) error
+}
+
+type PlanInstance200JSONResponse InstancePlan
+
+func (response PlanInstance200JSONResponse) VisitPlanInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PlanInstancedefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response PlanInstancedefaultApplicationProblemPlusJSONResponse) VisitPlanInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListVolumesRequestObject struct {
 }
 
@@ -2855,6 +2922,9 @@ type StrictServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
+	// PlanInstance What a PUT of this body would change; nothing is changed
+	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
+	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
 	// ListVolumes All volumes that a configuration names or has named
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
@@ -3808,6 +3878,54 @@ func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanc
 	return nil
 }
 
+// PlanInstance operation middleware
+func (sh *strictHandler) PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+	var request PlanInstanceRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+
+	var body PlanInstanceJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PlanInstance(ctx.Request().Context(), request.(PlanInstanceRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PlanInstance")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PlanInstanceResponseObject); ok {
+		return validResponse.VisitPlanInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListVolumes operation middleware
 func (sh *strictHandler) ListVolumes(ctx echo.Context) error {
 	var request ListVolumesRequestObject
@@ -3957,221 +4075,227 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7H19Uxs5tvdXUfluVcJz2wYyJDsDtX8wBGbYTYACkrnPHfIkolvGGtqSV5LteFJ896d0jqRWd8tvYLJ7",
-	"q+4fM8F2t16Pjs7L75zzrZPL4UgKJozu7H/rDBgtmII/D++YMFcD+ur1G/uxYDpXfGS4FJ39ztWvh91X",
-	"r98Q2SdmQA2h9uGMlHLKVDenmpEB+0oLlvMhLTtZR+cDNqS2HTMbsc5+RxvFxV3n4SFzHfE/Wbubd0zc",
-	"mUGzFy7I7cwwXWu3L9WQms5+hwvzZq+T+Y64MOyOqaqnj0xpaL3ZmfsBe2PYGfb7y/E12Z7sbsNX29+o",
-	"ygcPRDM1YZr0pYLHc1qWTL3QxP7KDcvNWLGMTAc8HxAz4JrkUhgl7VNkSoXRPXJ4q20fvE+48e0J6XqW",
-	"9ltN5FSQiRvy4nU8Cu1/UKVuz+/cDJgitCgU05ppP89qWPuEGjKU2pAfya3dww+X73RGNBtRRQ0ryO2M",
-	"6BHNmR26cMMcQ1OCEdo3tnkykmVJzEDJ8d3AzmtKNaFCT5lihd0626emQ0bYSOaD5XOaMHXHrlguRZGY",
-	"1K9ySmTfMBHt2aikQpMpNwM5NoSSfEDFHfMLmkvR53djRW0LQEwaG8/ILetLxcgf3BimUiOLien4mt4t",
-	"JSK7uEyYJbO8kGU5d4bXA0ZKKe6YNsTwIQOK82QVbx8ZyLLQ8KVgXw1sRDy/ZRO6ZP8cM21Oi/YYTgs/",
-	"IYUPHTT6fqFJKe9IyQXThN7adY+eJgM6YZYWjJRLluKSGTU7tKSUYDo4D0dpbgkk0UwUtd7oHeXigNBw",
-	"uqaUGy7uSCHhgBkyYOVo2XJcjRSjxcJtge2QExbvB5CgJhrett9wRZRtRLDcvqrrJIdzaWxkXkrNCv+t",
-	"e5HYbad2nbXZJ4zmg6pdbU8uJYqKQg7JUA7txO0B4IJws3imD1nHnu8hM47xn/bPpGDvqckH9iO3s8V7",
-	"oZN1BB3a10/7XftQF59avKVnsmAporIrKGTBXmjCC88puYZDeiYnFDmiIrzoZDiKETWDagwC2806dt+5",
-	"YkVn36gxS14K4zG0Uh9c1vnavZPd9og/iv6p0IaKPD1wmt8DyU/i58hLqQgVM/Lhw+lbf1zkiClqpH04",
-	"H0ies630XGotPcuUZDkezt2GIy4KpsgEHpq74BPfxjOM7zfKTZq7W95nj7nlbrVjPh3w0lKQpfI7x+Tt",
-	"iXJ32JsdTV5S8oskhWP2Ye3/OWZqVs3LsocaDbOvdDgq7U8/7OjWHODIKKZHUmgGJ+ZMmvey4H3OEuv7",
-	"QeDQCn8gjeccVN+zwrLzThYLXv5i+Yti/c5+5z+2KxFt2z22Dc/AQC6UvC3Z0L7gL5v9bx06GpU8h1lv",
-	"j/CJ//xDo9RTzTPVA/6qt3270El9RpcnR+Snvdd/Ja5lUjBDeanr0wBO3g2sfNFsIqb/kHX+q+tuoi6S",
-	"6+I3/Z31AAN1owf5NTd8ws2svSO/WZmuEhe4JoW0JCTkNNwaSFwcfuVFyXqdrDNS9jgbjptuGTg3TpIc",
-	"0q8oq3b23+y1CCbraEOVYcWhqR2RghrWtaTQSb0yHg6pmjVaf737Kkvw2Oo8/h4NrGokHsGn0IC8/YPl",
-	"xnZ2WMiRcYsJ9FNgE7S8iCbdp6VmzXXo85LpmTZs+MGe+Db9R+yQfTV7pHoBpWv7g+M8IMF0sscykXgV",
-	"GsNKTtoYpg01SW3Ash47siHNB1wwS+sTVljuwoS9podBO0AiAbEWLqx98sXIeya+ZPDlH9KeefsFoaUU",
-	"7IB8EXJCv2R4yVFRkF8ZNSiXquGNqFrKyO3YWI1ASJFbWWBcFuSWkamyEqogXBgJ1+WQGVpQQ13bXXj+",
-	"S0ZupRlADyAU2i97N5YsmBgP7SLBsCwjlBPq/sF3o/WKFt2+1p1QZfmmtu/jCrLi59m1a6n65gzbjL+A",
-	"hh+yzs8lFfdHA5bfL6W1hScXRCwntHNT8VNCCVJQFrQAphRczwWhZUn+ZEq2TzQolZeMFivpk1lHwy2h",
-	"58iPMTFWLVdvpSjyyA6mbxk3e9xhzJMN1Bfx4vg9ufjH0dV/7O6g8EqJYFNyz2YHRIpyBhR1z2aWqsea",
-	"2TFHDOjH3Z+Wc6D2KJKzjTloQ1cVjMhbOAUFoXrEclCIKQiM5OU/xrdMCWaYJnpAR2yrR87Y1E4Fpe8h",
-	"naHOYfvUsO2KUS2FdoYEBYIDKbklTTJgKsHgS6rNtaJCwxivLZtemXkPmdb0js25e6wY35djAVKv+8y+",
-	"2kna2YoCvzWSFLK++Hs7P71ZwA27+p6PunKExNIdSUuPCmW0h6zjF/QXJpgKbG8Zoa/ePi7xMsHiEp/C",
-	"S9GMYak9P7pWY7ucJ5a0O1nng7gXcipWZEaBnFwr4bNvLnwR2n3wDTe36UQq4qRAgqKzfi/HwjRPg73s",
-	"R9QYpuxb/+/3w+5/f7L/o90/d7o/ffo/f+ksOyvwa1iLsIhZivzmHCKnIF7Y7ViToR7GCibsJ3l5dJER",
-	"Ss7Y2Cj4UhmrevZLSUGJPr3YAhq1XKLPv7KCnF5UVqX2MQo/gTJp2DChTJ9eTPZsJ6cXkze+rdSxcl9Q",
-	"pehsDcL0Yz+Mh9LY8Gp6bROZXYMMLpYRk6OSHdg7uWZHQjOYGbChXYB/zSxRm0mqdxcvNLE/e/vbx7OT",
-	"t7CJYOb79fy6TtWvXr/OOkMu/OfdZUQMXaeo8xhkpVXvsgSrpN7OqJko0KjXkKoSkvl6l+Cjb72s06c5",
-	"2s0XMbwTeMhuEAhAraFY4a1n77UBN/ngM8p6VNekT5B0uCF9JYfBLOylPpAWec565NSgnKorydq3UBNR",
-	"4ecbwQ3JS8qH2t41t6xHruxKe0MuDKTrt/mA8DshwYbbtBtbwQsN4UIKJ2FGa7f76sfH31k43pTd4hDH",
-	"vg+DqduL2rO/ZSVndl24IQO6IRUjjC1bVeI58fTSmEowmLrxxswmwVEbboyFyufqSx07LhrN/vDq8c3e",
-	"Sulsyhsa50Bq43ldk2k9ts17K06Wc11D12B2KpnllkBbX8bATrvqCxkpLozeIMlLfTpMyo4Xl8fX1//3",
-	"89nh+2N7M0nddWNatXNn7zq/wg5WHdJDkpLHpUnL7X37k1WUpVWbS5ozFN0LmY+t1twm6EhabrHYMJRv",
-	"CSvUm592dsnfr87PiHsMGSRYCaU0DacFuZXFbKlA5jushPjWSa5zB5hvDxckXlI+tHKDHTiYUfc7d9wM",
-	"xre9XA63A7uP/tIDqlixDc3BqE54yS5Znynm7o21BLs+L1nFCJtuooPg1LQD2AZryfY3De7e4NsEj42z",
-	"HRRMk+lAatYQfED8Jjyxq3qO7/jdPCdxLEjvdH+i3f6nb2/2Hv6StI7xP9nP4AROqTBDLvjQqhQ72TLV",
-	"3I0ybjHJuaGLC6aGfF055rrpKaO5VT9KVtyx9HmwWvlUcZMS59SYobzirmkR+xgUw6XYBysHyAYSJb6C",
-	"63tQi2/RY+VMSNXS3kpZMirW4FOjsBgNFygteeH84lw7016GH0B9t4Kn5Q1u2xK7OxpYrrZMrsItgUdb",
-	"hxjH5ltasKO+J6+CTqnT8pzBNIgK9u/VFFFs+TffEH68Cs3h55Oq0TCYS+Y5xhrkZVmu41Se3+GACfuK",
-	"noeEpatmgFu0yJGpDvwAVs5sb/ntrMsLYtkccpwp1SS3L7EiFmU2eEm2rc6PEejmE/GJVMRRANBrRQOb",
-	"m8P6VL4y39tdyvew87jBbBWb+a9SG30sDDom1rqQSiuIyz7ZZibftkKcJi/1iOX7BD58xvXbmmtBeLxC",
-	"7U5mZH5oG+y4OMUfdxsKeHPhqn6w2dQqeV9uSmv5eHZCuPvdq3ktEEfqPo0Wmyo61PM3AH2yjY41ueMT",
-	"JjLCJkzNiGa5YoYoBhIaYHtuOr8rVtDcsOLTTaezWOr5Q0vRu6TT905Iesg6uWJ0TSdXwbRd14WC96QO",
-	"qXGv2NNpnIDDNeHCHtGcHSAywkF+7MmFz3hH2lZwkABZirXA+VZ+OBTpkY1ofm/ZLjyCQwGr8y1jgoxH",
-	"paQFK2oGoYUeV2zNSn0tK9BD1kEu11rBey6KZS1/PDv5h30M6FxrLu5O0pO6aE8I7F8BH4JWpNuxiWYr",
-	"pFkw48XWLbCKFKmhnBbB/IbCp/ecy5Es5d0sI1IVTK3bm2LaSMWK5VZqeO5c8TvujdXLb8sr+9A5mNnR",
-	"vu5fTBkwwOsHvwL+xeEIYYErLaaBdXDPe0AkPDygGtcfXAqdJ9ha7Ilqj/Ps/Prz6dnV9eHZ9enh9fFb",
-	"MhaGl1byjL4lx2dvYSR2VUpm7MUP3jaQUq+PL9+fntnHXl6dv9vZ+cFxQMNhma5sx1uRX7LZZSfr1D6u",
-	"JoedSXMauoGbu/YRrP+OmpZt7LV/7iHrjIVz1abQHo5uCtxCSm5pfj8e7YPNDumYKrut/bFmRbWSXob3",
-	"XmCNsK1Hy+bjUbEuK55SJbi4q9+Ti+2aoKguuS5BFgMm5Qksa99kDb7kmW40KM8n4lsmnmbrKll0Lb/j",
-	"aBKu369h0ivNPlzxSxcAWls0nKsRyx+hU/qLMOLOYGeJBYxnkCIcH46O0kfRd0ZPz7HNVBIr2umMjAUt",
-	"jeXT68sTj+Gc4c7Cn6e8LOGWOiDTgQMJuxeDC9YeTV54SUiHttb0iax+OB/DdCZ8WHn6TkVfJuCxyFk/",
-	"Np/8/dM+cUxJM1paziysDEgUM2MlYGcCyS8ihRYBz3NUJbZzDVtjQ9iuU2vyHGk9ZkWEnWif7bz+Y8sX",
-	"lJGS0T7pc6UNwHaQVGBkQ1Zw5FttxSJAW5f4xzxUNR5Haip/l1wglCaNHBhrpj6jXafvBPmP7/2pC1pF",
-	"TpXiKV+sSTfNix6qAweEaj32x4gbuyr3et9BnCZg2AHjk9Xp0f0RiYmergFWoR3uqJISScknjPCCCcPN",
-	"cjssjjW1SO+p4P2F/sQk6xIEm7DLFQFIqAYL8gGh5MLeHdowYdDnj+5Gy8h6og/LuSYHOzu5Oio5E+YK",
-	"j+MjuDxYzIZyLIwmZydXhH0dSVWpzvZg0zv2GTfjgAyphpsAUCRS3cPfAI/SJIeh6K0euR4wBS5Bj541",
-	"8kbkAyk1y4iWzktm92zIhrdM6dorYAzBrR0yKjRRbCgnbJ9IiDAZKXlnzyqYG8fgMalUpdsZEXLqO9GG",
-	"zjQ6DBetrDZqnJtvD7CkbBoOSMPeDCSc1tRuGVVMocM4IxG964GcCgKO2ZQn3ve0mE3bh9Lkm/lRpej4",
-	"TBZpCwGcaCoWmQk0Y3OtBAm4xVK9iNaxkLQsz/ud/d8XzzwGUD58Wv0CjLjgmTQBIryanBq9fMUUp2V7",
-	"fquPpOB3SXjAOcYKjRQDNLB3XaXGg3DQ9WTtuxoCa9WuVzBWzDESlFSbK8bEOmP0LtbWD4rRYpbSfGgB",
-	"6AlwUfiwuPkr6JUa26Isl9pBL2XphUKz9GF7skCprMPMVnllrB+p4zmU4QqKnQ4H+ykq3qQZpNLW6LgZ",
-	"DFhZrKzT/OZfWEmpczJyK3RFlizS9SJSD8fN01A0xCxiXPN45RE4Hp+gKaHJUPbB+2QvVrjWHMDIBZCE",
-	"KxFxxNph47yd0empB/izIGw4MjNojxt3D+obMXXik5wKjXGHPfK2NgiuwT3nRXFKcjkcUlHgZdhg6SMe",
-	"GUi9jaRyHE92VzaI+EX8uAvmDwzBbBH4sf26HR/6QuPgDwha0ewqBeq/ZXdcaIclXtm4uogRHrkNAYEz",
-	"aG8uyAVi+VbrQ/Q1CmGrX2wtuc3ebvXRvU8IWqB+5+VYGwexAimKeiHNScwNNEboy7mjahLocqNx84Uw",
-	"YqCir7MV4ny+zqKXFLvjlobm2rwVn1gCrp6rFAAXzWe3iHLBFGHiDiJCR+OydNxSFGQ01hC46URY1+Jn",
-	"1+LscwVJ/cxFX24FUy8EIPs1XImjXbo2K434sQBL+5gc2k5HZhZ4DX73J1MyQkFjl6sOLV77te5BoKnl",
-	"Fml4LHTS1K8r1uK5QYNlw5jmceRNGNJACn68Ea266ttszEHq99u+AyF9HA8reuTY/bXvzmtNUe2Rdxhx",
-	"6x7CoBwfVwK0nhsn7yjGMP4dCGdCS90jl2wi72EQYGfCRkGdlhycF56h++F2PGwW/rSdd7KOa2UNRh81",
-	"Bx+rJmHnsFn7Z2g6Ws2xnmOACHhcBVgF3SMOTO81xcxLRaIKyMhQBUX86AEiQdDPGVAi3tFhmX3yDoyi",
-	"+RaqJP45q9OMRiVnxdsg42/Kce8a/mXB5QWqO5ui70Zq5iK+ITcBxnsAH8k2GH4R4v5WP3tVBM4DGDud",
-	"CzyCewYFMYgKq7hM14JFW+XkhPKSFUcrh1SuvipV6ytuF9xmfXiDGKaGXNCy3OxO+UCcVSlzbuzO3El4",
-	"dYtoBlaIVbKjxPzWXwWJblvDr1Ge3/wUqz4fLRy6YrlUhRfPAZ/i7CDBe982dxSMFiUXa4RmQSTg6qJg",
-	"iIP+1I5PmFkZ/+Tw9N3x2x5CBQTXg/VMAamQ2Zvxzs4PeU2xgq/YNv6iLbMUOcMv062y4UgaJvLZP9js",
-	"KRYSGW/aooUKu3tte1oV3hTeqhBObnIJR/TY3jD11ApWN4MkF5VS7W6g3dW0g8jJ9AS/+drB3atYMcLa",
-	"BFOGoeqOGT0/l0aMQoGYDoJmmSpI1vvn9cq4lGpjofeU9dAH0a12pK5yWjKkkk8btXdsyIP97JaTpskk",
-	"kHx83LIKoudMKRWdZRXfq4iiZk0Ja7GQEW9Cfq+4+uOF+AYXSIieHA0SIfXKQMp7jaIj1+RlBSdhn2GZ",
-	"MhJ/xQSiOLUkUmzFQvfV9eHltZW4z1ZFlcAQAc3byfDDsUDhOczicfFu53NvPXJM84H7zU6q0JhKAObk",
-	"nH2V9w0m6pzjCf8ABFOnvOpXR4fvjkEAfwKGyNPl3LxJPokTWkjrjNxKXTojuz/u7BDeJ1a1DohbxLX+",
-	"+GZvZ2chznX1obbvyKYUthl3v4Br67x/ZdhIL1n2jUzsCVc2VcZ5VJombzzGRMmSxbnVXMxdIUGlthsI",
-	"e2qP01NCCzwbWO1CaQoRLVHt+OxtnaDWuNpXgKAQqQAxclBzw7/QLSL+NwGTPOW6XkC8a9zkeXX/pZL6",
-	"HR++2/eBykcQnTpgtMyctf1vmEtGGK7giR6BYXw+PSPAzmuvWnGoZHTC1sCJPhKsUp27hXdcsFb5O+ji",
-	"8vzo+Orq9OyXTtY5On9/8e4YMY+oWqx6LymZM3BOQKoDh8KEbApWl63fUE6USzifAW8QLLoVb55SCPiX",
-	"KqsyVEB2R/d1+6bpW805IcXLkI9vCDHdiHOlWop9ouWQ3cpiBoY4IwnNTc8qs3q70jF7w8IhTPQYkuBB",
-	"Yo+nsJu58YfrB9+vDhGKHKkJj+iaqTRgG06kmpe6kQrEZsS7yzFvZ9jBg+D6YqVmkbML8qM8WiaYB4Vy",
-	"7kNchIUH5jqZouPd0fuIPB2uuCbbRZDhToasqpMBc+lknQBJXvF4RXhH25jlibYxBpGL12gnMpjeKAby",
-	"J04YBGY6Jfbj2YmHxiQOkFVP5hliuSZTJcUdYpRcYlPwjHnXu0tJ0cbwD+m9y4Z6UJMzq/yYIEI70LkB",
-	"4A+1/4nZykpjWrVaQwKAkNnEoVk7qnTN0NFlYVOYEXHFqFGMF53jnjiTgu2HMxdQ/BiRZljRI78oiCHM",
-	"iAsezEiIGtwnVDsbvH3y1C6eGo/gF++KIwXXdDRiFFxnwQLg33K3aHFQwyk4xmvXr2A9AonhoLvoGXso",
-	"CvB+f+UaOHkVORYfwDP0A7tp2GPTCIL0qPww+I5LRbeypwNX2HWEH6ruwvKr+HPcNX5THwB+F4aB25h2",
-	"sq6n4LWa8VwgQiM673HmXVb1YGtnG3WZjD3Wz/tRJ96FCg9/hhPv0H4zB2+4EUNLBWZARSATAOOZFg7C",
-	"DNiwAnvSxkiSgeVUkwCb8YHHHgBUOXVT7p2hg3Sm0lZXvl+f8KTn7o6VOFFAiybsPA7CmoosbGcBqnvx",
-	"g1P6oAKIOmVI9jHozE+KuJsW2xkulEMXxCHODdBxS7zf7hXpAUeJAsBcGqyheQO2JGoBroCCgVRpFRsh",
-	"MQHLjahyH7nsmciC5nYVNjsLCflgcKuPJYsHk92IsSiZjhfZN/EiMQquya0ce6iN51VuETtZB+ewOv+p",
-	"N38R2mn9dOgabqUg8PY9R41ZdBySt0qV8rUFcQbvRmYvh3lZWlM+FPvDRnLVPVZ85nMDZq+rKLgXmrjr",
-	"9/HdAIa9inxpmAkAUI/5S+qpQ76b3KPnON9/vb6+ICFJXNuNYbgp56zePRegA3g64IJQ0mdTMpWqWJCA",
-	"rNnWWIn9cBj3XWv76JGy5wG9UQd2lLelT2HksOCrpsHDaYRlmEP9FWBpfSwggKJwbA6SXsipKCUtwkXa",
-	"DDrBd7Z65HxE/zlmxLCv5gBzTMqyILligOqgqbM1MGb0FL3Svq+fpJjKCw8De7T+1tqDy6CeNpUbVFwd",
-	"Es6r7AfuKIWrRAoXCMlFQrvvPTXH4uqrc+kSpjwy2yoKO4tzq4ek6hBlQKz81VkhhXOt4U/JPWhB29bN",
-	"yNDA8s0yMpBTy8sVSBLcWAafufokgrECrlhMa1zKO57KvUcbcVir2RjrqY7adsaL4/cHxKgxpGsNoCEn",
-	"b90yzQsXuIdKyAtMkOfOcxQx8NleIFsNBObRYTxml2GsSnKxaNxROgxQWrW2TDXp9VDMbDKZK4wgwaXd",
-	"lCsIpW2L7MBVvRvJO8CYPH9ZTdbxFGfvok5W+3gFepLDZrbZAkSN8qHlttAapvwgVt2U2uxjfk0qaok8",
-	"oMyPovk9a2ZXS2R6e8g6Y81UOgXmoRNKhUSqXdraI01bAZrq9mbRqQ0p3tY4sMdfaW7KWSzmmqlMGV7L",
-	"DR49kAK/FDK/Z4poOmFfyFRJw/zpgm3Fc3XgUH2UGHpXSVAjqbmRahb4DFo4o8RmDeULCMVIgA2jHOFz",
-	"8foW9ktqEHu0sZ2cu1WPlzX8aMHMNw/tDKJvWUY6+9Y+Xp4ORN18A9Uil6LNrvBbAGLfjkExP7w4TUj4",
-	"1NC3XLHcbkPygMhybBhmcJKVacDu4dRr+qF/iH7RB+SejUwdmI8DBsXTheknwUnDFYDL9YMCiQBVKrjv",
-	"6MKlKBagSLa0dkwY7tZeKvNZyK3Yo/zm9esfXq+VOYm75IkwoKyxtukzH+cSSccnYhCFcRDbKPwoiuqV",
-	"VnvtKzkMVSowVWzDele9Gnsj20ThU6Gsg1sy9N5HkTW5hCMDNxOrJsLDMQprQdNNdcD1k8WjTK6tLOdl",
-	"Wafk43sM81exUdID5y0NaEz0iPEbnQi7v+KFKEt2FZqzn977Ju2H33yz9sNlaPrBuQ+8WyNAUZwT0/sq",
-	"Pp9/uF5xINDeqfCOifOxcd3IeheeTjpZZ8LZlKmV25cjdl69DJ8/uhZsR+HiXxPvUgWvoy/95fnV/v6Z",
-	"nND9fWxzay0ES05LCErCggEvwUl/p+R4tOXClWnBaplV1od+Tygv6S0vuZn9txQsKexANmJ7FLlppL97",
-	"bLd5Pcv7WgjvWnr4x1smBrMRUxOupfo1SsDbLJqiXVIit6vVS/X86VVtNrg6ggYNWjV4oNgTNyqFq61n",
-	"iT6IY5Z48cic0PPyrsd9PSKbyEPWmRTjp+FS6ziLJ7XkFNGEYcqVDuNVui5qDM0HrHCabx1o+rgl3gQ6",
-	"o4pZTd0jrcxdyWs6gvZEACCqSUmtOuNw8ZnzmISYFhWCSUPydRdOhIkVYieK98HeiCk1+QC7cJbyvgSk",
-	"p+sIxqlRAAO3Hnhtdcq9Mr80ADTvqgNk/jz6gaOfjxuYN6OFdzzxp2QZ86u0FlxajlWevOcZ+jStuOEb",
-	"hnAvuz2QGagR+oWWKTfBWB1m1Li6dvXk7YuuxXPX48+zX/F1/8WpiLLAP9n0y6jB0Nv8/jM+VFeKji6P",
-	"D6+PP3vk0BMzwI31POueG4icijmm46doW06OOv76iBS4h6TwArjLj8IKLG10dnKVsFGFaOAGy2bGSoJZ",
-	"sEA4+wTeaE6HwPY/G9Ai2vksV1WyblnpC4zJsTAXFMscU28urPdWcJXsDtc3QTMuS8zL11vEPRMwm9Af",
-	"7MffsmbdUjtzvUY+xQaLrWaf+UWuxvhp/qY/XsOu+2TTSXESIqRbnpWlqDpxJhzJkypae50G0cC7dF19",
-	"61kY+ILFdG2ue4JqJUAzV90nFOpDR59jtlwjEbEibXvCd2K9g301eyvy1GN4NJnhuSlna34nEBjQrGP9",
-	"4cPp28lrL5AECzxcCFQQitiOZpqCtUQSfCtCjvw8m3PDRpf+AEsCO4wPMdKn6o6GaZd6VeBOLbM7OKMg",
-	"a5CP8ZmXYX0NZKRnTsv4mTt58Pw85qjqzpZUapXDyJZBy1JO0cLVymSPsU2l1KaBXgmlaKhbZBdujB+q",
-	"7B63UPCHlf2n4EZrSLKErZbYB6q8xROes1C8/oDskL+BquMSpW80wnQy1yXVLPUbEZFPiYiLg/WhZjVQ",
-	"6Gbq5kR1hCv6ig/8aqnI56QBe0QWavZ1xBXT64dtrp40SXtTzGKkvcQ4jEelmLW0hCn6nimt7IIkQDi9",
-	"ODnr3B3bRMyZS7n26HgzeP9xPl9HK6diboSTdzcFNC2+kjrfwer8ZucJhz2t3Z3MKbvwZq9peWg4151f",
-	"vfqz97mbrGS4HlWnSsb5FtJ7VAW2rCkVfnyvs1ZhQ0zVM2mg3qxSlbXzbUuFJdfgB6v39IhHXfttuBE+",
-	"IyKkC60/HhX3RYYbstT6HsBJgsnCeB/iHpDNopudm5Qan7ICNrh7a9Igd1htA6uoCxnwixA9AflOJlyZ",
-	"MS3J6cXKOKfN2RUjDOZqojPamh+S8MgNhHLn91f/Foq4H8eza+Pray/+aM5RX57kPtcLmcEmlJva2W9r",
-	"MHwFocm5FkaDmeY5LT8rhhaqz7zYerRG4Rs5Td/58Futiqcv3glwTy7c8OLBgEkhkWx9PUP0AjH3ygq4",
-	"lUgbybnDsXZ5CJiDLSBkh//JeqRCZCwUfzcQDdugsWiNQYZL0poaa7M0/zLy6YCVgmTH9kWcZqWMtgls",
-	"lHICY0CJQ1MO2FcEUwYMhbQLVYGUXmjy9vgyqWNJaY6WJLtOZvazfAS6OTpMtTtWZWL7f7YU+OHynS+r",
-	"jdW3x5pB/AIA5BF5GsAej7YtwQDa88tgOVPb6IuezE8m4DPVfzw70c0YKXzllsWe4ypM4wijNDpZ5wLB",
-	"GZfrOY5XasnOIbC7xRwt4LDbUURWbU7lCcYwj7XUpLZFZmW1KARBzklwvaiyIBFy+oTLbeQihJaMIKRr",
-	"rOwzT+70apUsL3GM2DwjyaMtFPU75dHSyDoRc2sUKXmMlusNOVDMypWXSeFOQo1/yE4HViIhsQ4yvtpW",
-	"ksEsqFH2x1nqyDD3jLl6n6KANw5lnfSSfBFmswktfEXr9Xw1/LcozU6TwdUS71IXz+g16jtmyIwZH4o+",
-	"W6+k7OKQ7LXirnXluWgBfn3EXpV1t64tVECkRCaj9cO5WViyENG98ZhtP92wUAuK5D7g8owVN7MrAMRi",
-	"6UnIxJ/Y8YtTTM9/QMAmoKNzafV2BBtVuGffUOgWAM0P3vG0UAYCl3v1AOFQQIQEr3w9UflwbJXj63dX",
-	"tvU/5hfo+HsoSR9Hd1dZyULVgeWzeIBYpVSRl1Yx2cOLU8QQCKnMAALbiOYFIy/rNQ+u311tOTRcWFnt",
-	"UQU3op5YCSV5Lcf1FnFp46ULTaLo1yPHSklXcsIHoN2IRgTaAXjg0fbhzSGY0IFFAVgU4Y0ZRjVClDut",
-	"1Xq+ES99Deit5XWfewSju6jQUzDH9Ike5znTVoiXGWZ+FeS/uu7i7Z66AEEXWVXl2+5knYlPx92Z7KIf",
-	"lgk64p39zg+93d4O1jIeAL1vDxgtzeBP+7dLuREC7i0T6vzCzK/uEbivR1K46g2vdnac1cc4f7VhX832",
-	"qKSoQSA7SlWfeWiqwLTkE1Y7kp393z9lHT0eDqmaVbFRsCBcE3wh6xh6px0+ojQDjF3chpwNC2d0iU88",
-	"34QwbQR83felyFMsO/RfJXJcsgggdqChz0oRAt1tJURyMlf1Rs9bmcnuNpyE7W9U5YOHRUt0eIdcplI6",
-	"AKpfn+Yv54eXR7+C8dBVnB++0OTrj28+v9nD4FnbD4hhHEKB0ZXiAlvsb52YlWMi62qZ3VVkHx0WsTAX",
-	"Fv7T0i2EZLg5TG1b5oaZrjaK0WF9Q4PUeMsFVanqPw9tsw3UFsnJ8bsT4l57jg1Hx2GVFCUCY7ncanhv",
-	"Q8I1lQ+4YbkZq/h0QBMVCaAsGm1+c2KGKoKrtB+ioXt/aGnlVEt+veI2I7elvNU+4yeYB5xRAIQIyAgX",
-	"letEWQhwaF/ApKLHQ/0FYrVuxNWvh91Xr9+EyHQmjIqTQgIlkfeHR4iaMQOmWY8cujEG6Ah3pVa9f7lH",
-	"zhgHQQTFD1reiHs2s1cRfHN0+EKHILN7Ngsxf9z0yJfAULvRiju49xf/R2UKbx2gn3GV1yLQr11D1ZMp",
-	"s0LsP54gAwkeWoJzgeIkl6NZZJ80rErCEtOlGgtNXoKcFC7zrYge3eACQaJYA/K+TNm29nZ2PfYPBRgs",
-	"DeXciS+rdG8o9m1lZG/nB/IFLbZdIU3Xh4R/qQZ8IwLoLgjulo3WYvdeKmbUbCsjr22DbtO7kWb4JaGo",
-	"Dai+iSMkouSvviy+px/XQSvpuCuCXEk4TlbYym7E3s5P5IvP1N61F+EXFwNJS7h3vLBQpYg/bVrUCBZU",
-	"0iGXAQgw8Ewpx8U+2Xv14434IqyI0/UM+kuUFdHLLt4kAU/Wsxu80CEjBnzDrbQEG2N3BAdgG8WdvRHQ",
-	"M46RFjx32i0kcbDr/4p8gSe6kEPgS0x58GLYRBShUqcSk8xXOMqfJSa4mnMa/3C6VnUYF2ld2Lj32j7U",
-	"lZTK3hGzgt2Ndd6uMZjgCyHH/gauqW+xqvH7p4fatXXJCsZQ3v2j0jpcnpaWkD7/orIseLtRG9FziPrO",
-	"XjLBpnXD63PscdTDv/NGw2psap8TCmt7vwWbVizE59S5Z7PMsYwfdkhB7QUL7A/SgUUKLiIQimWEEOor",
-	"pcUWOPbaK2b+wji+pnek4P2+/Q3UsNN+90wK1n1PTT5wiWemXDPHfmPuBoKHa/eHnb0bURn0anU0euQ3",
-	"dwfVGse49Ekomx9n7EgLDVEdqZbondq/6pHt077tGPrtPGQpxbyU4g5KCPAhxK8CIi+e7ktKfpGkcBbu",
-	"LQe4R1wBZLAJiZkasz90ZTduhIacidzUUQO3zEwZxgF4jSUWY0uprSRVlCyCRbhIAdAb/jlmIPo4xWFK",
-	"ebBSNBSFVzvJZB6p5ajqyEQep2YOqfp+gs2/R45cKjt4AsvUetJGw5fPdYf1WgSb3oioN7sEVocFwmIF",
-	"ghzQ4bEPogFEjOZYVDOkuIpPVtXY/EWqlclJLdVfO3VszU73p0//+ZdVVw/2+4UmztaQxSY+HRJsNJeT",
-	"GzIWBVMuTfRLXzkJFjYjmlmCNoCavRF6RHOmt3C9jK5pN+Ql6p5brQgVyDIOxw33IowJDj835CWottdS",
-	"npfFVu9GnGNZ0FqZapgMlLqXahiXh6loPagdEEjGaMFUbW7N9bCfoYAvUaxkFDSYGzGkpe2CFb6JCHgD",
-	"6bPrZd+i7cbnq/0+C/qKV91Tmz7Z6e31dg7CyP52UxUgc8lnqtJZN52D2qL/7QYV8ZvOk1Xx9W69iC3O",
-	"0XdqtNbJ3OrAQOwNMK8D99g2POMKDEWL2L0K6RwXvQ3PukdTjfA/2WpN2AcTDUTl9Za24Z+tNXMUjkf3",
-	"g/OUL2qoehyebjY1YeqOdSOA4ZK24Hn/eK2xC1mWqzZkn002cjWyWs+qzeDToSFLTT/s7LXFiQ/CuaD/",
-	"l5j+l5jWIKbvInC/k+IOZbCQbKgqbljjg4sEavDNbn9D491CY7BdH8gX3BJKE2bdkHx2vmG3IXbQbv/T",
-	"tzd7D3OEj+R1d2kPZ+2S+zeyDV8P0OppaevVzpvvZ5IeUWUwDPa7KX8uY3RloE5RIgp4S+ixijAdjRN0",
-	"eDE2Uf2/51Hw4zLLqyj2iYvjMM8ZpOb9fto36AvT2gaEcGPUYbEi4JL1dzjb7W8+AuZh2xPhtzWV0ZAa",
-	"zg41bdSdQhpktN4iRKak4h7xliEoiev7rZqu5BytiCLJUNMfBaTZAXFFiG4EADxvGaH5vZDTkhV3VbBa",
-	"FOPGAQ9YHLhYNDuikPWffUURwBW44VAfE2uyVGnMrZZwI2DJoXisG5iWtVqUjBqvFUMwGEwH0ECl1Kbn",
-	"zaJdfP0L0XSmyXQwc+nNYVN9284CjAPu8irE7wsZMip0SNMzJ2l2wvJwIbXLO/1M5+rEgcYwQHWVk7Wz",
-	"4b4Rx5bkmhGFfD+uqe+xWgXmsgegA5Tnw7oWwgdHxlHXi4+vnnuBv+MaOKde5s49F+UsZB1xSiuvlYNP",
-	"GRpa5cLm3sjZUr7xG4Wbaz1j13NrngBGm3PLw0rVKkBXiBolS2QK/NFKRKSeLKbFM2ney4L3+VNouKLO",
-	"ssSZRSSHn+skt/0NsVdLhcfOM2/Rou3ZwHqcu4L8ieVY10zrkL4Pn5LruK1Y5Ax9XMPZXB8JNv2v2o/3",
-	"dOYAbBvYkXes7qhVSZdTSGmbBc8DXLqK3Y55aQgXZFTSnB2AfVGWRa0CtnKVp1c8A9v4/LPsnG34X7Vv",
-	"rgD3gZNjuLirOQ0aFsoN7C12WE9/5XYloO4sW2XOLlx6bXj+ToX1XHxLnlePrXuu/+1urnoVzTn8UcYT",
-	"/p92Q1WDdyKvYpD0M/NlpsHcHhFFNNtAGcAoFlPFNT7yjHtVRZ7P2Sc3yg2sm8cx6yx2YHDwkyjMZRyE",
-	"TMCf4h2X5EtHEE6PIIDn0RtqkfDf2dV+xqYukH/BnmxgS3AVrcIWgcw5YHPsjmB5lnKGYZVBF07tU42k",
-	"t7/Bv044w2Ik864Wv4XLjXuuzYXWveWGuITZ5Bcp2Obujngx11ipbYfamg9Fi7LhasPL0unWthlkQlOr",
-	"rzvJoS50QNzPgc91gXtqILAscC9sEi0jPXK5yn3baynzR9jB997TDXPD1Kk7CvFYG2CEdSBehmXn4IAF",
-	"ynEAQ3pHuVgAXzQ+IneeBoQhu8+5YtBBYsXOIEjRCktKSrOBZZsXZpwMLl5w8iai/9lryotv39Pw1P94",
-	"kcxPZdFNHxalblT4n2hBiOOLYrmi+i5NDtvfaialxv3VhAb/5JCgtVKRXJOqbC2kVWupElyTkk/YAQml",
-	"NlFebDPUt9D3aWUF+2632QlkVMWsaQ5AHAKBhYTxN+0S8eJmcznS/MlsntqXUfqG7DP1aDYnzRLFCpqb",
-	"mhJfX6E1/Ro1Wydo7OOElPDR3hvUWNbbLNbkgxPKEOBAxYx8fI/FKrWLsABnwUs/Cc1oyQoAQt0IzGGl",
-	"m7W8K6vHqoJDyg8wrlPG5gV63/zViOXf2xGwiCAvGRiCCgxl8tAPcN/ufpcBHLmCFBvTJyBOHCbl8p5o",
-	"qJBfx7nR2rF5Ao+uSc5PPVJJyfvQi2qFF8AD4v9eyGlV/m++8G1PhjMtQToQyoXj+cRXXwzRytjHjVAs",
-	"l6rQxHJcgPJWjkLLmoNbbh9ywkOMPspbLkb/CafRibv/al79rFI3ZNFc4HNaKnwvpkoHcbH6zkIfxQJw",
-	"y/8CT74X8CRQyVtX8hD9oOl65IviyzZ4w7ewz5AKmwuIOG8MKSO6pHrANIGQYQIZDlXOhOkykcsCpJCE",
-	"/u0+rRIHewL0fB/y82yLvu6OJru9GR2WaVBuUkC5gn1nBcACuL4HluW5K+SeJS4os0dODeTvzeWQxQCK",
-	"StbC7Di88MkGLdNE8EkFlbd6IWbSquJDx5otKQAPaOvxCGjBeP4eIR5uBLhp9HjooSGuvy6cUgIR+D/t",
-	"7u5kIfvE7l5vb+uA/LDzI4IsBnJKhuN8gFh9pbgddlo0WoNJ1IYxB4oNScnI7s7ej6//+qb7auenv+6+",
-	"3t3e2/1pz+prK8Dwj32d2yh+1i7ldCBLH3VbJuvOH5C9V69c0KCLjZkHK/+v7pEL1/X41UcC+T6tKlA+",
-	"kTN9P3nyAo89kEWCKV7BceqA/v1jypLINbLNiPIOXJhAyXyMa0iWPYPMHJENAGkrnQguarKe1QWI7m87",
-	"XSS71wvvsYenc/IPo2V8/Ckyp9V5Phuf7mTe3f73EKj4jLRQdfLM3oLrhoe7KS99n2vx00r7s6LX1b9S",
-	"877+2/hFN7Nlka9S9uE81C066/kus2fSsU4rfCMYHd2nfPYPNtsHsnNBjGMhrEKDylEWYuAAEDnOc8YK",
-	"rF/g8G0hCs5eF0OrITk9oE95iU/2yCG5Z2CWg5RoLnD0r3HcqCss4Ov8hCWx7+I1BlUH/dc3Ai2DLq9a",
-	"ZBDkmuzt/ARCj0/j17sRv8HTkDrVa2dREmYqyPHZ2xoY1bYBv3a56EItcaZdKP0lM2rWBXUHwQpCutWC",
-	"+hS0YPs3wm4CxERaHWceLjPQ6zNZZEL7a7lZX22+/zQ2E8HU5KVUQH8MMthGt+A7mc+piOWL1qDWbZd+",
-	"MTixE+3ZMts6PIpPbuKavAIQqKXT0cCKapBDjbw7el8R8xIYw6qMePubttsscrZQH46J7jFOl+8CbFnK",
-	"vDdkWY74zG/2bE8ph9x+GBfuC5xZkQshvGhFhGwlfIi5miZM9cjezh7K3DpiBVD1WdwxBez/mRh+S3U4",
-	"Gw9vMfmtiRcMk9+0Eb+NAB9HQQt11nWyJT9U8kSV6nuuuPAxlBt6NhKLklDOoTE/0M14yiax9ZEmE806",
-	"GD/UvIuoxI+jYgStII5F5/yjB5Y/81IuXsYNndMWSr5anOzx8Stz13UbjL0bio2p78yhbTnam83f+tDD",
-	"Wjf+9yCJQ6x8tQmZG2xIExAyXRZqPFw+RRJWgheEfTV7USmxDGoK0aGVbi0n/PDh9O16x23bW/6fhTIu",
-	"XePPShyX9STP/z70ceHThm+AQrAtELqGUvl4mwMo0x4X9PJVFTBUK00LzQAgn0XWRf34EiK/f+uMVenS",
-	"qOr97e2oKNyPe3s/wL675lsu5RhMse/+NJya2HSa1XLu6SzUFa0u78oI0JYKagKnJi+Pr69OyS9X5Ozk",
-	"Y/fq/B3Z2flhi1Avveiq0Zq63Br5e+3D9pQsWebwph6IkTWuO7REuxhP1z6iudtN19LM62V55s0Aanf5",
-	"sKVwg8/N9RuNwOGXEg+3k+Jl1UCqRG8loxMGUKkoMq9qP+Tra1nqQw64fdckVjHIKeDd/fAgHizhrVDy",
-	"lkXTcNlAHz49/P8AAAD//w==",
+	"7L19Uxs5tjD+VVS+W5Vwb9tAhmQnpuYPhsAMuwlQQDL3d4f8iOiWsYa25G3Jdjx5+O5P6RxJrXar7TaY",
+	"7N569o/JYLtbL0dH5/3lWyeVo7EUTGjV6X/rDBnNWAF/HtwxoS+H9NXrN+ZjxlRa8LHmUnT6nctfD7qv",
+	"Xr8hckD0kGpCzcMJyeWMFd2UKkaG7CvNWMpHNO8kHZUO2YiacfR8zDr9jtIFF3edh4fETsT/ZPVp3jNx",
+	"p4eLs3BBbueaqcq4A1mMqO70O1zoN3udxE3EhWZ3rChn+sQKBaMvTmZ/wNkYTobz/nJ0Rbanu9vw1fY3",
+	"WqTDB6JYMWWKDGQBj6c0z1nxQhHzK9cs1ZOCJWQ25OmQ6CFXJJVCF9I8RWZUaNUjB7fKzMEHhGs3npB2",
+	"Zmm+VUTOBJnaJS+H46Ef/2ORq/r+zvSQFYRmWcGUYsrts1xWn1BNRlJp8iO5NWf48eK9SohiY1pQzTJy",
+	"OydqTFNmli7sMicwlGCEDrQZnoxlnhM9LOTkbmj2NaOKUKFmrGCZOTozp6IjRthYpsPVe5qy4o5dslSK",
+	"LLKpX+WMyIFmIjizcU6FIjOuh3KiCSXpkIo75gCaSjHgd5OCmhEAmRQOnpBbNpAFI39wrVkRW1mITEdX",
+	"9G4lEhngMqFX7PJc5nnjDq+GjORS3DGlieYjBhjn0Co8PjKUeabgS8G+ajiIcH+rNnTB/jFhSp9k9TWc",
+	"ZG5DBT60vzD3C0VyeUdyLpgi9NbAPXiaDOmUGVzQUq4AxQXTxfzAoFKE6OA+LKZZEEiimMgqs9E7ysU+",
+	"of52zSjXXNyRTMIF02TI8vEqcFyOC0azpccCxyGnLDwPQEFFFLxtvuEFKcwggqXmVVVFOdzLwkGmuVQs",
+	"c9/aF4k5dmrgrHSfMJoOy3GVubmUFFRkckRGcmQ2bi4AF4Tr5Tt9SDrmfo+YtoT/ZHAqBftAdTo0H7nZ",
+	"LfKFTtIRdGRePxl0zUNdfGr5kZ7KjMWQykBQyIy9UIRnjlJyBZf0VE4pUsSC8KyT4CrGVA/LNQgcN+mY",
+	"c+cFyzp9XUxYlClMJjBKdXFJ52v3TnbrK/4kBidCaSrS+MJpeg8oPw2fIy9lQaiYk48fT9656yLHrKBa",
+	"mofToeQp24rvpTLSs2xJ5pNR4zEccpGxgkzhoUaAT90Yz7C+3yjXcepuaJ+55oa6Va75bMhzg0EGy+8s",
+	"kTc3yvKwNzuKvKTkF0kyS+w97P8xYcW83JchDxUcZl/paJybn37YUbU9wJUpmBpLoRjcmFOpP8iMDziL",
+	"wPejwKVl7kJqRzmoumeZIeedJBS8HGP5S8EGnX7nP7ZLEW3bPrYNz8BCzgt5m7ORecExm/63Dh2Pc57C",
+	"rrfH+MR//aFQ6in3GZsBf1XbblyYpLqji+ND8nbv9V+JHZlkTFOeq+o2gJJ3PSlftpuA6D8knf/uWk7U",
+	"RXRd/qbjWQ+wULt6kF9Tzadcz+sn8puR6UpxgSuSSYNCQs4810Dk4vArz3LW6ySdcWGus+Z46IaAc20l",
+	"yRH9irJqp/9mr4YwSUdpWmiWHejKFcmoZl2DCp3YK5PRiBbzhdFf775KIjS2vI+/BwsrBwlX8NkPIG//",
+	"YKk2kx1kcqwtMAF/MhyC5ufBpgc0V2wRDgOeMzVXmo0+mhtfx/+AHLKveo+UL6B0bX6wlAckmE7yWCIS",
+	"QmFhWdFNa82UpjqqDRjSY1Y2oumQC2ZwfcoyQ12YMGx65LUDRBIQa4Fh9ckXLe+Z+JLAl39Ic+fNF4Tm",
+	"UrB98kXIKf2SIJOjIiO/MqpRLi1G16IcKSG3E200AiFFamSBSZ6RW0ZmhZFQBeFCS2CXI6ZpRjW1Y3fh",
+	"+S8JuZV6CDOAUGi+7F0btGBiMjJAgmUZQiin1P4P3w3gFQDdvNad0sLQTWXeRwiy7Of5lR2p/OYUxwy/",
+	"gIEfks7PORX3h0OW3q/EtaU3F0QsK7RzXdJTQgliUOK1AFYUwJ4zQvOc/MkKWb/RoFReMJq10ieTjgIu",
+	"oRrkxxAZy5HLt2IYeWgWMzCEmz3uMqbRAapAPD/6QM7/fnj5H7s7KLxSItiM3LP5PpEinwNG3bO5weqJ",
+	"YmbNAQH6cfftagpUX0V0tyEFXdBVBSPyFm5BRqgasxQUYgoCI3n598ktKwTTTBE1pGO21SOnbGa2gtL3",
+	"iM5R5zBzKjj2glElhbKGhAIEB5Jzg5pkyIoIgc+p0lcFFQrWeGXIdGviPWJK0TvWwHuMGD+QEwFSr/3M",
+	"vppNmt2KDL/VkmSyCvy9nbdvllDDrrrn464cI7J0x9LgY4Ey2kPScQD9hQlWeLK3CtHbj48gXiVYXOBT",
+	"yBT1BEDt6NFVMTHgPDao3Uk6H8W9kDPRkhh5dLKj+M9uOP+FH/fBDbx4TMeyIFYKJCg6qw9yIvTibTDM",
+	"fky1ZoV56////aD7P5/NP7T750737ef//Etn1V2BXz0sPBCTGPo1XCKrIJ6b41iToB6ECiacJ3l5eJ4Q",
+	"Sk7ZRBfwZaGN6jnIJQUl+uR8C3DUUIkB/8oycnJeWpXq18j/BMqkZqOIMn1yPt0zk5ycT9+4sWLXyn5B",
+	"i4LO10BMt/aDcCkLB15ur24iMzBIgLGMmRznbN/w5IodCc1geshGBgD/nF2iNhNV785fKGJ+dva3T6fH",
+	"7+AQwcz369lVFatfvX6ddEZcuM+7q5AYpo5h5xHISm15WYRUUmdnVExkaNRbkKoikvl6TPDRXC/pDGiK",
+	"dvNlBO8YHjIHBAJQbSlGeOsZvjbkOh3eoKxHVUX6BEmHazIo5MibhZ3UB9IiT1mPnGiUU1UpWbsRKiIq",
+	"/HwtuCZpTvlIGV5zy3rk0kDaGXJhIV13zPuE3wkJNtxFu7ERvNAQLqSwEmYAu91XPz6eZ+F6Y3aLA1x7",
+	"HxZTtRfVd3/Lcs4MXLgmQ7ohFcOvLWkr8Rw7fFnYijeY2vWGxCZCURfcGEuVz/agDh0XC8P+8Orxw95K",
+	"aW3KG1rnUCrtaN0i0XrsmPdGnMwbXUNXYHbKmaGWgFtfJkBOu8UXMi640GqDKC/VySgqO55fHF1d/X83",
+	"pwcfjgxnkqpr19R2cmvvOrvECdou6SGKyZNcx+X2gfnJKMrSqM05TRmK7plMJ0ZrriN0IC3XSKxfyreI",
+	"FerN251d8rfLs1NiH0MCCVZCKfWC04Lcymy+UiBzE5ZCfO0mV6kD7LeHAAlBykdGbjALBzNqv3PH9XBy",
+	"20vlaNuT++AvNaQFy7ZhOFjVMc/ZBRuwglm+sZZgN+A5Kwnhopto3zs1zQK2wVqy/U2Bu9f7NsFjY20H",
+	"GVNkNpSKLQg+IH4THjlV1eA7ft/kJA4F6Z3uW9odfP72Zu/hL1HrGP+T/QxO4JgKM+KCj4xKsZOsUs3t",
+	"KsMRo5QbpjhnxYivK8dcLXrKaGrUj5xldyx+H4xWPiu4jolzxYShvGLZtAh9DAVDUPTBygGygUSJL+Pq",
+	"HtTiW/RYWRNSCdpbKXNGxRp0auyBseACpTnPrF+cK2vaS/ADqO9G8DS0wR5b5HTHQ0PVVslVeCTwaO0S",
+	"49rcSEtO1M3kVNAZtVqeNZh6UcH83U4RxZF/cwPhx0s/HH4+Lgf1i7lgjmKsgV6G5FpK5egdLpiwr+h5",
+	"iFi6Kga4ZUAOTHXgBzByZv3Ib+ddnhFD5pDizKgiqXmJZaEos0EmWbc6P0aga0biY1kQiwGAryUObG4P",
+	"62N5a7q3u5Lu4eThgEkbm/mvUml1JDQ6JtZiSLkRxOWAbDOdbhshTpGXaszSPoEPNwi/rUYLwuMVansz",
+	"A/ND3WDHxQn+uLuggC8CrpwHh41ByflyY1rLp9Njwu3vTs2rBXHE+GkAbFrQkWo+APTJLkysyB2fMpEQ",
+	"NmXFnCiWFkyTgoGEBrE9153fC5bRVLPs83Wns1zq+UNJ0bugsw9WSHpIOmnB6JpOrowpA9elgve0GlJj",
+	"XzG3U1sBhyvChbmiKdvHyAgb8mNuLnxGHmlGwUVCyFKoBTZb+eFSxFc2pum9IbvwCC4FrM63jAkyGeeS",
+	"ZiyrGISWelxxNCP11axAD0kHqVwNgvdcZKtG/nR6/HfzGOC5UlzcHcc3dV7fENi/fHwIWpFuJzrYrZB6",
+	"yY6XW7fAKpLFlnKSefMbCp/Ocy7HMpd384TIImPFurMVTGlZsGy1lRqeOyv4HXfG6tXc8tI8dAZmdrSv",
+	"uxdjBgzw+sGvEP9i4wgBwKUWsxDrYJ93AZHw8JAqhD+4FDpPsLWYG1Vf5+nZ1c3J6eXVwenVycHV0Tsy",
+	"EZrnRvIMviVHp+9gJQYqOdOG8YO3DaTUq6OLDyen5rGXl2fvd3Z+sBRQcwDTpZl4K/BLLk7ZSTqVj+3k",
+	"sFOpT/w0wLkrH8H6b7Fp1cFeueceks5EWFdtLNrD4k2GR0jJLU3vJ+M+2OwQj2lhjnUwUSwrIelkeOcF",
+	"Vhi29WjZfDLO1iXFM1oILu6qfHK5XRMU1RXsEmQxIFIOwZI6J1ugS47oBotydCLkMuE2a6xkGVt+z9Ek",
+	"XOWvftOtdu9Z/EoAwGjLlnOeU9HgKaTk/OMVmYHjv0mY54Gw0XbFDUT3aqmqHy7Dk18jOPD2TO5UZuwQ",
+	"RlgNOLdet9xlMLwcs/QRerkTJgIOB7aqUEh7BknM8rKAHH0SA2s4dlxPzyQx4rFKyETQXBtgry+TPYb7",
+	"eL6PP894ngOn3yezoQ20ti96N7Yhbzxz0qTyY63pV2pP4B5DuKd8VHpLT8RARkKMkTt9Wnzy9899Ygm7",
+	"YjQ33E0YOZoUTE8KASfj8X8ZKtQQuMnZFznONey1CwpLFVuj90ipCcuC+JM6fUyrP9b8aQnJGR2QAS+U",
+	"htAnRBVY2YhlHGl/XTnz4cErfIwu3DdcR2wrf5NcYDhSnKZOFCtu0DY2sMrQpw/u1nnNLKVFwWP+bB0f",
+	"mmc9VKn2CVVq4q4R1wYq96pvw8SmYBwDA95AFtZlFYjaDq8hNEXZ2K1S0iY5nzLCMyY016tt2bjWGJA+",
+	"UMEHS32yUdIlCA5hwBUE4VAFVvh9w68M/1WaCY1xE+iyNYSsJwYAzjUp2Onx5WHOmdCXeB0fQeXB6jiS",
+	"E6EVOT2+JOzrWBal+cFcbHrHbvAw9smIKuAEEIkji3v4G0LMFElhKWqrR66GrAC3qotA1vJapEMpFUuI",
+	"ktbTaM5sxEa3rFCVV8CghEc7YlQoUrCRnLI+kZClMy7knbmrYLKdgNepVDdv50TImZtEaTpX6HRdBlml",
+	"i0mqvz0ASNnMX5AFmz2gcFwwuGW0YAU63RMS4LsaypkgEll1XQNzMy0n0+ahOPomblUxPDbyRNTKAjea",
+	"imWmFsVYo6UlErKyUrek1XhSmudng07/9+U7D4NQHz63Z4ABFTyV2odZt5P1g5cvWcFpXt9f+5Vk/C4a",
+	"YnGG+VbjgkFEtXP/xdaDIbXr6St3lSi2tlO3MPg0GFpyqvQlY2KdNTo3de2HgtFsHtMeaQYRKODmcamF",
+	"zRB0iqEZUeYrNYALmTuhULM2kjoo5tVQvTavTNQj9WQbqdlCOVYkUA8erSZPFxN96lox18Mhy7PWeuFv",
+	"7oVWirGVkWvpPzJngb4coLq/bg6HgiUmAeFqopVW92qrbQIOSoEsNBJp1TDaQZaxrF8VaJyj2Bu3DMvo",
+	"EVxQ1q/nZpp7QAXwwx65APbYOKbhsrJg++bve8bGiCLmylbH7AVGJlhkJ+nYFXSSjp2ktXkpY26MErTu",
+	"kx+rmaI0U4d17rJNK4zzbPdrNPnV+uqC417LlPp9roa9Cn59fr/BAhqRHXb7BLMA+hjkoLwCRoazEYk2",
+	"48zLf5h4YNfnHRPWsLWPPwvCRmM9h/G4tkKfuhYzqyvImTurHnlXWQRX4M93eiclqRyNqMhQ8luQX8Y8",
+	"8Kg4fC8jTaa7a6A4AvHTLmAy5mzXUO3IfF1PKH+hcPH7BM3uBkqe1N+yOy6UTT5o7Y1ZxvUP7YGAduVN",
+	"FTYrDpJ/280hBgo1jvZSXE1JMaJcdXUfIloF2JrSfKK0jckElYE6jcSqhwvhW34u67+uqFurvUyLL/gV",
+	"AxZ9nbdIDPw6D14q2B03ONToJCv41CBw+Vyp7dr0X3NElAtWECbuIIV8PMlzKxqIjIwnCjK9rb5mR7yx",
+	"I85vyhj2Gy4GcqtinPQwbEWjLuyYpfnnsRHZ5jE5MpOO9dzTGvzuT1bIIG0Cp2y7tBD2awl9gFOrXVjw",
+	"mJ9k0ZhUkhZHDRbkE1hTE0XehOUdVL7HW91LubZOxmwOTr/ubBTSJf6xrEeO7F99e18rVpkeeY8p+vYh",
+	"zOJziWiA66m2wn3BGBbMAMSZ0lwZUWcq751E5AYF25FEQ7sj6G65HRdnD3+ayUGWgVHWIPTBcPCxHBJO",
+	"DodF0cYOHUBzoppkSuGT9cDo0iM2+8aZRRKnAogygytBewsGnO9j6BgGRviwMucZNcQ+ygOD9N+l+rd7",
+	"zijw43HOWfbOK7SbivSxA/+yhHmBnYrN0NkrFbMlIqCYCSaIAR1JNpiv5ROF29+9MmXvASz7NmYmiA/3",
+	"4qEXFdrEWKyVR2HE+mPKc5Ydts7Bbg+VcvSWxwXcbABvEM2KERc0zzd7Ui5zry1mNib7NW7C2RaIYmBy",
+	"a1NOKaS3jhVEpq0tv4J57vBjpPpsvHTpBUtlkTnxHALarNHPh/vUVdaM0SznYo1cTkgdbi8K+sIJn+sJ",
+	"TXMj4x8fnLw/etfD2CLB1XA9u1csx/56srPzQ1qxIsBXbBt/UYZYipThl/FR2WgsNRPp/O9s/hRzoAwP",
+	"bRmg/OlemZnaxkP6t8qQSLu5SOTKxHCYai0WMCyIigXJcqDddtpB4FF9QqDN2tUg2pjsPGy83U7T4o7p",
+	"pZ7+0r0ESWAEbZBlVr0L6FGtffzlwcLsMduBy7ptd6UuU5ozxJLPGzXubSjk5dltIYv2QY/y4XVLyphe",
+	"azcs8Swp6V6JFBXToYfFUkK8Cfm9pOqPF+IXqEBE9ORokPC1moZS3isUHbkiL8v4M3YDYEpI+BUTGPat",
+	"JJFiKxS6L68OLq6MxH3aNgwNlgjh/50EPxwJFJ79Lh6XIHvWyPXIEU2H9jezqUxh7RHYk/Vsl1ZU2KiN",
+	"BIk4w6D6QiyE5PLw4P0RCOBPCDp0eNlYaM1VfUN3QJWQG6lLJWT3x50dwgfEqNY+RB8D4X98s7ezszQw",
+	"vv1S6zxyUQrbTGyLALZ1NrjUbKxWgH0jG3sCy6aFtu7DRf8OXmNSyJyFxRhtkm4mQaU2Bwhnaq7TU3KR",
+	"HBlox1AWhYiaqHZ0+q6KUGuw9hbxVkQW4LvYr8ScvFA1JP4XiZx6CrtegrxrcPK05H+xKqBHB+/7rrLB",
+	"IaSzDxnNE2tt/wmLTwnNC3iiR2AZNyenBMh55VUjDuWMTtkageWPjMwq791SHuetVY4HnV+cHR5dXp6c",
+	"/tJJOodnH87fH2GQNKoWbflSIVMGzgmojWLDtqH8itFlqxzKinKRSAsIrvEW3ZI2zyhUCJFFUpa0gXKw",
+	"9us6pxkYzTkixUtfwHMERSAwMJ4qKfpEyRG7ldkcDHFaEprqnlFm1XapY/ZGmQ2nUhOomgmVgJ5CbhoT",
+	"ltev1tE+Hi6IGoi4/9esvQPHcCyLplqv1vFaOV2OhX79Ce571xfLFQucXVBQ6dEyQVPcn3MIAhCWXpir",
+	"aE2f94cfAvS0iQgV2S7IMegkSKo6CRCXTtLxOQwtr1cQ3GsGMzTRDMYg1fkK7UQa66GFmT+RGwaZ3FaJ",
+	"/XR67OLAIhfIqCdNhliuyKyQ4g4D8qwzGDxjLs7E1rCpJ/2M6L0tn7xfkTPLgrogQtssFQ1RbtT8J+at",
+	"lca4arWGBAA59pFLs3Ya+pq55qvyLLGEass0c0wwb3BPnErB+v7O+bQfTGHVLOuRXwpIOk6IzTZOiE8z",
+	"7hOqrA3ePHligFdMxtrFVMBFz7ii4zGj4DrzFgD3luWi2X4lKMcSXgO/jPUIVJKE6YJnzKXIwPv9lSug",
+	"5GWqaXgBT9EPbLdhrs1C1rRL4/GL79jala09HQhhOxF+KKfz4C/Cz+HU+E11AfidXwYeY9zJup6CVxvG",
+	"UYEg9NZ6jxPnsqpGeFjbqI3+cIGtzo86dS5UePgGbrwNbZ3b8IZrMTJYoIdUeDSByFNdi4PQQzYqI5tp",
+	"LNZkMdeVKuJjxFylAhftVjp1Y+6dkY1fjtW5L32/rkJSz/KOVpTIh0ZH7Dw2XjuWilwvG1b14nun9H4Z",
+	"DW2VITnALFW3KWI5LY4zWiqHLklcbszosyDu12dFfMBVogDQiIOV0HUfWxKMACwgYyBVGsVGSKzYdC3K",
+	"Ymm23C6SoMap/GEnvoInLK79WpJwMcm1mIicqRDIbogXkVVwRW7lxIXaOFplgdhJOriH9vSnOvy5H6f2",
+	"04EduFazxNn3LDYmwXWIcpWyRnQtnh+8G4lhDk1lnWM+FPPDRopbPlZ85o0Z9ldl2uwLRSz7ffw0kLBR",
+	"pnktmAkgewQLHlVrDX03uUc1ON9/vbo6J76qZN2NobnOG6B3zwXoAA4PuCCUDNiMzGSRLalYuDjWpBB9",
+	"fxn7drQ+eqTMfUBv1L5Z5W3uap7ZxIe2dTNxGx4MDdhfBiytHwsIQVG4Npt/kcmZyCXNPCNdzLDCd7Z6",
+	"5GxM/zFhRLOveh+L0so8I2nBIKqDxu7WUOvxU/RK8756kmIqz10Y2KP1t9oZXHj1dFG5QcXVRsI5lX3f",
+	"XiXPSqSwmdNcRLT73lOLsraHzoWtsPTI8swo7CxvxuC7MEBKDcQ1d1rUfK8M/Dl6BrXQtnVLuCzE8s0T",
+	"MpQzQ8sLkCS4NgQ+sQ2NBGMZsFisg57LOx4r1kkXkg7b2RirtdHqdsbzow/7RBcTqO/sg4asvHXLFM9s",
+	"lioqIS+woqa9z0F6zI1hIFsLEZiHB+GabUnCsirOsnUH9XNAaVXKENWo16NgepPVn2EFESptt1yGUJqx",
+	"yA6w6t1A3gHC5OhLO1nHYZzhRZ2k8vES9CQbm1knC5AizUeG2sJoWCOIGHVTKt3HgrxUVCr/QF+wgqb3",
+	"bLEcY6Q05EPSmShWxGvmHlihVEjE2pWjPdK05UNT7dksu7W+JuQaF/boK011Pg/FXD2TMcNrvsGrB1Lg",
+	"l0ym96wgik7ZFzIrpGbudsGx4r3at1F9lGh6V0pQY6m4lsXc0xm0cAaVEBeUL0AULSFsGOUIV7zbjdDP",
+	"qcbYo42dZONRPV7WcKsFM19TtDOIvnke6OxbfWSeNoh68Q1Ui2xNRwPhdxCIfTsBxfzg/CQi4VNN3/GC",
+	"peYYohdE5hPNsOSbLE0D5gxnTtP380Oql9on92ysq4H5uGBQPG1dj2hw0qhF4HL1okDl0CKWyXp4bmua",
+	"C1Aka1o7dhiwsJeFvhFyK/Qov3n9+ofXa5Va47baKiwoWYBt/M6HxYfiybiYRKFtiG2QaxeksEujvQ4K",
+	"OfJtbbC29IL1rnw19EbWkcLVTlonbknTe5cyuUglLBrYnRg1ER4Oo7CWDL2oDth5knCVUdjKvDn97dMH",
+	"rGlRhEZJFzhvcEBhZVjM3+gEsfstGaLM2aUfznz64IY0H35zw5oPF37oB+s+cG4NH4pinZjOV3Fz9vGq",
+	"5UJgvBPhHBNnE22nkdUpHJ50ks6UsxkrWo8vx+ysfBk+f7IjmIk8418z3qWs1IC+9Jdnl/3+qZzSfh/H",
+	"3ForgiWlOSQlYYeRl+CkvyvkZLxlc/NpxiqlmNYP/Z5SntNbnnM9/x8pWFTYgfLl5ipyvVAv87HTptW2",
+	"EGtFeFf6STzeMjGcj1kx5UoWvwYVuxe7LClbxcyeavlSteFC2cwRWIfXoEGrBg8Ue+JBxeJqq2Xl98Oc",
+	"JZ49soh8U6OGcK5HlM55SDrTbPK0uNRqnMWTRrKKaMQwZXsN8rK+H9WapkOWWc23Gmj6OBBvIjqjzEKN",
+	"8ZFaqb8omw5Ce4IAIGpTk11cfGI9Jj6npfDJpL5bg00nwioioRPF+WCvxYzqdIhTWEv5QEKkp52IYiow",
+	"CGDg1gOvrYq5V5p7icDwtp1I4u6jWzj6+biGfTOaOccTf0pZQgeltcKl5aRIo3yeoU/TiBtuYEj3MscD",
+	"ZbAWUr/QMmU3GKrDjGrbCLPa7WEZWzyzM/48/xVfd1+ciKBtxJNNv4xqTL1N72/woapSdHhxdHB1dOMi",
+	"h55YMnKimqx7diFyJhpMx0/RtqwcdfT1ETWzD0jmBHBbDIhl2Avt9PgyYqPy2cALJJtpIwkmTolI0EqB",
+	"V0MW5D8R6uAkgF+sWoFT3mhQLOo1cdvqXbcsd00K5UToc4qt0qmzIFZny3gRnQ5BHvOjjn3pAFsw6eXr",
+	"LZ+tZ3sU51zpPilmZruFTIiaizQhQt6oya0uGLuBMuAQXM1S6IhujRGFlPpG/WNC1TC5FkLeBF84L5/7",
+	"nVAhxYRnP+Ffd/CXYulPaq7+z31x+xr+4fDvOEzRp1mmEDiATz8BpWtb4WCBHZTHkjiEKIH3uRlBH28N",
+	"qPqP49WqIuKuPazWEl/1IkWc3tMys3ydAdEYvRKubvTEL3wJMO2Y6972Sn/jxLYu811I0SlpGQO3CMOy",
+	"uJ0M3wl1JPZV77Wk/0fwaLR8/aJOoPidwCCGxSb9Hz+evJu+dsKT9xYAxaGCUIxDWSypsJb4hG8FUS4/",
+	"z5vqi5QCyhD7ndt4JKKl60MQLNOAum2QUaVtBTjOoJyXy0dqah+xRhSno5qrCK29efB8E9Uuqo6hWM2j",
+	"g8DuQvNcztAaV2vTgXlYuVR6IdLG99miFsg2NRo/lJVIbqGbGcsHT4lxrUS9RezKxDxQFmWf8hS8c9Dq",
+	"dJ/skJ9ALbNdIDaaDTttdJ8t9jEPkMjVKkXgYPO7eSWAdTNNwYIm6SV+hRe+XZ+Fhvp8jyixz76OecHU",
+	"+imm7esVKWc2Wp4VIDFn5FH1sw0uYe3MZ6qZvaQEEW4vrDzdeGKbyI+ztRAfnRsH7z/OP21x5UQ0ZmM5",
+	"15iP/MVXYvfbW8jf7Dzhssc10eOGnjJv9hatJAuBADYGoPyzd9ONtmldD6tj/TDdCPEzKpNw1pQKP31Q",
+	"Sa1rK5YVmi5E6BkFMKk3EzCiulHO4Qejo/WIixB3x3AtXKlSKNRWfTzoXI4E15ePdjOAQwer+PEB5Ggg",
+	"mcWQAK5jJoeYxXKButc2DXKHUYOg/Cr0R7CxlpDpAbVZprzQE5qTk/PWMVmbs4EG8aLtRGe0iz9EQzk3",
+	"kHae3l/+SxgN3Dqe3XKwvvbirmaD+vIkV79aSgw2odxU7n6kV0ALocm6QcbDueIpzW8Khta0G55tPVqj",
+	"cIOcxHk+/FZpUew6E0NoKhd2eeFiwNYR6SSxntF8iZh7aQTcUqQN5NzRRNmaCcyGWGB4Ef+T9UgZPbJU",
+	"/N1A5u4CjgUwBhkuimvFROmVhdGRTvu4LqhCbl7EbZbKaB3BxjGHNSa/2MjPIfuKgZ8+3kMaQJUBVS8U",
+	"eXd0EdWxpNSHK6rQR6sQGjoC0xwexMadFHnk+H82GPjx4r1lM6CCQW9oyLWAYH6MkvWBKY+2LcEC6vtL",
+	"AJyxY3QdnZoLH7gWEp9Oj9ViPhe+cstCL3eZUnKIGSWdpHOOgSQX6zm5W41k9uDJ3XKK5mPG6xlPRm2O",
+	"FfDGlJS11KS6Raa1WuQTNhsqzy9rm0qEnD2BuY1tNtOKFfjSkqV95smTXrapSBPmszUZSR5toajylEdL",
+	"I+tk963RgekxWq4z5ECnPts7KxYjA6HQhr9AJT2wEgmJTd7x1bqSDGZBhbI/7lIFhrlnLKL9FAV84VJW",
+	"US9KF2E3m9DCW1qvm9Xw34KSQIsErlIkmNrcS6dR3zFN5ky7tPn5ev2yl6ePr5UjrkrPRS042WUXlhWC",
+	"q9pCGTQVqbq0fuq5r2RdZp9vPL/cbdcDakkH8AcEz6Tgen4JwbvYVxdaZERO/PwE+2bsE7AJqOBeGr0d",
+	"A6PKGG03kJ8Wgq8fnONpqQwE4QHlA4RDZx/iIwiqHQRGE6McX72/NKP/0dw552/SyOXmtzATvayg5tuB",
+	"rN7FA+RVxbov1TplH5yfoDtPyEIPIQmPKJ4x8rLajOTq/eWWjdzzkFUuAuJaVItAoSSv5KQ6IoI2BJ0f",
+	"EkW/HjkqCml7wbhkuWuxkC23D9ECaPtw5hAsPsGCZDGKoZgJZmBCRj6tNLK/Fi9dg/ut1U3tewQz0ahQ",
+	"MzDHDIiapClTRoiXCVapFeS/u5bxdk9sMqPNAitrg3eSztSVDu9Md9FBzAQd806/80Nvt7eDjdqHgO/b",
+	"Q0ZzPfzT/G3Lg/jiAIYIdX5h+lf7CPDrsRS2rcqrnR1r9dHWt67ZV709zilqEEiOYm2hHhZVYJrzKatc",
+	"yU7/989JR01GI1rMyzwuAAhXBF9IOpreKRvLkesh5lluQ32JpTu6wCeeb0NY4gK+BnRpItl+/rLo5Aog",
+	"gNiBhj4jRQh0t+WQdcpsOyrVBJnp7jbchO1vtEiHD8tAdHCHVKZUOiCtoLrNX84OLg5/BePhBFT/7uiF",
+	"Il9/fHPzZg9DAMw8IIZxSFtGV4pNwjG/dUJSjkW3SzBbVmQeHWWhMOcB/3nlEULh3hS2ti1TzXRX6YLR",
+	"UfVAvdR4ywUtYm25HupmG2j6k5Kj98fEvvYcB46Ow7KASxA4ZuvAJb7Hh4Eo1yzVkyK8HTBEiQIoiwaH",
+	"v7gxTQuCUOr7zO3eH0oaOdWgXy+7TchtLm+Vq04K5gFrFAAhAqrXBb2IURaCmLkvYFJRk5H6Anll1+Ly",
+	"14Puq9dvfBY9E7oIC1gCJpEPB4cY4aOHTLEeObBr9KXJuO0j7fzLPXLKOAgiKH7Q/Frcs7lhRfDN4cEL",
+	"5RPi7tnc5ydy3SNfPEHtBhC3oelf3B+lKbx2gX5GKK+FoF+7mhZPxswyu+DxCOlR8MAgnE1qJ6kczwP7",
+	"pGZlwZgQL4uJUOQlyEmemW8F+GgX5xESxRqQ92XMtrW3s+viFFGAwZ5t1p34sixNh2LfVkL2dn4gX9Bi",
+	"2xVSd136+pdywdfCBwh6wd2Q0Uqe4cuC6WK+lZDXZkB76N1AM/wSUdSGVF2H2RxBoVqrEVKHP3aCWoF0",
+	"2+G9lHCsrLCVXIu9nbfki6sq3zWM8IvN16Q58B0nLJTl7E8WLWoEO50pX3cBBBh4JpeTrE/2Xv14Lb4I",
+	"I+J0HYH+ElRwdLKLM0nAk9VKDC+Ur94B33AjLcHBmBPBBZhB8WSvBcyMa6QZT612CwUnDPxfkS/wRBfq",
+	"HXwJMQ9e9IeIIlTsVmJB/DLm82eJxbgabuMfVtcqL+MyrQsHd17bh6qSUto7QlKwu7HJ680/I3TB9wPY",
+	"AJv6Fqoav39+qLCtC5YxhvLuH6XWYWvK1IT0ZkZlSPD2QtNSRyGqJ3vBBJtVDa/PccbBDP/KBw3Q2NQ5",
+	"RxTW+nkLNitJiKv/c8/miSUZP+yQjBoGC+QPSpcFCi5GIGSrEMH3goqLLXDtlVPMHMM4uqJ3JOODgfkN",
+	"1LCTQfdUCtb9QHU6tEVyZlwxS35D6gaChx33h529a1Ea9Co9P3rkN8uDKoNjDr3hI7WhG4SGoOdVTfSO",
+	"nV/5yPbJwEwM83YekphinktxB+0O+AhybSEiL9zuS0p+kSSzFu4tmxyAcQVQbccXkVrY/YFtEXItFNR3",
+	"5LoaNXDL9IxhzoLTWEIxNpfKSFJZzoKwCJvVAHrDPyYMRB+rOMwo91aKBUXh1U608EgMHGXPm8DjtFjv",
+	"qnqeYPPvkUNbdg+ewP7RDrXR8OXq8mFvGcFm1yKYzYAAOuMZxGIZBjmgw6MPogFkt6bY7daX4wpvVjlY",
+	"M5AqLX1ioPprpxpbs9N9+/m//tIWenDeLxSxtoYkNPEpXwxkEZxck4nIWGFLWr90XZ4AsAlRzCC0hqjZ",
+	"a6HGNGVqC+GlVUW7IS9R99yqZdNARXS4bngWfk1w+bkmL0G1vZLyLM+2etfiDPv1VvrHw2aMQgtNfoNW",
+	"NiWue7UDkt4YzVhR2dsiPMxn6KxNCpYzChrMtRjR3EzBMjdEEHgDpb6rLeqC48bny/M+9fqKU91jhz7d",
+	"6e31dvb9yn66Lpul2UI5ZZuv685+Beg/XaMift15siq+HtcLyGKDvlPBtU5ioQMLMRygaQL72DY8Y5sh",
+	"BUDsXvrSk8vehmfto7FB+J+s3RDmwcgAQSvAlWO4ZyvDHPrr0f1oPeXLBiofh6cXh5qy4o51gwDDFWPB",
+	"8+7xymDnMs/bDmSejQ5yOTZaT9th8Gk/kMGmH3b26uLER5H6bqD/RqZ/I1NbZPouAvd7Ke5QBvOFkcpG",
+	"jBU6uEygBt/s9jc03i01Bhv4QG3jmlAaMev6QrnNht0FsYN2B5+/vdl7aBA+ouzuwnWTbTTK/xNtw1dD",
+	"tHoa3Hq18+b7maTHtNCYsvvdlD9b3bo0UMcwEQW8FfhYZsOOJxE8PJ/ooFfh8yj4Yf/zNop9hHEcpCmD",
+	"MsLfT/sGfWFWOQCfGo06LHYvXAF/G2e7/c1lwDxsOyT8tqYy6svYmaXGjbozKNmM1lsMkcmpuMd4S5+U",
+	"xNX9VkVXso5WjCJJUNMf+0izfWIbJl0LCPC8ZYSm90LOcpbdlclqQY4bh3jAbN/mopkV+Q4F7CuKALYZ",
+	"D4dentg/piy5brSEawEgh0a3dmFKVvpmMqqdVgzJYLAdiAbKpdI9Zxbt4utfiKJzRWbDuS3FDofqxrYW",
+	"YFxwl5cpfl/IiFGhfEmhhgLfEcvDuVS2RvYz3atjGzSGCaptbtbOhufGOLYo1Qww5PtRTXWPnTWw7j4E",
+	"OkArQezBIVxyZJgOvvz6qkYG/p4roJxqlTv3TORzXyHFKq28dF40GBpqrc0aOXKykm78RoFzrWfsem7N",
+	"E4LRGrg8QKrSrbqMqClkjkSBP1qJCNST5bh4KvUHmfEBfwoOl9iZ57izAOXwcxXltr9h7NVK4bHzzEe0",
+	"7Hg2AI8zYYeqg2NdM62N9H34HIXjdsECZ+jjBk4afSQ49D/rPD7QuQ1g28CJvGdVR20RdTn58ruJ9zwA",
+	"0y3Y7YTnmnBBxjlN2T7YF2WeVbp1F7ZLdss7sI3PP8vJmYH/Wedmm4XvWzmGi7uK02DBQrmBs8UJq6W6",
+	"7Kn4qDtDVpm1C+dOG24+KQ/P5VzyrHxs3Xv9L8e5qh0/G+ijDDf8v41DlYu3Im/BoEBp4lpig7k9QIpg",
+	"tx4zgFAsx4orfOQZz6rMPG84J7vKDcDNxTGrJHRgcPCTFFh32QuZEH+KPC5Klw4hnR6DAJ5Hb6hkwn9n",
+	"V/spm9lE/iVnsoEjQSgahS0IMucQm2NOBFvJ5HNMq/S6cOycKii9/Q3+b4UzbJzSxFrcEa427tkxl1r3",
+	"VhviImaTX6Rgm+MdITDXgNS2jdpqDkULKvcqzfPc6tZmGCRCM6OvW8mhKnRA3s++q3WBZ6ohscxTLxwS",
+	"LSM9ctGG3/ZqyvwhTvC9z3TD1DB26w59PtYGCGE1EC/BFnlwwTzm2ABDeke5WBK+qF1GbpMGhCm7zwkx",
+	"mCACsVNIUjTCUiGl3gDYmtKMo8nFS27eVAxunKa8nPue+Kf+14tkbivLOL0HStWo8L/RghDmF4VyRfld",
+	"HB22v1VMSgv8azE0+K2NBK20teSKlC12oaxaTZXgiuR8yvaJbwuK8mKdoL6DuU9KK9h342bHUP0Vq6bZ",
+	"AGKfCCwkrH/RLhECN2mkSM2b2Ty2r8L0DdlnqtlsVpolBctoqitKfBVCa/o1KrZO0NgnESnhk+EbVBvS",
+	"u9hYyiUn5D7BgYo5+fQBG2sqm2EBzoKXbhOK0ZxlEAh1LbCGlVrsO15aPdoKDjE/wKSKGZsX6N3wl2OW",
+	"fm9HwDKEvGBgCMowlcmFfoD7dve7LODQNs/YmD4BeeKwKVv3REE3/2qcG61cmyfQ6Irk/NQrFZW8D5yo",
+	"ljkB3Ef83ws5K1sVNgvf5mZY0xKUA6FcWJpPXKdIn62Mc1yLgqWyyBQxFBdCeUtHoSHN3i3Xh/r1kKOP",
+	"8pbN0X/CbbTi7j+bVj+r1A1VNJf4nFYK38ux0oa4GH1nqY9iSXDLvwNPvlfgiceSd7Y9I/pB473Tl+WX",
+	"bZDD12KfoUY3F5BxvrCkhKicqiFTBFKGCVQ4LFImdJeJVGYghUT0b/upTR7sMeDzva/Psy0Gqjue7vbm",
+	"dJTHg3KjAsolnDvLICyAq3sgWY66Qu1ZYpMye+REQ/3eVI5YGEBRylpYHYdnrtigIZoYfFKGyhu9ECtp",
+	"lfmhE8VWNKuHaOvJGHBBO/oeRDxcC3DTqMnIhYbY+bpwSwlk4L/d3d1JfPWJ3b3e3tY++WHnRwyyGMoZ",
+	"GU3SIcbqFwU3y46LRmsQicoyGkKxoSgZ2d3Z+/H1X990X+28/evu693tvd23e0ZfaxGGf+R68gb5swaU",
+	"s6HMXdZtHu2Rv0/2Xr2ySYM2N6YprPy/u4c2XdfFrz4ykO9zW4HyiZTp+8mT53jtAS0iRPESrlMH9O8f",
+	"Y5ZErpBsBpi3b9MEcuZyXH2x7DlU5ghsAIhb8UJwwZDVqi6AdD/tdBHtXi/lYw9Pp+Qfx6vo+FNkTqPz",
+	"3GhX7qSJt//NJyo+Iy6Ukzyzt+BqwcO9KC99H7b4udX5tPS6ulcq3td/Gb/oZo4s8FXKAdyHqkVnPd9l",
+	"8kw61kkZ3whGR/spnf+dzfuAdjaJcSKEUWhQOUp8DhwERE7SlLEM+xfY+DafBWfYxchoSFYPGFCe45M9",
+	"ckDuGZjloCSaTRz9a5g3ahsLuJ5EHiTmXWRj0CHRfX0t0DJo66oFBkGuyN7OWxB6XBm/3rX4DZ6G0qlO",
+	"OwuKMFNBjk7fVYJRzRjwa5eLLvQ9Z8qm0l8wXcy7oO5gsIKQFlrQn4JmrH8tzCFATqTRcZriMj2+PpNF",
+	"xo+/lpv11ebnj8dmYjA1eSkLwD8GFWwDLvhepg3du1w3HdS6DeiXByd2gjNbZVuHR/HJTbDJSwgCNXg6",
+	"HhpRDWqokfeHH0pkXhHG0JYQb39T5phFypbqwyHSPcbp8l0CW1YS7w1ZlgM685u52zPKobYf5oW7ZmxG",
+	"5MIQXrQiQrUSPsJaTVNW9Mjezh7K3CogBdChWtyxAsj/MxH8mupwOhndYvFbHQIMi9/UI34XEnwsBi3V",
+	"WdeplvzQUp4Y51Q8n4ER9Rw0/slsTmxlk/OPV2BpTMoCB5AZbKvG2epLNRcNmvMNIgipMUk5rIeEtYbA",
+	"/X8tvBIcpDEPqerbJ72AgJowy0hODTsErRwYFcQ4RhlITsX/AxZ9s80magBIsyHHNwVscDI3YMlMTnKX",
+	"pr3vu9GAucOljy7Tb8rS9o3i8SffXuvZ4BgUXW2AolvoZjzD09DaTqOFlW3aCvSjDGDo1rEIwSBpaRlf",
+	"++QSKZ4ZlMvBuCG+VMsKKYGTPD5fqxGu2+Dc2FAuWPVkDszIwdlsnkrBDGtJuN8DJQ6w09smdEywmU5B",
+	"qbJV1/FyuZJgUBGDCsK+6r2gdV4CPbToCIiWVtCabr3rtu08Xc+CGRd28GdFjotqUfN/Hfw4d2XyN4Ah",
+	"OBYoGUZasH7MfULzvNLAznURwdTEOC4sJry5qsk2y821zPn9W2dS5LZssOpvbwdNEH/c2/sBzt0OXwuh",
+	"CIOH+vZPzakOXQVJVaZKfM/fUlgtmW5dCq4oWIq8PLq6PCG/XJLT40/dy7P3ZGfnhy1CnbSuykEr5qHa",
+	"yj8ol6ZayJwlNr7aBR4lC+wOPS82p9mOj9kL9aErbRXUqr4Kegi96lyanufgjbWtgxXYeL3Iw/UikEm5",
+	"kLKwYc7olEFoYJCJWo7v61PWPFO+5mHfDoldO1IK+R1ueZD/GPHOFfKWBduw1W8fPj/83wAAAP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
