@@ -209,7 +209,7 @@ func (w *world) try(ctx context.Context, client *http.Client, method, path, body
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	a := answer{status: response.StatusCode, closes: response.Close, header: response.Header, body: string(text)}
-	if response.Header.Get("Content-Type") == "application/problem+json" {
+	if method != http.MethodHead && response.Header.Get("Content-Type") == "application/problem+json" {
 		if err := json.Unmarshal(text, &a.problem); err != nil {
 			return a, err
 		}

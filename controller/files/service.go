@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -117,14 +118,41 @@ func (s *Service) Open(_ context.Context, instanceID, path string) (*os.File, st
 		return nil, "", fmt.Errorf("reading a package file's record: %w", err)
 	}
 	if !found {
-		return nil, "", api.NewProblem(api.ProblemNotFound,
-			fmt.Sprintf("the instance %s has no package file %s; PUT it there", instanceID, grammar.Show(path)))
+		return nil, "", noFile(instanceID, path)
 	}
 	file, err := s.Blobs.Open(record.SHA256)
 	if errors.Is(err, ErrNoBlob) {
 		return nil, "", fmt.Errorf("the content %s of %s is not on disk: %w", record.SHA256, path, err)
 	}
 	return file, record.SHA256, err
+}
+
+// Delete deletes a file that came before its instance; Collect then frees its space.
+// not-found if there is no such file, conflict if the instance exists.
+func (s *Service) Delete(_ context.Context, instanceID, path string) error {
+	path, err := packagePath(path)
+	if err != nil {
+		return err
+	}
+	key := store.FileKey(instanceID, path)
+	err = s.Store.Update(func(tx *store.Tx) error {
+		if _, found, err := tx.Files().Get(key); err != nil || !found {
+			return cmp.Or(err, noFile(instanceID, path))
+		}
+		if _, found, err := tx.Instances().Get(instanceID); err != nil || found {
+			return cmp.Or(err, error(api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+				"VNF instance %s exists: a PUT of the file replaces it, and a DELETE of the instance deletes it", instanceID))))
+		}
+		return tx.Files().Delete(key)
+	})
+	if err == nil {
+		s.Log.Info("package file deleted", "instance", instanceID, "path", path)
+	}
+	return err
+}
+
+func noFile(instanceID, path string) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("the instance %s has no package file %s; PUT it there", instanceID, grammar.Show(path)))
 }
 
 // OpenBlob opens content by its SHA-256; the caller closes it. ErrNoBlob if there
@@ -152,16 +180,58 @@ func (s *Service) Collect(context.Context) error {
 	return err
 }
 
+// waitForInstance is how long a file waits for its instance.
+const waitForInstance = 24 * time.Hour
+
+// expire deletes the files whose instance has not come.
+func (s *Service) expire() error {
+	var old []store.File
+	find := func(tx *store.Tx) error {
+		old = nil
+		files, err := tx.Files().All()
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			_, found, err := tx.Instances().Get(f.InstanceID)
+			if err != nil {
+				return err
+			}
+			if !found && s.Now().Sub(f.UploadedAt) >= waitForInstance {
+				old = append(old, f)
+			}
+		}
+		return nil
+	}
+	if err := s.Store.View(find); err != nil || len(old) == 0 {
+		return err
+	}
+	err := s.Store.Update(func(tx *store.Tx) error {
+		err := find(tx)
+		for _, f := range old {
+			err = cmp.Or(err, tx.Files().Delete(store.FileKey(f.InstanceID, f.Path)))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		s.Log.Info("package file deleted: its instance has not come", "instance", f.InstanceID, "path", f.Path)
+	}
+	return nil
+}
+
 // collectEvery is how long content that nothing names may stay, and how much longer
-// than partLife an unfinished upload.
+// than partLife an unfinished upload, and than waitForInstance a file.
 const collectEvery = time.Hour
 
-// Run collects from time to time, until ctx ends.
+// Run expires files and collects from time to time, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
 	for {
-		if err := s.Collect(ctx); err != nil {
+		if err := errors.Join(s.expire(), s.Collect(ctx)); err != nil {
 			s.Log.Warn("package files that nothing names are still on disk", "error", err)
 		}
 		select {
