@@ -1242,7 +1242,7 @@ type ListNodesParams struct {
 	// State Only those in this state
 	State *NodeState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Ready Only those that are Ready
+	// Ready Only those that are Ready, or only those that are not
 	Ready *bool `form:"ready,omitempty" json:"ready,omitempty"`
 
 	// Limit The largest number of items in the answer; all if omitted
