@@ -25,7 +25,8 @@ func (s *Handler) CreateToken(ctx context.Context, r CreateTokenRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	return CreateToken201JSONResponse(token), nil
+	location := "/v1/tokens/" + token.Token.ID
+	return CreateToken201JSONResponse{Body: token, Headers: CreateToken201ResponseHeaders{Location: &location}}, nil
 }
 
 // RevokeToken revokes an API token.

@@ -54,7 +54,9 @@ func (w *world) items(path string, follow bool) (items []json.RawMessage, pages 
 		if list.Items == nil {
 			w.t.Errorf("%s: items is null: %s", path, a.body)
 		}
-		items, pages, path = append(items, list.Items...), pages+1, ""
+		if items, pages, path = append(items, list.Items...), pages+1, ""; pages > 100 {
+			w.t.Fatalf("the list does not end: %s", a.header.Get("Link"))
+		}
 		if link := a.header.Get("Link"); link != "" && follow {
 			next := nextLink.FindStringSubmatch(link)
 			if next == nil {

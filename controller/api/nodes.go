@@ -25,6 +25,7 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 	if err != nil {
 		return nil, err
 	}
+	list.etag = "W/" + list.etag // the time of their last call is not in it
 	if list.unchanged {
 		return ListNodes304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
 	}

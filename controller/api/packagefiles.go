@@ -27,7 +27,11 @@ func (s *Handler) PutFile(ctx context.Context, r PutFileRequestObject) (PutFileR
 	if stored.Replaced {
 		s.collect(ctx)
 	}
-	return PutFile200JSONResponse(s.asInstanceSees(ctx, id, stored.File)), nil
+	file := s.asInstanceSees(ctx, id, stored.File)
+	if stored.Created {
+		return PutFile201JSONResponse(file), nil
+	}
+	return PutFile200JSONResponse(file), nil
 }
 
 // asInstanceSees is the file with what is wrong with it, as far as the instance

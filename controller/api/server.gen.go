@@ -1827,15 +1827,25 @@ type CreateTokenResponseObject interface {
 	VisitCreateTokenResponse(w http.ResponseWriter) error
 }
 
-type CreateToken201JSONResponse NewToken
+type CreateToken201ResponseHeaders struct {
+	Location *string
+}
+
+type CreateToken201JSONResponse struct {
+	Body    NewToken
+	Headers CreateToken201ResponseHeaders
+}
 
 func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2350,6 +2360,20 @@ func (response PutFile200JSONResponse) VisitPutFileResponse(w http.ResponseWrite
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutFile201JSONResponse PackageFile
+
+func (response PutFile201JSONResponse) VisitPutFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
 }

@@ -44,8 +44,8 @@ type Stored struct {
 	Whole   bool
 	File    api.PackageFile
 	Arrived int64
-	// Replaced says that the path named other content before.
-	Replaced bool
+	// Created says that the path named nothing before, Replaced that it named other content.
+	Created, Replaced bool
 }
 
 // Put takes one request of an upload. The instance need not exist yet. Problems
@@ -65,7 +65,7 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	got, err := s.Blobs.Receive(ctx, Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256}, func(b Blob) error {
 		out.File = api.PackageFile{Path: path, Sha256: b.SHA256, SizeBytes: b.SizeBytes}
 		var err error
-		out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
+		out.Created, out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
 		return err
 	})
 	if full(err) {
@@ -82,23 +82,23 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	return out, nil
 }
 
-// record makes the blob the content of the path, and reports whether that was another.
-func (s *Service) record(key string, file store.File) (replaced bool, err error) {
+// record makes the blob the content of the path, and says what that was before.
+func (s *Service) record(key string, file store.File) (created, replaced bool, err error) {
 	err = s.Store.Update(func(tx *store.Tx) error {
 		before, found, err := tx.Files().Get(key)
 		if err != nil {
 			return err
 		}
-		replaced = found && before.SHA256 != file.SHA256
+		created, replaced = !found, found && before.SHA256 != file.SHA256
 		if found {
 			file.Previous = before.Usable()
 		}
 		return tx.Files().Put(key, file)
 	})
 	if err != nil {
-		return false, fmt.Errorf("recording a package file: %w", err)
+		return false, false, fmt.Errorf("recording a package file: %w", err)
 	}
-	return replaced, nil
+	return created, replaced, nil
 }
 
 // Open opens the content of a path; the caller closes it. not-found if there is

@@ -4121,6 +4121,11 @@ func (r ListTokensResponse) ContentType() string {
 	return ""
 }
 
+// CreateTokenResponse201Headers the declared response headers of an HTTP 201 response for CreateToken
+type CreateTokenResponse201Headers struct {
+	Location *string
+}
+
 // CreateTokenResponseDefaultHeaders the declared response headers of an HTTP default response for CreateToken
 type CreateTokenResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -4134,6 +4139,8 @@ type CreateTokenResponse struct {
 	JSON201 *NewToken
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateTokenResponse201Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *CreateTokenResponseDefaultHeaders
 }
@@ -4697,6 +4704,8 @@ type PutFileResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *PackageFile
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *PackageFile
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers308 the parsed response headers for an HTTP 308 response
@@ -4708,6 +4717,11 @@ type PutFileResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r PutFileResponse) GetJSON200() *PackageFile {
 	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutFileResponse) GetJSON201() *PackageFile {
+	return r.JSON201
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -6897,6 +6911,16 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateTokenResponse201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		response.Headers201 = &headers
 	case true:
 		var headers CreateTokenResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -7431,6 +7455,13 @@ func ParsePutFileResponse(rsp *http.Response) (*PutFileResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest PackageFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case rsp.StatusCode == 308:
 		break // No content-type
