@@ -40,7 +40,7 @@ func TestAPutOfAnInstanceThatHasChangedIsRefused(t *testing.T) {
 	w.failsCondition("an instance", put(spec, "If-None-Match: *"))
 	known := w.tag()
 	w.failsCondition("a weak ETag", put(changed, "If-Match: W/"+known))
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	w.failsCondition("a file since", put(changed, "If-Match: "+known))
 	w.ok(put(changed, `If-Match: "another", `+w.tag()), http.StatusOK, nil)
 	w.failsCondition("a PUT since", put(spec, "If-Match: "+known))
@@ -91,8 +91,8 @@ func TestAnInstanceCanBeWatched(t *testing.T) {
 		t.Errorf("known: %d %s %v", a.status, a.body, a.header)
 	}
 	held := w.hold(w.client, instancePath+"?wait=30s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+known)
-	w.ok(w.as(w.operator, "PUT", instancePath, changed), http.StatusOK, nil)
-	if a := soon(t, held); a.status != http.StatusOK || !strings.Contains(a.body, "10.20.0.0/24") || a.header.Get("ETag") == known {
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
+	if a := soon(t, held); a.status != http.StatusOK || !strings.Contains(a.body, `"missingFiles":[]`) || a.header.Get("ETag") == known {
 		t.Errorf("after a change: %d %s", a.status, a.body)
 	}
 }

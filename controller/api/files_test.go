@@ -50,7 +50,7 @@ func TestThePathOfAPackageFileMayBeWrittenEitherWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var file wire.PackageFile
-			w.ok(w.raw("PUT", base+test.target, name), http.StatusOK, &file)
+			w.ok(w.raw("PUT", base+test.target, name), http.StatusCreated, &file)
 			if file.Path != test.path {
 				t.Errorf("stored as %q", file.Path)
 			}
@@ -85,7 +85,7 @@ func TestAFileGoesUpAndDownInParts(t *testing.T) {
 		t.Errorf("half of it: %d", a.status)
 	}
 	var file wire.PackageFile
-	w.ok(put(content[4000:], "Content-Range: bytes 4000-9999/10000"), http.StatusOK, &file)
+	w.ok(put(content[4000:], "Content-Range: bytes 4000-9999/10000"), http.StatusCreated, &file)
 	if file.Sha256 != digest || file.SizeBytes != 10000 {
 		t.Errorf("%+v", file)
 	}
@@ -125,11 +125,11 @@ func TestAFileShowsWhatIsWrongWithItAndIsMissingNoMore(t *testing.T) {
 		t.Fatalf("%v", instance.MissingFiles)
 	}
 	var file wire.PackageFile
-	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/pv.yaml", "kind: Secret\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/pv.yaml", "kind: Secret\n"), http.StatusCreated, &file)
 	if len(file.Faults) == 0 {
 		t.Errorf("no fault: %+v", file)
 	}
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
 	w.ok(w.as(w.viewer, "GET", "/v1/vnf_instances/"+instanceID, ""), http.StatusOK, &instance)
 	if len(instance.MissingFiles) != 0 || len(instance.Files) != 2 {
 		t.Errorf("missing %v of %v", instance.MissingFiles, instance.Files)
@@ -139,7 +139,7 @@ func TestAFileShowsWhatIsWrongWithItAndIsMissingNoMore(t *testing.T) {
 func TestTheFilesOfADeletedInstanceAreGone(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	w.ok(w.as(w.operator, "DELETE", "/v1/vnf_instances/"+instanceID, ""), http.StatusNoContent, nil)
 	if a := w.as(w.operator, "GET", script, ""); a.status != http.StatusNotFound {
 		t.Errorf("%d", a.status)
@@ -157,7 +157,7 @@ func TestUploadsOfOnePathAreAnsweredWithTheirOwnChecksum(t *testing.T) {
 	contents := []string{"#!/bin/sh\n# one\n", "#!/bin/sh\n# two\n"}
 	answers := make([]wire.PackageFile, 2)
 	uploads.by = func() { w.ok(w.as(w.operator, "PUT", script, contents[1]), http.StatusOK, &answers[1]) }
-	w.ok(w.as(w.operator, "PUT", script, contents[0]), http.StatusOK, &answers[0])
+	w.ok(w.as(w.operator, "PUT", script, contents[0]), http.StatusCreated, &answers[0])
 	for i, content := range contents {
 		if sum := sha256.Sum256([]byte(content)); answers[i].Sha256 != hex.EncodeToString(sum[:]) {
 			t.Errorf("the upload of %q is answered with %+v", content, answers[i])
@@ -192,7 +192,9 @@ func TestAFormIsNoFile(t *testing.T) {
 		a := w.as(w.operator, "PUT", script, "#!/bin/sh\n", header)
 		switch {
 		case what == "curl --upload-file" || what == "curl --data-binary":
-			w.ok(a, http.StatusOK, nil)
+			if a.status != http.StatusCreated && a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", what, a.status, a.body)
+			}
 		case a.status != http.StatusUnsupportedMediaType || a.problem.Type != wire.ProblemMediaType:
 			t.Errorf("%s: %d %s", what, a.status, a.body)
 		case strings.Contains(header, "ultipart") && (!strings.Contains(a.problem.Detail, "curl --upload-file") || a.header.Get("Accept") == ""):
@@ -216,7 +218,7 @@ func TestAFileWhoseInstanceDoesNotComeCanBeDeletedAndExpires(t *testing.T) {
 	}
 	w.putInstance()
 	for path, content := range map[string]string{script: "#!/bin/sh\n", early: "early", other: "other"} {
-		w.ok(w.as(w.operator, "PUT", path, content), http.StatusOK, nil)
+		w.ok(w.as(w.operator, "PUT", path, content), http.StatusCreated, nil)
 	}
 	if a := w.as(w.operator, "DELETE", script, ""); a.status != http.StatusConflict || !strings.Contains(a.problem.Detail, "PUT of the file replaces it") {
 		t.Errorf("a file of an instance: %d %s", a.status, a.body)
@@ -246,7 +248,7 @@ func TestAFileWhoseInstanceDoesNotComeCanBeDeletedAndExpires(t *testing.T) {
 // What http.ServeContent refuses is a problem, too.
 func TestAPartThatAFileDoesNotHaveIsAProblem(t *testing.T) {
 	w := newWorld(t)
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	a := w.as(w.operator, "GET", script, "", "Range: bytes=100-")
 	if a.status != http.StatusRequestedRangeNotSatisfiable || a.problem.Type != wire.ProblemRange || a.header.Get("Content-Range") != "bytes */10" {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
@@ -258,7 +260,7 @@ func TestANodeGetsNoFileThatItsConfigurationDoesNotName(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
 	var file wire.PackageFile
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
 	if a := w.call(node, "GET", "/v1/node/files/"+file.Sha256, ""); a.status != http.StatusNotFound {
 		t.Errorf("%d %s", a.status, a.body)
 	}

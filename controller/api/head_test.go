@@ -16,7 +16,7 @@ func TestHeadIsAnsweredAsGetIs(t *testing.T) {
 	document, err := api.Document()
 	w.must(err)
 	node, _ := w.enroll()
-	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/x.yaml", "x"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/x.yaml", "x"), http.StatusCreated, nil)
 	w.write("nodehitch-agent-amd64", "an agent")
 	gets := 0
 	for path, item := range document.Paths.Map() {

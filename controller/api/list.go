@@ -33,7 +33,7 @@ func page[T any](ctx context.Context, items []T, limit *wire.Limit, marker *wire
 	return items, &link, nil
 }
 
-// other says whether a filter is given and asks for another value.
+// other reports whether a filter is given and asks for another value.
 func other[T comparable](wanted *T, found T) bool { return wanted != nil && *wanted != found }
 
 // The orders of the lists.

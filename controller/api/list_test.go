@@ -29,7 +29,7 @@ func populated(t *testing.T) *world {
 	t.Helper()
 	w := newWorld(t)
 	w.ok(w.as(w.operator, "PUT", instancePath, workers(4)), http.StatusCreated, nil)
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	for _, id := range []string{secondID, strings.Replace(secondID, "c", "a", 1)} {
 		second := fmt.Sprintf(`{"additionalParams": {"private_registry_installation_param": {"ssh_cp_name": "CP1"}},
 			"topology": {"servers": [{"id": %q, "name": "registry", "connectionPoints": [{"name": "CP1", "addresses": ["10.10.2.5"]}]}]}}`, "7"+id[:1]+id[2:])
@@ -95,6 +95,12 @@ func TestEveryListHasPages(t *testing.T) {
 // A page begins behind the last item of the one before, also if that is gone.
 func TestAPageFollowsAnItemThatIsGone(t *testing.T) {
 	w := populated(t)
+	var made wire.NewToken
+	created := w.as(w.operator, "POST", "/v1/tokens", `{"name": "fourth", "scope": "viewer"}`)
+	w.ok(created, http.StatusCreated, &made)
+	if location := created.header.Get("Location"); location != "/v1/tokens/"+made.Token.ID {
+		t.Errorf("a new token is at %q", location)
+	}
 	tokens, _ := w.items("/v1/tokens", false)
 	a := w.as(w.viewer, "GET", "/v1/tokens?limit=2", "")
 	var second wire.Token

@@ -23,7 +23,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	node, join := w.enroll()
 	var made wire.NewToken
 	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "third", "scope": "viewer"}`), http.StatusCreated, &made)
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	withRegistry := strings.Replace(spec, `"storage_server": {`, `"private_registry_connection_info": [{"connection_type": 1, "server": "registry.example.com",
 		"username": "user01", "password": "registry-Passw0rd"}], "storage_server": {`, 1)
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, withRegistry), http.StatusOK, nil)
@@ -178,7 +178,7 @@ func TestReadingASecretIsLogged(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
 	var file wire.PackageFile
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
 	logged := func(operation, who, path string) bool {
 		for line := range strings.Lines(w.log.String()) {
 			if strings.Contains(line, "level=INFO msg=request operation="+operation+" ") && strings.Contains(line, ` who="`+who+`" path=`+path+" ") {

@@ -59,7 +59,7 @@ func matches(header, etag string) bool {
 	return matchesStrongly(strings.ReplaceAll(header, "W/", ""), etag)
 }
 
-// matchesStrongly says whether If-Match (section 13.1.1) names the ETag; a weak one never
+// matchesStrongly reports whether If-Match (section 13.1.1) names the ETag; a weak one never
 // does there.
 func matchesStrongly(header, etag string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {

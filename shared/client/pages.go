@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -30,7 +31,7 @@ func All[T any](list func(page RequestEditorFn) (*http.Response, error)) ([]T, e
 			return nil, err
 		}
 		all = append(all, answer.Items...)
-		if query, err = nextPage(resp); err != nil {
+		if query, err = nextPage(resp, query); err != nil {
 			return nil, err
 		}
 	}
@@ -53,12 +54,15 @@ var nextLink = regexp.MustCompile(`<([^>]*)>\s*;\s*rel="?next"?`)
 
 // nextPage is the query of the next page, nil after the last one. The rest of the link does
 // not matter: the token goes to the path that was called before, and nowhere else.
-func nextPage(resp *http.Response) (url.Values, error) {
+func nextPage(resp *http.Response, this url.Values) (url.Values, error) {
 	link := nextLink.FindStringSubmatch(strings.Join(resp.Header.Values("Link"), ", "))
 	if link == nil {
 		return nil, nil
 	}
 	next, err := url.Parse(link[1])
+	if err == nil && next.Query().Get("marker") == this.Get("marker") {
+		err = errors.New("the next page is this one")
+	}
 	if err != nil {
 		unexpected := describe(resp)
 		unexpected.Err = fmt.Errorf("reading the header Link: %w", err)

@@ -69,7 +69,7 @@ func withServerOf(item, list *jsontree.Node) (found *jsontree.Node) {
 	return found
 }
 
-// othersUnchanged says whether two objects have the same members, but for one.
+// othersUnchanged reports whether two objects have the same members, but for one.
 func othersUnchanged(but string, now, before *jsontree.Node) bool {
 	if len(now.Members) != len(before.Members) {
 		return false
@@ -83,7 +83,7 @@ func othersUnchanged(but string, now, before *jsontree.Node) bool {
 	return true
 }
 
-// unchanged says whether a value is what it was, or what Redact shows of that. name is the
+// unchanged reports whether a value is what it was, or what Redact shows of that. name is the
 // member that it is the value of.
 func unchanged(now, before *jsontree.Node, name string) bool {
 	if public, secret := publicOf(before, name); secret && isText(now, public) {
