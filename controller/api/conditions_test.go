@@ -101,7 +101,7 @@ func TestAnInstanceCanBeWatched(t *testing.T) {
 func TestAConditionMayHaveSeveralLines(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
-	r, err := http.NewRequestWithContext(t.Context(), "GET", w.url+instancePath, http.NoBody)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+instancePath, http.NoBody)
 	w.must(err)
 	r.Header = http.Header{"Authorization": {"Bearer " + w.viewer}, "If-None-Match": {`"another"`, w.tag()}}
 	response, err := w.client.Do(r)

@@ -25,7 +25,7 @@ func All[T any](list func(page RequestEditorFn) (*http.Response, error)) ([]T, e
 	var all []T
 	query := url.Values{"limit": {strconv.Itoa(pageItems)}}
 	for query != nil {
-		resp, err := list(withQuery(query))
+		resp, err := list(withQuery(query)) //nolint:bodyclose // Read closes it
 		answer, err := Read[struct{ Items []T }](resp, err)
 		if err != nil {
 			return nil, err
