@@ -5,18 +5,12 @@ package api
 
 import (
 	"bytes"
-	"compress/flate"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"path"
-	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 	. "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/oapi-codegen/runtime"
@@ -66,12 +60,15 @@ type ServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx echo.Context, nodeID NodeID) error
+	// GetOpenapi This document
+	// (GET /v1/openapi.yaml)
+	GetOpenapi(ctx echo.Context) error
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx echo.Context, params ListOperationsParams) error
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
-	ListTokens(ctx echo.Context) error
+	ListTokens(ctx echo.Context, params ListTokensParams) error
 	// CreateToken Create an API token; its secret is only in this answer
 	// (POST /v1/tokens)
 	CreateToken(ctx echo.Context) error
@@ -84,21 +81,27 @@ type ServerInterface interface {
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx echo.Context) error
+	// GetVersion The version of the controller
+	// (GET /v1/version)
+	GetVersion(ctx echo.Context) error
 	// ListInstances All VNF instances
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx echo.Context, params ListInstancesParams) error
 	// DeleteInstance Forget an instance that has no live node
 	// (DELETE /v1/vnf_instances/{vnfInstanceId})
-	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params DeleteInstanceParams) error
 	// GetInstance One VNF instance, secrets redacted
 	// (GET /v1/vnf_instances/{vnfInstanceId})
-	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params GetInstanceParams) error
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
-	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	// DeleteFile Delete a file that came before its instance
+	// (DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	DeleteFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string) error
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error
@@ -110,7 +113,7 @@ type ServerInterface interface {
 	GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListInstanceOperations The operations of one instance that are kept, newest first
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
-	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
@@ -120,9 +123,9 @@ type ServerInterface interface {
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	// (GET /v1/volumes)
-	ListVolumes(ctx echo.Context) error
+	ListVolumes(ctx echo.Context, params ListVolumesParams) error
 	// GetVolume One volume
 	// (GET /v1/volumes/{volumeId})
 	GetVolume(ctx echo.Context, volumeID VolumeID) error
@@ -326,9 +329,44 @@ func (w *ServerInterfaceWrapper) ListNodes(ctx echo.Context) error {
 	var params ListNodesParams
 	// ------------- Optional query parameter "vnfInstanceId" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "role" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "role", ctx.QueryParams(), &params.Role, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter role: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "ready" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ready", ctx.QueryParams(), &params.Ready, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ready: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
 	}
 
 	// ------------- Optional query parameter "wait" -------------
@@ -408,12 +446,56 @@ func (w *ServerInterfaceWrapper) RevokeNode(ctx echo.Context) error {
 	return err
 }
 
+// GetOpenapi converts echo context to params.
+func (w *ServerInterfaceWrapper) GetOpenapi(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetOpenapi(ctx)
+	return err
+}
+
 // ListOperations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListOperationsParams
+	// ------------- Optional query parameter "vnfInstanceId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operation", ctx.QueryParams(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operation: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// ------------- Optional query parameter "wait" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -447,8 +529,24 @@ func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTokensParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListTokens(ctx)
+	err = w.Handler.ListTokens(ctx, params)
 	return err
 }
 
@@ -502,12 +600,49 @@ func (w *ServerInterfaceWrapper) GetTrust(ctx echo.Context) error {
 	return err
 }
 
+// GetVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) GetVersion(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetVersion(ctx)
+	return err
+}
+
 // ListInstances converts echo context to params.
 func (w *ServerInterfaceWrapper) ListInstances(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListInstancesParams
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", ctx.QueryParams(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// ------------- Optional query parameter "wait" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -548,8 +683,28 @@ func (w *ServerInterfaceWrapper) DeleteInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteInstanceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteInstance(ctx, vnfInstanceID)
+	err = w.Handler.DeleteInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -564,8 +719,34 @@ func (w *ServerInterfaceWrapper) GetInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetInstanceParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetInstance(ctx, vnfInstanceID)
+	err = w.Handler.GetInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -580,8 +761,43 @@ func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutInstanceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutInstance(ctx, vnfInstanceID)
+	err = w.Handler.PutInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -598,6 +814,30 @@ func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ConfirmInstance(ctx, vnfInstanceID)
+	return err
+}
+
+// DeleteFile converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Path parameter "path" -------------
+	var path string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "path", ctx.Param("path"), &path, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteFile(ctx, vnfInstanceID, path)
 	return err
 }
 
@@ -731,8 +971,38 @@ func (w *ServerInterfaceWrapper) ListInstanceOperations(ctx echo.Context) error 
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInstanceOperationsParams
+	// ------------- Optional query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operation", ctx.QueryParams(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operation: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID)
+	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -805,8 +1075,45 @@ func (w *ServerInterfaceWrapper) PlanInstance(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListVolumesParams
+	// ------------- Optional query parameter "vnfInstanceId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "nodeId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "nodeId", ctx.QueryParams(), &params.NodeID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter nodeId: %s", err))
+	}
+
+	// ------------- Optional query parameter "permitState" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "permitState", ctx.QueryParams(), &params.PermitState, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter permitState: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListVolumes(ctx)
+	err = w.Handler.ListVolumes(ctx, params)
 	return err
 }
 
@@ -907,11 +1214,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealthz, options.OperationMiddlewares["getHealthz"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
+	router.GET(options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenapi, options.OperationMiddlewares["getOpenapi"]...)
+	router.GET(options.BaseURL+"/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
@@ -1514,6 +1824,7 @@ type ListNodesResponseObject interface {
 
 type ListNodes200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListNodes200JSONResponse struct {
@@ -1530,6 +1841,9 @@ func (response ListNodes200JSONResponse) VisitListNodesResponse(w http.ResponseW
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1708,6 +2022,57 @@ func (response RevokeNodedefaultApplicationProblemPlusJSONResponse) VisitRevokeN
 	return err
 }
 
+type GetOpenapiRequestObject struct {
+}
+
+type GetOpenapiResponseObject interface {
+	VisitGetOpenapiResponse(w http.ResponseWriter) error
+}
+
+type GetOpenapi200ApplicationYamlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetOpenapi200ApplicationYamlResponse) VisitGetOpenapiResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/yaml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetOpenapidefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetOpenapidefaultApplicationProblemPlusJSONResponse) VisitGetOpenapiResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListOperationsRequestObject struct {
 	Params ListOperationsParams
 }
@@ -1718,6 +2083,7 @@ type ListOperationsResponseObject interface {
 
 type ListOperations200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListOperations200JSONResponse struct {
@@ -1734,6 +2100,9 @@ func (response ListOperations200JSONResponse) VisitListOperationsResponse(w http
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1775,21 +2144,32 @@ func (response ListOperationsdefaultApplicationProblemPlusJSONResponse) VisitLis
 }
 
 type ListTokensRequestObject struct {
+	Params ListTokensParams
 }
 
 type ListTokensResponseObject interface {
 	VisitListTokensResponse(w http.ResponseWriter) error
 }
 
-type ListTokens200JSONResponse TokenList
+type ListTokens200ResponseHeaders struct {
+	Link *string
+}
+
+type ListTokens200JSONResponse struct {
+	Body    TokenList
+	Headers ListTokens200ResponseHeaders
+}
 
 func (response ListTokens200JSONResponse) VisitListTokensResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2006,6 +2386,51 @@ func (response GetTrustdefaultApplicationProblemPlusJSONResponse) VisitGetTrustR
 	return err
 }
 
+type GetVersionRequestObject struct {
+}
+
+type GetVersionResponseObject interface {
+	VisitGetVersionResponse(w http.ResponseWriter) error
+}
+
+type GetVersion200JSONResponse Version
+
+func (response GetVersion200JSONResponse) VisitGetVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVersiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetVersiondefaultApplicationProblemPlusJSONResponse) VisitGetVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInstancesRequestObject struct {
 	Params ListInstancesParams
 }
@@ -2016,6 +2441,7 @@ type ListInstancesResponseObject interface {
 
 type ListInstances200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListInstances200JSONResponse struct {
@@ -2032,6 +2458,9 @@ func (response ListInstances200JSONResponse) VisitListInstancesResponse(w http.R
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2074,6 +2503,7 @@ func (response ListInstancesdefaultApplicationProblemPlusJSONResponse) VisitList
 
 type DeleteInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        DeleteInstanceParams
 }
 
 type DeleteInstanceResponseObject interface {
@@ -2114,24 +2544,45 @@ func (response DeleteInstancedefaultApplicationProblemPlusJSONResponse) VisitDel
 
 type GetInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        GetInstanceParams
 }
 
 type GetInstanceResponseObject interface {
 	VisitGetInstanceResponse(w http.ResponseWriter) error
 }
 
-type GetInstance200JSONResponse Instance
+type GetInstance200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetInstance200JSONResponse struct {
+	Body    Instance
+	Headers GetInstance200ResponseHeaders
+}
 
 func (response GetInstance200JSONResponse) VisitGetInstanceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type GetInstance304Response = NotModifiedResponse
+
+func (response GetInstance304Response) VisitGetInstanceResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetInstancedefaultApplicationProblemPlusJSONResponse struct {
@@ -2160,6 +2611,7 @@ func (response GetInstancedefaultApplicationProblemPlusJSONResponse) VisitGetIns
 
 type PutInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        PutInstanceParams
 	Body          *PutInstanceJSONRequestBody
 }
 
@@ -2248,6 +2700,47 @@ type ConfirmInstancedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitConfirmInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteFileRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+}
+
+type DeleteFileResponseObject interface {
+	VisitDeleteFileResponse(w http.ResponseWriter) error
+}
+
+type DeleteFile204Response struct {
+}
+
+func (response DeleteFile204Response) VisitDeleteFileResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response DeleteFiledefaultApplicationProblemPlusJSONResponse) VisitDeleteFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2466,21 +2959,32 @@ func (response GetJoinTokendefaultApplicationProblemPlusJSONResponse) VisitGetJo
 
 type ListInstanceOperationsRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        ListInstanceOperationsParams
 }
 
 type ListInstanceOperationsResponseObject interface {
 	VisitListInstanceOperationsResponse(w http.ResponseWriter) error
 }
 
-type ListInstanceOperations200JSONResponse OperationList
+type ListInstanceOperations200ResponseHeaders struct {
+	Link *string
+}
+
+type ListInstanceOperations200JSONResponse struct {
+	Body    OperationList
+	Headers ListInstanceOperations200ResponseHeaders
+}
 
 func (response ListInstanceOperations200JSONResponse) VisitListInstanceOperationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2667,21 +3171,32 @@ func (response PlanInstancedefaultApplicationProblemPlusJSONResponse) VisitPlanI
 }
 
 type ListVolumesRequestObject struct {
+	Params ListVolumesParams
 }
 
 type ListVolumesResponseObject interface {
 	VisitListVolumesResponse(w http.ResponseWriter) error
 }
 
-type ListVolumes200JSONResponse VolumeList
+type ListVolumes200ResponseHeaders struct {
+	Link *string
+}
+
+type ListVolumes200JSONResponse struct {
+	Body    VolumeList
+	Headers ListVolumes200ResponseHeaders
+}
 
 func (response ListVolumes200JSONResponse) VisitListVolumesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2895,10 +3410,13 @@ type StrictServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
+	// GetOpenapi This document
+	// (GET /v1/openapi.yaml)
+	GetOpenapi(ctx context.Context, request GetOpenapiRequestObject) (GetOpenapiResponseObject, error)
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx context.Context, request ListOperationsRequestObject) (ListOperationsResponseObject, error)
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
 	// CreateToken Create an API token; its secret is only in this answer
@@ -2913,6 +3431,9 @@ type StrictServerInterface interface {
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx context.Context, request GetTrustRequestObject) (GetTrustResponseObject, error)
+	// GetVersion The version of the controller
+	// (GET /v1/version)
+	GetVersion(ctx context.Context, request GetVersionRequestObject) (GetVersionResponseObject, error)
 	// ListInstances All VNF instances
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx context.Context, request ListInstancesRequestObject) (ListInstancesResponseObject, error)
@@ -2928,6 +3449,9 @@ type StrictServerInterface interface {
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
+	// DeleteFile Delete a file that came before its instance
+	// (DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	DeleteFile(ctx context.Context, request DeleteFileRequestObject) (DeleteFileResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx context.Context, request GetFileRequestObject) (GetFileResponseObject, error)
@@ -2949,7 +3473,7 @@ type StrictServerInterface interface {
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
 	// GetVolume One volume
@@ -3406,6 +3930,29 @@ func (sh *strictHandler) RevokeNode(ctx echo.Context, nodeID NodeID) error {
 	return nil
 }
 
+// GetOpenapi operation middleware
+func (sh *strictHandler) GetOpenapi(ctx echo.Context) error {
+	var request GetOpenapiRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOpenapi(ctx.Request().Context(), request.(GetOpenapiRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOpenapi")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetOpenapiResponseObject); ok {
+		return validResponse.VisitGetOpenapiResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListOperations operation middleware
 func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsParams) error {
 	var request ListOperationsRequestObject
@@ -3432,8 +3979,10 @@ func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsP
 }
 
 // ListTokens operation middleware
-func (sh *strictHandler) ListTokens(ctx echo.Context) error {
+func (sh *strictHandler) ListTokens(ctx echo.Context, params ListTokensParams) error {
 	var request ListTokensRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListTokens(ctx.Request().Context(), request.(ListTokensRequestObject))
@@ -3573,6 +4122,29 @@ func (sh *strictHandler) GetTrust(ctx echo.Context) error {
 	return nil
 }
 
+// GetVersion operation middleware
+func (sh *strictHandler) GetVersion(ctx echo.Context) error {
+	var request GetVersionRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetVersion(ctx.Request().Context(), request.(GetVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetVersionResponseObject); ok {
+		return validResponse.VisitGetVersionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListInstances operation middleware
 func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesParams) error {
 	var request ListInstancesRequestObject
@@ -3599,10 +4171,11 @@ func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesPar
 }
 
 // DeleteInstance operation middleware
-func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params DeleteInstanceParams) error {
 	var request DeleteInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteInstance(ctx.Request().Context(), request.(DeleteInstanceRequestObject))
@@ -3624,10 +4197,11 @@ func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInsta
 }
 
 // GetInstance operation middleware
-func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params GetInstanceParams) error {
 	var request GetInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetInstance(ctx.Request().Context(), request.(GetInstanceRequestObject))
@@ -3649,10 +4223,11 @@ func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstance
 }
 
 // PutInstance operation middleware
-func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error {
 	var request PutInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	var body PutInstanceJSONRequestBody
 	var err error
@@ -3715,6 +4290,32 @@ func (sh *strictHandler) ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInst
 		return err
 	} else if validResponse, ok := response.(ConfirmInstanceResponseObject); ok {
 		return validResponse.VisitConfirmInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteFile operation middleware
+func (sh *strictHandler) DeleteFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string) error {
+	var request DeleteFileRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+	request.Path = path
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteFile(ctx.Request().Context(), request.(DeleteFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteFileResponseObject); ok {
+		return validResponse.VisitDeleteFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -3803,10 +4404,11 @@ func (sh *strictHandler) GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanc
 }
 
 // ListInstanceOperations operation middleware
-func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error {
 	var request ListInstanceOperationsRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListInstanceOperations(ctx.Request().Context(), request.(ListInstanceOperationsRequestObject))
@@ -3951,8 +4553,10 @@ func (sh *strictHandler) PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanc
 }
 
 // ListVolumes operation middleware
-func (sh *strictHandler) ListVolumes(ctx echo.Context) error {
+func (sh *strictHandler) ListVolumes(ctx echo.Context, params ListVolumesParams) error {
 	var request ListVolumesRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListVolumes(ctx.Request().Context(), request.(ListVolumesRequestObject))
@@ -4092,323 +4696,4 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
 	return nil
-}
-
-// Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
-// Stored as a slice of fixed-width chunks rather than one concatenated
-// const string: with thousands of chunks the chained `+` fold is several
-// times slower for the Go compiler than parsing a slice literal.
-var swaggerSpec = []string{
-	"7L19Uxs5tjD+VVS+W5Vwb9tAQrITU/MHQ8gMuwlQQDL7u0N+RHTLWENb8rZkO548fPendI6kVrvVdhtM",
-	"drae/WMy2O7Wy9HReX/51knlaCwFE1p1+t86Q0YzVsCfB7dM6IshffHqtfmYMZUWfKy5FJ1+5+KXg+6L",
-	"V6+JHBA9pJpQ83BCcjljRTelipEh+0ozlvIRzTtJR6VDNqJmHD0fs06/o3TBxW3n/j6xE/E/WH2a90zc",
-	"6uHiLFyQm7lmqjLuQBYjqjv9Dhf69V4ncRNxodktK8qZPrFCweiLk9kfcDaGk+G8Px9dku3p7jZ8tf2N",
-	"FunwnihWTJkiA1nA4ynNc1Y8U8T8yjVL9aRgCZkNeTokesgVSaXQhTRPkRkVWvXIwY0yc/AB4dqNJ6Sd",
-	"WZpvFZEzQaZ2ycvheOjH/1jkqr6/Uz1kBaFZVjClmHL7LJfVJ1STkVSa/EBuzBl+PH+vEqLYmBZUs4zc",
-	"zIka05SZpQu7zAkMJRihA22GJ2OZ50QPCzm5HZp9zagiVKgZK1hmjs7MqeiIETaW6XD1nqasuGUXLJUi",
-	"i2zqFzkjcqCZCM5snFOhyIzroZxoQkk6pOKWOYCmUgz47aSgZgRAJoWDJ+SGDWTByO9ca1bEVhYi09El",
-	"vV2JRAa4TOgVuzyTed64w8shI7kUt0xpovmIAcY5tAqPjwxlnin4UrCvGg4i3N+qDZ2zf06Y0sdZfQ3H",
-	"mdtQgQ/tL8z9TJFc3pKcC6YIvTFwD54mQzplBhe0lCtAcc50MT8wqBQhOrgPi2kWBJIoJrLKbPSWcrFP",
-	"qL9dM8o1F7ckk3DBNBmyfLwKHBfjgtFs6bHAccgpC88DUFARBW+bb3hBCjOIYKl5VVVRDveycJBpLhXL",
-	"3Lf2RWKOnRo4K90njKbDclxlbi4lBRWZHJGRHJmNmwvABeF6+U7vk4653yOmLeE/HpxIwT5QnQ7NR252",
-	"i3yhk3QEHZnXjwdd81AXn1p+pCcyYzGkMhAUMmPPFOGZo5RcwSU9kVOKFLEgPOskuIox1cNyDQLHTTrm",
-	"3HnBsk5fFxMWZQqTCYxSXVzS+dq9ld36ij+JwbFQmoo0vnCa3gHKT8PnyHNZECrm5OPH47fuusgxK6iW",
-	"5uF0KHnKtuJ7qYz0JFuS+WTUeAyHXGSsIFN4qBHgUzfGE6zvV8p1nLob2meuuaFulWs+G/LcYJDB8ltL",
-	"5M2Nsjzs9Y4izyn5WZLMEnsP+39OWDEv92XIQwWH2Vc6Gufmp5c7qrYHuDIFU2MpFIMbcyL1B5nxAWcR",
-	"+H4UuLTMXUjtKAdVdywz5LyThIKXYyx/Kdig0+/813Ypom3bx7bhGVjIWSFvcjYyLzhm0//WoeNxzlPY",
-	"9fYYn/if3xVKPeU+YzPgr2rbjQuTVHd0/u6QvNl79VdiRyYZ05TnqroNoORdT8qX7SYg+vdJ5x9dy4m6",
-	"iK7L33Q86x4WalcP8muq+ZTref1EfjUyXSkucEUyaVBIyJnnGohcHH7lWc56naQzLsx11hwP3RBwrq0k",
-	"OaJfUVbt9F/v1RAm6ShNC82yA125IhnVrGtQoRN7ZTIa0WK+MPqr3RdJhMaW9/G3YGHlIOEKPvsB5M3v",
-	"LNVmsoNMjrUFJuBPhkPQ/CzY9IDmii3CYcBzpuZKs9FHc+Pr+B+QQ/ZV75HyBZSuzQ+W8oAE00keSkRC",
-	"KCwsK7pprZnSVEe1AUN6zMpGNB1ywQyuT1lmqAsThk2PvHaASAJiLTCsPvmi5R0TXxL48ndp7rz5gtBc",
-	"CrZPvgg5pV8SZHJUZOQXRjXKpcXoSpQjJeRmoo1GIKRIjSwwyTNyw8isMBKqIFxoCexyxDTNqKZ27C48",
-	"/yUhN1IPYQYQCs2XvSuDFkxMRgZIsCxDCOWU2v/huwG8AqCb17pTWhi6qcz7CEGW/TS/tCOV35zgmOEX",
-	"MPB90vkpp+LucMjSu5W4tvTmgohlhXauS3pKKEEMSrwWwIoC2HNGaJ6TP1gh6zcalMpzRrNW+mTSUcAl",
-	"VIP8GCJjOXL5VgwjD81iBoZws4ddxjQ6QBWIZ0cfyNnfDy/+a3cHhVdKBJuROzbfJ1Lkc8CoOzY3WD1R",
-	"zKw5IEA/7L5ZTYHqq4juNqSgC7qqYETewC3ICFVjloJCTEFgJM//PrlhhWCaKaKGdMy2euSEzcxWUPoe",
-	"0TnqHGZOBcdeMKqkUNaQUIDgQHJuUJMMWREh8DlV+rKgQsEaLw2Zbk28R0wpessaeI8R4wdyIkDqtZ/Z",
-	"V7NJs1uR4bdakkxWgb+38+b1EmrYVXd83JVjRJbuWBp8LFBGu086DqA/M8EKT/ZWIXr78RHEqwSLc3wK",
-	"maKeAKgdPbosJgac7wxqd5LOR3En5Ey0JEYenewo/rMbzn/hx713Ay8e0ztZECsFEhSd1Qc5EXrxNhhm",
-	"P6Zas8K89f//dtD938/mH9r9Y6f75vN//6Wz6q7Arx4WHohJDP0aLpFVEM/McaxJUA9CBRPOkzw/PEsI",
-	"JSdsogv4stBbgJSGLAz4V5aR47PSjFS/N/4n0B41G0W05+Oz6Z5RaI/Ppq/dWLF7ZL+gRUHna2DiIJfU",
-	"aPwH4VIWTtg+UtmMk1PMphPgJGMmxznbN0y4YjhCu5cespEBwL9ml6i+RPW5s2eKmJ+dwe3Tybu3cIhg",
-	"1/vl9LKKxi9evUo6Iy7c591VWAtTx9DxCISjtswrQhupMywqJjK04i2IURFRfD2u92A2l3QGNEVD+TIK",
-	"9w4eMgcEEk9tKUZa6xlGNuQ6HV6jcEdVRdwE0YZrMijkyNuBnZgH4iFPWY8caxRMVSlKuxEqMin8fCW4",
-	"JmlO+UgZ5nLDeuTCQNpZbmEhXXfM+4TfCglG20VDsZG00PItpLAiZQC73Rc/PJxJ4XpjhooDXHsfFlM1",
-	"ENV3f8NyzgxcuCZDuiGdwq8taSvivHP4srAVbyG16w2JTYSiLvgtlmqb7UEdeioWhn354uHD3khpjcgb",
-	"WudQKu1o3SLReuiYd0Z+zBt9QZdgZ8qZoZaAW18mQE67xRcyLrjQaoMoL9XxKCosnp0fXV7+f9cnBx+O",
-	"DGeSqmvX1HZya+A6vcAJ2i7pPorJk1zHBfWB+cloxtLoyTlNGcrqmUwnRk2uI3QgHtdIrF/Kt4jZ6fWb",
-	"nV3yt4vTE2IfQwIJZkEp9YKXgtzIbL5SAnMTllJ77SZXqQPst4cACUHKR0ZuMAsHu2m/c8v1cHLTS+Vo",
-	"25P74C81pAXLtmE4WNU7nrNzNmAFs3xjLUluwHNWEsJFv9C+92KaBWyDeWT7mwL/rndmgovGGgsypshs",
-	"KBVbEHxA3iY8cqqqwVn8vskrHErOO903tDv4/O313v1fouYw/gf7Cby+MZ1lxAUfGR1iJ1mli9tVhiNG",
-	"KTdMccaKEV9XjrlcdI3R1OgbOctuWfw+GDV8VnAdE+eKCUN5xbJpEToVCoag6INZA2QDiRJfxtUd6ME3",
-	"6KKyNqMStDdS5oyKNejU2ANjwedJc55ZRzhX1paX4AfQ143gaWiDPbbI6Y6HhqqtkqvwSODR2iXGtbmR",
-	"lpyom8npnDNq1TprIfWigvm7neaJI//qBsKPF344/PyuHNQv5pw5irEGehmSaymVo3e4YMK+oqshYtqq",
-	"WNyWATmwzYHh38iZ9SO/mXd5RgyZQ4ozo4qk5iWWhaLMBplk3cz8EIGuGYmNxm8xAPC1xIHN7WF9LG9N",
-	"93ZX0j2cPBwwaWMk/0UqrY6ERk/EWgwpN4K4HJBtptNtI8Qp8lyNWdon8OEa4bfVaEF4uEJtb2Zgfqhb",
-	"6Lg4xh93FxTwRcCV8+CwMSg5521Ma/l08o5w+7tT82pRGzF+GgCbFnSkmg8AnbALEytyy6dMJIRNWTEn",
-	"iqUF06RgIKFBMM9V57eCZTTVLPt81eksl3p+V1L0zunsgxWS7pNOWjC6plcrY8rAdangPa3G0NhXzO3U",
-	"VsDhinBhrmjK9jEUwsb4mJsLn5FHmlFwkRCjFGqBzWZ9uBTxlY1pemfILjyCSwEz8w1jgkzGuaQZyyoG",
-	"oaUuVhzNSH01K9B90kEqV4PgHRfZqpE/nbz7u3kM8FwpLm7fxTd1Vt8Q2L98QAhakW4mOtitkHrJjpdb",
-	"t8AqksWWcpx58xsKn85VLscyl7fzhMgiY8W6sxVMaVmwbLVZGp47Lfgtd9bp1dzywjx0CnZ1NKi7F2MG",
-	"DHDzwa8Q8GIDBwHApRazENxgn3cRkPDwkCqEP/gQOo+wtZgbVV/nyenl9fHJxeXByeXxweXRWzIRmudG",
-	"8gy+JUcnb2ElBio504bxg3sNpNTLo/MPxyfmsecXp+93dl5aCqg5gOnCTLwVOCIXp+wkncrHdnLYidTH",
-	"fhrg3JWPYO632LTqYC/dc/dJZyKsbzYW3mHxJsMjpOSGpneTcR9sdojHtDDHOpgolpWQdDK8c/sqjNN6",
-	"sGw+GWfrkuIZLQQXt1U+udyuCYrqCnYJshgQKYdgSZ2TLdAlR3SDRTk6EXKZcJs1VrKMLb/naBKu8le/",
-	"6Va79yx+JQBgtGXLOcupaHANUnL28ZLMwNPfJMzzQNhou+IGonu5VNUPl+HJrxEceHsmdyIzdggjrAac",
-	"W69b7jIYXoxZ+gC93AkTAYcDW1UopD2BJGZ5WUCOPomBNRw7rqdnkhjxWCVkImiuDbDXl8kewn0838ef",
-	"ZzzPgdPvk9nQRlbbF73f2pA3njlpUvmx1vQrtSdwDyHcUz4q3aPHYiAjMcXInT4tPvnb5z6xhF0xmhvu",
-	"JowcTQqmJ4WAk/H4vwwVagjc5OyLHOca9toFhaWKrdF7pNSEZUHASZ0+ptUfa/60hOSMDsiAF0pDrBOi",
-	"CqxsxDKOtL+unPl44BU+RhffG64jtpW/SS4w/ihOUyeKFddoGxtYZejTB3frvGaW0qLgMX+2jg/Nsx6q",
-	"VPuEKjVx14hrA5U71bdxYVMwjoEBbyAL67IKRG2H1xCLomywVilpk5xPGeEZE5rr1bZsXGsMSB+o4IOl",
-	"Ptko6RIEhzDgCqJuqAIr/L7hV4b/Ks2ExkAJdNkaQtYTAwDnmhTs5N3FYc6Z0Bd4HR9A5cHqOJIToRU5",
-	"eXdB2NexLErzg7nY9JZd42HskxFVwAkg9EYWd/A3xJQpksJS1FaPXA5ZAW5VF3Ks5ZVIh1IqlhAlrafR",
-	"nNmIjW5YoSqvgEEJj3bEqFCkYCM5ZX0iIS1nXMhbc1fBZDsBr1Opbt7MiZAzN4nSdK7Q6boMskoXk1R/",
-	"uweQspm/IAs2e0DhuGBww2jBCnS6JyTAdzWUM0Eksuq6BuZmWk6mzUNx9E3cqmJ4bOSJqJUFbjQVy0wt",
-	"irFGS0skZGWlbkmrAaQ0z08Hnf5vy3ceRp3ef27PAAMqeCK1j6tuJ+sHL1+wgtO8vr/2K8n4bTTE4hQT",
-	"rMYFgxBq5/6LrQdjaNfTV24rYWttp25h8GkwtORU6QvGxDprdG7q2g8Fo9k8pj3SDCJQwM3jcgmbIegU",
-	"QzOizFdqAOcyd0KhZm0kdVDMq7F5bV6ZqAfqyTY0s4VyrEigHjxYTZ4uZvbUtWKuh0OWZ631wl/dC60U",
-	"Yysj1/J9ZM4CfTlAdX/dHA4FS0wCwtVEK63u1VbbBByUAlloJNKqYbSDLGNZvyrQOEexN24ZltEjuKCs",
-	"X0/GNPeACuCHPXIO7LFxTMNlZcH2zd93jI0RRcyVrY7ZC4xMsMhO0rEr6CQdO0lr81LG3BglaN0nP1Yz",
-	"RWmmDuvcZZtHGOfZ7tdotqv11QXHvZYp9ftcDXsV/Pr8foMFNCI77PYRZgH0MchBeQWMDGcjEm2KmZf/",
-	"MNPArs87Jqxhax9/FoSNxnoO43FthT51JWZWV5Azd1Y98rayCK7An+/0TkpSORpRkaHktyC/jHngUXH4",
-	"XkaaTHfXQHEE4qddwGRM0q6h2pH5up5B/kzh4vcJmt0NlDypv2G3XCibbdDaG7OM6x/aAwHtypsqbBoc",
-	"ZPu2m0MMFGoc7aW4mpJiRLnq6j5EtAqwNaX5RGkbkwkqA3UaiVUPF8K3/FzWf11Rt1Z7mRZf8CsGLPo6",
-	"b5EJ+HUevFSwW25wqNFJVvCpQeDyuVLbtfm+5ogoF6wgTNxCzvh4kudWNBAZGU8UpHZbfc2OeG1HnF+X",
-	"QevXXAzkVsU46WHYikad2zFL889DI7LNY3JkJh3ruac1+N0frJBBngRO2XZpIezXEvoAp1a7sOAxP8mi",
-	"MakkLY4aLMgnsKYmirwJyzuofA+3updybZ2M2aSbft3ZKKTL9GNZjxzZv/r2vlasMj3yHnPy7UOYtucy",
-	"zwDXU22F+4IxrJABiDOluTKizlTeOYnIDQq2I4mGdkfQ3XI7Ls4e/jSTgywDo6xB6IPh4GM5JJwcDoui",
-	"jR06gOZENcmUwmfngdGlR2y6jTOLJE4FEGXKVoL2Fgw438fQMQyM8GFlzjNqiH2UBwb5vkv1b/ecUeDH",
-	"45yz7K1XaDcV6WMH/nkJ8wI7FZuhs1cqZmtCQPUSzAgDOpJsMEHLZwa3v3tljt49WPZtzEwQH+7FQy8q",
-	"tImxWCuPwoj17yjPWXbYOum6PVTK0VseF3CzAbxBNCtGXNA83+xJuVS9tpjZmN3XuAlnWyCKgcmtTf2k",
-	"kN46VhCZtrb8Cua5w4+R6tPx0qUXLJVF5sRzCGizRj8f7lNXWTNGs5yLNZI3IVe4vSjoKyV8ric0zY2M",
-	"/+7g+P3R2x7GFgmuhuvZvWJJ9VeTnZ2XacWKAF+xbfxFGWIpUoZfxkdlo7HUTKTzv7P5Y8yBMjy0ZYDy",
-	"p3tpZmobD+nfKkMi7eYikSsTw2GqxVfAsCAqFiTLgXbbaQeBR/URgTZrl39oY7LzsPF2O02LW6aXevpL",
-	"9xIkgRG0QZZp9C6gR7X28ZcHC7PHbAcuzbbdlbpIac4QSz5v1Li3oZCXJ7eFLNoHPcqH1y0pY3qt3bDE",
-	"s6SkeyVSVEyHHhZLCfEm5PeSqj9ciF+gAhHRk6NBwhdnGkp5p1B05Io8L+PP2DWAKSHhV0xg2LeSRIqt",
-	"UOi+uDw4vzQS90nbMDRYIoT/dxL8cCRQePa7eFiC7Gkj1yNHNB3a38ymMoXFRmBP1rNdWlFhozYSJOIM",
-	"g3ILsRCSi8OD90cggD8i6NDhZWNlNVfmDd0BVUJupC6VkN0fdnYIHxCjWvsQfQyE/+H13s7O0sD49kut",
-	"88hFKWwzsS0C2Nbp4EKzsVoB9o1s7BEsmxbaug8X/Tt4jUkhcxZWX7RJupkEldocIJypuU6PyUVyZKAd",
-	"Q1kUImqi2tHJ2ypCrcHaW8RbEVmA72K/EnPyTNWQ+E8SOfUYdr0Eedfg5GnJ/2JlP48O3vddZYNDSGcf",
-	"Mpon1tr+I1abEpoX8ESPwDKuj08IkPPKq0YcyhmdsjUCyx8YmVXeu6U8zlurHA86Oz89PLq4OD75uZN0",
-	"Dk8/nL0/wiBpVC3a8qVCpgycE1AMxYZtQ70Vo8tWOZQV5SKRFhBc4y26JW2eUagQIoukrGED9V/t12uk",
-	"Aa9fA6N9lFngi4841dcqYdMUsOY8WTDP0pO+jFafeX/4IYCrjaCvCCVBcHwnwTvWSeBWdJKOD75viRdB",
-	"VKoZzFxmMxiDHN1LNHBorNwVpqxEUANSkK329enknQtgqp885Dw3WRC5IrNCiluMJLNeTHDpuAAJW3yl",
-	"nq0yone20O9+RUAqS7+C7GfTKzSEZ1Hzn5i31nbiOsEarAuSwyN4uXb+9JpJ0qsSBLHYZ8v8aMyMbrCr",
-	"n0jB+t5P6vNVMPdSs6xHfi4gWzYhNk02IT4/tk+ossZj8+SxAV4xGWsXDAD0J+OKjseMgs/Hq67uLUv+",
-	"s/1KNIlZh5bEwC9jPQI1D2G64BlzKTJw237lCuoDlTmS4QU8QQem3Ya5Ngvpvi7/xC++Y6sstjbRI4Tt",
-	"RPihnM6Dvwg/h1PjN9UF4Hd+GXiMce/geppJbRhHBYKYUev2TJyvpRqaYI16NmzBRWQ6B+DU+f7g4Wu4",
-	"8TYmc2798ldiZLBAD6nwaAIhk7rmwNdDNipDcmksSGIxSZMq4oObXIq9C9MqvZExv8TIBt7GKrKXTktX",
-	"2qdneUcrSuRjeiMGChtoHMuhrde7qrqfvTd1vwzjtVK8HGB6pduUodX22AxQlwpQSzJuG1PRLIj79VkR",
-	"H3CVGELbiIOVmGsfFBGMACwgYyAOGYlcSCw1dCXKKl+2MCySoMap/GEnvtYkLK79WpJwMcmVmIicqRDI",
-	"bohnkVVwRW7kxMWIOFplgdhJOriH9vSnOvyZH6f204EduFZswxmmLDYmwXWIcpWymnEtEB3M8olhDk0F",
-	"iGPGf/PDRsowPlRC5Y2p4ZdlvuczRSz7ffg0kGlQ5ict6LeQ9oCVeqpFcr6b3KMavMa/XF6eEV//sG5/",
-	"11znDdC74wLcQQ4PuCCUDNiMzGSRLSm1tzjWpBB9fxn7drQ+ulLMfUA3yr5Z5U3uinXZiP22FR5xGx4M",
-	"DdhfRtqsH8QG0Ty4Nps4kMmZyCXNPCNdTA3Cd7Z65HRM/zlhRLOveh/Lp8o8I2nBIByBxu7WUOvxY1Q3",
-	"8756lO4nz1z80sOGiNW5Ovca4KJyg7qhDeFy/sx9e5U8K5HCpvxyo3Skart0ffZGYG19VPnQ9tA5t6WB",
-	"HlhIGIWd5W0DfL8AyAWBgNxOi+rklYE/R8+gFpO1bu2RhSC0eUKGcmZoeQGSBNeGwCe29Y5gLAMWixW7",
-	"c3nLY1Um6UK2XDvjWLWoV91Adnb0YZ/oYgKViH20i5W3bpjimU2vRCXkGZaCtPc5yOu4NgxkayF08PAg",
-	"XLOtpVeWc1m27qDwCyitShmiGjXXF0xvsk4xrCBCpe2Wy9g/MxbZAVa9G8g7QJgcfWkn6ziMM7yok1Q+",
-	"XoCeZIMK62QBcnv5yFBbGA2L2xCjbkql+1hJlopKyRroYFXQ9I4t1hGM1DS8TzoTxYp4sdcDK5QKiVi7",
-	"crQHGi59TKU9m2W31hczXOPCHn2lqc7noZirZ5ES7QNreNrM1QMp8Esm0ztWEEWn7AuZFVIzd7vgWPFe",
-	"7dtwNEo0vS0lqLFUXMti7ukMGhGDEn4LyhcgipYQ74pyhCsz7Ubo51Rj0MzGTrLxqB4ua7jVgpmvKUwX",
-	"RN88D3T2rT4yTxv9u/gGqkW2GKGB8FuIIL6ZgGJ+cHYckfCppm95wVJzDNELIvOJZlirTJamAXOGM6fp",
-	"+/khR0ntkzs21tWIclwwKJ62IEU0qmbUIuK2elGg5GURS8E8PINC1GbVRpGsae1YC9/CXhb6Wsit0BX6",
-	"+tWrl6/WqhHGbZlQWFCyANv4nQ+r5sSzSDH6X9vY0CBJLMi9lkZ7HRRy5BuwYFHkBetd+WroRqsjhSv6",
-	"s07AjaZ3LtdvkUpYNLA7MWoiPByGDy0ZelEdsPMk4SqjsJV5c97Wpw9YjKEIjZIu4tvggMKSpph40AmC",
-	"zlsyRJmzCz+c+fTBDWk+/OqGNR/O/dD31n3g3Bo+hsJ635yv4vr042XLhcB4x8I5Jk4n2k4jq1M4POkk",
-	"nSlnM1a0Hl+O2Wn5Mnz+ZEcwE3nGv2agRlliAJ3Az08v+v0TOaX9Po65tVboRUpzyKbBXhjPwbt8W8jJ",
-	"eMsmldOMVWoIrR+zPKU8pzc853r+v1KwqLADdbfNVeR6odDjQ6dNqw0M1gpNrnQ+eLhlYjgfs2LKlSx+",
-	"CUpNL/YDUrb8lj3V8qVqp4Cy7SCwDq9Bg1YNHij2yIOKBYRW66Hvh8k2PHtg9fOmDgPhXA+o+XKfdKbZ",
-	"5HEBldUAgUeNZBXRiGHKdsXjZWE6qjVNhyyzmm81QvJhIN5EWEGZPhnjI7UadVE2HcSkBJEr1ObUuoDu",
-	"xHpMfDJG4bMgfZsBmweD5S9CJ4rzwV6JGdXpEKewlvKBhBBFOxHFHFYQwMCtB15bFXOvNDfBgOFtH4zE",
-	"3Ue3cPTzcQ37ZjRzjif+mHp6DkprxfnKSZFG+TxDn6YRN9zAkKdkjgfqNy3kLKFlym4wVIcZ1bZlY7VN",
-	"wTK2eGpn/Gn+C77uvjgWQb+DR5t+GdWYM5reXeNDVaXo8Pzo4PLo2oW8PLLW4UQ1WffsQuRMNJiOH6Nt",
-	"WTnq6OsDij0fkMwJ4LaKDcuwa9fJu4uIjcqnsS6QbKaNJJg4JSJBKwVeDVmQ/0aog5MAfrFqBU55rUGx",
-	"qBdzbat33bDctdOTE6HPKDb1ps6CWJ0t40V0OgR5zI869jnvttLP81dbPs3MdtPNudJ9UszMdguZEDUX",
-	"aUKEvFaTG10wdg31qyEqmKXQu9saIwop9bX654SqYXIlhLwOvnBePvc7oUKKCc9+xL9u4S/F0h/VXP2f",
-	"u+LmFfzD4d9xmFtOs0whcACffgRK1zY1f4EdlMeSOIQogfe5GUEfbg2o+o/jZZYi4q49rNYSX/UiRZze",
-	"0zIlep0B0Ri9Eq5u9MQvfAkw7Zjr3vZKJ97E9tzy/TLRKWkZA7cIw7K4nQzfCXUk9lXvtaT/R/BotO76",
-	"ok6g+K3AIIbFdvIfPx6/nb5ywpP3FgDFoYJQjENZrAWwlviEbwVRLj/NmwpjlALKEDtz23gkoqUroB8s",
-	"04C6bZBRpd8COM6gDpVLpGnqe9CeeXmquYrQ2psHzzdR7aLqGIoV6zkI7C40z+UMrXG1/hKYQJRLpRci",
-	"bXyDKGqBbHN68UNZQuMG2nCxfPCYWPBK1NuC2sz/YGUd8SlPwS8H7TiheRbaUDBmynYFG7hCbszapNEf",
-	"w/9gSdAGz1/J28JAB16F1in22X2yQ34Edc+2Rdhoeui00S232Mk7QE5XvBOBjt3g5v4kGPZI3ECXrKBN",
-	"eIm3ISFp13igoWDdA2rOs69jXjC1fs5l+wI+ypmjlofJS0yieFBBaYNLWEzyiYpIL6nJg9sLSzE3ntgm",
-	"EsZsccAHJ4vB+w/ze1tcORaN6UnO5eYjivGV2P32lvfXO4+47HEN911Dk5XXe4vWl4UAAxtbUP7Zu+5G",
-	"G5Wuh9WxBpFuhPgZlVkpa0qbnz6opNa3FOvsTBci/4ximdSr6xsVwCj98IPR/XrERZ67Y7gSrnYnVC6r",
-	"Ph707kaC6+spuxnAUYRl7fiAKDliSGYx1IDrmCkjZgldoO61TYM8Y9QrqEcKDQNsDKeapEMCxUqmvNAT",
-	"mpPjs9axXpuzrQZxqO1EcrS330dDRDeQh53eXfwpjBFuHU9ukVhfK3JXs0EtelQIgVpKDDahNFXufqR4",
-	"fguhybpXxsO54inNrwuGVrprnm09WFNxgxzHeT78VunZ61r1QsgrF3Z54WLAhhJprbCeMX6V+FwKzAde",
-	"hl5HbN4ntC4wayhljM1CAq0LQ3A1ExnLeqSMblkqRm8gJXYBV4OzAlkwirPFROmVFceR3vu4MyjvbV5E",
-	"8JTKch1RxzGHOibn2MjUIfuKgak+HkUaQJUBX88UeXt0HtUBpdSHK8q7R8v7GXoE0xwexMadFHkEjX4y",
-	"mPzx/L3rvo9N+ieKQS4IJBtgFK8PnHmw7QsWUN9fAuCMHaNrldRcUcD1Zvh08k4t5pvhKzcs9MKXKS+H",
-	"mPHSSTpnGOhyvp4TvtVIZg+ebC6njD6mvZ6RZdT6WGVsTJlZS92qW4xaq1c+Z7OhpPuyfqREyNkjmOTY",
-	"ZlutWIGv2Vjajx496UWbUi9hvl2TEefBFpQqb3qwVLNO9uEarY0eoi07QxO0wAv4zGIMD4RqG/4CJerA",
-	"iiUkdk/HV+vKNpgtFeoQuEsVsLAnrE79GEV+4VJWUS9KF2E3m9DmW1rXm9X5X4NaO4sErlJ9l9rcUKeZ",
-	"3zJN5ky7fPT5eo2ol2eQr5Em7msYR4OnXfZjWXq3qnWUQV0t26W4yfwylzS2vsfFTQqu5xcQ2ovtYqHz",
-	"QwTeZ8fYDmKfgGavglthtG8MmyojuN1AfloIzb53bqmlEggED5QPEA4Na4iPL6gWxh9NjIp7+f7CjP57",
-	"c0OYv0kjXZvfwjz1sjCY73Kxehf3kHUVaypUawB9cHaMzj4hCz2EFD2ieMbI82qPjcv3F1tWuPaQVS4+",
-	"4kpUaxuhaVfJSXVEBG0IOj8kCl49clQU0rY4cal0V2Ihl24fYgnQguGMGtiihgWpZBQDNRPMz4R8fVrp",
-	"z34lnru+7Vure7X3COapUaFmYFQZEDVJU6aMCC0TLL4qyD+6lu11j22qo80RK0ted5LO1FXE7kx30X3M",
-	"BB3zTr/zsrfb28H+40PA9+0ho7ke/mH+tlUvfOkAQwI6PzP9i30EuOVYCtst5MXOjrXdaOt51+yr3h7n",
-	"FOV3JAaxbkf3i4oszfmUVa5kp//b56SjJqMRLeZllhcAhCuCLyQdTW+VjfTI9RCzMLeh+sTSHZ3jE0+3",
-	"ISyAAV9jk/sGgunnL2sprgACMH001xkeLtAZl0NOKrNdllQTZKa723ATtr/RIh3eLwPRwS1SmVLkh6SD",
-	"6jZ/Pj04P/wFTIATUOC7o2eKfP3h9fXrPQwQMPOAEMQhqRkdIjZFx/zWCUk51pIuwWwZgXl0lIWilAf8",
-	"55VHCPVoU9jatkw1012lC0ZH1QP1MtsNF7SIdZu6rxtfoJdNSo7evyP2tac4cHQr2tT8iubsypslvnWF",
-	"gSjXLNWTIrwdMESJAigJBoe/uDFNC4JQ6vu87t7vShop0aBfL7tJyE0ub5QrugnKuVXJgYVDUbagxS5K",
-	"IhBR9wUMGmoyUl8g6+xKXPxy0H3x6rXPsWdCF2FdRsAk8uHgEON/9JAp1iMHdo2+4ha37ZGd97lHThiH",
-	"BHlMHqf5lbhjc8OK4JvDg2fKp8vdsbnPXuS6R754gtoNIG4D17+4P0qDdu0C/YRQXgtBv3Y1LR6NmWXu",
-	"wcMR0qPggUE4m/JOUjmeB1ZGzcpyMiFeFhOhyHOQkzwz3wrw0S7OIySKNSBty5hlaW9n10UxogCDrcis",
-	"U/B5WXENxb6thOztvCRf0O7aFVJ3XXL7l3LBV8KHD3qx2ZDRShbi84LpYr6VkFdmQHvo3UAv+xJRk4ZU",
-	"XYW5HkH9VauPUYc/doJa3W/buLyUcKyssJVcib2dN+SLK5beNYzwizVC0hz4jhMWyirtx4v2LIINvJSv",
-	"ygACDDyTy0nWJ3svfrgSX4QRcbqOQH8JChM62cUZBODJap2GZ8rX9oBvuJGW4GDMieACzKB4slcCZsY1",
-	"0oynVreEchQG/i/IF3iiC9UQvoSYBy/6Q0QRKnYrsc57GRH6k8RqWA238Xer6ZSXcZnOg4M73+t9VUkp",
-	"rQ0hKdjd2OT1npYRuuDL3G+ATX0LVY3fPt9X2NY5yxhDeff3UuuwFWdqQnozozIkeHuhF6ejENWTPWeC",
-	"zapmz6c442CGP/NBAzQ2dc4RhbV+3oLNShLiqgPdsXliScbLHZJRw2CB/EFhs0DBxTiCbBUi+BZHcbEF",
-	"rr1yipljGEeX9JZkfDAwv4EadjzonkjBuh+oToe2hM6MK2bJb0jdQPCw477c2bsSpTmt0sqiR361PKgy",
-	"OGbYGz5SG7pBaAhaOdVE79j5lY9sHw/MxDBv5z6JKea5FLdQxZ+PIBMX4vXC7T6n5GdJMmtf3rKpAxgd",
-	"ALV4fImphd0f2M4XV0IxAV7+qu//hukZw4wGp7GEYmwulZGkspwFwQ025wH0hn9OGIg+VnGYUe6tFAuK",
-	"woudaFmSGDjKVi6Bv2exGlb1PMHi3iOHtigfPIFtkR1qY0EmV7UPW6YINrsSwWwQS6csYrEMQxXQ3dAH",
-	"0QByX1Ns4uqLdYU3qxysGUiVTjUxUP21U42Q2em++fw/f2kLPTjvZ4pYW0NiGX/Zgy1aXIxrMhEZK2yl",
-	"5ueueREANiGKGYTWEFN7JdSYpkxt+djDULshz1H33Krl2kChb7hueBZ+TXD5uSbPQbW9lPI0z7Z6V+IU",
-	"29BW2qLDZoxCC71rgw4tJa57tQNS4hjNWFHZ2yI8zGdoGE0KljMKGsyVGNHcTMEyN0QQPgMVrKud14Lj",
-	"xufL8z7x+opT3WOHPt3p7fV29v3Kfrwqe4DZMjpl96qrzn4F6D9eoSJ+1Xm0Kr4e1wvIYoO+U8G1TmKh",
-	"AwsxHKBpAvvYNjxje/wEQOxe+MKUy96GZ+2jsUH4H6zdEObByABBh7uVY7hnK8Mc+uvR/Wj91MsGKh+H",
-	"pxeHmrLilnWDMMEVY8Hz7vHKYGcyz9sOZJ6NDnIxNlpP22HwaT+QwaaXO3t1ceKjSH2Ty/8g03+QqS0y",
-	"fReB+70UtyiD+bJJZX/BCh1cJlCDZ3T7GxrvlhqDDXyg8nFNKI2YdX0Z3WbD7oLYQbuDz99e7903CB9R",
-	"dnfumqQ2GuX/hbbhyyFaPQ1uvdh5/f1M0mNaaEzo/W7Kn619XRqoY5iIAt4KfCxzZceTCB6eTXTQgu9p",
-	"FPywrXcbxT7COA7SlEGR4e+nfYO+MKscgE+cRh0Wm/KtgL+Nlt3+5vJY7rcdEn5bUxn1Re7MUuNG3RkU",
-	"dEbrLQao5FTcYbSjT1zi6m6roitZRyvGcCSo6Y99nNc+sX2ArsRoojS5YYSmd0LOcpbdlqlsQQYch2i8",
-	"bD+I6mROemdfUQSwPWY4tKjEtihlQXajJVwJADn0b7ULU7LSDpJR7bRiSBWD7UAsTi6V7jmzaBdf/0IU",
-	"nSsyG85toXY4VDe2tQDjgru8TAD8QkaMCuULDjWU/45YHs6kshW0n+hevbMhW5i+2uZm7Wx4bowii1LN",
-	"AEO+H9VUd9gwAqvyQ6ADdMjD1hLCpU6GyeLLr69qZODvuQLKqVa5c08hl8+3S4NLyEvnRYOhodaxq5Ej",
-	"Jyvpxq8UONd6xq6n1jwhFKyBywOkKk2Yy4iaQuZIFPiDlYhAPVmOiydSf5AZH/DH4HCJnXmOOwtQDj9X",
-	"UW77G8ZerRQeO098RMuOZwPwOLU98SPgWNdMa+Ns7z9H4bhdsMAZ+rCBk0YfCQ79rzqPD3RuA9g2cCLv",
-	"WdVRW0RdTr44b+I9D8B0C3Yz4bkmXJBxTlO2D/ZFmWeVJtSFbf7c8g5s4/NPcnJm4H/Vudke2PtWjuHi",
-	"tuI0WLBQbuBsccJqIS97Kj7qzpBVZu3CudOGm0/Kw3M5lzwtH1v3Xv/pOFe1kWUDfZThhv/dOFS5eCvy",
-	"FgzKlyau0zOY2wOkCHbrMQMIxXKsuMRHnvCsyvzxhnOyq9wA3Fwcs0pCBwYHP0mBVZm9kAnxp8jjonTp",
-	"EJLiMQjgafSGSj77d3a1n7CZTcdfciYbOBKEolHYgiBzDrE55kSw0Uw+x+RIrwvHzqmC0tvf4P9WOMO2",
-	"Kk2sxR3hauOeHXOpdW+1IS5iNvlZCrY53hECcw1IbduoreZQtKCur9I8z61ubYZBIjQz+rqVHKpCB2Td",
-	"7LuKFbZwCqR1eeqFQ6JlpEfO2/DbXk2ZP8QJvveZbpgaxm7doc+G2gAhrAbiJdhADy6YxxwbYEhvKRdL",
-	"whe1y4dt0oAwYfYpIQYTRCB2AimCRlgqpNQbAFtTkm80tXfJzZuKwbXTlJdz32P/1L+9SOa2sozTe6BU",
-	"jQr/jhaEML8olCvK7+LosP2tYlJa4F+LocFvbCRopeklV6TsHAtF12qqBFck51O2T3zTUJQX6wT1Lcx9",
-	"XFrBvhs3ewe1YbGmmg0g9mm4QsL6F+0SIXCTRorUvJnNY/sqTN+QfaaazWalWVKwjKa6osRXIbSmX6Ni",
-	"6wSNfRKREj4ZvkG1Ib2LbadcckLuExyomJNPH7DtprIZFuAseO42oRjNWQaBUFcCK1GpxXbapdWjreAQ",
-	"8wNMqpixeYHeDX8xZun3dgQsQ8hzBoagDFOZXOgHuG93v8sCDm1rjY3pE5ClDZuyNQAVNKmvxrnRyrV5",
-	"BI2uSM6PvVJRyfvAiWqZE8B9xP+dkLOykWGz8G1uhjUtQTEOyoWl+cT1kfQtUHGOK1GwVBaZIobiQihv",
-	"6Sg0pNm75fpQ3R4y5FHeshnyj7iNVtz9V9PqJ5W6ocbmEp/TSuF7OVbaEBej7yz1USwJbvlP4Mn3Cjzx",
-	"WPLWNm9EP2i8s/qy/LINcvha7DNU8OYCMs4XlpQQlVM1ZIpAyjCBOoVFyoTuMpHKDKSQiP5tP7XJg30H",
-	"+Hznq+Nsi4Hqjqe7vTkd5fGg3KiAcgHnzjIIC+DqDkiWo65QmZbYpEwoFjuic+hUFAZQlLIW1qbhmSsZ",
-	"aIgmBp+UofJGL8Q6VmV+6ESxFa3sIdp6MgZc0I6+BxEPVwLcNGoycqEhdr4u3FICGfhvdnd3El8uY3ev",
-	"t7e1T17u/IBBFkM5I6NJOsRY/aLgZtlx0WgNIlFZRkMoNpQWI7s7ez+8+uvr7oudN3/dfbW7vbf7Zs/o",
-	"ay3C8I9cx94gf9aAcjaUucu6zaMd9PfJ3osXNmnQ5sY0hZX/o3to03Vd/OoDA/k+txUoH0mZvp88eYbX",
-	"HtAiQhQv4Dp1QP/+IWZJ5ArJZoB5+zZNIGcux9WX0p5DZY7ABoC4FS/DFgxZrakCSPfjThfR7tVSPnb/",
-	"eEr+cbyKjj9G5jQ6z7V25U6aePvffKLiE+JCOckTewsuFzzci/LS92GLn1udT0uvq3ul4n390/hFN3Nk",
-	"ga9SDuA+VC066/kukyfSsY7L+EYwOtpP6fzvbN4HtLNJjBMhjEKDylHic+AgIHKSpoxl2N3Axrf5LDjD",
-	"LkZj7dPgB5Tn+GSPHJA7BmY5KEhmE0f/GuaN2rYDrmORBwnU5wQ2Bv0T3ddXAi2DtqpZYBDkiuztvAGh",
-	"xxXR612JX+FpKIDqtLOglDIV5OjkbSUY1YwBv3a56EJXdKZsKv0508W8C+oOBisIaaEF3StoxvpXwhwC",
-	"5EQaHacpLtPj6xNZZPz4a7lZX2x+/nhsJgZTk+eyAPxjUIc24ILvZdrQ28v12kGt24B+eXBiJzizVbZ1",
-	"eBSf3ASbvIAgUIOn46ER1eTAoNv7ww8lMq8IY2hLiLe/KXPMImVL9eEQ6R7idPkugS0rifeGLMsBnfnV",
-	"3O0Z5VBZD/PCXas2I3JhCC9aEaFaCR9hraYpK3pkb2cPZW4VkALoXy1uWQHk/4kIfk11OJmMbrD0rA4B",
-	"hsVv6hG/Cwk+FoOW6qzr1Cq+bylPjHMqns7AiHoOGv9kNie2ssnZx0uwNCZlgQPIDLZV42z1pZqLBs35",
-	"BhGE1JikHNZDwlpD4P6/El4JDtKYh1T17ZNeQEBNmGUkp4YdglYOjApiHKMMJKfi/wGLvtlmEzUApNmQ",
-	"45sCNjiZG7BkJie5S9Pe9z1lwNzh0keX6TdlgfpG8fiTb771ZHAMSp42QNEtdDOe4WlobafRssY2bQW6",
-	"VQYwdOtYhGCQtLSMr31yiRRPDMrlYNwQX6plhZTASR6er9UI121wbmwoF6x6Mgdm5OBsNk+lYIa1JNzv",
-	"gRIH2AduEzom2EynoFTZmud4uVxJMKiIQQVhX/Ve0JQggU5YdARESytoXLfeddt2nq4nwYxzO/iTIsd5",
-	"taT4nwc/zlyR+g1gCI4FSoaRFqwfc5/QPK+0t3O9QDA1MY4LiwlvrmqyzXJzjW9++9aZFLktG6z629tB",
-	"i8Qf9vZewrnb4WshFGHwUN/+qTnVoasgqcpUie8IXAqrJdOtS8EVBUuR50eXF8fk5wty8u5T9+L0PdnZ",
-	"eblFqJPWVTloxTxUW/kH5dJUC5mzxMZXu8CjZIHdoefF5jTb8TF7oT50pamBWtXVQA+h45xL0/McvLG2",
-	"dbACG68XebheBDIpF1IWNswZnTIIDQwyUcvxfX3KmmfK1zzs2yGxZ0ZKIb/DLQ/yHyPeuULesGAbtvrt",
-	"/ef7/xsAAP//",
-}
-
-// decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
-// after base64-decoding and flate-decompressing the embedded blob.
-func decodeSpec() ([]byte, error) {
-	encoded := strings.Join(swaggerSpec, "")
-	compressed, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, fmt.Errorf("error base64 decoding spec: %w", err)
-	}
-	zr := flate.NewReader(bytes.NewReader(compressed))
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(zr); err != nil {
-		return nil, fmt.Errorf("read flate: %w", err)
-	}
-	if err := zr.Close(); err != nil {
-		return nil, fmt.Errorf("close flate reader: %w", err)
-	}
-
-	return buf.Bytes(), nil
-}
-
-var rawSpec = decodeSpecCached()
-
-// a naive cache of the decoded OpenAPI spec
-func decodeSpecCached() func() ([]byte, error) {
-	data, err := decodeSpec()
-	return func() ([]byte, error) {
-		return data, err
-	}
-}
-
-// Constructs a synthetic filesystem for resolving external references when loading openapi specifications.
-func PathToRawSpec(pathToFile string) map[string]func() ([]byte, error) {
-	res := make(map[string]func() ([]byte, error))
-	if len(pathToFile) > 0 {
-		res[pathToFile] = rawSpec
-	}
-
-	return res
-}
-
-// GetSpec returns the OpenAPI specification corresponding to the generated
-// code in this file. External references in the spec are resolved through
-// PathToRawSpec; externally-referenced files must be embedded in their
-// corresponding Go packages (via the import-mapping feature). URL-based
-// external refs are not supported.
-func GetSpec() (swagger *openapi3.T, err error) {
-	resolvePath := PathToRawSpec("")
-
-	loader := openapi3.NewLoader()
-	loader.IsExternalRefsAllowed = true
-	loader.ReadFromURIFunc = func(loader *openapi3.Loader, url *url.URL) ([]byte, error) {
-		pathToFile := url.String()
-		pathToFile = path.Clean(pathToFile)
-		getSpec, ok := resolvePath[pathToFile]
-		if !ok {
-			err1 := fmt.Errorf("path not found: %s", pathToFile)
-			return nil, err1
-		}
-		return getSpec()
-	}
-	var specData []byte
-	specData, err = rawSpec()
-	if err != nil {
-		return
-	}
-	swagger, err = loader.LoadFromData(specData)
-	if err != nil {
-		return
-	}
-	return
-}
-
-// GetSpecJSON returns the raw JSON bytes of the embedded OpenAPI
-// specification: decompressed but not unmarshaled. External references
-// are not resolved here; the bytes are the spec exactly as embedded by
-// codegen. The result is cached at package init time, so repeated calls
-// are cheap.
-func GetSpecJSON() ([]byte, error) {
-	return rawSpec()
-}
-
-// GetSwagger returns the OpenAPI specification corresponding to the
-// generated code in this file.
-//
-// Deprecated: GetSwagger predates kin-openapi renaming openapi3.Swagger
-// to openapi3.T. Use [GetSpec] instead. This wrapper is retained for
-// backwards compatibility.
-func GetSwagger() (*openapi3.T, error) {
-	return GetSpec()
 }

@@ -146,6 +146,8 @@ async function instances() {
   must(one.data?.missingFiles.length === 0 && known !== "", "the instance misses a file, or has no ETag");
   // What GET shows can be sent back: the password is kept.
   const body = { additionalParams: one.data!.additionalParams };
+  const plan = await good(operator.POST("/v1/vnf_instances/{vnfInstanceId}/plan", { params: { path }, body }));
+  must(plan.nodes.length === 0 && plan.instance.desiredVersion === one.data!.desiredVersion, "the same parameters would change something");
   await good(operator.PUT("/v1/vnf_instances/{vnfInstanceId}", { params: { path, header: { "If-Match": known } }, body }));
   const { error } = await operator.DELETE("/v1/vnf_instances/{vnfInstanceId}", { params: { path, header: { "If-Match": '"another"' } } });
   must(error?.type === "urn:nodehitch:problem:precondition-failed", "If-Match is ignored");
