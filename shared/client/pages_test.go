@@ -17,6 +17,10 @@ func pages(t *testing.T, links map[string]string) (all []api.Token, requests []s
 	t.Helper()
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		requests = append(requests, r.Host+" "+r.URL.Path+" "+r.URL.RawQuery)
+		if len(requests) > 10 {
+			w.WriteHeader(http.StatusLoopDetected)
+			return
+		}
 		marker := r.URL.Query().Get("marker")
 		w.Header().Set("Content-Type", "application/json")
 		if links[marker] != "" {
