@@ -26,7 +26,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	if a := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE"}`); a.problem.Type != wire.ProblemFilesMissing {
 		t.Errorf("without its files: %d %s", a.status, a.body)
 	}
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 
 	if a := w.as(w.operator, "POST", operations, `{"operation": "RESTART", "stackId": ""}`); !slices.Equal(pointers(a.problem), []string{"/operation", "/stackId"}) {
 		t.Errorf("with faults: %d %s", a.status, a.body)

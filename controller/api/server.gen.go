@@ -5,18 +5,12 @@ package api
 
 import (
 	"bytes"
-	"compress/flate"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"path"
-	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 	. "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/oapi-codegen/runtime"
@@ -66,12 +60,15 @@ type ServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx echo.Context, nodeID NodeID) error
+	// GetOpenapi This document
+	// (GET /v1/openapi.yaml)
+	GetOpenapi(ctx echo.Context) error
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx echo.Context, params ListOperationsParams) error
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
-	ListTokens(ctx echo.Context) error
+	ListTokens(ctx echo.Context, params ListTokensParams) error
 	// CreateToken Create an API token; its secret is only in this answer
 	// (POST /v1/tokens)
 	CreateToken(ctx echo.Context) error
@@ -84,21 +81,27 @@ type ServerInterface interface {
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx echo.Context) error
+	// GetVersion The version of the controller
+	// (GET /v1/version)
+	GetVersion(ctx echo.Context) error
 	// ListInstances All VNF instances
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx echo.Context, params ListInstancesParams) error
 	// DeleteInstance Forget an instance that has no live node
 	// (DELETE /v1/vnf_instances/{vnfInstanceId})
-	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params DeleteInstanceParams) error
 	// GetInstance One VNF instance, secrets redacted
 	// (GET /v1/vnf_instances/{vnfInstanceId})
-	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params GetInstanceParams) error
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
-	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	// DeleteFile Delete a file that came before its instance
+	// (DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	DeleteFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string) error
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error
@@ -110,7 +113,7 @@ type ServerInterface interface {
 	GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListInstanceOperations The operations of one instance that are kept, newest first
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
-	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
@@ -120,9 +123,9 @@ type ServerInterface interface {
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	// (GET /v1/volumes)
-	ListVolumes(ctx echo.Context) error
+	ListVolumes(ctx echo.Context, params ListVolumesParams) error
 	// GetVolume One volume
 	// (GET /v1/volumes/{volumeId})
 	GetVolume(ctx echo.Context, volumeID VolumeID) error
@@ -326,9 +329,44 @@ func (w *ServerInterfaceWrapper) ListNodes(ctx echo.Context) error {
 	var params ListNodesParams
 	// ------------- Optional query parameter "vnfInstanceId" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "role" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "role", ctx.QueryParams(), &params.Role, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter role: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "ready" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ready", ctx.QueryParams(), &params.Ready, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ready: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
 	}
 
 	// ------------- Optional query parameter "wait" -------------
@@ -408,12 +446,56 @@ func (w *ServerInterfaceWrapper) RevokeNode(ctx echo.Context) error {
 	return err
 }
 
+// GetOpenapi converts echo context to params.
+func (w *ServerInterfaceWrapper) GetOpenapi(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetOpenapi(ctx)
+	return err
+}
+
 // ListOperations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListOperationsParams
+	// ------------- Optional query parameter "vnfInstanceId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operation", ctx.QueryParams(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operation: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// ------------- Optional query parameter "wait" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -447,8 +529,24 @@ func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTokensParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListTokens(ctx)
+	err = w.Handler.ListTokens(ctx, params)
 	return err
 }
 
@@ -502,12 +600,49 @@ func (w *ServerInterfaceWrapper) GetTrust(ctx echo.Context) error {
 	return err
 }
 
+// GetVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) GetVersion(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetVersion(ctx)
+	return err
+}
+
 // ListInstances converts echo context to params.
 func (w *ServerInterfaceWrapper) ListInstances(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListInstancesParams
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", ctx.QueryParams(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// ------------- Optional query parameter "wait" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -548,8 +683,28 @@ func (w *ServerInterfaceWrapper) DeleteInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteInstanceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteInstance(ctx, vnfInstanceID)
+	err = w.Handler.DeleteInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -564,8 +719,34 @@ func (w *ServerInterfaceWrapper) GetInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetInstanceParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetInstance(ctx, vnfInstanceID)
+	err = w.Handler.GetInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -580,8 +761,43 @@ func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutInstanceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutInstance(ctx, vnfInstanceID)
+	err = w.Handler.PutInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -598,6 +814,30 @@ func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ConfirmInstance(ctx, vnfInstanceID)
+	return err
+}
+
+// DeleteFile converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Path parameter "path" -------------
+	var path string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "path", ctx.Param("path"), &path, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteFile(ctx, vnfInstanceID, path)
 	return err
 }
 
@@ -731,8 +971,38 @@ func (w *ServerInterfaceWrapper) ListInstanceOperations(ctx echo.Context) error 
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInstanceOperationsParams
+	// ------------- Optional query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operation", ctx.QueryParams(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operation: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID)
+	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -805,8 +1075,45 @@ func (w *ServerInterfaceWrapper) PlanInstance(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListVolumesParams
+	// ------------- Optional query parameter "vnfInstanceId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "nodeId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "nodeId", ctx.QueryParams(), &params.NodeID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter nodeId: %s", err))
+	}
+
+	// ------------- Optional query parameter "permitState" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "permitState", ctx.QueryParams(), &params.PermitState, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter permitState: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListVolumes(ctx)
+	err = w.Handler.ListVolumes(ctx, params)
 	return err
 }
 
@@ -907,11 +1214,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealthz, options.OperationMiddlewares["getHealthz"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
+	router.GET(options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenapi, options.OperationMiddlewares["getOpenapi"]...)
+	router.GET(options.BaseURL+"/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
@@ -1514,6 +1824,7 @@ type ListNodesResponseObject interface {
 
 type ListNodes200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListNodes200JSONResponse struct {
@@ -1530,6 +1841,9 @@ func (response ListNodes200JSONResponse) VisitListNodesResponse(w http.ResponseW
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1708,6 +2022,57 @@ func (response RevokeNodedefaultApplicationProblemPlusJSONResponse) VisitRevokeN
 	return err
 }
 
+type GetOpenapiRequestObject struct {
+}
+
+type GetOpenapiResponseObject interface {
+	VisitGetOpenapiResponse(w http.ResponseWriter) error
+}
+
+type GetOpenapi200ApplicationYamlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetOpenapi200ApplicationYamlResponse) VisitGetOpenapiResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/yaml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetOpenapidefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetOpenapidefaultApplicationProblemPlusJSONResponse) VisitGetOpenapiResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListOperationsRequestObject struct {
 	Params ListOperationsParams
 }
@@ -1718,6 +2083,7 @@ type ListOperationsResponseObject interface {
 
 type ListOperations200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListOperations200JSONResponse struct {
@@ -1734,6 +2100,9 @@ func (response ListOperations200JSONResponse) VisitListOperationsResponse(w http
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1775,21 +2144,32 @@ func (response ListOperationsdefaultApplicationProblemPlusJSONResponse) VisitLis
 }
 
 type ListTokensRequestObject struct {
+	Params ListTokensParams
 }
 
 type ListTokensResponseObject interface {
 	VisitListTokensResponse(w http.ResponseWriter) error
 }
 
-type ListTokens200JSONResponse TokenList
+type ListTokens200ResponseHeaders struct {
+	Link *string
+}
+
+type ListTokens200JSONResponse struct {
+	Body    TokenList
+	Headers ListTokens200ResponseHeaders
+}
 
 func (response ListTokens200JSONResponse) VisitListTokensResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1827,15 +2207,25 @@ type CreateTokenResponseObject interface {
 	VisitCreateTokenResponse(w http.ResponseWriter) error
 }
 
-type CreateToken201JSONResponse NewToken
+type CreateToken201ResponseHeaders struct {
+	Location *string
+}
+
+type CreateToken201JSONResponse struct {
+	Body    NewToken
+	Headers CreateToken201ResponseHeaders
+}
 
 func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1996,6 +2386,51 @@ func (response GetTrustdefaultApplicationProblemPlusJSONResponse) VisitGetTrustR
 	return err
 }
 
+type GetVersionRequestObject struct {
+}
+
+type GetVersionResponseObject interface {
+	VisitGetVersionResponse(w http.ResponseWriter) error
+}
+
+type GetVersion200JSONResponse Version
+
+func (response GetVersion200JSONResponse) VisitGetVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVersiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetVersiondefaultApplicationProblemPlusJSONResponse) VisitGetVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInstancesRequestObject struct {
 	Params ListInstancesParams
 }
@@ -2006,6 +2441,7 @@ type ListInstancesResponseObject interface {
 
 type ListInstances200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListInstances200JSONResponse struct {
@@ -2022,6 +2458,9 @@ func (response ListInstances200JSONResponse) VisitListInstancesResponse(w http.R
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2064,6 +2503,7 @@ func (response ListInstancesdefaultApplicationProblemPlusJSONResponse) VisitList
 
 type DeleteInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        DeleteInstanceParams
 }
 
 type DeleteInstanceResponseObject interface {
@@ -2104,24 +2544,45 @@ func (response DeleteInstancedefaultApplicationProblemPlusJSONResponse) VisitDel
 
 type GetInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        GetInstanceParams
 }
 
 type GetInstanceResponseObject interface {
 	VisitGetInstanceResponse(w http.ResponseWriter) error
 }
 
-type GetInstance200JSONResponse Instance
+type GetInstance200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetInstance200JSONResponse struct {
+	Body    Instance
+	Headers GetInstance200ResponseHeaders
+}
 
 func (response GetInstance200JSONResponse) VisitGetInstanceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type GetInstance304Response = NotModifiedResponse
+
+func (response GetInstance304Response) VisitGetInstanceResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetInstancedefaultApplicationProblemPlusJSONResponse struct {
@@ -2150,6 +2611,7 @@ func (response GetInstancedefaultApplicationProblemPlusJSONResponse) VisitGetIns
 
 type PutInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        PutInstanceParams
 	Body          *PutInstanceJSONRequestBody
 }
 
@@ -2238,6 +2700,47 @@ type ConfirmInstancedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitConfirmInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteFileRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+}
+
+type DeleteFileResponseObject interface {
+	VisitDeleteFileResponse(w http.ResponseWriter) error
+}
+
+type DeleteFile204Response struct {
+}
+
+func (response DeleteFile204Response) VisitDeleteFileResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response DeleteFiledefaultApplicationProblemPlusJSONResponse) VisitDeleteFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2354,6 +2857,20 @@ func (response PutFile200JSONResponse) VisitPutFileResponse(w http.ResponseWrite
 	return err
 }
 
+type PutFile201JSONResponse PackageFile
+
+func (response PutFile201JSONResponse) VisitPutFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutFile308ResponseHeaders struct {
 	Range *string
 }
@@ -2442,21 +2959,32 @@ func (response GetJoinTokendefaultApplicationProblemPlusJSONResponse) VisitGetJo
 
 type ListInstanceOperationsRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        ListInstanceOperationsParams
 }
 
 type ListInstanceOperationsResponseObject interface {
 	VisitListInstanceOperationsResponse(w http.ResponseWriter) error
 }
 
-type ListInstanceOperations200JSONResponse OperationList
+type ListInstanceOperations200ResponseHeaders struct {
+	Link *string
+}
+
+type ListInstanceOperations200JSONResponse struct {
+	Body    OperationList
+	Headers ListInstanceOperations200ResponseHeaders
+}
 
 func (response ListInstanceOperations200JSONResponse) VisitListInstanceOperationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2643,21 +3171,32 @@ func (response PlanInstancedefaultApplicationProblemPlusJSONResponse) VisitPlanI
 }
 
 type ListVolumesRequestObject struct {
+	Params ListVolumesParams
 }
 
 type ListVolumesResponseObject interface {
 	VisitListVolumesResponse(w http.ResponseWriter) error
 }
 
-type ListVolumes200JSONResponse VolumeList
+type ListVolumes200ResponseHeaders struct {
+	Link *string
+}
+
+type ListVolumes200JSONResponse struct {
+	Body    VolumeList
+	Headers ListVolumes200ResponseHeaders
+}
 
 func (response ListVolumes200JSONResponse) VisitListVolumesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2871,10 +3410,13 @@ type StrictServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
+	// GetOpenapi This document
+	// (GET /v1/openapi.yaml)
+	GetOpenapi(ctx context.Context, request GetOpenapiRequestObject) (GetOpenapiResponseObject, error)
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx context.Context, request ListOperationsRequestObject) (ListOperationsResponseObject, error)
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
 	// CreateToken Create an API token; its secret is only in this answer
@@ -2889,6 +3431,9 @@ type StrictServerInterface interface {
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx context.Context, request GetTrustRequestObject) (GetTrustResponseObject, error)
+	// GetVersion The version of the controller
+	// (GET /v1/version)
+	GetVersion(ctx context.Context, request GetVersionRequestObject) (GetVersionResponseObject, error)
 	// ListInstances All VNF instances
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx context.Context, request ListInstancesRequestObject) (ListInstancesResponseObject, error)
@@ -2904,6 +3449,9 @@ type StrictServerInterface interface {
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
+	// DeleteFile Delete a file that came before its instance
+	// (DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	DeleteFile(ctx context.Context, request DeleteFileRequestObject) (DeleteFileResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx context.Context, request GetFileRequestObject) (GetFileResponseObject, error)
@@ -2925,7 +3473,7 @@ type StrictServerInterface interface {
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
 	// GetVolume One volume
@@ -3382,6 +3930,29 @@ func (sh *strictHandler) RevokeNode(ctx echo.Context, nodeID NodeID) error {
 	return nil
 }
 
+// GetOpenapi operation middleware
+func (sh *strictHandler) GetOpenapi(ctx echo.Context) error {
+	var request GetOpenapiRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOpenapi(ctx.Request().Context(), request.(GetOpenapiRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOpenapi")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetOpenapiResponseObject); ok {
+		return validResponse.VisitGetOpenapiResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListOperations operation middleware
 func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsParams) error {
 	var request ListOperationsRequestObject
@@ -3408,8 +3979,10 @@ func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsP
 }
 
 // ListTokens operation middleware
-func (sh *strictHandler) ListTokens(ctx echo.Context) error {
+func (sh *strictHandler) ListTokens(ctx echo.Context, params ListTokensParams) error {
 	var request ListTokensRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListTokens(ctx.Request().Context(), request.(ListTokensRequestObject))
@@ -3549,6 +4122,29 @@ func (sh *strictHandler) GetTrust(ctx echo.Context) error {
 	return nil
 }
 
+// GetVersion operation middleware
+func (sh *strictHandler) GetVersion(ctx echo.Context) error {
+	var request GetVersionRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetVersion(ctx.Request().Context(), request.(GetVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetVersionResponseObject); ok {
+		return validResponse.VisitGetVersionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListInstances operation middleware
 func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesParams) error {
 	var request ListInstancesRequestObject
@@ -3575,10 +4171,11 @@ func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesPar
 }
 
 // DeleteInstance operation middleware
-func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params DeleteInstanceParams) error {
 	var request DeleteInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteInstance(ctx.Request().Context(), request.(DeleteInstanceRequestObject))
@@ -3600,10 +4197,11 @@ func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInsta
 }
 
 // GetInstance operation middleware
-func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params GetInstanceParams) error {
 	var request GetInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetInstance(ctx.Request().Context(), request.(GetInstanceRequestObject))
@@ -3625,10 +4223,11 @@ func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstance
 }
 
 // PutInstance operation middleware
-func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error {
 	var request PutInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	var body PutInstanceJSONRequestBody
 	var err error
@@ -3691,6 +4290,32 @@ func (sh *strictHandler) ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInst
 		return err
 	} else if validResponse, ok := response.(ConfirmInstanceResponseObject); ok {
 		return validResponse.VisitConfirmInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteFile operation middleware
+func (sh *strictHandler) DeleteFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string) error {
+	var request DeleteFileRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+	request.Path = path
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteFile(ctx.Request().Context(), request.(DeleteFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteFileResponseObject); ok {
+		return validResponse.VisitDeleteFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -3779,10 +4404,11 @@ func (sh *strictHandler) GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanc
 }
 
 // ListInstanceOperations operation middleware
-func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error {
 	var request ListInstanceOperationsRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListInstanceOperations(ctx.Request().Context(), request.(ListInstanceOperationsRequestObject))
@@ -3927,8 +4553,10 @@ func (sh *strictHandler) PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanc
 }
 
 // ListVolumes operation middleware
-func (sh *strictHandler) ListVolumes(ctx echo.Context) error {
+func (sh *strictHandler) ListVolumes(ctx echo.Context, params ListVolumesParams) error {
 	var request ListVolumesRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListVolumes(ctx.Request().Context(), request.(ListVolumesRequestObject))
@@ -4068,324 +4696,4 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
 	return nil
-}
-
-// Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
-// Stored as a slice of fixed-width chunks rather than one concatenated
-// const string: with thousands of chunks the chained `+` fold is several
-// times slower for the Go compiler than parsing a slice literal.
-var swaggerSpec = []string{
-	"7L1rVxs5tjD8V7R8Zq2Ec8oG0iTTMas/0AS6mUmABSR93tPkJaJKxmrKkqck23Hn4b8/S3tLKlWVyhcw",
-	"mTnrmQ+dxnaVLltb+3751knlaCwFE1p1+t86Q0YzVsCfB3dM6MshffX6jfmYMZUWfKy5FJ1+5/LXg+6r",
-	"12+IHBA9pJpQ83BCcjljRTelipEh+0ozlvIRzTtJR6VDNqJmHD0fs06/o3TBxV3n4SGxE/E/WXOa90zc",
-	"6WF9Fi7I7VwzVRl3IIsR1Z1+hwv9Zq+TuIm40OyOFeVMn1ihYPT6ZPYHnI3hZDjvL0dXZHu6uw1fbX+j",
-	"RTp8IIoVU6bIQBbweErznBUvFDG/cs1SPSlYQmZDng6JHnJFUil0Ic1TZEaFVj1ycKvMHHxAuHbjCWln",
-	"luZbReRMkKld8mI4HvrxPxa5au7vTA9ZQWiWFUwpptw+y2X1CdVkJJUmP5Jbc4YfL96rhCg2pgXVLCO3",
-	"c6LGNGVm6cIucwJDCUboQJvhyVjmOdHDQk7uhmZfM6oIFWrGCpaZozNzKjpihI1lOly+pykr7tglS6XI",
-	"Ipv6Vc6IHGgmgjMb51QoMuN6KCeaUJIOqbhjDqCpFAN+NymoGQGQSeHgCbllA1kw8gfXmhWxlYXIdHRF",
-	"75YikQEuE3rJLs9lnrfu8GrISC7FHVOaaD5igHEOrcLjI0OZZwq+FOyrhoMI97dsQxfsHxOm9EnWXMNJ",
-	"5jZU4EP7tblfKJLLO5JzwRShtwbuwdNkSKfM4IKWcgkoLpgu5gcGlSJEB/dhMc2CQBLFRFaZjd5RLvYJ",
-	"9bdrRrnm4o5kEi6YJkOWj5eB43JcMJotPBY4Djll4XkACiqi4G3zDS9IYQYRLDWvqirK4V5qB5nmUrHM",
-	"fWtfJObYqYGz0n3CaDosx1Xm5lJSUJHJERnJkdm4uQBcEK4X7/Qh6Zj7PWLaEv6TwakU7APV6dB85Ga3",
-	"yBc6SUfQkXn9ZNA1D3XxqcVHeiozFkMqA0EhM/ZCEZ45SskVXNJTOaVIEQvCs06CqxhTPSzXIHDcpGPO",
-	"nRcs6/R1MWFRpjCZwCjVxSWdr9072W2u+JMYnAilqUjjC6fpPaD8NHyOvJQFoWJOPn48eeeuixyzgmpp",
-	"Hk6HkqdsK76XykjPsiWZT0atx3DIRcYKMoWHWgE+dWM8w/p+o1zHqbuhfeaaG+pWueazIc8NBhksv7NE",
-	"3twoy8Pe7CjykpJfJMkssfew/8eEFfNyX4Y8VHCYfaWjcW5++mFHNfYAV6ZgaiyFYnBjTqX+IDM+4CwC",
-	"348Cl5a5C6kd5aDqnmWGnHeSUPByjOUvBRt0+p3/2C5FtG372DY8Aws5L+RtzkbmBcds+t86dDzOeQq7",
-	"3h7jE//1h0Kpp9xnbAb8VW27cWGS6o4ujg/J273XfyV2ZJIxTXmuqtsASt71pHzRbgKi/5B0/rtrOVEX",
-	"0XXxm45nPcBC7epBfk01n3I9b57Ib0amK8UFrkgmDQoJOfNcA5GLw688y1mvk3TGhbnOmuOhGwLOtZUk",
-	"R/Qryqqd/pu9BsIkHaVpoVl2oCtXJKOadQ0qdGKvTEYjWsxro7/efZVEaGx5H38PFlYOEq7gsx9A3v7B",
-	"Um0mO8jkWFtgAv5kOATNz4NND2iuWB0OA54zNVeajT6aG9/E/4Acsq96j5QvoHRtfrCUBySYTvJYIhJC",
-	"obas6Ka1ZkpTHdUGDOkxKxvRdMgFM7g+ZZmhLkwYNj3y2gEiCYi1wLD65IuW90x8SeDLP6S58+YLQnMp",
-	"2D75IuSUfkmQyVGRkV8Z1SiXFqNrUY6UkNuJNhqBkCI1ssAkz8gtI7PCSKiCcKElsMsR0zSjmtqxu/D8",
-	"l4TcSj2EGUAoNF/2rg1aMDEZGSDBsgwhlFNq/4fvBvAKgG5e605pYeimMu8jBFn28/zKjlR+c4pjhl/A",
-	"wA9J5+ecivvDIUvvl+LawpsLIpYV2rku6SmhBDEo8VoAKwpgzxmheU7+ZIVs3mhQKi8YzVbSJ5OOAi6h",
-	"WuTHEBnLkcu3Yhh5aBYzMISbPe4yptEBqkA8P/pAzv9+ePkfuzsovFIi2Izcs/k+kSKfA0bds7nB6oli",
-	"Zs0BAfpx9+1yCtRcRXS3IQWt6aqCEXkLtyAjVI1ZCgoxBYGRvPz75JYVgmmmiBrSMdvqkVM2M1tB6XtE",
-	"56hzmDkVHHvBqJJCWUNCAYIDyblBTTJkRYTA51Tpq4IKBWu8MmR6ZeI9YkrRO9bCe4wYP5ATAVKv/cy+",
-	"mk2a3YoMv9WSZLIK/L2dt28WUMOuuufjrhwjsnTH0uBjgTLaQ9JxAP2FCVZ4srcM0VcfH0G8TLC4wKeQ",
-	"KeoJgNrRo6tiYsB5bFC7k3Q+inshZ2JFYuTRyY7iP7vh/Bd+3Ac3cP2YjmVBrBRIUHRWH+RE6PptMMx+",
-	"TLVmhXnr///9oPs/n80/tPvnTvft5//8S2fZXYFfPSw8EJMY+rVcIqsgnpvjWJOgHoQKJpwneXl4nhBK",
-	"TtlEF/BloY3qOcglBSX65HwLcNRQiQH/yjJycl5alZrXyP8EyqRmo4gyfXI+3TOTnJxP37ixYtfKfkGL",
-	"gs7XQEy39oNwKbUDL7fXNJEZGCTAWMZMjnO2b3hyxY6EZjA9ZCMDgH/OLlGbiap35y8UMT87+9un0+N3",
-	"cIhg5vv17KqK1a9ev046Iy7c591lSAxTx7DzCGSlVXlZhFRSZ2dUTGRo1KtJVRHJfD0m+Giul3QGNEW7",
-	"+SKCdwwPmQMCAaixFCO89QxfG3KdDm9Q1qOqIn2CpMM1GRRy5M3CTuoDaZGnrEdONMqpqpSs3QgVERV+",
-	"vhZckzSnfKQMr7llPXJpIO0MubCQrjvmfcLvhAQbbt1ubAQvNIQLKayEGcBu99WPj+dZuN6Y3eIA196H",
-	"xVTtRc3d37KcMwMXrsmQbkjF8GtLVpV4jh2+1LbiDaZ2vSGxiVDUmhtjofK5OqhDx0Vt2B9ePX7YWymt",
-	"TXlD6xxKpR2tqxOtx455b8TJvNU1dAVmp5wZagm49WUC5LRbfCHjggutNojyUp2MorLj+cXR1dX/d3N6",
-	"8OHIcCapunZNq05u7V1nlzjBqkt6iGLyJNdxuX1gfjKKsjRqc05ThqJ7JtOJ0ZqbCB1Iyw0S65fyLWKF",
-	"evN2Z5f87fLslNjHkECClVBKXXNakFuZzZcKZG7CUohv3OQqdYD99hAgIUj5yMgNZuFgRu137rgeTm57",
-	"qRxte3If/KWGtGDZNgwHqzrmObtgA1YwyzfWEuwGPGclIay7ifa9U9MsYBusJdvfFLh7vW8TPDbWdpAx",
-	"RWZDqVhN8AHxm/DIqaoW3/H7NidxKEjvdN/S7uDztzd7D3+JWsf4n+xncALHVJgRF3xkVIqdZJlqblcZ",
-	"jhil3DDFOStGfF055qruKaOpUT9ylt2x+H0wWvms4DomzhUThvKKZdMi9DEUDEHRBysHyAYSJb6Mq3tQ",
-	"i2/RY2VNSCVob6XMGRVr0KmxB0bNBUpznlm/OFfWtJfgB1DfjeBpaIM9tsjpjoeGqi2Tq/BI4NHGJca1",
-	"uZEWnKibyamgM2q1PGsw9aKC+Xs1RRRH/s0NhB8v/XD4+bgc1C/mgjmKsQZ6GZJrKZWjd7hgwr6i5yFi",
-	"6aoY4BYBOTDVgR/AyJnNI7+dd3lGDJlDijOjiqTmJZaFoswGmWTT6vwYga4diY9lQSwGAL6WOLC5PayP",
-	"5SvTvd2ldA8nDwdMVrGZ/yqVVkdCo2NiLYaUG0FcDsg20+m2EeIUeanGLO0T+HCD8NtqtSA8XqG2NzMw",
-	"PzQNdlyc4I+7NQW8DrhyHhw2BiXny41pLZ9Ojwm3vzs1rxHEEeOnAbBpQUeq/QDQJ1ubWJE7PmUiIWzK",
-	"ijlRLC2YJgUDCQ1ie647vxcso6lm2efrTmex1POHkqJ3QWcfrJD0kHTSgtE1nVwZUwauCwXvaTWkxr5i",
-	"bqe2Ag5XhAtzRVO2j5ERNuTH3Fz4jDzSjIKLhJClUAtst/LDpYivbEzTe0N24RFcClidbxkTZDLOJc1Y",
-	"VjEILfS44mhG6mtYgR6SDlK5BgTvuciWjfzp9Pjv5jHAc6W4uDuOb+q8uSGwf/n4ELQi3U50sFsh9YId",
-	"L7ZugVUkiy3lJPPmNxQ+nedcjmUu7+YJkUXGinVnK5jSsmDZcis1PHdW8DvujNXLueWleegMzOxoX3cv",
-	"xgwY4PWDXyH+xcYRAoBLLaYW62CfdwGR8PCQKoQ/uBQ6T7C1mBvVXOfp2dXNyenl1cHp1cnB1dE7MhGa",
-	"50byDL4lR6fvYCUGKjnThvGDtw2k1Kujiw8np+axl5dn73d2frAUUHMA06WZeCvwS9an7CSdysfV5LBT",
-	"qU/8NMC5Kx/B+m+xadnBXrnnHpLORFhXbSzaw+JNhkdIyS1N7yfjPtjsEI9pYY51MFEsKyHpZHjnBVYY",
-	"tvVo2XwyztYlxTNaCC7uqnxysV0TFNUl7BJkMSBSDsGSJier0SVHdINFOToRcplwmw1Wsogtv+doEq7y",
-	"V7/plXbvWfxSAMBoi5ZznlPR4imk5PzjFZmB479NmOeBsLHqiluI7tVCVT9chie/RnDgqzO5U5mxQxhh",
-	"OeDcet1yF8HwcszSR+jlTpgIOBzYqkIh7RkkMcvLAnL0SQys4dhxPT2TxIjHKiETQXNtgL2+TPYY7uP5",
-	"Pv4843kOnH6fzIY20Nq+6N3YhrzxzEmTyo+1pl9pdQL3GMI95aPSW3oiBjISYozc6VP9yd8/94kl7IrR",
-	"3HA3YeRoUjA9KQScjMf/RajQQOA2Z1/kONew19YUliq2Ru+RUhOWBfEnTfqYVn9s+NMSkjM6IANeKA2h",
-	"T4gqsLIRyzjS/qZy5sODl/gYXbhvuI7YVv4mucBwpDhNnShW3KBtbGCVoU8f3K3zmllKi4LH/Nk6PjTP",
-	"eqhS7ROq1MRdI64NVO5V34aJTcE4Bga8gSysyyoQtR1eQ2iKsrFbpaRNcj5lhGdMaK6X27JxrTEgfaCC",
-	"Dxb6ZKOkSxAcwoArCMKhCqzw+4ZfGf6rNBMa4ybQZWsIWU8MAJxrUrDT48vDnDOhL/E6PoLKg9VxJCdC",
-	"K3J6fEnY17EsSvODudj0jt3gYeyTEVXACSASRxb38DeEmCmSwlLUVo9cDVkBblUXgazltUiHUiqWECWt",
-	"p9Gc2YiNblmhKq+AQQmPdsSoUKRgIzllfSIhS2dcyDtzV8FkOwGvU6lu3s6JkDM3idJ0rtDpugiySheT",
-	"VH97AJCymb8gNZs9oHBcMLhltGAFOt0TEuC7GsqZIBJZdVMDczMtJtPmoTj6Jm5VMTw28kTUygI3mopF",
-	"phbFWKulJRKyslS3pNV4UprnZ4NO//fFOw+DUB8+r84AAyp4KrUPs15N1g9evmQFp3lzf6uvJON30RCL",
-	"M8y3GhcMIqqd+y+2HgypXU9fuatEsa069QoGnxZDS06VvmRMrLNG56Zu/FAwms1j2iPNIAIF3DwutbAd",
-	"gk4xNCPKfKkGcCFzJxRqtoqkDop5NVRvlVcm6pF6so3UXEE5ViRQDx6tJk/riT5NrZjr4ZDl2cp64W/u",
-	"hZUUYysjN9J/ZM4CfTlAdX/dHA4FS0wCwtVGK63utaq2CTgoBbLQSKRVy2gHWcayflWgcY5ib9wyLKNH",
-	"cEFZv5mbae4BFcAPe+QC2GPrmIbLyoLtm7/vGRsjipgrWx2zFxiZYJGdpGNX0Ek6dpKVzUsZc2OUoHWf",
-	"/FjtFKWdOqxzl21aYZxnu1+jya/WVxcc91qm1O9zNexV8Ovz+w0W0IrssNsnmAXQxyAH5RUwMpyNSLQZ",
-	"Z17+w8QDuz7vmLCGrX38WRA2Gus5jMe1FfrUtZhZXUHO3Fn1yLvKIrgCf77TOylJ5WhERYaSX01+GfPA",
-	"o+LwvYw0me6ugeIIxE+7gMmYs91AtSPzdTOh/IXCxe8TNLsbKHlSf8vuuFA2+WBlb8wirn9oDwS0K2+q",
-	"sFlxkPy72hxioFDjWF2KaygpRpSrru5DRKsAW1OaT5S2MZmgMlCnkVj1sBa+5eey/uuKurXcy1R/wa8Y",
-	"sOjrfIXEwK/z4KWC3XGDQ61OsoJPDQKXz5Xark3/NUdEuWAFYeIOUsjHkzy3ooHIyHiiINPb6mt2xBs7",
-	"4vymjGG/4WIgtyrGSQ/DlWjUhR2zNP88NiLbPCZHZtKxnntag9/9yQoZpE3glKsuLYT9WkIf4NRyFxY8",
-	"5iepG5NK0uKoQU0+gTW1UeRNWN5B5Xu81b2Ua5tkzObg9JvORiFd4h/LeuTI/tW397VilemR95iibx/C",
-	"LD6XiAa4nmor3BeMYcEMQJwpzZURdaby3klEblCwHUk0tDuC7pbbcXH28KeZHGQZGGUNQh8MBx/LIeHk",
-	"cFgUbezQATQnqk2mFD5ZD4wuPWKzb5xZJHEqgCgzuBK0t2DA+T6GjmFghA8rc55RQ+yjPDBI/12of7vn",
-	"jAI/HuecZe+8QrupSB878C8LmBfYqdgMnb1SMVsiAoqZYIIY0JFkg/laPlF49btXpuw9gGXfxswE8eFe",
-	"PPSiwioxFmvlURix/pjynGWHK+dgrw6VcvQVjwu42QDeIJoVIy5onm/2pFzm3qqY2Zrs17oJZ1sgioHJ",
-	"bZVySiG9dawgMm1j+RXMc4cfI9Vn44VLL1gqi8yJ5xDQZo1+PtynqbJmjGY5F2vkckLq8OqioC+c8LmZ",
-	"0DQ3Mv7xwcn7o3c9jC0SXA3Xs3vFcuyvJzs7P6QVKwJ8xbbxF2WIpUgZfhkflY3GUjORzv/O5k8xB8rw",
-	"0BYByp/ulZlp1XhI/1YZEmk3F4lcmRgOU63FAoYFUbEgWQ60u5p2EHhUnxBos3Y1iFVMdh423m6naXHH",
-	"9EJPf+legiQwgjbIMqveBfSolX385cHC7DHbgcu6Xe1KXaY0Z4glnzdq3NtQyMuz20Lq9kGP8uF1S8qY",
-	"Xms3LPEsKeleiRQV06GHxUJCvAn5vaTqjxfia1QgInpyNEj4Wk1DKe8Vio5ckZdl/Bm7ATAlJPyKCQz7",
-	"VpJIsRUK3ZdXBxdXRuI+XTUMDZYI4f+dBD8cCRSe/S4elyB71sr1yBFNh/Y3s6lMYe0R2JP1bJdWVNio",
-	"jQSJOMOg+kIshOTy8OD9EQjgTwg6dHjZWmjNVX1Dd0CVkBupSyVk98edHcIHxKjWPkQfA+F/fLO3s7Mw",
-	"MH71pTZ5ZF0K20xsiwC2dTa41GysloB9Ixt7Asumhbbuw7p/B68xKWTOwmKMNkk3k6BSmwOEMzXX6Sm5",
-	"SI4MrMZQ6kJEQ1Q7On1XRag1WPsK8VZEFuC72K/EnLxQDST+F4mcegq7XoC8a3DytOR/sSqgRwfv+66y",
-	"wSGksw8ZzRNrbf8Ji08JzQt4okdgGTcnpwTIeeVVIw7ljE7ZGoHlj4zMKu/dQh7nrVWOB51fnB0eXV6e",
-	"nP7SSTqHZx/O3x9hkDSqFqvypUKmDJwTUBvFhm1D+RWjy1Y5lBXlIpEWEFzjLbolbZ5RqBAii6QsaQPl",
-	"YO3XTU4zMJpzRIqXvoDnCIpAYGA8VVL0iZIjdiuzORjitCQ01T2jzKrtUsfsjTIbTqUmUDUTKgE9hdy0",
-	"JiyvX61j9Xi4IGog4v5fs/YOHMOxLNpqvVrHa+V0ORb69Se4711fLFcscHZBQaVHywRtcX/OIQhAWHhh",
-	"rqI1fd4ffgjQ0yYiVGS7IMegkyCp6iRAXDpJx+cwrHi9guBeM5ihiWYwBqnOV2gn0lgPLcz8idwwyOS2",
-	"Suyn02MXBxa5QEY9aTPEckVmhRR3GJBnncHgGXNxJraGTTPpZ0Tvbfnk/YqcWRbUBRHaZqloiHKj5j8x",
-	"X1lpjKtWa0gAkGMfuTRrp6GvmWu+LM8SS6iumGaOCeYt7olTKVjf3zmf9oMprJplPfJLAUnHCbHZxgnx",
-	"acZ9QpW1wZsnTwzwislYu5gKuOgZV3Q8ZhRcZ94C4N6yXDTbrwTlWMJr4JexHoFKkjBd8Iy5FBl4v79y",
-	"BZS8TDUNL+Ap+oHtNsy1qWVNuzQev/iOrV25sqcDIWwnwg/ldB78Rfg5nBq/qS4Av/PLwGOMO1nXU/Aa",
-	"wzgqEITeWu9x4lxW1QgPaxu10R8usNX5UafOhQoP38CNt6GtcxvecC1GBgv0kAqPJhB5qhtxEHrIRmVk",
-	"M43FmtRzXakiPkbMVSpw0W6lUzfm3hnZ+OVYnfvS9+sqJPUs71iJEvnQ6Iidx8Zrx1KRm2XDql5875Te",
-	"L6OhrTIkB5il6jZFLKfFcUYL5dAFicutGX0WxP3mrIgPuEoUAFpxsBK67mNLghGABWQMpEqj2AiJFZuu",
-	"RVkszZbbRRLUOpU/7MRX8ITFrb6WJFxMci0mImcqBLIb4kVkFVyRWzlxoTaOVlkgdpIO7mF1+lMd/tyP",
-	"0/jpwA7cqFni7HsWG5PgOkS5SlkjuhHPD96NxDCHtrLOMR+K+WEjxS0fKz7z1gz7qzJt9oUilv0+fhpI",
-	"2CjTvGpmAsgewYJH1VpD303uUS3O91+vrs6JryrZdGNorvMW6N1zATqAwwMuCCUDNiMzWWQLKhbWx5oU",
-	"ou8vY9+O1kePlLkP6I3aN6u8zV3NM5v4sGrdTNyGB0ML9pcBS+vHAkJQFK7N5l9kciZySTPPSOsZVvjO",
-	"Vo+cjek/Joxo9lXvY1FamWckLRhEddDY3RpqPX6KXmneV09STOW5CwN7tP7WOIMLr57WlRtUXG0knFPZ",
-	"9+1V8qxECps5zUVEu+89tSjr6tC5sBWWHlmeGYWdxc0YfBcGSKmBuObOCjXfKwN/jp5BI7Rt3RIutVi+",
-	"eUKGcmZoeQGSBNeGwCe2oZFgLAMWi3XQc3nHY8U6aS3pcDUbY7U2WtPOeH70YZ/oYgL1nX3QkJW3bpni",
-	"mc1SRSXkBVbUtPc5SI+5MQxkqxaBeXgQrtmWJCyr4ixad1A/B5RWpQxRjXo9CqY3Wf0ZVhCh0nbLZQil",
-	"GYvsAKveDeQdIEyOvqwm6ziMM7yok1Q+XoKeZGMzm2QBUqT5yFBbGA1rBBGjbkql+1iQl4pK5R/oC1bQ",
-	"9J7VyzFGSkM+JJ2JYkW8Zu6BFUqFRKxdOtojTVs+NNWezaJb62tCrnFhj77SVOfzUMzVMxkzvOYbvHog",
-	"BX7JZHrPCqLolH0hs0Jq5m4XHCveq30b1UeJpnelBDWWimtZzD2dQQtnUAmxpnwBomgJYcMoR7ji3W6E",
-	"fk41xh5t7CRbj+rxsoZbLZj52qKdQfTN80Bn3+oj87RB1PU3UC2yNR0NhN9BIPbtBBTzg/OTiIRPNX3H",
-	"C5aaY4heEJlPNMOSb7I0DZgznDlN388PqV5qn9yzsa4G5uOCQfG0dT2iwUmjFQKXqxcFKocWsUzWw3Nb",
-	"01yAItnQ2rHDgIW9LPSNkFuhR/nN69c/vF6r1Bq31VZhQUkNtvE7HxYfiifjYhKFtiG2Qa5dkMIujfY6",
-	"KOTIt7XB2tI16135auiNbCKFq520TtySpvcuZbJOJSwa2J0YNREeDqOwFgxdVwfsPEm4yihsZd6e/vbp",
-	"A9a0KEKjpAucNzigsDIs5m90gtj9FRmizNmlH858+uCGNB9+c8OaDxd+6AfrPnBuDR+KYp2Yzldxc/bx",
-	"asWFwHgnwjkmzibaTiOrUzg86SSdKWczVqw8vhyzs/Jl+PzJjmAm8ox/zXiXslID+tJfnl32+6dySvt9",
-	"HHNrrQiWlOaQlIQdRl6Ck/6ukJPxls3NpxmrlGJaP/R7SnlOb3nO9fx/pGBRYQfKl5uryHWtXuZjp02r",
-	"bSHWivCu9JN4vGViOB+zYsqVLH4NKnbXuywpW8XMnmr5UrXhQtnMEViH16BBqwYPFHviQcXiaqtl5ffD",
-	"nCWePbKIfFujhnCuR5TOeUg602zytLjUapzFk0ayimjEMGV7DfKyvh/VmqZDllnNtxpo+jgQbyI6o8xC",
-	"jfGRRqm/KJsOQnuCACBqU5NdXHxiPSY+p6XwyaS+W4NNJ8IqIqETxflgr8WM6nSIU1hL+UBCpKediGIq",
-	"MAhg4NYDr62KuVfae4nA8LadSOLuo1s4+vm4hn0zmjnHE39KWUIHpbXCpeWkSKN8nqFP04gbbmBI9zLH",
-	"A2WwaqlfaJmyGwzVYUa1bYRZ7fawiC2e2Rl/nv+Kr7svTkTQNuLJpl9GNabepvc3+FBVKTq8ODq4Orpx",
-	"kUNPLBk5UW3WPbsQORMtpuOnaFtWjjr6+oia2QckcwK4LQbEMuyFdnp8GbFR+WzgGslm2kiCiVMiErRS",
-	"4NWQBflPhDo4CeAXq1bglDcaFItmTdxV9a5blrsmhXIi9DnFVunUWRCrs2W8iE6HII/5Uce+dIAtmPTy",
-	"9ZbP1rM9inOudJ8UM7PdQiZEzUWaECFv1ORWF4zdQBlwCK5mKXREt8aIQkp9o/4xoWqYXAshb4IvnJfP",
-	"/U6okGLCs5/wrzv4S7H0JzVX/+e+uH0N/3D4dxym6NMsUwgcwKefgNKtWuGgxg7KY0kcQpTA+9yOoI+3",
-	"BlT9x/FqVRFx1x7WyhJf9SJFnN7TMrN8nQHRGL0Urm70xC98ATDtmOve9kp/48S2LvNdSNEpaRkDtwjD",
-	"sridDN8JdST2Ve+tSP+P4NFo+fq6TqD4ncAghnqT/o8fT95NXzvhyXsLgOJQQSjGodRLKqwlPuFbQZTL",
-	"z/O2+iKlgDLEfuc2Holo6foQBMs0oF41yKjStgIcZ1DOy+UjtbWPWCOK01HNZYTW3jx4vo1qF1XHUKzm",
-	"0UFgd6F5LmdojWu06cA8rFwqXYu08X22qAWyTY3GD2UlklvoZsbywVNiXCtRbzW1mf/JynLsU56CXw6a",
-	"nEIPMrShYMyUba42cPXwmLVJoz+G/8mSoJugv5J3hYEOvAodaOyz+2SH/ATqnu0usdEs22mrW67eHz1A",
-	"TlcDFYGOTfXmlcDYzTQbC5qvl3gbEpLV+je01P17ROl+9nXMC6bWT11dvQ6ScuaoxdkGEnNRHlWX2+AS",
-	"1uR8plrcC0ob4fbCitatJ7aJvDtbY/HROXfw/uP83hZXTkRrlpdzufmIYnwldr+95f3NzhMue1zDPW7p",
-	"VfNmr259qQUY2NiC8s/eTTfa/nU9rI712XQjxM+oTO5ZU9r89EEljW6wWK5oWov8M4pl0mxSYFQAo/TD",
-	"D0b36xEXee6O4Vq4EqhQAK76eNARHQmuL0vtZgBHEVYH5API/UAyi6EGXMdMGTFLaI26NzYN8oxRr6Cs",
-	"K/RdsDGckEECNV+mvNATmpOT85VjvTZnWw3iUFcTydHe/hANEd1AOnt6f/kvYYxw63h2i8T6WpG7mi1q",
-	"0ZNCCNRCYrAJpaly9yM9CFYQmqx7ZTycK57S/KZgaKW74dnWozUVN8hJnOfDb5XWx67jMYS8cmGXFy4G",
-	"bCiRDhXrGeOXic+lwHzgZeh1xOZ9QpsCs4aK0NhzJdC6MARXM5GxrEfK6JaFYvQGMotruBqcFciCUZwt",
-	"JkovLdyO9N7HnUGVdPMigqdUlpuIOo451DE5x0amDtlXDEz18SjSAKoM+HqhyLuji6gOKKU+XFIlP1ol",
-	"0dAjmObwIDbupMgjaPSzweSPF+8tuwIVEXpXQy4IJBtgFK8PnHm07QsW0NxfAuCMHaPrONVemMG1uPh0",
-	"eqzq+Wb4yi0LvfBlysshZrx0ks45BrpcrOeEX2kkswdPNhdTRh/T3szIMmp9rMA4psyspW41LUYrq1c+",
-	"obSlMv6itq5EyNkTmOTYZlstWYEvfVnaj5486eUqFXPCfLs2I86jLShV3vRoqWad7MM1OkQ9Rlt2hibo",
-	"JBjwmXoMD4RqG/4Clf7AiiUkNqHHV5vKNpgtFeoQuEsVsLBnLPL9FEW+dimrqBeli7CbTWjzK1rX29X5",
-	"34KSRXUCVyliTG1uqNPM75gmc6ZdWv98vX7ei9Pb18phV6VnpRE87bIfywrGVa2jDOqKVIVaPzXeV9ou",
-	"s+M3nv/utusBtaBD+QOCZ1JwPb+E4GLs+wstPCInfn6CfT32CdgWVHAvjf6PgVtlDLkbyE8LweEPzjG2",
-	"UAaC8IXyAcKh8xDxEQ7VDgejiVGyr95fmtH/aO/s8zdp5HvzW5gpX1Z48+1Klu/iAfK+Yt2hGp28D85P",
-	"0N0oZKGHkCRIFM8YeVltlnL1/nLLivcesspFaFyLapEqNC4rOamOiKANQeeHRNGvR46KQtpeNS6Z71rU",
-	"svn2IZoBbSjOrILFMViQzEYxVDTBDFGoGEArjfavxUvXgH9redP9HsFMOSrUDMw6A6ImacqUEeJlglV0",
-	"BfnvrmW83RObbGmz1Mra5Z2kM3WlzTvTXXRgM0HHvNPv/NDb7e1gI/kh4Pv2kNFcD/80f9vyJb54gSFC",
-	"nV+Y/tU+Avx6LIVt+/JqZ8daj7T1/Wv2VW+Pc4oaBJKjWNuqh7oqTXM+ZZUr2en//jnpqMloRIt5mWcG",
-	"AOGK4AtJR9M7ZWNNcj3EPNBtqH+xcEcX+MTzbQhLcMDXgC5tJNvPXxbFXAIEEDvQYGikCIHuwByyYplt",
-	"l6XaIDPd3YabsP2NFunwYRGIDu6QypRKB6Q9VLf5y9nBxeGvYIScgAmhO3qhyNcf39y82cMQBTMPiGEc",
-	"0qrRJWOThMxvnZCUY1HwEsyWFZlHR1kozHnAf156hFBYOIWtbctUM91VumB0VD1QLzXeckGLWNuwh6b5",
-	"B5oSpeTo/TGxrz3HgaNjsywwEwS22Tp1ie9BYiDKNUv1pAhvBwxRogDKosHh1zemaUEQSn2fWd77Q0kj",
-	"pxr062W3CbnN5a1y1VPBPGCNAiBEQHW9oFcyykIQ0/cFTCpqMlJfIO/tWlz+etB99fqNz/JnQhdhgU3A",
-	"JPLh4BAjkPSQKdYjB3aNvnQat32unf+7R04ZB0EExQ+aX4t7NjesCL45PHihfMLePZv7/Emue+SLJ6jd",
-	"AOI2dP6L+6M0qTcu0M8I5bUQ9GtX0+LJmFlmPzweIT0KHhiEs0n3JJXjeWDn1KwsaBPiZTERirwEOckz",
-	"860AH+3iPEKiWAPyvozZtvZ2dl0cJQow2FPOuiVflqXzUOzbSsjezg/kC1p+u0Lqrkuv/1Iu+Fr4AEYv",
-	"uBsyWsmDfFkwXcy3EvLaDGgPvRtohl8iitqQqusw2yQopGs1Qurwx07QKOBuO9CXEo6VFbaSa7G385Z8",
-	"cVXvu4YRfrFmUJoD33HCQllu/6RuUSPYiU35uhAgwMAzuZxkfbL36sdr8UUYEafrCPSXoMKkk12cSQKe",
-	"rFaKeKF8dRH4hhtpCQ7GnAguwAyKJ3stYGZcI814arVbKIhh4P+KfIEnulCP4UuIefCiP0QUoWK3Egv2",
-	"lzGpP0ssFtZyG/+wulZ5GRdpXTi48/4+VJWU0t4RkoLdjU3ebE4aoQu+X8EG2NS3UNX4/fNDhW1dsIwx",
-	"lHf/KLUOW/OmIaS3MypDgrdrTVUdhaie7AUTbFY1vD7HGQcz/CsfNEBjU+ccUVib5y3YrCQhrj7RPZsn",
-	"lmT8sEMyahgskD8orRYouBjJkC1DBN+rKi62wLVXTjFzDOPoit6RjA8G5jdQw04G3VMpWPcD1enQFvGZ",
-	"ccUs+Q2pGwgedtwfdvauRWnQq/Qk6ZHfLA+qDI45/oaPNIZuERqCnlwN0Tt2fuUj2ycDMzHM23lIYop5",
-	"LsUdtGPgI8gFhojBcLsvKflFksxauLds8gLGJ0A1IF/kqrb7A9vC5FooqD/JdTX64JbpGcOcCqexhGJs",
-	"LpWRpLKcBeEVNusC9IZ/TBiIPlZxmFHurRQ1ReHVTrQwSgwcZU+ewONUr8dVPU+w+ffIoS0LCE9gf2uH",
-	"2mj4cnUDsfeNYLNrEcwG0XzKIhbLMFgCHR59EA0g+zbFbry+XFh4s8rB2oFUaTkUA9VfO9UYnZ3u28//",
-	"9ZdVoQfn/UIRa2tIQhOf8sVK6uDkmkxExgpbcvul60IFgE2IYgahNUT1Xgs1pilTWz76MdRuyEvUPbca",
-	"2T5QsR2uG56FXxNcfq7JS1Btr6Q8y7Ot3rU4w37Clf72sBmj0EIT4qDVTonrXu2ApDxGM1ZU9laHh/kM",
-	"nb9JwXJGQYO5FiOamylY5oYIAnigFHm1hV5w3Ph8ed6nXl9xqnvs0Kc7vb3ezr5f2U/XZTM3W8inbEN2",
-	"3dmvAP2na1TErztPVsXX43oBWWzRdyq41kksdGAhhgO0TWAf24ZnbLOmAIjdS18ac9Hb8Kx9NDYI/5Ot",
-	"NoR5MDJA0Kpw6Rju2cowh/56dD9aT/migcrH4en6UFNW3LFuEKi4ZCx43j1eGexc5vmqA5lno4Ncjo3W",
-	"s+ow+LQfyGDTDzt7TXHio0h9t9J/I9O/kWlVZPouAvd7Ke5QBvOFm8pGkRU6uEigBt/s9jc03i00Bhv4",
-	"QO3lhlAaMev6Qr7tht2a2EG7g8/f3uw9tAgfUXZ34brdthrl/4m24ashWj0Nbr3aefP9TNJjWmhMKf5u",
-	"yp+tvl0aqGOYiALeEnwss3XHkwgenk900EvxeRT8sD/7Kop9hHEcpCmDMsffT/sGfWFWOQCfuo06LHZX",
-	"XAJ/G6+7/c1l0jxsOyT8tqYy6svsmaXGjbozKCmN1lsMkcmpuMd4S586xdX9VkVXso5WjCJJUNMf+0iz",
-	"fWIbOl2L0URpcssITe+FnOUsuyuT6YIcPA7xgNl+EFfqOyiwrygC2GZBHHqNYn+bsiS80RKuBYAcGvHa",
-	"hSlZ6evJqHZaMSSrwXYgGiiXSvecWbSLr38his4VmQ3ntlQ8HKob21qAccFdXqYgfiEjRoXyJY9aCpBH",
-	"LA/nUtka3s90r45t0Bgm0K5ys3Y2PDfGsUWpZoAh349qqnvs/IF9ASDQAVodYo8Q4ZI3w3T1xddXtTLw",
-	"91wB5VTL3LlnkE3o+97BJeSl86LF0NBovdbKkZOldOM3CpxrPWPXc2ueEIzWwuUBUpVu2mVETSFzJAr8",
-	"0UpEoJ4sxsVTqT/IjA/4U3C4xM48x50FKIefqyi3/Q1jr5YKj51nPqJFx7MBeJwJO1QTHOuaaW2k78Pn",
-	"KBy3CxY4Qx83cNLqI8Gh/1nn8YHObQDbBk7kPas6aouoy8mXB0685wGYbsFuJzzXhAsyzmnK9sG+KPOs",
-	"0k28sF28V7wD2/j8s5ycGfifdW62mfm+lWO4uKs4DWoWyg2cLU5YLSVmT8VH3RmyyqxdOHfacPtJeXgu",
-	"5pJn5WPr3ut/Oc5V7UjaQh9luOH/bRyqXLwVeQsGBVQT17IbzO0BUgS79ZgBhGIxVlzhI894VmUGe8s5",
-	"2VVuAG4ujlkloQODg5+kwLrQXsiE+FPkcVG6dAhp+RgE8Dx6QyWj/ju72k/ZzBYEWHAmGzgShKJR2IIg",
-	"cw6xOeZEsNVNPsf0TK8Lx86pgtLb3+D/VjjDxi5trMUd4XLjnh1zoXVvuSEuYjb5RQq2Od4RAnMNSG3b",
-	"qK32ULSgsrDSPM+tbm2GQSI0M/q6lRyqQgfk/ey7mhm2dAsklnnqhUOiZaRHLlbht72GMn+IE3zvM90w",
-	"NYzdukOfj7UBQlgNxEuwhR9cMI85NsCQ3lEuFoQvapeR26YBYcruc0IMJohA7BSSFI2wVEipNwC2tjTj",
-	"aHLxgps3FYMbpykv5r4n/qn/9SKZ28oiTu+BUjUq/G+0IIT5RaFcUX4XR4ftbxWTUo1/1UOD39pI0Erb",
-	"Ta5I2QIYyr41VAmuSM6nbJ/4tqUoLzYJ6juY+6S0gn03bnYM1WmxqpsNIPaJwELC+ut2iRC4SStFat/M",
-	"5rF9GaZvyD5TzWaz0iwpWEZTXVHiqxBa069RsXWCxj6JSAmfDN+g2pDeeuMrl5yQ+wQHKubk0wds/Kls",
-	"hgU4C166TShGc5ZBINS1wFpYqt4XvbR6rCo4xPwAkypmbF6gd8Nfjln6vR0BixDygoEhKMNUJhf6Ae7b",
-	"3e+ygEPb3GNj+gTkicOmbBVCZaBci3OjlWvzBBpdkZyfeqWikveBE9UyJ4D7iP97IWdlK8V24dvcDGta",
-	"gnIglAtL84nrZOmzlXGOa1GwVBaZIobiQihv6Sg0pNm75fpQXx9y9FHesjn6T7iNVtz9Z9PqZ5W6ocrn",
-	"Ap/TUuF7MVbaEBej7yz0USwIbvl34Mn3CjzxWPLOto9EP2i8t/ui/LINcvhG7DPUEOcCMs5rS0qIyqka",
-	"MkUgZZhApcQiZUJ3mUhlBlJIRP+2n1bJgz0GfL739Xm2xUB1x9Pd3pyO8nhQblRAuYRzZxmEBXB1DyTL",
-	"UVeojUtsUiaUqx3ROfRKCgMoSlkLq+PwzBUtNEQTg0/KUHmjF2IlrTI/dKLYkmb6EG09GQMuaEffg4iH",
-	"awFuGjUZudAQO18XbimBDPy3u7s7ia8+sbvX29vaJz/s/IhBFkM5I6NJOsRY/aLgZtlx0WgNIlFZRkso",
-	"NhQ3I7s7ez++/uub7qudt3/dfb27vbf7ds/oayuE4R+5nsFB/qwB5Wwoc5d1m0d7+O+TvVevbNKgzY1p",
-	"Cyv/7+6hTdd18auPDOT7vKpA+UTK9P3kyXO89oAWEaJ4CdepA/r3jzFLIldINgPM27dpAjlzOa6+mPcc",
-	"KnMENgDErXghuGDIalUXQLqfdrqIdq8X8rGHp1Pyj+NldPwpMqfReW60K3fSxtv/5hMVnxEXykme2Vtw",
-	"VfNw1+Wl78MWP690Pit6Xd0rFe/rv4xfdDNHFvgq5QDuQ9Wis57vMnkmHeukjG8Eo6P9lM7/zuZ9QDub",
-	"xDgRwig0qBwlPgcOAiInacpYhv0VbHybz4Iz7GI01j4NfkB5jk/2yAG5Z2CWg5JoNnH0r2HeqG184Hom",
-	"eZBAhVBgY9DB0X19LdAyaOuqBQZBrsjezlsQelwZv961+A2ehhKsTjsLijlTQY5O31WCUc0Y8GuXiy70",
-	"ZWfKptJfMF3Mu6DuYLCCkBZa0D+DZqx/LcwhQE6k0XHa4jI9vj6TRcaPv5ab9dXm54/HZmIwNXkpC8A/",
-	"BpVwAy74XqYt3cVctx/Uug3oFwcndoIzW2Zbh0fxyU2wyUsIAjV4Oh4aUQ1qqJH3hx9KZF4SxrAqId7+",
-	"pswxi5Qt1IdDpHuM0+W7BLYsJd4bsiwHdOY3c7dnlENtP8wLd83ijMiFIbxoRYRqJXyEtZqmrOiRvZ09",
-	"lLlVQAqgg7a4YwWQ/2ci+A3V4XQyusXitzoEGBa/aUb81hJ8LAYt1FnXqZb8sKI8Mc6peD4DI+o5aPyT",
-	"2ZzYyibnH6/A0piUBQ4gM9hWjbPVlxouGjTnG0QQUmOSclgPCWsNgfv/WnglOEhjHlLVt096AQE1YZaR",
-	"nBp2CFo5MCqIcYwykJyK/wcs+mabbdQAkGZDjm8K2OBkbsCSmZzkLk1733e1AXOHSx9dpN+UJfJbxeNP",
-	"vv3Xs8ExKLraAkW30M14hqehtZ1GCyvbtBXolxnA0K2jDsEgaWkRX/vkEimeGZSLwbghvtTICimBkzw+",
-	"X6sVrtvg3NhQLlj1ZA7MyMHZbJ5KwQxrSbjfAyUOsBPdJnRMsJlOQamyVdfxcrmSYFARgwrCvuq9oC1C",
-	"Ar246AiIllbQOm+967btPF3PghkXdvBnRY6LalHzfx38OHdl8jeAITgWKBlGWrB+zH1C87zSYM91I8HU",
-	"xDgu1BPeXNVkm+XmWu/8/q0zKXJbNlj1t7eDJo0/7u39AOduh2+EUITBQ337p+ZUh66CpCpTJb4ncSms",
-	"lky3KQVXFCxFXh5dXZ6QXy7J6fGn7uXZe7Kz88MWoU5aV+WgFfNQY+UflEtTLWTOEhtf7QKPkhq7Q8+L",
-	"zWm242P2QnPoSlsFtayvgh5CzzuXpuc5eGtt62AFNl4v8nCzCGRSLqQsbJgzOmUQGhhkopbj+/qUDc+U",
-	"r3nYt0Ni146UQn6HWx7kP0a8c4W8ZcE2bPXbh88P/zcAAP//",
-}
-
-// decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
-// after base64-decoding and flate-decompressing the embedded blob.
-func decodeSpec() ([]byte, error) {
-	encoded := strings.Join(swaggerSpec, "")
-	compressed, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, fmt.Errorf("error base64 decoding spec: %w", err)
-	}
-	zr := flate.NewReader(bytes.NewReader(compressed))
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(zr); err != nil {
-		return nil, fmt.Errorf("read flate: %w", err)
-	}
-	if err := zr.Close(); err != nil {
-		return nil, fmt.Errorf("close flate reader: %w", err)
-	}
-
-	return buf.Bytes(), nil
-}
-
-var rawSpec = decodeSpecCached()
-
-// a naive cache of the decoded OpenAPI spec
-func decodeSpecCached() func() ([]byte, error) {
-	data, err := decodeSpec()
-	return func() ([]byte, error) {
-		return data, err
-	}
-}
-
-// Constructs a synthetic filesystem for resolving external references when loading openapi specifications.
-func PathToRawSpec(pathToFile string) map[string]func() ([]byte, error) {
-	res := make(map[string]func() ([]byte, error))
-	if len(pathToFile) > 0 {
-		res[pathToFile] = rawSpec
-	}
-
-	return res
-}
-
-// GetSpec returns the OpenAPI specification corresponding to the generated
-// code in this file. External references in the spec are resolved through
-// PathToRawSpec; externally-referenced files must be embedded in their
-// corresponding Go packages (via the import-mapping feature). URL-based
-// external refs are not supported.
-func GetSpec() (swagger *openapi3.T, err error) {
-	resolvePath := PathToRawSpec("")
-
-	loader := openapi3.NewLoader()
-	loader.IsExternalRefsAllowed = true
-	loader.ReadFromURIFunc = func(loader *openapi3.Loader, url *url.URL) ([]byte, error) {
-		pathToFile := url.String()
-		pathToFile = path.Clean(pathToFile)
-		getSpec, ok := resolvePath[pathToFile]
-		if !ok {
-			err1 := fmt.Errorf("path not found: %s", pathToFile)
-			return nil, err1
-		}
-		return getSpec()
-	}
-	var specData []byte
-	specData, err = rawSpec()
-	if err != nil {
-		return
-	}
-	swagger, err = loader.LoadFromData(specData)
-	if err != nil {
-		return
-	}
-	return
-}
-
-// GetSpecJSON returns the raw JSON bytes of the embedded OpenAPI
-// specification: decompressed but not unmarshaled. External references
-// are not resolved here; the bytes are the spec exactly as embedded by
-// codegen. The result is cached at package init time, so repeated calls
-// are cheap.
-func GetSpecJSON() ([]byte, error) {
-	return rawSpec()
-}
-
-// GetSwagger returns the OpenAPI specification corresponding to the
-// generated code in this file.
-//
-// Deprecated: GetSwagger predates kin-openapi renaming openapi3.Swagger
-// to openapi3.T. Use [GetSpec] instead. This wrapper is retained for
-// backwards compatibility.
-func GetSwagger() (*openapi3.T, error) {
-	return GetSpec()
 }

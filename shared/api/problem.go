@@ -16,8 +16,12 @@ const (
 	ProblemNotFound            = ProblemPrefix + "not-found"
 	ProblemUnauthorized        = ProblemPrefix + "unauthorized"
 	ProblemForbidden           = ProblemPrefix + "forbidden"
+	ProblemMethodNotAllowed    = ProblemPrefix + "method-not-allowed"
 	ProblemConflict            = ProblemPrefix + "conflict"
+	ProblemPrecondition        = ProblemPrefix + "precondition-failed"
 	ProblemTooLarge            = ProblemPrefix + "too-large"
+	ProblemMediaType           = ProblemPrefix + "unsupported-media-type"
+	ProblemRange               = ProblemPrefix + "range-not-satisfiable"
 	ProblemTooMany             = ProblemPrefix + "too-many-requests"
 	ProblemInternal            = ProblemPrefix + "internal"
 	ProblemUnavailable         = ProblemPrefix + "unavailable"
@@ -52,8 +56,12 @@ var problemKinds = map[string]struct {
 	ProblemNotFound:            {404, "no such object"},
 	ProblemUnauthorized:        {401, "not authenticated"},
 	ProblemForbidden:           {403, "not allowed"},
+	ProblemMethodNotAllowed:    {405, "the path does not have this method"},
 	ProblemConflict:            {409, "in conflict with the present state"},
+	ProblemPrecondition:        {412, "a condition of the request does not hold"},
 	ProblemTooLarge:            {413, "the request is too large"},
+	ProblemMediaType:           {415, "the body is of a type that is not accepted"},
+	ProblemRange:               {416, "the range is not within the file"},
 	ProblemTooMany:             {429, "too many requests"},
 	ProblemInternal:            {500, "unexpected error of the controller"},
 	ProblemUnavailable:         {503, "not available now"},

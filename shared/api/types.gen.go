@@ -570,9 +570,6 @@ type Instance struct {
 	Warnings    []Fault   `json:"warnings"`
 }
 
-// InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
-type InstanceState string
-
 // InstanceList defines model for InstanceList.
 type InstanceList struct {
 	Items []Instance `json:"items"`
@@ -602,6 +599,9 @@ type InstanceSpec struct {
 	// VimConnectionInfo SOL003 VimConnectionInfo[]: stored sealed, never returned
 	VimConnectionInfo json.RawMessage `json:"vimConnectionInfo,omitempty"`
 }
+
+// InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
+type InstanceState string
 
 // IssuedCertificate defines model for IssuedCertificate.
 type IssuedCertificate struct {
@@ -1140,6 +1140,12 @@ type Trust struct {
 // VNFKind Which of the two VNFs the parameters describe.
 type VNFKind string
 
+// Version What this controller is.
+type Version struct {
+	// Version Of this build, as `nodehitch-controller version` prints it
+	Version string `json:"version"`
+}
+
 // Volume A Cinder volume and what has been permitted on it.
 type Volume struct {
 	ChangedAt      *time.Time `json:"changedAt,omitempty"`
@@ -1183,11 +1189,23 @@ type Withheld struct {
 	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
+// IfMatch defines model for IfMatch.
+type IfMatch = string
+
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
+// Limit defines model for Limit.
+type Limit = int
+
+// Marker defines model for Marker.
+type Marker = string
+
 // NodeID defines model for NodeId.
 type NodeID = string
+
+// OfInstance defines model for OfInstance.
+type OfInstance = string
 
 // VnfInstanceID defines model for VnfInstanceId.
 type VnfInstanceID = string
@@ -1223,8 +1241,23 @@ type GetNodeFileParams struct {
 
 // ListNodesParams defines parameters for ListNodes.
 type ListNodesParams struct {
-	// VnfInstanceID Only the nodes of this instance
-	VnfInstanceID *string `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// Role Only those with this role
+	Role *Role `form:"role,omitempty" json:"role,omitempty"`
+
+	// State Only those in this state
+	State *NodeState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Ready Only those that are Ready, or only those that are not
+	Ready *bool `form:"ready,omitempty" json:"ready,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
@@ -1233,16 +1266,74 @@ type ListNodesParams struct {
 
 // ListOperationsParams defines parameters for ListOperations.
 type ListOperationsParams struct {
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// Operation Only those of this type
+	Operation *OperationType `form:"operation,omitempty" json:"operation,omitempty"`
+
+	// State Only those in this state
+	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// ListTokensParams defines parameters for ListTokens.
+type ListTokensParams struct {
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+}
+
 // ListInstancesParams defines parameters for ListInstances.
 type ListInstancesParams struct {
+	// Kind Only those of this kind
+	Kind *VNFKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// State Only those in this state
+	State *InstanceState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// DeleteInstanceParams defines parameters for DeleteInstance.
+type DeleteInstanceParams struct {
+	// IfMatch ETags of the instance, or "*"; 412 if none is its present one
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// GetInstanceParams defines parameters for GetInstance.
+type GetInstanceParams struct {
+	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// PutInstanceParams defines parameters for PutInstance.
+type PutInstanceParams struct {
+	// IfMatch ETags of the instance, or "*"; 412 if none is its present one
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// IfNoneMatch "*" refuses to replace an instance (412)
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // GetFileParams defines parameters for GetFile.
@@ -1258,10 +1349,43 @@ type PutFileParams struct {
 	XChecksumSha256 *string `json:"X-Checksum-Sha256,omitempty"`
 }
 
+// ListInstanceOperationsParams defines parameters for ListInstanceOperations.
+type ListInstanceOperationsParams struct {
+	// Operation Only those of this type
+	Operation *OperationType `form:"operation,omitempty" json:"operation,omitempty"`
+
+	// State Only those in this state
+	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+}
+
 // GetOperationParams defines parameters for GetOperation.
 type GetOperationParams struct {
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// ListVolumesParams defines parameters for ListVolumes.
+type ListVolumesParams struct {
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// NodeID Only those that the configuration of this node names
+	NodeID *string `form:"nodeId,omitempty" json:"nodeId,omitempty"`
+
+	// PermitState Only those in this state
+	PermitState *PermitState `form:"permitState,omitempty" json:"permitState,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 }
 
 // EnrollJSONRequestBody defines body for Enroll for application/json ContentType.
