@@ -116,7 +116,10 @@ type ServerInterface interface {
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
-	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
+	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error
+	// CancelOperation End an operation before its deadline
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel)
+	CancelOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence) error
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
@@ -764,7 +767,7 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "sequence" -------------
-	var sequence int64
+	var sequence Sequence
 
 	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -782,6 +785,30 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetOperation(ctx, vnfInstanceID, sequence, params)
+	return err
+}
+
+// CancelOperation converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelOperation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Path parameter "sequence" -------------
+	var sequence Sequence
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sequence: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelOperation(ctx, vnfInstanceID, sequence)
 	return err
 }
 
@@ -919,6 +946,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence/cancel", wrapper.CancelOperation, options.OperationMiddlewares["cancelOperation"]...)
 	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
@@ -2549,7 +2577,7 @@ func (response PostOperationdefaultApplicationProblemPlusJSONResponse) VisitPost
 
 type GetOperationRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
-	Sequence      int64         `json:"sequence"`
+	Sequence      Sequence      `json:"sequence"`
 	Params        GetOperationParams
 }
 
@@ -2578,6 +2606,53 @@ type GetOperationdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOperationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelOperationRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Sequence      Sequence      `json:"sequence"`
+}
+
+type CancelOperationResponseObject interface {
+	VisitCancelOperationResponse(w http.ResponseWriter) error
+}
+
+type CancelOperation200JSONResponse Operation
+
+func (response CancelOperation200JSONResponse) VisitCancelOperationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelOperationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CancelOperationdefaultApplicationProblemPlusJSONResponse) VisitCancelOperationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2922,6 +2997,9 @@ type StrictServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
+	// CancelOperation End an operation before its deadline
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel)
+	CancelOperation(ctx context.Context, request CancelOperationRequestObject) (CancelOperationResponseObject, error)
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
@@ -3852,7 +3930,7 @@ func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstan
 }
 
 // GetOperation operation middleware
-func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error {
+func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error {
 	var request GetOperationRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
@@ -3872,6 +3950,32 @@ func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanc
 		return err
 	} else if validResponse, ok := response.(GetOperationResponseObject); ok {
 		return validResponse.VisitGetOperationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelOperation operation middleware
+func (sh *strictHandler) CancelOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence) error {
+	var request CancelOperationRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+	request.Sequence = sequence
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelOperation(ctx.Request().Context(), request.(CancelOperationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelOperation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelOperationResponseObject); ok {
+		return validResponse.VisitCancelOperationResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -4075,227 +4179,232 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L19Uxs5tjD+VVS+W5Vwb9tAQrITU/MHQ8gMuwlQQDL7u0N+RHTLWENb8rZkO548fPendI6kVrvVdhtM",
-	"drae/WMy2O7Wy9HReX/51knlaCwFE1p1+t86Q0YzVsCfB7dM6IshffHqtfmYMZUWfKy5FJ1+5+KXg+6L",
-	"V6+JHBA9pJpQ83BCcjljRTelipEh+0ozlvIRzTtJR6VDNqJmHD0fs06/o3TBxW3n/j6xE/E/WH2a90zc",
-	"6uHiLFyQm7lmqjLuQBYjqjv9Dhf69V4ncRNxodktK8qZPrFCweiLk9kfcDaGk+G8Px9dku3p7jZ8tf2N",
-	"FunwnihWTJkiA1nA4ynNc1Y8U8T8yjVL9aRgCZkNeTokesgVSaXQhTRPkRkVWvXIwY0yc/AB4dqNJ6Sd",
-	"WZpvFZEzQaZ2ycvheOjH/1jkqr6/Uz1kBaFZVjClmHL7LJfVJ1STkVSa/EBuzBl+PH+vEqLYmBZUs4zc",
-	"zIka05SZpQu7zAkMJRihA22GJ2OZ50QPCzm5HZp9zagiVKgZK1hmjs7MqeiIETaW6XD1nqasuGUXLJUi",
-	"i2zqFzkjcqCZCM5snFOhyIzroZxoQkk6pOKWOYCmUgz47aSgZgRAJoWDJ+SGDWTByO9ca1bEVhYi09El",
-	"vV2JRAa4TOgVuzyTed64w8shI7kUt0xpovmIAcY5tAqPjwxlnin4UrCvGg4i3N+qDZ2zf06Y0sdZfQ3H",
-	"mdtQgQ/tL8z9TJFc3pKcC6YIvTFwD54mQzplBhe0lCtAcc50MT8wqBQhOrgPi2kWBJIoJrLKbPSWcrFP",
-	"qL9dM8o1F7ckk3DBNBmyfLwKHBfjgtFs6bHAccgpC88DUFARBW+bb3hBCjOIYKl5VVVRDveycJBpLhXL",
-	"3Lf2RWKOnRo4K90njKbDclxlbi4lBRWZHJGRHJmNmwvABeF6+U7vk4653yOmLeE/HpxIwT5QnQ7NR252",
-	"i3yhk3QEHZnXjwdd81AXn1p+pCcyYzGkMhAUMmPPFOGZo5RcwSU9kVOKFLEgPOskuIox1cNyDQLHTTrm",
-	"3HnBsk5fFxMWZQqTCYxSXVzS+dq9ld36ij+JwbFQmoo0vnCa3gHKT8PnyHNZECrm5OPH47fuusgxK6iW",
-	"5uF0KHnKtuJ7qYz0JFuS+WTUeAyHXGSsIFN4qBHgUzfGE6zvV8p1nLob2meuuaFulWs+G/LcYJDB8ltL",
-	"5M2Nsjzs9Y4izyn5WZLMEnsP+39OWDEv92XIQwWH2Vc6Gufmp5c7qrYHuDIFU2MpFIMbcyL1B5nxAWcR",
-	"+H4UuLTMXUjtKAdVdywz5LyThIKXYyx/Kdig0+/813Ypom3bx7bhGVjIWSFvcjYyLzhm0//WoeNxzlPY",
-	"9fYYn/if3xVKPeU+YzPgr2rbjQuTVHd0/u6QvNl79VdiRyYZ05TnqroNoORdT8qX7SYg+vdJ5x9dy4m6",
-	"iK7L33Q86x4WalcP8muq+ZTref1EfjUyXSkucEUyaVBIyJnnGohcHH7lWc56naQzLsx11hwP3RBwrq0k",
-	"OaJfUVbt9F/v1RAm6ShNC82yA125IhnVrGtQoRN7ZTIa0WK+MPqr3RdJhMaW9/G3YGHlIOEKPvsB5M3v",
-	"LNVmsoNMjrUFJuBPhkPQ/CzY9IDmii3CYcBzpuZKs9FHc+Pr+B+QQ/ZV75HyBZSuzQ+W8oAE00keSkRC",
-	"KCwsK7pprZnSVEe1AUN6zMpGNB1ywQyuT1lmqAsThk2PvHaASAJiLTCsPvmi5R0TXxL48ndp7rz5gtBc",
-	"CrZPvgg5pV8SZHJUZOQXRjXKpcXoSpQjJeRmoo1GIKRIjSwwyTNyw8isMBKqIFxoCexyxDTNqKZ27C48",
-	"/yUhN1IPYQYQCs2XvSuDFkxMRgZIsCxDCOWU2v/huwG8AqCb17pTWhi6qcz7CEGW/TS/tCOV35zgmOEX",
-	"MPB90vkpp+LucMjSu5W4tvTmgohlhXauS3pKKEEMSrwWwIoC2HNGaJ6TP1gh6zcalMpzRrNW+mTSUcAl",
-	"VIP8GCJjOXL5VgwjD81iBoZws4ddxjQ6QBWIZ0cfyNnfDy/+a3cHhVdKBJuROzbfJ1Lkc8CoOzY3WD1R",
-	"zKw5IEA/7L5ZTYHqq4juNqSgC7qqYETewC3ICFVjloJCTEFgJM//PrlhhWCaKaKGdMy2euSEzcxWUPoe",
-	"0TnqHGZOBcdeMKqkUNaQUIDgQHJuUJMMWREh8DlV+rKgQsEaLw2Zbk28R0wpessaeI8R4wdyIkDqtZ/Z",
-	"V7NJs1uR4bdakkxWgb+38+b1EmrYVXd83JVjRJbuWBp8LFBGu086DqA/M8EKT/ZWIXr78RHEqwSLc3wK",
-	"maKeAKgdPbosJgac7wxqd5LOR3En5Ey0JEYenewo/rMbzn/hx713Ay8e0ztZECsFEhSd1Qc5EXrxNhhm",
-	"P6Zas8K89f//dtD938/mH9r9Y6f75vN//6Wz6q7Arx4WHohJDP0aLpFVEM/McaxJUA9CBRPOkzw/PEsI",
-	"JSdsogv4stBbgJSGLAz4V5aR47PSjFS/N/4n0B41G0W05+Oz6Z5RaI/Ppq/dWLF7ZL+gRUHna2DiIJfU",
-	"aPwH4VIWTtg+UtmMk1PMphPgJGMmxznbN0y4YjhCu5cespEBwL9ml6i+RPW5s2eKmJ+dwe3Tybu3cIhg",
-	"1/vl9LKKxi9evUo6Iy7c591VWAtTx9DxCISjtswrQhupMywqJjK04i2IURFRfD2u92A2l3QGNEVD+TIK",
-	"9w4eMgcEEk9tKUZa6xlGNuQ6HV6jcEdVRdwE0YZrMijkyNuBnZgH4iFPWY8caxRMVSlKuxEqMin8fCW4",
-	"JmlO+UgZ5nLDeuTCQNpZbmEhXXfM+4TfCglG20VDsZG00PItpLAiZQC73Rc/PJxJ4XpjhooDXHsfFlM1",
-	"ENV3f8NyzgxcuCZDuiGdwq8taSvivHP4srAVbyG16w2JTYSiLvgtlmqb7UEdeioWhn354uHD3khpjcgb",
-	"WudQKu1o3SLReuiYd0Z+zBt9QZdgZ8qZoZaAW18mQE67xRcyLrjQaoMoL9XxKCosnp0fXV7+f9cnBx+O",
-	"DGeSqmvX1HZya+A6vcAJ2i7pPorJk1zHBfWB+cloxtLoyTlNGcrqmUwnRk2uI3QgHtdIrF/Kt4jZ6fWb",
-	"nV3yt4vTE2IfQwIJZkEp9YKXgtzIbL5SAnMTllJ77SZXqQPst4cACUHKR0ZuMAsHu2m/c8v1cHLTS+Vo",
-	"25P74C81pAXLtmE4WNU7nrNzNmAFs3xjLUluwHNWEsJFv9C+92KaBWyDeWT7mwL/rndmgovGGgsypshs",
-	"KBVbEHxA3iY8cqqqwVn8vskrHErOO903tDv4/O313v1fouYw/gf7Cby+MZ1lxAUfGR1iJ1mli9tVhiNG",
-	"KTdMccaKEV9XjrlcdI3R1OgbOctuWfw+GDV8VnAdE+eKCUN5xbJpEToVCoag6INZA2QDiRJfxtUd6ME3",
-	"6KKyNqMStDdS5oyKNejU2ANjwedJc55ZRzhX1paX4AfQ143gaWiDPbbI6Y6HhqqtkqvwSODR2iXGtbmR",
-	"lpyom8npnDNq1TprIfWigvm7neaJI//qBsKPF344/PyuHNQv5pw5irEGehmSaymVo3e4YMK+oqshYtqq",
-	"WNyWATmwzYHh38iZ9SO/mXd5RgyZQ4ozo4qk5iWWhaLMBplk3cz8EIGuGYmNxm8xAPC1xIHN7WF9LG9N",
-	"93ZX0j2cPBwwaWMk/0UqrY6ERk/EWgwpN4K4HJBtptNtI8Qp8lyNWdon8OEa4bfVaEF4uEJtb2Zgfqhb",
-	"6Lg4xh93FxTwRcCV8+CwMSg5521Ma/l08o5w+7tT82pRGzF+GgCbFnSkmg8AnbALEytyy6dMJIRNWTEn",
-	"iqUF06RgIKFBMM9V57eCZTTVLPt81eksl3p+V1L0zunsgxWS7pNOWjC6plcrY8rAdangPa3G0NhXzO3U",
-	"VsDhinBhrmjK9jEUwsb4mJsLn5FHmlFwkRCjFGqBzWZ9uBTxlY1pemfILjyCSwEz8w1jgkzGuaQZyyoG",
-	"oaUuVhzNSH01K9B90kEqV4PgHRfZqpE/nbz7u3kM8FwpLm7fxTd1Vt8Q2L98QAhakW4mOtitkHrJjpdb",
-	"t8AqksWWcpx58xsKn85VLscyl7fzhMgiY8W6sxVMaVmwbLVZGp47Lfgtd9bp1dzywjx0CnZ1NKi7F2MG",
-	"DHDzwa8Q8GIDBwHApRazENxgn3cRkPDwkCqEP/gQOo+wtZgbVV/nyenl9fHJxeXByeXxweXRWzIRmudG",
-	"8gy+JUcnb2ElBio504bxg3sNpNTLo/MPxyfmsecXp+93dl5aCqg5gOnCTLwVOCIXp+wkncrHdnLYidTH",
-	"fhrg3JWPYO632LTqYC/dc/dJZyKsbzYW3mHxJsMjpOSGpneTcR9sdojHtDDHOpgolpWQdDK8c/sqjNN6",
-	"sGw+GWfrkuIZLQQXt1U+udyuCYrqCnYJshgQKYdgSZ2TLdAlR3SDRTk6EXKZcJs1VrKMLb/naBKu8le/",
-	"6Va79yx+JQBgtGXLOcupaHANUnL28ZLMwNPfJMzzQNhou+IGonu5VNUPl+HJrxEceHsmdyIzdggjrAac",
-	"W69b7jIYXoxZ+gC93AkTAYcDW1UopD2BJGZ5WUCOPomBNRw7rqdnkhjxWCVkImiuDbDXl8kewn0838ef",
-	"ZzzPgdPvk9nQRlbbF73f2pA3njlpUvmx1vQrtSdwDyHcUz4q3aPHYiAjMcXInT4tPvnb5z6xhF0xmhvu",
-	"JowcTQqmJ4WAk/H4vwwVagjc5OyLHOca9toFhaWKrdF7pNSEZUHASZ0+ptUfa/60hOSMDsiAF0pDrBOi",
-	"CqxsxDKOtL+unPl44BU+RhffG64jtpW/SS4w/ihOUyeKFddoGxtYZejTB3frvGaW0qLgMX+2jg/Nsx6q",
-	"VPuEKjVx14hrA5U71bdxYVMwjoEBbyAL67IKRG2H1xCLomywVilpk5xPGeEZE5rr1bZsXGsMSB+o4IOl",
-	"Ptko6RIEhzDgCqJuqAIr/L7hV4b/Ks2ExkAJdNkaQtYTAwDnmhTs5N3FYc6Z0Bd4HR9A5cHqOJIToRU5",
-	"eXdB2NexLErzg7nY9JZd42HskxFVwAkg9EYWd/A3xJQpksJS1FaPXA5ZAW5VF3Ks5ZVIh1IqlhAlrafR",
-	"nNmIjW5YoSqvgEEJj3bEqFCkYCM5ZX0iIS1nXMhbc1fBZDsBr1Opbt7MiZAzN4nSdK7Q6boMskoXk1R/",
-	"uweQspm/IAs2e0DhuGBww2jBCnS6JyTAdzWUM0Eksuq6BuZmWk6mzUNx9E3cqmJ4bOSJqJUFbjQVy0wt",
-	"irFGS0skZGWlbkmrAaQ0z08Hnf5vy3ceRp3ef27PAAMqeCK1j6tuJ+sHL1+wgtO8vr/2K8n4bTTE4hQT",
-	"rMYFgxBq5/6LrQdjaNfTV24rYWttp25h8GkwtORU6QvGxDprdG7q2g8Fo9k8pj3SDCJQwM3jcgmbIegU",
-	"QzOizFdqAOcyd0KhZm0kdVDMq7F5bV6ZqAfqyTY0s4VyrEigHjxYTZ4uZvbUtWKuh0OWZ631wl/dC60U",
-	"Yysj1/J9ZM4CfTlAdX/dHA4FS0wCwtVEK63u1VbbBByUAlloJNKqYbSDLGNZvyrQOEexN24ZltEjuKCs",
-	"X0/GNPeACuCHPXIO7LFxTMNlZcH2zd93jI0RRcyVrY7ZC4xMsMhO0rEr6CQdO0lr81LG3BglaN0nP1Yz",
-	"RWmmDuvcZZtHGOfZ7tdotqv11QXHvZYp9ftcDXsV/Pr8foMFNCI77PYRZgH0MchBeQWMDGcjEm2KmZf/",
-	"MNPArs87Jqxhax9/FoSNxnoO43FthT51JWZWV5Azd1Y98rayCK7An+/0TkpSORpRkaHktyC/jHngUXH4",
-	"XkaaTHfXQHEE4qddwGRM0q6h2pH5up5B/kzh4vcJmt0NlDypv2G3XCibbdDaG7OM6x/aAwHtypsqbBoc",
-	"ZPu2m0MMFGoc7aW4mpJiRLnq6j5EtAqwNaX5RGkbkwkqA3UaiVUPF8K3/FzWf11Rt1Z7mRZf8CsGLPo6",
-	"b5EJ+HUevFSwW25wqNFJVvCpQeDyuVLbtfm+5ogoF6wgTNxCzvh4kudWNBAZGU8UpHZbfc2OeG1HnF+X",
-	"QevXXAzkVsU46WHYikad2zFL889DI7LNY3JkJh3ruac1+N0frJBBngRO2XZpIezXEvoAp1a7sOAxP8mi",
-	"MakkLY4aLMgnsKYmirwJyzuofA+3updybZ2M2aSbft3ZKKTL9GNZjxzZv/r2vlasMj3yHnPy7UOYtucy",
-	"zwDXU22F+4IxrJABiDOluTKizlTeOYnIDQq2I4mGdkfQ3XI7Ls4e/jSTgywDo6xB6IPh4GM5JJwcDoui",
-	"jR06gOZENcmUwmfngdGlR2y6jTOLJE4FEGXKVoL2Fgw438fQMQyM8GFlzjNqiH2UBwb5vkv1b/ecUeDH",
-	"45yz7K1XaDcV6WMH/nkJ8wI7FZuhs1cqZmtCQPUSzAgDOpJsMEHLZwa3v3tljt49WPZtzEwQH+7FQy8q",
-	"tImxWCuPwoj17yjPWXbYOum6PVTK0VseF3CzAbxBNCtGXNA83+xJuVS9tpjZmN3XuAlnWyCKgcmtTf2k",
-	"kN46VhCZtrb8Cua5w4+R6tPx0qUXLJVF5sRzCGizRj8f7lNXWTNGs5yLNZI3IVe4vSjoKyV8ric0zY2M",
-	"/+7g+P3R2x7GFgmuhuvZvWJJ9VeTnZ2XacWKAF+xbfxFGWIpUoZfxkdlo7HUTKTzv7P5Y8yBMjy0ZYDy",
-	"p3tpZmobD+nfKkMi7eYikSsTw2GqxVfAsCAqFiTLgXbbaQeBR/URgTZrl39oY7LzsPF2O02LW6aXevpL",
-	"9xIkgRG0QZZp9C6gR7X28ZcHC7PHbAcuzbbdlbpIac4QSz5v1Li3oZCXJ7eFLNoHPcqH1y0pY3qt3bDE",
-	"s6SkeyVSVEyHHhZLCfEm5PeSqj9ciF+gAhHRk6NBwhdnGkp5p1B05Io8L+PP2DWAKSHhV0xg2LeSRIqt",
-	"UOi+uDw4vzQS90nbMDRYIoT/dxL8cCRQePa7eFiC7Gkj1yNHNB3a38ymMoXFRmBP1rNdWlFhozYSJOIM",
-	"g3ILsRCSi8OD90cggD8i6NDhZWNlNVfmDd0BVUJupC6VkN0fdnYIHxCjWvsQfQyE/+H13s7O0sD49kut",
-	"88hFKWwzsS0C2Nbp4EKzsVoB9o1s7BEsmxbaug8X/Tt4jUkhcxZWX7RJupkEldocIJypuU6PyUVyZKAd",
-	"Q1kUImqi2tHJ2ypCrcHaW8RbEVmA72K/EnPyTNWQ+E8SOfUYdr0Eedfg5GnJ/2JlP48O3vddZYNDSGcf",
-	"Mpon1tr+I1abEpoX8ESPwDKuj08IkPPKq0YcyhmdsjUCyx8YmVXeu6U8zlurHA86Oz89PLq4OD75uZN0",
-	"Dk8/nL0/wiBpVC3a8qVCpgycE1AMxYZtQ70Vo8tWOZQV5SKRFhBc4y26JW2eUagQIoukrGED9V/t12uk",
-	"Aa9fA6N9lFngi4841dcqYdMUsOY8WTDP0pO+jFafeX/4IYCrjaCvCCVBcHwnwTvWSeBWdJKOD75viRdB",
-	"VKoZzFxmMxiDHN1LNHBorNwVpqxEUANSkK329enknQtgqp885Dw3WRC5IrNCiluMJLNeTHDpuAAJW3yl",
-	"nq0yone20O9+RUAqS7+C7GfTKzSEZ1Hzn5i31nbiOsEarAuSwyN4uXb+9JpJ0qsSBLHYZ8v8aMyMbrCr",
-	"n0jB+t5P6vNVMPdSs6xHfi4gWzYhNk02IT4/tk+ossZj8+SxAV4xGWsXDAD0J+OKjseMgs/Hq67uLUv+",
-	"s/1KNIlZh5bEwC9jPQI1D2G64BlzKTJw237lCuoDlTmS4QU8QQem3Ya5Ngvpvi7/xC++Y6sstjbRI4Tt",
-	"RPihnM6Dvwg/h1PjN9UF4Hd+GXiMce/geppJbRhHBYKYUev2TJyvpRqaYI16NmzBRWQ6B+DU+f7g4Wu4",
-	"8TYmc2798ldiZLBAD6nwaAIhk7rmwNdDNipDcmksSGIxSZMq4oObXIq9C9MqvZExv8TIBt7GKrKXTktX",
-	"2qdneUcrSuRjeiMGChtoHMuhrde7qrqfvTd1vwzjtVK8HGB6pduUodX22AxQlwpQSzJuG1PRLIj79VkR",
-	"H3CVGELbiIOVmGsfFBGMACwgYyAOGYlcSCw1dCXKKl+2MCySoMap/GEnvtYkLK79WpJwMcmVmIicqRDI",
-	"bohnkVVwRW7kxMWIOFplgdhJOriH9vSnOvyZH6f204EduFZswxmmLDYmwXWIcpWymnEtEB3M8olhDk0F",
-	"iGPGf/PDRsowPlRC5Y2p4ZdlvuczRSz7ffg0kGlQ5ict6LeQ9oCVeqpFcr6b3KMavMa/XF6eEV//sG5/",
-	"11znDdC74wLcQQ4PuCCUDNiMzGSRLSm1tzjWpBB9fxn7drQ+ulLMfUA3yr5Z5U3uinXZiP22FR5xGx4M",
-	"DdhfRtqsH8QG0Ty4Nps4kMmZyCXNPCNdTA3Cd7Z65HRM/zlhRLOveh/Lp8o8I2nBIByBxu7WUOvxY1Q3",
-	"8756lO4nz1z80sOGiNW5Ovca4KJyg7qhDeFy/sx9e5U8K5HCpvxyo3Skart0ffZGYG19VPnQ9tA5t6WB",
-	"HlhIGIWd5W0DfL8AyAWBgNxOi+rklYE/R8+gFpO1bu2RhSC0eUKGcmZoeQGSBNeGwCe29Y5gLAMWixW7",
-	"c3nLY1Um6UK2XDvjWLWoV91Adnb0YZ/oYgKViH20i5W3bpjimU2vRCXkGZaCtPc5yOu4NgxkayF08PAg",
-	"XLOtpVeWc1m27qDwCyitShmiGjXXF0xvsk4xrCBCpe2Wy9g/MxbZAVa9G8g7QJgcfWkn6ziMM7yok1Q+",
-	"XoCeZIMK62QBcnv5yFBbGA2L2xCjbkql+1hJlopKyRroYFXQ9I4t1hGM1DS8TzoTxYp4sdcDK5QKiVi7",
-	"crQHGi59TKU9m2W31hczXOPCHn2lqc7noZirZ5ES7QNreNrM1QMp8Esm0ztWEEWn7AuZFVIzd7vgWPFe",
-	"7dtwNEo0vS0lqLFUXMti7ukMGhGDEn4LyhcgipYQ74pyhCsz7Ubo51Rj0MzGTrLxqB4ua7jVgpmvKUwX",
-	"RN88D3T2rT4yTxv9u/gGqkW2GKGB8FuIIL6ZgGJ+cHYckfCppm95wVJzDNELIvOJZlirTJamAXOGM6fp",
-	"+/khR0ntkzs21tWIclwwKJ62IEU0qmbUIuK2elGg5GURS8E8PINC1GbVRpGsae1YC9/CXhb6Wsit0BX6",
-	"+tWrl6/WqhHGbZlQWFCyANv4nQ+r5sSzSDH6X9vY0CBJLMi9lkZ7HRRy5BuwYFHkBetd+WroRqsjhSv6",
-	"s07AjaZ3LtdvkUpYNLA7MWoiPByGDy0ZelEdsPMk4SqjsJV5c97Wpw9YjKEIjZIu4tvggMKSpph40AmC",
-	"zlsyRJmzCz+c+fTBDWk+/OqGNR/O/dD31n3g3Bo+hsJ635yv4vr042XLhcB4x8I5Jk4n2k4jq1M4POkk",
-	"nSlnM1a0Hl+O2Wn5Mnz+ZEcwE3nGv2agRlliAJ3Az08v+v0TOaX9Po65tVboRUpzyKbBXhjPwbt8W8jJ",
-	"eMsmldOMVWoIrR+zPKU8pzc853r+v1KwqLADdbfNVeR6odDjQ6dNqw0M1gpNrnQ+eLhlYjgfs2LKlSx+",
-	"CUpNL/YDUrb8lj3V8qVqp4Cy7SCwDq9Bg1YNHij2yIOKBYRW66Hvh8k2PHtg9fOmDgPhXA+o+XKfdKbZ",
-	"5HEBldUAgUeNZBXRiGHKdsXjZWE6qjVNhyyzmm81QvJhIN5EWEGZPhnjI7UadVE2HcSkBJEr1ObUuoDu",
-	"xHpMfDJG4bMgfZsBmweD5S9CJ4rzwV6JGdXpEKewlvKBhBBFOxHFHFYQwMCtB15bFXOvNDfBgOFtH4zE",
-	"3Ue3cPTzcQ37ZjRzjif+mHp6DkprxfnKSZFG+TxDn6YRN9zAkKdkjgfqNy3kLKFlym4wVIcZ1bZlY7VN",
-	"wTK2eGpn/Gn+C77uvjgWQb+DR5t+GdWYM5reXeNDVaXo8Pzo4PLo2oW8PLLW4UQ1WffsQuRMNJiOH6Nt",
-	"WTnq6OsDij0fkMwJ4LaKDcuwa9fJu4uIjcqnsS6QbKaNJJg4JSJBKwVeDVmQ/0aog5MAfrFqBU55rUGx",
-	"qBdzbat33bDctdOTE6HPKDb1ps6CWJ0t40V0OgR5zI869jnvttLP81dbPs3MdtPNudJ9UszMdguZEDUX",
-	"aUKEvFaTG10wdg31qyEqmKXQu9saIwop9bX654SqYXIlhLwOvnBePvc7oUKKCc9+xL9u4S/F0h/VXP2f",
-	"u+LmFfzD4d9xmFtOs0whcACffgRK1zY1f4EdlMeSOIQogfe5GUEfbg2o+o/jZZYi4q49rNYSX/UiRZze",
-	"0zIlep0B0Ri9Eq5u9MQvfAkw7Zjr3vZKJ97E9tzy/TLRKWkZA7cIw7K4nQzfCXUk9lXvtaT/R/BotO76",
-	"ok6g+K3AIIbFdvIfPx6/nb5ywpP3FgDFoYJQjENZrAWwlviEbwVRLj/NmwpjlALKEDtz23gkoqUroB8s",
-	"04C6bZBRpd8COM6gDpVLpGnqe9CeeXmquYrQ2psHzzdR7aLqGIoV6zkI7C40z+UMrXG1/hKYQJRLpRci",
-	"bXyDKGqBbHN68UNZQuMG2nCxfPCYWPBK1NuC2sz/YGUd8SlPwS8H7TiheRbaUDBmynYFG7hCbszapNEf",
-	"w/9gSdAGz1/J28JAB16F1in22X2yQ34Edc+2Rdhoeui00S232Mk7QE5XvBOBjt3g5v4kGPZI3ECXrKBN",
-	"eIm3ISFp13igoWDdA2rOs69jXjC1fs5l+wI+ypmjlofJS0yieFBBaYNLWEzyiYpIL6nJg9sLSzE3ntgm",
-	"EsZsccAHJ4vB+w/ze1tcORaN6UnO5eYjivGV2P32lvfXO4+47HEN911Dk5XXe4vWl4UAAxtbUP7Zu+5G",
-	"G5Wuh9WxBpFuhPgZlVkpa0qbnz6opNa3FOvsTBci/4ximdSr6xsVwCj98IPR/XrERZ67Y7gSrnYnVC6r",
-	"Ph707kaC6+spuxnAUYRl7fiAKDliSGYx1IDrmCkjZgldoO61TYM8Y9QrqEcKDQNsDKeapEMCxUqmvNAT",
-	"mpPjs9axXpuzrQZxqO1EcrS330dDRDeQh53eXfwpjBFuHU9ukVhfK3JXs0EtelQIgVpKDDahNFXufqR4",
-	"fguhybpXxsO54inNrwuGVrprnm09WFNxgxzHeT78VunZ61r1QsgrF3Z54WLAhhJprbCeMX6V+FwKzAde",
-	"hl5HbN4ntC4wayhljM1CAq0LQ3A1ExnLeqSMblkqRm8gJXYBV4OzAlkwirPFROmVFceR3vu4MyjvbV5E",
-	"8JTKch1RxzGHOibn2MjUIfuKgak+HkUaQJUBX88UeXt0HtUBpdSHK8q7R8v7GXoE0xwexMadFHkEjX4y",
-	"mPzx/L3rvo9N+ieKQS4IJBtgFK8PnHmw7QsWUN9fAuCMHaNrldRcUcD1Zvh08k4t5pvhKzcs9MKXKS+H",
-	"mPHSSTpnGOhyvp4TvtVIZg+ebC6njD6mvZ6RZdT6WGVsTJlZS92qW4xaq1c+Z7OhpPuyfqREyNkjmOTY",
-	"ZlutWIGv2Vjajx496UWbUi9hvl2TEefBFpQqb3qwVLNO9uEarY0eoi07QxO0wAv4zGIMD4RqG/4CJerA",
-	"iiUkdk/HV+vKNpgtFeoQuEsVsLAnrE79GEV+4VJWUS9KF2E3m9DmW1rXm9X5X4NaO4sErlJ9l9rcUKeZ",
-	"3zJN5ky7fPT5eo2ol2eQr5Em7msYR4OnXfZjWXq3qnWUQV0t26W4yfwylzS2vsfFTQqu5xcQ2ovtYqHz",
-	"QwTeZ8fYDmKfgGavglthtG8MmyojuN1AfloIzb53bqmlEggED5QPEA4Na4iPL6gWxh9NjIp7+f7CjP57",
-	"c0OYv0kjXZvfwjz1sjCY73Kxehf3kHUVaypUawB9cHaMzj4hCz2EFD2ieMbI82qPjcv3F1tWuPaQVS4+",
-	"4kpUaxuhaVfJSXVEBG0IOj8kCl49clQU0rY4cal0V2Ihl24fYgnQguGMGtiihgWpZBQDNRPMz4R8fVrp",
-	"z34lnru+7Vure7X3COapUaFmYFQZEDVJU6aMCC0TLL4qyD+6lu11j22qo80RK0ted5LO1FXE7kx30X3M",
-	"BB3zTr/zsrfb28H+40PA9+0ho7ke/mH+tlUvfOkAQwI6PzP9i30EuOVYCtst5MXOjrXdaOt51+yr3h7n",
-	"FOV3JAaxbkf3i4oszfmUVa5kp//b56SjJqMRLeZllhcAhCuCLyQdTW+VjfTI9RCzMLeh+sTSHZ3jE0+3",
-	"ISyAAV9jk/sGgunnL2sprgACMH001xkeLtAZl0NOKrNdllQTZKa723ATtr/RIh3eLwPRwS1SmVLkh6SD",
-	"6jZ/Pj04P/wFTIATUOC7o2eKfP3h9fXrPQwQMPOAEMQhqRkdIjZFx/zWCUk51pIuwWwZgXl0lIWilAf8",
-	"55VHCPVoU9jatkw1012lC0ZH1QP1MtsNF7SIdZu6rxtfoJdNSo7evyP2tac4cHQr2tT8iubsypslvnWF",
-	"gSjXLNWTIrwdMESJAigJBoe/uDFNC4JQ6vu87t7vShop0aBfL7tJyE0ub5QrugnKuVXJgYVDUbagxS5K",
-	"IhBR9wUMGmoyUl8g6+xKXPxy0H3x6rXPsWdCF2FdRsAk8uHgEON/9JAp1iMHdo2+4ha37ZGd97lHThiH",
-	"BHlMHqf5lbhjc8OK4JvDg2fKp8vdsbnPXuS6R754gtoNIG4D17+4P0qDdu0C/YRQXgtBv3Y1LR6NmWXu",
-	"wcMR0qPggUE4m/JOUjmeB1ZGzcpyMiFeFhOhyHOQkzwz3wrw0S7OIySKNSBty5hlaW9n10UxogCDrcis",
-	"U/B5WXENxb6thOztvCRf0O7aFVJ3XXL7l3LBV8KHD3qx2ZDRShbi84LpYr6VkFdmQHvo3UAv+xJRk4ZU",
-	"XYW5HkH9VauPUYc/doJa3W/buLyUcKyssJVcib2dN+SLK5beNYzwizVC0hz4jhMWyirtx4v2LIINvJSv",
-	"ygACDDyTy0nWJ3svfrgSX4QRcbqOQH8JChM62cUZBODJap2GZ8rX9oBvuJGW4GDMieACzKB4slcCZsY1",
-	"0oynVreEchQG/i/IF3iiC9UQvoSYBy/6Q0QRKnYrsc57GRH6k8RqWA238Xer6ZSXcZnOg4M73+t9VUkp",
-	"rQ0hKdjd2OT1npYRuuDL3G+ATX0LVY3fPt9X2NY5yxhDeff3UuuwFWdqQnozozIkeHuhF6ejENWTPWeC",
-	"zapmz6c442CGP/NBAzQ2dc4RhbV+3oLNShLiqgPdsXliScbLHZJRw2CB/EFhs0DBxTiCbBUi+BZHcbEF",
-	"rr1yipljGEeX9JZkfDAwv4EadjzonkjBuh+oToe2hM6MK2bJb0jdQPCw477c2bsSpTmt0sqiR361PKgy",
-	"OGbYGz5SG7pBaAhaOdVE79j5lY9sHw/MxDBv5z6JKea5FLdQxZ+PIBMX4vXC7T6n5GdJMmtf3rKpAxgd",
-	"ALV4fImphd0f2M4XV0IxAV7+qu//hukZw4wGp7GEYmwulZGkspwFwQ025wH0hn9OGIg+VnGYUe6tFAuK",
-	"woudaFmSGDjKVi6Bv2exGlb1PMHi3iOHtigfPIFtkR1qY0EmV7UPW6YINrsSwWwQS6csYrEMQxXQ3dAH",
-	"0QByX1Ns4uqLdYU3qxysGUiVTjUxUP21U42Q2em++fw/f2kLPTjvZ4pYW0NiGX/Zgy1aXIxrMhEZK2yl",
-	"5ueueREANiGKGYTWEFN7JdSYpkxt+djDULshz1H33Krl2kChb7hueBZ+TXD5uSbPQbW9lPI0z7Z6V+IU",
-	"29BW2qLDZoxCC71rgw4tJa57tQNS4hjNWFHZ2yI8zGdoGE0KljMKGsyVGNHcTMEyN0QQPgMVrKud14Lj",
-	"xufL8z7x+opT3WOHPt3p7fV29v3Kfrwqe4DZMjpl96qrzn4F6D9eoSJ+1Xm0Kr4e1wvIYoO+U8G1TmKh",
-	"AwsxHKBpAvvYNjxje/wEQOxe+MKUy96GZ+2jsUH4H6zdEObByABBh7uVY7hnK8Mc+uvR/Wj91MsGKh+H",
-	"pxeHmrLilnWDMMEVY8Hz7vHKYGcyz9sOZJ6NDnIxNlpP22HwaT+QwaaXO3t1ceKjSH2Ty/8g03+QqS0y",
-	"fReB+70UtyiD+bJJZX/BCh1cJlCDZ3T7GxrvlhqDDXyg8nFNKI2YdX0Z3WbD7oLYQbuDz99e7903CB9R",
-	"dnfumqQ2GuX/hbbhyyFaPQ1uvdh5/f1M0mNaaEzo/W7Kn619XRqoY5iIAt4KfCxzZceTCB6eTXTQgu9p",
-	"FPywrXcbxT7COA7SlEGR4e+nfYO+MKscgE+cRh0Wm/KtgL+Nlt3+5vJY7rcdEn5bUxn1Re7MUuNG3RkU",
-	"dEbrLQao5FTcYbSjT1zi6m6roitZRyvGcCSo6Y99nNc+sX2ArsRoojS5YYSmd0LOcpbdlqlsQQYch2i8",
-	"bD+I6mROemdfUQSwPWY4tKjEtihlQXajJVwJADn0b7ULU7LSDpJR7bRiSBWD7UAsTi6V7jmzaBdf/0IU",
-	"nSsyG85toXY4VDe2tQDjgru8TAD8QkaMCuULDjWU/45YHs6kshW0n+hevbMhW5i+2uZm7Wx4bowii1LN",
-	"AEO+H9VUd9gwAqvyQ6ADdMjD1hLCpU6GyeLLr69qZODvuQLKqVa5c08hl8+3S4NLyEvnRYOhodaxq5Ej",
-	"Jyvpxq8UONd6xq6n1jwhFKyBywOkKk2Yy4iaQuZIFPiDlYhAPVmOiydSf5AZH/DH4HCJnXmOOwtQDj9X",
-	"UW77G8ZerRQeO098RMuOZwPwOLU98SPgWNdMa+Ns7z9H4bhdsMAZ+rCBk0YfCQ79rzqPD3RuA9g2cCLv",
-	"WdVRW0RdTr44b+I9D8B0C3Yz4bkmXJBxTlO2D/ZFmWeVJtSFbf7c8g5s4/NPcnJm4H/Vudke2PtWjuHi",
-	"tuI0WLBQbuBsccJqIS97Kj7qzpBVZu3CudOGm0/Kw3M5lzwtH1v3Xv/pOFe1kWUDfZThhv/dOFS5eCvy",
-	"FgzKlyau0zOY2wOkCHbrMQMIxXKsuMRHnvCsyvzxhnOyq9wA3Fwcs0pCBwYHP0mBVZm9kAnxp8jjonTp",
-	"EJLiMQjgafSGSj77d3a1n7CZTcdfciYbOBKEolHYgiBzDrE55kSw0Uw+x+RIrwvHzqmC0tvf4P9WOMO2",
-	"Kk2sxR3hauOeHXOpdW+1IS5iNvlZCrY53hECcw1IbduoreZQtKCur9I8z61ubYZBIjQz+rqVHKpCB2Td",
-	"7LuKFbZwCqR1eeqFQ6JlpEfO2/DbXk2ZP8QJvveZbpgaxm7doc+G2gAhrAbiJdhADy6YxxwbYEhvKRdL",
-	"whe1y4dt0oAwYfYpIQYTRCB2AimCRlgqpNQbAFtTkm80tXfJzZuKwbXTlJdz32P/1L+9SOa2sozTe6BU",
-	"jQr/jhaEML8olCvK7+LosP2tYlJa4F+LocFvbCRopeklV6TsHAtF12qqBFck51O2T3zTUJQX6wT1Lcx9",
-	"XFrBvhs3ewe1YbGmmg0g9mm4QsL6F+0SIXCTRorUvJnNY/sqTN+QfaaazWalWVKwjKa6osRXIbSmX6Ni",
-	"6wSNfRKREj4ZvkG1Ib2LbadcckLuExyomJNPH7DtprIZFuAseO42oRjNWQaBUFcCK1GpxXbapdWjreAQ",
-	"8wNMqpixeYHeDX8xZun3dgQsQ8hzBoagDFOZXOgHuG93v8sCDm1rjY3pE5ClDZuyNQAVNKmvxrnRyrV5",
-	"BI2uSM6PvVJRyfvAiWqZE8B9xP+dkLOykWGz8G1uhjUtQTEOyoWl+cT1kfQtUHGOK1GwVBaZIobiQihv",
-	"6Sg0pNm75fpQ3R4y5FHeshnyj7iNVtz9V9PqJ5W6ocbmEp/TSuF7OVbaEBej7yz1USwJbvlP4Mn3Cjzx",
-	"WPLWNm9EP2i8s/qy/LINcvha7DNU8OYCMs4XlpQQlVM1ZIpAyjCBOoVFyoTuMpHKDKSQiP5tP7XJg30H",
-	"+Hznq+Nsi4Hqjqe7vTkd5fGg3KiAcgHnzjIIC+DqDkiWo65QmZbYpEwoFjuic+hUFAZQlLIW1qbhmSsZ",
-	"aIgmBp+UofJGL8Q6VmV+6ESxFa3sIdp6MgZc0I6+BxEPVwLcNGoycqEhdr4u3FICGfhvdnd3El8uY3ev",
-	"t7e1T17u/IBBFkM5I6NJOsRY/aLgZtlx0WgNIlFZRkMoNpQWI7s7ez+8+uvr7oudN3/dfbW7vbf7Zs/o",
-	"ay3C8I9cx94gf9aAcjaUucu6zaMd9PfJ3osXNmnQ5sY0hZX/o3to03Vd/OoDA/k+txUoH0mZvp88eYbX",
-	"HtAiQhQv4Dp1QP/+IWZJ5ArJZoB5+zZNIGcux9WX0p5DZY7ABoC4FS/DFgxZrakCSPfjThfR7tVSPnb/",
-	"eEr+cbyKjj9G5jQ6z7V25U6aePvffKLiE+JCOckTewsuFzzci/LS92GLn1udT0uvq3ul4n390/hFN3Nk",
-	"ga9SDuA+VC066/kukyfSsY7L+EYwOtpP6fzvbN4HtLNJjBMhjEKDylHic+AgIHKSpoxl2N3Axrf5LDjD",
-	"LkZj7dPgB5Tn+GSPHJA7BmY5KEhmE0f/GuaN2rYDrmORBwnU5wQ2Bv0T3ddXAi2DtqpZYBDkiuztvAGh",
-	"xxXR612JX+FpKIDqtLOglDIV5OjkbSUY1YwBv3a56EJXdKZsKv0508W8C+oOBisIaaEF3StoxvpXwhwC",
-	"5EQaHacpLtPj6xNZZPz4a7lZX2x+/nhsJgZTk+eyAPxjUIc24ILvZdrQ28v12kGt24B+eXBiJzizVbZ1",
-	"eBSf3ASbvIAgUIOn46ER1eTAoNv7ww8lMq8IY2hLiLe/KXPMImVL9eEQ6R7idPkugS0rifeGLMsBnfnV",
-	"3O0Z5VBZD/PCXas2I3JhCC9aEaFaCR9hraYpK3pkb2cPZW4VkALoXy1uWQHk/4kIfk11OJmMbrD0rA4B",
-	"hsVv6hG/Cwk+FoOW6qzr1Cq+bylPjHMqns7AiHoOGv9kNie2ssnZx0uwNCZlgQPIDLZV42z1pZqLBs35",
-	"BhGE1JikHNZDwlpD4P6/El4JDtKYh1T17ZNeQEBNmGUkp4YdglYOjApiHKMMJKfi/wGLvtlmEzUApNmQ",
-	"45sCNjiZG7BkJie5S9Pe9z1lwNzh0keX6TdlgfpG8fiTb771ZHAMSp42QNEtdDOe4WlobafRssY2bQW6",
-	"VQYwdOtYhGCQtLSMr31yiRRPDMrlYNwQX6plhZTASR6er9UI121wbmwoF6x6Mgdm5OBsNk+lYIa1JNzv",
-	"gRIH2AduEzom2EynoFTZmud4uVxJMKiIQQVhX/Ve0JQggU5YdARESytoXLfeddt2nq4nwYxzO/iTIsd5",
-	"taT4nwc/zlyR+g1gCI4FSoaRFqwfc5/QPK+0t3O9QDA1MY4LiwlvrmqyzXJzjW9++9aZFLktG6z629tB",
-	"i8Qf9vZewrnb4WshFGHwUN/+qTnVoasgqcpUie8IXAqrJdOtS8EVBUuR50eXF8fk5wty8u5T9+L0PdnZ",
-	"eblFqJPWVTloxTxUW/kH5dJUC5mzxMZXu8CjZIHdoefF5jTb8TF7oT50pamBWtXVQA+h45xL0/McvLG2",
-	"dbACG68XebheBDIpF1IWNswZnTIIDQwyUcvxfX3KmmfK1zzs2yGxZ0ZKIb/DLQ/yHyPeuULesGAbtvrt",
-	"/ef7/xsAAP//",
+	"7L1rc9s4ljD8V1DaqUq8S/mSdjIdufqD27G7PZPYLttJ77vtvA5MQhLaFKAhICnqPP7vT+EcAAQpUKJs",
+	"OTNbz3xJLInE5eDg3C/fOqkcjaVgQqtO71tnyGjGCvjzcMCEvhrSV6/fmI8ZU2nBx5pL0el1rn497L56",
+	"/YbIPtFDqgk1DycklzNWdFOqGBmyrzRjKR/RvJN0VDpkI2rG0fMx6/Q6ShdcDDoPD4mdiP/JFqd5z8RA",
+	"D+uzcEHu5pqpyrh9WYyo7vQ6XOg3+53ETcSFZgNWlDN9YoWC0euT2R9wNoaT4by/HF+TneneDny1840W",
+	"6fCBKFZMmSJ9WcDjKc1zVrxQxPzKNUv1pGAJmQ15OiR6yBVJpdCFNE+RGRVabZPDO2Xm4H3CtRtPSDuz",
+	"NN8qImeCTO2Sl8PxyI//scjV4v7O9ZAVhGZZwZRiyu2zXFaPUE1GUmnyI7kzZ/jx8r1KiGJjWlDNMnI3",
+	"J2pMU2aWLuwyJzCUYIT2tRmejGWeEz0s5GQwNPuaUUWoUDNWsMwcnZlT0REjbCzT4eo9TVkxYFcslSKL",
+	"bOpXOSOyr5kIzmycU6HIjOuhnGhCSTqkYsAcQFMp+nwwKagZAZBJ4eAJuWN9WTDyB9eaFbGVhch0fE0H",
+	"K5HIAJcJvWKXFzLPG3d4PWQkl2LAlCaajxhgnEOr8PjIUOaZgi8F+6rhIML9rdrQJfvHhCl9mi2u4TRz",
+	"GyrwoYPa3C8UyeWA5FwwReidgXvwNBnSKTO4oKVcAYpLpov5oUGlCNHBfVhMsyCQRDGRVWajA8rFAaH+",
+	"ds0o11wMSCbhgmkyZPl4FTiuxgWj2dJjgeOQUxaeB6CgIgreNt/wghRmEMFS86qqohzupXaQaS4Vy9y3",
+	"9kVijp0aOCvdI4ymw3JcZW4uJQUVmRyRkRyZjZsLwAXhevlOH5KOud8jpi3hP+2fScE+UJ0OzUdudot8",
+	"oZN0BB2Z10/7XfNQF59afqRnMmMxpDIQFDJjLxThmaOUXMElPZNTihSxIDzrJLiKMdXDcg0Cx0065tx5",
+	"wbJOTxcTFmUKkwmMUl1c0vnaHcju4oqvDCKJNMKQziajO1a4yyDHDMkIATgrwoXS1LwYXbByw7ZasuNj",
+	"Iy74aDLq9PaiPO2T6J/aWaNApuk9XM9p+Bx5KQtCxZx8/Hj6rrobaR5Oh5KnbCu+jcpIzwH+TzKfjBpR",
+	"5oiLjBVkCg81IsfUjfEM6/uNch3nRIZOG5JkKHGFJM2GPDfYbm7kwDIkc/stv32zq8hLSn6RJLOMycP+",
+	"HxNWzMt9GVJWuW/sKx2Nc/PTD7tqYQ9wvQumxlIoBrf7TOoPMuN9ziLw/ShwaZkjHtpROaruWWZYTycJ",
+	"hUTHBP9SsH6n1/mPnVKc3LGP7cAzsJCLQt7lbGRecIyx961Dx+Ocp7DrnTE+8V9/KJTQyn3GZsBf1Y4b",
+	"Fyap7ujy5Ii83X/9V2JHJhnTlOequg3gOl3PdpbtJmBQD0nnv7uWa3YRXZe/6fjrAyzUrh5k7VTzKdfz",
+	"xRP5zcifpWjDFcmkQSEhZ57DIXJx+JVnOdvuJJ1xYa6z5njohtlwbaXeEf2KcnWn92Z/AWGSjtK00Cw7",
+	"1JUrklHNugYVOrFXJqMRLea10V/vvUoi/KC8j78HCysHCVfw2Q8g7/5gqTaTHWZyrC0wAX8yHILmF8Gm",
+	"+zRXrA6HPs+ZmivNRh/NjV/E/4Acsq96n5QvoCZgfrCUB6StTvJYIhJCobas6Ka1ZkpTHdVcDOkxKxvR",
+	"dMgFM7g+ZZmhLkwYkWLkNRlEEhDBgbn2yBct75n4ksCXf0hz580XhOZSsAPyRcgp/ZIgQ6YiI78yqlGG",
+	"LkY3ohwpIXcTbbQXIUVq5JZJnpE7RmaFkaYNh9QSeOSIaZpRTe3YXXj+S0LupB7CDCDAmi+3bwxaMGGY",
+	"3+8dWJYhhHJK7X/4bgCvAOjmte6UFoZuKvM+QpBlP8+v7UjlN2c4ZvgFDPyQdH7Oqbg/GrL0fiWuLb25",
+	"IA5aBYPrkp4SShCDEq+xsKIA9pwRmufkT1bIxRsNCvAlo1kr3TfpKOASqkHWDZGxHLl8K4aRR2YxfUO4",
+	"2eMuYxodoArEi+MP5OLvR1f/sbeLgjYlgs3IPZsfECnyOWDUPZsbrJ4oZtYcEKAf996upkCLq4juNqSg",
+	"Nb1aMCLv4BZkhKoxS0F5pyDckpd/n9yxQjDNFFFDOmZb2+SMzcxWUFMY0TnqR2ZOBcdeMKqkUNboUYDg",
+	"QHJuUJMMWREh8DlV+rqgQsEarw2Zbk28R0wpOmANvMeoHH05ESCh28/sq9mk2a3I8FstSSarwN/ffftm",
+	"CTXsqns+7soxIkt3LA0+FiijPSQdB9BfmLAydhtEbz8+gniVYHGJTyFT1BMAtaNH18XEgPPEoHYn6XwU",
+	"90LOREti5NHJjuI/u+H8F37cBzdw/ZhOZEGsFEhQdFYf5ETo+m0wzH5MtWaFeev///2w+z+fzT+0++du",
+	"9+3n//xLZ9VdgV89LDwQkxj6NVwiq8xemONYk6AehsownCd5eXSREErO2EQX8GWhtwApDVno868sI6cX",
+	"pclr8d74n0DT1WwU0fRPL6b7Rvk+vZi+cWPF7pH9ghYFna+Bif1cUs3F4DBcSu2E7SOVzTg5xWw6AU4y",
+	"ZnKcswPDhCtGLrTR6SEbGQD8c3aJ6ktUn7t4oYj52RkHP52dvINDBBvkr+fXVTR+9fo1KMXu894qrIWp",
+	"Y+h4DMJRW+YVoY3UGUEVExlaHGtiVEQUX4/rPZrNJZ0+TdGov4zCncBD5oBk1OBhpLVtw8iGXKfDWxTu",
+	"qKqImyDacE36hRx5m7UT80A85CnbJqcaBVNVitJuhIpMCj/fCK5JmlM+Uoa53LFtcmUg7azMsJCuO+YD",
+	"wgdCgoG5btQ2khZa6YUUVqQMYLf36sfHMylcb8xQcYhr78Fiqsasxd3fsZwzAxeuyZBuSKfwa0vaijgn",
+	"Dl9qW/HWXLvekNhEKGrNx7JU22wP6tCrUhv2h1ePH/ZOSmvw3tA6h1JpR+vqROuxY94b+TFv9Ftdg50p",
+	"Z4ZaAm59mQA57RZfyLjgQqsNorxUp6OosHhxeXx9/f/dnh1+ODacSaquXVPbya2B6/wKJ2i7pIcoJk9y",
+	"HRfU++YnoxlLoyfnNGUoq2cynRg1eRGhA/F4gcT6pXyLmJ3evN3dI3+7Oj8j9jEkkGAWlFLXPCrkTmbz",
+	"lRKYm7CU2hducpU6wH63ESAhSPnIyA1m4WA37XUGXA8nd9upHO14ch/8pYa0YNkODAerOuE5u2R9VjhD",
+	"+VqSXJ/nrCSEdR/Wgfe4mgXsgHlk55sCX7R3vII7yRoLMqbIbCgVqwk+IG8THjlV1eDYft/kwQ4l593u",
+	"W9rtf/72Zv/hL1FzGP+T/Qwe6qUG/d1klS5uVxmOGKXcMMUFK0Z8XTnmuu7Go6nRN3KWDVj8Phg1fFZw",
+	"HRPniglDecWyaRE6FQqGoOiBWQNkA4kSX8bVPejBd+hOszajErR3UuaMijXo1NgDo+afpTnPrNOeK2vL",
+	"S/AD6OtG8DS0wR5b5HTHQ0PVVslVeCTw6MIlxrW5kZacqJvJ6ZwzatU6ayH1ooL5u53miSP/5gbCj1d+",
+	"OPx8Ug7qF3PJHMVYA70MybWUytE7XDBhX9HVEDFtVSxuy4Ac2ObA8G/kzMUjv5t3eUYMmUOKM6OKpOYl",
+	"loWizAaZ5KKZ+TECXTMSG43fYgDga4kDm9vD+ljemu7traR7OHk4YNLGSP6rVFodC42eiLUYUm4Ecdkn",
+	"O0ynO0aIU+SlGrO0R+DDLcJvq9GC8HiF2t7MwPywaKHj4hR/3Ksp4HXAlfPgsDEoOedtTGv5dHbindhO",
+	"zVuIMInx0wDYtKAj1XwA6IStTazIgE+ZSAibsmJOFEsLpknBQEKDwKObzu8Fy2iqWfb5ptNZLvX8oaTY",
+	"vqSzD1ZIekg6acHoml6tjCkD16WC97Qa72NfMbdTWwGHK8KFuaIpO8CwDRuPZG4ufC7DCHCREE8VaoHN",
+	"Zn24FPGVjWl6b8guPIJLATPzHWOCTMa5pBnLKgahpS5WHM1IfQtWoIekg1RuAYL3XGSrRv50dvJ38xjg",
+	"uVJcDE7im7pY3BDYv3zwClqR7iY62K2QesmOl1u3wCqSxZZymnnzGwqfzlUuxzKXg3lCZJGxYt3ZCqa0",
+	"LFi22iwNz50XfMCddXo1t7wyD52DXR0N6u7FmAED3HzwKwTn2CBHAHCpxdSCG+zzLloTHh5ShfAHH0Ln",
+	"CbYWc6MiATnn17enZ1fXh2fXp4fXx+/IRGieG8kz+JYcn72DlRio5Ewbxg/uNZBSr48vP5yemcdeXp2/",
+	"3939wVJAzQFMV2bircARWZ+yk3QqH9vJYWdSn/ppgHNXPoK532LTqoO9ds89JJ2JsL7ZWHiHxZsMj5CS",
+	"O5reT8Y9sNkhHtPCHGt/olhWQtLJ8M7tqzCm7NGy+WScrUuKZ7QQXAyqfHK5XRMU1RXsEmQxIFIOwZJF",
+	"TlajS47oBotydCLkMuE2F1jJMrb8nqNJuMpf/aZb7d6z+JUAgNGWLecip6LBNUjJxcdrMgNPf5MwzwNh",
+	"o+2KG4ju9VJVP1yGJ79GcODtmdyZzNgRjLAacGWkHy53GQyvxix9hF7uhImAw4GtKhTSnkESs7wsIEef",
+	"RN8ajh3X0zNJjHisEjIRNNcG2OvLZI/hPp7v488znufA6Q/IbGijwO2L3m8NkZmZkyaVH2tNv1J7AvcY",
+	"wj3lo9I9eir6MhL/jNzpU/3J3z/3iCXsitHccDdh5GhSMD0pBJyMx/9lqLCAwE3OvshxrmGvrSksVWyN",
+	"3iOlJiwLAk4W6WNa/XHBn5aQnNE+6fNCaYh1QlSBlY1YxpH2LypnPnZ5hY/RxSKH64ht5W+SC4w/itPU",
+	"iWLFLdrG+lYZ+vTB3TqvmaW0KHjMn63jQ/NsG1WqA0KVmrhrxLWByr3q2biwKRjHwIDXl4V1WQWitsNr",
+	"iEVRNlirlLRJzqeM8IwJzfVqWzauNQakD1Tw/lKfbJR0CYJDGHAFUTdUgRX+wPArw3+VZkJjoAS6bA0h",
+	"2xZ9AOeaFOzs5Ooo50zoK7yOj6DyYHUcyYnQipydXBH2dSyL0vxgLjYdsFs8jAMyogo4AYTeyOIe/oaY",
+	"MkVSWIra2ibXQ1aAW9WFHGt5I9KhlIolREnraTRnNmKjO1aoyitgUMKjHTEqFCnYSE5Zj0hIIRoXcmDu",
+	"KphsJ+B1KtXNuzkRcuYmUZrOFTpdl0FW6WKS6m8PAFI28xekZrMHFI4LBneMFqxAp3tCAnxXQzkTRCKr",
+	"XtTA3EzLybR5KI6+iVtVDI+NPBG1ssCNpmKZqUUx1mhpiYSsrNQtaTWAlOb5eb/T+335zsOo04fP7Rlg",
+	"QAXPpPZx1e1k/eDlK1Zwmi/ur/1KMj6IhlicYzLYuGAQQu3cf7H1YAztevrKoBK21nbqFgafBkNLTpW+",
+	"Ykyss0bnpl74oWA0m8e0R5pBBAq4eVzeYzMEnWJoRpT5Sg3gUuZOKNSsjaQOink1Nq/NKxP1SD3Zhma2",
+	"UI4riUCPVpOn9cyeRa2Y6+GQ5VlrvfA390IrxdjKyAv5PjJngb4coLq/bg6HgiUmAeFqopVW92qrbQIO",
+	"SoEsNBJp1TDaYZaxrFcVaJyj2Bu3DMvYJrigrLeYOGruARXAD7fJJbDHxjENl5UFOzB/3zM2RhQxV7Y6",
+	"5nZgZIJFdpKOXUEn6dhJWpuXMubGKEHrPvmxmilKM3VY5y7bnMc4z3a/RjNzra8uOO61TKnf52rYq+DX",
+	"5/cbLKAR2WG3TzALoI9B9ssrYGQ4G5FoU8y8/IeZBnZ93jFhDVsH+LMgbDTWcxiPayv0qRsxs7qCnLmz",
+	"2ibvKovgCvz5Tu+kJJWjERUZSn41+WXMA4+Kw/cy0mS6twaKIxA/7QEmY0L5Aqodm68Xs91fKFz8AUGz",
+	"u4GSJ/V3bMCFstkGrb0xy7j+kT0Q0K68qcKmwUFmcrs5RF+hxtFeiltQUowoV13dh4hWAbamNJ8obWMy",
+	"QWWgTiOx6mEtfMvPZf3XFXVrtZep/oJfMWDR13mLTMCv8+Clgg24waFGJ1nBpwaBy+dKbdfmJpsjolyw",
+	"gjAxgPz28STPrWggMjKeKEhDt/qaHfHWjji/LYPWb7noy62KcdLDsBWNurRjluafx0Zkm8fkyEw61nNP",
+	"a/C7P1khgzwJnLLt0kLYryX0AU6tdmHBY36SujGpJC2OGtTkE1hTE0XehOUdVL7HW91LuXaRjNmkm96i",
+	"s1FIl+nHsm1ybP/q2ftascpsk/dYP8A+hGl7LvMMcD3VVrgvGMNqHoA4U5orI+pM5b2TiNygYDuSaGh3",
+	"BN0tt+Pi7OFPMznIMjDKGoQ+GA4+lkPCyeGwKNrYoQNoTlSTTCl8dh4YXbaJTbdxZpHEqQCiTNlK0N6C",
+	"AecHGDqGgRE+rMx5Rg2xj/LAIN93qf7tnjMK/Hicc5a98wrtpiJ97MC/LGFeYKdiM3T2SsVs/QqotIIZ",
+	"YUBHkg0maPnM4PZ3r8zRewDLvo2ZCeLDvXjoRYU2MRZr5VEYsf6E8pxlR62TrttDpRy95XEBN+vDG0Sz",
+	"YsQFzfPNnpRL1WuLmY3ZfY2bcLYFohiY3NrUegrprWMFkWkXll/BPHf4MVJ9Pl669IKlssiceA4Bbdbo",
+	"58N9IiqrUbINXfs5WgpAEv8A4bpnBju8OLUJ23eYJWSoJnjMKPgSonKvTeR4QjRGxmiWmyFaW5sgqbm9",
+	"zOpLOnxezLwyGyUnh6fvj99tYxCU4Gq4noEulv1/M9nd/SGtmDvgK7aDv7j6LfhlfFQ2GkvNRDr/O5s/",
+	"xW75h+QiZpo6tYWuoKCWETspuTi/usZ77mJCrdLXQ2Zkk6vKKDNEQ0aLnIOTEHhV4nPvvQHDfOEOGvGI",
+	"21JfNiXZpqI92sIlwyu0DBv8Xbs2U7WNTvVvlQGqTy3sY+WBvXa6WuDffkLY09rFONoYUD1svBVV02LA",
+	"9NK4i9LZByl5BC3CZVEDF16lWkdclAcLs8csOS7puR3duEppzhBLPm/U1LqhAKRnt0zVrbVB0anyuiVl",
+	"hLW14pZ4FhD3EikqhlwPi6VscRPaVMljH69S1ahAhK1yNA/5UllDKe+Vp50vy2hAdgtgSkj4FRMYhK8k",
+	"kWIrVIGurg8vr43+c9Y2KBCWCMkYnQQ/HAtUZfwuHpeufN4og5Bjmg7tb2ZTmcLSL7AnG2dQZQkuLifi",
+	"moTiF7GAnqujw/fHoA5tQOhorMnnCgSic6ZKyI0MrBKy9+PuLuF9Ike8TJjAtIQf3+zv7i5NU2i/1EVB",
+	"oC4TbybSSADbOu9faTZWK8C+kY09gWXTQltnbt3bhteYFDJnYd1OmzKdSRA2zAHCmZrr9JTMMEcG2jGU",
+	"uhCxII8en72rItQarL1F9JsR5Q19OKhEAL1QC0j8LxLH9hR2vQR51+Dkacn/YgVjjw/f91ydiSMoLjBk",
+	"NE+s7+MnrP0lNC/giW0Cy7g9PSNAziuvGnEoZ3TK1gjzf2ScXHnvlvI4bzt0POji8vzo+Orq9OyXTtI5",
+	"Ov9w8f4YQ9ZRf2rLlwqZMnAVQWkaG0QP1W94zmocyopykbgXCHXy9vWSNs8o1GuRRVJWFILKwfbrNZKy",
+	"169I0j7mL4iMiIQ4rFVQqCl80PkVYZ6lJ30drQX0/uhDAFebz1ARSoJUhU6Cd6yTwK3oJB2fCtESL4IY",
+	"YTOYucxmMAYZ09dobtJYRy1MIIqgBiSEW+3r09mJCydbPHnIQG+y53JFZoUUA4zrsz5lcLC5cBVbCmcx",
+	"d2hE722J6IOKgFQWDQbZzya7aAiWM3owFfPW2k5cJ1iDdUGqfgQv185mXzNlfVW6JpZebZmtjnnqDV6O",
+	"MylYz3utffYQZsJqlm2TXwrIXU6ITVpOiM9W7hGqrCnfPHlqgFdMxtqFZgD9ybii4zGj4IHzqqt7y5L/",
+	"7KAS22PWoSUx8MvYNoEKlDBd8Iy5FBkYVr5yBdWayozV8AKeoTvZbsNcm1rytcsG8ovv2JqXrR0mCGE7",
+	"EX4op/PgL8LP4dT4TXUB+J1fBh5j3Fe7nmayMIyjAkEEr3VCJ87zVQ0UsSZWG0Ti4mOdO3bqPLHw8C3c",
+	"eBshO7dREjdiZLBAD6nwaAIBrHohnEIP2agMkKaxkJV6yixVxIeauYIHLmiu9A3HvEQjGwYdq+VfupBd",
+	"oaVtyztaUSIfYR0xUNiw71hG82L1sWowgPdtH5RB1VaKl31MdnWbItaWiOOMlgpQS/KfGxMDLYh7i7Mi",
+	"PuAqMaC5EQcrEfA+RCUYAVhAxkAcMhK5kFj46UaUNddsmV4kQY1T+cNOfOVPWFz7tSThYpIbMRE5UyGQ",
+	"3RAvIqvgitzJiYvYcbTKArGTdHAP7elPdfgLP87CT4d24IXSJ84wZbExCa5DlKuUtaUX0gLA95AY5tBU",
+	"DnpRzsAfNlIU87ESKm9M1L8us29fKGLZ7+OngbyPMluspt9CEgrWTaqWLPpuco9q8OH/en19QXw1ykX7",
+	"u+Y6b4DePRfgnHN4wAWhpM9mZCaLbEnhw/pYk0L0/GXs2dF66C8y9wF9RQdmlXe5K51m8yfa1tvEbXgw",
+	"NGB/Gfe0fkghxFbh2mwaRyZnIpc084y0nqiF72xtk/Mx/ceEEc2+6gMsZivzjKQFg+AQGrtbQ63HT1Hd",
+	"zPvqSbqfvHDRZI8bIlZ17NJrgHXlBnVDG1DnvMsH9ip5ViKFTcDmRulI1U7piN4egbX1ScVc20Pn0hZq",
+	"emRZZxR2ljdx8N0bIDMHwqM7LWrFVwb+HD2DhQi5dSvB1EIC5wkZypmh5QVIElwbAp/Ypk2CsQxYLNZP",
+	"z+WAR936tdzFdsaxaom1RQPZxfGHA6KLCdSF9rFHVt66Y4pnNtkVlZAXWJjT3ucgy+bWMJCtWiDn0WG4",
+	"ZlvZsCyus2zdQRkeUFqVMkQ1aq4vmN5k1WhYQYRK2y2XkZhmLLILrHovkHeAMDn60k7WcRhneFEnqXy8",
+	"Aj3JhngukgXItOYjQ21hNCw1RIy6KZXuYV1fKioFhKD3WUHTe1av6hipMPmQdCaKFfHSu4dWKBUSsXbl",
+	"aI80XPoIV3s2y26tLy25xoU9/kpTnc9DMVfPIgXz+9bwtJmrB1Lgl0ym96wgik7ZFzIrpGbudsGx4r06",
+	"sMGBlGg6KCWosVRcy2Lu6QwaEYOCijXlCxBFS4g+RjnCFf12I/RyqjGEaWMn2XhUj5c13GrBzNcUNA2i",
+	"b54HOvtWD5mnjcWuv2EDYLA0pIHwO4jnvpuAYn54cRqR8Kmm73jBUnMM0Qsi84lmWDlOlqYBc4Yzp+n7",
+	"+SFjTB2QezbW1fh+XDAonrY8SDR0aNQi/rl6UaAAaRFLiD26gLLgZtVGkVzQ2rEzgYW9LPStkFuhK/TN",
+	"69c/vF6rYhu3RVthQUkNtvE7H9Ywiuf0Yi6GtpG6QcpekAkvjfbaL+TIt8PBEtU16135auhGW0QKV4Jp",
+	"nYAbTe9d5mWdSlg0sDsxaiI8HIYPLRm6rg7YeZJwlVHYyrw5i+7TByyNUYRGSRd/b3BAYYFZTAPpBCkA",
+	"LRmizNmVH858+uCGNB9+c8OaD5d+6AfrPnBuDR9DYb1vzldxe/7xuuVCYLxT4RwT5xNtp5HVKRyedJLO",
+	"lLMZK1qPL8fsvHwZPn+yI0AXOcf41wzUKAs+oBP45flVr3cmp7TXwzG31gq9SGkOuU3YmeQleJcHhZyM",
+	"t2yKP81YpaLT+hHkU8pzesdzruf/IwWLCjtQBd1cRa5rZTcfO21abSexVqB4pQ/F4y0Tw/mYFVOuZPFr",
+	"UPi73p1J2WJo9lTLl6p9G8qGlcA6vAYNWjV4oNgTDyoW9VqtTn8Qpj7x7JG16Jv6PYRzPaICz0PSmWaT",
+	"pwVUVgMEnjSSVUQjhinbo5CXZQKp1jQdssxqvtUIyceBeBNhBWUya4yPLFQMjLLpICYliFyhNsPZhdcn",
+	"1mPiU2MKn5Pqmz7YrCQsRhI6UZwP9kbMqE6HOIW1lPclhCjaiShmFIMABm498NqqmHuluSUJDP/CxdLz",
+	"ap129PNxDftmNHOOJ/6U6oYOSmvF+cpJkUb5PEOfphE33MCQNWaOB3IDahlkaJmyGwzVYUa1baBZbRqx",
+	"jC2e2xl/nv+Kr7svTkXQfeLJpl9GNWbwpve3+FBVKTq6PD68Pr51IS9PrDw5UU3WPbsQORMNpuOnaFtW",
+	"jjr++ojS24ckcwK4rSnEMuyhdnZyFbFR+aTiGslm2kiCiVMiErRS+DST/0Sog5MAfrFqBU55q0GxWCyt",
+	"21bvumO5a24oJ0JfUGwHT50FsTpbxovodAjymB917CsQ2LpLL19v+aQ/24c550r3SDEz2y1kQtRcpAkR",
+	"8lZN7nTB2C1UE4eoYJZC13drjCik1LfqHxOqhsmNEPI2+MJ5+dzvhAopJjz7Cf8awF+KpT+pufo/98Xd",
+	"a/iHw7/jMNOfZplC4AA+/QSUrm2hhBo7KI8lcQhRAu9zM4I+3hpQ9R/Hi15FxF17WK0lvupFiji9p2WC",
+	"+joDojF6JVzd6Ilf+BJg2jHXve2VvsiJ7YDmu5eiU9IyBm4RhmVxOxm+E+pI7Kveb0n/j+HRaBX8uk6g",
+	"+EBgEEM1aKIHfamnr53w5L0FmNgmCMU4lHplhrXEJ3wriHKJ5dxdV7tSkSH2dLfxSERL184gWCakTbUM",
+	"Mqp0vwDHGVQFc4k0TV0o2jMvTzVXEVp78+D5JqpdVB1Dsfy0w8DuQvNcztAat9DtAxOIcql0LdLGt+ui",
+	"Fsg2wxo/lAVNMN2R5f2nxIJXot5qajP/k5VV3ac8Bb8cNEeFVmZoQ8GYKdujre/K6jFrk0Z/DP+TJUFT",
+	"Qn8lB4WBDrwKjWzsswdkl/wE6p5tUrHRZN1po1uu3lc9QE5XShWBjr355v4kGHas3EDPsqBpe4m3ISFp",
+	"1waioXzgIzoAsK9jXjC1fmJp+3JKypmjlofJS0yieFR5b4NLWNrzmUp6L6mQhNsLC2M3ntgmEsZsqcZH",
+	"J4vB+4/ze1tcORWN6UnO5eYjivGV2P32lvc3u0+47HEN96Sh5c2b/br1pRZgYGMLyj+3b7vRtrHrYXWs",
+	"XacbIX5GZVbKmtLmpw8qWegii1WPprXIP6NYJou9DowKYJR++MHoftvERZ67Y7gRrpIq1JGrPh50UkeC",
+	"66tbuxnAUYRFBnmfKDliSGYx1IDrmCkjZgmtUfeFTYM8Y9QrqA4L7RtsDKeapEMCpWOmvNATmpPTi9ax",
+	"XpuzrQZxqO1EcrS3P0RDRDeQh53eX/1LGCPcOp7dIrG+VuSuZoNa9KQQArWUGGxCaarc/UgrgxZCk3Wv",
+	"jIdzxVOa3xYMrXS3PNt6tKbiBjmN83z4rdJB2TVOhpBXLuzywsWADSXS6GI9Y/wq8bkUmA+9DL2O2HxA",
+	"6KLArKGwNLZuCbQuDMHVTGQs2yZldMtSMXoDKbE1XA3OCmTBKM4WE6VX1n9Heu/jzqA6h3kRwVMqy4uI",
+	"Oo451DE5x0amDtlXDEz18SjSAKoM+HqhyLvjy6gOKKU+WlFsP1p0xtAjmOboMDbupMgjaPSzweSPl+8t",
+	"uwIVEVpgQy4IJBtgFK8PnHm07QsWsLi/BMAZO0bXuKq5ooDrlPHp7ETV883wlTsWeuHLlJcjzHjpJJ0L",
+	"DHS5XM8J32okswdPNpdTRh/TvpiRZdT6WJ1yTJlZS91atBi1Vq98zmZDgf1l3WGJkLMnMMmxzbZasQJf",
+	"QbO0Hz150qs2pV7CfLsmI86jLShV3vRoqWad7MM1Gk09Rlt2hiZoSBjwmXoMj6+CBAUDwYolJPayx1cX",
+	"lW0wWyrUIXCXKmBhz1gr/CmKfO1SVlEvShdhN5vQ5lta15vV+d+CWjt1AlephUxtbqjTzAdMkznTLh99",
+	"vl5b8OUZ5GukifuK0tHgaZf9WBZCrmodZVBXy+Y1bjK/zCVtxh9wcZOC6/kVhPZi817owxGBt6tTd0BA",
+	"s1fBrTDaN4ZNlRHcbiA/LYRmPzi31FIJBIIHygcIh/ZBxMcXVNsUjCZGxb1+f9WxZdca2vP8TRrpGkrt",
+	"BXnqZWEw33Nk9S4eIOsq1uJpoR334cUpOvuELPQQUvSI4hkjL6sdT67fX21Z4dpDVrn4iBtRrW2Epl0l",
+	"J9UREbQh6PyQKHhtk+OikLbhjEuluxG1XLoDiCVAC4YzamDDIBakklEM1EwwPxPy9WmlW/6NeOm66G+t",
+	"7py/TTBPDQvjJeYRNUlTpowILRMshSvIf3ct2+ue2lRHmyNWFiDvJJ2pq0/eme6h+5gJOuadXueH7b3t",
+	"XewGPwR83xkymuvhn+ZvW/XClw4wJKDzC9O/2keAW46lsL1bXu3uWtuNtp53zb7qnXFOUX5HYhDrPfVQ",
+	"V2RpzqesciU7vd8/Jx01GY1oMS+zvAAgXBF8IeloOlA20iPXQ8zC3IHqE0t3dIlPPN+GsAAGfA3o0kQw",
+	"/fxlwcgVQACmj+Y6w8NtzcMcclKZ7XmlmiAz3duBm7DzjRbp8GEZiA4HSGVKkR+SDqrb/OX88PLoVzAB",
+	"TkCB745eKPL1xze3b/YxQMDMA0IQh6RmdIjYFB3zWyck5VjZuwSzZQTm0VEWilIe8J9XHiFUB05hazsy",
+	"1Ux3lS4YHVUP1Mtsd1zQItb762HR+AKdhVJy/P6E2Nee48DRrWhT8yuasytvlvhGIgaiXLNUT4rwdsAQ",
+	"JQqgJBgcfn1jmhYEodTzed3bfyhppESDftvZXULucnmnXGVRUM6tSg4sHIqyBQ2PURKBiLovYNBQk5H6",
+	"AllnN+Lq18Puq9dvfI49E7oI6zICJpEPh0cY/6OHTLFtcmjX6Ctucdus2nmft8kZ45Agj8njNL8R92xu",
+	"WBF8c3T4Qvl0uXs299mLXG+TL56gdgOI28D1L+6P0qC9cIF+RiivhaBfu5oWT8bMMvfg8QjpUfDQIJxN",
+	"eSepHM8DK6NmZTmZEC+LiVDkJchJnplvBfhoF+cREsUakLZlzLK0v7vnohhRgMHGcNYp+LKsuIZi31ZC",
+	"9nd/IF/Q7toVUnddcvuXcsE3wocPerHZkNFKFuLLgulivpWQ12ZAe+jdQC/7ElGThlTdhLkeQf1Vq49R",
+	"hz92goUq7LaNfCnhWFlhK7kR+7tvyRdXur5rGOEXa4SkOfAdJyyUNfNP6/Ysgu3UlK/KAAIMPJPLSdYj",
+	"+69+vBFfhBFxuo5AfwkKEzrZxRkE4MlqnYYXytf2gG+4kZbgYMyJ4ALMoHiyNwJmxjXSjKdWt4RyFAb+",
+	"r8gXeKIL1RC+hJgHL/pDRBEqdiux6n4ZEfqzxGpYDbfxD6vplJdxmc6Dgzvf60NVSSmtDSEp2NvY5Isd",
+	"RiN0wTcd2ACb+haqGr9/fqiwrUuWMYby7h+l1mErziwI6c2MypDgnVpnVEchqid7yQSbVc2ez3HGwQz/",
+	"ygcN0NjUOUcU1sXzFmxWkhBXHeiezRNLMn7YJRk1DBbIHxQ2CxRcjCPIViGCbzgVF1vg2iunmDmGcXxN",
+	"ByTj/b75DdSw0373TArW/UB1OrQldGZcMUt+Q+oGgocd94fd/RtRmtMqjUW2yW+WB1UGxwx7w0cWhm4Q",
+	"GoLGWguid+z8ykd2TvtmYpi385DEFPNcigH0VOAjyMSFeL1wuy8p+UWSzNqXt2zqAEYHQC0eX2KqtvtD",
+	"24fkRigmwMtf9f3fMT1jmNHgNJZQjM2lMpJUlrMguMHmPIDe8I8JA9HHKg4zyr2VoqYovNqNliWJgaNs",
+	"rBP4e+rVsKrnCRb3bXJki/LBE9ik2qE2FmRyVfuwgY1gsxsRzAaxdMoiFsswVAHdDT0QDSD3NcWWur5Y",
+	"V3izysGagVTpGxQD1V871QiZ3e7bz//1l7bQg/N+oYi1NSSW8Zcd8aLFxbgmE5GxwlZqfulaSQFgE6KY",
+	"QWgNMbU3Qo1pytSWjz0MtRvyEnXPrYVcGyj0DdcNz8KvCS4/1+QlqLbXUp7n2db2jTjHpsCVJvWwGaPQ",
+	"QifhoF9Oiete7YCUOEYzVlT2VoeH+Qztu0nBckZBg7kRI5qbKVjmhgjCZ6CCdbUPXnDc+Hx53mdeX3Gq",
+	"e+zQp7vb+9u7B35lP92UHdlsGZ2yl9hN56AC9J9uUBG/6TxZFV+P6wVksUHfqeBaJ7HQgYUYDtA0gX1s",
+	"B56xHZcCIHavfGHKZW/Ds/bR2CD8T9ZuCPNgZICg3+DKMdyzlWGO/PXofrR+6mUDlY/D0/WhpqwYsG4Q",
+	"JrhiLHjePV4Z7ELmeduBzLPRQa7GRutpOww+7Qcy2PTD7v6iOPFRpL7l6L+R6d/I1BaZvovA/V6KAcpg",
+	"vmxS2e2xQgeXCdTgGd35hsa7pcZgAx+ofLwglEbMur6MbrNhtyZ20G7/87c3+w8NwkeU3V26lrWNRvl/",
+	"om34eohWT4Nbr3bffD+T9JgWGhN6v5vyZ2tflwbqGCaigLcCH8tc2fEkgocXEx00RHweBT9sst5GsY8w",
+	"jsM0ZVBk+Ptp36AvzCoH4BOnUYfFFokr4G+jZXe+uTyWhx2HhN/WVEZ9kTuz1LhRdwYFndF6iwEqORX3",
+	"GO3oE5e4ut+q6ErW0YoxHAlq+mMf53XgWojdiNFEaXLHCE3vhZzlLBuUqWxBBhyHaLzsIIjqZE56Z19R",
+	"BLA9Zjg0DMW2KGVBdqMl3AgAOXTTtQtTstKck1HttOKg/dmMKkgh23Zm0S6+/oUoOldkNpzbQu1wqG5s",
+	"awHGBXd5mQD4hYwYFcoXHGoo/x2xPFxIZStoP9O9OrEhW5i+2uZm7W54bowii1LNAEO+H9VU99gwAqvy",
+	"Q6ADtAHE1hLCpU6GyeLLr69qZODvuQLKqVa5c88hl8+3S3Mt83wd37ihYaFjVyNHTlbSjd8ocK71jF3P",
+	"rXlCKFgDlwdIVVpilxE1hcyRKPBHKxGBerIcF8+k/iAz3udPweESO/McdxagHH6uotzON4y9Wik8dp75",
+	"iJYdzwbgcS7sUIvgWNdMa+NsHz5H4bhTsMAZ+riBk0YfCQ79zzqPD3RuA9g2cCLvWdVRW0RdTr44b+I9",
+	"D8B0C3Y34bkmXJBxTlN2APZFmWeVluCFbcXd8g7s4PPPcnJm4H/WudmO5AdWjuFiUHEa1CyUGzhbnLBa",
+	"yMueio+6M2SVWbtw7rTh5pPy8FzOJc/Lx9a91/9ynKvayLKBPspww//bOFS5eCvyFgzKlyau7zaY2wOk",
+	"CHbrMQMIxXKsuMZHnvGsyvzxhnOyq9wA3Fwcs0pCBwYHP0mBVZm9kAnxp8jjonTpCJLiMQjgefSGSj77",
+	"d3a1n7GZTcdfciYbOBKEYqUZOvIjPBFsNJPPMTnS68Kxc6qg9M43+N8KZ9hWpYm1uCNcbdyzYy617q02",
+	"xEXMJr9IwTbHO0JgrgGpHRu11RyKFtT1VZrnudWtzTBIhGZGX7eSQ1XogKybA1exwhZOgbQuT71wSLSM",
+	"bJPLNvx2e0GZP8IJvveZbpgaxm7dkc+G2gAhrAbiJdhADy6YxxwbYEgHlIsl4Yva5cM2aUCYMPucEIMJ",
+	"IhA7gxRBIywVUuoNgK0pyTea2rvk5k1F/9Zpysu576l/6n+9SOa2sozTe6BUjQr/Gy0IYX5RKFeU38XR",
+	"YedbxaRU41/10OC3NhK00vSSK1J2joWiawuqBFck51N2QHzTUJQXFwnqO5j7tLSCfTdudgK1YbGmmg0g",
+	"9mm4QsL663aJELhJI0Vq3szmsX0Vpm/IPlPNZrPSLClYRlNdUeKrEFrTr1GxdYLGPolICZ8M36DakN56",
+	"2ymXnJD7BAcq5uTTB2y7qWyGBTgLXrpNKEZzlkEg1I3ASlSq3k67tHq0FRxifoBJFTM2L9C74a/GLP3e",
+	"joBlCHnJwBCUYSqTC/0A9+3ed1nAkW2tsTF9ArK0YVO2BqCCJvXVODdauTZPoNEVyfmpVyoqeR86US1z",
+	"AriP+L8XclY2MmwWvs3NsKYlKMZBubA0n7g+kr4FKs5xIwqWyiJTxFBcCOUtHYWGNHu3XA+q20OGPMpb",
+	"NkP+CbfRirv/bFr9rFI31Nhc4nNaKXwvx0ob4mL0naU+iiXBLf8OPPlegSceS97Z5o3oB413Vl+WX7ZB",
+	"Dr8Q+wwVvLmAjPPakhKicqqGTBFIGSZQp7BImdBdJlKZgRQS0b/tpzZ5sCeAz/e+Os6O6KvueLq3Paej",
+	"PB6UGxVQruDcWQZhAVzdA8ly1BUq0xKblAnFYkd0Dp2KwgCKUtbC2jQ8cyUDDdHE4JMyVN7ohVjHqswP",
+	"nSi2opU9RFtPxoAL2tH3IOLhRoCbRk1GLjTEzteFW0ogA//t3t5u4stl7O1v728dkB92f8Qgi6GckdEk",
+	"HWKsflFws+y4aLQGkagsoyEUG0qLkb3d/R9f//VN99Xu27/uvd7b2d97u2/0tRZh+MeuY2+QP2tAORvK",
+	"3GXd5tEO+gdk/9UrmzRoc2Oawsr/u3tk03Vd/OojA/k+txUon0iZvp88eYHXHtAiQhSv4Dp1QP/+MWZJ",
+	"5ArJZoB5BzZNIGcux9WX0p5DZY7ABoC4FS/DFgxZrakCSPfTbhfR7vVSPvbwdEr+cbyKjj9F5jQ6z612",
+	"5U6aePvffKLiM+JCOckzewuuax7uurz0fdji51bn09Lr6l6peF//ZfyimzmywFcp+3Afqhad9XyXyTPp",
+	"WKdlfCMYHe2ndP53Nu8B2tkkxokQRqFB5SjxOXAQEDlJU8Yy7G5g49t8FpxhF6Ox9mnwfcpzfHKbHJJ7",
+	"BmY5KEhmE0f/GuaN2rYDrmORB4l71+UqyjxjxY2AbEUa2Pcs9fGQd8vmYCgyW7FyECzZaWbk0PJIaM7o",
+	"TYxodcSKaTcisDZyRfZ338JIrkJfaGRUkzErFMsYdpLD2hYKUgiCp0pYo4J6I36D+aA8q9Mdg0LPVJDj",
+	"s3eVUFmzCPi1y0UXerYzZRP9L5ku5l1QxnAFQjoAcAUN9Xo3wqAIZGwaDawpatTfpmeyF/nx13ICv9r8",
+	"/PHIUQz1Ji9lASfGoEpuwKPfy7Sh85jrBIQ2AQP65aGTneDMVln+4VF8chNM/ApCVA2mj4dGkJR9g27v",
+	"jz6Ut2FFkEVbNrHzTZljFilbqq2HSPcYl9B3CbtZyVo2ZPcOqOBv5m7PKJIVzFp3jeSMQIgBxmjjhFoq",
+	"fISVpKas2Cb7u/uoEaiAFEB3bTFgBTCnZ2JHqz10VxYr1hc8AozaSc3P+ZMtlGstN1kSR1CC+eTw9P3x",
+	"u4S4SnTQ3h2XmxsJHjKB3cef5y49wOjumVOTDfmHmAKl5VgBGnAx6MGBWuPvjcCiPUqb9zmU5HDBdMAY",
+	"0TfGnR3U4o0zqJrX3AfDFa+uDy+vE0JzJQklrjj8O6AUKNSYRagbYZZwfPYuAQMB1B69o+l9r2KXxpWV",
+	"NZ94uUDLgYChGV2m5JK2PiDafh0mxyypALsqr/pn3X9/jhulBMdQqSIQTzwkzenTLOeCPYlIj3Mqns+4",
+	"jzYGNLzLbE5sVaGLj9dg5U/K4iKQlW/via18tuAeRVeaIXNCaiwQENYiwzpfEHoDQqKuF6QYUtWzT3rh",
+	"HK1QLCM5NaIoWMRADIP44qh4lFPx/4A3zWyzCdcBaTYUdEIBG5y+C1gyk5PclUg48P2cwNToUreX2RbK",
+	"5hCNqukn3/ju2eAYlBtugKJb6GaiMqahp4tGS4rblDHoFBvA0K2jDsEgYXCZ1PbJJTE9MyiXg3FDUtdC",
+	"RlYJnOTxuZKNcN0Bx+KG8jCrJ3NoRg7OZvNUCmZYS3/7HihxiD0YN2HfAX/FFAwatt8AXi5Xjg+q0VBB",
+	"2Fe9HzQESaALHR0B0dIKmkaud912nJf5WTDj0g7+rMhxWS3n/6+DHxeuQcQGMATHAsHYSAs2huCA0Dyv",
+	"tJZ0fXgwLTiOC/VkU1ex3GaYuqZTv3/rTIrcluxWvZ2doD3pj/v7P8C52+EXwpfCwL2e/VNzqkM3XVKV",
+	"qRLfjbv0HZVMd9F5VTEfKPLy+PrqlPxyRc5OPnWvzt+T3d0ftgh1uqgqB62YZhdW/kG5FPFC5iyxuQ0u",
+	"6C+psTtr7cN6AnZ8zBxaHLrSUESt6iiih9Dt0aXIeg7eWFc+WIGNlY08vFiANSkXUhYVzRmdMgjLDbLA",
+	"y/F9bdgFr7CvN9qzQ2K/mpRCbpVbHuQeRzzjhbxjwTZs5emHzw//NwAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -37,6 +37,8 @@ const (
 	ProblemNotAttested         = ProblemPrefix + "not-attested"
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
+	ProblemCancelled           = ProblemPrefix + "cancelled"
+	ProblemSuperseded          = ProblemPrefix + "superseded"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
@@ -71,6 +73,8 @@ var problemKinds = map[string]struct {
 	ProblemNotAttested:         {403, "the machine is not proven to be this server"},
 	ProblemDeadline:            {504, "the deadline has passed"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
+	ProblemCancelled:           {409, "the operation was cancelled"},
+	ProblemSuperseded:          {409, "TERMINATE superseded the operation"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server cannot be deleted"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
