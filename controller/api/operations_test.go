@@ -45,7 +45,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	if again := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`); again.header.Get("Location") != location {
 		t.Errorf("the same key: %d %s", again.status, again.body)
 	}
-	if other := w.as(w.operator, "POST", operations, `{"operation": "TERMINATE"}`); other.problem.Type != wire.ProblemOperationInProgress {
+	if other := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true}`); other.problem.Type != wire.ProblemOperationInProgress {
 		t.Errorf("another one: %d %s", other.status, other.body)
 	}
 

@@ -19,7 +19,7 @@ var policy = map[string]string{
 	"listTokens": "viewer", "getTrust": "viewer",
 
 	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator",
-	"postOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
+	"postOperation": "operator", "cancelOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
 	"getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",
 

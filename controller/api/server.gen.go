@@ -119,7 +119,10 @@ type ServerInterface interface {
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
-	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
+	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error
+	// CancelOperation End an operation before its deadline
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel)
+	CancelOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence) error
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
@@ -1034,7 +1037,7 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "sequence" -------------
-	var sequence int64
+	var sequence Sequence
 
 	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -1052,6 +1055,30 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetOperation(ctx, vnfInstanceID, sequence, params)
+	return err
+}
+
+// CancelOperation converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelOperation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Path parameter "sequence" -------------
+	var sequence Sequence
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sequence: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelOperation(ctx, vnfInstanceID, sequence)
 	return err
 }
 
@@ -1229,6 +1256,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence/cancel", wrapper.CancelOperation, options.OperationMiddlewares["cancelOperation"]...)
 	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
@@ -3077,7 +3105,7 @@ func (response PostOperationdefaultApplicationProblemPlusJSONResponse) VisitPost
 
 type GetOperationRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
-	Sequence      int64         `json:"sequence"`
+	Sequence      Sequence      `json:"sequence"`
 	Params        GetOperationParams
 }
 
@@ -3106,6 +3134,53 @@ type GetOperationdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOperationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelOperationRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Sequence      Sequence      `json:"sequence"`
+}
+
+type CancelOperationResponseObject interface {
+	VisitCancelOperationResponse(w http.ResponseWriter) error
+}
+
+type CancelOperation200JSONResponse Operation
+
+func (response CancelOperation200JSONResponse) VisitCancelOperationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelOperationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CancelOperationdefaultApplicationProblemPlusJSONResponse) VisitCancelOperationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3470,6 +3545,9 @@ type StrictServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
+	// CancelOperation End an operation before its deadline
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel)
+	CancelOperation(ctx context.Context, request CancelOperationRequestObject) (CancelOperationResponseObject, error)
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
@@ -4478,7 +4556,7 @@ func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstan
 }
 
 // GetOperation operation middleware
-func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error {
+func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error {
 	var request GetOperationRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
@@ -4498,6 +4576,32 @@ func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanc
 		return err
 	} else if validResponse, ok := response.(GetOperationResponseObject); ok {
 		return validResponse.VisitGetOperationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelOperation operation middleware
+func (sh *strictHandler) CancelOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence) error {
+	var request CancelOperationRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+	request.Sequence = sequence
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelOperation(ctx.Request().Context(), request.(CancelOperationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelOperation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelOperationResponseObject); ok {
+		return validResponse.VisitCancelOperationResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

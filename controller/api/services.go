@@ -39,6 +39,8 @@ type (
 	Operations interface {
 		PostOperation(ctx context.Context, instanceID string, r wire.OperationRequest) (wire.Operation, error)
 		GetOperation(ctx context.Context, instanceID string, sequence int64) (wire.Operation, error)
+		// CancelOperation ends an operation before its deadline; who is kept with it.
+		CancelOperation(ctx context.Context, instanceID string, sequence int64, who string) (wire.Operation, error)
 		// ListOperations lists the newest first; of all instances for "".
 		ListOperations(ctx context.Context, instanceID string) ([]wire.Operation, error)
 	}

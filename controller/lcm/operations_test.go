@@ -233,9 +233,9 @@ func TestOneOperationAtATime(t *testing.T) {
 	w.put(spec(full()))
 	w.upload(script, "#!/bin/sh\n")
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
-	for _, r := range []api.OperationRequest{request(api.Terminate, api.PhaseEnd), request(api.Instantiate, api.PhaseEnd)} {
+	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd)} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "wait for its end")
+		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "wait for its end, or cancel it")
 	}
 }
 

@@ -54,12 +54,18 @@ type history struct {
 	heat     *heat
 	named    map[string][]string
 	observed time.Time
-	// began is when the event at work began, changed when the one did in which the targets
+	// eventBegan is when the present event began, changed when the one did in which the targets
 	// of an operation became what they are; gaveUp counts those that failed before their
 	// deadline because no waiting makes their targets ready.
-	began   time.Time
-	changed map[string]time.Time
-	gaveUp  int
+	eventBegan time.Time
+	changed    map[string]time.Time
+	gaveUp     int
+	// The parameters of the last PUT, what each START has changed, by its sequence, the
+	// requests that have a key, and whether TERMINATE END was the last that changed anything.
+	parameters string
+	starts     map[int64]begun
+	sent       []api.OperationRequest
+	terminated bool
 }
 
 type applied struct {
@@ -72,14 +78,14 @@ type applied struct {
 func newHistory(t *rapid.T, dir string) *history {
 	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
-		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}}
-	h.began = h.Clock.Now()
+		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}}
+	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
 	}
-	h.put(first)
+	h.must(h.tryPut(first))
 	h.upload(script, "#!/bin/sh\n")
 	h.upload(manifestFile, manifestOf("pv1"))
 	if rapid.Bool().Draw(t, "begins instantiated") {
@@ -93,7 +99,7 @@ func (h *history) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
 		"report": h.reportAny, "fail": h.failAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
-		"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
+		"cancel": h.cancelAny, "repeat": h.repeatAny, "restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
 		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 		"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
 		"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "new server": h.discoverAny, "new server again": h.discoverAny, "new server late": h.discoverLate, "new server meanwhile": h.discoverMeanwhile, "overtaken": h.overtaken,
@@ -101,10 +107,11 @@ func (h *history) events() map[string]func(*rapid.T) {
 }
 
 // Whatever happens in whatever order, and however little of the past is kept: no operation
-// is lost that is to be kept, at most one is in progress, an END completes only when each of
-// its targets has reported its present document, and what is over stays over. No storage
-// server is released while the cluster has volumes of it, and none is registered that it does
-// not serve.
+// is lost that is to be kept, at most one is in progress, none past its deadline, an END
+// completes only when each of its targets has reported its present document, and what is over
+// stays over. No desired state is lost, however an operation ends, and no late repeat
+// instantiates again what was terminated. No storage server is released while the cluster has
+// volumes of it, and none is registered that it does not serve.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 	gaveUp := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -112,6 +119,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
+		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
 		h := newHistory(rt, dir)
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
@@ -165,7 +173,7 @@ func (h *history) putAny(t *rapid.T) {
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
 		spec.AdditionalParams = withManifest(clients)
 	}
-	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec)
+	err := h.tryPut(spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
 		return // it would take a target from the operation in progress
@@ -202,7 +210,10 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 }
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
-	before, answered := h.instance().Topology, h.answered(r)
+	before, answered, from := h.instance().Topology, h.answered(r), h.takenBack()
+	if r.IdempotencyKey != "" {
+		h.sent = append(h.sent, r)
+	}
 	op, err := h.LCM.Operations.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
@@ -213,28 +224,40 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	if answered != "" && op.ID != answered {
 		t.Fatalf("the key %q was answered with operation %s, and now with %+v", r.IdempotencyKey, answered, op)
 	}
-	if known, ok := h.operations[op.ID]; ok && known.IdempotencyKey != r.IdempotencyKey {
+	known, joined := h.operations[op.ID]
+	if op.Operation != r.Operation {
+		t.Fatalf("%s was answered with %+v", r.Operation, op)
+	}
+	if joined && known.IdempotencyKey != r.IdempotencyKey && r.Operation != api.Terminate {
 		t.Fatalf("operation %s was returned for another key: %+v", op.ID, op)
 	}
-	if _, ok := h.operations[op.ID]; !ok {
+	if joined != op.Joined {
+		t.Fatalf("operation %+v was known: %v", op, joined)
+	}
+	if !joined {
+		h.began(op, from)
 		first := op
 		first.State = api.Processing
 		h.operations[op.ID] = first
 		h.remember(op, r, before)
 		h.named[op.ID] = r.VnfcInstanceIds
-		h.changed[op.ID] = h.began
+		h.changed[op.ID] = h.eventBegan
 	}
 }
 
 // answered is the operation on record that the request's key means, "" for none: it has
-// succeeded since the last restore, or is in progress.
+// succeeded since the last restore, or is in progress, or the instance was terminated after it.
 func (h *history) answered(r api.OperationRequest) string {
-	list := h.world.operations()
-	i := slices.IndexFunc(list, func(o api.Operation) bool { return r.IdempotencyKey != "" && o.IdempotencyKey == r.IdempotencyKey })
-	if i < 0 || list[i].State == api.Failed || h.settled[list[i].ID] {
+	for _, op := range h.world.operations() {
+		if r.IdempotencyKey == "" || op.IdempotencyKey != r.IdempotencyKey {
+			continue
+		}
+		if op.State != api.Failed && !h.settled[op.ID] || h.terminatedAfter(op) {
+			return op.ID
+		}
 		return ""
 	}
-	return list[i].ID
+	return ""
 }
 
 func (h *history) enrollAny(t *rapid.T) {
@@ -377,7 +400,13 @@ func (h *history) tell(id string, s api.NodeStatus) {
 
 func (h *history) wait(t *rapid.T) {
 	h.Clock.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
+	open, from, before := h.open(), h.takenBack(), h.content()
 	h.must(h.LCM.Sweep(h.ctx))
+	h.checkDeadlines(t)
+	if op, ok := h.operations[api.OperationID(instanceID, open)]; ok && op.Phase == api.PhaseStart && h.operation(op.ID).State == api.Failed {
+		before = from
+	}
+	h.checkContent(t, before)
 }
 
 func (h *history) restore(t *rapid.T) {
@@ -474,8 +503,9 @@ func (h *history) check(t *rapid.T) {
 		h.checkEarly(t, before, after)
 		h.operations[id] = after
 	}
-	h.began = h.Clock.Now()
+	h.eventBegan = h.Clock.Now()
 	h.checkRetention(t, now)
+	h.checkDesired(t)
 	if len(now) != len(h.operations) {
 		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
 	}
@@ -493,7 +523,7 @@ func (h *history) check(t *rapid.T) {
 
 func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	interrupted := before.Phase == api.PhaseStart && before.State == api.Completed && after.State == api.Failed &&
-		after.Error.Type == api.ProblemInterrupted
+		slices.Contains([]string{api.ProblemInterrupted, api.ProblemCancelled, api.ProblemSuperseded}, after.Error.Type)
 	if before.State != api.Processing && before.State != after.State && !interrupted {
 		t.Fatalf("operation %s was %s and is %s: %+v", before.ID, before.State, after.State, after)
 	}
@@ -546,7 +576,7 @@ func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
 func (h *history) checkEarly(t *rapid.T, before, after api.Operation) {
 	isNew := func(target api.OperationTarget) bool { return !slices.Contains(before.Targets, target) }
 	if len(before.Targets) != len(after.Targets) || slices.ContainsFunc(after.Targets, isNew) {
-		h.changed[after.ID] = h.began
+		h.changed[after.ID] = h.eventBegan
 	}
 	if after.Error == nil || after.Error.Type != api.ProblemTargetsFailed || before.State == api.Failed {
 		return

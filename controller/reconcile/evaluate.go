@@ -192,14 +192,9 @@ func (r *Reconciler) evaluateWithdrawal(t *tx.Tx, op store.Operation) error {
 
 // failStart ends a START that did not reach what it waited for.
 func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why string) error {
-	kept, err := goBack(t, op)
-	if err != nil {
+	if err := r.Stop(t, &op, problemType, why); err != nil {
 		return err
 	}
-	op.Error = api.NewProblem(problemType, fmt.Sprintf("%s; %s", why, kept))
-	if err := r.Finish(t, &op, api.Failed); err != nil {
-		return err
-	}
-	_, err = r.ApplyUnlessOutdated(t)
+	_, err := r.ApplyUnlessOutdated(t)
 	return err
 }

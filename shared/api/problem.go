@@ -43,6 +43,8 @@ const (
 	ProblemTargetsFailed       = ProblemPrefix + "targets-failed"
 	ProblemVolumeUnresolved    = ProblemPrefix + "volume-unresolved"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
+	ProblemCancelled           = ProblemPrefix + "cancelled"
+	ProblemSuperseded          = ProblemPrefix + "superseded"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
@@ -83,6 +85,8 @@ var problemKinds = map[string]struct {
 	ProblemTargetsFailed:       {409, "nodes have failed, and no waiting mends that"},
 	ProblemVolumeUnresolved:    {409, "the stack does not have the volume"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
+	ProblemCancelled:           {409, "the operation was cancelled"},
+	ProblemSuperseded:          {409, "TERMINATE superseded the operation"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server cannot be deleted"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},

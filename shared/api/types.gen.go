@@ -753,7 +753,9 @@ type NodeStatus struct {
 
 // Operation The record of one phase of an operation.
 type Operation struct {
-	Deadline time.Time `json:"deadline"`
+	// CancelledBy Who cancelled it: an API token by its name, or a user of the controller's machine
+	CancelledBy string    `json:"cancelledBy,omitempty"`
+	Deadline    time.Time `json:"deadline"`
 
 	// Error Why it FAILED.
 	Error      *Problem   `json:"error,omitempty"`
@@ -762,6 +764,9 @@ type Operation struct {
 	// ID <vnfInstanceId>/<sequence>
 	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+
+	// Joined In the answer to a POST that started nothing: this is the operation of an earlier request, and the topology and deadline of this one are not used
+	Joined bool `json:"joined,omitempty"`
 
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
@@ -1206,6 +1211,9 @@ type NodeID = string
 
 // OfInstance defines model for OfInstance.
 type OfInstance = string
+
+// Sequence defines model for Sequence.
+type Sequence = int64
 
 // VnfInstanceID defines model for VnfInstanceId.
 type VnfInstanceID = string

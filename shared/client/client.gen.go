@@ -361,8 +361,9 @@ type ClientInterface interface {
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -374,8 +375,9 @@ type ClientInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -387,7 +389,16 @@ type ClientInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOperation End an operation before its deadline
+	//
+	// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+	// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+	// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+	CancelOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PlanInstanceWithBody What a PUT of this body would change; nothing is changed
 	//
@@ -1088,8 +1099,9 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // PostOperationWithBody Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -1111,8 +1123,9 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // PostOperation Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -1134,8 +1147,27 @@ func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID,
 // GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOperationRequest(c.Server, vnfInstanceID, sequence, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOperation End an operation before its deadline
+//
+// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+func (c *Client) CancelOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOperationRequest(c.Server, vnfInstanceID, sequence)
 	if err != nil {
 		return nil, err
 	}
@@ -3001,7 +3033,7 @@ func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID,
 }
 
 // NewGetOperationRequest constructs an http.Request for the GetOperation method
-func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams) (*http.Request, error) {
+func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3061,6 +3093,47 @@ func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewCancelOperationRequest constructs an http.Request for the CancelOperation method
+func NewCancelOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence Sequence) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sequence", sequence, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/operations/%s/cancel", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -3707,8 +3780,9 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -3720,8 +3794,9 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -3735,7 +3810,18 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+
+	// CancelOperationWithResponse End an operation before its deadline
+	//
+	// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+	// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+	// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+	CancelOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*CancelOperationResponse, error)
 
 	// PlanInstanceWithBodyWithResponse What a PUT of this body would change; nothing is changed
 	//
@@ -5700,6 +5786,62 @@ func (r GetOperationResponse) ContentType() string {
 	return ""
 }
 
+// CancelOperationResponseDefaultHeaders the declared response headers of an HTTP default response for CancelOperation
+type CancelOperationResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type CancelOperationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CancelOperationResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelOperationResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelOperationResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelOperationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelOperationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelOperationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelOperationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // PlanInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for PlanInstance
 type PlanInstanceResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -6527,8 +6669,9 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 // PostOperationWithBodyWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -6546,8 +6689,9 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 // PostOperationWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -6567,12 +6711,29 @@ func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnf
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
+func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
 	rsp, err := c.GetOperation(ctx, vnfInstanceID, sequence, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseGetOperationResponse(rsp)
+}
+
+// CancelOperationWithResponse End an operation before its deadline
+//
+// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+func (c *ClientWithResponses) CancelOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*CancelOperationResponse, error) {
+	rsp, err := c.CancelOperation(ctx, vnfInstanceID, sequence, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOperationResponse(rsp)
 }
 
 // PlanInstanceWithBodyWithResponse What a PUT of this body would change; nothing is changed
@@ -8634,6 +8795,59 @@ func ParseGetOperationResponse(rsp *http.Response) (*GetOperationResponse, error
 	switch {
 	case true:
 		var headers GetOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelOperationResponse parses an HTTP response from a CancelOperationWithResponse call
+func ParseCancelOperationResponse(rsp *http.Response) (*CancelOperationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelOperationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CancelOperationResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -174,6 +174,13 @@ async function operations() {
   ]) {
     must(list.items.length === 1 && list.items[0]?.id === started.id, "the operation is not in the list");
   }
+  const ending = await good(
+    operator.POST("/v1/vnf_instances/{vnfInstanceId}/operations", { params: { path }, body: { operation: "INSTANTIATE", phase: "END", partial: true } }),
+  );
+  const cancelled = await good(
+    operator.POST("/v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel", { params: { path: { ...path, sequence: ending.sequence } } }),
+  );
+  must(cancelled.error?.type === "urn:nodehitch:problem:cancelled", `the cancelled operation has the error ${cancelled.error?.type}`);
 }
 
 /** Brings a machine into its instance, and returns the caller that it is then. */
