@@ -15,7 +15,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat
+            docker.io docker-registry apache2-utils python3-heat $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets

@@ -39,7 +39,7 @@ func (d *Daemon) converging(ctx context.Context) error {
 	if err := d.awaitFirstAnswer(ctx); err != nil {
 		return err
 	}
-	again := backoff.Backoff{Min: time.Second, Max: time.Minute, Factor: 1.5}
+	again := backoff.Backoff{Min: time.Second, Max: api.LongestRetry, Factor: 1.5}
 	for {
 		wait := d.pass(ctx, &again)
 		d.watchdog.alive("converging", wait+longestPlan)

@@ -7,12 +7,16 @@ import (
 )
 
 // ListTokens lists the API tokens without their secrets.
-func (s *Handler) ListTokens(ctx context.Context, _ ListTokensRequestObject) (ListTokensResponseObject, error) {
+func (s *Handler) ListTokens(ctx context.Context, r ListTokensRequestObject) (ListTokensResponseObject, error) {
 	items, err := s.Tokens.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ListTokens200JSONResponse{Items: orEmpty(items)}, nil
+	items, next, err := page(ctx, items, r.Params.Limit, r.Params.Marker, tokenKey)
+	if err != nil {
+		return nil, err
+	}
+	return ListTokens200JSONResponse{Body: wire.TokenList{Items: items}, Headers: ListTokens200ResponseHeaders{Link: next}}, nil
 }
 
 // CreateToken makes an API token.
@@ -21,7 +25,8 @@ func (s *Handler) CreateToken(ctx context.Context, r CreateTokenRequestObject) (
 	if err != nil {
 		return nil, err
 	}
-	return CreateToken201JSONResponse(token), nil
+	location := "/v1/tokens/" + token.Token.ID
+	return CreateToken201JSONResponse{Body: token, Headers: CreateToken201ResponseHeaders{Location: &location}}, nil
 }
 
 // RevokeToken revokes an API token.

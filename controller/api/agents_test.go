@@ -124,7 +124,7 @@ func TestAStatusIsBounded(t *testing.T) {
 // Anywhere else, to ignore what is not known would hide a mistake. What is open on purpose
 // (Tacker's parameters) says so. The facts of a status are sent with an enrollment, too.
 func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
-	document, err := api.GetSpec()
+	document, err := api.Document()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestOnlyAStatusMayHoldWhatIsNotKnown(t *testing.T) {
 		}
 		if len(s.Value.Properties) > 0 {
 			checked++
-			open, may := s.Value.AdditionalProperties.Has == nil, operation == "PutNodeStatus" || operation == "Enroll" && at == "/facts"
+			open, may := s.Value.AdditionalProperties.Has == nil, operation == "putNodeStatus" || operation == "enroll" && at == "/facts"
 			if open != may {
 				t.Errorf("%s: %s ignores members that it does not know: %v, want %v", operation, at, open, may)
 			}

@@ -37,8 +37,11 @@ var apart = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 
 // checkBody compares the body with the operation's schema before it is decoded,
 // and refuses it with every fault at once.
-func checkBody(op operation) check {
-	if op.body == nil {
+func (s *Handler) checkBody(op operation) check {
+	switch {
+	case op.upload:
+		return checkUpload
+	case op.body == nil:
 		return func(echo.Context) error { return nil }
 	}
 	return func(c echo.Context) error {
@@ -47,7 +50,11 @@ func checkBody(op operation) check {
 			return err
 		}
 		connlimit.Working(c.Request().Context())
-		if faults := faultsOf(op, data); len(faults) > 0 {
+		faults, err := s.faultsOf(c, op, data)
+		if err != nil {
+			return err
+		}
+		if len(faults) > 0 {
 			return wire.NewInvalid(faults)
 		}
 		c.Request().Body = io.NopCloser(bytes.NewReader(data))
@@ -55,19 +62,23 @@ func checkBody(op operation) check {
 	}
 }
 
-func faultsOf(op operation, data []byte) fault.List {
+func (s *Handler) faultsOf(c echo.Context, op operation, data []byte) (fault.List, error) {
 	apart <- struct{}{}
 	defer func() { <-apart }()
 	tree, wrong := jsontree.Parse(data)
 	if wrong != nil {
-		return fault.List{*wrong}
+		return fault.List{*wrong}, nil
 	}
 	faults := op.body.Check(tree)
 	given := tree.Get("additionalParams")
 	if len(faults) == 0 || op.id != "putInstance" && op.id != "planInstance" || given == nil || given.Kind != jsontree.Object {
-		return faults
+		return faults, nil
 	}
-	return withParameters(faults, data[given.Start:given.End])
+	text, err := s.Instances.KeepSecrets(canonical(c.Param("vnfInstanceId")), data[given.Start:given.End])
+	if err != nil {
+		return nil, err
+	}
+	return withParameters(faults, text), nil
 }
 
 // withParameters adds the faults of the parameters of a PUT, which come from its handler
@@ -91,11 +102,12 @@ func readJSON(c echo.Context, operation string) ([]byte, error) {
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || (media != "application/json" && !strings.HasSuffix(media, "+json")) {
-		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "the body has the type "+
+		c.Response().Header().Set("Accept", "application/json")
+		return nil, wire.NewProblem(wire.ProblemMediaType, "the body has the type "+
 			fmt.Sprintf("%.80q", r.Header.Get("Content-Type"))+"; expected Content-Type: application/json")
 	}
-	if encoding := r.Header.Get("Content-Encoding"); encoding != "" {
-		return nil, echo.NewHTTPError(http.StatusUnsupportedMediaType, "the body is compressed; send it without Content-Encoding")
+	if err := notEncoded(c); err != nil {
+		return nil, err
 	}
 	data, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, limit))
 	var tooLarge *http.MaxBytesError
@@ -106,6 +118,27 @@ func readJSON(c echo.Context, operation string) ([]byte, error) {
 		return nil, wire.NewProblem(wire.ProblemInvalid, "the body broke off: "+err.Error())
 	}
 	return data, nil
+}
+
+// checkUpload refuses a body that would be stored as something else than the file. Its
+// Content-Type does not matter else: `curl --data-binary` sends that of another form.
+func checkUpload(c echo.Context) error {
+	media, _, _ := mime.ParseMediaType(c.Request().Header.Get("Content-Type"))
+	if strings.HasPrefix(media, "multipart/") {
+		c.Response().Header().Set("Accept", "application/octet-stream")
+		return wire.NewProblem(wire.ProblemMediaType, fmt.Sprintf("the body is a form (%.80s) with the file in it; "+
+			"send the file itself as the body, as `curl --upload-file FILE` does", media))
+	}
+	return notEncoded(c)
+}
+
+// notEncoded refuses a Content-Encoding.
+func notEncoded(c echo.Context) error {
+	if c.Request().Header.Get("Content-Encoding") == "" {
+		return nil
+	}
+	c.Response().Header().Set("Accept-Encoding", "identity")
+	return wire.NewProblem(wire.ProblemMediaType, "the body is compressed; send it without Content-Encoding")
 }
 
 // bodyBinder decodes a body that checkBody has let through.

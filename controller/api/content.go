@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
 // content answers with a file: whole, in part (Range) or not at all (If-None-Match).
@@ -21,8 +23,40 @@ func (a content) serve(w http.ResponseWriter) error {
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.Header().Set("ETag", fmt.Sprintf("%q", a.sha256))
 	w.Header().Set("X-Checksum-Sha256", a.sha256)
-	http.ServeContent(w, a.request, "", time.Time{}, struct{ io.ReadSeeker }{a.file})
-	return nil
+	answer := &refusing{ResponseWriter: w}
+	http.ServeContent(answer, a.request, "", time.Time{}, struct{ io.ReadSeeker }{a.file})
+	switch answer.refused {
+	case 0:
+		return nil
+	case http.StatusRequestedRangeNotSatisfiable:
+		return wire.NewProblem(wire.ProblemRange, "the header Range asks for nothing that the file has; Content-Range says how many bytes it has")
+	case http.StatusPreconditionFailed:
+		return wire.NewProblem(wire.ProblemPrecondition, "the file is not the one that If-Match names")
+	}
+	return fmt.Errorf("serving a file: status %d", answer.refused)
+}
+
+// refusing keeps back an error that http.ServeContent answers, which is no problem detail.
+type refusing struct {
+	http.ResponseWriter
+	refused int
+}
+
+// WriteHeader begins the answer, or keeps it back.
+func (w *refusing) WriteHeader(status int) {
+	if status >= http.StatusBadRequest {
+		w.refused = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write writes a piece of the answer.
+func (w *refusing) Write(p []byte) (int, error) {
+	if w.refused != 0 {
+		return len(p), nil
+	}
+	return w.ResponseWriter.Write(p)
 }
 
 // VisitGetFileResponse writes the answer to getFile.

@@ -2,15 +2,20 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/nodehitch/nodehitch/controller/api"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -45,7 +50,7 @@ func TestThePathOfAPackageFileMayBeWrittenEitherWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var file wire.PackageFile
-			w.ok(w.raw("PUT", base+test.target, name), http.StatusOK, &file)
+			w.ok(w.raw("PUT", base+test.target, name), http.StatusCreated, &file)
 			if file.Path != test.path {
 				t.Errorf("stored as %q", file.Path)
 			}
@@ -80,7 +85,7 @@ func TestAFileGoesUpAndDownInParts(t *testing.T) {
 		t.Errorf("half of it: %d", a.status)
 	}
 	var file wire.PackageFile
-	w.ok(put(content[4000:], "Content-Range: bytes 4000-9999/10000"), http.StatusOK, &file)
+	w.ok(put(content[4000:], "Content-Range: bytes 4000-9999/10000"), http.StatusCreated, &file)
 	if file.Sha256 != digest || file.SizeBytes != 10000 {
 		t.Errorf("%+v", file)
 	}
@@ -120,11 +125,11 @@ func TestAFileShowsWhatIsWrongWithItAndIsMissingNoMore(t *testing.T) {
 		t.Fatalf("%v", instance.MissingFiles)
 	}
 	var file wire.PackageFile
-	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/pv.yaml", "kind: Secret\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID+"/files/Files/pv.yaml", "kind: Secret\n"), http.StatusCreated, &file)
 	if len(file.Faults) == 0 {
 		t.Errorf("no fault: %+v", file)
 	}
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
 	w.ok(w.as(w.viewer, "GET", "/v1/vnf_instances/"+instanceID, ""), http.StatusOK, &instance)
 	if len(instance.MissingFiles) != 0 || len(instance.Files) != 2 {
 		t.Errorf("missing %v of %v", instance.MissingFiles, instance.Files)
@@ -134,18 +139,128 @@ func TestAFileShowsWhatIsWrongWithItAndIsMissingNoMore(t *testing.T) {
 func TestTheFilesOfADeletedInstanceAreGone(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	w.ok(w.as(w.operator, "DELETE", "/v1/vnf_instances/"+instanceID, ""), http.StatusNoContent, nil)
 	if a := w.as(w.operator, "GET", script, ""); a.status != http.StatusNotFound {
 		t.Errorf("%d", a.status)
 	}
 }
 
+// Each upload of a path is answered with its own checksum, whatever the path names since.
+func TestUploadsOfOnePathAreAnsweredWithTheirOwnChecksum(t *testing.T) {
+	var uploads *overtaken
+	w := newWorld(t, func(o *api.Options) {
+		uploads = &overtaken{Instances: o.Instances}
+		o.Instances = uploads
+	})
+	w.putInstance()
+	contents := []string{"#!/bin/sh\n# one\n", "#!/bin/sh\n# two\n"}
+	answers := make([]wire.PackageFile, 2)
+	uploads.by = func() { w.ok(w.as(w.operator, "PUT", script, contents[1]), http.StatusOK, &answers[1]) }
+	w.ok(w.as(w.operator, "PUT", script, contents[0]), http.StatusCreated, &answers[0])
+	for i, content := range contents {
+		if sum := sha256.Sum256([]byte(content)); answers[i].Sha256 != hex.EncodeToString(sum[:]) {
+			t.Errorf("the upload of %q is answered with %+v", content, answers[i])
+		}
+	}
+	if a := w.as(w.operator, "GET", script, ""); a.body != contents[1] {
+		t.Errorf("the path names %q, want what came last", a.body)
+	}
+}
+
+// overtaken lets another request come in between when a file is stored.
+type overtaken struct {
+	api.Instances
+	by func()
+}
+
+func (o *overtaken) FileStored(ctx context.Context, id, path string) error {
+	err := o.Instances.FileStored(ctx, id, path)
+	if by := o.by; by != nil {
+		o.by = nil
+		by()
+	}
+	return err
+}
+
+func TestAFormIsNoFile(t *testing.T) {
+	w := newWorld(t)
+	for what, header := range map[string]string{
+		"curl --upload-file": "Content-Type: application/octet-stream", "curl --form": "Content-Type: multipart/form-data; boundary=x", "a form without its boundary": "Content-Type: Multipart/Form-Data; boundary",
+		"curl --data-binary": "Content-Type: application/x-www-form-urlencoded", "compressed": "Content-Encoding: gzip",
+	} {
+		a := w.as(w.operator, "PUT", script, "#!/bin/sh\n", header)
+		switch {
+		case what == "curl --upload-file" || what == "curl --data-binary":
+			if a.status != http.StatusCreated && a.status != http.StatusOK {
+				t.Errorf("%s: %d %s", what, a.status, a.body)
+			}
+		case a.status != http.StatusUnsupportedMediaType || a.problem.Type != wire.ProblemMediaType:
+			t.Errorf("%s: %d %s", what, a.status, a.body)
+		case strings.Contains(header, "ultipart") && (!strings.Contains(a.problem.Detail, "curl --upload-file") || a.header.Get("Accept") == ""):
+			t.Errorf("%s is not told how to send the file: %s %v", what, a.body, a.header)
+		}
+	}
+}
+
+// A file may come before its instance. If the instance never comes, it need not stay.
+func TestAFileWhoseInstanceDoesNotComeCanBeDeletedAndExpires(t *testing.T) {
+	w := newWorld(t)
+	early, other := "/v1/vnf_instances/"+secondID+"/files/Files/early.yaml", "/v1/vnf_instances/"+secondID+"/files/Files/other.yaml"
+	blobs := func() (n int) {
+		w.must(filepath.WalkDir(filepath.Join(w.dir, "blobs"), func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				n++
+			}
+			return err
+		}))
+		return n
+	}
+	w.putInstance()
+	for path, content := range map[string]string{script: "#!/bin/sh\n", early: "early", other: "other"} {
+		w.ok(w.as(w.operator, "PUT", path, content), http.StatusCreated, nil)
+	}
+	if a := w.as(w.operator, "DELETE", script, ""); a.status != http.StatusConflict || !strings.Contains(a.problem.Detail, "PUT of the file replaces it") {
+		t.Errorf("a file of an instance: %d %s", a.status, a.body)
+	}
+	w.ok(w.as(w.operator, "DELETE", early, ""), http.StatusNoContent, nil)
+	for _, method := range []string{"GET", "DELETE"} {
+		if a := w.as(w.operator, method, early, ""); a.status != http.StatusNotFound {
+			t.Errorf("%s of what was deleted: %d %s", method, a.status, a.body)
+		}
+	}
+	if n := blobs(); n != 2 {
+		t.Errorf("%d files are on disk, want 2", n)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end() // Run does once what it does from time to time
+	w.ahead.Add(int64(24*time.Hour - time.Minute))
+	w.Files.Run(ended)
+	w.ok(w.as(w.operator, "GET", other, ""), http.StatusOK, nil)
+	w.ahead.Add(int64(2 * time.Minute))
+	w.Files.Run(ended)
+	if a := w.as(w.operator, "GET", other, ""); a.status != http.StatusNotFound || blobs() != 1 {
+		t.Errorf("after a day: %d %s, and %d files are on disk", a.status, a.body, blobs())
+	}
+	w.ok(w.as(w.operator, "GET", script, ""), http.StatusOK, nil)
+}
+
+// What http.ServeContent refuses is a problem, too.
+func TestAPartThatAFileDoesNotHaveIsAProblem(t *testing.T) {
+	w := newWorld(t)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
+	a := w.as(w.operator, "GET", script, "", "Range: bytes=100-")
+	if a.status != http.StatusRequestedRangeNotSatisfiable || a.problem.Type != wire.ProblemRange || a.header.Get("Content-Range") != "bytes */10" {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	w.failsCondition("If-Match", w.as(w.operator, "GET", script, "", `If-Match: "x"`))
+}
+
 func TestANodeGetsNoFileThatItsConfigurationDoesNotName(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
 	var file wire.PackageFile
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, &file)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
 	if a := w.call(node, "GET", "/v1/node/files/"+file.Sha256, ""); a.status != http.StatusNotFound {
 		t.Errorf("%d %s", a.status, a.body)
 	}

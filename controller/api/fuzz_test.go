@@ -25,7 +25,7 @@ var bodies = map[string]func() any{
 // FuzzBodies asserts that a body which the schema of its operation takes can be
 // decoded, and that one which it refuses has a bounded number of faults.
 func FuzzBodies(f *testing.F) {
-	document, err := GetSpec()
+	document, err := Document()
 	if err != nil {
 		f.Fatal(err)
 	}

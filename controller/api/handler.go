@@ -55,12 +55,21 @@ type Handler struct {
 	drain    context.CancelFunc
 }
 
+// Document is the OpenAPI document, read.
+func Document() (*openapi3.T, error) {
+	document, err := openapi3.NewLoader().LoadFromData(wire.OpenAPI)
+	if err != nil {
+		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+	}
+	return document, nil
+}
+
 // New makes a Handler. It fails if the OpenAPI document requires something that the server
 // does not enforce.
 func New(o Options) (*Handler, error) {
-	document, err := GetSpec()
+	document, err := Document()
 	if err != nil {
-		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
+		return nil, err
 	}
 	if o.Times == (Times{}) {
 		o.Times = usualTimes
@@ -93,10 +102,20 @@ func (s *Handler) routes() error {
 	}
 	middlewares := make(map[string][]echo.MiddlewareFunc, len(operations))
 	for id, op := range operations {
-		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), checkParameters(op), checkBody(op))}
+		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), checkParameters(op), s.checkBody(op))}
 	}
-	RegisterHandlersWithOptions(s.echo, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
+	RegisterHandlersWithOptions(withHead{s.echo}, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	return nil
+}
+
+// withHead registers HEAD with each GET. It is answered by the same handler: net/http sends
+// no body for it.
+type withHead struct{ *echo.Echo }
+
+// GET registers both.
+func (r withHead) GET(path string, h echo.HandlerFunc, m ...echo.MiddlewareFunc) *echo.Route {
+	r.HEAD(path, h, m...)
+	return r.Echo.GET(path, h, m...)
 }
 
 // check is one thing that has to hold, or be done, before an operation runs.

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
 
@@ -15,9 +16,15 @@ const operationRetrySeconds = 2
 
 // ListInstances lists all instances; it can be waited on.
 func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObject) (ListInstancesResponseObject, error) {
-	list, err := watch(ctx, s, notify.Instances, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.InstanceList, any, error) {
-		items, err := s.Instances.ListInstances(ctx)
-		return wire.InstanceList{Items: orEmpty(items)}, items, err
+	p := r.Params
+	var next *string
+	list, err := watch(ctx, s, notify.Instances, p.Wait, p.IfNoneMatch, func() (items []wire.Instance, content any, err error) {
+		if items, err = s.Instances.ListInstances(ctx); err != nil {
+			return nil, nil, err
+		}
+		items = slices.DeleteFunc(items, func(i wire.Instance) bool { return other(p.Kind, i.Kind) || other(p.State, i.State) })
+		items, next, err = page(ctx, items, p.Limit, p.Marker, instanceKey)
+		return items, []any{items, next}, err
 	})
 	if err != nil {
 		return nil, err
@@ -25,12 +32,13 @@ func (s *Handler) ListInstances(ctx context.Context, r ListInstancesRequestObjec
 	if list.unchanged {
 		return ListInstances304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
 	}
-	return ListInstances200JSONResponse{Body: list.value, Headers: ListInstances200ResponseHeaders{ETag: &list.etag}}, nil
+	return ListInstances200JSONResponse{Body: wire.InstanceList{Items: list.value}, Headers: ListInstances200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
 }
 
-// PutInstance creates or replaces the parameters of an instance.
+// PutInstance creates or replaces the parameters of an instance. Its answer has no ETag:
+// what was sent is not what GET shows (RFC 9110, section 9.3.4).
 func (s *Handler) PutInstance(ctx context.Context, r PutInstanceRequestObject) (PutInstanceResponseObject, error) {
-	instance, created, err := s.Instances.PutInstance(ctx, canonical(r.VnfInstanceID), *r.Body)
+	instance, created, err := s.Instances.PutInstance(ctx, canonical(r.VnfInstanceID), *r.Body, conditions(r.Params.IfMatch, r.Params.IfNoneMatch)...)
 	switch {
 	case err != nil:
 		return nil, err
@@ -49,24 +57,28 @@ func (s *Handler) PlanInstance(ctx context.Context, r PlanInstanceRequestObject)
 	return PlanInstance200JSONResponse(plan), nil
 }
 
-// GetInstance shows an instance, its secrets redacted.
+// GetInstance shows an instance, its secrets redacted; it can be waited on.
 func (s *Handler) GetInstance(ctx context.Context, r GetInstanceRequestObject) (GetInstanceResponseObject, error) {
-	instance, err := s.Instances.GetInstance(ctx, canonical(r.VnfInstanceID))
+	id := canonical(r.VnfInstanceID)
+	instance, err := watch(ctx, s, id, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.Instance, any, error) {
+		instance, err := s.Instances.GetInstance(ctx, id)
+		return instance, instance, err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return GetInstance200JSONResponse(instance), nil
+	if instance.unchanged {
+		return GetInstance304Response{Headers: NotModifiedResponseHeaders{ETag: &instance.etag}}, nil
+	}
+	return GetInstance200JSONResponse{Body: instance.value, Headers: GetInstance200ResponseHeaders{ETag: &instance.etag}}, nil
 }
 
 // DeleteInstance forgets an instance, and the files that only it had.
 func (s *Handler) DeleteInstance(ctx context.Context, r DeleteInstanceRequestObject) (DeleteInstanceResponseObject, error) {
-	if err := s.Instances.DeleteInstance(ctx, canonical(r.VnfInstanceID)); err != nil {
+	if err := s.Instances.DeleteInstance(ctx, canonical(r.VnfInstanceID), conditions(r.Params.IfMatch, nil)...); err != nil {
 		return nil, err
 	}
-	if err := s.Files.Collect(ctx); err != nil {
-		// The instance is gone; what is left is space, and the next collection's.
-		s.Log.WarnContext(ctx, "package files of a deleted instance are still on disk", "error", err)
-	}
+	s.collect(ctx)
 	return DeleteInstance204Response{}, nil
 }
 
@@ -96,22 +108,28 @@ func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObjec
 
 // ListInstanceOperations lists the operations of one instance, newest first.
 func (s *Handler) ListInstanceOperations(ctx context.Context, r ListInstanceOperationsRequestObject) (ListInstanceOperationsResponseObject, error) {
-	id := canonical(r.VnfInstanceID)
-	if _, err := s.Instances.GetInstance(ctx, id); err != nil {
-		return nil, err
-	}
-	items, err := s.Operations.ListOperations(ctx, id)
+	p := r.Params
+	items, err := s.operations(ctx, canonical(r.VnfInstanceID), p.Operation, p.State)
 	if err != nil {
 		return nil, err
 	}
-	return ListInstanceOperations200JSONResponse{Items: orEmpty(items)}, nil
+	items, next, err := page(ctx, items, p.Limit, p.Marker, operationKey)
+	if err != nil {
+		return nil, err
+	}
+	return ListInstanceOperations200JSONResponse{Body: wire.OperationList{Items: items}, Headers: ListInstanceOperations200ResponseHeaders{Link: next}}, nil
 }
 
 // ListOperations lists all operations, newest first; it can be waited on.
 func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObject) (ListOperationsResponseObject, error) {
-	list, err := watch(ctx, s, notify.Operations, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.OperationList, any, error) {
-		items, err := s.Operations.ListOperations(ctx, "")
-		return wire.OperationList{Items: orEmpty(items)}, items, err
+	p := r.Params
+	var next *string
+	list, err := watch(ctx, s, notify.Operations, p.Wait, p.IfNoneMatch, func() (items []wire.Operation, content any, err error) {
+		if items, err = s.operations(ctx, canonical(text(p.VnfInstanceID)), p.Operation, p.State); err != nil {
+			return nil, nil, err
+		}
+		items, next, err = page(ctx, items, p.Limit, p.Marker, operationKey)
+		return items, []any{items, next}, err
 	})
 	if err != nil {
 		return nil, err
@@ -119,7 +137,13 @@ func (s *Handler) ListOperations(ctx context.Context, r ListOperationsRequestObj
 	if list.unchanged {
 		return ListOperations304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
 	}
-	return ListOperations200JSONResponse{Body: list.value, Headers: ListOperations200ResponseHeaders{ETag: &list.etag}}, nil
+	return ListOperations200JSONResponse{Body: wire.OperationList{Items: list.value}, Headers: ListOperations200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
+}
+
+// operations are those of an instance, of all for "", of a type and in a state if one is given.
+func (s *Handler) operations(ctx context.Context, instance string, kind *wire.OperationType, state *wire.OperationState) ([]wire.Operation, error) {
+	items, err := s.Operations.ListOperations(ctx, instance)
+	return slices.DeleteFunc(items, func(o wire.Operation) bool { return other(kind, o.Operation) || other(state, o.State) }), err
 }
 
 // GetOperation shows one operation; with wait, once it has finished.

@@ -88,7 +88,7 @@ func TestAnUploadMayBeSlowAndNotStandStill(t *testing.T) {
 	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	w.must(err)
 	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusCreated {
 		t.Errorf("answered %s", resp.Status)
 	}
 }

@@ -8,23 +8,28 @@ import (
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
-// ListNodes lists all nodes, or those of one instance; it can be waited on.
+// ListNodes lists nodes; it can be waited on.
 func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (ListNodesResponseObject, error) {
-	instance := ""
-	if r.Params.VnfInstanceID != nil {
-		instance = canonical(*r.Params.VnfInstanceID)
-	}
-	list, err := watch(ctx, s, notify.Nodes, r.Params.Wait, r.Params.IfNoneMatch, func() (wire.NodeList, any, error) {
-		items, err := s.Nodes.ListNodes(ctx, instance)
-		return wire.NodeList{Items: orEmpty(items)}, unseen(items), err
+	p := r.Params
+	var next *string
+	list, err := watch(ctx, s, notify.Nodes, p.Wait, p.IfNoneMatch, func() (items []wire.Node, content any, err error) {
+		if items, err = s.Nodes.ListNodes(ctx, canonical(text(p.VnfInstanceID))); err != nil {
+			return nil, nil, err
+		}
+		items = slices.DeleteFunc(items, func(n wire.Node) bool {
+			return other(p.Role, n.Role) || other(p.State, n.State) || other(p.Ready, n.Ready)
+		})
+		items, next, err = page(ctx, items, p.Limit, p.Marker, nodeKey)
+		return items, []any{unseen(items), next}, err
 	})
 	if err != nil {
 		return nil, err
 	}
+	list.etag = "W/" + list.etag // the time of their last call is not in it
 	if list.unchanged {
 		return ListNodes304Response{Headers: NotModifiedResponseHeaders{ETag: &list.etag}}, nil
 	}
-	return ListNodes200JSONResponse{Body: list.value, Headers: ListNodes200ResponseHeaders{ETag: &list.etag}}, nil
+	return ListNodes200JSONResponse{Body: wire.NodeList{Items: list.value}, Headers: ListNodes200ResponseHeaders{ETag: &list.etag, Link: next}}, nil
 }
 
 // unseen is the nodes without the time of their last call, which changes all the
@@ -72,13 +77,22 @@ func (s *Handler) ReenrollNode(ctx context.Context, r ReenrollNodeRequestObject)
 	return ReenrollNode200JSONResponse(node), nil
 }
 
-// ListVolumes lists all volumes.
-func (s *Handler) ListVolumes(ctx context.Context, _ ListVolumesRequestObject) (ListVolumesResponseObject, error) {
+// ListVolumes lists volumes.
+func (s *Handler) ListVolumes(ctx context.Context, r ListVolumesRequestObject) (ListVolumesResponseObject, error) {
 	items, err := s.Volumes.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return ListVolumes200JSONResponse{Items: orEmpty(items)}, nil
+	p := r.Params
+	instance, node := canonical(text(p.VnfInstanceID)), canonical(text(p.NodeID))
+	items = slices.DeleteFunc(items, func(v wire.Volume) bool {
+		return instance != "" && v.VnfInstanceID != instance || node != "" && v.NodeID != node || other(p.PermitState, v.PermitState)
+	})
+	items, next, err := page(ctx, items, p.Limit, p.Marker, volumeKey)
+	if err != nil {
+		return nil, err
+	}
+	return ListVolumes200JSONResponse{Body: wire.VolumeList{Items: items}, Headers: ListVolumes200ResponseHeaders{Link: next}}, nil
 }
 
 // GetVolume shows one volume.

@@ -32,13 +32,17 @@ func (s *Handler) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		c.Response().Header().Set("X-Request-Id", call.id)
 		c.Response().Header().Set("Cache-Control", "no-store")
 		err := s.surviving(next, c)
-		if err != nil {
+		aborted := errors.Is(err, http.ErrAbortHandler)
+		if err != nil && !aborted {
 			s.answerError(err, c)
 		}
 		status := c.Response().Status
 		took := s.Now().Sub(started)
 		s.Metrics.Answered(call.operation, status, took)
 		s.log(c, call, err, took)
+		if aborted {
+			panic(http.ErrAbortHandler)
+		}
 		return nil
 	}
 }
@@ -49,7 +53,7 @@ func (s *Handler) surviving(next echo.HandlerFunc, c echo.Context) (err error) {
 		switch p := recover(); p {
 		case nil:
 		case http.ErrAbortHandler: //nolint:errorlint // net/http compares the same way
-			panic(p)
+			err = http.ErrAbortHandler
 		default:
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
@@ -63,8 +67,11 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 	var problem *wire.Problem
 	var routing *echo.HTTPError
 	var disk syscall.Errno
+	method := c.Request().Method
 	internal := err != nil && !errors.As(err, &problem) && !errors.As(err, &routing) && !errors.Is(err, context.Canceled)
 	switch {
+	case status < 400 && slices.Contains(giveSecrets, call.operation):
+		// Who has read it is for the record, also if only a part of the answer has left.
 	case internal && c.Response().Committed && status < 400:
 		level = slog.LevelDebug // the client went away in the middle of the answer
 	case internal || status >= 500 && status != http.StatusNotImplemented && status != http.StatusServiceUnavailable:
@@ -73,12 +80,12 @@ func (s *Handler) log(c echo.Context, call *call, err error, took time.Duration)
 		level = slog.LevelError // a full disk, say: the operator must fix it
 	case isUnconfirmed(err) && slices.Contains(quiet, call.operation):
 		level = slog.LevelDebug // each agent, each minute, until the operator has confirmed
-	case status < 400 && (c.Request().Method == http.MethodGet || slices.Contains(quiet, call.operation)):
+	case status < 400 && (method == http.MethodGet || method == http.MethodHead || slices.Contains(quiet, call.operation)):
 		level = slog.LevelDebug
 	}
 	attrs := []slog.Attr{
 		slog.String("operation", call.operation), slog.Int("status", status), slog.String("who", call.who),
-		slog.String("path", c.Request().URL.Path), slog.String("method", c.Request().Method),
+		slog.String("path", c.Request().URL.Path), slog.String("method", method),
 		slog.String("remote", c.Request().RemoteAddr), slog.Duration("took", took), slog.String("request", call.id),
 	}
 	if err != nil {

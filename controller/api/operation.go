@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -28,6 +27,8 @@ type operation struct {
 	params []parameter
 	// body is nil if no JSON is expected.
 	body *schema.Schema
+	// upload says that the body is a file.
+	upload bool
 }
 
 // parameter is one of path, query or header that has a schema worth checking.
@@ -57,7 +58,7 @@ func operationsOf(document *openapi3.T) (map[string]operation, error) {
 }
 
 func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (operation, error) {
-	o := operation{id: lowerFirst(op.OperationID), scope: wire.ScopeOperator}
+	o := operation{id: op.OperationID, scope: wire.ScopeOperator}
 	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
 		o.scope = wire.ScopeViewer
 	}
@@ -75,7 +76,9 @@ func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, o
 	if op.RequestBody == nil {
 		return o, nil
 	}
-	if media := op.RequestBody.Value.Content["application/json"]; media != nil {
+	content := op.RequestBody.Value.Content
+	o.upload = content["application/octet-stream"] != nil
+	if media := content["application/json"]; media != nil {
 		if o.body, err = schema.Compile(media.Schema); err != nil {
 			return o, fmt.Errorf("request body: %w", err)
 		}
@@ -103,7 +106,3 @@ func schemeOf(document *openapi3.T, op *openapi3.Operation) (string, error) {
 	}
 	return "", nil
 }
-
-// lowerFirst undoes what the generator does to the operationIds of the document
-// that it embeds, and not to those that it registers routes by.
-func lowerFirst(id string) string { return strings.ToLower(id[:1]) + id[1:] }

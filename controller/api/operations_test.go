@@ -26,7 +26,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	if a := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE"}`); a.problem.Type != wire.ProblemFilesMissing {
 		t.Errorf("without its files: %d %s", a.status, a.body)
 	}
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 
 	if a := w.as(w.operator, "POST", operations, `{"operation": "RESTART", "stackId": ""}`); !slices.Equal(pointers(a.problem), []string{"/operation", "/stackId"}) {
 		t.Errorf("with faults: %d %s", a.status, a.body)
@@ -45,7 +45,7 @@ func TestAnOperationIsARecordThatCanBeWaitedFor(t *testing.T) {
 	if again := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true, "idempotencyKey": "k"}`); again.header.Get("Location") != location {
 		t.Errorf("the same key: %d %s", again.status, again.body)
 	}
-	if other := w.as(w.operator, "POST", operations, `{"operation": "TERMINATE"}`); other.problem.Type != wire.ProblemOperationInProgress {
+	if other := w.as(w.operator, "POST", operations, `{"operation": "INSTANTIATE", "partial": true}`); other.problem.Type != wire.ProblemOperationInProgress {
 		t.Errorf("another one: %d %s", other.status, other.body)
 	}
 

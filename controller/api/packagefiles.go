@@ -25,22 +25,24 @@ func (s *Handler) PutFile(ctx context.Context, r PutFileRequestObject) (PutFileR
 		return nil, err
 	}
 	if stored.Replaced {
-		if err := s.Files.Collect(ctx); err != nil {
-			s.Log.WarnContext(ctx, "a replaced package file is still on disk", "error", err)
-		}
+		s.collect(ctx)
 	}
-	return PutFile200JSONResponse(s.asInstanceSees(ctx, id, stored.File)), nil
+	file := s.asInstanceSees(ctx, id, stored.File)
+	if stored.Created {
+		return PutFile201JSONResponse(file), nil
+	}
+	return PutFile200JSONResponse(file), nil
 }
 
 // asInstanceSees is the file with what is wrong with it, as far as the instance
-// exists and says so.
+// exists, says so, and still has this content: another upload may have replaced it.
 func (s *Handler) asInstanceSees(ctx context.Context, id string, file wire.PackageFile) wire.PackageFile {
 	instance, err := s.Instances.GetInstance(ctx, id)
 	if err != nil {
 		return file
 	}
 	for _, f := range instance.Files {
-		if f.Path == file.Path {
+		if f.Path == file.Path && f.Sha256 == file.Sha256 {
 			return f
 		}
 	}
@@ -63,6 +65,23 @@ func (s *Handler) GetFile(ctx context.Context, r GetFileRequestObject) (GetFileR
 		return nil, err
 	}
 	return content{request: callOf(ctx).request, file: file, sha256: sha256}, nil
+}
+
+// DeleteFile deletes a file of the VNF package that came before its instance.
+func (s *Handler) DeleteFile(ctx context.Context, r DeleteFileRequestObject) (DeleteFileResponseObject, error) {
+	if err := s.Files.Delete(ctx, canonical(r.VnfInstanceID), r.Path); err != nil {
+		return nil, err
+	}
+	s.collect(ctx)
+	return DeleteFile204Response{}, nil
+}
+
+// collect frees the space of files that were replaced or deleted. If it fails, the next
+// collection does.
+func (s *Handler) collect(ctx context.Context) {
+	if err := s.Files.Collect(ctx); err != nil {
+		s.Log.WarnContext(ctx, "package files that nothing names are still on disk", "error", err)
+	}
 }
 
 func text(s *string) string {

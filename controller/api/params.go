@@ -53,8 +53,12 @@ func (p parameter) value(c echo.Context) (text string, given bool) {
 		values := c.QueryParams()
 		return values.Get(p.name), values.Has(p.name)
 	}
-	values := c.Request().Header.Values(p.name)
-	return strings.Join(values, ", "), len(values) > 0
+	header := c.Request().Header
+	text, given = strings.Join(header.Values(p.name), ", "), len(header.Values(p.name)) > 0
+	if given { // lines of one name are one list (RFC 9110, section 5.3); what binds it takes one line
+		header.Set(p.name, text)
+	}
+	return text, given
 }
 
 // escapeFilePath lets a client write the slashes of a package file's path as they

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -76,17 +75,14 @@ func problemOf(err error, ctx context.Context) wire.Problem {
 	return *wire.NewProblem(wire.ProblemInternal, "the controller's log has more under the request id "+callOf(ctx).id)
 }
 
-// httpProblem is what the router and the parameter binding say. Problems without
-// a type of their own are about:blank, whose title is the status's.
+// httpProblem is what the router says, and the binding of parameters.
 func httpProblem(h *echo.HTTPError) wire.Problem {
-	detail, _ := h.Message.(string)
 	switch h.Code {
 	case http.StatusNotFound:
-		return *wire.NewProblem(wire.ProblemNotFound, "there is no such path; the API is described in openapi.yaml")
-	case http.StatusBadRequest:
-		return *wire.NewProblem(wire.ProblemInvalid, detail)
+		return *wire.NewProblem(wire.ProblemNotFound, "there is no such path; GET /v1/openapi.yaml describes the API")
 	case http.StatusMethodNotAllowed:
-		detail = "this path does not accept the method; the header Allow lists the methods that it accepts"
+		return *wire.NewProblem(wire.ProblemMethodNotAllowed, "this path does not accept the method; the header Allow lists the methods that it accepts")
 	}
-	return wire.Problem{Type: "about:blank", Title: strings.ToLower(http.StatusText(h.Code)), Status: h.Code, Detail: detail}
+	detail, _ := h.Message.(string)
+	return *wire.NewProblem(wire.ProblemInvalid, detail)
 }

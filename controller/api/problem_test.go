@@ -75,6 +75,9 @@ func TestBodiesThatAreNoJSONAreRefused(t *testing.T) {
 		if test.answer.status != test.status || test.answer.problem.Status != test.status || !strings.Contains(test.answer.body, test.word) {
 			t.Errorf("%s: %d %s", name, test.answer.status, test.answer.body)
 		}
+		if test.status == 415 && test.answer.problem.Type != wire.ProblemMediaType {
+			t.Errorf("%s: the problem is %s", name, test.answer.problem.Type)
+		}
 	}
 }
 
@@ -99,7 +102,7 @@ func TestWhatTheRouterDoesNotKnowIsAProblemToo(t *testing.T) {
 		t.Errorf("no path: %d %s", a.status, a.body)
 	}
 	a := w.call(w.client, "PATCH", "/v1/nodes", "")
-	if a.status != 405 || a.problem.Type != "about:blank" || a.problem.Title != "method not allowed" || !strings.Contains(a.header.Get("Allow"), "GET") {
+	if a.status != 405 || a.problem.Type != wire.ProblemMethodNotAllowed || !strings.Contains(a.header.Get("Allow"), "GET") || !strings.Contains(a.header.Get("Allow"), "HEAD") {
 		t.Errorf("no method: %d %s, Allow: %s", a.status, a.body, a.header.Get("Allow"))
 	}
 	if a := w.call(w.client, "GET", "/v1/nodes", "", "X-Large: "+strings.Repeat("x", 64<<10)); a.status != 431 {

@@ -16,7 +16,7 @@ func (s *Handler) GetBackup(ctx context.Context, _ GetBackupRequestObject) (GetB
 	if err != nil {
 		return nil, err
 	}
-	return backupAnswer{ctx: ctx, copy: taken, log: s.Log}, nil
+	return backupAnswer{ctx: ctx, copy: taken, log: s.Log, head: callOf(ctx).request.Method == http.MethodHead}, nil
 }
 
 // backupAnswer is a backup on its way. It never lies in memory.
@@ -24,6 +24,7 @@ type backupAnswer struct {
 	ctx  context.Context //nolint:containedctx // of the one request that it answers
 	copy *backup.Copy
 	log  *slog.Logger
+	head bool // asked for without its content
 }
 
 // VisitGetBackupResponse writes the answer to getBackup. If that fails in the middle, the
@@ -32,6 +33,9 @@ func (a backupAnswer) VisitGetBackupResponse(w http.ResponseWriter) error {
 	defer a.copy.Close() //nolint:errcheck // it was only read
 	w.Header().Set("Content-Type", "application/x-tar")
 	w.WriteHeader(http.StatusOK)
+	if a.head {
+		return nil
+	}
 	if err := a.copy.Write(a.ctx, w); err != nil {
 		a.log.WarnContext(a.ctx, "a backup was not written to its end", "error", err)
 		panic(http.ErrAbortHandler)

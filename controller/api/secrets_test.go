@@ -2,11 +2,16 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/tx"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
@@ -18,7 +23,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	node, join := w.enroll()
 	var made wire.NewToken
 	w.ok(w.as(w.operator, "POST", "/v1/tokens", `{"name": "third", "scope": "viewer"}`), http.StatusCreated, &made)
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	withRegistry := strings.Replace(spec, `"storage_server": {`, `"private_registry_connection_info": [{"connection_type": 1, "server": "registry.example.com",
 		"username": "user01", "password": "registry-Passw0rd"}], "storage_server": {`, 1)
 	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+instanceID, withRegistry), http.StatusOK, nil)
@@ -70,25 +75,136 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	}
 }
 
-// What GET answers has placeholders for secrets. Sent back, they replace nothing.
+// registries is the list of a cluster's registries, with what a test puts for their passwords.
+const registries = `"private_registry_connection_info": [
+	{"connection_type": 1, "server": "one.example.com", "username": "user01", "password": "%s"},
+	{"connection_type": 1, "server": "two.example.com", "username": "user01", "password": "%s"}], "storage_server": {`
+
+// shown is an instance with secrets, and its parameters as GET shows them.
+func (w *world) shown() (before wire.Instance) {
+	w.t.Helper()
+	secret := strings.Replace(spec, `"storage_server": {`, fmt.Sprintf(registries, "registry-One", "registry-Two"), 1)
+	w.ok(w.as(w.operator, "PUT", instancePath, secret), http.StatusCreated, nil)
+	w.ok(w.as(w.operator, "GET", instancePath, ""), http.StatusOK, &before)
+	return before
+}
+
+// What GET answers has placeholders for secrets. Sent back where nobody else can get them,
+// they stand for the secrets.
+func TestPlaceholdersKeepSecretsWhereTheyWere(t *testing.T) {
+	w := newWorld(t)
+	before := w.shown()
+	put := func(change func(params string) string) (after wire.Instance) {
+		t.Helper()
+		w.ok(w.as(w.operator, "PUT", instancePath, `{"additionalParams": `+change(string(before.AdditionalParams))+`}`), http.StatusOK, &after)
+		return after
+	}
+	if after := put(strings.Clone); after.DesiredVersion != before.DesiredVersion {
+		t.Errorf("the same parameters made version %d of %d", after.DesiredVersion, before.DesiredVersion)
+	}
+	put(strings.NewReplacer("one.example.com", "two.example.com", "two.example.com", "one.example.com", "10.10.0.0/24", "10.20.0.0/24").Replace)
+	d := w.inForce()
+	for _, want := range []string{password, proxyLogin, "10.20.0.0/24",
+		`"server":"two.example.com","username":"user01","password":"registry-Two"},{`, `"server":"one.example.com","username":"user01","password":"registry-One"`} {
+		if !strings.Contains(d, want) {
+			t.Errorf("in force is %s, without %s", d, want)
+		}
+	}
+}
+
+// inForce is the parameters that are in force, with their secrets.
+func (w *world) inForce() (text string) {
+	w.t.Helper()
+	w.must(w.LCM.Instances.Runner.View(instanceID, func(t *tx.Tx) error {
+		d, err := desired.InForce(t)
+		if err == nil {
+			text = string(d.Raw)
+		}
+		return err
+	}))
+	return text
+}
+
+// Sent back with something else changed, they could give a secret to somebody else.
 func TestPlaceholdersOfSecretsAreRefused(t *testing.T) {
 	w := newWorld(t)
-	w.putInstance()
-	path := "/v1/vnf_instances/" + instanceID
-	var before, after wire.Instance
-	w.ok(w.as(w.operator, "GET", path, ""), http.StatusOK, &before)
-	a := w.as(w.operator, "PUT", path, `{"vimConnectionInfo": [{"accessInfo": {"password": "[redacted]"}}], "additionalParams": `+string(before.AdditionalParams)+`}`)
-	want := []string{
-		"/additionalParams/k8s_cluster_installation_param/master_node/password",
-		"/additionalParams/k8s_cluster_installation_param/proxy/http_proxy",
-		"/vimConnectionInfo/0/accessInfo/password",
+	before := w.shown()
+	const cluster = "/additionalParams/k8s_cluster_installation_param"
+	for what, test := range map[string]struct {
+		old, with string
+		want      []string
+	}{
+		"another user":              {`"username":"ubuntu"`, `"username":"root"`, []string{cluster + "/master_node/password"}},
+		"one member more":           {`"username":"ubuntu"`, `"username":"ubuntu","x":1`, []string{cluster + "/master_node/password"}},
+		"one member less":           {`"username":"ubuntu",`, ``, []string{cluster + "/master_node/password"}},
+		"another proxy":             {`@host1:port1`, `@host2:port1`, []string{cluster + "/proxy/http_proxy"}},
+		"a proxy in another member": {`"http_proxy"`, `"https_proxy"`, []string{cluster + "/proxy/https_proxy"}},
+		"another registry":          {`"server":"one.example.com"`, `"server":"three.example.com"`, []string{cluster + "/private_registry_connection_info/0/password"}},
+		"no secret before":          {`"username":"ubuntu"`, `"username":"[redacted]"`, []string{cluster + "/master_node/username", cluster + "/master_node/username", cluster + "/master_node/password"}},
+	} {
+		body := strings.Replace(string(before.AdditionalParams), test.old, test.with, 1)
+		if body == string(before.AdditionalParams) {
+			t.Fatalf("%s: nothing is changed", what)
+		}
+		a := w.as(w.operator, "PUT", instancePath, `{"additionalParams": `+body+`}`)
+		if got := pointers(a.problem); a.status != http.StatusBadRequest || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %d with faults at %v, want 400 and %v", what, a.status, got, test.want)
+		}
 	}
-	if got := pointers(a.problem); a.status != http.StatusBadRequest || !slices.Equal(got, want) {
-		t.Errorf("%d with faults at %v, want 400 and %v", a.status, got, want)
+	shown := `"additionalParams": ` + string(before.AdditionalParams) + `}`
+	for what, test := range map[string]struct {
+		body, path string
+		want       []string
+	}{
+		"what GET never shows": {`{"vimConnectionInfo": [{"accessInfo": {"password": "[redacted]"}}], ` + shown, instancePath, []string{"/vimConnectionInfo/0/accessInfo/password"}},
+		"a fault of the body":  {`{"stackID": "x", ` + shown, instancePath, []string{"/stackID"}},
+		"another instance": {`{` + shown, "/v1/vnf_instances/" + secondID, []string{cluster + "/master_node/password", cluster + "/proxy/http_proxy",
+			cluster + "/private_registry_connection_info/0/password", cluster + "/private_registry_connection_info/1/password"}},
+	} {
+		a := w.as(w.operator, "PUT", test.path, test.body)
+		if got := pointers(a.problem); a.status != http.StatusBadRequest || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %d with faults at %v, want 400 and %v", what, a.status, got, test.want)
+		}
 	}
-	w.ok(w.as(w.operator, "PUT", path, spec), http.StatusOK, &after)
+	var after wire.Instance
+	w.ok(w.as(w.operator, "GET", instancePath, ""), http.StatusOK, &after)
 	if after.DesiredVersion != before.DesiredVersion {
-		t.Errorf("the parameters are of version %d, want %d: the refused request changed them", after.DesiredVersion, before.DesiredVersion)
+		t.Errorf("the parameters are of version %d, want %d: a refused request changed them", after.DesiredVersion, before.DesiredVersion)
+	}
+}
+
+// Who has read a secret is for the record.
+func TestReadingASecretIsLogged(t *testing.T) {
+	w := newWorld(t)
+	w.putInstance()
+	var file wire.PackageFile
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
+	logged := func(operation, who, path string) bool {
+		for line := range strings.Lines(w.log.String()) {
+			if strings.Contains(line, "level=INFO msg=request operation="+operation+" ") && strings.Contains(line, ` who="`+who+`" path=`+path+" ") {
+				return true
+			}
+		}
+		return false
+	}
+	for operation, path := range map[string]string{"getJoinToken": instancePath + "/join_token", "getFile": script, "getBackup": "/v1/backup"} {
+		w.ok(w.as(w.operator, "GET", path, ""), http.StatusOK, nil)
+		if !logged(operation, "token operator", path) {
+			t.Errorf("the log has no line for %s", operation)
+		}
+	}
+	if strings.Contains(w.log.String(), "level=INFO msg=request operation=getInstance ") {
+		t.Error("reading an instance is logged, too")
+	}
+	// A part of a backup is as good as some of its secrets.
+	blob := filepath.Join(w.dir, "blobs", file.Sha256[:2], file.Sha256)
+	w.must(os.Remove(blob))
+	w.must(os.Mkdir(blob, 0o700)) // it cannot be read
+	if _, err := w.try(t.Context(), w.local(), "GET", "/v1/backup", ""); err == nil {
+		t.Error("a backup without one of its files comes to its end")
+	}
+	if who := fmt.Sprintf("uid %d of this machine", os.Getuid()); !logged("getBackup", who, "/v1/backup") {
+		t.Error("the log has no line for a backup that was cut off")
 	}
 }
 

@@ -5,18 +5,12 @@ package api
 
 import (
 	"bytes"
-	"compress/flate"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"path"
-	"strings"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 	. "github.com/nodehitch/nodehitch/shared/api"
 	"github.com/oapi-codegen/runtime"
@@ -66,12 +60,15 @@ type ServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx echo.Context, nodeID NodeID) error
+	// GetOpenapi This document
+	// (GET /v1/openapi.yaml)
+	GetOpenapi(ctx echo.Context) error
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx echo.Context, params ListOperationsParams) error
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
-	ListTokens(ctx echo.Context) error
+	ListTokens(ctx echo.Context, params ListTokensParams) error
 	// CreateToken Create an API token; its secret is only in this answer
 	// (POST /v1/tokens)
 	CreateToken(ctx echo.Context) error
@@ -84,21 +81,27 @@ type ServerInterface interface {
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx echo.Context) error
+	// GetVersion The version of the controller
+	// (GET /v1/version)
+	GetVersion(ctx echo.Context) error
 	// ListInstances All VNF instances
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx echo.Context, params ListInstancesParams) error
 	// DeleteInstance Forget an instance that has no live node
 	// (DELETE /v1/vnf_instances/{vnfInstanceId})
-	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params DeleteInstanceParams) error
 	// GetInstance One VNF instance, secrets redacted
 	// (GET /v1/vnf_instances/{vnfInstanceId})
-	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params GetInstanceParams) error
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
-	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	// DeleteFile Delete a file that came before its instance
+	// (DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	DeleteFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string) error
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params GetFileParams) error
@@ -110,19 +113,22 @@ type ServerInterface interface {
 	GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListInstanceOperations The operations of one instance that are kept, newest first
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations)
-	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error
+	ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error
 	// PostOperation Start one phase of an LCM operation
 	// (POST /v1/vnf_instances/{vnfInstanceId}/operations)
 	PostOperation(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
-	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error
+	GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error
+	// CancelOperation End an operation before its deadline
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel)
+	CancelOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence) error
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	// (GET /v1/volumes)
-	ListVolumes(ctx echo.Context) error
+	ListVolumes(ctx echo.Context, params ListVolumesParams) error
 	// GetVolume One volume
 	// (GET /v1/volumes/{volumeId})
 	GetVolume(ctx echo.Context, volumeID VolumeID) error
@@ -326,9 +332,44 @@ func (w *ServerInterfaceWrapper) ListNodes(ctx echo.Context) error {
 	var params ListNodesParams
 	// ------------- Optional query parameter "vnfInstanceId" -------------
 
-	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "role" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "role", ctx.QueryParams(), &params.Role, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter role: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "ready" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "ready", ctx.QueryParams(), &params.Ready, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter ready: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
 	}
 
 	// ------------- Optional query parameter "wait" -------------
@@ -408,12 +449,56 @@ func (w *ServerInterfaceWrapper) RevokeNode(ctx echo.Context) error {
 	return err
 }
 
+// GetOpenapi converts echo context to params.
+func (w *ServerInterfaceWrapper) GetOpenapi(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetOpenapi(ctx)
+	return err
+}
+
 // ListOperations converts echo context to params.
 func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListOperationsParams
+	// ------------- Optional query parameter "vnfInstanceId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operation", ctx.QueryParams(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operation: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// ------------- Optional query parameter "wait" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -447,8 +532,24 @@ func (w *ServerInterfaceWrapper) ListOperations(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListTokens(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListTokensParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListTokens(ctx)
+	err = w.Handler.ListTokens(ctx, params)
 	return err
 }
 
@@ -502,12 +603,49 @@ func (w *ServerInterfaceWrapper) GetTrust(ctx echo.Context) error {
 	return err
 }
 
+// GetVersion converts echo context to params.
+func (w *ServerInterfaceWrapper) GetVersion(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetVersion(ctx)
+	return err
+}
+
 // ListInstances converts echo context to params.
 func (w *ServerInterfaceWrapper) ListInstances(ctx echo.Context) error {
 	var err error
 
 	// Parameter object where we will unmarshal all parameters from the context
 	var params ListInstancesParams
+	// ------------- Optional query parameter "kind" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "kind", ctx.QueryParams(), &params.Kind, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter kind: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// ------------- Optional query parameter "wait" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -548,8 +686,28 @@ func (w *ServerInterfaceWrapper) DeleteInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteInstanceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.DeleteInstance(ctx, vnfInstanceID)
+	err = w.Handler.DeleteInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -564,8 +722,34 @@ func (w *ServerInterfaceWrapper) GetInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetInstanceParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetInstance(ctx, vnfInstanceID)
+	err = w.Handler.GetInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -580,8 +764,43 @@ func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PutInstanceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.PutInstance(ctx, vnfInstanceID)
+	err = w.Handler.PutInstance(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -598,6 +817,30 @@ func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ConfirmInstance(ctx, vnfInstanceID)
+	return err
+}
+
+// DeleteFile converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteFile(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Path parameter "path" -------------
+	var path string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "path", ctx.Param("path"), &path, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter path: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteFile(ctx, vnfInstanceID, path)
 	return err
 }
 
@@ -731,8 +974,38 @@ func (w *ServerInterfaceWrapper) ListInstanceOperations(ctx echo.Context) error 
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListInstanceOperationsParams
+	// ------------- Optional query parameter "operation" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "operation", ctx.QueryParams(), &params.Operation, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter operation: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID)
+	err = w.Handler.ListInstanceOperations(ctx, vnfInstanceID, params)
 	return err
 }
 
@@ -764,7 +1037,7 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "sequence" -------------
-	var sequence int64
+	var sequence Sequence
 
 	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -782,6 +1055,30 @@ func (w *ServerInterfaceWrapper) GetOperation(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetOperation(ctx, vnfInstanceID, sequence, params)
+	return err
+}
+
+// CancelOperation converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelOperation(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Path parameter "sequence" -------------
+	var sequence Sequence
+
+	err = runtime.BindStyledParameterWithOptions("simple", "sequence", ctx.Param("sequence"), &sequence, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "integer", Format: "int64", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter sequence: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelOperation(ctx, vnfInstanceID, sequence)
 	return err
 }
 
@@ -805,8 +1102,45 @@ func (w *ServerInterfaceWrapper) PlanInstance(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ListVolumes(ctx echo.Context) error {
 	var err error
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListVolumesParams
+	// ------------- Optional query parameter "vnfInstanceId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "vnfInstanceId", ctx.QueryParams(), &params.VnfInstanceID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// ------------- Optional query parameter "nodeId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "nodeId", ctx.QueryParams(), &params.NodeID, runtime.BindQueryParameterOptions{Type: "string", Format: "uuid"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter nodeId: %s", err))
+	}
+
+	// ------------- Optional query parameter "permitState" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "permitState", ctx.QueryParams(), &params.PermitState, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter permitState: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "marker" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "marker", ctx.QueryParams(), &params.Marker, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter marker: %s", err))
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.ListVolumes(ctx)
+	err = w.Handler.ListVolumes(ctx, params)
 	return err
 }
 
@@ -907,11 +1241,14 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 
 	router.GET(options.BaseURL+"/healthz", wrapper.GetHealthz, options.OperationMiddlewares["getHealthz"]...)
 	router.GET(options.BaseURL+"/readyz", wrapper.GetReadyz, options.OperationMiddlewares["getReadyz"]...)
+	router.GET(options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenapi, options.OperationMiddlewares["getOpenapi"]...)
+	router.GET(options.BaseURL+"/v1/version", wrapper.GetVersion, options.OperationMiddlewares["getVersion"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances", wrapper.ListInstances, options.OperationMiddlewares["listInstances"]...)
 	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.DeleteInstance, options.OperationMiddlewares["deleteInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.GetInstance, options.OperationMiddlewares["getInstance"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId", wrapper.PutInstance, options.OperationMiddlewares["putInstance"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/plan", wrapper.PlanInstance, options.OperationMiddlewares["planInstance"]...)
+	router.DELETE(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.DeleteFile, options.OperationMiddlewares["deleteFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
@@ -919,6 +1256,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence", wrapper.GetOperation, options.OperationMiddlewares["getOperation"]...)
+	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations/:sequence/cancel", wrapper.CancelOperation, options.OperationMiddlewares["cancelOperation"]...)
 	router.GET(options.BaseURL+"/v1/operations", wrapper.ListOperations, options.OperationMiddlewares["listOperations"]...)
 	router.GET(options.BaseURL+"/v1/nodes", wrapper.ListNodes, options.OperationMiddlewares["listNodes"]...)
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
@@ -1514,6 +1852,7 @@ type ListNodesResponseObject interface {
 
 type ListNodes200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListNodes200JSONResponse struct {
@@ -1530,6 +1869,9 @@ func (response ListNodes200JSONResponse) VisitListNodesResponse(w http.ResponseW
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1708,6 +2050,57 @@ func (response RevokeNodedefaultApplicationProblemPlusJSONResponse) VisitRevokeN
 	return err
 }
 
+type GetOpenapiRequestObject struct {
+}
+
+type GetOpenapiResponseObject interface {
+	VisitGetOpenapiResponse(w http.ResponseWriter) error
+}
+
+type GetOpenapi200ApplicationYamlResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetOpenapi200ApplicationYamlResponse) VisitGetOpenapiResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/yaml")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetOpenapidefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetOpenapidefaultApplicationProblemPlusJSONResponse) VisitGetOpenapiResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListOperationsRequestObject struct {
 	Params ListOperationsParams
 }
@@ -1718,6 +2111,7 @@ type ListOperationsResponseObject interface {
 
 type ListOperations200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListOperations200JSONResponse struct {
@@ -1734,6 +2128,9 @@ func (response ListOperations200JSONResponse) VisitListOperationsResponse(w http
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1775,21 +2172,32 @@ func (response ListOperationsdefaultApplicationProblemPlusJSONResponse) VisitLis
 }
 
 type ListTokensRequestObject struct {
+	Params ListTokensParams
 }
 
 type ListTokensResponseObject interface {
 	VisitListTokensResponse(w http.ResponseWriter) error
 }
 
-type ListTokens200JSONResponse TokenList
+type ListTokens200ResponseHeaders struct {
+	Link *string
+}
+
+type ListTokens200JSONResponse struct {
+	Body    TokenList
+	Headers ListTokens200ResponseHeaders
+}
 
 func (response ListTokens200JSONResponse) VisitListTokensResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1827,15 +2235,25 @@ type CreateTokenResponseObject interface {
 	VisitCreateTokenResponse(w http.ResponseWriter) error
 }
 
-type CreateToken201JSONResponse NewToken
+type CreateToken201ResponseHeaders struct {
+	Location *string
+}
+
+type CreateToken201JSONResponse struct {
+	Body    NewToken
+	Headers CreateToken201ResponseHeaders
+}
 
 func (response CreateToken201JSONResponse) VisitCreateTokenResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Location != nil {
+		w.Header().Set("Location", fmt.Sprint(*response.Headers.Location))
+	}
 	w.WriteHeader(201)
 	_, err := buf.WriteTo(w)
 	return err
@@ -1996,6 +2414,51 @@ func (response GetTrustdefaultApplicationProblemPlusJSONResponse) VisitGetTrustR
 	return err
 }
 
+type GetVersionRequestObject struct {
+}
+
+type GetVersionResponseObject interface {
+	VisitGetVersionResponse(w http.ResponseWriter) error
+}
+
+type GetVersion200JSONResponse Version
+
+func (response GetVersion200JSONResponse) VisitGetVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetVersiondefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetVersiondefaultApplicationProblemPlusJSONResponse) VisitGetVersionResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListInstancesRequestObject struct {
 	Params ListInstancesParams
 }
@@ -2006,6 +2469,7 @@ type ListInstancesResponseObject interface {
 
 type ListInstances200ResponseHeaders struct {
 	ETag *string
+	Link *string
 }
 
 type ListInstances200JSONResponse struct {
@@ -2022,6 +2486,9 @@ func (response ListInstances200JSONResponse) VisitListInstancesResponse(w http.R
 	w.Header().Set("Content-Type", "application/json")
 	if response.Headers.ETag != nil {
 		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
 	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2064,6 +2531,7 @@ func (response ListInstancesdefaultApplicationProblemPlusJSONResponse) VisitList
 
 type DeleteInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        DeleteInstanceParams
 }
 
 type DeleteInstanceResponseObject interface {
@@ -2104,24 +2572,45 @@ func (response DeleteInstancedefaultApplicationProblemPlusJSONResponse) VisitDel
 
 type GetInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        GetInstanceParams
 }
 
 type GetInstanceResponseObject interface {
 	VisitGetInstanceResponse(w http.ResponseWriter) error
 }
 
-type GetInstance200JSONResponse Instance
+type GetInstance200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetInstance200JSONResponse struct {
+	Body    Instance
+	Headers GetInstance200ResponseHeaders
+}
 
 func (response GetInstance200JSONResponse) VisitGetInstanceResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
+}
+
+type GetInstance304Response = NotModifiedResponse
+
+func (response GetInstance304Response) VisitGetInstanceResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
 }
 
 type GetInstancedefaultApplicationProblemPlusJSONResponse struct {
@@ -2150,6 +2639,7 @@ func (response GetInstancedefaultApplicationProblemPlusJSONResponse) VisitGetIns
 
 type PutInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        PutInstanceParams
 	Body          *PutInstanceJSONRequestBody
 }
 
@@ -2238,6 +2728,47 @@ type ConfirmInstancedefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ConfirmInstancedefaultApplicationProblemPlusJSONResponse) VisitConfirmInstanceResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteFileRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Path          string        `json:"path"`
+}
+
+type DeleteFileResponseObject interface {
+	VisitDeleteFileResponse(w http.ResponseWriter) error
+}
+
+type DeleteFile204Response struct {
+}
+
+func (response DeleteFile204Response) VisitDeleteFileResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteFiledefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response DeleteFiledefaultApplicationProblemPlusJSONResponse) VisitDeleteFileResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2354,6 +2885,20 @@ func (response PutFile200JSONResponse) VisitPutFileResponse(w http.ResponseWrite
 	return err
 }
 
+type PutFile201JSONResponse PackageFile
+
+func (response PutFile201JSONResponse) VisitPutFileResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PutFile308ResponseHeaders struct {
 	Range *string
 }
@@ -2442,21 +2987,32 @@ func (response GetJoinTokendefaultApplicationProblemPlusJSONResponse) VisitGetJo
 
 type ListInstanceOperationsRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Params        ListInstanceOperationsParams
 }
 
 type ListInstanceOperationsResponseObject interface {
 	VisitListInstanceOperationsResponse(w http.ResponseWriter) error
 }
 
-type ListInstanceOperations200JSONResponse OperationList
+type ListInstanceOperations200ResponseHeaders struct {
+	Link *string
+}
+
+type ListInstanceOperations200JSONResponse struct {
+	Body    OperationList
+	Headers ListInstanceOperations200ResponseHeaders
+}
 
 func (response ListInstanceOperations200JSONResponse) VisitListInstanceOperationsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2549,7 +3105,7 @@ func (response PostOperationdefaultApplicationProblemPlusJSONResponse) VisitPost
 
 type GetOperationRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
-	Sequence      int64         `json:"sequence"`
+	Sequence      Sequence      `json:"sequence"`
 	Params        GetOperationParams
 }
 
@@ -2578,6 +3134,53 @@ type GetOperationdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetOperationdefaultApplicationProblemPlusJSONResponse) VisitGetOperationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelOperationRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+	Sequence      Sequence      `json:"sequence"`
+}
+
+type CancelOperationResponseObject interface {
+	VisitCancelOperationResponse(w http.ResponseWriter) error
+}
+
+type CancelOperation200JSONResponse Operation
+
+func (response CancelOperation200JSONResponse) VisitCancelOperationResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelOperationdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response CancelOperationdefaultApplicationProblemPlusJSONResponse) VisitCancelOperationResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -2643,21 +3246,32 @@ func (response PlanInstancedefaultApplicationProblemPlusJSONResponse) VisitPlanI
 }
 
 type ListVolumesRequestObject struct {
+	Params ListVolumesParams
 }
 
 type ListVolumesResponseObject interface {
 	VisitListVolumesResponse(w http.ResponseWriter) error
 }
 
-type ListVolumes200JSONResponse VolumeList
+type ListVolumes200ResponseHeaders struct {
+	Link *string
+}
+
+type ListVolumes200JSONResponse struct {
+	Body    VolumeList
+	Headers ListVolumes200ResponseHeaders
+}
 
 func (response ListVolumes200JSONResponse) VisitListVolumesResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
-	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Link != nil {
+		w.Header().Set("Link", fmt.Sprint(*response.Headers.Link))
+	}
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
 	return err
@@ -2871,10 +3485,13 @@ type StrictServerInterface interface {
 	// RevokeNode Revoke the node's identity at once, and end its long poll
 	// (POST /v1/nodes/{nodeId}/revoke)
 	RevokeNode(ctx context.Context, request RevokeNodeRequestObject) (RevokeNodeResponseObject, error)
+	// GetOpenapi This document
+	// (GET /v1/openapi.yaml)
+	GetOpenapi(ctx context.Context, request GetOpenapiRequestObject) (GetOpenapiResponseObject, error)
 	// ListOperations All operations that are kept, newest first
 	// (GET /v1/operations)
 	ListOperations(ctx context.Context, request ListOperationsRequestObject) (ListOperationsResponseObject, error)
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	// (GET /v1/tokens)
 	ListTokens(ctx context.Context, request ListTokensRequestObject) (ListTokensResponseObject, error)
 	// CreateToken Create an API token; its secret is only in this answer
@@ -2889,6 +3506,9 @@ type StrictServerInterface interface {
 	// GetTrust What user_data needs to trust this controller
 	// (GET /v1/trust)
 	GetTrust(ctx context.Context, request GetTrustRequestObject) (GetTrustResponseObject, error)
+	// GetVersion The version of the controller
+	// (GET /v1/version)
+	GetVersion(ctx context.Context, request GetVersionRequestObject) (GetVersionResponseObject, error)
 	// ListInstances All VNF instances
 	// (GET /v1/vnf_instances)
 	ListInstances(ctx context.Context, request ListInstancesRequestObject) (ListInstancesResponseObject, error)
@@ -2904,6 +3524,9 @@ type StrictServerInterface interface {
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
+	// DeleteFile Delete a file that came before its instance
+	// (DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path})
+	DeleteFile(ctx context.Context, request DeleteFileRequestObject) (DeleteFileResponseObject, error)
 	// GetFile Download one file of the VNF package (scope operator)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	GetFile(ctx context.Context, request GetFileRequestObject) (GetFileResponseObject, error)
@@ -2922,10 +3545,13 @@ type StrictServerInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	// (GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence})
 	GetOperation(ctx context.Context, request GetOperationRequestObject) (GetOperationResponseObject, error)
+	// CancelOperation End an operation before its deadline
+	// (POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel)
+	CancelOperation(ctx context.Context, request CancelOperationRequestObject) (CancelOperationResponseObject, error)
 	// PlanInstance What a PUT of this body would change; nothing is changed
 	// (POST /v1/vnf_instances/{vnfInstanceId}/plan)
 	PlanInstance(ctx context.Context, request PlanInstanceRequestObject) (PlanInstanceResponseObject, error)
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	// (GET /v1/volumes)
 	ListVolumes(ctx context.Context, request ListVolumesRequestObject) (ListVolumesResponseObject, error)
 	// GetVolume One volume
@@ -3382,6 +4008,29 @@ func (sh *strictHandler) RevokeNode(ctx echo.Context, nodeID NodeID) error {
 	return nil
 }
 
+// GetOpenapi operation middleware
+func (sh *strictHandler) GetOpenapi(ctx echo.Context) error {
+	var request GetOpenapiRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetOpenapi(ctx.Request().Context(), request.(GetOpenapiRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetOpenapi")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetOpenapiResponseObject); ok {
+		return validResponse.VisitGetOpenapiResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListOperations operation middleware
 func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsParams) error {
 	var request ListOperationsRequestObject
@@ -3408,8 +4057,10 @@ func (sh *strictHandler) ListOperations(ctx echo.Context, params ListOperationsP
 }
 
 // ListTokens operation middleware
-func (sh *strictHandler) ListTokens(ctx echo.Context) error {
+func (sh *strictHandler) ListTokens(ctx echo.Context, params ListTokensParams) error {
 	var request ListTokensRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListTokens(ctx.Request().Context(), request.(ListTokensRequestObject))
@@ -3549,6 +4200,29 @@ func (sh *strictHandler) GetTrust(ctx echo.Context) error {
 	return nil
 }
 
+// GetVersion operation middleware
+func (sh *strictHandler) GetVersion(ctx echo.Context) error {
+	var request GetVersionRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetVersion(ctx.Request().Context(), request.(GetVersionRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetVersion")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetVersionResponseObject); ok {
+		return validResponse.VisitGetVersionResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
 // ListInstances operation middleware
 func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesParams) error {
 	var request ListInstancesRequestObject
@@ -3575,10 +4249,11 @@ func (sh *strictHandler) ListInstances(ctx echo.Context, params ListInstancesPar
 }
 
 // DeleteInstance operation middleware
-func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params DeleteInstanceParams) error {
 	var request DeleteInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.DeleteInstance(ctx.Request().Context(), request.(DeleteInstanceRequestObject))
@@ -3600,10 +4275,11 @@ func (sh *strictHandler) DeleteInstance(ctx echo.Context, vnfInstanceID VnfInsta
 }
 
 // GetInstance operation middleware
-func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params GetInstanceParams) error {
 	var request GetInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetInstance(ctx.Request().Context(), request.(GetInstanceRequestObject))
@@ -3625,10 +4301,11 @@ func (sh *strictHandler) GetInstance(ctx echo.Context, vnfInstanceID VnfInstance
 }
 
 // PutInstance operation middleware
-func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error {
 	var request PutInstanceRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	var body PutInstanceJSONRequestBody
 	var err error
@@ -3691,6 +4368,32 @@ func (sh *strictHandler) ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInst
 		return err
 	} else if validResponse, ok := response.(ConfirmInstanceResponseObject); ok {
 		return validResponse.VisitConfirmInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteFile operation middleware
+func (sh *strictHandler) DeleteFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string) error {
+	var request DeleteFileRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+	request.Path = path
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteFile(ctx.Request().Context(), request.(DeleteFileRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteFile")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteFileResponseObject); ok {
+		return validResponse.VisitDeleteFileResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -3779,10 +4482,11 @@ func (sh *strictHandler) GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanc
 }
 
 // ListInstanceOperations operation middleware
-func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+func (sh *strictHandler) ListInstanceOperations(ctx echo.Context, vnfInstanceID VnfInstanceID, params ListInstanceOperationsParams) error {
 	var request ListInstanceOperationsRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListInstanceOperations(ctx.Request().Context(), request.(ListInstanceOperationsRequestObject))
@@ -3852,7 +4556,7 @@ func (sh *strictHandler) PostOperation(ctx echo.Context, vnfInstanceID VnfInstan
 }
 
 // GetOperation operation middleware
-func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence int64, params GetOperationParams) error {
+func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params GetOperationParams) error {
 	var request GetOperationRequestObject
 
 	request.VnfInstanceID = vnfInstanceID
@@ -3872,6 +4576,32 @@ func (sh *strictHandler) GetOperation(ctx echo.Context, vnfInstanceID VnfInstanc
 		return err
 	} else if validResponse, ok := response.(GetOperationResponseObject); ok {
 		return validResponse.VisitGetOperationResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelOperation operation middleware
+func (sh *strictHandler) CancelOperation(ctx echo.Context, vnfInstanceID VnfInstanceID, sequence Sequence) error {
+	var request CancelOperationRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+	request.Sequence = sequence
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelOperation(ctx.Request().Context(), request.(CancelOperationRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelOperation")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelOperationResponseObject); ok {
+		return validResponse.VisitCancelOperationResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
@@ -3927,8 +4657,10 @@ func (sh *strictHandler) PlanInstance(ctx echo.Context, vnfInstanceID VnfInstanc
 }
 
 // ListVolumes operation middleware
-func (sh *strictHandler) ListVolumes(ctx echo.Context) error {
+func (sh *strictHandler) ListVolumes(ctx echo.Context, params ListVolumesParams) error {
 	var request ListVolumesRequestObject
+
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.ListVolumes(ctx.Request().Context(), request.(ListVolumesRequestObject))
@@ -4068,328 +4800,4 @@ func (sh *strictHandler) ReformatVolume(ctx echo.Context, volumeID VolumeID) err
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
 	return nil
-}
-
-// Base64 encoded, compressed with deflate, json marshaled OpenAPI spec.
-// Stored as a slice of fixed-width chunks rather than one concatenated
-// const string: with thousands of chunks the chained `+` fold is several
-// times slower for the Go compiler than parsing a slice literal.
-var swaggerSpec = []string{
-	"7L1rVxs5tgD6V7R8Zq2Ec8oGEpLpmNUfaAJpZhJgAUnPOU0uEVWyraYseUqyjTuX/36X9pZUqrLKDzCZ",
-	"OeueD93BdpUeW1v7/fjeSuVwJAUTWrW631sDRjNWwJ8HfSb05YC+evPWfMyYSgs+0lyKVrd1+etB+9Wb",
-	"t0T2iB5QTah5OCG5nLKinVLFyIDd04ylfEjzVtJS6YANqRlHz0as1W0pXXDRbz08JHYi/iebn+YjE309",
-	"qM/CBbmdaaYq4/ZkMaS61W1xod/utRI3ERea9VlRzvSFFQpGr09mf8DZGE6G8344uiLbk91t+Gr7Oy3S",
-	"wQNRrJgwRXqygMdTmueseKGI+ZVrlupxwRIyHfB0QPSAK5JKoQtpniJTKrTqkINbZebgPcK1G09IO7M0",
-	"3yoip4JM7JIXw/HQj/+5yNX8/s70gBWEZlnBlGLK7bNcVpdQTYZSafITuTVn+Pnio0qIYiNaUM0ycjsj",
-	"akRTZpYu7DLHMJRghPa0GZ6MZJ4TPSjkuD8w+5pSRahQU1awzBydmVPRISNsJNPB8j1NWNFnlyyVIots",
-	"6lc5JbKnmQjObJRTociU64Eca0JJOqCizxxAUyl6vD8uqBkBkEnh4Am5ZT1ZMPIH15oVsZWFyHR0RftL",
-	"kcgAlwm9ZJfnMs8bd3g1YCSXos+UJpoPGWCcQ6vw+MhA5pmCLwW713AQ4f6WbeiC/XPMlD7J5tdwkrkN",
-	"FfjQfm3uF4rksk9yLpgi9NbAPXiaDOiEGVzQUi4BxQXTxezAoFKE6OA+LKZZEEiimMgqs9E+5WKfUH+7",
-	"ppRrLvokk3DBNBmwfLQMHJejgtFs4bHAccgJC88DUFARBW+bb3hBCjOIYKl5VVVRDvdSO8g0l4pl7lv7",
-	"IjHHTg2cle4SRtNBOa4yN5eSgopMDslQDs3GzQXggnC9eKcPScvc7yHTlvCf9E6lYJ+oTgfmIze7Rb7Q",
-	"SlqCDs3rJ722eaiNTy0+0lOZsRhSGQgKmbEXivDMUUqu4JKeyglFilgQnrUSXMWI6kG5BoHjJi1z7rxg",
-	"WaurizGLMoXxGEapLi5p3bf7sj2/4i+idyKUpiKNL5ymd4Dyk/A58lIWhIoZ+fz55L27LnLECqqleTgd",
-	"SJ6yrfheKiM9y5ZkPh42HsMhFxkryAQeagT4xI3xDOv7jXIdp+6G9plrbqhb5ZpPBzw3GGSwvG+JvLlR",
-	"loe93VHkJSUfJMkssfew/+eYFbNyX4Y8VHCY3dPhKDc/vd5Rc3uAK1MwNZJCMbgxp1J/khnvcRaB72eB",
-	"S8vchdSOclB1xzJDzltJKHg5xvKXgvVa3dZ/bJci2rZ9bBuegYWcF/I2Z0PzgmM23e8tOhrlPIVdb4/w",
-	"if/6Q6HUU+4zNgP+qrbduDBJdUcXx4fk3d6bvxI7MsmYpjxX1W0AJW97Ur5oNwHRf0ha/2hbTtRGdF38",
-	"puNZD7BQu3qQX1PNJ1zP5k/kNyPTleICVySTBoWEnHqugcjF4Vee5azTSlqjwlxnzfHQDQHn2kqSQ3qP",
-	"smqr+3ZvDmGSltK00Cw70JUrklHN2gYVWrFXxsMhLWa10d/svkoiNLa8j78HCysHCVfw1Q8gb/9gqTaT",
-	"HWRypC0wAX8yHILm58GmezRXrA6HHs+ZminNhp/NjZ/H/4Acsnu9R8oXULo2P1jKAxJMK3ksEQmhUFtW",
-	"dNNaM6WpjmoDhvSYlQ1pOuCCGVyfsMxQFyYMmx567QCRBMRaYFhd8k3LOya+JfDlH9LcefMFobkUbJ98",
-	"E3JCvyXI5KjIyK+MapRLi+G1KEdKyO1YG41ASJEaWWCcZ+SWkWlhJFRBuNAS2OWQaZpRTe3YbXj+W0Ju",
-	"pR7ADCAUmi871wYtmBgPDZBgWYYQygm1/+C7AbwCoJvX2hNaGLqpzPsIQZb9MruyI5XfnOKY4Rcw8EPS",
-	"+iWn4u5wwNK7pbi28OaCiGWFdq5LekooQQxKvBbAigLYc0ZonpM/WSHnbzQolReMZivpk0lLAZdQDfJj",
-	"iIzlyOVbMYz8RY5Fdm5UCGUoOTLtedw8IPVnrH5M0pzyoUHHWzMS0bJDTow0ipJUSoWRfm+Z5ZbZPAyQ",
-	"JVZIzqs3r2PkCYaMixMn507NBFl3xNKO6KmOfSVZQi1rsIMV+fliUDs0y+8ZdsceR8LS6ADVfZ0ffSLn",
-	"fz+8/I/dHRT5KRFsSu7YbJ9Ikc/gHt6xmQH+WLGsus2fdt8tp9vzq4juNuQ7NQ1fMCJvAVIZoQbuYEag",
-	"IGaTl38f37JCMM0UUQM6YlsdcsqmZiuoswzpDDU1M6eCy1IwqqRQFr0KELdIbjAvIwNWRNhiTpW+KqhQ",
-	"sMYrjui0GssbMqVonzVwbKP89AxaG13Bfmb3ZpNmtyLDb7UkmawCf2/n3dsFPKSt7vioLUeILO2RNLe4",
-	"QMn2IWk5gH5gghWeWSwjD6uPjyBeJo5d4FMoSugxgNpR8atibMB5bFC7lbQ+izshp2JFEu7RyY7iP7vh",
-	"/Bd+3Ac3cP2YjmVBrOxMkC6pT3IsdP02mEs/olqzwrz1//x+0P6fr+Z/tP3nTvvd1//8S2vZXYFfPSw8",
-	"EJMY+jVcIqtWn5vjWJMNHYRqOZwneXl4nhBKTtlYF/BlobcAKQ1Z6PF7lgVUkan5e+N/Ap1bs2HE5nBy",
-	"PtkjsiAn55O3bqzYPbJf0KKgszUwsZdLqrnoH4RLqZ2wfaSyGSfdmU13SBNzgtmUuZ9SMPsKsCopAuGJ",
-	"aAmc+V8DAcf9Ihry+QtFzM/OhPnl9Pg9HDBYSn89u6qi+Ks3b5LWkAv3eXclNhdD1SMQN1dlbBG6SZ2p",
-	"VjGRoV20JphGlJv1OOKjWWDS6tEUXQ+LqN8xPGQOCGTIuaUY+bdjmNyA63Rwg+IyVRUBHoRFrkmvkENv",
-	"WXeCM2AfT5kRl1DUV6Vy4kaoSPnw87XgGmUuQOxb1iGXBtLOFg4Labtj3ie8LySYweumdyO7oi9BSGGF",
-	"9AB2u69+ejwDw/XGTD8HuPYuLKZqcpvf/S3LOTNw4ZoM6Ia0NL+2ZFXx59jhS20r3uZs15sANEdMjmLK",
-	"O615ghZKpKuDOvT91IZ9/erxw95Kac3yG1rnQCodlfTfPH7MOyNb5o3etSuw3OXMUEvArW9jIKft4hsZ",
-	"FYY1bBDlpToZRgXJ84ujq6v/vjk9+HRkWJBUbbumVSe3JsOzS5xg1SU9RDF5nOu4EN8zPxGqgVWOcpoy",
-	"lOMzmY6HTOh5hA5E5zkS65fyPWLIe/tuZ5f87fLslNjHkECCoVVKXfP7kFuZzZZKZ27CUqKfu8lV6gD7",
-	"7SBAQpDyoZEpzMLBEt1t9bkejG87qRxue3If/KUGtGDZNgwHqzrmObtgPVYwyzfWkvJ6PGclIax72va9",
-	"X9gsYBsMTtvfFXjMvXsYnF7W/JIxRaYDqVjVBwlihXly/lRVg/v9Y5OfPZSqd9rvaLv39fvbvYe/RA2M",
-	"/E/2C/jRY/rMkAs+NPrFTrLMumFXGY4YpdwwxTkrhnxdOeaq7mykqdFFcpb1Wfw+GBV9WnAdE+eKMUN5",
-	"xbJpEbppCoag6IKhCGQDK6BmXN2BjnyLTj9rhStBeytlzqhYg06NPDBqXmSa88yGFnBlraMJfgBd3gie",
-	"hjbYY4uc7mhgqNoyuQqPBB6du8S4NjfSghN1Mzl9dEqtymdtzl5UMH+vppXiyL+5gfDjpR8OPx+Xg/rF",
-	"XDBHMdZAL0NyLaVy9A4XTNg9WsoixsKKDXMRkANrJ7hSjJw5f+S3szbPiCFzSHGmVJHUvMSyUJTZIJOc",
-	"N9w/RqBrRuJjWRCLAYCvJQ5sbg/rY/nKdG93Kd3DycMBk1XcDr9KpdWR0OjbWYsh5RxV522m020jxCny",
-	"Uo1Y2iXw4Qbht9VoXXi8Qm1vZmCamLfecXGCP+7WFPA64Mp5cNgYlJw7PKa1fDk9Jtz+7tS8uTiYGD8N",
-	"gE0LOlTNB4Bu7drEivT5hImEsAkrZkSxtGCaFAwkNAiPum79XrCMppplX69brcVSzx9Kis4FnX6yQtJD",
-	"0koLRtf0E2ZMGbguFLwn1agk+4q5ndoKOBxM9T1ZpGwfg0ts1JS5ufAZeaQZBRcJUV+hFtjsKIFLEV/Z",
-	"iKZ3huzCI7gUMEHfMibIeJRLmqGbwuPdQqc1jmakvjkr0EPSQio3B8E7LrJlI385Pf67eQzwXCku+sfx",
-	"TZ3PbwhsYz7EBq1It2Md7Ba9Mk07XmzdAqtIFlvKSeZNcyh8uuADOZK57M8SIouMFevOVjClZcGy5SZr",
-	"eO6s4H3uLNfLueWleegMbO5obHcvxgwY4DiFXyGEyIZiAoBLLaYWLmKfdzGl8PCAKoQ/+BdaT7C1mBs1",
-	"v87Ts6ubk9PLq4PTq5ODq6P3ZCw0z43kGXxLjk7fw0oMVHKmDeMHhyVIqVdHF59OTs1jLy/PPu7svLYU",
-	"UHMA06WZeCtw7danbCWtysfV5LBTqU/8NMC5Kx/BFWCxadnBXrnnHpLWWFhvdyxgxuJNhkdIyS1N78aj",
-	"LtjsEI9pYY61N1YsKyHpZHjnSFcY+fZo2Xw8ytYlxVNaCC76VT652K4JiuoSdgmyGBAph2DJPCer0SVH",
-	"dINFOToRcplwm3OsZBFb/sjRJFzlr37TK+3es/ilAIDRFi3nPKeiwW1IyfnnKzKF2IkmYZ4HwsaqK24g",
-	"ulcLVf1wGZ78GsGBr87kTmXGDmGE5YBz63XLXQTDyxFLH6GXO2Ei4HBgqwqFtGeQxCwvC8jRF9GzhmPH",
-	"9fRUQvSBSshY0FwbYK8vkz2G+3i+jz9PeZ4Dp98n04GNVbcvep+2IW88c9Kk8mOt6VdancA9hnBP+LB0",
-	"nZ6InoxEaSN3+lJ/8vevXWIJu2I0N9xNGDmaFEyPCwEn4/F/ESrMIXCTsy9ynGvYa2sKSxVbo/dIqTHL",
-	"gmCUefqYVn+c86clJGe0R3q8UBqixxBVYGVDlnGk/fPKmY+wXuJjdBHT4TpiW/mb5AIjuuI0daxYcYO2",
-	"sZ5Vhr58crfOa2YpLQoe83Xr+NA866BKtU+oUt5xzLWByp3q2ki7CRjHwIDXk4V1WQWitsNriFNRNvyt",
-	"lLRJzieM8IwJzfVyWzauNQakT1Tw3kKfbJR0CYJDGHAFETlUgRV+3/Cruv8cXLY+jGp9CnZ6fHmYcyb0",
-	"JV7HR1B5sDoO5VhoRU6PLwm7H8miND+Yi0377AYPY58MqQJOAGE5sriDvyFKT5EUlqK2OuRqwApwq7og",
-	"bi2vRTqQUrGEKGk9jebMhmx4ywpVeQUMSni0Q0aFIgUbygnrEgmJTqNC9s1dBZPtGLxOpbp5OyNCTt0k",
-	"StOZQqfrIsgqXYxT/f0BQMqm/oLUbPaAwnHB4JbRAmIc7phISIDvaiCngkhk1fMamJtpMZk2D8XRN3Gr",
-	"iuGxkSeiVha40VQsMrUoxhotLZFwlqW6Ja2G5NI8P+u1ur8v3nkYx/vwdXUGGFDBU6l9pPpqsn7w8iUr",
-	"OM3n97f6SjLej4ZYnGHK2qhgEJTu3H+x9WBU8nr6Sr8S0rbq1CsYfBoMLTlV+pIxsc4anZt67oeC0WwW",
-	"0x5pBhEo4OZx2ZnNEHSKoRlR5ks1gAuZO6FQs1UkdVDMq3F7q7wyVo/Uk23Y5grKsSKBevBoNXlSz5Wa",
-	"14q5HgxYnq2sF/7mXlhJMbYy8lwGlcxZoC8HqO6vm8OhYIlJQLiaaKXVvVbVNgEHpUAWGom0ahjtIMtY",
-	"1q0KNM5R7I1bhmV0CC4o686nt5p7QAXwww65APbYOKbhsrJg++bvO8ZGiCLmylbH7ARGJlhkK2nZFbSS",
-	"lp1kZfNSxtwYJWjdJz9WM0Vppg7r3GWbmRnn2e7XaP6w9dUFx72WKfXHXA17Ffz6/H6DBTQiO+z2CWYB",
-	"9DHIXnkFjAxnIxJt0p6X/zB3w67POyasYWsffxaEDUd6BuNxbYU+dS2mVleQU3dWHfK+sgiuwJ/v9E5K",
-	"UjkcUpGh5FeTX0Y88Kg4fC8jTSa7a6A4AvHLLmAypr3PodqR+Xo+J/+FwsXvEzS7Gyh5Un/L+lwom4mw",
-	"sjdmEdc/tAcC2pU3VdjEQsifXm0O0VOocawuxc0pKUaUq67uU0SrAFtTmo+VtjGZoDJQp5EQn3QShm/5",
-	"uaz/uqJuLfcy1V/wKwYsup+tkFt5PwteKlifGxxqdJIVfGIQuHyu1HZtBrU5IsoFKwgTfcjCH43z3IoG",
-	"IiOjsYJkeauv2RFv7IizmzKg/YaLntyqGCc9DFeiURd2zNL889iIbPOYHJpJR3rmaQ1+9ycrZJBDgVOu",
-	"urQQ9msJfYBTy11Y8JifpG5MKkmLowY1+QTW1ESRN2F5B5Xv8Vb3Uq6dJ2M2Iac772wU0uVOsqxDjuxf",
-	"XXtfK1aZDvmIVQ7sQ5gI6XL5ANdTbYX7gjGsOQKIM6G5MqLORN45icgNCrYjiYZ2R9Ddclsuzh7+NJOD",
-	"LAOjrEHog+HgYzkknBwOi6KNHTqA5lg1yZTC5zuC0aVDbCqOM4skTgUQZTpXgvYWDDjfx9AxDIzwYWXO",
-	"M2qIfZQHBhnUC/Vv95xR4EejnLPsvVdoNxXpYwf+sIB5gZ2KTdHZKxWzVTagHgxmiwEdSTaYvHUbS9hs",
-	"oOJzj1kHtJMpLHkHouuNlpGUzgSsV3TIEmeQAeOcolNMqTEi+77hi0acN6OIa/HqzVsMa+OF0q7wUBeS",
-	"DbzjAnHM10hR1CLFShQlnrn6AL4LGxX06s3bRyfm+Jz21WlcmSdZWUUQh+/FcC+SrRLLsla+ijmLY8pz",
-	"lh2uXC5gdaiUo694LQClevAG0awYckHzfLM3wqVLrkoBGjMsGzfhbDhEMTBtrlL5K+RrjuVGpp1bfgXz",
-	"3OHHWOLZaOHSC5bKInNqEAQOWuOqD6uaNw1kjGY5F2sk0EKW++oit6/x8XU+cWxmdKnjg5OPR+87GMMl",
-	"uBqsZ1+MlYO4Hu/svE4r1hr4im3jL8owJZEy/DI+KhuOpGYinf2dzZ5idpXhoS0ClD/dKzPTqnGn/q0y",
-	"9NRuLhIhNDacvFo2CAw4omKps5x+dzUtLPBcPyGgae3CJauYRj1svH1U06LP9MKIitKNB8l2BG29ZQEI",
-	"FzilVo6lKA8WZo/ZaFyq82pX6jKlOUMs+bpRI+qGQoue3eZUt8N6lA+vW1LGTlv7bIlnSUn3SqSomGg9",
-	"LBYS4k3oSSVVf7yyVKMCERGfo+HHlxUbSHmnUETnirws4/zYDYApIeFXTKC4qCSRYitUbi6vDi6ujGZz",
-	"umq4HywR0ixaCX44Eqik+F08LhH5rJHrkSOaDuxvZlOZwjI5sCcbQVBaq2GjNuIm4nSEkhexUJ3Lw4OP",
-	"R6DoPCG4M60WDTilUVH/8NeD0w9HN0f/uLo5PDs97dbL+Lk8eEPLXCAYWjR/JjTP14jFXcO/aG9UYzVD",
-	"V1oRHUZVFmTkRZWQ3Z92dgjvETnkZRIHpkr89HZvZ2dh6sTqS53n7nX5cTPRTwIY7lnvUrORWoIwG9nY",
-	"E4QNWmjrYK57AJEAkULmLKx4atO4MwmanDlAOFNDCJ6SreYI2GqssC7+zAmZR6fvqwi1hlCyQkSe0WsN",
-	"ZduvRCW9UHNI/G8SW/cUQWMB8q4hg6Ql546V2j06+Nh1tS8OoeDBgNG8pF5Q4U1oXsATHQLLuDk5JcCI",
-	"Kq8a4pczOmHPQO5qnLm8dwu5s7dnOu55fnF2eHR5eXL6oZW0Ds8+nX88wjB6VIpW5aiFTBm4r6CUjg3s",
-	"h2o9Rguv8lYrhEZiccDC423+JW2eUqgvI4ukrIAENZft12skiq9fJWX1OMQgWiMSdrFWAaSmkEbn64R5",
-	"Fp70VbR20cfDTwFcbY5FRZwK0idaCd6xVgK3opW0fHqGOeaqBNBKWp/O3p8c//fNyenxWfn7l9Pj879/",
-	"WBGPgjhnM7m5/GZyBlnfV2jKgZ/Qg3d0rw+lMMQdCpPOIFTX/fhF9M7v+oB6YcJUBO0gAd7qpF9Oj134",
-	"3DxWQcZ9k/2aKzItpOhjHKP1oYND0YXnQBHxWK7UkN7Zwt37FbExMFMaadUm92gIDqTmPzFbWQeMa0pr",
-	"sEUoTRDB+bWz99dM0V+WnorFe1fMzse8/AavzqkUrOu99D5bCjN/Ncs65EMBudoJsUnaCfHZ2V1ClXVd",
-	"mCdPDPCK8Ui7UBSgbRlXdDRiFDyOXqF3b1nWku1XYpnMOrQkBn4Z6xCoYQrTBc+YC5RB0MA9V1C5qszQ",
-	"DS/3KbrP7TbMFaslm7vsJ7/4lq2aurKDCCFsJ8IP5XQe/EX4OZwav6kuAL/zy8BjjPum19PX5n0VlgoE",
-	"EcvW6Z44T181MMaaOm3QjIsHdu7nifM8w8M3cONtRPDMakXXwvsvPJpAwK6eCx8Bt4cPCKexEJ16ijBV",
-	"xIfWuQIPLkiwVNZiXrGhDfuOdVgoXeausFTH8qWVKJGPKI+YbWyYeyyDO6jEdjsLStFXQyAIePxoOoCC",
-	"AlCRDrLyXUU3KZjyXv/9etVOCPQ3mrrbPlZu84XcFopxCzLDG1Mm7WF052ct3WT7NtS7EVsruQFxR1vB",
-	"SMZAKDN6gZDob7sWliWxYceWhEZi1TiVR4vEV5mFxa2+liRcTHItxiJnKgSyG+JFZBXOP9ghB9ZRaN5z",
-	"blB3/hSzk1KM47dVyOCrgimZQ9UzV58vLETsi/ThPQaXoefA9lXkvtX6wvYQW0kLYbg6paxu79yPM/fT",
-	"gR14riiNMyzae5MEFzfK/8o66nMJG+BWAW9rU+nzmPPG/LCRUqaPldN5YwmFqzIv+oUiVlB4/DSQkVPm",
-	"8dW0fEgPwopW1WJSP0xCUw3RFb9eXZ0TX0N03n+iuc4boHfHBbjzHB5wQSjpsSmZyiJbUJKyPta4EF1P",
-	"DLp2tC66wsx9QDfYvlnlbe6K2tnMllWrpOI2PBgasL+MSFs/2BOi3nBtNsEmk1ORS5p5ll9PocN3tjrk",
-	"bET/OWZEs3u9jyWIZZ6RtGAQtkNjd2ug9egpCqx5Xz1JA5bnLs7vcUPE6sFdeD24roahhmxDHZ0/et9e",
-	"Jc/KpLCp8dyoR6naLl3XnSFYy59Ugnd16FzYElqPLMaNYtnihiW+UwnkTEGkS2uFvgiVgb9Gz2AudnHd",
-	"Gj21YM1ZQgZyamg5CF9Qpx7SfaHpl2AsAxaPvQJy2eexaqy0llW6momwWvxu3kx4fvRpn+hiDNW8fVSY",
-	"lRZumeKZTUNGdekFlky19znIf7oxDGSrFmJ7eBCu2dacLMseLVp3UCAJ1GulDFGNOi0KpjdZ6xtWEKHS",
-	"dstljKwZi+wAq94N5B0gTI6+rCbrOIwzvKiVVD5egkbXVGgfc+D50FBbGA2LQBnRzPzbNZpzAiVGgtJO",
-	"0DuvoOkdq9fbjNT+fEhaY8WKeFHkMoQMsXbpaI803/rYY3s2i26tL/q5xoU9uqepzmehmK2nkeYQPWsi",
-	"28zVAynwWybTO1YQRSfsG5kWUjN3u+BY8V7t27BNSjTtlxLUSCquZTHzdAZNqUGpy5qaCIiiJcSFoxzh",
-	"SrW7Ebo51Rj0tLGTbDyqx8sabrVgkGwKZwfRN88D68JWF5mnjZKvv4FqmS3aaSD8HiLtb8dgQjg4P4lI",
-	"+FTT97xgqTmG6AWR+VgzrOknSyOGOcOps0n4+SGXT+2TOzbS1cwLXDAovrZwSzQqarhCZHr1okBp2CKW",
-	"qnx4DsXczaqNIjtX6R37SVjYy0LfCLkVOoTfvnnz+s1atfS4LacLC0pqsI3f+bC6VDzbGrNktI2hDpIp",
-	"gxoF0mjPvUIOfesnLB5eszOWr4bOxHmkcMWx1gmY0vTO5cTWqYRFA7sToybCw2H414Kh6+qAnScJVxmF",
-	"rcyb8xu/fMKiJUVoPnWZEQYHFJb+xQSdVpCcsSJDlDm79MOZT5/ckObDb25Y8+HCD/1gnSLOueNjYKwP",
-	"0nlsbs4+X624EBjvRDh3y9lY22lkdQqHJ62kNeFsWmlSs3h8OWJn5cvw+YsdwUzkGf+agTZlKQ50hb88",
-	"u+x2T+WEdrs45tZaoTMpzSHrDPvJvAQfe7+Q49GWLb5AM1aptbV+bP+E8pze8pzr2f9IwaLCDtSnN1eR",
-	"61pB1A3F86wVWl7pHvJ4y8RgNmLFhCtZ/BqUZK93IlO2TJ091fKlEBBhw1NgHV6DBq0afGXsiQcVC+it",
-	"9g3YD5PSePbILgFNnTjCuR5RG+khaU2y8dMCYqthEk8aySqisRgy7MfJywKOVGsw3VvNtxrh+jgQbyK4",
-	"okwzjvGRuVqOUTYdROYE8TvU5p67gPzE+nZ80lLhs4V9Ow6bL4ZlYkJ3j7NVX4sp1ekAp7CW+p6EEFM7",
-	"EcVcbxDAwAEJ/mUVcwQ1N4uB4W2/mMTdR7dw9EhyDftmNHMuMv6UupMOSmvFactxkUb5PEPvqxE33MCQ",
-	"z2eOB2z/tdw+tEzZDYbqMKPaNouttvNYxBbP7Iy/zH7F190XJyLoC/Jk0y+jGnOr07sbfKiqFB1eHB1c",
-	"Hd24wJ8n1gQdqybrnl2InIoG0/FTtC0rRx3dP6Io+gHJnABuqz2xDDvfnR5fRmxUPt27RrKZNpJg4pSI",
-	"BK0UeDVkQf4ToQ5OAvjFqhU45Y0GxWK+6PGqetcty10jTzkW+hx0MYOt1oJYnS3jRXQ6BHnM4zvytSFs",
-	"RayXb7Z8Oqbt451zpbukmJrtFjIhaibShAh5o8a3umDsBuq8Q1Q3S8eFgQsaIwop9Y3655iqQXIthLwJ",
-	"vnBeRvc7oUKKMc9+xr/68Jdi6c9qpv7fu+L2DfyPw/9HYQ0GmmUKgQP49HM1529JCYsaOyiPJXEIUQLv",
-	"azOCPt4aUPNxR8uRRcRde1grS3zVixRxz0/KzM91BizzJBfC1Y2e+IUvAGbZNXSt217pAZ7YvnW+Uy86",
-	"JS1j4BZhYg1Ey3dCHYnd670V6f8RPBrtT1DXCRTvCwy3qIZ3dKEH++SNE568twAoDhWEYsRMvWbGWuIT",
-	"vhXE4/wyayogUwooA4oGBIycIlq6RhPBMg2oVw2HqvQlAccZ1GtziVBN/UFWZ16eai4jtPbmwfNNVLuo",
-	"OoZiRa0OArsLzXM5RWvcXB8WTADLpdK1mCDfSI1aINvcd/xQlpq5hXZ1LO89JSK+Ep9XU5v5n6ystz/h",
-	"KfjloBEwNJlDGwpGd9nueT1X8JBZmzT6Y/ifLAlaSfor2S8MdOBVaDFkn90nO+RnUPds+5CNpvdOGt1y",
-	"FfrhNUE4LFfkFoGOXRNn/iQY9hndQDc5v7gQb0NCslqDjobCjo/ozcDuR7xgav2c2dULXSlnjlqcLCAx",
-	"leRRhdcNLmHR1Wcqtr6gdhVuLyxZ3nhim0j4s0U0H53sB+8/zu9tceVENCZpOZebj7zCV2L321ve3+48",
-	"4bLHNdzjhmZEb/fq1pdagIGNLSj/7Ny0o81+18Pqhn7h8GP8jMrcnDWlzS+fVBLJ5TMEbVKLPDSKZTLf",
-	"hcKoAEbphx+M7tchLkbeHcO1cDVuocJf9fEE7aBmRiS4vnyHmwEcRVj+kfeIkkOGZBZDDbiOmTJiltAa",
-	"dY8nMBr1Cur2QmMNEHQSosbpgEBRnwkv9Jjm5OR85VivzdlWg4jZ1URytLc/RENUN5BHn95d/lsYI9w6",
-	"nt0isb5W5K5mg1r0pBACtZAYbEJpqtz9SJOJFYQm614ZDWaKpzS/KRha6W54tvVoTcUNchLn+fBbpbe1",
-	"a2kNIa9c2OWFiwEbSqQFyXrG+GXicykwH3gZeh2xeZ/QeYFZQ8lvbKoTaF0YgquZyFgWFkhaKEZvIDG4",
-	"hqvBWYEsGMXZYqz00sr8SO993BlUlDIvInhKZXkeUUcxhzqmEdnI1AG7x8BUH48iDaDKgK8Xirw/uojq",
-	"gFLqwyVtEKJlMA09gmkOD2Ljjos8gka/GEz+fPHRsitQEaE5OWStQLIDRvH6wJlH275gAfP7SwCcsWN0",
-	"LcWaK0K4HiZfTo9VPTMOX7lloRe+TM45xNycVtI6x0CXi/Wc8CuNZPbgyeZiyuhj2udzx4xaH6sgj8k9",
-	"a6lb8xajldUrn7na0PpgUd9eIuT0CUxyZPPClqzA1zYt7UdPnvRylVI9YWZgkxHn0RaUKm96tFSzTp7k",
-	"Gi3AHqMtO0MTtIoM+Ew9hgdCtQ1/gVKOYMUSUNPYvTqvbIPZUqEOgbtUAQt7xiruT1Hka5eyinpRugi7",
-	"2YQ2v6J1vVmd/y2olVQncJUq1dRmsTrNvM80mTHtsvJn6zVsX5xHv0ayvK/1HQ2ednmaZYnqqtZRBnWt",
-	"2FbITeaXuaAB/AMublxwPbuE0F5sqwwdUiLwPj/Btin7BDR7FdwKo31j2FQZwe0G8tNCaPaDc0stlEAg",
-	"eKB8gHBo7ER8fEG1gcRwbFTcq4+XZvQ/mhsn/U0a6dr8FmbUl4XdfDeY5bt4gKyrWPOtuUbpB+cn6OwT",
-	"stADzAxUPGPkZbUXzdXHyy0rXHvIKhcfcS2qtanQtKvkuDoigjYEnR8SBa8OOSoKaVsBuVS6a1HLpduH",
-	"WAK0YDijBrZyYkEqGcVAzQTzQ6GyAIUOSsSSpGvx0kzx9t3O7lZghzESZDUNjdzKbNYhmKdGhZqCUaVH",
-	"1DhNmTIitEywSLEg/2hbttc+sWXjbY5YWRq+lbQmrnJ8a7KL7mMm6Ii3uq3Xnd3ODvbpHwC+bw8YzfXg",
-	"T/O3rf3hixwYEtD6wPSv9hHgliMpbFedVzs71najredds3u9Pcopyu9IDGJdwR7qiizN+YRVrmSr+/vX",
-	"pKXGwyEtZmWWFwCEK4IvJC1N+8pGeuR6gFmY21CDY+GOLvCJ59sQlgGBrwFdmgimn7+shbkECMD00Vxn",
-	"eLhAZ1wOOanMdiNTTZCZ7G7DTdj+Tot08LAIRAd9pDKlyA9JB9Vtfjg7uDj8FUyAY1Dg28MXitz/9Pbm",
-	"7R4GCJh5QAjikFSNDhGbomN+a4WkHGuul2C2jMA8OsxCUcoD/uvSI4S6zSlsbVummum20gWjw+qBepnt",
-	"lgtaxLqyPcwbX6DnU0qOPh4T+9pzHDi6FW0RgYrm7MrTJb7Fi4Eo1yzV4yK8HTBEiQIoCQaHX9+YpgVB",
-	"KHV9XnnnDyWNlGjQr5PdJuQ2l7fKFU0F5dyq5MDCoahe0IoaJRGIqPsGBg01HqpvkHV2LS5/PWi/evPW",
-	"5/gzoYuwriZgEvl0cIjxP3rAFOuQA7tGX3eM2zbizvvcIaeMQ4I+ZpLT/FrcsZlhRfDN4cEL5dPl7tjM",
-	"Zy9y3SHfPEFtBxC3gevf3B+lQXvuAv2CUF4LQe/bmhZPxswy9+DxCOlR8MAgnE15J6kczQIro2Zl4ZsQ",
-	"L4uxUOQlyEmemW8F+GgX5xESxRqQtmXMsrS3s+uiGFGAwZZ91in4sqw7h2LfVkL2dl6Tb2h3bQup2y65",
-	"/Vu54Gvhwwe92GzIaCUL8WXBdDHbSsgbM6A99Hagl32LqEkDqq7DXI+gfq7Vx6jDHzvBXH182+C/lHCs",
-	"rLCVXIu9nXfkm2sq0DaM8Js1QtIc+I4TFspuBid1exbBRnfK11cAAQaeyeU465K9Vz9di2/CiDhtR6C/",
-	"BeUZnewy8CXgze4qdSJeKF+FBL7hRlqCgzEnggswg+LJXguYGddIM55a3RLKYRj4vyLf4Ik2VEP4FmIe",
-	"vOgPEUWo2K3EfghlROgvEmuCNdzGP6ymU17GRToPDu58rw9VJaW0NoSkYHdjk8/3fo3QBd8OYgNs6nuo",
-	"avz+9aHCti5YxhjKu3+UWoetjTMnpDczKkOCt2s9ax2FqJ7sBRNsWjV7PscZBzP8Ox80QGNT5xxRWOfP",
-	"W7BpSUJcHaM7NkssyXi9QzJqGCyQPyjBFii4GEeQLUME3wosLrbAtVdOMXMM4+iK9knGez3zG6hhJ732",
-	"qRSs/YnqdGBL+Ey5Ypb8htQNBA877uudvWtRmtMqLV865DfLgyqDY4a94SNzQzcIDUHLsznRO3Z+5SPb",
-	"Jz0zMczbekhiinkuRR+6MPAhZOJCvF643ZeUfJAks/blLZs6gNEBUAvIF8Oq7f7Adoi5FooJ8PJXff+3",
-	"TE8ZZjQ4jSUUY3OpjCSV5WGhYpvzAHrDP8cMRB+rOEwp91aKmqLwaidaliQGjrLlUeDvqdftqp4nWNw7",
-	"5NCWD4QnsH24Q20sCOXqC2JrIcGm1yKYDWLplEUslmGoArobuiAaQO6rLZLky4qFN6scrBlIlY5OMVD9",
-	"tVWNkNlpv/v6X39ZFXpw3i8UsbaGxDL+sldhtAwa12QsMlbYStsvXZMvAGxCFDMIrSGm9lqoEU2Z2vKx",
-	"h6F2Q16i7rk1l2sDhdrhuuFZ+DXB5eeavATV9krKszzb6lyLM2zXXLq2nBRjFFro8Rx0Mipx3asdkBLH",
-	"aMaKyt7q8PDtb0jBckZBg7kWQ5qbKVjmhgjCZ6ACebVDYXDc+Hx53qdeX3Gqe+zQJzudvc7Ovl/Zz9dl",
-	"rzxbRqfs8nbd2q8A/edrVMSvW09WxdfjegFZbNB3KrjWSix0YCGGAzRNYB/bhmdsL6wAiO1LX0Jz0dvw",
-	"rH00Ngj/k602hHkwMkDQCXLpGO7ZyjCH/nq0P1s/9aKBysfh6fpQE1b0WTsIE1wyFjzvHq8Mdi7zfNWB",
-	"zLPRQS5HRutZdRh82g9ksOn1zt68OPFZpL4Z7P8h0/8h06rI9EME7o9S9FEG82WTyj6cFTq4SKAGz+j2",
-	"dzTeLTQGG/hAjeY5oTRi1vUFf5sNuzWxg7Z7X7+/3XtoED6i7O7CNRNuNMr/C23DVwO0ehrcerXz9seZ",
-	"pEe00JjQ+8OUP1uluzRQxzARBbwl+Fjmyo7GETw8H+ugVeXzKPhh+/tVFPsI4zhIUwblkH+c9g36wrRy",
-	"AD5xGnVYbF65BP42Wnb7u8tjedh2SPh9TWXUF7kzS40bdadQehqttxigklNxh9GOPnGJq7utiq5kHa0Y",
-	"w5Ggpj/ycV77xPZxuhbDsdLklhGa3gk5zVnWL1PZggw4DtF42X4Q1cmc9M7uUQSwPYI4tHLF5jBl6Xij",
-	"JVwLADn0ObYLU7LSNpVR7bRiSBWD7UAsTi6V7jizaBtf/0YUnSkyHcxsSXk4VDe2tQDjgtu8TAD8RoaM",
-	"CuULDjUUKo9YHs6lsrW+n+leHduQLUxfXeVm7Wx4bowii1LNAEN+HNVUd9g2A/sHQKADdDjEBhvCpU6G",
-	"yeKLr69qZOAfuQLKqZa5c88gl8+3u4NLyEvnRYOhYa7jWiNHTpbSjd8ocK71jF3PrXlCKFgDlwdIVZqV",
-	"lxE1hcyRKPBHKxGBerIYF0+lhk4b/Ck4XGJnnuPOApTDz1WU2/6OsVdLhcfWMx/RouPZADzOhB1qHhzr",
-	"mmltnO3D1ygctwsWOEMfN3DS6CPBof9V5/GJzmwA2wZO5COrOmqLqMvJF+dNvOcBmG7Bbsc814QLMspp",
-	"yvbBvijzrNKsvbBN0le8A9v4/LOcnBn4X3Vutlf8vpVjuOhXnAY1C+UGzhYnrBbysqfio+4MWWXWLpw7",
-	"bbj5pDw8F3PJs/Kxde/1vx3nqjYibaCPMtzw/zYOVS7eirwFg/KlievUDeb2ACmC3XrMAEKxGCuu8JFn",
-	"PKsyf7zhnOwqNwA3F8esktCBwcFPUmBVZi9kQvwp8rgoXTqEpHgMAngevaGSz/6DXe2nbGrT8RecyQaO",
-	"BKFoFLYgyJxDbI45EWx0k88wOdLrwrFzqqD09nf41wpn2NalibW4I1xu3LNjLrTuLTfERcwmH6Rgm+Md",
-	"ITDXgNS2jdpqDkUL6voqzfPc6tZmGCRCU6OvW8mhKnRA1s2+q1hhC6dAWpenXjgkWkY65GIVftuZU+YP",
-	"cYIffaYbpoaxW3fos6E2QAirgXgJtvqDC+YxxwYY0j7lYkH4onb5sE0aECbMPifEYIIIxKBHNAhLhZR6",
-	"A2BrSvKNpvYuuHkT0btxmvJi7nvin/pfL5K5rSzi9B4oVaPC/0YLQphfFMoV5XdxdNj+XjEp1fhXPTT4",
-	"nY0ErbTn5IqU/XOh6NqcKsEVyfmE7RPfOhXlxXmC+h7mPimtYD+Mmx1DbVisqWYDiH0arpCw/rpdIgRu",
-	"0kiRmjezeWxfhukbss9Us9msNEsKltFUV5T4KoTW9GtUbJ2gsY8jUsIXwzeoNqS33nbKJSfkPsGBihn5",
-	"8gkbhCqbYQHOgpduE4rRnGUQCHUtsBKVqjcVL60eqwoOMT/AuIoZmxfo3fCXI5b+aEfAIoS8YGAIyjCV",
-	"yYV+gPt294cs4NC21tiYPgFZ2rApWwNQQav+apwbrVybJ9DoiuT81CsVlbwPnKiWOQHcR/zfCTktGxk2",
-	"C9/mZljTEhTjoFxYmk9cH0vfrBXnuBYFS2WRKWIoLoTylo5CQ5q9W64L1e0hQx7lLZsh/4TbaMXdfzWt",
-	"flapG2psLvA5LRW+F2OlDXEx+s5CH8WC4Jb/Czz5UYEnHkve2+aN6AeN94BflF+2QQ4/F/sMFby5gIzz",
-	"2pISonKqBkwRSBkmUKewSJnQbSZSmYEUEtG/7adV8mCPAZ/vfHWcbdFT7dFktzOjwzwelBsVUC7h3FkG",
-	"YQFc3QHJctQVKtMSm5QJxWKHdAadisIAilLWwto0PHMlAw3RxOCTMlTe6IVYx6rMDx0rtqTpPkRbj0eA",
-	"C9rR9yDi4VqAm0aNhy40xM7XhltKIAP/3e7uTuLLZezudfa29snrnZ8wyGIgp2Q4TgcYq18U3Cw7Lhqt",
-	"QSQqy2gIxYbSYmR3Z++nN39923618+6vu292t/d23+0ZfW2FMPwj17E3yJ81oJwOZO6ybvNor/99svfq",
-	"lU0atLkxTWHl/2gf2nRdF7/6yEC+r6sKlE+kTD9OnjzHaw9oESGKl3CdWqB//xSzJHKFZDPAvH2bJpAz",
-	"l+PqS2nPoDJHYANA3IqXYQuGrNZUAaT7eaeNaPdmIR97eDol/zxaRsefInManedGu3InTbz9bz5R8Rlx",
-	"oZzkmb0FVzUPd11e+jFs8etK57Oi19W9UvG+/tv4RTdzZIGvUvbgPlQtOuv5LpNn0rFOyvhGMDraT+ns",
-	"72zWBbSzSYxjIYxCg8pR4nPgICBynKaMZdjdwMa3+Sw4wy6GI+3T4HuU5/hkhxyQOwZmOShIZhNH/xrm",
-	"jdq2A65jkQcJ1OcENgb9E93X1wItg7aqWWAQ5Irs7bwDoccV0etci9/gaSiA6rSzoJQyFeTo9H0lGNWM",
-	"Ab+2uWhDV3SmbCr9BdPFrA3qDgYrCGmhBd0raMa618IcAuREGh2nKS7T4+szWWT8+Gu5WV9tfv54bCYG",
-	"U5OXsgD8Y1CHNuCCH2Xa0NvL9dpBrduAfnFwYis4s2W2dXgUn9wEm7yEIFCDp6OBEdVkz6Dbx8NPJTIv",
-	"CWNYlRBvf1fmmEXKFurDIdI9xunyQwJblhLvDVmWAzrzm7nbU8qhsh7mhbtWbUbkwhBetCJCtRI+xFpN",
-	"E1Z0yN7OHsrcKiAF0L9a9FkB5P+ZCP6c6nA6Ht5i6VkdAgyL38xH/NYSfCwGLdRZ16lV/LCiPDHKqXg+",
-	"AyPqOWj8k9mM2Mom55+vwNKYlAUOIDPYVo2z1ZfmXDRozjeIIKTGJOWwHhLWGgL3/7XwSnCQxjygqmuf",
-	"9AICasIsIzk17BC0cmBUEOMYZSA5Ff8/sOibbTZRA0CaDTm+KWCDk7kBS6ZynLs07X3fUwbMHS59dJF+",
-	"UxaobxSPv/jmW88Gx6DkaQMU3UI34xmehNZ2Gi1rbNNWoFtlAEO3jjoEg6SlRXzti0ukeGZQLgbjhvjS",
-	"XFZICZzk8flajXDdBufGhnLBqidzYEYOzmbzVApmWEvC/REocYB94DahY4LNdAJKla15jpfLlQSDihhU",
-	"EHav94KmBAl0wqJDIFpaQeO69a7btvN0PQtmXNjBnxU5Lqolxf998OPcFanfAIbgWKBkGGnB+jH3Cc3z",
-	"Sns71wsEUxPjuFBPeHNVk22Wm2t88/v31rjIbdlg1d3eDlok/rS39xrO3Q4/F0IRBg917Z+aUx26CpKq",
-	"TJX4jsClsFoy3XkpuKJgKfLy6OryhHy4JKfHX9qXZx/Jzs7rLUKdtK7KQSvmobmVf1IuTbWQOUtsfLUL",
-	"PEpq7A49Lzan2Y6P2QvzQ1eaGqhlXQ30ADrOuTQ9z8Eba1sHK7DxepGH54tAJuVCysKGOaMTBqGBQSZq",
-	"Ob6vTznnmfI1D7t2SOyZkVLI73DLg/zHiHeukLcs2Iatfvvw9eH/CwAA//8=",
-}
-
-// decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,
-// after base64-decoding and flate-decompressing the embedded blob.
-func decodeSpec() ([]byte, error) {
-	encoded := strings.Join(swaggerSpec, "")
-	compressed, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil, fmt.Errorf("error base64 decoding spec: %w", err)
-	}
-	zr := flate.NewReader(bytes.NewReader(compressed))
-	var buf bytes.Buffer
-	if _, err := buf.ReadFrom(zr); err != nil {
-		return nil, fmt.Errorf("read flate: %w", err)
-	}
-	if err := zr.Close(); err != nil {
-		return nil, fmt.Errorf("close flate reader: %w", err)
-	}
-
-	return buf.Bytes(), nil
-}
-
-var rawSpec = decodeSpecCached()
-
-// a naive cache of the decoded OpenAPI spec
-func decodeSpecCached() func() ([]byte, error) {
-	data, err := decodeSpec()
-	return func() ([]byte, error) {
-		return data, err
-	}
-}
-
-// Constructs a synthetic filesystem for resolving external references when loading openapi specifications.
-func PathToRawSpec(pathToFile string) map[string]func() ([]byte, error) {
-	res := make(map[string]func() ([]byte, error))
-	if len(pathToFile) > 0 {
-		res[pathToFile] = rawSpec
-	}
-
-	return res
-}
-
-// GetSpec returns the OpenAPI specification corresponding to the generated
-// code in this file. External references in the spec are resolved through
-// PathToRawSpec; externally-referenced files must be embedded in their
-// corresponding Go packages (via the import-mapping feature). URL-based
-// external refs are not supported.
-func GetSpec() (swagger *openapi3.T, err error) {
-	resolvePath := PathToRawSpec("")
-
-	loader := openapi3.NewLoader()
-	loader.IsExternalRefsAllowed = true
-	loader.ReadFromURIFunc = func(loader *openapi3.Loader, url *url.URL) ([]byte, error) {
-		pathToFile := url.String()
-		pathToFile = path.Clean(pathToFile)
-		getSpec, ok := resolvePath[pathToFile]
-		if !ok {
-			err1 := fmt.Errorf("path not found: %s", pathToFile)
-			return nil, err1
-		}
-		return getSpec()
-	}
-	var specData []byte
-	specData, err = rawSpec()
-	if err != nil {
-		return
-	}
-	swagger, err = loader.LoadFromData(specData)
-	if err != nil {
-		return
-	}
-	return
-}
-
-// GetSpecJSON returns the raw JSON bytes of the embedded OpenAPI
-// specification: decompressed but not unmarshaled. External references
-// are not resolved here; the bytes are the spec exactly as embedded by
-// codegen. The result is cached at package init time, so repeated calls
-// are cheap.
-func GetSpecJSON() ([]byte, error) {
-	return rawSpec()
-}
-
-// GetSwagger returns the OpenAPI specification corresponding to the
-// generated code in this file.
-//
-// Deprecated: GetSwagger predates kin-openapi renaming openapi3.Swagger
-// to openapi3.T. Use [GetSpec] instead. This wrapper is retained for
-// backwards compatibility.
-func GetSwagger() (*openapi3.T, error) {
-	return GetSpec()
 }

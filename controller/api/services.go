@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"net/netip"
 	"os"
 	"time"
@@ -18,12 +19,17 @@ import (
 type (
 	// Instances are VNF instances and their desired parameters.
 	Instances interface {
-		PutInstance(ctx context.Context, id string, spec wire.InstanceSpec) (instance wire.Instance, created bool, err error)
+		// PutInstance and DeleteInstance do nothing unless the conditions hold for the instance
+		// as it is (nil for none) until they have done it.
+		PutInstance(ctx context.Context, id string, spec wire.InstanceSpec, conditions ...func(now *wire.Instance) error) (instance wire.Instance, created bool, err error)
 		// PlanInstance is what PutInstance would change.
 		PlanInstance(ctx context.Context, id string, spec wire.InstanceSpec) (wire.InstancePlan, error)
 		GetInstance(ctx context.Context, id string) (wire.Instance, error)
 		ListInstances(ctx context.Context) ([]wire.Instance, error)
-		DeleteInstance(ctx context.Context, id string) error
+		DeleteInstance(ctx context.Context, id string, conditions ...func(now *wire.Instance) error) error
+		// KeepSecrets is additionalParams with the instance's secrets for their placeholders,
+		// where they are kept.
+		KeepSecrets(id string, additionalParams json.RawMessage) (json.RawMessage, error)
 		// ConfirmInstance lets the nodes of a restored instance in again.
 		ConfirmInstance(ctx context.Context, id string) (wire.Instance, error)
 		// FileStored reconciles the instance again after a package file has arrived.
@@ -33,6 +39,8 @@ type (
 	Operations interface {
 		PostOperation(ctx context.Context, instanceID string, r wire.OperationRequest) (wire.Operation, error)
 		GetOperation(ctx context.Context, instanceID string, sequence int64) (wire.Operation, error)
+		// CancelOperation ends an operation before its deadline; who is kept with it.
+		CancelOperation(ctx context.Context, instanceID string, sequence int64, who string) (wire.Operation, error)
 		// ListOperations lists the newest first; of all instances for "".
 		ListOperations(ctx context.Context, instanceID string) ([]wire.Operation, error)
 	}
@@ -85,6 +93,8 @@ type (
 		Put(ctx context.Context, u files.Request) (files.Stored, error)
 		Open(ctx context.Context, instanceID, path string) (file *os.File, sha256 string, err error)
 		OpenBlob(ctx context.Context, sha256 string) (*os.File, error)
+		// Delete deletes a file whose instance does not exist.
+		Delete(ctx context.Context, instanceID, path string) error
 		// Collect removes the content that no record names any more.
 		Collect(ctx context.Context) error
 	}

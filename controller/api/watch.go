@@ -56,21 +56,18 @@ func etagOf(v any) (string, error) {
 // matches reports whether If-None-Match (RFC 9110, section 13.1.2) names the ETag;
 // comparison is weak there.
 func matches(header, etag string) bool {
+	return matchesStrongly(strings.ReplaceAll(header, "W/", ""), etag)
+}
+
+// matchesStrongly reports whether If-Match (section 13.1.1) names the ETag; a weak one never
+// does there.
+func matchesStrongly(header, etag string) bool {
 	for candidate := range strings.SplitSeq(header, ",") {
-		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
-		if candidate == etag || candidate == "*" {
+		if candidate = strings.TrimSpace(candidate); candidate == etag || candidate == "*" {
 			return true
 		}
 	}
 	return false
-}
-
-// orEmpty makes a list that is [] and not null in JSON.
-func orEmpty[T any](items []T) []T {
-	if items == nil {
-		return []T{}
-	}
-	return items
 }
 
 // canonical is the form in which ids are kept: the schema takes UUIDs in upper

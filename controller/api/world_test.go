@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -209,9 +210,12 @@ func (w *world) try(ctx context.Context, client *http.Client, method, path, body
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	a := answer{status: response.StatusCode, closes: response.Close, header: response.Header, body: string(text)}
-	if response.Header.Get("Content-Type") == "application/problem+json" {
+	if method != http.MethodHead && response.Header.Get("Content-Type") == "application/problem+json" {
 		if err := json.Unmarshal(text, &a.problem); err != nil {
 			return a, err
+		}
+		if !strings.HasPrefix(a.problem.Type, wire.ProblemPrefix) {
+			return a, fmt.Errorf("%s %s: a problem without a type of its own: %s", method, path, text)
 		}
 	}
 	return a, err

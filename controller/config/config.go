@@ -82,6 +82,10 @@ type Config struct {
 	// ConvergeSeconds is how often an agent plans again without being told, which
 	// is what corrects drift, in seconds; from 10 to 86400. Default 300.
 	ConvergeSeconds int `json:"convergeSeconds"`
+	// FailureGraceSeconds is for how long nothing changes before an END fails whose nodes
+	// have failed so that no waiting mends it, in seconds; from 60, an agent's longest
+	// pause between two attempts, to 86400. Default 180.
+	FailureGraceSeconds int `json:"failureGraceSeconds"`
 	// MaxFileBytes is the largest package file that is taken, in bytes. Default
 	// 10737418240 (10 GiB).
 	MaxFileBytes int64 `json:"maxFileBytes"`
@@ -137,17 +141,18 @@ type Log struct {
 // Default is the configuration of an empty file.
 func Default() Config {
 	return Config{
-		Listen:          ":8443",
-		DataDirectory:   "/var/lib/nodehitch/controller",
-		Socket:          client.DefaultSocket,
-		MetricsListen:   "127.0.0.1:9090",
-		AgentDirectory:  "/usr/lib/nodehitch/agents",
-		PollSeconds:     30,
-		ConvergeSeconds: 300,
-		MaxFileBytes:    10 << 30,
-		Log:             Log{Format: "text", Level: "info"},
-		OpenStack:       OpenStack{CloudsFile: "/etc/nodehitch/clouds.yaml", TimeoutSeconds: 30},
-		Attestation:     Attestation{Nonce: NonceIfAllowed},
+		Listen:              ":8443",
+		DataDirectory:       "/var/lib/nodehitch/controller",
+		Socket:              client.DefaultSocket,
+		MetricsListen:       "127.0.0.1:9090",
+		AgentDirectory:      "/usr/lib/nodehitch/agents",
+		PollSeconds:         30,
+		ConvergeSeconds:     300,
+		FailureGraceSeconds: 180,
+		MaxFileBytes:        10 << 30,
+		Log:                 Log{Format: "text", Level: "info"},
+		OpenStack:           OpenStack{CloudsFile: "/etc/nodehitch/clouds.yaml", TimeoutSeconds: 30},
+		Attestation:         Attestation{Nonce: NonceIfAllowed},
 	}
 }
 

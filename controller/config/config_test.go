@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -100,6 +101,19 @@ func TestAttestationFollowsTheCloud(t *testing.T) {
 		got, err := config.Load(config.Source{File: write(t, file)})
 		if err != nil || got.Attestation.Mode != want {
 			t.Errorf("%s: attestation %q (%v), expected %s", file, got.Attestation.Mode, err, want)
+		}
+	}
+}
+
+// An agent may mend by itself what it tries again.
+func TestTheGraceIsNoShorterThanAnAgentsPause(t *testing.T) {
+	for seconds, valid := range map[string]bool{"59": false, "60": true, "86400": true, "86401": false} {
+		got, err := config.Load(config.Source{Flags: map[string]string{"failure-grace-seconds": seconds}})
+		if valid && (err != nil || strconv.Itoa(got.FailureGraceSeconds) != seconds) {
+			t.Errorf("%s: %v", seconds, err)
+		}
+		if want := "/failureGraceSeconds: is " + seconds + "; expected 60 to 86400"; !valid && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", seconds, err, want)
 		}
 	}
 }

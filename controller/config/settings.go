@@ -42,6 +42,7 @@ var Settings = []Setting{
 	{"agent-directory", "directory of the agents that VMs download, nodehitch-agent-<GOARCH>", text(func(c *Config) *string { return &c.AgentDirectory })},
 	{"poll-seconds", "how long a long poll is held, in seconds (5 to 300)", integer(func(c *Config, n int64) { c.PollSeconds = int(n) })},
 	{"converge-seconds", "how often agents plan again, in seconds (10 to 86400)", integer(func(c *Config, n int64) { c.ConvergeSeconds = int(n) })},
+	{"failure-grace-seconds", "how long nothing changes before an operation fails that no waiting completes, in seconds (60 to 86400)", integer(func(c *Config, n int64) { c.FailureGraceSeconds = int(n) })},
 	{"max-file-bytes", "largest package file, in bytes", integer(func(c *Config, n int64) { c.MaxFileBytes = n })},
 	{"log-format", "text or json", text(func(c *Config) *string { return &c.Log.Format })},
 	{"log-level", "debug, info, warn or error", text(func(c *Config) *string { return &c.Log.Level })},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -41,6 +42,7 @@ func (c *Config) validate() fault.List {
 	v.path(c.AgentDirectory, "/agentDirectory", false)
 	v.between(int64(c.PollSeconds), 5, 300, "/pollSeconds")
 	v.between(int64(c.ConvergeSeconds), 10, 86400, "/convergeSeconds")
+	v.between(int64(c.FailureGraceSeconds), int64(api.LongestRetry/time.Second), 86400, "/failureGraceSeconds")
 	v.between(c.MaxFileBytes, 1, 1<<50, "/maxFileBytes")
 	v.oneOf(c.Log.Format, "/log/format", "text", "json")
 	v.oneOf(c.Log.Level, "/log/level", "debug", "info", "warn", "error")

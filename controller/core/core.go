@@ -103,7 +103,8 @@ func (c *Core) tie(o Options) error {
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
 	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
-		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.PollSeconds) * time.Second})
+		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.PollSeconds) * time.Second,
+		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
 	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
 	return nil
 }

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,8 +44,8 @@ type Stored struct {
 	Whole   bool
 	File    api.PackageFile
 	Arrived int64
-	// Replaced says that the path named other content before.
-	Replaced bool
+	// Created says that the path named nothing before, Replaced that it named other content.
+	Created, Replaced bool
 }
 
 // Put takes one request of an upload. The instance need not exist yet. Problems
@@ -64,7 +65,7 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	got, err := s.Blobs.Receive(ctx, Upload{Name: key, Body: r.Body, Range: span, SHA256: r.SHA256}, func(b Blob) error {
 		out.File = api.PackageFile{Path: path, Sha256: b.SHA256, SizeBytes: b.SizeBytes}
 		var err error
-		out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
+		out.Created, out.Replaced, err = s.record(key, store.File{InstanceID: r.InstanceID, Path: path, SHA256: b.SHA256, SizeBytes: b.SizeBytes, UploadedAt: s.Now().UTC()})
 		return err
 	})
 	if full(err) {
@@ -81,23 +82,23 @@ func (s *Service) Put(ctx context.Context, r Request) (Stored, error) {
 	return out, nil
 }
 
-// record makes the blob the content of the path, and reports whether that was another.
-func (s *Service) record(key string, file store.File) (replaced bool, err error) {
+// record makes the blob the content of the path, and says what that was before.
+func (s *Service) record(key string, file store.File) (created, replaced bool, err error) {
 	err = s.Store.Update(func(tx *store.Tx) error {
 		before, found, err := tx.Files().Get(key)
 		if err != nil {
 			return err
 		}
-		replaced = found && before.SHA256 != file.SHA256
+		created, replaced = !found, found && before.SHA256 != file.SHA256
 		if found {
 			file.Previous = before.Usable()
 		}
 		return tx.Files().Put(key, file)
 	})
 	if err != nil {
-		return false, fmt.Errorf("recording a package file: %w", err)
+		return false, false, fmt.Errorf("recording a package file: %w", err)
 	}
-	return replaced, nil
+	return created, replaced, nil
 }
 
 // Open opens the content of a path; the caller closes it. not-found if there is
@@ -117,14 +118,41 @@ func (s *Service) Open(_ context.Context, instanceID, path string) (*os.File, st
 		return nil, "", fmt.Errorf("reading a package file's record: %w", err)
 	}
 	if !found {
-		return nil, "", api.NewProblem(api.ProblemNotFound,
-			fmt.Sprintf("the instance %s has no package file %s; PUT it there", instanceID, grammar.Show(path)))
+		return nil, "", noFile(instanceID, path)
 	}
 	file, err := s.Blobs.Open(record.SHA256)
 	if errors.Is(err, ErrNoBlob) {
 		return nil, "", fmt.Errorf("the content %s of %s is not on disk: %w", record.SHA256, path, err)
 	}
 	return file, record.SHA256, err
+}
+
+// Delete deletes a file that came before its instance; Collect then frees its space.
+// not-found if there is no such file, conflict if the instance exists.
+func (s *Service) Delete(_ context.Context, instanceID, path string) error {
+	path, err := packagePath(path)
+	if err != nil {
+		return err
+	}
+	key := store.FileKey(instanceID, path)
+	err = s.Store.Update(func(tx *store.Tx) error {
+		if _, found, err := tx.Files().Get(key); err != nil || !found {
+			return cmp.Or(err, noFile(instanceID, path))
+		}
+		if _, found, err := tx.Instances().Get(instanceID); err != nil || found {
+			return cmp.Or(err, error(api.NewProblem(api.ProblemConflict, fmt.Sprintf(
+				"VNF instance %s exists: a PUT of the file replaces it, and a DELETE of the instance deletes it", instanceID))))
+		}
+		return tx.Files().Delete(key)
+	})
+	if err == nil {
+		s.Log.Info("package file deleted", "instance", instanceID, "path", path)
+	}
+	return err
+}
+
+func noFile(instanceID, path string) error {
+	return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("the instance %s has no package file %s; PUT it there", instanceID, grammar.Show(path)))
 }
 
 // OpenBlob opens content by its SHA-256; the caller closes it. ErrNoBlob if there
@@ -152,16 +180,58 @@ func (s *Service) Collect(context.Context) error {
 	return err
 }
 
+// waitForInstance is how long a file waits for its instance.
+const waitForInstance = 24 * time.Hour
+
+// expire deletes the files whose instance has not come.
+func (s *Service) expire() error {
+	var old []store.File
+	find := func(tx *store.Tx) error {
+		old = nil
+		files, err := tx.Files().All()
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			_, found, err := tx.Instances().Get(f.InstanceID)
+			if err != nil {
+				return err
+			}
+			if !found && s.Now().Sub(f.UploadedAt) >= waitForInstance {
+				old = append(old, f)
+			}
+		}
+		return nil
+	}
+	if err := s.Store.View(find); err != nil || len(old) == 0 {
+		return err
+	}
+	err := s.Store.Update(func(tx *store.Tx) error {
+		err := find(tx)
+		for _, f := range old {
+			err = cmp.Or(err, tx.Files().Delete(store.FileKey(f.InstanceID, f.Path)))
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range old {
+		s.Log.Info("package file deleted: its instance has not come", "instance", f.InstanceID, "path", f.Path)
+	}
+	return nil
+}
+
 // collectEvery is how long content that nothing names may stay, and how much longer
-// than partLife an unfinished upload.
+// than partLife an unfinished upload, and than waitForInstance a file.
 const collectEvery = time.Hour
 
-// Run collects from time to time, until ctx ends.
+// Run expires files and collects from time to time, until ctx ends.
 func (s *Service) Run(ctx context.Context) {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
 	for {
-		if err := s.Collect(ctx); err != nil {
+		if err := errors.Join(s.expire(), s.Collect(ctx)); err != nil {
 			s.Log.Warn("package files that nothing names are still on disk", "error", err)
 		}
 		select {

@@ -41,9 +41,20 @@ func (s *Service) ListInstances(context.Context) ([]api.Instance, error) {
 
 // show is the instance as people see it.
 func (s *Service) show(t *tx.Tx) (api.Instance, error) {
-	d, err := desired.InForce(t)
+	shown, d, err := s.stored(t)
 	if err != nil {
 		return api.Instance{}, err
+	}
+	s.Observer.Show(d, &shown)
+	return shown, nil
+}
+
+// stored is what the store has of it, and its desired state: what was observed of its stack
+// is in memory only.
+func (s *Service) stored(t *tx.Tx) (api.Instance, store.Desired, error) {
+	d, err := desired.InForce(t)
+	if err != nil {
+		return api.Instance{}, store.Desired{}, err
 	}
 	shown := api.Instance{
 		ID: t.Instance.ID, Kind: t.Instance.Kind, State: t.Instance.State,
@@ -53,11 +64,10 @@ func (s *Service) show(t *tx.Tx) (api.Instance, error) {
 		CreatedAt: t.Instance.CreatedAt, UpdatedAt: t.Instance.UpdatedAt,
 		Unconfirmed: t.Unconfirmed(), Restored: t.Restored(),
 	}
-	s.Observer.Show(d.Desired, &shown)
 	if err := s.showPlan(t, d, &shown); err != nil {
-		return api.Instance{}, err
+		return api.Instance{}, store.Desired{}, err
 	}
-	return shown, showFiles(t, d, &shown)
+	return shown, d.Desired, showFiles(t, d, &shown)
 }
 
 func (s *Service) showPlan(t *tx.Tx, d *desired.State, shown *api.Instance) error {
@@ -98,15 +108,18 @@ func showFiles(t *tx.Tx, d *desired.State, shown *api.Instance) error {
 }
 
 // DeleteInstance forgets an instance, its files and its secrets. It is refused
-// while an operation is in progress or a node has a live identity. The records of its
-// volumes stay, because a volume is formatted once.
-func (s *Service) DeleteInstance(ctx context.Context, id string) error {
+// while an operation is in progress or a node has a live identity, and if a condition does
+// not hold. The records of its volumes stay, because a volume is formatted once.
+func (s *Service) DeleteInstance(ctx context.Context, id string, conditions ...Condition) error {
 	var nodes []string
 	err := s.Runner.Update(ctx, id, func(t *tx.Tx) error {
 		if t.Instance.ProcessingSequence != 0 {
 			return reconcile.InProgress(t)
 		}
 		if err := noLiveNodes(t); err != nil {
+			return err
+		}
+		if _, err := s.hold(t, true, conditions); err != nil {
 			return err
 		}
 		nodes = t.Instance.NodeIDs

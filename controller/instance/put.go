@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,12 +22,10 @@ import (
 
 // PutInstance makes an instance, or gives it other parameters. What the request
 // leaves out (topology, stackId, vimConnectionInfo) stays as it is. Faults are all
-// reported at once and nothing is kept; the same content again changes nothing.
-func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec) (api.Instance, bool, error) {
-	put, err := s.newPutting(spec)
-	if err != nil {
-		return api.Instance{}, false, err
-	}
+// reported at once and nothing is kept; the same content again changes nothing. Nothing
+// is changed unless the conditions hold.
+func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceSpec, conditions ...Condition) (api.Instance, bool, error) {
+	put := &putting{s: s, asked: spec, conditions: conditions}
 	if err := put.change(ctx, id, put.run); err != nil {
 		return api.Instance{}, false, err
 	}
@@ -35,26 +34,32 @@ func (s *Service) PutInstance(ctx context.Context, id string, spec api.InstanceS
 	return instance, put.created, err
 }
 
-// newPutting refuses a body that is wrong whatever the instance is.
-func (s *Service) newPutting(spec api.InstanceSpec) (*putting, error) {
-	p, report := params.Parse(spec.AdditionalParams, desired.AtParams)
-	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
-	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
-	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
-	return &putting{s: s, spec: spec, params: p}, api.Invalid(faults)
-}
-
 // change observes the stack and runs the change in one transaction on the instance, which it
 // makes if there is none.
 func (p *putting) change(ctx context.Context, id string, run func(*tx.Tx) error) error {
 	return p.s.Observer.Try(id, func() (err error) {
-		if p.stack, err = p.s.observe(ctx, id, p.spec); err != nil {
+		if p.stack, err = p.s.observation(id, p.asked); err != nil {
+			return err
+		}
+		// What it reads is of the version that the observation is for, or is overtaken with it.
+		if err := p.read(id); err != nil {
+			return err
+		}
+		// A stack that is not there yet is as good as one: a PUT comes before the stack does. So is
+		// a cloud that does not answer, because the parameters alone need none.
+		if err := p.s.Observer.Observe(ctx, p.stack, stack.Briefly); err != nil {
+			return err
+		}
+		if err := p.stack.Whole(); err != nil {
 			return err
 		}
 		if p.results, err = p.s.validateBefore(id, p.spec.AdditionalParams, p.params); err != nil {
 			return err
 		}
 		return p.s.Runner.Upsert(ctx, id, func(t *tx.Tx, found bool) error {
+			if err := p.still(t, found); err != nil {
+				return err
+			}
 			if p.created = !found; p.created {
 				if err := p.create(t, id); err != nil {
 					return err
@@ -65,10 +70,8 @@ func (p *putting) change(ctx context.Context, id string, run func(*tx.Tx) error)
 	})
 }
 
-// observe observes the stack that a PUT names, or whose servers it describes. A stack
-// that is not there yet is as good as one: a PUT comes before the stack does. So is a
-// cloud that does not answer, because the parameters alone need none.
-func (s *Service) observe(ctx context.Context, id string, spec api.InstanceSpec) (*stack.Observation, error) {
+// observation is to be one of the stack that a PUT names, or whose servers it describes.
+func (s *Service) observation(id string, spec api.InstanceSpec) (*stack.Observation, error) {
 	o := &stack.Observation{Request: stack.Request{InstanceID: id, StackID: spec.StackID, Inline: spec.Topology, VIM: spec.VimConnectionInfo}}
 	err := s.Runner.Peek(id, func(t *tx.Tx, found bool) error {
 		switch {
@@ -84,13 +87,7 @@ func (s *Service) observe(ctx context.Context, id string, spec api.InstanceSpec)
 		}
 		return o.Complete(t, d)
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.Observer.Observe(ctx, o, stack.Briefly); err != nil {
-		return nil, err
-	}
-	return o, o.Whole()
+	return o, err
 }
 
 // validateBefore validates the files that are there already for the parameters of a
@@ -106,14 +103,72 @@ func (s *Service) validateBefore(id string, text json.RawMessage, p *params.Para
 	return s.Files.Validate(p, files)
 }
 
+// KeepSecrets is additionalParams of a PUT with the instance's secrets in the place of their
+// placeholders, as far as params.Restore keeps them.
+func (s *Service) KeepSecrets(id string, additionalParams json.RawMessage) (kept json.RawMessage, err error) {
+	kept = additionalParams
+	if !bytes.Contains(kept, []byte(params.Redacted)) {
+		return kept, nil
+	}
+	err = s.Runner.Peek(id, func(t *tx.Tx, found bool) error {
+		if !found {
+			return nil
+		}
+		d, err := desired.InForce(t)
+		if err == nil {
+			kept = params.Restore(additionalParams, d.Raw)
+		}
+		return err
+	})
+	return kept, err
+}
+
 // putting is a PUT.
 type putting struct {
-	s       *Service
-	spec    api.InstanceSpec
-	params  *params.Params
+	s          *Service
+	asked      api.InstanceSpec
+	conditions []Condition
+	spec       api.InstanceSpec // what is asked, with the secrets that are kept
+	params     *params.Params
+	// before is the instance for which the conditions hold, nil for none.
+	before *api.Instance
+
 	stack   *stack.Observation
 	results map[string]packagefile.Result
 	created bool
+}
+
+// read reads the request, and holds its conditions against the instance.
+func (p *putting) read(id string) (err error) {
+	spec := p.asked
+	if spec.AdditionalParams, err = p.s.KeepSecrets(id, spec.AdditionalParams); err != nil {
+		return err
+	}
+	var report params.Report
+	p.params, report = params.Parse(spec.AdditionalParams, desired.AtParams)
+	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
+	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
+	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
+	if err := api.Invalid(faults); err != nil {
+		return err
+	}
+	p.spec = spec
+	return p.s.Runner.Peek(id, func(t *tx.Tx, found bool) (err error) {
+		p.before, err = p.s.hold(t, found, p.conditions)
+		return err
+	})
+}
+
+// still begins the PUT anew if the instance is no longer the one for which the conditions hold.
+func (p *putting) still(t *tx.Tx, found bool) error {
+	if len(p.conditions) == 0 {
+		return nil
+	}
+	now, _, err := p.s.known(t, found)
+	if err == nil && !store.Same(now, p.before) {
+		err = stack.ErrOvertaken
+	}
+	return err
 }
 
 // create begins an instance, with its join token.

@@ -99,6 +99,9 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	wrong((o.State == api.Processing) == (i.ProcessingSequence == o.Sequence), "it is %s and the operation in progress is %d", o.State, i.ProcessingSequence)
 	wrong((o.State == api.Processing) == (o.FinishedAt == nil), "it is %s and ended at %v", o.State, o.FinishedAt)
 	wrong((o.State == api.Failed) == (o.Error != nil), "it is %s with the error %v", o.State, o.Error)
+	cancelled := o.Error != nil && o.Error.Type == api.ProblemCancelled
+	wrong(cancelled == (o.CancelledBy != ""), "%q cancelled it and its error is %v", o.CancelledBy, o.Error)
+	wrong(!o.Joined, "it says that a request joined it")
 	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].WithdrawPersistentVolumes
 	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START in progress and withdraws nothing")
 	if i.AwaitingEndSequence == o.Sequence {

@@ -100,6 +100,8 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"it is COMPLETED and the operation":   func(w *world) { w.end.State, w.end.FinishedAt = api.Completed, &now },
 		"it is PROCESSING and ended":          func(w *world) { w.end.FinishedAt = &now },
 		"with the error <nil>":                func(w *world) { w.start.State = api.Failed },
+		"cancelled it and its error":          func(w *world) { w.start.CancelledBy = "token a" },
+		"says that a request joined it":       func(w *world) { w.start.Joined = true },
 		"its END is awaited":                  func(w *world) { w.i.AwaitingEndSequence = 1 },
 		"no START is in progress or awaits":   func(w *world) { w.d.WithdrawPersistentVolumes = true },
 		"in progress and withdraws nothing":   func(w *world) { w.end.Phase = api.PhaseStart },

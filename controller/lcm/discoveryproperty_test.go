@@ -88,7 +88,7 @@ func (h *history) heatChanges(t *rapid.T) {
 func (h *history) putStack(t *rapid.T) {
 	s := stackSpec(stackOne)
 	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
-	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, s)
+	err := h.tryPut(s)
 	if err == nil {
 		h.observed = time.Time{}
 	}
@@ -112,8 +112,7 @@ func (h *history) discoverLate(t *rapid.T) {
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
 		r = request(api.Terminate, api.PhaseStart)
-		_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec(topologyOf(pool[0], pool[2])))
-		h.unless(err)
+		h.unless(h.tryPut(spec(topologyOf(pool[0], pool[2]))))
 	}
 	h.posted(t, r)
 	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil

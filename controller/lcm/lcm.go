@@ -44,6 +44,9 @@ type Options struct {
 	Log    *slog.Logger
 	// Cadence is how often a node is heard of at least: the controller's long poll.
 	Cadence time.Duration
+	// FailureGrace is for how long nothing changes before an END fails whose targets no
+	// waiting makes ready.
+	FailureGrace time.Duration
 }
 
 // Manager is life cycle management, by its parts.
@@ -63,7 +66,8 @@ func New(o Options) *Manager {
 	seen := &presence.Presence{Now: o.Now, Cadence: o.Cadence}
 	observer := &stack.Observer{Source: o.Source, Hub: o.Hub, Now: o.Now}
 	validator := &packagefile.Validator{Blobs: o.Blobs, Now: o.Now}
-	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Log: o.Log}
+	reconciler := &reconcile.Reconciler{Runner: runner, Presence: seen, Identities: o.Enrollment, Permits: o.Permits, Log: o.Log,
+		FailureGrace: o.FailureGrace, UpSince: o.Now()}
 	found := &discovery.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Now: o.Now, Log: o.Log}
 	return &Manager{
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,

@@ -41,6 +41,8 @@ type history struct {
 	// applied is the document for which the machine now enrolled as a server has last
 	// reported that it is ready, and its epoch.
 	applied map[string]applied
+	// told is what that machine has reported last.
+	told map[string]api.NodeStatus
 	// The cluster and the agents, what each storage server has said that it serves, and
 	// the storage servers that a HEAL START takes away, by its operation.
 	cluster  kubernetes
@@ -52,6 +54,18 @@ type history struct {
 	heat     *heat
 	named    map[string][]string
 	observed time.Time
+	// eventBegan is when the present event began, changed when the one did in which the targets
+	// of an operation became what they are; gaveUp counts those that failed before their
+	// deadline because no waiting makes their targets ready.
+	eventBegan time.Time
+	changed    map[string]time.Time
+	gaveUp     int
+	// The parameters of the last PUT, what each START has changed, by its sequence, the
+	// requests that have a key, and whether TERMINATE END was the last that changed anything.
+	parameters string
+	starts     map[int64]begun
+	sent       []api.OperationRequest
+	terminated bool
 }
 
 type applied struct {
@@ -62,15 +76,16 @@ type applied struct {
 
 // newHistory is an instance at the beginning of its history.
 func newHistory(t *rapid.T, dir string) *history {
-	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{},
+	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
-		heat: &heat{}, named: map[string][]string{}}
+		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}}
+	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
 	}
-	h.put(first)
+	h.must(h.tryPut(first))
 	h.upload(script, "#!/bin/sh\n")
 	h.upload(manifestFile, manifestOf("pv1"))
 	if rapid.Bool().Draw(t, "begins instantiated") {
@@ -83,8 +98,8 @@ func newHistory(t *rapid.T, dir string) *history {
 func (h *history) events() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"put": h.putAny, "start or end": h.postAny, "end": h.postEnd, "enroll": h.enrollAny, "converge": h.convergeAny,
-		"report": h.reportAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
-		"restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
+		"report": h.reportAny, "fail": h.failAny, "wait": h.wait, "restart": func(*rapid.T) { h.restart(); h.observed = time.Time{} },
+		"cancel": h.cancelAny, "repeat": h.repeatAny, "restore": h.restore, "revoke": h.revokeAny, "format": h.formatAny, "decide": h.decideAny,
 		"instantiate": h.instantiateAll, "heal storage": h.healStorage, "heal storage again": h.healStorage, "move storage": h.moveStorage, "converge again": h.convergeAny, "poll": h.pollAny, "tell": h.tellAny,
 		"claim": h.claimAny, "tick": h.tick, "upload": h.uploadAny,
 		"heat": h.heatChanges, "heat again": h.heatChanges, "put the stack": h.putStack, "new server": h.discoverAny, "new server again": h.discoverAny, "new server late": h.discoverLate, "new server meanwhile": h.discoverMeanwhile, "overtaken": h.overtaken,
@@ -92,23 +107,31 @@ func (h *history) events() map[string]func(*rapid.T) {
 }
 
 // Whatever happens in whatever order, and however little of the past is kept: no operation
-// is lost that is to be kept, at most one is in progress, an END completes only when each of
-// its targets has reported its present document, and what is over stays over. No storage
-// server is released while the cluster has volumes of it, and none is registered that it does
-// not serve.
+// is lost that is to be kept, at most one is in progress, none past its deadline, an END
+// completes only when each of its targets has reported its present document, and what is over
+// stays over. No desired state is lost, however an operation ends, and no late repeat
+// instantiates again what was terminated. No storage server is released while the cluster has
+// volumes of it, and none is registered that it does not serve.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
+	gaveUp := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
+		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
 		h := newHistory(rt, dir)
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
 		events[""] = h.after
 		rt.Repeat(events)
+		gaveUp += h.gaveUp
 	})
+	t.Logf("%d operations ended early, because no waiting mended what their targets lacked", gaveUp)
+	if gaveUp == 0 && !testing.Short() { // has a fifth of the checks
+		t.Error("none did: let the events make nodes fail finally")
+	}
 }
 
 // pool is every server that ever is; at most one storage server is in a stack.
@@ -159,7 +182,7 @@ func (h *history) putAny(t *rapid.T) {
 		spec.AdditionalParams = withManifest(clients)
 	}
 	held := h.held()
-	_, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, spec)
+	err := h.tryPut(spec)
 	var refused *api.Problem
 	if errors.As(err, &refused) && refused.Type == api.ProblemOperationInProgress {
 		return // it would take a target from the operation in progress
@@ -204,7 +227,10 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 }
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
-	before, answered := h.instance().Topology, h.answered(r)
+	before, answered, from := h.instance().Topology, h.answered(r), h.takenBack()
+	if r.IdempotencyKey != "" {
+		h.sent = append(h.sent, r)
+	}
 	op, err := h.LCM.Operations.PostOperation(h.ctx, instanceID, r)
 	var refused *api.Problem
 	if errors.As(err, &refused) && (refused.Status < 500 || passes(refused)) {
@@ -215,27 +241,40 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 	if answered != "" && op.ID != answered {
 		t.Fatalf("the key %q was answered with operation %s, and now with %+v", r.IdempotencyKey, answered, op)
 	}
-	if known, ok := h.operations[op.ID]; ok && known.IdempotencyKey != r.IdempotencyKey {
+	known, joined := h.operations[op.ID]
+	if op.Operation != r.Operation {
+		t.Fatalf("%s was answered with %+v", r.Operation, op)
+	}
+	if joined && known.IdempotencyKey != r.IdempotencyKey && r.Operation != api.Terminate {
 		t.Fatalf("operation %s was returned for another key: %+v", op.ID, op)
 	}
-	if _, ok := h.operations[op.ID]; !ok {
+	if joined != op.Joined {
+		t.Fatalf("operation %+v was known: %v", op, joined)
+	}
+	if !joined {
+		h.began(op, from)
 		first := op
 		first.State = api.Processing
 		h.operations[op.ID] = first
 		h.remember(op, r, before)
 		h.named[op.ID] = r.VnfcInstanceIds
+		h.changed[op.ID] = h.eventBegan
 	}
 }
 
 // answered is the operation on record that the request's key means, "" for none: it has
-// succeeded since the last restore, or is in progress.
+// succeeded since the last restore, or is in progress, or the instance was terminated after it.
 func (h *history) answered(r api.OperationRequest) string {
-	list := h.world.operations()
-	i := slices.IndexFunc(list, func(o api.Operation) bool { return r.IdempotencyKey != "" && o.IdempotencyKey == r.IdempotencyKey })
-	if i < 0 || list[i].State == api.Failed || h.settled[list[i].ID] {
+	for _, op := range h.world.operations() {
+		if r.IdempotencyKey == "" || op.IdempotencyKey != r.IdempotencyKey {
+			continue
+		}
+		if op.State != api.Failed && !h.settled[op.ID] || h.terminatedAfter(op) {
+			return op.ID
+		}
 		return ""
 	}
-	return list[i].ID
+	return ""
 }
 
 func (h *history) enrollAny(t *rapid.T) {
@@ -251,6 +290,7 @@ func (h *history) join(id string) {
 	}
 	if err == nil { // another machine, or a new key: it has not reported yet
 		delete(h.applied, id)
+		delete(h.told, id)
 		delete(h.machines, id)
 	}
 }
@@ -284,7 +324,7 @@ func (h *history) reportAny(t *rapid.T) {
 		t.Skip("who has no certificate cannot report")
 	}
 	s := h.status(n.ID)
-	switch rapid.SampledFrom([]string{"ready", "not ready", "silent", "stale", "of another epoch"}).Draw(t, "status") {
+	switch rapid.SampledFrom([]string{"ready", "not ready", "silent", "stale", "of another epoch", "failed", "tried again"}).Draw(t, "status") {
 	case "not ready":
 		s.Conditions[0].Status = api.ConditionFalse
 	case "silent": // of its sections
@@ -293,13 +333,76 @@ func (h *history) reportAny(t *rapid.T) {
 		s.AppliedDigest = "old"
 	case "of another epoch":
 		s.Epoch--
+	case "failed":
+		s = h.failed(s)
+	case "tried again":
+		s = h.failed(s)
+		s.LastFailedGeneration, s.LastFailedCondition = 0, ""
 	}
 	h.tell(n.ID, s)
+}
+
+// failed is the status of a machine that has failed so that an operator has to act.
+func (h *history) failed(s api.NodeStatus) api.NodeStatus {
+	s.Conditions = slices.Clone(s.Conditions)
+	c := &s.Conditions[len(s.Conditions)-1]
+	c.Status, c.Reason = api.ConditionFalse, api.ReasonForeignData
+	s.Condition(api.ConditionReady).Status = api.ConditionFalse
+	s.LastFailedGeneration, s.LastFailedCondition = s.ObservedGeneration, c.Type
+	s.AppliedGeneration, s.AppliedDigest = 0, ""
+	return s
+}
+
+// failAny is an END, or the one in progress, for which all machines report, of which some have
+// failed. Then time passes in which nothing changes: if no waiting completes the END, it must
+// be over.
+func (h *history) failAny(t *rapid.T) {
+	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: topologyOf(pool[0], pool[2], pool[4]), DeadlineSeconds: 3600})
+	h.after(t) // it may be over at once
+	var failing, others []string
+	tried := map[string]bool{}
+	for _, n := range h.nodes() {
+		if n.State == api.NodeExpected {
+			h.join(n.ID)
+		}
+		switch rapid.SampledFrom([]string{"failed", "failed", "ready", "ready", "tried again"}).Draw(t, "reports") {
+		case "tried again":
+			tried[n.ID] = true
+			fallthrough
+		case "failed":
+			failing = append(failing, n.ID)
+		default:
+			others = append(others, n.ID)
+		}
+	}
+	for i, id := range slices.Concat(failing, others) { // the last one may end it
+		if !h.poll(t, id) {
+			continue
+		}
+		said := h.machines[id].said
+		s := said[len(said)-1]
+		if i < len(failing) {
+			s = h.failed(s)
+		}
+		if tried[id] {
+			s.LastFailedGeneration, s.LastFailedCondition = 0, ""
+		}
+		h.tell(id, s)
+	}
+	h.after(t) // before time passes, which may take an operation back
+	nothing := rapid.SampledFrom([]time.Duration{grace - time.Second, grace, 2 * grace}).Draw(t, "for so long nothing changes")
+	h.passes(nothing)
+	for _, op := range h.world.operations() {
+		if op.State == api.Processing && op.Phase == api.PhaseEnd && nothing >= grace && !slices.ContainsFunc(op.Targets, h.mayMend) {
+			t.Fatalf("operation %s waits for what no waiting mends: %+v", op.ID, op)
+		}
+	}
 }
 
 // tell reports, and records what the report says to be applied.
 func (h *history) tell(id string, s api.NodeStatus) {
 	now, live := h.status(id), h.node(id).State
+	h.told[id] = s
 	delete(h.applied, id)
 	if len(s.Conditions) == len(now.Conditions) && s.Conditions[0].Status == api.ConditionTrue && s.AppliedDigest == s.ObservedDigest {
 		h.applied[id] = applied{s.ObservedGeneration, s.AppliedDigest, s.Epoch}
@@ -314,7 +417,13 @@ func (h *history) tell(id string, s api.NodeStatus) {
 
 func (h *history) wait(t *rapid.T) {
 	h.Clock.Advance(time.Duration(rapid.IntRange(1, 40).Draw(t, "minutes")) * time.Minute)
+	open, from, before := h.open(), h.takenBack(), h.content()
 	h.must(h.LCM.Sweep(h.ctx))
+	h.checkDeadlines(t)
+	if op, ok := h.operations[api.OperationID(instanceID, open)]; ok && op.Phase == api.PhaseStart && h.operation(op.ID).State == api.Failed {
+		before = from
+	}
+	h.checkContent(t, before)
 }
 
 func (h *history) restore(t *rapid.T) {
@@ -408,9 +517,12 @@ func (h *history) check(t *rapid.T) {
 			continue
 		}
 		h.checkStep(t, before, after)
+		h.checkEarly(t, before, after)
 		h.operations[id] = after
 	}
+	h.eventBegan = h.Clock.Now()
 	h.checkRetention(t, now)
+	h.checkDesired(t)
 	if len(now) != len(h.operations) {
 		t.Fatalf("operations %+v are on record, and only %+v were posted", now, h.operations)
 	}
@@ -428,7 +540,7 @@ func (h *history) check(t *rapid.T) {
 
 func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	interrupted := before.Phase == api.PhaseStart && before.State == api.Completed && after.State == api.Failed &&
-		after.Error.Type == api.ProblemInterrupted
+		slices.Contains([]string{api.ProblemInterrupted, api.ProblemCancelled, api.ProblemSuperseded}, after.Error.Type)
 	if before.State != api.Processing && before.State != after.State && !interrupted {
 		t.Fatalf("operation %s was %s and is %s: %+v", before.ID, before.State, after.State, after)
 	}
@@ -474,6 +586,46 @@ func (h *history) checkSubset(t *rapid.T, op api.Operation, nodes []string) {
 			t.Fatalf("operation %s completed with target %s, which is not in %v", op.ID, id, nodes)
 		}
 	}
+}
+
+// checkEarly wants no END to fail before its deadline unless it has waited for the grace, with
+// no target that waiting could have made ready.
+func (h *history) checkEarly(t *rapid.T, before, after api.Operation) {
+	isNew := func(target api.OperationTarget) bool { return !slices.Contains(before.Targets, target) }
+	if len(before.Targets) != len(after.Targets) || slices.ContainsFunc(after.Targets, isNew) {
+		h.changed[after.ID] = h.eventBegan
+	}
+	if after.Error == nil || after.Error.Type != api.ProblemTargetsFailed || before.State == api.Failed {
+		return
+	}
+	h.gaveUp++
+	if waited := h.Clock.Now().Sub(h.changed[after.ID]); waited < grace || after.Phase != api.PhaseEnd {
+		t.Fatalf("operation %s gave up after at most %s: %+v", after.ID, waited, after)
+	}
+	if i := slices.IndexFunc(after.Targets, h.mayMend); i >= 0 {
+		t.Fatalf("operation %s gave up, and its target %s has not failed: %+v", after.ID, after.Targets[i].NodeID, after)
+	}
+}
+
+// mayMend reports whether waiting may make the target ready.
+func (h *history) mayMend(target api.OperationTarget) bool {
+	return !target.Ready && !h.hasFailed(target.NodeID) && (target.WaitsFor == "" || !h.hasFailed(target.WaitsFor))
+}
+
+// hasFailed reports whether only an operator mends what the node lacks: its document lacks what
+// another request has to bring, or its machine has said so of the present document.
+func (h *history) hasFailed(id string) bool {
+	n := h.node(id)
+	if slices.ContainsFunc(n.Withheld, func(w api.Withheld) bool {
+		return w.Reason == api.ReasonVolumeUnresolved || w.Reason == api.ReasonConnectionPointUnresolved
+	}) {
+		return true
+	}
+	told := h.told[id]
+	c := told.Condition(told.LastFailedCondition)
+	current := told.Epoch == h.Store.Epoch() && told.ObservedDigest == n.Digest && told.LastFailedGeneration == n.Generation
+	return c != nil && current && (n.State == api.NodeEnrolled || n.State == api.NodeLost) && c.Status == api.ConditionFalse &&
+		slices.Contains([]api.Reason{api.ReasonForeignPersistentVolume, api.ReasonSourceImmutable, api.ReasonForeignData}, c.Reason)
 }
 
 func (h *history) isProven(id string) bool {

@@ -213,7 +213,7 @@ func TestAnIdempotencyKeyIsGoodForAWeek(t *testing.T) {
 	first := w.post(r)
 	others := func() {
 		for range many {
-			w.post(request(api.Terminate, api.PhaseStart))
+			w.post(request(api.Instantiate, api.PhaseStart))
 		}
 	}
 	others()

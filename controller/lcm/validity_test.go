@@ -118,6 +118,13 @@ func TestInstantiateNeedsServersWithARole(t *testing.T) {
 	r.Topology = topologyOf(api.Server{ID: workerServer, Name: "other"})
 	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	w.refused(err, api.ProblemInvalid, "/topology/servers", `connection point "storage_server_CP" (storage)`)
+	r.Partial = true // a part of a VNF is more than nothing
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
+	w.refused(err, api.ProblemInvalid, "/topology/servers: holds no server with a role")
+	if i := w.instance(); i.State != api.NotInstantiated || len(w.operations()) != 0 {
+		t.Errorf("the instance is %s after an END without any server, its operations are %+v", i.State, w.operations())
+	}
+	r.Partial = false
 	r.Topology = topologyOf(server(storageServer, "storage"))
 	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
 	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server with the role master", "no server with the role worker")

@@ -120,11 +120,10 @@ func TestASecondStartTakesTheWithdrawalOver(t *testing.T) {
 	}
 }
 
-// A START of another kind, or the END of the life, comes instead of the END of the HEAL.
+// A START of another kind comes instead of the END of the HEAL.
 func TestAnotherOperationTakesAWithdrawalBack(t *testing.T) {
 	for name, r := range map[string]api.OperationRequest{
 		"INSTANTIATE": request(api.Instantiate, api.PhaseEnd),
-		"TERMINATE":   request(api.Terminate, api.PhaseStart),
 		"SCALE":       scale(api.ScaleOut, api.PhaseStart, nil),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -88,7 +88,7 @@ func TestWhatIsThereIsRead(t *testing.T) {
 	ports, err := cloud.Ports(ctx)
 	check(t, ports, err, []Port{{ID: "p", Name: "cp", DeviceID: serverID, Addresses: []netip.Addr{a("10.0.0.2")}}})
 	floating, err := cloud.FloatingIPs(ctx)
-	check(t, floating, err, []FloatingIP{{Address: a("203.0.113.5"), PortID: "p", Fixed: a("10.0.0.2")}, {Address: a("203.0.113.6")}})
+	check(t, floating, err, []FloatingIP{{ID: "f", Address: a("203.0.113.5"), PortID: "p", Fixed: a("10.0.0.2")}, {ID: "unused", Address: a("203.0.113.6")}})
 	volumes, err := cloud.Volumes(ctx)
 	check(t, volumes, err, []Volume{{ID: "v", Name: "data", Status: "in-use", SizeGiB: 2, AttachedTo: []string{serverID}}})
 	wantCalls(t, fake, map[string]int{openstacktest.Login: 1, openstacktest.Stacks: 2, openstacktest.Resources: 3, openstacktest.Servers: 1,

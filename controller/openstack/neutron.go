@@ -44,6 +44,7 @@ func (c *Cloud) FloatingIPs(ctx context.Context) ([]FloatingIP, error) {
 		return nil, err
 	}
 	found, err := list[struct {
+		ID      string `json:"id"`
 		Address string `json:"floating_ip_address"`
 		Fixed   string `json:"fixed_ip_address"`
 		PortID  string `json:"port_id"`
@@ -55,7 +56,7 @@ func (c *Cloud) FloatingIPs(ctx context.Context) ([]FloatingIP, error) {
 			continue
 		}
 		fixed, _ := netip.ParseAddr(f.Fixed) // null while it is not in use
-		out = append(out, FloatingIP{Address: address, PortID: f.PortID, Fixed: fixed})
+		out = append(out, FloatingIP{ID: f.ID, Address: address, PortID: f.PortID, Fixed: fixed})
 	}
 	return out, err
 }

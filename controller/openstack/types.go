@@ -52,6 +52,7 @@ type Port struct {
 
 // FloatingIP is a floating IP that stands for a fixed one of a port.
 type FloatingIP struct {
+	ID      string
 	Address netip.Addr
 	// PortID is empty if it is not in use.
 	PortID string

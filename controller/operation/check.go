@@ -71,7 +71,8 @@ func (p *posting) faults() (fault.List, error) {
 	}
 	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
-	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !p.r.Partial && !failed {
+	// Partial does not allow it: COMPLETED would call an instance INSTANTIATED that has no node.
+	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !failed {
 		faults = append(faults, desired.AtTopology.Key("servers").Fault("holds no server with a role, so no node would be planned; "+p.signs()))
 	}
 	k := p.known()

@@ -119,6 +119,9 @@ func (p *posting) end(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	op.Warnings = append(append(op.Warnings, p.warnings(e)...), bystanders...)
+	if op.Error = p.unresolved(op.Withheld); op.Error != nil {
+		return op, p.s.Reconciler.Finish(p.t, &op, api.Failed)
+	}
 	p.t.Instance.ProcessingSequence = op.Sequence
 	if err := p.t.SaveOperation(op); err != nil {
 		return op, err

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -38,17 +39,19 @@ func (s *Service) posting(t *tx.Tx, r api.OperationRequest, o *stack.Observation
 
 // existing is the operation that the request joins or asks for again, with true; or the
 // reason why no operation can begin now.
-func (p *posting) existing() (store.Operation, bool, error) {
-	if known, ok, err := p.byKey(); ok || err != nil {
-		return known, ok, err
+func (p *posting) existing() (known store.Operation, joins bool, err error) {
+	known, joins, err = p.byKey()
+	switch {
+	case joins || err != nil:
+	case p.r.Operation == api.Terminate: // to end an instance is possible at any time
+		known, joins = p.terminating()
+	case p.t.Instance.ProcessingSequence != 0:
+		err = reconcile.InProgress(p.t)
+	default:
+		err = p.t.RequireConfirmed()
 	}
-	if p.t.Instance.ProcessingSequence != 0 {
-		return store.Operation{}, false, reconcile.InProgress(p.t)
-	}
-	if p.r.Operation == api.Terminate { // to end an instance is possible at any time
-		return store.Operation{}, false, nil
-	}
-	return store.Operation{}, false, p.t.RequireConfirmed()
+	known.Joined = joins
+	return known, joins, err
 }
 
 func (s *Service) post(t *tx.Tx, r api.OperationRequest, o *stack.Observation) (store.Operation, error) {
@@ -84,7 +87,27 @@ func (p *posting) byKey() (store.Operation, bool, error) {
 		return known, false, api.NewProblem(api.ProblemConflict, fmt.Sprintf("idempotencyKey %q was used for operation %s (%s) of this instance; use another key for %s",
 			p.r.IdempotencyKey, known.ID, known.Request.Describe(), p.r.Describe()))
 	}
-	return known, known.State == api.Processing || !p.mustRepeat(known), nil
+	return known, known.State == api.Processing || !p.mustRepeat(known) || p.terminatedSince(known), nil
+}
+
+// terminatedSince says whether TERMINATE came after the operation. A request that comes
+// again, late, must not instantiate again what was terminated. The newest TERMINATE is on
+// record as long as the instance.
+func (p *posting) terminatedSince(o store.Operation) bool {
+	return slices.ContainsFunc(p.history, func(later store.Operation) bool {
+		return later.Request.Operation == api.Terminate && later.Sequence > o.Sequence
+	})
+}
+
+// terminating is the TERMINATE that another one joins: the same phase, until its
+// deadline, if nothing has happened since.
+func (p *posting) terminating() (store.Operation, bool) {
+	if len(p.history) == 0 {
+		return store.Operation{}, false
+	}
+	o := p.history[0]
+	unchanged := p.t.Instance.DesiredVersion == cmp.Or(o.CreatedVersion, o.PreviousVersion) && o.Epoch == p.t.Store.Epoch()
+	return o, o.Request.Operation == api.Terminate && o.Phase == p.r.Phase && o.State != api.Failed && unchanged && p.t.Now.Before(o.Deadline)
 }
 
 // mustRepeat reports whether an attempt must be made again: it failed, or the key names it
@@ -97,17 +120,23 @@ func (p *posting) mustRepeat(o store.Operation) bool {
 
 func sameKind(a, b api.OperationRequest) bool { return a.Operation == b.Operation && a.Type == b.Type }
 
-// supersede ends the wait for the END of another operation: its desired state goes
-// back before this one builds on it.
+// supersede ends what is not over: TERMINATE any other operation, every operation a START
+// of another kind that awaits its END. What a START has put in force goes back before this
+// operation builds on it.
 func (p *posting) supersede() error {
-	if p.t.Instance.AwaitingEndSequence == 0 {
+	sequence := max(p.t.Instance.ProcessingSequence, p.t.Instance.AwaitingEndSequence) // one of them is 0
+	if sequence == 0 {
 		return nil
 	}
-	start, err := p.t.Operation(p.t.Instance.AwaitingEndSequence)
-	if err != nil || sameKind(start.Request, p.r) {
+	op, err := p.t.Operation(sequence)
+	if err != nil || sameKind(op.Request, p.r) {
 		return err
 	}
-	return p.s.Reconciler.Interrupt(p.t, start, fmt.Sprintf("%s came before its END", p.r.Describe()))
+	if p.r.Operation == api.Terminate {
+		id := api.OperationID(p.t.Instance.ID, p.t.Instance.LastSequence+1)
+		return p.s.Reconciler.Stop(p.t, &op, api.ProblemSuperseded, fmt.Sprintf("operation %s (%s) superseded it", id, p.r.Describe()))
+	}
+	return p.s.Reconciler.Stop(p.t, &op, api.ProblemInterrupted, fmt.Sprintf("%s came before its END", p.r.Describe()))
 }
 
 // prepare reads what the checks and the operation need.

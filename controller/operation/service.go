@@ -1,6 +1,6 @@
 // Package operation decides whether a START or an END is admitted, and what it changes:
-// which desired state it puts in force, which nodes it waits for, and what becomes of a
-// START whose END does not come.
+// which desired state it puts in force, which nodes it waits for, what becomes of a START
+// whose END does not come, and what may be cancelled.
 package operation
 
 import (
@@ -42,6 +42,9 @@ type Service struct {
 // first. An END is over when every target has applied its present document, which may be at
 // once too. With an idempotency key it joins the operation in progress, returns the one
 // that succeeded, and begins anew after one that failed.
+// TERMINATE supersedes what is in progress; a second TERMINATE joins the first, and a key
+// that is older than a TERMINATE begins nothing. If the request began nothing, the
+// operation is Joined.
 func (s *Service) PostOperation(ctx context.Context, instanceID string, r api.OperationRequest) (api.Operation, error) {
 	if r.Phase == "" {
 		r.Phase = api.PhaseEnd
@@ -126,19 +129,24 @@ func (s *Service) observe(ctx context.Context, instanceID string, r api.Operatio
 // GetOperation is one operation.
 func (s *Service) GetOperation(_ context.Context, instanceID string, sequence int64) (api.Operation, error) {
 	var op store.Operation
-	err := s.Runner.View(instanceID, func(t *tx.Tx) error {
-		if sequence < 1 || sequence > t.Instance.LastSequence {
-			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %d", instanceID, sequence))
-		}
-		var found bool
-		var err error
-		if op, found, err = t.Operations().Get(store.OperationKey(instanceID, sequence)); err == nil && !found {
-			return api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
-				"operation %s is no longer on record: %s", api.OperationID(instanceID, sequence), s.Runner.Keep))
-		}
+	err := s.Runner.View(instanceID, func(t *tx.Tx) (err error) {
+		op, err = s.onRecord(t, sequence)
 		return err
 	})
 	return op.Operation, err
+}
+
+// onRecord is an operation of the instance that a client has named.
+func (s *Service) onRecord(t *tx.Tx, sequence int64) (store.Operation, error) {
+	if sequence < 1 || sequence > t.Instance.LastSequence {
+		return store.Operation{}, api.NewProblem(api.ProblemNotFound, fmt.Sprintf("VNF instance %s has no operation %d", t.Instance.ID, sequence))
+	}
+	op, found, err := t.Operations().Get(store.OperationKey(t.Instance.ID, sequence))
+	if err == nil && !found {
+		err = api.NewProblem(api.ProblemNotFound, fmt.Sprintf(
+			"operation %s is no longer on record: %s", api.OperationID(t.Instance.ID, sequence), s.Runner.Keep))
+	}
+	return op, err
 }
 
 // ListOperations is the operations of one instance, of all for "", newest first.
@@ -168,13 +176,13 @@ func (s *Service) ListOperations(_ context.Context, instanceID string) ([]api.Op
 	return list, err
 }
 
-// Sweep fails operations at their deadline, and takes back a START whose END did not
-// come in time.
+// Sweep fails operations whose time is over (see Reconciler.FailsAt), and takes back a START
+// whose END did not come in time.
 func (s *Service) Sweep(ctx context.Context) error {
 	var failed []error
 	var overdue []string
 	err := s.Runner.ViewAll(func(t *tx.Tx) error {
-		due, err := due(t)
+		due, err := s.due(t)
 		if due {
 			overdue = append(overdue, t.Instance.ID)
 		}
@@ -191,8 +199,8 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(append(failed, err)...)
 }
 
-// due reports whether a deadline of the instance has passed.
-func due(t *tx.Tx) (bool, error) {
+// due reports whether the time of an operation of the instance is over.
+func (s *Service) due(t *tx.Tx) (bool, error) {
 	for _, sequence := range []int64{t.Instance.ProcessingSequence, t.Instance.AwaitingEndSequence} {
 		if sequence == 0 {
 			continue
@@ -201,7 +209,7 @@ func due(t *tx.Tx) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !t.Now.Before(op.Deadline) {
+		if !t.Now.Before(s.Reconciler.FailsAt(op)) {
 			return true, nil
 		}
 	}
@@ -217,7 +225,7 @@ func (s *Service) overdue(t *tx.Tx) error {
 			return err
 		}
 		if !t.Now.Before(start.Deadline) {
-			if err := s.Reconciler.Interrupt(t, start, "its END did not come before "+start.Deadline.UTC().Format(time.RFC3339)); err != nil {
+			if err := s.Reconciler.Stop(t, &start, api.ProblemInterrupted, "its END did not come before "+start.Deadline.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
 		}

@@ -47,6 +47,27 @@ func (p *posting) stackProblem() *api.Problem {
 	return api.NewProblem(api.ProblemStackFailed, p.said()+"; "+what+" and post the END again")
 }
 
+// unresolved is the problem of an END whose targets need volumes that the stack does not
+// have for them, although it is complete: nothing will add them. What the END brought stays
+// in force, so that everything else converges.
+func (p *posting) unresolved(withheld []api.Withheld) *api.Problem {
+	t := p.next.Topology
+	if t == nil || !strings.HasSuffix(t.StackStatus, "_COMPLETE") {
+		return nil
+	}
+	var list []string
+	for _, w := range withheld {
+		if w.Reason == api.ReasonVolumeUnresolved && w.Section == api.SectionStorage {
+			list = append(list, w.Message)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return api.NewProblem(api.ProblemVolumeUnresolved, fmt.Sprintf("the stack is %s, so it gets no other volumes: %s. "+
+		"Or correct volume_resource_id in the parameters. Then post the END again", t.StackStatus, strings.Join(list, "; ")))
+}
+
 // said is what Heat says of the stack.
 func (p *posting) said() string {
 	t := p.stack.Found

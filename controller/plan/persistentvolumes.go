@@ -50,17 +50,21 @@ func (o *Output) addPersistentVolumes(in Input) {
 // away: only another section, or another server, has to be waited for.
 func (o *Output) awaitExports(in Input, master, storage *Node) {
 	if storage.Config.Storage == nil {
-		master.withhold(api.SectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
-			"the storage server %s (%s) has no configuration yet: %s", storage.Name, storage.ID, storage.why(api.SectionStorage).Message))
+		master.waitForExports(storage, "has no configuration yet: "+storage.why(api.SectionStorage).Message)
 		return
 	}
 	served, now := storage.served(), in.Nodes[storage.ID]
 	if in.CarriedOver.Served != served && (!now.Heard || now.Serves != storage.Config.Digest()) {
-		master.withhold(api.SectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf(
-			"the storage server %s (%s) does not serve %s yet", storage.Name, storage.ID, directories(storage.Config.Storage)))
+		master.waitForExports(storage, "does not serve "+directories(storage.Config.Storage)+" yet")
 		return
 	}
 	o.CarriedOver.Served = served
+}
+
+// waitForExports withholds the PersistentVolumes until the storage server is further.
+func (n *Node) waitForExports(storage *Node, why string) {
+	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: api.SectionPersistentVolumes, Reason: api.ReasonWaitingForExports,
+		Message: fmt.Sprintf("the storage server %s (%s) %s", storage.Name, storage.ID, why), WaitsFor: storage.ID})
 }
 
 // storage is the storage server, nil for none.

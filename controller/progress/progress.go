@@ -3,6 +3,7 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,36 +50,95 @@ func ReportedForCurrent(n store.Node, epoch int64, conditionType string) *api.Co
 	return c
 }
 
-// Target is the node as a target as it stands: ready, or what is missing.
+// Target is the node as a target as it stands: ready, or what it lacks most.
 func Target(n store.Node, epoch int64) api.OperationTarget {
-	t := api.OperationTarget{NodeID: n.ID, Name: n.Name}
-	t.Reason, t.Message = missing(n, epoch)
-	t.Ready = t.Reason == ""
+	t := missing(n, epoch)
+	t.NodeID, t.Name, t.Ready = n.ID, n.Name, t.Reason == ""
 	return t
 }
 
-func missing(n store.Node, epoch int64) (api.Reason, string) {
+// missing is what the node lacks most: first what no waiting mends, last what it waits for
+// on another node, so that nothing hides its cause.
+func missing(n store.Node, epoch int64) api.OperationTarget {
+	own, others := split(n.Withheld)
+	failed := failedFinally(n, epoch)
 	switch {
-	case len(n.Withheld) > 0:
+	case len(own) > 0 && (failed == nil || isFinal(own[0].Reason)):
 		var all []string
-		for _, w := range n.Withheld {
+		for _, w := range own {
 			all = append(all, w.Message)
 		}
-		return n.Withheld[0].Reason, strings.Join(all, "; ")
+		return api.OperationTarget{Reason: own[0].Reason, Message: strings.Join(all, "; "), Final: isFinal(own[0].Reason)}
+	case failed != nil:
+		return api.OperationTarget{Reason: failed.Reason, Message: says(*failed), Final: true}
+	case !Ready(n, epoch):
+		var t api.OperationTarget
+		t.Reason, t.Message = unproven(n, epoch)
+		return t
+	case len(others) > 0:
+		return api.OperationTarget{Reason: others[0].Reason, Message: others[0].Message, WaitsFor: others[0].WaitsFor}
+	}
+	return api.OperationTarget{}
+}
+
+// split is what is withheld for reasons of the node's own, what no waiting mends first, and
+// what waits for other nodes.
+func split(withheld []api.Withheld) (own, others []api.Withheld) {
+	for _, w := range withheld {
+		if w.WaitsFor != "" {
+			others = append(others, w)
+		} else {
+			own = append(own, w)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b api.Withheld) int { return first(isFinal(a.Reason), isFinal(b.Reason)) })
+	return own, others
+}
+
+// first orders what has a property before what has it not.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+func isFinal(r api.Reason) bool { return api.Reasons[r].Final }
+
+// failedFinally is the condition that the node's agent says has failed for its present
+// document, if no waiting mends it; nil for none. The agent gives some final reasons also
+// for what it tries again, such as a pull: its word counts too.
+func failedFinally(n store.Node, epoch int64) *api.Condition {
+	s := reported(n, epoch)
+	if s == nil || s.LastFailedGeneration != n.Generation {
+		return nil
+	}
+	c := ReportedForCurrent(n, epoch, s.LastFailedCondition)
+	if c == nil || c.Status == api.ConditionTrue || !isFinal(c.Reason) {
+		return nil
+	}
+	return c
+}
+
+func says(c api.Condition) string { return strings.TrimSuffix(c.Type+": "+c.Message, ": ") }
+
+// unproven is why a node is not Ready for its document.
+func unproven(n store.Node, epoch int64) (api.Reason, string) {
+	s := reported(n, epoch)
+	switch {
 	case n.Identity == nil:
 		return api.ReasonNotEnrolled, "its agent has not enrolled"
 	case !n.Identity.Live():
 		return api.ReasonNotEnrolled, fmt.Sprintf("its identity was revoked (%s) and it has not enrolled again", n.Identity.RevokedReason)
-	case Ready(n, epoch):
-		return "", ""
-	}
-	s := reported(n, epoch)
-	if s == nil {
+	case s == nil:
 		return api.ReasonNotReported, fmt.Sprintf("it has not reported for generation %d of its configuration", n.Generation)
 	}
 	for _, c := range s.Conditions {
 		if c.Type != api.ConditionReady && c.Status != api.ConditionTrue {
-			return c.Reason, strings.TrimSuffix(c.Type+": "+c.Message, ": ")
+			return c.Reason, says(c)
 		}
 	}
 	if isTrue(s, api.ConditionReady) {
@@ -98,9 +158,9 @@ func Withdrawn(owner store.Node, epoch int64) (t api.OperationTarget, final bool
 	c := ReportedForCurrent(owner, epoch, api.ConditionPersistentVolumesRegistered)
 	switch {
 	case c == nil:
-		t.Reason, t.Message = missing(owner, epoch)
-		if t.Reason == "" {
-			t.Reason, t.Message = api.ReasonConverging, "its agent is converging"
+		t = Target(owner, epoch)
+		if t.Ready {
+			t.Ready, t.Reason, t.Message = false, api.ReasonConverging, "its agent is converging"
 		}
 	case c.Status == api.ConditionTrue && c.Reason == api.ReasonAbsent:
 		t.Ready = true
@@ -110,6 +170,20 @@ func Withdrawn(owner store.Node, epoch int64) (t api.OperationTarget, final bool
 		final = failed || c.Reason == api.ReasonInUse // another condition's failure may be the last one
 	}
 	return t, final
+}
+
+// Stuck reports whether no waiting makes all targets ready: each that is not has failed
+// finally, or waits only for another one of the list that has.
+func Stuck(targets []api.OperationTarget) bool {
+	failed := map[string]bool{}
+	for _, t := range targets {
+		if t.Final {
+			failed[t.NodeID] = true
+		}
+	}
+	return !slices.ContainsFunc(targets, func(t api.OperationTarget) bool {
+		return !t.Ready && !t.Final && !failed[t.WaitsFor]
+	})
 }
 
 // Waiting lists what each target that is not ready waits for, "" for nothing.
@@ -131,4 +205,12 @@ func Bound(n store.Node, epoch int64) []api.BoundPersistentVolume {
 		return nil
 	}
 	return s.BoundPersistentVolumes
+}
+
+// ByCause is the targets with causes before what follows from them: what no waiting mends
+// first, what waits for another node last.
+func ByCause(targets []api.OperationTarget) []api.OperationTarget {
+	return slices.SortedStableFunc(slices.Values(targets), func(a, b api.OperationTarget) int {
+		return cmp.Or(first(a.Final, b.Final), first(a.WaitsFor == "", b.WaitsFor == ""))
+	})
 }

@@ -19,7 +19,7 @@ func InProgress(t *tx.Tx) error {
 		return err
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-		"operation %s (%s) is in progress since %s, until %s at the latest; wait for its end",
+		"operation %s (%s) is in progress since %s, until %s at the latest; wait for its end, or cancel it",
 		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline)))
 }
 
@@ -49,7 +49,7 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 			continue
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-			"operation %s (%s) waits for the server %s (%s), and this request would leave that server without a role; wait for the end of the operation, at %s at the latest",
+			"operation %s (%s) waits for the server %s (%s), and this request would leave that server without a role; wait for the end of the operation, at %s at the latest, or cancel it",
 			op.ID, op.Request.Describe(), target.Name, target.NodeID, stamp(op.Deadline)))
 	}
 	return nil

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/progress"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -54,6 +55,9 @@ func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
 	}
 	i := slices.IndexFunc(op.Targets, func(target api.OperationTarget) bool { return target.NodeID == n.ID })
 	if i < 0 {
+		if slices.ContainsFunc(op.Targets, func(target api.OperationTarget) bool { return target.WaitsFor == n.ID }) {
+			return r.finishOrSave(t, op, false)
+		}
 		return nil
 	}
 	before := op.Targets[i]
@@ -62,20 +66,76 @@ func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
 }
 
 // finishOrSave finishes an END if none of its targets is waited for any more or its time
-// is over; otherwise it saves what was evaluated anew.
+// is over; otherwise it saves what was evaluated anew. changed says that a target has
+// changed.
 func (r *Reconciler) finishOrSave(t *tx.Tx, op store.Operation, changed bool) error {
-	switch {
-	case !slices.ContainsFunc(op.Targets, func(target api.OperationTarget) bool { return !target.Ready }):
+	if !slices.ContainsFunc(op.Targets, func(target api.OperationTarget) bool { return !target.Ready }) {
 		return r.Finish(t, &op, api.Completed)
-	case !t.Now.Before(op.Deadline):
-		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
-			"after %s these nodes were not ready: %s. They continue to converge; post the operation again to wait for them",
-			op.Deadline.Sub(op.StartedAt), progress.Waiting(op.Targets)))
-		return r.Finish(t, &op, api.Failed)
-	case changed:
+	}
+	causes, err := awaited(t, op.Targets)
+	if err != nil {
+		return err
+	}
+	all, since := slices.Concat(causes, op.Targets), op.StuckSince
+	switch stuck := progress.Stuck(all); {
+	case !stuck:
+		op.StuckSince = time.Time{}
+	case changed || since.IsZero():
+		op.StuckSince = t.Now
+	}
+	switch {
+	case !t.Now.Before(r.FailsAt(op)):
+		return r.failEnd(t, op, all)
+	case changed || !op.StuckSince.Equal(since):
 		return t.SaveOperation(op)
 	}
 	return nil
+}
+
+// failEnd fails an END whose time is over. all are its targets and what these wait for.
+func (r *Reconciler) failEnd(t *tx.Tx, op store.Operation, all []api.OperationTarget) error {
+	op.Targets = progress.ByCause(op.Targets)
+	waiting := progress.Waiting(progress.ByCause(all))
+	if t.Now.Before(op.Deadline) {
+		op.Error = api.NewProblem(api.ProblemTargetsFailed, fmt.Sprintf(
+			"%s. No waiting mends this, and nothing has changed for %s: mend it, then post the operation again",
+			waiting, t.Now.Sub(op.StuckSince).Round(time.Second)))
+	} else {
+		op.Error = api.NewProblem(api.ProblemDeadline, fmt.Sprintf(
+			"after %s these nodes were not ready: %s. They continue to converge; post the operation again to wait for them",
+			op.Deadline.Sub(op.StartedAt), waiting))
+	}
+	return r.Finish(t, &op, api.Failed)
+}
+
+// FailsAt is when an operation in progress fails unless its targets change: at its
+// deadline or, if no waiting makes them ready, after the grace. Nodes that have mended
+// something while the controller was down first have the time to report it.
+func (r *Reconciler) FailsAt(op store.Operation) time.Time {
+	if op.StuckSince.IsZero() {
+		return op.Deadline
+	}
+	at := op.StuckSince.Add(r.FailureGrace)
+	if reported := r.UpSince.Add(api.LongestRetry); at.Before(reported) {
+		at = reported
+	}
+	if op.Deadline.Before(at) {
+		return op.Deadline
+	}
+	return at
+}
+
+// awaited are the nodes that targets wait for and that are no targets themselves.
+func awaited(t *tx.Tx, targets []api.OperationTarget) ([]api.OperationTarget, error) {
+	var ids []string
+	for _, target := range targets {
+		if id := target.WaitsFor; id != "" && !slices.Contains(ids, id) &&
+			!slices.ContainsFunc(targets, func(other api.OperationTarget) bool { return other.NodeID == id }) {
+			ids = append(ids, id)
+		}
+	}
+	list, _, err := Targets(t, ids)
+	return list, err
 }
 
 // Targets is the status of nodes as targets, and what is withheld from them. A node that
@@ -132,14 +192,9 @@ func (r *Reconciler) evaluateWithdrawal(t *tx.Tx, op store.Operation) error {
 
 // failStart ends a START that did not reach what it waited for.
 func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why string) error {
-	kept, err := goBack(t, op)
-	if err != nil {
+	if err := r.Stop(t, &op, problemType, why); err != nil {
 		return err
 	}
-	op.Error = api.NewProblem(problemType, fmt.Sprintf("%s; %s", why, kept))
-	if err := r.Finish(t, &op, api.Failed); err != nil {
-		return err
-	}
-	_, err = r.ApplyUnlessOutdated(t)
+	_, err := r.ApplyUnlessOutdated(t)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
+	"github.com/nodehitch/nodehitch/controller/progress"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -46,16 +47,23 @@ func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 // endFollows: Tacker calls no END after SCALE_IN, so none is awaited.
 func endFollows(request api.OperationRequest) bool { return request.Type != api.ScaleIn }
 
-// Interrupt ends the wait for the END of a START: the desired state goes back to what
-// it was, unless it was changed since.
-func (r *Reconciler) Interrupt(t *tx.Tx, start store.Operation, why string) error {
-	t.Instance.AwaitingEndSequence = 0
-	kept, err := goBack(t, start)
-	if err != nil {
-		return err
+// Stop fails an operation that is in progress, or a START that awaits its END. An END
+// stops waiting and nothing else: its desired state stays in force, and identities that
+// it has revoked stay revoked. A START is taken back: the desired state goes back to what
+// it was, unless it was changed since. The caller plans afterwards.
+func (r *Reconciler) Stop(t *tx.Tx, op *store.Operation, problemType, why string) error {
+	left := "these nodes were not ready: " + progress.Waiting(op.Targets)
+	if op.Phase == api.PhaseStart {
+		var err error
+		if left, err = goBack(t, *op); err != nil {
+			return err
+		}
 	}
-	start.Error = api.NewProblem(api.ProblemInterrupted, fmt.Sprintf("%s; %s", why, kept))
-	return r.Finish(t, &start, api.Failed)
+	if t.Instance.AwaitingEndSequence == op.Sequence {
+		t.Instance.AwaitingEndSequence = 0
+	}
+	op.Error = api.NewProblem(problemType, fmt.Sprintf("%s; %s", why, left))
+	return r.Finish(t, op, api.Failed)
 }
 
 // goBack takes back what a START put in force, and says what is in force now. If the

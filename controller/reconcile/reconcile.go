@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/presence"
@@ -28,6 +29,10 @@ type Reconciler struct {
 	Identities Identities
 	Permits    Permits
 	Log        *slog.Logger
+	// FailureGrace is for how long nothing changes before an END fails whose targets no
+	// waiting makes ready. UpSince is when the controller started.
+	FailureGrace time.Duration
+	UpSince      time.Time
 
 	unplanned unplanned
 

@@ -68,7 +68,9 @@ func (s *contents) aspects() map[string]string {
 
 // points are the connection points of each server by its id, and those of the stack:
 // ports of the top stack that no server of it has, such as a virtual IP. A port of a
-// nested stack that Nova has not given to its server yet is neither.
+// nested stack that Nova has not given to its server yet is neither. A floating IP is a
+// connection point of the server that has its port: Tacker's sample templates name it in
+// ssh_cp_name.
 func (s *contents) points() (map[string][]api.ConnectionPoint, []api.ConnectionPoint) {
 	mine := map[string]bool{}
 	for _, r := range s.resources {
@@ -78,12 +80,11 @@ func (s *contents) points() (map[string][]api.ConnectionPoint, []api.ConnectionP
 	}
 	of := map[string][]api.ConnectionPoint{}
 	var loose []api.ConnectionPoint
-	for _, r := range s.portResources() {
-		port := s.ports[r.PhysicalID]
-		point := api.ConnectionPoint{Name: r.Name, Addresses: texts(port.Addresses), FloatingAddresses: s.floatingOf(port.ID)}
+	for _, r := range s.pointResources() {
+		point, deviceID := s.point(r)
 		switch {
-		case mine[port.DeviceID]:
-			of[port.DeviceID] = addPoint(of[port.DeviceID], point)
+		case mine[deviceID]:
+			of[deviceID] = addPoint(of[deviceID], point)
 		case r.StackID == s.stack.ID:
 			loose = addPoint(loose, point)
 		}
@@ -91,11 +92,13 @@ func (s *contents) points() (map[string][]api.ConnectionPoint, []api.ConnectionP
 	return of, loose
 }
 
-// portResources are those whose port exists, by name and id.
-func (s *contents) portResources() []openstack.Resource {
+// pointResources are the ports and the floating IPs that exist, by name and id. A floating
+// IP that no port has is no point.
+func (s *contents) pointResources() []openstack.Resource {
 	var list []openstack.Resource
 	for _, r := range s.resources {
-		if _, ok := s.ports[r.PhysicalID]; ok && r.Type == typePort {
+		_, isPort := s.ports[r.PhysicalID]
+		if isPort && r.Type == typePort || r.Type == typeFloating && s.floatingIP(r).PortID != "" {
 			list = append(list, r)
 		}
 	}
@@ -103,6 +106,31 @@ func (s *contents) portResources() []openstack.Resource {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.PhysicalID, b.PhysicalID))
 	})
 	return list
+}
+
+// point is a port or a floating IP as a connection point, and the id of the server that has
+// it. The address of a floating IP is the fixed one that it stands for: the VNF's own network
+// leads there.
+func (s *contents) point(r openstack.Resource) (p api.ConnectionPoint, deviceID string) {
+	if r.Type == typeFloating {
+		f := s.floatingIP(r)
+		p = api.ConnectionPoint{Name: r.Name, FloatingAddresses: []string{f.Address.String()}}
+		if f.Fixed.IsValid() {
+			p.Addresses = []string{f.Fixed.String()}
+		}
+		return p, s.ports[f.PortID].DeviceID
+	}
+	port := s.ports[r.PhysicalID]
+	return api.ConnectionPoint{Name: r.Name, Addresses: texts(port.Addresses), FloatingAddresses: s.floatingOf(port.ID)}, port.DeviceID
+}
+
+// floatingIP is the one that a resource made, zero if there is none.
+func (s *contents) floatingIP(r openstack.Resource) openstack.FloatingIP {
+	i := slices.IndexFunc(s.floating, func(f openstack.FloatingIP) bool { return f.ID == r.PhysicalID && f.ID != "" })
+	if i < 0 {
+		return openstack.FloatingIP{}
+	}
+	return s.floating[i]
 }
 
 // addPoint adds a point. Two ports of one name on one server are one point with the

@@ -10,9 +10,10 @@ import (
 
 // The types of resources that a topology is made of.
 const (
-	typeServer = "OS::Nova::Server"
-	typePort   = "OS::Neutron::Port"
-	typeVolume = "OS::Cinder::Volume"
+	typeServer   = "OS::Nova::Server"
+	typePort     = "OS::Neutron::Port"
+	typeFloating = "OS::Neutron::FloatingIP"
+	typeVolume   = "OS::Cinder::Volume"
 )
 
 // groups are the types of resources that make several of one kind: scaling aspects.
@@ -59,26 +60,23 @@ func read(ctx context.Context, cloud *openstack.Cloud, wanted string) (*contents
 			return nil, err
 		}
 	}
-	if s.has(typePort) {
+	if s.has(typePort) || s.has(typeFloating) {
 		if s.ports, err = byID(ctx, cloud.Ports, func(v openstack.Port) string { return v.ID }); err != nil {
 			return nil, err
 		}
-	}
-	if s.has(typePort) {
 		// A floating IP counts whether the stack has made it or an operator. A Neutron
 		// without routers has no such list.
 		s.floating, err = cloud.FloatingIPs(ctx)
-		if openstack.IsNotFound(err) && !s.hasFloating() {
-			err = nil
-		}
-		if err != nil {
+		if err != nil && (s.hasFloating() || !openstack.IsNotFound(err)) {
 			return nil, err
 		}
 	}
 	if s.has(typeVolume) {
-		s.volumes, err = byID(ctx, cloud.Volumes, func(v openstack.Volume) string { return v.ID })
+		if s.volumes, err = byID(ctx, cloud.Volumes, func(v openstack.Volume) string { return v.ID }); err != nil {
+			return nil, err
+		}
 	}
-	return s, err
+	return s, nil
 }
 
 // missing asks for each server that Heat has and Nova's list has not: from its list Nova
@@ -123,7 +121,7 @@ func (s *contents) has(kind string) bool {
 
 func (s *contents) hasFloating() bool {
 	for _, r := range s.resources {
-		if strings.HasPrefix(r.Type, "OS::Neutron::FloatingIP") && r.PhysicalID != "" {
+		if strings.HasPrefix(r.Type, typeFloating) && r.PhysicalID != "" {
 			return true
 		}
 	}

@@ -18,10 +18,10 @@ import (
 //
 // Reading it costs at most six calls, however large the stack is: two of Heat (the stack,
 // and its resources with those of nested stacks), one of Nova if the stack has
-// servers, two of Neutron if it has ports (they, and floating IPs),
-// one of Cinder if it has volumes. Nova, Neutron and Cinder are asked for all that the
-// project has, which is one call more for each further page, of a thousand by default,
-// and Nova once more for each server of the stack that its list lacks.
+// servers, two of Neutron if it has ports or floating IPs (one for each list), one of
+// Cinder if it has volumes. Nova, Neutron and Cinder are asked for all that the project
+// has, which is one call more for each further page, of a thousand by default, and Nova
+// once more for each server of the stack that its list lacks.
 // The first one with a credential also logs in. It asks nothing unless called.
 type Heat struct {
 	Clouds *openstack.Clouds

@@ -20,6 +20,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
 )
 
 const stackA = "35dc4b0e-9e42-4d9f-a14d-c80f6354ff8b"
@@ -70,8 +71,11 @@ func clusterOf(workers int) []any {
 
 func storageServer() api.Server {
 	return api.Server{ID: serverA, Name: "storage_server", VduID: "storage_server", AvailabilityZone: "az2", VolumeIds: []string{volumeA},
-		ConnectionPoints: []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{"10.0.0.5", "fd00::5"}, FloatingAddresses: []string{"203.0.113.5"}}}}
+		ConnectionPoints: []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{"10.0.0.5", "fd00::5"}, FloatingAddresses: []string{"203.0.113.5"}}, floatingPoint}}
 }
+
+// floatingPoint is the floating IP of the storage server.
+var floatingPoint = api.ConnectionPoint{Name: "storage_server_FIP", Addresses: []string{"10.0.0.5"}, FloatingAddresses: []string{"203.0.113.5"}}
 
 func TestTheTopologyOfAStack(t *testing.T) {
 	fake := openstacktest.Start(t)
@@ -95,6 +99,53 @@ func TestTheTopologyOfAStack(t *testing.T) {
 		if faults := topology.Validate(got, fault.Root); len(faults) > 0 {
 			t.Errorf("what is read would be refused if it were sent: %v", faults)
 		}
+	}
+}
+
+// ssh_cp_name of Tacker's sample templates is a floating IP.
+func TestAFloatingIPIsAConnectionPointOfTheServerThatHasItsPort(t *testing.T) {
+	for name, c := range map[string]struct {
+		resource, address, port, fixed string
+		of                             string // the server that gets the role
+		loose                          bool
+	}{
+		"of a port of the template":            {id(2, 1), "203.0.113.6", id(1, 2), "10.0.0.5", serverA, false},
+		"of a port that Nova made":             {id(2, 1), "203.0.113.6", id(1, 4), "10.0.0.6", serverA, false},
+		"of a virtual IP":                      {id(2, 1), "203.0.113.6", id(1, 1), "10.0.0.9", "", true},
+		"that no port has":                     {id(2, 1), "203.0.113.6", "", "", "", false},
+		"of a server of another stack":         {id(2, 1), "203.0.113.6", id(1, 5), "10.0.0.7", "", true},
+		"that Heat names and Neutron does not": {id(2, 2), "203.0.113.6", id(1, 2), "10.0.0.5", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fake := openstacktest.Start(t)
+			fake.Put(openstacktest.Stack{ID: stackA, Name: "vnf-1", Status: "CREATE_COMPLETE", Resources: []openstacktest.Resource{
+				{Name: "storage_server", Type: "OS::Nova::Server", PhysicalID: serverA}, {Name: "ssh_FIP", Type: "OS::Neutron::FloatingIP", PhysicalID: c.resource}}},
+				openstacktest.Server{ID: serverA, Name: "storage_server"}, openstacktest.Server{ID: serverB, Name: "of no stack here"},
+				openstacktest.Port{ID: id(1, 1), Addresses: []string{"10.0.0.9"}},
+				openstacktest.Port{ID: id(1, 2), DeviceID: serverA, Addresses: []string{"10.0.0.5"}},
+				openstacktest.Port{ID: id(1, 4), DeviceID: serverA, Addresses: []string{"10.0.0.6"}},
+				openstacktest.Port{ID: id(1, 5), DeviceID: serverB, Addresses: []string{"10.0.0.7"}},
+				openstacktest.FloatingIP{ID: id(2, 1), Address: c.address, PortID: c.port, Fixed: c.fixed})
+			got, err := heat(t).Resolve(t.Context(), Request{StackID: stackA, VIM: fake.VIM()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			roles := topology.Assign(&params.Params{Cluster: &params.Cluster{StorageServer: &params.StorageServer{SSHCPName: "ssh_FIP"}}}, got, fault.Root)
+			if storage := strings.Join(roles.Servers(api.RoleStorage), " "); storage != c.of {
+				t.Errorf("the storage server is %q, want %q; the topology is %+v", storage, c.of, got)
+			}
+			point := []api.ConnectionPoint{{Name: "ssh_FIP", Addresses: []string{c.fixed}, FloatingAddresses: []string{c.address}}}
+			points := got.Servers[0].ConnectionPoints
+			if c.loose {
+				points = got.ConnectionPoints
+			}
+			if diff := cmp.Diff(point, points); (c.of != "" || c.loose) && diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if !c.loose && len(got.ConnectionPoints) > 0 {
+				t.Errorf("the stack has the connection points %+v", got.ConnectionPoints)
+			}
+		})
 	}
 }
 

@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/nodehitch/nodehitch/controller/openstack"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // filled is the topology of a request, completed with what the cloud reports. The request
-// decides which servers there are, and a list in the request is not changed. Without a
-// topology in the request it is what the cloud reports.
+// decides which servers there are, and a list in the request is not changed, except that
+// floating IPs are added. Without a topology in the request it is what the cloud reports.
 func (s *contents) filled(given *api.Topology) *api.Topology {
 	cloud := s.topology()
 	if given == nil {
@@ -26,7 +27,7 @@ func (s *contents) filled(given *api.Topology) *api.Topology {
 	for i := range t.Servers {
 		at := slices.IndexFunc(cloud.Servers, func(c api.Server) bool { return c.ID == t.Servers[i].ID })
 		if at >= 0 {
-			t.Servers[i] = mergeServer(t.Servers[i], cloud.Servers[at])
+			t.Servers[i] = s.mergeServer(t.Servers[i], cloud.Servers[at])
 		}
 		if len(t.Servers[i].VolumeIds) == 0 {
 			t.Servers[i].VolumeIds = s.attached(t.Servers[i].ID, t.Volumes)
@@ -35,13 +36,25 @@ func (s *contents) filled(given *api.Topology) *api.Topology {
 	return t
 }
 
-func mergeServer(given, cloud api.Server) api.Server {
+func (s *contents) mergeServer(given, cloud api.Server) api.Server {
 	given.Name = cmp.Or(given.Name, cloud.Name)
 	given.VduID = cmp.Or(given.VduID, cloud.VduID)
 	given.AspectID = cmp.Or(given.AspectID, cloud.AspectID)
 	given.AvailabilityZone = cmp.Or(given.AvailabilityZone, cloud.AvailabilityZone)
 	given.HypervisorHostname = cmp.Or(given.HypervisorHostname, cloud.HypervisorHostname)
-	given.ConnectionPoints = mergePoints(given.ConnectionPoints, cloud.ConnectionPoints)
+	given.ConnectionPoints = s.withFloating(mergePoints(given.ConnectionPoints, cloud.ConnectionPoints), cloud.ConnectionPoints)
+	return given
+}
+
+// withFloating adds the floating IPs of a server: a VNFD has no connection points for them,
+// so a list that is made from it lacks them.
+func (s *contents) withFloating(given, cloud []api.ConnectionPoint) []api.ConnectionPoint {
+	for _, p := range cloud {
+		isFloating := slices.ContainsFunc(s.resources, func(r openstack.Resource) bool { return r.Type == typeFloating && r.Name == p.Name })
+		if isFloating && !slices.ContainsFunc(given, func(g api.ConnectionPoint) bool { return g.Name == p.Name }) {
+			given = append(given, p)
+		}
+	}
 	return given
 }
 

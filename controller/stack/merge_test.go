@@ -45,13 +45,13 @@ func TestARequestsTopologyIsFilledIn(t *testing.T) {
 			Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 5}}},
 			&api.Topology{StackID: stackA, StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
 				Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", HypervisorHostname: "h", VolumeIds: []string{volumeB},
-					ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}}}},
+					ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}, floatingPoint}}},
 				Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 5}}}},
-		"a list that is given is that list": {api.Topology{Servers: []api.Server{{ID: serverA, Name: "n", ConnectionPoints: []api.ConnectionPoint{{Name: "else"}}}},
+		"a list that is given is that list, with floating IPs": {api.Topology{Servers: []api.Server{{ID: serverA, Name: "n", ConnectionPoints: []api.ConnectionPoint{{Name: "else"}}}},
 			Volumes: []api.TopologyVolume{{ResourceID: "r", ID: volumeB}}},
 			with(func(t *api.Topology) {
 				t.Volumes = []api.TopologyVolume{{ResourceID: "r", ID: volumeB, SizeBytes: 7 << 30}}
-				t.Servers[0].Name, t.Servers[0].ConnectionPoints, t.Servers[0].VolumeIds = "n", []api.ConnectionPoint{{Name: "else"}}, []string{volumeB}
+				t.Servers[0].Name, t.Servers[0].ConnectionPoints, t.Servers[0].VolumeIds = "n", []api.ConnectionPoint{{Name: "else"}, floatingPoint}, []string{volumeB}
 			})},
 		"a server that the stack does not have": {api.Topology{Servers: []api.Server{{ID: id(9, 9), Name: "n"}}},
 			with(func(t *api.Topology) { t.Servers = []api.Server{{ID: id(9, 9), Name: "n"}} })},

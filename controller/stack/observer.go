@@ -47,15 +47,15 @@ const observedAgain = "; what was known of the instance stays; the next operatio
 // tries is how often one request observes its stack.
 const tries = 4
 
-// errOvertaken says that an observation is out of date: something newer is in force, or
-// was seen.
-var errOvertaken = errors.New("the instance was changed while its stack was observed")
+// ErrOvertaken says that an observation is out of date, or what else a request has read
+// before its transaction: something newer is in force, or was seen.
+var ErrOvertaken = errors.New("the instance was changed while its stack was observed")
 
 // Try lets try observe and act on what it saw, and repeats it if another request came in
 // between: an observation for an older desired state does not overwrite a newer one.
 func (s *Observer) Try(instanceID string, try func() error) error {
 	for range tries {
-		if err := try(); !errors.Is(err, errOvertaken) {
+		if err := try(); !errors.Is(err, ErrOvertaken) {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (s *Observer) Try(instanceID string, try func() error) error {
 // again.
 func (s *Observer) Current(t *tx.Tx, o *Observation) error {
 	if t.Instance.DesiredVersion != o.version || !s.take(t.Instance.ID, o.number) {
-		return errOvertaken
+		return ErrOvertaken
 	}
 	return nil
 }

@@ -163,6 +163,9 @@ type Operation struct {
 	// BaseVersion is what an END is measured against to tell which servers are new:
 	// the version in force after the END before it. A retry keeps its predecessor's.
 	BaseVersion int64 `json:"baseVersion,omitempty"`
+	// StuckSince is since when no waiting makes the targets of an END ready and none of
+	// them has changed; zero if waiting may.
+	StuckSince time.Time `json:"stuckSince,omitzero"`
 	// Epoch is the life of the state in which it began or, once it has, ended.
 	Epoch int64 `json:"epoch,omitempty"`
 }

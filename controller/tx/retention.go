@@ -81,7 +81,8 @@ func (keep Retention) of(i store.Instance, history []store.Operation, now time.T
 
 // inUse are the operations that later decisions read, however old they are:
 //   - the one in progress, and the START whose END is awaited;
-//   - the newest of each kind: a START may have prepared the END that follows;
+//   - the newest of each kind: a START may have prepared the END that follows, and no key
+//     that is older than a TERMINATE begins anything;
 //   - the last END: it says what the next one is measured against;
 //   - the last END that did not fail by its stack: a retry takes up its targets;
 //   - the STARTs since that one: no server that they name as leaving may join again.

@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/role/storage"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -48,6 +49,34 @@ func TestInstantiate(t *testing.T) {
 	}
 	if doc.Digest() != node.Digest || doc.Storage.Volumes[0].VolumeID != volume || doc.Storage.Exports[0].Client != "10.10.0.0/24" {
 		t.Errorf("converged %+v", doc)
+	}
+}
+
+// An agent that waits for an operator ends the END after the grace. It tries again all the
+// time, so what is mended meanwhile, or later, counts by itself.
+func TestAnEndFailsForADiskWithDataOfOthers(t *testing.T) {
+	results.LongOnly(t) // no grace is shorter than an agent's longest pause
+	c := controller{loopback.Open(t, loopback.Options{Settings: map[string]string{"failureGraceSeconds": "60"}}), t}
+	c.Put(instance, topology())
+	n := newNode(t, c)
+	n.fill(true)
+	n.start()
+	loopback.Until(t, "the controller knows that it has failed", func() bool {
+		condition := c.node().Status.Condition(api.ConditionVolumesMounted)
+		return condition != nil && condition.Reason == api.ReasonForeignData
+	})
+	before := n.passes()
+	op := c.Outcome(instance, c.Operate(instance, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseEnd, DeadlineSeconds: 3600}))
+	if op.State != api.Failed || op.Error.Type != api.ProblemTargetsFailed || !strings.Contains(op.Error.Detail, "ForeignData") || !op.Targets[0].Final {
+		t.Fatalf("END: %+v, %v", op, op.Error)
+	}
+	if n.passes() == before {
+		t.Error("the agent did not try again before the END failed")
+	}
+	again := c.Operate(instance, api.OperationRequest{Operation: api.Instantiate, Phase: api.PhaseEnd})
+	n.fill(false)
+	if op := c.Outcome(instance, again); op.State != api.Completed {
+		t.Errorf("END after the disk was mended: %+v, %v", op, op.Error)
 	}
 }
 

@@ -33,6 +33,7 @@ type node struct {
 	mu   sync.Mutex
 	docs []api.NodeConfig // that were converged
 	gone bool             // the disk is away
+	used bool             // the disk holds data of others
 	logs safeBuffer
 }
 
@@ -115,8 +116,22 @@ func (n *node) unplug(away bool) {
 	n.gone = away
 }
 
+// fill puts data of others on the disk, or takes it away.
+func (n *node) fill(used bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.used = used
+}
+
+// passes is how often the agent has planned.
+func (n *node) passes() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.docs)
+}
+
 // pretend is a storage step on a machine that is always converged, unless its
-// disk is away.
+// disk is away or holds data of others.
 type pretend struct {
 	n         *node
 	condition string
@@ -135,6 +150,10 @@ func (p pretend) Plan(_ context.Context, doc *api.NodeConfig) (converge.Plan, er
 		return converge.Plan{Reason: api.ReasonRemoved}, nil
 	case p.n.gone:
 		return converge.Plan{}, converge.Wait(api.ReasonWaitingForDevice, "no disk")
+	case p.n.used && p.condition == api.ConditionVolumesMounted:
+		return converge.Plan{}, converge.Fail(api.ReasonForeignData, "found xfs")
+	case p.n.used:
+		return converge.Plan{}, converge.Wait(api.ReasonNotMounted, "the volume is not mounted")
 	case p.condition == api.ConditionExportsServed:
 		return converge.Plan{Reason: api.ReasonServed}, nil
 	}

@@ -90,7 +90,7 @@ func TestTheRegistriesOfACluster(t *testing.T) {
 		got[1].Server != "registry.example.com" || got[1].HostsEntry.Address != "192.168.0.20" {
 		t.Errorf("registries %+v", got)
 	}
-	for _, f := range must(client.Read[api.Instance](v.API.GetInstance(t.Context(), v.id)))(t).Files {
+	for _, f := range must(client.Read[api.Instance](v.API.GetInstance(t.Context(), v.id, nil)))(t).Files {
 		err := v.nodes["worker"].files.Fetch(t.Context(), api.FileReference{Sha256: f.Sha256, SizeBytes: f.SizeBytes})
 		var waiting *converge.Waiting
 		if named := f.Path == path; named != (err == nil) || err != nil && (!errors.As(err, &waiting) || waiting.Reason != api.ReasonFileUnavailable) {

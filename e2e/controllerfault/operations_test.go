@@ -51,7 +51,7 @@ func (w *work) operate(key string, o api.OperationRequest, over []string, want a
 		if want == api.Failed {
 			// After a failure the same request would begin a new operation, so a client that
 			// has lost the answer reads the list first.
-			list, err := client.Read[api.OperationList](w.c.API.ListInstanceOperations(w.t.Context(), instance))
+			list, err := client.Read[api.OperationList](w.c.API.ListInstanceOperations(w.t.Context(), instance, nil))
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func (w *work) tokens() {
 // newToken makes a token of this name. If an earlier answer with the secret was lost, the
 // listed token is revoked first, as an operator would do.
 func (w *work) newToken(name string) (*api.NewToken, error) {
-	list, err := client.Read[api.TokenList](w.c.API.ListTokens(w.t.Context()))
+	list, err := client.Read[api.TokenList](w.c.API.ListTokens(w.t.Context(), nil))
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (w *work) put(id, exportTo string) func() error { return w.putWith(id, para
 
 func (w *work) putWith(id string, params json.RawMessage) func() error {
 	return func() error {
-		return client.Done(w.c.API.PutInstance(w.t.Context(), id, api.InstanceSpec{AdditionalParams: params}))
+		return client.Done(w.c.API.PutInstance(w.t.Context(), id, nil, api.InstanceSpec{AdditionalParams: params}))
 	}
 }
 
@@ -99,7 +99,7 @@ func (w *work) putWith(id string, params json.RawMessage) func() error {
 // redacted.
 func (w *work) there(id string, params json.RawMessage) fact {
 	return kept(func() int { return len(params) }, func() error {
-		i, err := client.Read[api.Instance](w.c.API.GetInstance(w.t.Context(), id))
+		i, err := client.Read[api.Instance](w.c.API.GetInstance(w.t.Context(), id, nil))
 		if err != nil {
 			return err
 		}
@@ -121,9 +121,9 @@ func (w *work) instances() {
 	w.step("give it other parameters", []string{"the instance is there"}, w.put(instance, "10.20.0.0/24"), facts{"the parameters are there": exports(instance, "10.20.0.0/24")})
 	w.step("make another instance", nil, w.put(other, "10.10.0.0/24"), facts{"the other instance is there": exports(other, "10.10.0.0/24")})
 	w.step("delete the other instance", []string{"the other instance is there"}, func() error {
-		return gone(client.Done(w.c.API.DeleteInstance(w.t.Context(), other)))
+		return gone(client.Done(w.c.API.DeleteInstance(w.t.Context(), other, nil)))
 	}, facts{"the other instance is gone": kept(func() int { return len(other) }, func() error {
-		err := client.Done(w.c.API.GetInstance(w.t.Context(), other))
+		err := client.Done(w.c.API.GetInstance(w.t.Context(), other, nil))
 		if client.Status(err) != http.StatusNotFound {
 			return unexpected(err)
 		}

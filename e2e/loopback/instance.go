@@ -35,7 +35,7 @@ func (c *Controller) PutParams(instance string, additionalParams map[string]any,
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	_, err = client.Read[api.Instance](c.API.PutInstance(c.t.Context(), instance, api.InstanceSpec{AdditionalParams: params, Topology: topology}))
+	_, err = client.Read[api.Instance](c.API.PutInstance(c.t.Context(), instance, nil, api.InstanceSpec{AdditionalParams: params, Topology: topology}))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -142,7 +142,7 @@ func (v *vnf) tryPut() error {
 	if err != nil {
 		return err
 	}
-	_, err = client.Read[api.Instance](v.api.PutInstance(v.t.Context(), v.id, api.InstanceSpec{AdditionalParams: params, Topology: &v.topology}))
+	_, err = client.Read[api.Instance](v.api.PutInstance(v.t.Context(), v.id, nil, api.InstanceSpec{AdditionalParams: params, Topology: &v.topology}))
 	return err
 }
 

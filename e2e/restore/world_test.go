@@ -171,7 +171,7 @@ func (w *world) allowed(what string, err error) {
 
 func (w *world) instance() api.Instance {
 	w.t.Helper()
-	i, err := client.Read[api.Instance](w.API.GetInstance(w.t.Context(), instance))
+	i, err := client.Read[api.Instance](w.API.GetInstance(w.t.Context(), instance, nil))
 	w.must(err)
 	return *i
 }

@@ -152,7 +152,7 @@ func (w *world) steps(one *life, short bool) []step {
 	ctx := w.t.Context()
 	put := func(to string) step {
 		return step{func() error {
-			return client.Done(w.API.PutInstance(ctx, one.id, api.InstanceSpec{AdditionalParams: fmt.Appendf(nil, parameters, to)}))
+			return client.Done(w.API.PutInstance(ctx, one.id, nil, api.InstanceSpec{AdditionalParams: fmt.Appendf(nil, parameters, to)}))
 		}, to}
 	}
 	upload := func(name string) step {
@@ -163,7 +163,7 @@ func (w *world) steps(one *life, short bool) []step {
 	}
 	steps := []step{put("10.10.0.0/24"), upload("the first"), upload("the second"), put("10.20.0.0/24")}
 	if short {
-		return append(steps, step{func() error { return client.Done(w.API.DeleteInstance(ctx, one.id)) }, ""})
+		return append(steps, step{func() error { return client.Done(w.API.DeleteInstance(ctx, one.id, nil)) }, ""})
 	}
 	m := &machine{w: w, Machine: w.Machine(one.server)}
 	return append(steps, step{func() error {
@@ -193,14 +193,14 @@ const (
 // background or a restore changes.
 func (w *world) read(one *life) (parts, error) {
 	ctx, found := w.t.Context(), parts{}
-	instance, err := client.Read[api.Instance](w.API.GetInstance(ctx, one.id))
+	instance, err := client.Read[api.Instance](w.API.GetInstance(ctx, one.id, nil))
 	if instance != nil {
 		for _, f := range instance.Files {
 			found["record of "+f.Path] = fmt.Sprintf("%s, %d bytes", f.Sha256, f.SizeBytes)
 		}
 		instance.Files, instance.Warnings, instance.Unconfirmed, instance.Restored = nil, nil, false, nil
 	}
-	operations, listErr := client.Read[api.OperationList](w.API.ListInstanceOperations(ctx, one.id))
+	operations, listErr := client.Read[api.OperationList](w.API.ListInstanceOperations(ctx, one.id, nil))
 	if operations != nil {
 		for _, o := range operations.Items {
 			if o.State == api.Processing { // what it still waits for is told of the present documents

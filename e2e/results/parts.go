@@ -62,6 +62,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/loopback"},
 		{Package: "./e2e/mutations"},
 		{Package: "./e2e/names"},
+		{Package: "./e2e/openapi"},
 		{Package: "./e2e/registries"},
 		{Package: "./e2e/registry"},
 		{Package: "./e2e/results"},

@@ -36,14 +36,21 @@ func renderConditions() string {
 	var b strings.Builder
 	b.WriteString("# Conditions and reasons\n\n")
 	b.WriteString("Made from `shared/api/reason.go`; a test keeps it so. A reason never changes its meaning.\n\n")
-	b.WriteString("| reason | what it means | what to do |\n|---|---|---|\n")
+	b.WriteString("A reason is final if no waiting mends what it names: somebody has to act. An operation whose nodes have failed finally " +
+		"[ends before its deadline](operations.md#how-you-see-that-it-worked). " +
+		"A failure that the agent tries again is not final, whatever its reason.\n\n")
+	b.WriteString("| reason | what it means | what to do | final |\n|---|---|---|---|\n")
 	for _, reason := range slices.Sorted(maps.Keys(api.Reasons)) {
 		doc := api.Reasons[reason]
 		action := doc.Action
 		if action == "" {
 			action = "nothing"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", reason, doc.Meaning, action)
+		final := ""
+		if doc.Final {
+			final = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", reason, doc.Meaning, action, final)
 	}
 	return b.String()
 }

@@ -114,7 +114,7 @@ func revokedByTerminate(a *attempt) {
 	if ended := a.w.Outcome(s.instance, op); ended.State != api.Completed {
 		a.Errorf("%+v", ended)
 	}
-	if err := client.Done(a.w.API.DeleteInstance(a.Context(), s.instance)); err != nil {
+	if err := client.Done(a.w.API.DeleteInstance(a.Context(), s.instance, nil)); err != nil {
 		a.Fatal(err)
 	}
 	for _, m := range nodes {

@@ -98,7 +98,7 @@ func (s *secretive) run(t *testing.T) {
 	spec.AdditionalParams = json.RawMessage(asJSON(t, unconnected))
 	must(t, line.call(http.MethodPut, path, asJSON(t, spec), bearer(s.operator)), http.StatusCreated)
 	must(t, line.call(http.MethodPut, path+"/files/Scripts/install.sh", "#!/bin/sh\n# "+s.given["a package file"]+"\n", bearer(s.operator),
-		"Content-Type: application/octet-stream"), http.StatusOK)
+		"Content-Type: application/octet-stream"), http.StatusCreated)
 	s.joinToken = s.JoinToken(s.instance)
 	registry := map[string]any{"private_registry_installation_param": map[string]any{"ssh_cp_name": "CP1", "ssh_username": "ubuntu",
 		"ssh_password": s.given["the registry VM's password"], "image_path": "Files/images/registry.tar"}}

@@ -140,7 +140,7 @@ func (w *world) change() {
 	w.asked++
 	for _, i := range []*instance{&w.cluster, &w.registry} {
 		spec := api.InstanceSpec{AdditionalParams: json.RawMessage(fmt.Sprintf(i.params, w.asked)), Topology: &i.topology}
-		if _, err := client.Read[api.Instance](w.api.PutInstance(w.t.Context(), i.id, spec)); err != nil {
+		if _, err := client.Read[api.Instance](w.api.PutInstance(w.t.Context(), i.id, nil, spec)); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodehitch/nodehitch/shared/version"
 )
@@ -71,6 +72,9 @@ func (a Agent) Header() string {
 // MaxControllerURLs is how many URLs of itself a controller may tell its agents, and how
 // many an agent remembers.
 const MaxControllerURLs = 8
+
+// LongestRetry is how long an agent waits at most before it tries again what failed.
+const LongestRetry = time.Minute
 
 // WantedAgent is the agent that a controller wants on a node: headers of a poll's answer.
 type WantedAgent struct {

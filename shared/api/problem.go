@@ -16,8 +16,12 @@ const (
 	ProblemNotFound            = ProblemPrefix + "not-found"
 	ProblemUnauthorized        = ProblemPrefix + "unauthorized"
 	ProblemForbidden           = ProblemPrefix + "forbidden"
+	ProblemMethodNotAllowed    = ProblemPrefix + "method-not-allowed"
 	ProblemConflict            = ProblemPrefix + "conflict"
+	ProblemPrecondition        = ProblemPrefix + "precondition-failed"
 	ProblemTooLarge            = ProblemPrefix + "too-large"
+	ProblemMediaType           = ProblemPrefix + "unsupported-media-type"
+	ProblemRange               = ProblemPrefix + "range-not-satisfiable"
 	ProblemTooMany             = ProblemPrefix + "too-many-requests"
 	ProblemInternal            = ProblemPrefix + "internal"
 	ProblemUnavailable         = ProblemPrefix + "unavailable"
@@ -36,7 +40,11 @@ const (
 	ProblemNonceRequired       = ProblemPrefix + "nonce-required"
 	ProblemNotAttested         = ProblemPrefix + "not-attested"
 	ProblemDeadline            = ProblemPrefix + "deadline-exceeded"
+	ProblemTargetsFailed       = ProblemPrefix + "targets-failed"
+	ProblemVolumeUnresolved    = ProblemPrefix + "volume-unresolved"
 	ProblemInterrupted         = ProblemPrefix + "interrupted"
+	ProblemCancelled           = ProblemPrefix + "cancelled"
+	ProblemSuperseded          = ProblemPrefix + "superseded"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
@@ -50,8 +58,12 @@ var problemKinds = map[string]struct {
 	ProblemNotFound:            {404, "no such object"},
 	ProblemUnauthorized:        {401, "not authenticated"},
 	ProblemForbidden:           {403, "not allowed"},
+	ProblemMethodNotAllowed:    {405, "the path does not have this method"},
 	ProblemConflict:            {409, "in conflict with the present state"},
+	ProblemPrecondition:        {412, "a condition of the request does not hold"},
 	ProblemTooLarge:            {413, "the request is too large"},
+	ProblemMediaType:           {415, "the body is of a type that is not accepted"},
+	ProblemRange:               {416, "the range is not within the file"},
 	ProblemTooMany:             {429, "too many requests"},
 	ProblemInternal:            {500, "unexpected error of the controller"},
 	ProblemUnavailable:         {503, "not available now"},
@@ -70,7 +82,11 @@ var problemKinds = map[string]struct {
 	ProblemNonceRequired:       {428, "the server has to read a nonce from its metadata service"},
 	ProblemNotAttested:         {403, "the machine is not proven to be this server"},
 	ProblemDeadline:            {504, "the deadline has passed"},
+	ProblemTargetsFailed:       {409, "nodes have failed, and no waiting mends that"},
+	ProblemVolumeUnresolved:    {409, "the stack does not have the volume"},
 	ProblemInterrupted:         {409, "the operation was interrupted"},
+	ProblemCancelled:           {409, "the operation was cancelled"},
+	ProblemSuperseded:          {409, "TERMINATE superseded the operation"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server are in use"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},

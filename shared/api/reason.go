@@ -87,76 +87,88 @@ const (
 )
 
 // ReasonDoc says what a reason means and what the reader should do.
-type ReasonDoc struct{ Meaning, Action string }
+type ReasonDoc struct {
+	Meaning, Action string
+	// Final says that no waiting mends a condition that has failed for this reason, and no
+	// section that is withheld for it: somebody has to act. What the cloud or an agent's next
+	// attempt may mend is not final.
+	Final bool
+}
+
+// The values of Final.
+const (
+	final   = true
+	passing = false
+)
 
 // Reasons explains every reason. A reason that is not here is a bug, which a
 // test of each package that reports reasons would show.
 var Reasons = map[Reason]ReasonDoc{
-	ReasonReady:    {"every condition that the document calls for is True for that document", ""},
-	ReasonNotReady: {"at least one condition that the document calls for is not True", "look at the conditions that are not True"},
+	ReasonReady:    {"every condition that the document calls for is True for that document", "", passing},
+	ReasonNotReady: {"at least one condition that the document calls for is not True", "look at the conditions that are not True", passing},
 
-	ReasonWaitingForDevice:  {"no disk with the volume's id is attached", "attach the Cinder volume to this server; the agent then continues"},
-	ReasonAmbiguousDevice:   {"more than one disk has the volume's id or its filesystem UUID", "detach the copy; until then the agent changes none of them"},
-	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume, or it is too small for its filesystem", "check that the right volume is attached; send the new size of an extended volume"},
-	ReasonForeignData:       {"the disk holds data that nodehitch did not write", "run `hitchctl volume adopt` to keep the data, or `hitchctl volume reformat` to erase it"},
-	ReasonUnreadable:        {"the agent cannot read the disk, so it cannot check that the disk is blank", "look for I/O errors in the kernel log; the agent tries again and formats only a disk that it can read"},
-	ReasonNoPermit:          {"the controller does not permit this node to format this volume", "read the message; a volume is formatted only once"},
-	ReasonFormatInterrupted: {"the node that was formatting the volume disappeared before the format was complete", "run `hitchctl volume reformat` to permit a new format; it erases the volume"},
-	ReasonGrowFailed:        {"the filesystem of an extended volume could not grow; it stays mounted and served as it is", "read the message; the agent tries again. The kernel refuses a filesystem with errors (`dmesg`): unmount it, check it with `e2fsck`, and the agent continues"},
-	ReasonFormatFailed:      {"mkfs or the check of its result failed", "read the message; the agent tries the same format again"},
-	ReasonMultiAttached:     {"the volume is attached to more than one server", "detach it from all but one"},
-	ReasonMountPointBusy:    {"something else is mounted at the mount path, or the directory under it is not empty", "unmount it or empty the directory, or choose another mount_to"},
-	ReasonMountFailed:       {"systemd could not mount the volume", "read the message and the unit's journal"},
-	ReasonMounted:           {"each volume is mounted at its path, with its assigned filesystem UUID", ""},
+	ReasonWaitingForDevice:  {"no disk with the volume's id is attached", "attach the Cinder volume to this server; the agent then continues", passing},
+	ReasonAmbiguousDevice:   {"more than one disk has the volume's id or its filesystem UUID", "detach the copy; until then the agent changes none of them", passing},
+	ReasonSizeMismatch:      {"the disk's size is not the size of the Cinder volume, or it is too small for its filesystem", "check that the right volume is attached; send the new size of an extended volume", passing},
+	ReasonForeignData:       {"the disk holds data that nodehitch did not write", "run `hitchctl volume adopt` to keep the data, or `hitchctl volume reformat` to erase it", final},
+	ReasonUnreadable:        {"the agent cannot read the disk, so it cannot check that the disk is blank", "look for I/O errors in the kernel log; the agent tries again and formats only a disk that it can read", passing},
+	ReasonNoPermit:          {"the controller does not permit this node to format this volume", "read the message; a volume is formatted only once", passing},
+	ReasonFormatInterrupted: {"the node that was formatting the volume disappeared before the format was complete", "run `hitchctl volume reformat` to permit a new format; it erases the volume", final},
+	ReasonGrowFailed:        {"the filesystem of an extended volume could not grow; it stays mounted and served as it is", "read the message; the agent tries again. The kernel refuses a filesystem with errors (`dmesg`): unmount it, check it with `e2fsck`, and the agent continues", passing},
+	ReasonFormatFailed:      {"mkfs or the check of its result failed", "read the message; the agent tries the same format again", passing},
+	ReasonMultiAttached:     {"the volume is attached to more than one server", "detach it from all but one", passing},
+	ReasonMountPointBusy:    {"something else is mounted at the mount path, or the directory under it is not empty", "unmount it or empty the directory, or choose another mount_to", final},
+	ReasonMountFailed:       {"systemd could not mount the volume", "read the message and the unit's journal", passing},
+	ReasonMounted:           {"each volume is mounted at its path, with its assigned filesystem UUID", "", passing},
 
-	ReasonNotMounted:       {"the volume of an exported directory, or of a registry's data, is not mounted, so its data is not served", "look at the condition VolumesMounted"},
-	ReasonServerNotRunning: {"nfs-server is not active", "read the unit's journal; the agent starts it again"},
-	ReasonExportRefused:    {"exportfs refused an entry, or the kernel does not serve it", "read the message"},
-	ReasonServed:           {"nfs-server is active, and exportfs lists exactly the desired entries", ""},
+	ReasonNotMounted:       {"the volume of an exported directory, or of a registry's data, is not mounted, so its data is not served", "look at the condition VolumesMounted", passing},
+	ReasonServerNotRunning: {"nfs-server is not active", "read the unit's journal; the agent starts it again", passing},
+	ReasonExportRefused:    {"exportfs refused an entry, or the kernel does not serve it", "read the message", final},
+	ReasonServed:           {"nfs-server is active, and exportfs lists exactly the desired entries", "", passing},
 
-	ReasonInstalled:          {"the distribution's package is installed", ""},
-	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy"},
-	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent continues when the lock is free"},
+	ReasonInstalled:          {"the distribution's package is installed", "", passing},
+	ReasonPackageUnavailable: {"the distribution's package could not be installed", "check the package sources and the proxy", passing},
+	ReasonPackageManagerBusy: {"another process holds the package manager's lock", "wait; the agent continues when the lock is free", passing},
 
-	ReasonEngineNotRunning:    {"the node has no container engine, or the engine does not answer", "read the message and the unit's journal; the agent then continues"},
-	ReasonEngineConfigInvalid: {"the agent cannot read the engine's configuration, or the settings to add contradict it; the file is unchanged", "correct the file that the message names; the agent then continues"},
-	ReasonFileUnavailable:     {"the agent has not downloaded a file of its configuration completely", "read the message; the agent resumes the download"},
-	ReasonImageNotFound:       {"the given file does not contain the registry's image, or the image could not be pulled", "provide an image file that `docker save registry:latest` wrote, or give the node access to the public registry"},
-	ReasonPortInUse:           {"another program listens on the registry's port", "stop the program that the message names, or choose another port_no; the agent then continues"},
-	ReasonNameTaken:           {"a container named private_registry exists, and nodehitch did not create it", "rename or remove it; the agent never changes it"},
-	ReasonNotAnswering:        {"the container runs, but GET /v2/ does not answer as a registry", "read `docker logs private_registry`; the agent tries again"},
-	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, leads into a directory of the system, or its path leads through a symbolic link on the volume", "read the message, and move away what it names"},
-	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", ""},
+	ReasonEngineNotRunning:    {"the node has no container engine, or the engine does not answer", "read the message and the unit's journal; the agent then continues", passing},
+	ReasonEngineConfigInvalid: {"the agent cannot read the engine's configuration, or the settings to add contradict it; the file is unchanged", "correct the file that the message names; the agent then continues", passing},
+	ReasonFileUnavailable:     {"the agent has not downloaded a file of its configuration completely", "read the message; the agent resumes the download", passing},
+	ReasonImageNotFound:       {"the given file does not contain the registry's image, or the image could not be pulled", "provide an image file that `docker save registry:latest` wrote, or give the node access to the public registry", final},
+	ReasonPortInUse:           {"another program listens on the registry's port", "stop the program that the message names, or choose another port_no; the agent then continues", passing},
+	ReasonNameTaken:           {"a container named private_registry exists, and nodehitch did not create it", "rename or remove it; the agent never changes it", final},
+	ReasonNotAnswering:        {"the container runs, but GET /v2/ does not answer as a registry", "read `docker logs private_registry`; the agent tries again", passing},
+	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, leads into a directory of the system, or its path leads through a symbolic link on the volume", "read the message, and move away what it names", final},
+	ReasonRunning:             {"the container runs as desired and GET /v2/ answers on its port", "", passing},
 
-	ReasonUnreachable:          {"a registry does not answer, or its answer is not that of a registry", "check the registry and the network path to it; the agent then continues"},
-	ReasonUnauthorized:         {"a registry refuses the login", "correct the username and password in the parameters, and run `hitchctl apply`"},
-	ReasonCertificateRejected:  {"a registry's certificate is signed neither by the given CA nor by one of the system's CAs", "set certificate_path to the CA's certificate, or correct the registry's certificate"},
-	ReasonLegacyRegistryConfig: {"containerd's configuration has registry.mirrors or registry.configs; it does not start if config_path is added to these", "move these settings to /etc/containerd/certs.d and remove them; the agent then continues"},
-	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and accepts the login; the message names each one that asked for no login, so that the given one could not be tried", ""},
+	ReasonUnreachable:          {"a registry does not answer, or its answer is not that of a registry", "check the registry and the network path to it; the agent then continues", passing},
+	ReasonUnauthorized:         {"a registry refuses the login", "correct the username and password in the parameters, and run `hitchctl apply`", final},
+	ReasonCertificateRejected:  {"a registry's certificate is signed neither by the given CA nor by one of the system's CAs", "set certificate_path to the CA's certificate, or correct the registry's certificate", final},
+	ReasonLegacyRegistryConfig: {"containerd's configuration has registry.mirrors or registry.configs; it does not start if config_path is added to these", "move these settings to /etc/containerd/certs.d and remove them; the agent then continues", passing},
+	ReasonConnected:            {"the node's engines are configured for every registry, and each answers and accepts the login; the message names each one that asked for no login, so that the given one could not be tried", "", passing},
 
-	ReasonClusterNotInstalled:     {"the node has no valid kubeconfig, or no API server answers", "read the message: install the cluster, renew the kubeconfig's credentials, or look at the API server; the agent then continues"},
-	ReasonForeignPersistentVolume: {"a PersistentVolume of that name exists, and nodehitch did not create it", "rename or delete it, or give the manifest another name; the agent never changes it"},
-	ReasonSourceImmutable:         {"a PersistentVolume has another server or path than its manifest. Kubernetes does not let these change, and the PersistentVolume is in use, so the agent cannot delete and recreate it", "delete its claim, if it has one, and then the PersistentVolume; the agent then continues"},
-	ReasonManifestRejected:        {"the API server refuses a manifest, for example because of an unknown field", "read the message, correct the manifest, and upload it again"},
-	ReasonInUse:                   {"a PersistentVolume of the storage server is bound to a claim, so it is not deleted; if all PersistentVolumes of the server are to be deleted, none of them is", "delete the claim that the message names, or make the server's name resolve on the master if that is what the message asks for; repeat the operation if it failed"},
-	ReasonStuckTerminating:        {"a PersistentVolume was deleted but still exists, because something protects it", "look at its claim and its finalizers: `kubectl get pv -o yaml`; the agent continues when it is gone"},
-	ReasonRegistered:              {"each PersistentVolume is in the cluster with its server and path, and nodehitch has no others for the storage server there", ""},
-	ReasonAbsent:                  {"the cluster has no PersistentVolume of nodehitch's for the storage server", ""},
+	ReasonClusterNotInstalled:     {"the node has no valid kubeconfig, or no API server answers", "read the message: install the cluster, renew the kubeconfig's credentials, or look at the API server; the agent then continues", passing},
+	ReasonForeignPersistentVolume: {"a PersistentVolume of that name exists, and nodehitch did not create it", "rename or delete it, or give the manifest another name; the agent never changes it", final},
+	ReasonSourceImmutable:         {"a PersistentVolume has another server or path than its manifest. Kubernetes does not let these change, and the PersistentVolume is in use, so the agent cannot delete and recreate it", "delete its claim, if it has one, and then the PersistentVolume; the agent then continues", final},
+	ReasonManifestRejected:        {"the API server refuses a manifest, for example because of an unknown field", "read the message, correct the manifest, and upload it again", final},
+	ReasonInUse:                   {"a PersistentVolume of the storage server is bound to a claim, so it is not deleted; if all PersistentVolumes of the server are to be deleted, none of them is", "delete the claim that the message names, or make the server's name resolve on the master if that is what the message asks for; repeat the operation if it failed", passing},
+	ReasonStuckTerminating:        {"a PersistentVolume was deleted but still exists, because something protects it", "look at its claim and its finalizers: `kubectl get pv -o yaml`; the agent continues when it is gone", passing},
+	ReasonRegistered:              {"each PersistentVolume is in the cluster with its server and path, and nodehitch has no others for the storage server there", "", passing},
+	ReasonAbsent:                  {"the cluster has no PersistentVolume of nodehitch's for the storage server", "", passing},
 
-	ReasonInvalidDocument:      {"the agent does not understand its configuration", "read the message, which names the field; upgrade the agent"},
-	ReasonConverging:           {"the agent is still at work on this condition", ""},
-	ReasonInternalError:        {"an unexpected error", "read the message; the agent tries again"},
-	ReasonNoSpace:              {"the node's own disk is full, so the agent cannot write its files", "free space on it (`df -h / /var /etc /run`); the agent then continues"},
-	ReasonStateDamaged:         {"the agent cannot read a file of its own state, so it changes nothing that depends on the file", "read the message, which names the file and says what depends on it"},
-	ReasonRemoved:              {"the section of the configuration is empty, and the agent has removed everything that it owned of it", ""},
-	ReasonWaitingForController: {"the section changes more than this node, and the controller has not confirmed it on the present connection", "run `nodehitch-agent status` on the node; it says why the agent does not reach the controller"},
+	ReasonInvalidDocument:      {"the agent does not understand its configuration", "read the message, which names the field; upgrade the agent", final},
+	ReasonConverging:           {"the agent is still at work on this condition", "", passing},
+	ReasonInternalError:        {"an unexpected error", "read the message; the agent tries again", passing},
+	ReasonNoSpace:              {"the node's own disk is full, so the agent cannot write its files", "free space on it (`df -h / /var /etc /run`); the agent then continues", passing},
+	ReasonStateDamaged:         {"the agent cannot read a file of its own state, so it changes nothing that depends on the file", "read the message, which names the file and says what depends on it", passing},
+	ReasonRemoved:              {"the section of the configuration is empty, and the agent has removed everything that it owned of it", "", passing},
+	ReasonWaitingForController: {"the section changes more than this node, and the controller has not confirmed it on the present connection", "run `nodehitch-agent status` on the node; it says why the agent does not reach the controller", passing},
 
-	ReasonNotEnrolled:               {"the server is in the topology, but its agent has not enrolled", "look at the VM's console, or run `journalctl -u nodehitch-bootstrap -u nodehitch-agent` on the VM"},
-	ReasonNotReported:               {"the node has not reported this condition for its present configuration", "wait, or run `nodehitch-agent status` on the node"},
-	ReasonTopologyIncomplete:        {"a role that the parameters require has no server in the topology", "send the topology with the operation, or allow a partial one (`hitchctl operate --partial`)"},
-	ReasonAgentTooOld:               {"the node's agent does not understand a section of its configuration, so the controller withholds it; the other sections are converged", "upgrade the node's agent; the controller sends the section at its next poll"},
-	ReasonFileMissing:               {"the controller does not have a package file that the parameters name, or the file is not valid", "upload the file with `hitchctl apply --package`"},
-	ReasonWaitingForExports:         {"the storage server does not serve the exports of its present configuration yet; PersistentVolumes are registered after that", "look at the storage server's conditions; the controller continues when ExportsServed is True"},
-	ReasonConnectionPointUnresolved: {"nfs_server_cp in the parameters is not a connection point of the storage server, or the connection point has no address", "add the connection point to the topology, or correct the parameter"},
-	ReasonVolumeUnresolved:          {"a volume_resource_id in the parameters is not in the topology, or its volume is not attached to the server that has to mount it", "add the volume to topology.volumes and to its server's volumeIds"},
+	ReasonNotEnrolled:               {"the server is in the topology, but its agent has not enrolled", "look at the VM's console, or run `journalctl -u nodehitch-bootstrap -u nodehitch-agent` on the VM", passing},
+	ReasonNotReported:               {"the node has not reported this condition for its present configuration", "wait, or run `nodehitch-agent status` on the node", passing},
+	ReasonTopologyIncomplete:        {"a role that the parameters require has no server in the topology", "send the topology with the operation, or allow a partial one (`hitchctl operate --partial`)", passing},
+	ReasonAgentTooOld:               {"the node's agent does not understand a section of its configuration, so the controller withholds it; the other sections are converged", "upgrade the node's agent; the controller sends the section at its next poll", passing},
+	ReasonFileMissing:               {"the controller does not have a package file that the parameters name, or the file is not valid", "upload the file with `hitchctl apply --package`", passing},
+	ReasonWaitingForExports:         {"the storage server does not serve the exports of its present configuration yet; PersistentVolumes are registered after that", "look at the storage server's conditions; the controller continues when ExportsServed is True", passing},
+	ReasonConnectionPointUnresolved: {"nfs_server_cp in the parameters is not a connection point of the storage server, or the connection point has no address", "add the connection point to the topology, or correct the parameter", final},
+	ReasonVolumeUnresolved:          {"a volume_resource_id in the parameters is not in the topology, or its volume is not attached to the server that has to mount it", "correct volume_resource_id, or add the volume to topology.volumes and to its server's volumeIds", final},
 }

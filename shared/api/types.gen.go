@@ -456,7 +456,7 @@ type Condition struct {
 // ConditionStatus defines model for Condition.Status.
 type ConditionStatus string
 
-// ConnectionPoint A connection point (CP, a Neutron port) and its fixed IP addresses.
+// ConnectionPoint A connection point (CP, a Neutron port or floating IP) and its fixed IP addresses.
 type ConnectionPoint struct {
 	Addresses []string `json:"addresses,omitempty"`
 
@@ -587,9 +587,6 @@ type Instance struct {
 	Warnings    []Fault   `json:"warnings"`
 }
 
-// InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
-type InstanceState string
-
 // InstanceList defines model for InstanceList.
 type InstanceList struct {
 	Items []Instance `json:"items"`
@@ -619,6 +616,9 @@ type InstanceSpec struct {
 	// VimConnectionInfo SOL003 VimConnectionInfo[]: stored sealed, never returned
 	VimConnectionInfo json.RawMessage `json:"vimConnectionInfo,omitempty"`
 }
+
+// InstanceState NOT_INSTANTIATED until an INSTANTIATE END has completed, and after TERMINATE (SOL003 instantiationState)
+type InstanceState string
 
 // IssuedCertificate defines model for IssuedCertificate.
 type IssuedCertificate struct {
@@ -774,7 +774,9 @@ type NodeStatus struct {
 
 // Operation The record of one phase of an operation.
 type Operation struct {
-	Deadline time.Time `json:"deadline"`
+	// CancelledBy Who cancelled it: an API token by its name, or a user of the controller's machine
+	CancelledBy string    `json:"cancelledBy,omitempty"`
+	Deadline    time.Time `json:"deadline"`
 
 	// Error Why it FAILED.
 	Error      *Problem   `json:"error,omitempty"`
@@ -783,6 +785,9 @@ type Operation struct {
 	// ID <vnfInstanceId>/<sequence>
 	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
+
+	// Joined In the answer to a POST that started nothing: this is the operation of an earlier request, and the topology and deadline of this one are not used
+	Joined bool `json:"joined,omitempty"`
 
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
@@ -855,6 +860,8 @@ type OperationState string
 
 // OperationTarget A node that the operation waits for, and what it waits for.
 type OperationTarget struct {
+	// Final No waiting mends the reason: somebody has to act. docs/conditions.md lists such reasons
+	Final   bool   `json:"final,omitempty"`
 	Message string `json:"message,omitempty"`
 	Name    string `json:"name"`
 	NodeID  string `json:"nodeId"`
@@ -862,6 +869,9 @@ type OperationTarget struct {
 
 	// Reason A reason of a condition; the registered ones are in docs/conditions.md.
 	Reason Reason `json:"reason,omitempty"`
+
+	// WaitsFor Id of another node that this one waits for; nothing else is missing here
+	WaitsFor string `json:"waitsFor,omitempty"`
 }
 
 // OperationType LCM operation (SOL003).
@@ -1161,6 +1171,12 @@ type Trust struct {
 // VNFKind Which of the two VNFs the parameters describe.
 type VNFKind string
 
+// Version What this controller is.
+type Version struct {
+	// Version Of this build, as `nodehitch-controller version` prints it
+	Version string `json:"version"`
+}
+
 // Volume A Cinder volume and what has been permitted on it.
 type Volume struct {
 	ChangedAt      *time.Time `json:"changedAt,omitempty"`
@@ -1199,13 +1215,31 @@ type Withheld struct {
 
 	// Section Section of NodeConfig, for example storage
 	Section string `json:"section"`
+
+	// WaitsFor Id of another node that the section waits for
+	WaitsFor string `json:"waitsFor,omitempty"`
 }
+
+// IfMatch defines model for IfMatch.
+type IfMatch = string
 
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
+// Limit defines model for Limit.
+type Limit = int
+
+// Marker defines model for Marker.
+type Marker = string
+
 // NodeID defines model for NodeId.
 type NodeID = string
+
+// OfInstance defines model for OfInstance.
+type OfInstance = string
+
+// Sequence defines model for Sequence.
+type Sequence = int64
 
 // VnfInstanceID defines model for VnfInstanceId.
 type VnfInstanceID = string
@@ -1241,8 +1275,23 @@ type GetNodeFileParams struct {
 
 // ListNodesParams defines parameters for ListNodes.
 type ListNodesParams struct {
-	// VnfInstanceID Only the nodes of this instance
-	VnfInstanceID *string `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// Role Only those with this role
+	Role *Role `form:"role,omitempty" json:"role,omitempty"`
+
+	// State Only those in this state
+	State *NodeState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Ready Only those that are Ready, or only those that are not
+	Ready *bool `form:"ready,omitempty" json:"ready,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
@@ -1251,16 +1300,74 @@ type ListNodesParams struct {
 
 // ListOperationsParams defines parameters for ListOperations.
 type ListOperationsParams struct {
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// Operation Only those of this type
+	Operation *OperationType `form:"operation,omitempty" json:"operation,omitempty"`
+
+	// State Only those in this state
+	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// ListTokensParams defines parameters for ListTokens.
+type ListTokensParams struct {
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+}
+
 // ListInstancesParams defines parameters for ListInstances.
 type ListInstancesParams struct {
+	// Kind Only those of this kind
+	Kind *VNFKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// State Only those in this state
+	State *InstanceState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// DeleteInstanceParams defines parameters for DeleteInstance.
+type DeleteInstanceParams struct {
+	// IfMatch ETags of the instance, or "*"; 412 if none is its present one
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+}
+
+// GetInstanceParams defines parameters for GetInstance.
+type GetInstanceParams struct {
+	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// PutInstanceParams defines parameters for PutInstance.
+type PutInstanceParams struct {
+	// IfMatch ETags of the instance, or "*"; 412 if none is its present one
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// IfNoneMatch "*" refuses to replace an instance (412)
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // GetFileParams defines parameters for GetFile.
@@ -1276,10 +1383,43 @@ type PutFileParams struct {
 	XChecksumSha256 *string `json:"X-Checksum-Sha256,omitempty"`
 }
 
+// ListInstanceOperationsParams defines parameters for ListInstanceOperations.
+type ListInstanceOperationsParams struct {
+	// Operation Only those of this type
+	Operation *OperationType `form:"operation,omitempty" json:"operation,omitempty"`
+
+	// State Only those in this state
+	State *OperationState `form:"state,omitempty" json:"state,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
+}
+
 // GetOperationParams defines parameters for GetOperation.
 type GetOperationParams struct {
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
+}
+
+// ListVolumesParams defines parameters for ListVolumes.
+type ListVolumesParams struct {
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// NodeID Only those that the configuration of this node names
+	NodeID *string `form:"nodeId,omitempty" json:"nodeId,omitempty"`
+
+	// PermitState Only those in this state
+	PermitState *PermitState `form:"permitState,omitempty" json:"permitState,omitempty"`
+
+	// Limit The largest number of items in the answer; all if omitted
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Marker Where the page begins, from the Link header of the page before
+	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 }
 
 // EnrollJSONRequestBody defines body for Enroll for application/json ContentType.

@@ -71,7 +71,7 @@ func TestAnswersOfSomethingElse(t *testing.T) {
 
 func TestDone(t *testing.T) {
 	server := serve(t, answer(409, "application/problem+json", `{"type":"x","title":"in conflict","status":409}`), nil)
-	if err := client.Done(dial(t, server.options()).DeleteInstance(t.Context(), instance)); client.Status(err) != 409 {
+	if err := client.Done(dial(t, server.options()).DeleteInstance(t.Context(), instance, nil)); client.Status(err) != 409 {
 		t.Errorf("got %v, want the problem", err)
 	}
 }

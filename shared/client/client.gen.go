@@ -233,10 +233,10 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/operations (the `ListOperations` operationId).
 	ListOperations(ctx context.Context, params *ListOperationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListTokens API tokens, without their secrets
+	// ListTokens API tokens, without their secrets, ordered by name and age
 	//
 	// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
-	ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListTokens(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTokenWithBody Create an API token; its secret is only in this answer
 	//
@@ -269,6 +269,11 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/trust (the `GetTrust` operationId).
 	GetTrust(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetVersion The version of the controller
+	//
+	// Corresponds with GET /v1/version (the `GetVersion` operationId).
+	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListInstances All VNF instances
 	//
 	// Corresponds with GET /v1/vnf_instances (the `ListInstances` operationId).
@@ -279,32 +284,36 @@ type ClientInterface interface {
 	// 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
 	//
 	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
-	DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetInstance One VNF instance, secrets redacted
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
-	GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *GetInstanceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutInstanceWithBody Create or replace the desired parameters of a VNF instance
 	//
 	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-	// creates the instance's join token. Repeating the request changes nothing.
+	// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+	// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+	// in a list is the one with the same `server`. Anywhere else it is refused.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-	PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	//
 	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-	// creates the instance's join token. Repeating the request changes nothing.
+	// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+	// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+	// in a list is the one with the same `server`. Anywhere else it is refused.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-	PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	//
@@ -313,6 +322,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
 	ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteFile Delete a file that came before its instance
+	//
+	// 409 if the instance exists; its files are replaced by putFile, and deleted with it.
+	//
+	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `DeleteFile` operationId).
+	DeleteFile(ctx context.Context, vnfInstanceID VnfInstanceID, path string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFile Download one file of the VNF package (scope operator)
 	//
@@ -323,7 +339,9 @@ type ClientInterface interface {
 	//
 	// Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
 	// reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
-	// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
+	// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived. The body is the file
+	// itself, whatever its Content-Type says; a form (multipart/form-data) is refused with 415. If no instance of this
+	// id exists a day later, the file is deleted.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -338,13 +356,14 @@ type ClientInterface interface {
 	// ListInstanceOperations The operations of one instance that are kept, newest first
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
-	ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, params *ListInstanceOperationsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -356,8 +375,9 @@ type ClientInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -369,7 +389,16 @@ type ClientInterface interface {
 	// GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelOperation End an operation before its deadline
+	//
+	// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+	// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+	// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+	CancelOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PlanInstanceWithBody What a PUT of this body would change; nothing is changed
 	//
@@ -391,10 +420,10 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
 	PlanInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListVolumes All volumes that a configuration names or has named
+	// ListVolumes All volumes that a configuration names or has named, ordered by id
 	//
 	// Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
-	ListVolumes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListVolumes(ctx context.Context, params *ListVolumesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetVolume One volume
 	//
@@ -762,11 +791,11 @@ func (c *Client) ListOperations(ctx context.Context, params *ListOperationsParam
 	return c.Client.Do(req)
 }
 
-// ListTokens API tokens, without their secrets
+// ListTokens API tokens, without their secrets, ordered by name and age
 //
 // Corresponds with GET /v1/tokens (the `ListTokens` operationId).
-func (c *Client) ListTokens(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListTokensRequest(c.Server)
+func (c *Client) ListTokens(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTokensRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -858,6 +887,21 @@ func (c *Client) GetTrust(ctx context.Context, reqEditors ...RequestEditorFn) (*
 	return c.Client.Do(req)
 }
 
+// GetVersion The version of the controller
+//
+// Corresponds with GET /v1/version (the `GetVersion` operationId).
+func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetVersionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListInstances All VNF instances
 //
 // Corresponds with GET /v1/vnf_instances (the `ListInstances` operationId).
@@ -878,8 +922,8 @@ func (c *Client) ListInstances(ctx context.Context, params *ListInstancesParams,
 // 409 while an operation is PROCESSING or a node's identity is live; TERMINATE first.
 //
 // Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
-func (c *Client) DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewDeleteInstanceRequest(c.Server, vnfInstanceID)
+func (c *Client) DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteInstanceRequest(c.Server, vnfInstanceID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -893,8 +937,8 @@ func (c *Client) DeleteInstance(ctx context.Context, vnfInstanceID VnfInstanceID
 // GetInstance One VNF instance, secrets redacted
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
-func (c *Client) GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetInstanceRequest(c.Server, vnfInstanceID)
+func (c *Client) GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *GetInstanceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetInstanceRequest(c.Server, vnfInstanceID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -908,13 +952,15 @@ func (c *Client) GetInstance(ctx context.Context, vnfInstanceID VnfInstanceID, r
 // PutInstanceWithBody Create or replace the desired parameters of a VNF instance
 //
 // Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-// creates the instance's join token. Repeating the request changes nothing.
+// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+// in a list is the one with the same `server`. Anywhere else it is refused.
 //
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutInstanceRequestWithBody(c.Server, vnfInstanceID, contentType, body)
+func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutInstanceRequestWithBody(c.Server, vnfInstanceID, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -928,13 +974,15 @@ func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInsta
 // PutInstance Create or replace the desired parameters of a VNF instance
 //
 // Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-// creates the instance's join token. Repeating the request changes nothing.
+// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+// in a list is the one with the same `server`. Anywhere else it is refused.
 //
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPutInstanceRequest(c.Server, vnfInstanceID, body)
+func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutInstanceRequest(c.Server, vnfInstanceID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -953,6 +1001,23 @@ func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, b
 // Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
 func (c *Client) ConfirmInstance(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewConfirmInstanceRequest(c.Server, vnfInstanceID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteFile Delete a file that came before its instance
+//
+// 409 if the instance exists; its files are replaced by putFile, and deleted with it.
+//
+// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `DeleteFile` operationId).
+func (c *Client) DeleteFile(ctx context.Context, vnfInstanceID VnfInstanceID, path string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteFileRequest(c.Server, vnfInstanceID, path)
 	if err != nil {
 		return nil, err
 	}
@@ -982,7 +1047,9 @@ func (c *Client) GetFile(ctx context.Context, vnfInstanceID VnfInstanceID, path 
 //
 // Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
 // reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
-// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
+// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived. The body is the file
+// itself, whatever its Content-Type says; a form (multipart/form-data) is refused with 415. If no instance of this
+// id exists a day later, the file is deleted.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1017,8 +1084,8 @@ func (c *Client) GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, 
 // ListInstanceOperations The operations of one instance that are kept, newest first
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
-func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListInstanceOperationsRequest(c.Server, vnfInstanceID)
+func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfInstanceID, params *ListInstanceOperationsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListInstanceOperationsRequest(c.Server, vnfInstanceID, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1032,8 +1099,9 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // PostOperationWithBody Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -1055,8 +1123,9 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // PostOperation Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -1078,8 +1147,27 @@ func (c *Client) PostOperation(ctx context.Context, vnfInstanceID VnfInstanceID,
 // GetOperation One operation. With wait, answers when it has finished or the time is over. 404 if its record is no longer kept
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetOperationRequest(c.Server, vnfInstanceID, sequence, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelOperation End an operation before its deadline
+//
+// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+func (c *Client) CancelOperation(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelOperationRequest(c.Server, vnfInstanceID, sequence)
 	if err != nil {
 		return nil, err
 	}
@@ -1130,11 +1218,11 @@ func (c *Client) PlanInstance(ctx context.Context, vnfInstanceID VnfInstanceID, 
 	return c.Client.Do(req)
 }
 
-// ListVolumes All volumes that a configuration names or has named
+// ListVolumes All volumes that a configuration names or has named, ordered by id
 //
 // Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
-func (c *Client) ListVolumes(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListVolumesRequest(c.Server)
+func (c *Client) ListVolumes(ctx context.Context, params *ListVolumesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListVolumesRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1681,7 +1769,67 @@ func NewListNodesRequest(server string, params *ListNodesParams) (*http.Request,
 
 		if params.VnfInstanceID != nil {
 
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "vnfInstanceId", *params.VnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "vnfInstanceId", *params.VnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Role != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "role", *params.Role, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Ready != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "ready", *params.Ready, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Marker != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "marker", *params.Marker, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -1862,6 +2010,66 @@ func NewListOperationsRequest(server string, params *ListOperationsParams) (*htt
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.VnfInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "vnfInstanceId", *params.VnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Operation != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "operation", *params.Operation, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Marker != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "marker", *params.Marker, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Wait != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -1904,7 +2112,7 @@ func NewListOperationsRequest(server string, params *ListOperationsParams) (*htt
 }
 
 // NewListTokensRequest constructs an http.Request for the ListTokens method
-func NewListTokensRequest(server string) (*http.Request, error) {
+func NewListTokensRequest(server string, params *ListTokensParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -1920,6 +2128,45 @@ func NewListTokensRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Marker != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "marker", *params.Marker, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -2065,6 +2312,33 @@ func NewGetTrustRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetVersionRequest constructs an http.Request for the GetVersion method
+func NewGetVersionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/version")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListInstancesRequest constructs an http.Request for the ListInstances method
 func NewListInstancesRequest(server string, params *ListInstancesParams) (*http.Request, error) {
 	var err error
@@ -2075,6 +2349,179 @@ func NewListInstancesRequest(server string, params *ListInstancesParams) (*http.
 	}
 
 	operationPath := fmt.Sprintf("/v1/vnf_instances")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Marker != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "marker", *params.Marker, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteInstanceRequest constructs an http.Request for the DeleteInstance method
+func NewDeleteInstanceRequest(server string, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetInstanceRequest constructs an http.Request for the GetInstance method
+func NewGetInstanceRequest(server string, vnfInstanceID VnfInstanceID, params *GetInstanceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -2134,87 +2581,19 @@ func NewListInstancesRequest(server string, params *ListInstancesParams) (*http.
 	return req, nil
 }
 
-// NewDeleteInstanceRequest constructs an http.Request for the DeleteInstance method
-func NewDeleteInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/v1/vnf_instances/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
-// NewGetInstanceRequest constructs an http.Request for the GetInstance method
-func NewGetInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
-	var err error
-
-	var pathParam0 string
-
-	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
-	if err != nil {
-		return nil, err
-	}
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/v1/vnf_instances/%s", pathParam0)
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
 // NewPutInstanceRequest calls the generic PutInstance builder with application/json body
-func NewPutInstanceRequest(server string, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody) (*http.Request, error) {
+func NewPutInstanceRequest(server string, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPutInstanceRequestWithBody(server, vnfInstanceID, "application/json", bodyReader)
+	return NewPutInstanceRequestWithBody(server, vnfInstanceID, params, "application/json", bodyReader)
 }
 
 // NewPutInstanceRequestWithBody constructs an http.Request for the PutInstance method, with any body, and a specified content type
-func NewPutInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, contentType string, body io.Reader) (*http.Request, error) {
+func NewPutInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, params *PutInstanceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2246,6 +2625,32 @@ func NewPutInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, c
 
 	req.Header.Add("Content-Type", contentType)
 
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam1)
+		}
+
+	}
+
 	return req, nil
 }
 
@@ -2276,6 +2681,47 @@ func NewConfirmInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*htt
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDeleteFileRequest constructs an http.Request for the DeleteFile method
+func NewDeleteFileRequest(server string, vnfInstanceID VnfInstanceID, path string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "path", path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/files/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -2443,7 +2889,7 @@ func NewGetJoinTokenRequest(server string, vnfInstanceID VnfInstanceID) (*http.R
 }
 
 // NewListInstanceOperationsRequest constructs an http.Request for the ListInstanceOperations method
-func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
+func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID, params *ListInstanceOperationsParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2466,6 +2912,69 @@ func NewListInstanceOperationsRequest(server string, vnfInstanceID VnfInstanceID
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Operation != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "operation", *params.Operation, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Marker != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "marker", *params.Marker, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -2524,7 +3033,7 @@ func NewPostOperationRequestWithBody(server string, vnfInstanceID VnfInstanceID,
 }
 
 // NewGetOperationRequest constructs an http.Request for the GetOperation method
-func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams) (*http.Request, error) {
+func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -2591,6 +3100,47 @@ func NewGetOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence
 	return req, nil
 }
 
+// NewCancelOperationRequest constructs an http.Request for the CancelOperation method
+func NewCancelOperationRequest(server string, vnfInstanceID VnfInstanceID, sequence Sequence) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "sequence", sequence, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/operations/%s/cancel", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewPlanInstanceRequest calls the generic PlanInstance builder with application/json body
 func NewPlanInstanceRequest(server string, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -2639,7 +3189,7 @@ func NewPlanInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, 
 }
 
 // NewListVolumesRequest constructs an http.Request for the ListVolumes method
-func NewListVolumesRequest(server string) (*http.Request, error) {
+func NewListVolumesRequest(server string, params *ListVolumesParams) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -2655,6 +3205,81 @@ func NewListVolumesRequest(server string) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.VnfInstanceID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "vnfInstanceId", *params.VnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.NodeID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "nodeId", *params.NodeID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "uuid"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.PermitState != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "permitState", *params.PermitState, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Marker != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "marker", *params.Marker, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -3001,12 +3626,12 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/operations (the `ListOperations` operationId).
 	ListOperationsWithResponse(ctx context.Context, params *ListOperationsParams, reqEditors ...RequestEditorFn) (*ListOperationsResponse, error)
 
-	// ListTokensWithResponse API tokens, without their secrets
+	// ListTokensWithResponse API tokens, without their secrets, ordered by name and age
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
-	ListTokensWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListTokensResponse, error)
+	ListTokensWithResponse(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*ListTokensResponse, error)
 
 	// CreateTokenWithBodyWithResponse Create an API token; its secret is only in this answer
 	//
@@ -3045,6 +3670,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/trust (the `GetTrust` operationId).
 	GetTrustWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetTrustResponse, error)
 
+	// GetVersionWithResponse The version of the controller
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/version (the `GetVersion` operationId).
+	GetVersionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetVersionResponse, error)
+
 	// ListInstancesWithResponse All VNF instances
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3059,34 +3691,38 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
-	DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error)
+	DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error)
 
 	// GetInstanceWithResponse One VNF instance, secrets redacted
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
-	GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error)
+	GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *GetInstanceParams, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error)
 
 	// PutInstanceWithBodyWithResponse Create or replace the desired parameters of a VNF instance
 	//
 	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-	// creates the instance's join token. Repeating the request changes nothing.
+	// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+	// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+	// in a list is the one with the same `server`. Anywhere else it is refused.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-	PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+	PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
 	// PutInstanceWithResponse Create or replace the desired parameters of a VNF instance
 	//
 	// Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-	// creates the instance's join token. Repeating the request changes nothing.
+	// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+	// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+	// in a list is the one with the same `server`. Anywhere else it is refused.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-	PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+	PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
 
 	// ConfirmInstanceWithResponse After a restore, allow the nodes of this instance again
 	//
@@ -3097,6 +3733,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/confirm (the `ConfirmInstance` operationId).
 	ConfirmInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ConfirmInstanceResponse, error)
+
+	// DeleteFileWithResponse Delete a file that came before its instance
+	//
+	// 409 if the instance exists; its files are replaced by putFile, and deleted with it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `DeleteFile` operationId).
+	DeleteFileWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, reqEditors ...RequestEditorFn) (*DeleteFileResponse, error)
 
 	// GetFileWithResponse Download one file of the VNF package (scope operator)
 	//
@@ -3109,7 +3754,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
 	// reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
-	// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
+	// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived. The body is the file
+	// itself, whatever its Content-Type says; a form (multipart/form-data) is refused with 415. If no instance of this
+	// id exists a day later, the file is deleted.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -3128,13 +3775,14 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
-	ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error)
+	ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *ListInstanceOperationsParams, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error)
 
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -3146,8 +3794,9 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-	// while one is PROCESSING is 409 and names it.
+	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 	// post it again.
 	//
@@ -3161,7 +3810,18 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+	GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error)
+
+	// CancelOperationWithResponse End an operation before its deadline
+	//
+	// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+	// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+	// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+	CancelOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*CancelOperationResponse, error)
 
 	// PlanInstanceWithBodyWithResponse What a PUT of this body would change; nothing is changed
 	//
@@ -3183,12 +3843,12 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/plan (the `PlanInstance` operationId).
 	PlanInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PlanInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PlanInstanceResponse, error)
 
-	// ListVolumesWithResponse All volumes that a configuration names or has named
+	// ListVolumesWithResponse All volumes that a configuration names or has named, ordered by id
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
-	ListVolumesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListVolumesResponse, error)
+	ListVolumesWithResponse(ctx context.Context, params *ListVolumesParams, reqEditors ...RequestEditorFn) (*ListVolumesResponse, error)
 
 	// GetVolumeWithResponse One volume
 	//
@@ -3760,6 +4420,7 @@ func (r PostFormatResponse) ContentType() string {
 // ListNodesResponse200Headers the declared response headers of an HTTP 200 response for ListNodes
 type ListNodesResponse200Headers struct {
 	ETag *string
+	Link *string
 }
 
 // ListNodesResponse304Headers the declared response headers of an HTTP 304 response for ListNodes
@@ -3998,6 +4659,7 @@ func (r RevokeNodeResponse) ContentType() string {
 // ListOperationsResponse200Headers the declared response headers of an HTTP 200 response for ListOperations
 type ListOperationsResponse200Headers struct {
 	ETag *string
+	Link *string
 }
 
 // ListOperationsResponse304Headers the declared response headers of an HTTP 304 response for ListOperations
@@ -4065,6 +4727,11 @@ func (r ListOperationsResponse) ContentType() string {
 	return ""
 }
 
+// ListTokensResponse200Headers the declared response headers of an HTTP 200 response for ListTokens
+type ListTokensResponse200Headers struct {
+	Link *string
+}
+
 // ListTokensResponseDefaultHeaders the declared response headers of an HTTP default response for ListTokens
 type ListTokensResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -4078,6 +4745,8 @@ type ListTokensResponse struct {
 	JSON200 *TokenList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListTokensResponse200Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *ListTokensResponseDefaultHeaders
 }
@@ -4121,6 +4790,11 @@ func (r ListTokensResponse) ContentType() string {
 	return ""
 }
 
+// CreateTokenResponse201Headers the declared response headers of an HTTP 201 response for CreateToken
+type CreateTokenResponse201Headers struct {
+	Location *string
+}
+
 // CreateTokenResponseDefaultHeaders the declared response headers of an HTTP default response for CreateToken
 type CreateTokenResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -4134,6 +4808,8 @@ type CreateTokenResponse struct {
 	JSON201 *NewToken
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateTokenResponse201Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *CreateTokenResponseDefaultHeaders
 }
@@ -4338,9 +5014,66 @@ func (r GetTrustResponse) ContentType() string {
 	return ""
 }
 
+// GetVersionResponseDefaultHeaders the declared response headers of an HTTP default response for GetVersion
+type GetVersionResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type GetVersionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Version
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetVersionResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetVersionResponse) GetJSON200() *Version {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetVersionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetVersionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetVersionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetVersionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetVersionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListInstancesResponse200Headers the declared response headers of an HTTP 200 response for ListInstances
 type ListInstancesResponse200Headers struct {
 	ETag *string
+	Link *string
 }
 
 // ListInstancesResponse304Headers the declared response headers of an HTTP 304 response for ListInstances
@@ -4457,6 +5190,16 @@ func (r DeleteInstanceResponse) ContentType() string {
 	return ""
 }
 
+// GetInstanceResponse200Headers the declared response headers of an HTTP 200 response for GetInstance
+type GetInstanceResponse200Headers struct {
+	ETag *string
+}
+
+// GetInstanceResponse304Headers the declared response headers of an HTTP 304 response for GetInstance
+type GetInstanceResponse304Headers struct {
+	ETag *string
+}
+
 // GetInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for GetInstance
 type GetInstanceResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -4470,6 +5213,10 @@ type GetInstanceResponse struct {
 	JSON200 *Instance
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetInstanceResponse200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetInstanceResponse304Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *GetInstanceResponseDefaultHeaders
 }
@@ -4632,6 +5379,55 @@ func (r ConfirmInstanceResponse) ContentType() string {
 	return ""
 }
 
+// DeleteFileResponseDefaultHeaders the declared response headers of an HTTP default response for DeleteFile
+type DeleteFileResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type DeleteFileResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *DeleteFileResponseDefaultHeaders
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteFileResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteFileResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteFileResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteFileResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteFileResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // GetFileResponseDefaultHeaders the declared response headers of an HTTP default response for GetFile
 type GetFileResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -4697,6 +5493,8 @@ type PutFileResponse struct {
 	HTTPResponse *http.Response
 	// JSON200 the response for an HTTP 200 `application/json` response
 	JSON200 *PackageFile
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *PackageFile
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
 	// Headers308 the parsed response headers for an HTTP 308 response
@@ -4708,6 +5506,11 @@ type PutFileResponse struct {
 // GetJSON200 returns the response for an HTTP 200 `application/json` response
 func (r PutFileResponse) GetJSON200() *PackageFile {
 	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutFileResponse) GetJSON201() *PackageFile {
+	return r.JSON201
 }
 
 // GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -4800,6 +5603,11 @@ func (r GetJoinTokenResponse) ContentType() string {
 	return ""
 }
 
+// ListInstanceOperationsResponse200Headers the declared response headers of an HTTP 200 response for ListInstanceOperations
+type ListInstanceOperationsResponse200Headers struct {
+	Link *string
+}
+
 // ListInstanceOperationsResponseDefaultHeaders the declared response headers of an HTTP default response for ListInstanceOperations
 type ListInstanceOperationsResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -4813,6 +5621,8 @@ type ListInstanceOperationsResponse struct {
 	JSON200 *OperationList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListInstanceOperationsResponse200Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *ListInstanceOperationsResponseDefaultHeaders
 }
@@ -4976,6 +5786,62 @@ func (r GetOperationResponse) ContentType() string {
 	return ""
 }
 
+// CancelOperationResponseDefaultHeaders the declared response headers of an HTTP default response for CancelOperation
+type CancelOperationResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type CancelOperationResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Operation
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *CancelOperationResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelOperationResponse) GetJSON200() *Operation {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CancelOperationResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelOperationResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelOperationResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelOperationResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelOperationResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // PlanInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for PlanInstance
 type PlanInstanceResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -5032,6 +5898,11 @@ func (r PlanInstanceResponse) ContentType() string {
 	return ""
 }
 
+// ListVolumesResponse200Headers the declared response headers of an HTTP 200 response for ListVolumes
+type ListVolumesResponse200Headers struct {
+	Link *string
+}
+
 // ListVolumesResponseDefaultHeaders the declared response headers of an HTTP default response for ListVolumes
 type ListVolumesResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -5045,6 +5916,8 @@ type ListVolumesResponse struct {
 	JSON200 *VolumeList
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListVolumesResponse200Headers
 	// HeadersDefault the parsed response headers for an HTTP default response
 	HeadersDefault *ListVolumesResponseDefaultHeaders
 }
@@ -5534,13 +6407,13 @@ func (c *ClientWithResponses) ListOperationsWithResponse(ctx context.Context, pa
 	return ParseListOperationsResponse(rsp)
 }
 
-// ListTokensWithResponse API tokens, without their secrets
+// ListTokensWithResponse API tokens, without their secrets, ordered by name and age
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/tokens (the `ListTokens` operationId).
-func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListTokensResponse, error) {
-	rsp, err := c.ListTokens(ctx, reqEditors...)
+func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*ListTokensResponse, error) {
+	rsp, err := c.ListTokens(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5614,6 +6487,19 @@ func (c *ClientWithResponses) GetTrustWithResponse(ctx context.Context, reqEdito
 	return ParseGetTrustResponse(rsp)
 }
 
+// GetVersionWithResponse The version of the controller
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/version (the `GetVersion` operationId).
+func (c *ClientWithResponses) GetVersionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetVersionResponse, error) {
+	rsp, err := c.GetVersion(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetVersionResponse(rsp)
+}
+
 // ListInstancesWithResponse All VNF instances
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5634,8 +6520,8 @@ func (c *ClientWithResponses) ListInstancesWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId} (the `DeleteInstance` operationId).
-func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error) {
-	rsp, err := c.DeleteInstance(ctx, vnfInstanceID, reqEditors...)
+func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *DeleteInstanceParams, reqEditors ...RequestEditorFn) (*DeleteInstanceResponse, error) {
+	rsp, err := c.DeleteInstance(ctx, vnfInstanceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5647,8 +6533,8 @@ func (c *ClientWithResponses) DeleteInstanceWithResponse(ctx context.Context, vn
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId} (the `GetInstance` operationId).
-func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error) {
-	rsp, err := c.GetInstance(ctx, vnfInstanceID, reqEditors...)
+func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *GetInstanceParams, reqEditors ...RequestEditorFn) (*GetInstanceResponse, error) {
+	rsp, err := c.GetInstance(ctx, vnfInstanceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5658,13 +6544,15 @@ func (c *ClientWithResponses) GetInstanceWithResponse(ctx context.Context, vnfIn
 // PutInstanceWithBodyWithResponse Create or replace the desired parameters of a VNF instance
 //
 // Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-// creates the instance's join token. Repeating the request changes nothing.
+// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+// in a list is the one with the same `server`. Anywhere else it is refused.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
-	rsp, err := c.PutInstanceWithBody(ctx, vnfInstanceID, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
+	rsp, err := c.PutInstanceWithBody(ctx, vnfInstanceID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5674,13 +6562,15 @@ func (c *ClientWithResponses) PutInstanceWithBodyWithResponse(ctx context.Contex
 // PutInstanceWithResponse Create or replace the desired parameters of a VNF instance
 //
 // Validates additionalParams completely before any VM exists, stores it (secrets sealed) and
-// creates the instance's join token. Repeating the request changes nothing.
+// creates the instance's join token. Repeating the request changes nothing. "[redacted]" where additionalParams has a
+// secret keeps the stored one, if all other members of its object (of a URL: the rest of it) are unchanged; an object
+// in a list is the one with the same `server`. Anywhere else it is refused.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
-func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
-	rsp, err := c.PutInstance(ctx, vnfInstanceID, body, reqEditors...)
+func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error) {
+	rsp, err := c.PutInstance(ctx, vnfInstanceID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5703,6 +6593,21 @@ func (c *ClientWithResponses) ConfirmInstanceWithResponse(ctx context.Context, v
 	return ParseConfirmInstanceResponse(rsp)
 }
 
+// DeleteFileWithResponse Delete a file that came before its instance
+//
+// 409 if the instance exists; its files are replaced by putFile, and deleted with it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `DeleteFile` operationId).
+func (c *ClientWithResponses) DeleteFileWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, reqEditors ...RequestEditorFn) (*DeleteFileResponse, error) {
+	rsp, err := c.DeleteFile(ctx, vnfInstanceID, path, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteFileResponse(rsp)
+}
+
 // GetFileWithResponse Download one file of the VNF package (scope operator)
 //
 // Returns a wrapper object for the known response body format(s).
@@ -5720,7 +6625,9 @@ func (c *ClientWithResponses) GetFileWithResponse(ctx context.Context, vnfInstan
 //
 // Streamed to disk and stored by its SHA-256. It may come before the instance, whose id is then
 // reserved. Content is checked for each use that the parameters make of it. An upload that was interrupted
-// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived.
+// is resumed with Content-Range (RFC 9110, section 14.4); 308 says how much has arrived. The body is the file
+// itself, whatever its Content-Type says; a form (multipart/form-data) is refused with 415. If no instance of this
+// id exists a day later, the file is deleted.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -5751,8 +6658,8 @@ func (c *ClientWithResponses) GetJoinTokenWithResponse(ctx context.Context, vnfI
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations (the `ListInstanceOperations` operationId).
-func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error) {
-	rsp, err := c.ListInstanceOperations(ctx, vnfInstanceID, reqEditors...)
+func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *ListInstanceOperationsParams, reqEditors ...RequestEditorFn) (*ListInstanceOperationsResponse, error) {
+	rsp, err := c.ListInstanceOperations(ctx, vnfInstanceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -5762,8 +6669,9 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 // PostOperationWithBodyWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -5781,8 +6689,9 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 // PostOperationWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A different operation
-// while one is PROCESSING is 409 and names it.
+// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
+// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
 // post it again.
 //
@@ -5802,12 +6711,29 @@ func (c *ClientWithResponses) PostOperationWithResponse(ctx context.Context, vnf
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/operations/{sequence} (the `GetOperation` operationId).
-func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence int64, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
+func (c *ClientWithResponses) GetOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, params *GetOperationParams, reqEditors ...RequestEditorFn) (*GetOperationResponse, error) {
 	rsp, err := c.GetOperation(ctx, vnfInstanceID, sequence, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
 	return ParseGetOperationResponse(rsp)
+}
+
+// CancelOperationWithResponse End an operation before its deadline
+//
+// The record is FAILED, problem type cancelled, and cancelledBy says who did it. An END only stops waiting: its desired
+// state stays in force, and the identities that it has revoked stay revoked. A START, also a COMPLETED one that awaits
+// its END, is taken back: the desired state before it is in force again. 409 for TERMINATE and for what is over.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/vnf_instances/{vnfInstanceId}/operations/{sequence}/cancel (the `CancelOperation` operationId).
+func (c *ClientWithResponses) CancelOperationWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, sequence Sequence, reqEditors ...RequestEditorFn) (*CancelOperationResponse, error) {
+	rsp, err := c.CancelOperation(ctx, vnfInstanceID, sequence, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelOperationResponse(rsp)
 }
 
 // PlanInstanceWithBodyWithResponse What a PUT of this body would change; nothing is changed
@@ -5842,13 +6768,13 @@ func (c *ClientWithResponses) PlanInstanceWithResponse(ctx context.Context, vnfI
 	return ParsePlanInstanceResponse(rsp)
 }
 
-// ListVolumesWithResponse All volumes that a configuration names or has named
+// ListVolumesWithResponse All volumes that a configuration names or has named, ordered by id
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/volumes (the `ListVolumes` operationId).
-func (c *ClientWithResponses) ListVolumesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListVolumesResponse, error) {
-	rsp, err := c.ListVolumes(ctx, reqEditors...)
+func (c *ClientWithResponses) ListVolumesWithResponse(ctx context.Context, params *ListVolumesParams, reqEditors ...RequestEditorFn) (*ListVolumesResponse, error) {
+	rsp, err := c.ListVolumes(ctx, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -6545,6 +7471,13 @@ func ParseListNodesResponse(rsp *http.Response) (*ListNodesResponse, error) {
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 304:
 		var headers ListNodesResponse304Headers
@@ -6780,6 +7713,13 @@ func ParseListOperationsResponse(rsp *http.Response) (*ListOperationsResponse, e
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 304:
 		var headers ListOperationsResponse304Headers
@@ -6844,6 +7784,16 @@ func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers ListTokensResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
 	case true:
 		var headers ListTokensResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -6897,6 +7847,16 @@ func ParseCreateTokenResponse(rsp *http.Response) (*CreateTokenResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 201:
+		var headers CreateTokenResponse201Headers
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		response.Headers201 = &headers
 	case true:
 		var headers CreateTokenResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -7074,6 +8034,59 @@ func ParseGetTrustResponse(rsp *http.Response) (*GetTrustResponse, error) {
 	return response, nil
 }
 
+// ParseGetVersionResponse parses an HTTP response from a GetVersionWithResponse call
+func ParseGetVersionResponse(rsp *http.Response) (*GetVersionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetVersionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Version
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetVersionResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseListInstancesResponse parses an HTTP response from a ListInstancesWithResponse call
 func ParseListInstancesResponse(rsp *http.Response) (*ListInstancesResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -7116,6 +8129,13 @@ func ParseListInstancesResponse(rsp *http.Response) (*ListInstancesResponse, err
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
 		}
 		response.Headers200 = &headers
 	case rsp.StatusCode == 304:
@@ -7220,6 +8240,9 @@ func ParseGetInstanceResponse(rsp *http.Response) (*GetInstanceResponse, error) 
 		}
 		response.JSON200 = &dest
 
+	case rsp.StatusCode == 304:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -7230,6 +8253,26 @@ func ParseGetInstanceResponse(rsp *http.Response) (*GetInstanceResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers GetInstanceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetInstanceResponse304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers304 = &headers
 	case true:
 		var headers GetInstanceResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -7365,6 +8408,55 @@ func ParseConfirmInstanceResponse(rsp *http.Response) (*ConfirmInstanceResponse,
 	return response, nil
 }
 
+// ParseDeleteFileResponse parses an HTTP response from a DeleteFileWithResponse call
+func ParseDeleteFileResponse(rsp *http.Response) (*DeleteFileResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteFileResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 204:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers DeleteFileResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParseGetFileResponse parses an HTTP response from a GetFileWithResponse call
 func ParseGetFileResponse(rsp *http.Response) (*GetFileResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -7431,6 +8523,13 @@ func ParsePutFileResponse(rsp *http.Response) (*PutFileResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest PackageFile
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case rsp.StatusCode == 308:
 		break // No content-type
@@ -7561,6 +8660,16 @@ func ParseListInstanceOperationsResponse(rsp *http.Response) (*ListInstanceOpera
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers ListInstanceOperationsResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
 	case true:
 		var headers ListInstanceOperationsResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -7706,6 +8815,59 @@ func ParseGetOperationResponse(rsp *http.Response) (*GetOperationResponse, error
 	return response, nil
 }
 
+// ParseCancelOperationResponse parses an HTTP response from a CancelOperationWithResponse call
+func ParseCancelOperationResponse(rsp *http.Response) (*CancelOperationResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelOperationResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Operation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers CancelOperationResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
 // ParsePlanInstanceResponse parses an HTTP response from a PlanInstanceWithResponse call
 func ParsePlanInstanceResponse(rsp *http.Response) (*PlanInstanceResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -7790,6 +8952,16 @@ func ParseListVolumesResponse(rsp *http.Response) (*ListVolumesResponse, error) 
 	}
 
 	switch {
+	case rsp.StatusCode == 200:
+		var headers ListVolumesResponse200Headers
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		response.Headers200 = &headers
 	case true:
 		var headers ListVolumesResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

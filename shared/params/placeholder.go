@@ -7,11 +7,11 @@ import (
 	"github.com/nodehitch/nodehitch/shared/strict/jsontree"
 )
 
-// placeholders refuses every text that Redact writes in the place of a secret: the body
-// is an answer that was sent back, and in force it would replace the secret.
+// placeholders refuses every text that Redact writes in the place of a secret, and that
+// Restore has left: in force it would replace the secret.
 func (r *reading) placeholders(n *jsontree.Node, at fault.At) {
 	for _, place := range placeholders(n, maxListed) {
-		r.fault(at+place, "holds %q, the placeholder of a secret in an answer; send the secret itself", Redacted)
+		r.fault(at+place, "holds %q, the placeholder of a secret in an answer, for which none is kept; send the secret itself", Redacted)
 	}
 }
 

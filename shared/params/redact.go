@@ -80,22 +80,31 @@ func appendSecrets(secrets []string, n *jsontree.Node, public string) []string {
 // find calls found, in the order of the document, for each value that holds a
 // secret, with the text to show instead. name is the member that n is the value of.
 func find(n *jsontree.Node, name string, found func(n *jsontree.Node, public string)) {
+	if public, secret := publicOf(n, name); secret {
+		found(n, public)
+		return
+	}
+	for _, item := range n.Items {
+		find(item, name, found)
+	}
+	for _, m := range n.Members {
+		find(m.Value, m.Name, found)
+	}
+}
+
+// publicOf is the text to show instead of a value that holds a secret. What a list or an
+// object holds are values of their own.
+func publicOf(n *jsontree.Node, name string) (public string, secret bool) {
 	switch {
 	case n.Kind == jsontree.Null || n.Kind == jsontree.Bool:
+		return "", false
 	case secretName(name) && (n.Kind != jsontree.String || n.Text != ""):
-		found(n, Redacted)
+		return Redacted, true
 	case n.Kind == jsontree.String:
-		if public := publicText(n.Text, proxyName(name)); public != n.Text {
-			found(n, public)
-		}
-	default:
-		for _, item := range n.Items {
-			find(item, name, found)
-		}
-		for _, m := range n.Members {
-			find(m.Value, m.Name, found)
-		}
+		public = publicText(n.Text, proxyName(name))
+		return public, public != n.Text
 	}
+	return "", false
 }
 
 // secretWords mark the name of a secret, in lower case without - and _.

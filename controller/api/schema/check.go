@@ -28,8 +28,11 @@ func (s *Schema) Check(n *jsontree.Node) fault.List {
 // CheckText is every fault of text as a plain value, such as a path parameter.
 func (s *Schema) CheckText(text string) fault.List {
 	kind := jsontree.String
-	if s.kind == "integer" {
+	switch {
+	case s.kind == "integer":
 		kind = jsontree.Number
+	case s.kind == "boolean" && (text == "true" || text == "false"):
+		kind = jsontree.Bool
 	}
 	return s.Check(&jsontree.Node{Kind: kind, Text: text})
 }

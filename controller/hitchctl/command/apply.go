@@ -90,11 +90,11 @@ func resolveNewInstance(ctx context.Context, c *client.Controller, text string) 
 }
 
 func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, checked *checked, o output) error {
-	before, err := client.Read[api.Instance](c.GetInstance(ctx, id))
+	before, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
 	if err != nil && client.Status(err) != http.StatusNotFound {
 		return err
 	}
-	after, err := client.Read[api.Instance](c.PutInstance(ctx, id, checked.Spec))
+	after, err := client.Read[api.Instance](c.PutInstance(ctx, id, nil, checked.Spec))
 	if err != nil {
 		return fromFlags{err, applyFlagOf}
 	}
@@ -108,7 +108,7 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 		}
 	}
 	if len(lacking) > 0 {
-		if after, err = client.Read[api.Instance](c.GetInstance(ctx, id)); err != nil {
+		if after, err = client.Read[api.Instance](c.GetInstance(ctx, id, nil)); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ identity; TERMINATE comes first.`,
 			if err != nil {
 				return err
 			}
-			if err := client.Done(c.DeleteInstance(ctx, id)); err != nil {
+			if err := client.Done(c.DeleteInstance(ctx, id, nil)); err != nil {
 				return err
 			}
 			return a.print("instance " + id + " deleted")

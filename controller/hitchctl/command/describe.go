@@ -54,7 +54,7 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 	if err != nil {
 		return nil, err
 	}
-	i, err := client.Read[api.Instance](c.GetInstance(ctx, id))
+	i, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 // planOf shows what applying the request would change.
 func (a *app) planOf(ctx context.Context, c *client.Controller, id string, checked *checked, o output) error {
-	before, err := client.Read[api.Instance](c.GetInstance(ctx, id))
+	before, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil))
 	if err != nil && client.Status(err) != http.StatusNotFound {
 		return err
 	}

@@ -66,7 +66,7 @@ func (f fromFlags) place(at fault.Fault) fault.Fault {
 func (a *app) hintFor(err error) string {
 	switch problemType(err) {
 	case api.ProblemOperationInProgress:
-		return "`hitchctl wait operation ID` waits for its end"
+		return "`hitchctl wait operation ID` waits for its end, `hitchctl cancel operation ID` ends it"
 	case api.ProblemTopologyIncomplete:
 		return "--partial allows a topology without them"
 	case api.ProblemStackInProgress:

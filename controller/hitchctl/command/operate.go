@@ -41,7 +41,8 @@ for that too, and shows Heat's own messages.
 
 --deadline is the deadline of the operation: when it has passed, the controller fails
 the operation for every client. "hitchctl wait operation --timeout" only ends that
-wait. The nodes continue to converge in both cases. The time that Heat takes counts.`
+wait. The nodes continue to converge in both cases. The time that Heat takes counts.
+"hitchctl cancel operation" ends an operation earlier, and TERMINATE supersedes any.`
 
 // mostDeadline is the longest deadline that the controller accepts.
 const mostDeadline = 24 * time.Hour
@@ -59,6 +60,8 @@ type operateFlags struct {
 	deadline               time.Duration
 	wait                   bool
 	output                 output
+	// given says whether the command line has the flag of this name.
+	given func(string) bool
 }
 
 func (a *app) operate() *cobra.Command {
@@ -87,6 +90,7 @@ func (a *app) operate() *cobra.Command {
 		}),
 	}
 	flags, o := cmd.Flags(), &f.operation
+	f.given = flags.Changed
 	flags.StringVar(&f.phase, "phase", "", "START or END (default END)")
 	flags.StringVar(&f.topology, "topology", "", "file with the topology as it is now, if the controller has no cloud; - is standard input")
 	flags.StringVar(&o.StackID, "stack-id", "", "id or name of the Heat stack, if it has changed")
@@ -120,7 +124,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 		return o, usagef("--type %q: expected SCALE_OUT or SCALE_IN", f.scale)
 	case o.Operation == api.Scale && o.Type == "":
 		return o, usagef("SCALE needs --type SCALE_OUT or SCALE_IN")
-	case f.deadline != 0 && (f.deadline < time.Second || f.deadline > mostDeadline):
+	case f.given("deadline") && (f.deadline < time.Second || f.deadline > mostDeadline):
 		return o, usagef("--deadline %s: expected 1s to 24h", f.deadline)
 	}
 	if f.topology == "" {
@@ -153,6 +157,9 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 	if f.output == asTable {
 		fmt.Fprintf(a.out, "operation %s: %s\n", present.ShortOperation(*o), titleOf(*o))
 	}
+	if o.Joined && (f.given("idempotency-key") || o.Operation == api.Terminate) { // else it is this command's own, whose answer was lost
+		a.printLine("joined", screen.Waiting, a.joinedText(*o, f.given))
+	}
 	for _, w := range o.Warnings {
 		a.warn(fromFlags{flags: operateFlagOf}.place(w).String())
 	}
@@ -163,6 +170,21 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 		return a.encode(f.output, o)
 	}
 	return nil
+}
+
+// joinedText says that an earlier request started the operation, and which flags of this
+// one do not count.
+func (a *app) joinedText(o api.Operation, given func(string) bool) string {
+	text := "an earlier request started this operation, " + present.Age(a.now().Sub(o.StartedAt)) + " ago"
+	if o.State != api.Processing {
+		text += "; it is " + string(o.State)
+	}
+	unused := slices.DeleteFunc([]string{"--topology", "--stack-id", "--deadline", "--partial", "--number-of-steps", "--vnfc-instance-id"},
+		func(flag string) bool { return !given(strings.TrimPrefix(flag, "--")) })
+	if len(unused) > 0 {
+		text += "; not used: " + strings.Join(unused, ", ")
+	}
+	return text
 }
 
 func (a *app) waitOperationNamed(ctx context.Context, c *client.Controller, arg string, f waitFlags) error {
@@ -219,7 +241,7 @@ func (a *app) waitOperation(ctx context.Context, c *client.Controller, o api.Ope
 	}
 	s, err := w.run(ctx)
 	if errors.Is(err, context.Canceled) {
-		a.printLine("interrupted", screen.Waiting, "the operation goes on; resume with `hitchctl wait operation "+present.ShortOperation(o)+"`")
+		a.printLine("interrupted", screen.Waiting, fmt.Sprintf("the operation goes on; resume with `hitchctl wait operation %s`, or end it with `hitchctl cancel operation %[1]s`", present.ShortOperation(o)))
 	}
 	if f.output != asTable {
 		return cmp.Or(a.encode(f.output, current(s)), err)

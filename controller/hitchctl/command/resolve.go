@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -168,44 +169,26 @@ func names[T any](items []T, name func(T) named) []named {
 }
 
 func listInstances(ctx context.Context, c *client.Controller) ([]api.Instance, error) {
-	list, err := client.Read[api.InstanceList](c.ListInstances(ctx, nil))
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	return client.All[api.Instance](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListInstances(ctx, nil, page) })
 }
 
 // listNodes lists the nodes of an instance, "" for all.
 func listNodes(ctx context.Context, c *client.Controller, instance string) ([]api.Node, error) {
-	list, err := client.Read[api.NodeList](c.ListNodes(ctx, &api.ListNodesParams{VnfInstanceID: orNil(instance)}))
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	return client.All[api.Node](func(page client.RequestEditorFn) (*http.Response, error) {
+		return c.ListNodes(ctx, &api.ListNodesParams{VnfInstanceID: orNil(instance)}, page)
+	})
 }
 
 func listOperations(ctx context.Context, c *client.Controller) ([]api.Operation, error) {
-	list, err := client.Read[api.OperationList](c.ListOperations(ctx, nil))
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	return client.All[api.Operation](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListOperations(ctx, nil, page) })
 }
 
 func listVolumes(ctx context.Context, c *client.Controller) ([]api.Volume, error) {
-	list, err := client.Read[api.VolumeList](c.ListVolumes(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	return client.All[api.Volume](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListVolumes(ctx, nil, page) })
 }
 
 func listTokens(ctx context.Context, c *client.Controller) ([]api.Token, error) {
-	list, err := client.Read[api.TokenList](c.ListTokens(ctx))
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+	return client.All[api.Token](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListTokens(ctx, nil, page) })
 }
 
 // orNil is a pointer to a text, nil if there is none.

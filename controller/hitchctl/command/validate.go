@@ -61,7 +61,10 @@ func (a *app) check(i input) (*checked, error) {
 	if c.pack, err = request.OpenPackage(i.pack); err != nil {
 		return nil, err
 	}
-	if c.files, err = c.CheckFiles(c.pack, a.now()); err != nil {
+	if c.files, err = c.CheckFiles(c.pack, a.now()); err == nil {
+		err = c.CheckTemplates(c.pack)
+	}
+	if err != nil {
 		c.close()
 		return nil, err
 	}
@@ -93,8 +96,9 @@ func (a *app) read(path string) ([]byte, error) {
 
 const validateHelp = `Check the request of an instantiation offline, before any virtual machine exists:
 the whole body, and with --package also every file of the VNF package that it
-names, for every use that it makes of it. All faults are reported at once, each
-with its JSON pointer. Warnings never fail.
+names, for every use that it makes of it, and that the Heat templates in BaseHOT
+have its volumes and connection points. All faults are reported at once, each with
+its JSON pointer. Warnings never fail.
 
 Exit codes: 0 valid, 1 not valid, 2 the command line makes no sense.
 

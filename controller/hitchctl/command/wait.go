@@ -165,7 +165,7 @@ func (a *app) waitInstance(ctx context.Context, c *client.Controller, arg string
 	if err != nil {
 		return err
 	}
-	if _, err := client.Read[api.Instance](c.GetInstance(ctx, id)); err != nil {
+	if _, err := client.Read[api.Instance](c.GetInstance(ctx, id, nil)); err != nil {
 		return err
 	}
 	w := waiting{

@@ -41,6 +41,8 @@ type Request struct {
 	Faults, Warnings []Finding
 
 	name string
+	// flavour is Tacker's flavourId, "" for none.
+	flavour string
 }
 
 // Read reads a body, JSON or YAML; name is the document's in findings. It never
@@ -93,7 +95,7 @@ func (r *Request) tacker(body []byte) {
 	if request == nil {
 		return
 	}
-	r.Params = request.Params
+	r.Params, r.flavour = request.Params, request.FlavourID
 	r.Spec.AdditionalParams = request.AdditionalParams
 	r.Spec.VimConnectionInfo = connections(request.VIMConnectionInfo)
 }

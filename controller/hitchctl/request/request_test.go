@@ -210,6 +210,55 @@ func TestPackages(t *testing.T) {
 	}
 }
 
+// The templates decide which volumes and connection points a stack gets.
+func TestTemplates(t *testing.T) {
+	const server, storage = "x /additionalParams/k8s_cluster_installation_param/", "x /additionalParams/k8s_cluster_installation_param/storage_server/"
+	hot := func(resources ...string) string {
+		text := "heat_template_version: 2018-08-31\nresources:\n"
+		for _, r := range resources {
+			name, kind, _ := strings.Cut(r, " ")
+			text += "  " + name + ": {type: \"" + kind + "\"}\n"
+		}
+		return text
+	}
+	volume := "storage_server_volume OS::Cinder::Volume"
+	points := []string{"masterNode_CP1 OS::Neutron::Port", "workerNode_CP2 OS::Neutron::Port", "storage_server_CP OS::Neutron::Port", "vip_CP OS::Neutron::Port"}
+	top := "BaseHOT/simple/top.yaml"
+	for name, c := range map[string]struct {
+		files            map[string]string
+		faults, warnings []string
+	}{
+		"no template":                {map[string]string{"Files/volume.yaml": hot()}, nil, nil},
+		"what is no template":        {map[string]string{"BaseHOT/simple/environment.yaml": "parameters: {a: 1}\n"}, nil, nil},
+		"all is there":               {map[string]string{top: hot(append(points, volume)...)}, nil, nil},
+		"nested":                     {map[string]string{top: hot(append(points, "group OS::Heat::AutoScalingGroup", "v volume.yaml")...), "BaseHOT/simple/nested/volume.yaml": hot(volume)}, nil, nil},
+		"another volume":             {map[string]string{top: hot(append(points, "data OS::Cinder::Volume", "more OS::Cinder::Volume")...)}, []string{storage + "cinder_volume_setup_params/0/volume_resource_id: \"storage_server_volume\" is no volume (OS::Cinder::Volume) of BaseHOT/simple/top.yaml; expected data or more"}, nil},
+		"no volume":                  {map[string]string{top: hot(points...)}, []string{storage + "cinder_volume_setup_params/0/volume_resource_id: expected one, and the templates have none"}, nil},
+		"of another flavour":         {map[string]string{top: hot(points...), "BaseHOT/other/top.yaml": hot(volume)}, []string{storage + "cinder_volume_setup_params/0/volume_resource_id: of BaseHOT/simple/top.yaml;"}, nil},
+		"flavours of other names":    {map[string]string{"BaseHOT/other/top.yaml": hot(append(points, volume)...)}, nil, nil},
+		"a server is not a volume":   {map[string]string{top: hot(append(points, "storage_server_volume OS::Nova::Server")...)}, []string{storage + "cinder_volume_setup_params/0/volume_resource_id: OS::Cinder::Volume"}, nil},
+		"a floating IP is a point":   {map[string]string{top: hot("masterNode_CP1 OS::Neutron::FloatingIP", points[1], points[2], points[3], volume)}, nil, nil},
+		"no point of the masters":    {map[string]string{top: hot(points[1], points[2], volume, points[3])}, nil, []string{server + "master_node/ssh_cp_name: expected storage_server_CP or vip_CP or workerNode_CP2"}},
+		"what only the cloud knows":  {map[string]string{top: hot(append(points, "x My::Volumes")...)}, nil, []string{storage + "cinder_volume_setup_params/0/volume_resource_id: or one that My::Volumes makes"}},
+		"a template that is no YAML": {map[string]string{top: hot(append(points, volume)...), "BaseHOT/simple/broken.yml": "a: ["}, []string{"BaseHOT/simple/broken.yml : is not YAML"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, err := request.OpenPackage(pack(t, c.files))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = p.Close() })
+			r := request.Read("x", []byte(sample(t, "persistent-volumes.json")))
+			r.Warnings = nil // of the body
+			if err := r.CheckTemplates(p); err != nil {
+				t.Fatal(err)
+			}
+			expectFindings(t, "faults", r.Faults, c.faults)
+			expectFindings(t, "warnings", r.Warnings, c.warnings)
+		})
+	}
+}
+
 func TestACSARIsAPackage(t *testing.T) {
 	dir := pack(t, nil)
 	path := filepath.Join(t.TempDir(), "vnf.csar")
