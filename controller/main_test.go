@@ -312,7 +312,7 @@ func TestAnUploadInHandIsFinishedBeforeTheEnd(t *testing.T) {
 		t.Fatalf("%v\n%s", err, p.logged())
 	}
 	response.Body.Close()
-	if response.StatusCode != http.StatusOK || !response.Close {
+	if response.StatusCode != http.StatusCreated || !response.Close {
 		t.Errorf("%d, the connection closes: %v", response.StatusCode, response.Close)
 	}
 	if err := <-p.exit; err != nil {
