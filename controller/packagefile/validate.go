@@ -51,11 +51,13 @@ func (v *Validator) checkUse(use params.FileUse, sha256 string, p *params.Params
 		return params.Report{}, fmt.Errorf("checking the package file %s: %w", use.Path, err)
 	}
 	defer content.Close()
+	defer takeTurn(use.Use)()
 	return params.CheckFile(use, content, p, v.Now())
 }
 
 // manifests are the objects of a manifest in which no fault was found.
 func (v *Validator) manifests(sha256 string) ([]store.Manifest, error) {
+	defer takeTurn(params.UseManifest)()
 	content, err := v.content(sha256)
 	if err != nil {
 		return nil, err
