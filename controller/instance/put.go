@@ -145,7 +145,8 @@ func (p *putting) read(id string) (err error) {
 	}
 	var report params.Report
 	p.params, report = params.Parse(spec.AdditionalParams, desired.AtParams)
-	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
+	faults := append(report.Faults, params.CheckHostNames(p.params, p.s.OwnNames, desired.AtParams)...)
+	faults = append(faults, topology.Validate(spec.Topology, desired.AtTopology)...)
 	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
 	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
 	if err := api.Invalid(faults); err != nil {
