@@ -64,6 +64,7 @@ type Core struct {
 func Open(o Options) (*Core, error) {
 	c := &Core{Hub: o.Hub, o: o}
 	var err error
+	newKey := missing(o.Config.SealKeyFile)
 	c.Store, err = store.Open(store.Options{
 		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
 		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
@@ -73,7 +74,10 @@ func Open(o Options) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.tie(o); err != nil {
+	if newKey {
+		o.Log.Warn("a seal key was made: keep a copy of it apart from the backups, which nobody can read without it", "file", o.Config.SealKeyFile)
+	}
+	if err := errors.Join(keepOthersOut(o.Config.DataDirectory, o.Log), c.tie(o)); err != nil {
 		return nil, errors.Join(err, c.Store.Close())
 	}
 	return c, nil
