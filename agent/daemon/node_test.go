@@ -185,8 +185,8 @@ func (n *node) ready(c *controller, generation int64) func() bool {
 // locked lets the log be read while it is written.
 type locked struct{ n *node }
 
-// logged is the log so far.
-func (n *node) logged() string {
+// logText is the log so far.
+func (n *node) logText() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.logs.String()

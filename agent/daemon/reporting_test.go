@@ -40,11 +40,11 @@ func TestAReportThatIsTooSoonWaits(t *testing.T) {
 	c.retryAfter = "7200"
 	n := newNode(t, c)
 	n.start()
-	said := func() int { return strings.Count(n.logged(), "the status could not be reported") }
+	said := func() int { return strings.Count(n.logText(), "the status could not be reported") }
 	until(t, "the refusal in the log", func() bool { return said() > 0 })
 	c.give(2, 1, "")
 	until(t, "the next generation is applied", func() bool { return n.work.is() == 2 })
-	if got := c.count("PUT /v1/node/status"); got != 1 || said() != 1 || !strings.Contains(n.logged(), "retryIn=1h0m0s") {
+	if got := c.count("PUT /v1/node/status"); got != 1 || said() != 1 || !strings.Contains(n.logText(), "retryIn=1h0m0s") {
 		t.Errorf("%d reports and %d lines in the log, want one each and a wait of an hour, the longest that is taken", got, said())
 	}
 }
