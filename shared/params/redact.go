@@ -157,7 +157,7 @@ func secretParameter(name string) bool {
 	if unescaped, err := url.QueryUnescape(name); err == nil {
 		name = unescaped
 	}
-	return secretName(name) || hasEnding(plain(name), []string{"sig", "signature"})
+	return secretName(name) || hasEnding(nearest.Plain(name), []string{"sig", "signature"})
 }
 
 func publicQuery(s string) string {
