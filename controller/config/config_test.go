@@ -112,7 +112,7 @@ func TestTheGraceIsNoShorterThanAnAgentsPause(t *testing.T) {
 		if valid && (err != nil || strconv.Itoa(got.FailureGraceSeconds) != seconds) {
 			t.Errorf("%s: %v", seconds, err)
 		}
-		if want := "/failureGraceSeconds: is " + seconds + "; expected 60 to 86400"; !valid && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want := "--failure-grace-seconds: is " + seconds + "; expected 60 to 86400"; !valid && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", seconds, err, want)
 		}
 	}
