@@ -123,7 +123,7 @@ func TestUploads(t *testing.T) {
 				together(uploaders, func(i int) {
 					content := f.contents[i%len(f.contents)]
 					status, answer := a.send(i, a.unauthenticated, head("PUT", "/v1/vnf_instances/"+instanceOf(i)+"/files/"+hostilePath, a.operator, len(content)), strings.NewReader(content))
-					if status != http.StatusOK {
+					if status != http.StatusCreated {
 						t.Errorf("the upload of content %d is answered %d %.300q", i%len(f.contents), status, answer)
 						return
 					}
