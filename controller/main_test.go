@@ -312,7 +312,7 @@ func TestAnUploadInHandIsFinishedBeforeTheEnd(t *testing.T) {
 		t.Fatalf("%v\n%s", err, p.logged())
 	}
 	response.Body.Close()
-	if response.StatusCode != http.StatusOK || !response.Close {
+	if response.StatusCode != http.StatusCreated || !response.Close {
 		t.Errorf("%d, the connection closes: %v", response.StatusCode, response.Close)
 	}
 	if err := <-p.exit; err != nil {
@@ -367,8 +367,8 @@ func TestWhatTheCommandLineSays(t *testing.T) {
 		"no such flag":    {[]string{"serve", "--liste", "x"}, exitUsage, []string{"unknown flag: --liste"}},
 		"no backup":       {[]string{"restore"}, exitUsage, []string{"accepts 1 arg"}},
 		"every wrong setting at once": {[]string{"serve", "--listen", "nowhere", "--poll-seconds", "x", "--attestation-mode", "nova"}, exitUsage,
-			[]string{"/listen: is \"nowhere\"", "--poll-seconds: expected an integer", "/attestation/mode: is nova, but no cloud is configured"}},
-		"a boolean needs no value":              {[]string{"serve", "--listen", "nowhere", "--attestation-source-address"}, exitUsage, []string{"not valid:\n/listen: is \"nowhere\""}},
+			[]string{"--listen: is \"nowhere\"", "--poll-seconds: is \"x\"; expected an integer", "--attestation-mode: is nova, but no cloud is configured"}},
+		"a boolean needs no value":              {[]string{"serve", "--listen", "nowhere", "--attestation-source-address"}, exitUsage, []string{"not valid:\n--listen: is \"nowhere\""}},
 		"restore has what it uses":              {[]string{"restore", "--data-directory", dir, "--seal-key-file", dir + "/key", dir + "/absent.tar"}, exitFailed, []string{"absent.tar: no such file"}},
 		"restore has no flag that does nothing": {[]string{"restore", "--listen", ":1", "x.tar"}, exitUsage, []string{"unknown flag: --listen"}},
 		"the version":                           {[]string{"version"}, 0, []string{"nodehitch-controller version devel\n"}},

@@ -44,6 +44,8 @@ type controller struct {
 	// claims are the enrollments that were requested.
 	claims []api.EnrollRequest
 	refuse func(r *http.Request, serial string) *api.Problem
+	// retryAfter is the header of what is refused, if it is not empty.
+	retryAfter string
 	// cut closes the connection without an answer.
 	cut bool
 	// tells are headers of each answer of a poll.
@@ -92,7 +94,7 @@ func (c *controller) serve(mux http.Handler, w http.ResponseWriter, r *http.Requ
 	}
 	c.mu.Lock()
 	c.seen = append(c.seen, r.Method+" "+r.URL.Path+" "+serial)
-	cut, refuse := c.cut, c.refuse
+	cut, refuse, retryAfter := c.cut, c.refuse, c.retryAfter
 	c.mu.Unlock()
 	if cut {
 		panic(http.ErrAbortHandler)
@@ -103,6 +105,9 @@ func (c *controller) serve(mux http.Handler, w http.ResponseWriter, r *http.Requ
 	}
 	if refuse != nil && r.URL.Path != "/v1/enroll" {
 		if p := refuse(r, serial); p != nil {
+			if retryAfter != "" {
+				w.Header().Set("Retry-After", retryAfter)
+			}
 			problem(w, p)
 			return
 		}

@@ -185,6 +185,13 @@ func (n *node) ready(c *controller, generation int64) func() bool {
 // locked lets the log be read while it is written.
 type locked struct{ n *node }
 
+// logText is the log so far.
+func (n *node) logText() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.logs.String()
+}
+
 func (l *locked) Write(p []byte) (int, error) {
 	l.n.mu.Lock()
 	defer l.n.mu.Unlock()

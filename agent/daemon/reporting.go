@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"net/http"
 	"reflect"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/connection/pull"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 const (
@@ -26,10 +28,11 @@ func (d *Daemon) reporting(ctx context.Context) error {
 	var sent *api.NodeStatus
 	var sentOver *link.Link
 	var wait time.Duration
+	var wake <-chan struct{} // ends the wait
 	var failure string
 	for {
 		d.watchdog.alive("reporting", idle+reportLimit)
-		if err := d.awaitReport(ctx, changed, wait); err != nil {
+		if err := d.awaitReport(ctx, changed, wait, wake); err != nil {
 			return err
 		}
 		wait = 0
@@ -51,7 +54,10 @@ func (d *Daemon) reporting(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		wait = retry.after(err)
+		wait, wake = retry.after(err), d.resumed
+		if client.Status(err) == http.StatusTooManyRequests {
+			wake = nil // that the controller answers is no reason to report sooner
+		}
 		if err.Error() != failure {
 			failure = err.Error()
 			d.Log.Warn("the status could not be reported", "error", err, "retryIn", wait.Round(time.Second))
@@ -60,10 +66,10 @@ func (d *Daemon) reporting(ctx context.Context) error {
 }
 
 // awaitReport returns when there may be something to report: after a change, when
-// the controller answers again, or when a failed report is due again (after > 0).
-func (d *Daemon) awaitReport(ctx context.Context, changed <-chan struct{}, after time.Duration) error {
+// the controller answers again, or when a failed report is due again (after > 0) or wake says so.
+func (d *Daemon) awaitReport(ctx context.Context, changed <-chan struct{}, after time.Duration, wake <-chan struct{}) error {
 	if after > 0 {
-		return backoff.Sleep(ctx, after, d.resumed)
+		return backoff.Sleep(ctx, after, wake)
 	}
 	timer := time.NewTimer(idle)
 	defer timer.Stop()

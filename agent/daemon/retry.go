@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"errors"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/backoff"
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/shared/client"
 )
 
 // retry has the backoff for each kind of failure.
@@ -32,7 +34,16 @@ func pollRetry() retry {
 	return retry{link.Transient: passing, link.NotExpected: passing, link.NotAttested: refused, link.IdentityLive: refused, link.Refused: refused}
 }
 
-func (r retry) after(err error) time.Duration { return r[link.Classify(err)].Next() }
+// after is how long to wait after a failed call: at least as long as the controller says to
+// a caller that is too fast.
+func (r retry) after(err error) time.Duration {
+	wait := r[link.Classify(err)].Next()
+	var limited *client.TooMany
+	if errors.As(err, &limited) {
+		return max(wait, limited.RetryAfter)
+	}
+	return wait
+}
 
 // spread sets the time over which the first attempts of all agents are spread after
 // the controller was lost. The controller chooses it by the number of agents.

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
@@ -56,6 +57,10 @@ func (s *Handler) GetReadyz(ctx context.Context, _ GetReadyzRequestObject) (GetR
 			return GetReadyz200TextResponse("ok\n"), nil
 		}
 		s.Log.WarnContext(ctx, "not ready", "error", err)
+		var known *wire.Problem
+		if errors.As(err, &known) {
+			return nil, known
+		}
 		problem.Detail = "the store does not answer; see the controller's log"
 	}
 	return nil, problem

@@ -59,7 +59,7 @@ func (s *Handler) GetAgent(ctx context.Context, r GetAgentRequestObject) (GetAge
 	}
 	file, digest, err := s.agents.open(arch)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, wire.NewProblem(wire.ProblemNotFound, fmt.Sprintf("this controller carries no agent for %s: put nodehitch-agent-%s into its agentDirectory (%s)", arch, arch, s.agents.dir))
+		return nil, wire.NewProblem(wire.ProblemNotFound, fmt.Sprintf("this controller carries no agent for %s: put %s%s into its agentDirectory", arch, AgentFile, arch))
 	}
 	if err != nil {
 		return nil, err

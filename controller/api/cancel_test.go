@@ -12,7 +12,7 @@ import (
 func TestACancelledOperationSaysWhoCancelledIt(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	operations := "/v1/vnf_instances/" + instanceID + "/operations"
 	for i, c := range []struct {
 		who    string
@@ -47,7 +47,7 @@ func TestACancelledOperationSaysWhoCancelledIt(t *testing.T) {
 func TestAnAnswerSaysWhetherAnOperationWasJoined(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
-	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, nil)
 	operations := "/v1/vnf_instances/" + instanceID + "/operations"
 	for _, joined := range []bool{false, true} {
 		var op wire.Operation

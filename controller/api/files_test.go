@@ -285,7 +285,7 @@ func TestTheAgentIsServedForWhatUnameSays(t *testing.T) {
 		t.Errorf("a newer one: %d %s", a.status, a.body)
 	}
 	for arch, word := range map[string]string{"aarch64": "put nodehitch-agent-arm64 into its agentDirectory", "vax": "known are aarch64", "..%2fstore.db": "known are"} {
-		if a := w.call(w.client, "GET", "/v1/agent/"+arch, ""); a.status != http.StatusNotFound || !strings.Contains(a.problem.Detail, word) {
+		if a := w.call(w.client, "GET", "/v1/agent/"+arch, ""); a.status != http.StatusNotFound || !strings.Contains(a.problem.Detail, word) || strings.Contains(a.body, w.dir) {
 			t.Errorf("%s: %d %s", arch, a.status, a.body)
 		}
 	}

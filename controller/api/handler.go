@@ -10,6 +10,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/labstack/echo/v4"
 
+	"github.com/nodehitch/nodehitch/controller/ratelimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -50,6 +51,7 @@ type Handler struct {
 	echo     *echo.Echo
 	document *openapi3.T
 	agents   agentFiles
+	statuses *ratelimit.Limiter[string] // by node
 	// draining ends every wait; it is closed at shutdown.
 	draining context.Context
 	drain    context.CancelFunc
@@ -74,7 +76,8 @@ func New(o Options) (*Handler, error) {
 	if o.Times == (Times{}) {
 		o.Times = usualTimes
 	}
-	s := &Handler{Options: o, document: document, agents: agentFiles{dir: o.AgentDirectory}}
+	s := &Handler{Options: o, document: document, agents: agentFiles{dir: o.AgentDirectory},
+		statuses: ratelimit.New[string](statusEvery, statusBurst, maxNodes)}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	if err := s.routes(); err != nil {
 		return nil, err
@@ -90,7 +93,8 @@ func (s *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.Ser
 func (s *Handler) Drain() { s.drain() }
 
 // routes registers every operation of the document behind what it asks for, from
-// the outside in: limits of time and size, authentication, the shape of its input.
+// the outside in: limits of time and size, authentication, how often the caller may
+// ask, the shape of its input.
 func (s *Handler) routes() error {
 	s.echo = echo.New()
 	s.echo.HTTPErrorHandler = s.answerError
@@ -102,7 +106,7 @@ func (s *Handler) routes() error {
 	}
 	middlewares := make(map[string][]echo.MiddlewareFunc, len(operations))
 	for id, op := range operations {
-		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), checkParameters(op), s.checkBody(op))}
+		middlewares[id] = []echo.MiddlewareFunc{behind(named(id), s.limits(id), s.authenticate(op), s.pace(id), checkParameters(op), s.checkBody(op))}
 	}
 	RegisterHandlersWithOptions(withHead{s.echo}, NewStrictHandler(s, []StrictMiddlewareFunc{authenticatedOnly}), RegisterHandlersOptions{OperationMiddlewares: middlewares})
 	return nil

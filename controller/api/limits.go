@@ -17,9 +17,11 @@ type Times struct {
 	Answer time.Duration
 	// Stall is how long a stream of a file may stand still.
 	Stall time.Duration
+	// Refusal is how long a node waits for the answer that it is too fast.
+	Refusal time.Duration
 }
 
-var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second}
+var usualTimes = Times{Body: 30 * time.Second, Answer: 30 * time.Second, Stall: 60 * time.Second, Refusal: time.Second}
 
 // cloudWait is how long a cloud may be asked in the course of a request: what an observation of
 // a stack takes at most, and some.

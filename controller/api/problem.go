@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/ratelimit"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -34,10 +35,9 @@ func (s *Handler) answerError(err error, c echo.Context) {
 	}
 	p := problemOf(err, c.Request().Context())
 	header := c.Response().Header()
-	var limited *enrollment.LimitError
-	if errors.As(err, &limited) {
-		seconds := int(math.Ceil(limited.RetryAfter.Seconds()))
-		header.Set("Retry-After", strconv.Itoa(max(seconds, 1)))
+	var exceeded *ratelimit.Exceeded
+	if errors.As(err, &exceeded) {
+		header.Set("Retry-After", strconv.Itoa(int(exceeded.RetryAfter.Seconds())))
 	}
 	var refused *enrollment.Refusal
 	if errors.As(err, &refused) && refused.RetryAfter > 0 {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/archive"
@@ -55,9 +56,19 @@ func (s *Service) Take(context.Context) (*Copy, error) {
 		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Excluded: s.Excluded,
 	}}
 	if err := c.fill(); err != nil {
-		return nil, errors.Join(fmt.Errorf("taking a backup: %w", err), c.Close())
+		return nil, errors.Join(explain(fmt.Errorf("taking a backup: %w", err)), c.Close())
 	}
 	return c, nil
+}
+
+// explain makes a problem of an error of the disk, which has no room for the second copy of
+// the database.
+func explain(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	return fmt.Errorf("%w (%w)", api.NewProblem(api.ProblemUnavailable,
+		"the controller's disk is full: a backup needs room for a second copy of the database; free space under its data directory, then try again"), err)
 }
 
 func (c *Copy) fill() (err error) {

@@ -112,7 +112,7 @@ func TestTheGraceIsNoShorterThanAnAgentsPause(t *testing.T) {
 		if valid && (err != nil || strconv.Itoa(got.FailureGraceSeconds) != seconds) {
 			t.Errorf("%s: %v", seconds, err)
 		}
-		if want := "/failureGraceSeconds: is " + seconds + "; expected 60 to 86400"; !valid && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want := "--failure-grace-seconds: is " + seconds + "; expected 60 to 86400"; !valid && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", seconds, err, want)
 		}
 	}
@@ -129,6 +129,50 @@ func TestEverySettingHasAFlagAndAVariable(t *testing.T) {
 	}
 }
 
+// A value out of its range is named where it was given, and not in the file that it wins over.
+func TestAValueOutOfItsRangeIsNamedWhereItWasGiven(t *testing.T) {
+	path := write(t, "pollSeconds: 1\nlog: {level: loud}\nnames: [ok, under_score]\n")
+	for _, c := range []struct {
+		flags   map[string]string
+		environ []string
+		want    string
+	}{
+		{nil, nil, path + ":/pollSeconds: is 1; expected 5 to 300"},
+		{nil, nil, path + `:/log/level: is "loud"; expected debug or info or warn or error`},
+		{nil, nil, path + `:/names/1: is "under_score"; expected a DNS name or an IP address`},
+		{nil, []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=2"}, "NODEHITCH_CONTROLLER_POLL_SECONDS: is 2; expected 5 to 300"},
+		{map[string]string{"poll-seconds": "3"}, []string{"NODEHITCH_CONTROLLER_POLL_SECONDS=2"}, "--poll-seconds: is 3; expected 5 to 300"},
+		{map[string]string{"log-level": "shy"}, nil, `--log-level: is "shy"; expected debug`},
+	} {
+		_, err := config.Load(config.Source{File: path, Flags: c.flags, Environ: c.environ})
+		if err == nil || !strings.Contains(err.Error(), "\n"+c.want) {
+			t.Errorf("%v %v: %q is missing in:\n%v", c.flags, c.environ, c.want, err)
+		}
+	}
+}
+
+func TestEverySettingHasItsPlaceInTheFile(t *testing.T) {
+	places := map[string]bool{}
+	var walk func(reflect.Type, string)
+	walk = func(s reflect.Type, at string) {
+		for f := range s.Fields() {
+			switch name := f.Tag.Get("json"); {
+			case name == "-":
+			case f.Type.Kind() == reflect.Struct:
+				walk(f.Type, at+"/"+name)
+			default:
+				places[at+"/"+name] = true
+			}
+		}
+	}
+	walk(reflect.TypeFor[config.Config](), "")
+	for _, s := range config.Settings {
+		if !places[s.Pointer()] {
+			t.Errorf("--%s is said to be at %s, where nothing is", s.Flag, s.Pointer())
+		}
+	}
+}
+
 func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 	path := write(t, "Listen: x\nmaxFileBytes: many\n")
 	_, err := config.Load(config.Source{File: path,
@@ -142,14 +186,14 @@ func TestEveryFaultOfEverySourceAtOnce(t *testing.T) {
 	for _, want := range []string{
 		path + ":/Listen: is not known here; did you mean listen?",
 		path + ":/maxFileBytes: found a string",
-		"NODEHITCH_CONTROLLER_POLL_SECONDS: expected an integer",
-		"/attestation/mode: is nova, but no cloud is configured",
-		`/metricsListen: is "9090"; expected host:port`,
-		"/convergeSeconds: is 1; expected 10 to 86400",
-		`/log/level: is "loud"`,
-		`/socket: is "nodehitch.sock"; expected an absolute path`,
-		`/names/1: is "under_score"`,
-		`/advertiseUrls/0: is "http://a"`,
+		`NODEHITCH_CONTROLLER_POLL_SECONDS: is "soon"; expected an integer`,
+		"NODEHITCH_CONTROLLER_ATTESTATION_MODE: is nova, but no cloud is configured",
+		`NODEHITCH_CONTROLLER_METRICS_LISTEN: is "9090"; expected host:port`,
+		"--converge-seconds: is 1; expected 10 to 86400",
+		`--log-level: is "loud"`,
+		`--socket: is "nodehitch.sock"; expected an absolute path`,
+		`--names: is "under_score"`,
+		`--advertise-urls: is "http://a"`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

@@ -12,8 +12,8 @@ import (
 )
 
 var (
-	errNotAnInteger = errors.New("expected an integer")
-	errNotABoolean  = errors.New("expected true or false")
+	errNotAnInteger = errors.New("an integer")
+	errNotABoolean  = errors.New("true or false")
 )
 
 // Source is where a configuration comes from.
@@ -52,7 +52,10 @@ func Load(from Source) (Loaded, error) {
 		}
 	}
 	out.Warnings = unknownVariables(from.Environ)
-	faults = append(faults, out.validate()...)
+	for _, f := range out.validate() {
+		f.Pointer = from.place(f.Pointer, getenv)
+		faults = append(faults, f)
+	}
 	if err := faults.Err(); err != nil {
 		return Loaded{}, fmt.Errorf("the configuration is not valid:\n%w", err)
 	}
@@ -60,6 +63,25 @@ func Load(from Source) (Loaded, error) {
 		return Loaded{}, fmt.Errorf("finding the default of names, the machine's host name: %w; set names", err)
 	}
 	return out, nil
+}
+
+// place is where the value that a pointer is of was given: the one that won.
+func (from Source) place(pointer string, getenv func(string) string) string {
+	for _, s := range Settings {
+		if own := s.Pointer(); pointer != own && !strings.HasPrefix(pointer, own+"/") {
+			continue
+		}
+		if _, given := from.Flags[s.Flag]; given {
+			return "--" + s.Flag
+		}
+		if getenv(s.Variable()) != "" {
+			return s.Variable()
+		}
+	}
+	if from.File == "" {
+		return pointer
+	}
+	return from.File + ":" + pointer
 }
 
 // readFile puts what the file says over the defaults.
@@ -81,7 +103,7 @@ func readFile(path string, c *Config) fault.List {
 
 func apply(s Setting, c *Config, value, place string) fault.List {
 	if err := s.set(c, value); err != nil {
-		return fault.List{{Pointer: place, Message: err.Error()}}
+		return fault.List{{Pointer: place, Message: fmt.Sprintf("is %q; expected %v", value, err)}}
 	}
 	return nil
 }

@@ -1,8 +1,11 @@
 package config
 
 import (
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
 // EnvironmentPrefix starts the names of the environment variables.
@@ -20,13 +23,30 @@ type Setting struct {
 type value struct {
 	// Type is what --help shows: string, strings, int or bool.
 	Type string
-	// set puts the text into a Config; its error says what was expected.
+	// set puts the text into a Config; its error is what was expected.
 	set func(c *Config, text string) error
 }
 
 // Variable is the setting's environment variable.
 func (s Setting) Variable() string {
 	return EnvironmentPrefix + strings.ToUpper(strings.ReplaceAll(s.Flag, "-", "_"))
+}
+
+// Pointer is the setting's place in the file.
+func (s Setting) Pointer() string {
+	object, rest, _ := strings.Cut(s.Flag, "-")
+	at := fault.Root.Key(object)
+	if !slices.Contains([]string{"attestation", "log", "openstack"}, object) {
+		at, rest = fault.Root, s.Flag
+	}
+	var name strings.Builder
+	for i, word := range strings.Split(rest, "-") {
+		if i > 0 {
+			word = strings.ToUpper(word[:1]) + word[1:]
+		}
+		name.WriteString(word)
+	}
+	return string(at.Key(name.String()))
 }
 
 // Settings is every setting that a flag or the environment can give: all of them.

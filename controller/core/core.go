@@ -7,8 +7,10 @@ package core
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/access"
@@ -62,6 +64,7 @@ type Core struct {
 func Open(o Options) (*Core, error) {
 	c := &Core{Hub: o.Hub, o: o}
 	var err error
+	newKey := missing(o.Config.SealKeyFile)
 	c.Store, err = store.Open(store.Options{
 		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
 		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
@@ -71,7 +74,10 @@ func Open(o Options) (*Core, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.tie(o); err != nil {
+	if newKey {
+		o.Log.Warn("a seal key was made: keep a copy of it apart from the backups, which nobody can read without it", "file", o.Config.SealKeyFile)
+	}
+	if err := errors.Join(keepOthersOut(o.Config.DataDirectory, o.Log), c.tie(o)); err != nil {
 		return nil, errors.Join(err, c.Store.Close())
 	}
 	return c, nil
@@ -103,7 +109,7 @@ func (c *Core) tie(o Options) error {
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
 	c.LCM = lcm.New(lcm.Options{Store: c.Store, Hub: c.Hub, Blobs: c.Blobs, Enrollment: c.Enrollment, Permits: c.Permits,
-		Source: o.Source, Now: o.Now, Log: o.Log, Cadence: time.Duration(o.Config.PollSeconds) * time.Second,
+		Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config), Cadence: time.Duration(o.Config.PollSeconds) * time.Second,
 		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
 	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
 	return nil
@@ -117,7 +123,7 @@ func (c *Core) API() api.Options {
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		AgentDirectory: o.Config.AgentDirectory, ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
-		Ready: c.Ready, Now: o.Now, Log: o.Log,
+		Ready: c.Serviceable, Now: o.Now, Log: o.Log,
 	}
 }
 
@@ -147,4 +153,25 @@ func (c *Core) Ready(context.Context) error {
 		_, _, err := tx.Instances().Get("")
 		return err
 	})
+}
+
+// leastFree is how much of the disk has to be free for the controller to be ready: an upload or
+// a growing database soon needs it.
+const leastFree = 4 << 20
+
+// Serviceable reports whether the controller can do all of its work: as Ready, and there is
+// space for writes. The error is a problem if the operator has to free space.
+func (c *Core) Serviceable(ctx context.Context) error {
+	if err := c.Ready(ctx); err != nil {
+		return err
+	}
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(c.o.Config.DataDirectory, &disk); err != nil {
+		return fmt.Errorf("reading how full the disk is: %w", err)
+	}
+	if free := int64(disk.Bavail) * disk.Bsize; free < leastFree { //nolint:gosec,unconvert // the types differ between architectures
+		return wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf(
+			"the controller's disk is full (%d bytes are free, expected at least %d), so writes are refused: free space under its data directory; the controller needs no restart", free, leastFree))
+	}
+	return nil
 }

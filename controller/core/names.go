@@ -1,8 +1,11 @@
 package core
 
 import (
+	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/config"
 )
 
 // localNames are by which the machine itself reaches the controller.
@@ -17,4 +20,15 @@ func certificateNames(names []string) []string {
 		}
 	}
 	return all
+}
+
+// ownNames are the names by which nodes may look for the controller.
+func ownNames(c config.Config) []string {
+	names := slices.Clone(c.Names)
+	for _, text := range slices.Concat(c.AdvertiseURLs, c.ControllerURLs) {
+		if u, err := url.Parse(text); err == nil { // the configuration is validated
+			names = append(names, u.Hostname())
+		}
+	}
+	return names
 }

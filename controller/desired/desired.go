@@ -146,6 +146,6 @@ func Reseal(s *store.Store, old store.Sealed, text []byte) (store.Sealed, error)
 // sealed text, which stays the same for as long as they do, and the kinds of faults that
 // this controller finds: one that finds more validates again.
 func ValidatedFor(d store.Desired) string {
-	sum := sha256.Sum256(append([]byte("manifests\n"), d.AdditionalParams...))
+	sum := sha256.Sum256(append([]byte("manifests, images\n"), d.AdditionalParams...))
 	return hex.EncodeToString(sum[:16])
 }

@@ -16,7 +16,7 @@ import (
 
 // Enroll redeems a join token (bearer) for a client certificate of the server that
 // the request names. The problems: unauthorized, without a detail, for a token that is
-// not valid; too-many-requests (*LimitError); server-not-expected while no topology of
+// not valid; too-many-requests (*ratelimit.Exceeded); server-not-expected while no topology of
 // the token's instance names the server, and restore-unconfirmed, which are both tried
 // again; identity-live and revoked, which only an operator changes.
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nodehitch/nodehitch/controller/ratelimit"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -210,9 +211,9 @@ func TestGuessersAreSlowedDownAndNeighboursAreNot(t *testing.T) {
 	}
 	err := w.boot(server).enrollWith("guess")
 	wantProblem(t, err, api.ProblemTooMany)
-	var limited *LimitError
+	var limited *ratelimit.Exceeded
 	if !errors.As(err, &limited) || limited.RetryAfter != refusedEvery {
-		t.Fatalf("%v, want a LimitError to retry after %v", err, refusedEvery)
+		t.Fatalf("%v, want an Exceeded to retry after %v", err, refusedEvery)
 	}
 	if w.events[EventLimited] != 1 || w.events[EventBadToken] != refusedBurst {
 		t.Errorf("events %v", w.events)
@@ -243,8 +244,8 @@ func TestLimiterTellsRemotesApartAndIsBounded(t *testing.T) {
 		if err := l.take(netip.MustParseAddr(c.remote), now); (err == nil) != c.ok {
 			t.Errorf("%s: %v, want accepted: %v", c.remote, err, c.ok)
 		}
-		if l.recent.Len() > 3 || len(l.buckets) != l.recent.Len() {
-			t.Fatalf("%d remotes, %d buckets", l.recent.Len(), len(l.buckets))
+		if l.Len() > 3 {
+			t.Fatalf("%d remotes are remembered", l.Len())
 		}
 	}
 	if err := l.take(netip.Addr{}, now); err != nil {

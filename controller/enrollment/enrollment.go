@@ -45,7 +45,7 @@ type Service struct {
 	Metrics Metrics
 
 	once            sync.Once
-	refused, served *limiter
+	refused, served limiter
 	seen            sync.Map // of token ids: the instance that had it last
 }
 

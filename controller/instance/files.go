@@ -8,6 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/packagefile"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // FileStored validates a package file that has just been recorded, for every use that
@@ -27,7 +28,7 @@ func (s *Service) validateLeft(ctx context.Context, instanceID string) error {
 // documents would lose what the others are for in between.
 func (s *Service) validate(ctx context.Context, instanceID string, those func(f store.File, validatedFor string) bool) error {
 	for stale := true; stale; {
-		d, files, err := s.uses(instanceID)
+		d, files, architectures, err := s.uses(instanceID)
 		if err != nil || d == nil || d.Params == nil {
 			return err
 		}
@@ -36,7 +37,7 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 		if len(files) == 0 {
 			return nil
 		}
-		results, err := s.Files.Validate(d.Params, files)
+		results, err := s.Files.Validate(d.Params, files, architectures)
 		if err != nil {
 			return err
 		}
@@ -60,9 +61,9 @@ func (s *Service) validate(ctx context.Context, instanceID string, those func(f 
 	return nil
 }
 
-// uses is the desired state in force and the files of an instance; no state if there
-// is no instance.
-func (s *Service) uses(instanceID string) (d *desired.State, files []store.File, err error) {
+// uses is the desired state in force, the files of an instance and the architectures that its
+// nodes have said they have; no state if there is no instance.
+func (s *Service) uses(instanceID string) (d *desired.State, files []store.File, architectures []string, err error) {
 	err = s.Runner.Peek(instanceID, func(t *tx.Tx, found bool) (err error) {
 		if found {
 			d, err = desired.InForce(t)
@@ -70,8 +71,30 @@ func (s *Service) uses(instanceID string) (d *desired.State, files []store.File,
 		if err != nil {
 			return err
 		}
+		if found {
+			if architectures, err = architecturesOf(t, d.Topology); err != nil {
+				return err
+			}
+		}
 		files, err = t.Files().Prefix(store.InstancePrefix(instanceID))
 		return err
 	})
-	return d, files, err
+	return d, files, architectures, err
+}
+
+func architecturesOf(t *tx.Tx, topology *api.Topology) ([]string, error) {
+	if topology == nil {
+		return nil, nil
+	}
+	var list []string
+	for _, server := range topology.Servers {
+		n, _, err := t.Nodes().Get(server.ID)
+		if err != nil {
+			return nil, err
+		}
+		if n.Agent != nil && n.Agent.Architecture != "" && !slices.Contains(list, n.Agent.Architecture) {
+			list = append(list, n.Agent.Architecture)
+		}
+	}
+	return list, nil
 }

@@ -93,14 +93,14 @@ func (s *Service) observation(id string, spec api.InstanceSpec) (*stack.Observat
 // validateBefore validates the files that are there already for the parameters of a
 // PUT, and again only those that were not validated for the same ones before.
 func (s *Service) validateBefore(id string, text json.RawMessage, p *params.Params) (map[string]packagefile.Result, error) {
-	d, files, err := s.uses(id)
+	d, files, architectures, err := s.uses(id)
 	if err != nil {
 		return nil, err
 	}
 	if d != nil && desired.SameJSON(d.Raw, text) {
 		files = slices.DeleteFunc(files, func(f store.File) bool { return f.ValidatedFor == desired.ValidatedFor(d.Desired) })
 	}
-	return s.Files.Validate(p, files)
+	return s.Files.Validate(p, files, architectures)
 }
 
 // KeepSecrets is additionalParams of a PUT with the instance's secrets in the place of their
@@ -146,7 +146,8 @@ func (p *putting) read(id string) (err error) {
 	}
 	var report params.Report
 	p.params, report = params.Parse(spec.AdditionalParams, desired.AtParams)
-	faults := append(report.Faults, topology.Validate(spec.Topology, desired.AtTopology)...)
+	faults := append(report.Faults, params.CheckHostNames(p.params, p.s.OwnNames, desired.AtParams)...)
+	faults = append(faults, topology.Validate(spec.Topology, desired.AtTopology)...)
 	faults = append(faults, params.CheckVIMConnectionInfo(spec.VimConnectionInfo, fault.Root.Key("vimConnectionInfo"))...)
 	faults = append(faults, topology.CheckStackID(spec.StackID, spec.Topology, desired.AtTopology)...)
 	if err := api.Invalid(faults); err != nil {

@@ -24,7 +24,10 @@ type Service struct {
 	Files      *packagefile.Validator
 	Presence   *presence.Presence
 	JoinTokens JoinTokens
-	Log        *slog.Logger
+	// OwnNames are the names by which nodes find the controller: no parameters may give one
+	// of them another address.
+	OwnNames []string
+	Log      *slog.Logger
 	// Accepted is called after each change of what is desired: the stack of the instance
 	// may be another.
 	Accepted func(instanceID string)

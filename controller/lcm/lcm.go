@@ -42,6 +42,8 @@ type Options struct {
 	Source stack.Source
 	Now    func() time.Time
 	Log    *slog.Logger
+	// OwnNames are the names of the controller.
+	OwnNames []string
 	// Cadence is how often a node is heard of at least: the controller's long poll.
 	Cadence time.Duration
 	// FailureGrace is for how long nothing changes before an END fails whose targets no
@@ -71,7 +73,7 @@ func New(o Options) *Manager {
 	found := &discovery.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Now: o.Now, Log: o.Log}
 	return &Manager{
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
-			Presence: seen, JoinTokens: o.Enrollment, Log: o.Log, Accepted: found.Reset},
+			Presence: seen, JoinTokens: o.Enrollment, OwnNames: o.OwnNames, Log: o.Log, Accepted: found.Reset},
 		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator, Accepted: found.Reset},
 		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log, SizeDiffers: found.SizeDiffers},
 		Discovery:  found,

@@ -12,7 +12,7 @@ import (
 )
 
 // Require refuses an operation until every file is there and valid.
-func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
+func (*Validator) Require(t *tx.Tx, d *desired.State) error {
 	files, err := Of(t)
 	if err != nil {
 		return err
@@ -32,11 +32,11 @@ func (v *Validator) Require(t *tx.Tx, d *desired.State) error {
 		}
 		faults = append(faults, atUse(f.Faults, use)...)
 		if use.Use == params.UseManifest && len(f.Faults) == 0 {
-			content, err := v.content(f.SHA256)
-			if err != nil {
-				return err
+			manifest := params.Manifest{Use: use}
+			for _, m := range f.Manifests {
+				manifest.Names = append(manifest.Names, m.Name)
 			}
-			manifests = append(manifests, params.Manifest{Use: use, Content: content})
+			manifests = append(manifests, manifest)
 		}
 	}
 	faults = append(faults, params.CheckManifests(manifests).Faults...)

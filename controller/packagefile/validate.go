@@ -3,6 +3,8 @@ package packagefile
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -20,8 +22,8 @@ type Result struct {
 
 // Validate reads the content of files for every use that the parameters make of them,
 // and returns what it found by path. It runs outside of any transaction: an image may
-// be large.
-func (v *Validator) Validate(p *params.Params, files []store.File) (map[string]Result, error) {
+// be large. architectures are those of the instance's nodes, as far as they are known.
+func (v *Validator) Validate(p *params.Params, files []store.File, architectures []string) (map[string]Result, error) {
 	results := make(map[string]Result)
 	for _, f := range files {
 		r := Result{sha256: f.SHA256}
@@ -32,6 +34,10 @@ func (v *Validator) Validate(p *params.Params, files []store.File) (map[string]R
 			report, err := v.checkUse(use, f.SHA256, p)
 			if err != nil {
 				return nil, err
+			}
+			if foreign(report.Architectures, architectures) {
+				report.Faults = append(report.Faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
+					"%s holds an image for %s; expected one for the node's architecture, %s", use.Path, strings.Join(report.Architectures, ", "), strings.Join(architectures, ", "))})
 			}
 			r.faults, r.warnings = append(r.faults, report.Faults...), append(r.warnings, report.Warnings...)
 			if use.Use == params.UseManifest && len(report.Faults) == 0 && r.manifests == nil {
@@ -45,17 +51,24 @@ func (v *Validator) Validate(p *params.Params, files []store.File) (map[string]R
 	return results, nil
 }
 
+// foreign says that an image is for none of the nodes.
+func foreign(image, nodes []string) bool {
+	return len(image) > 0 && len(nodes) > 0 && !slices.ContainsFunc(image, func(a string) bool { return slices.Contains(nodes, a) })
+}
+
 func (v *Validator) checkUse(use params.FileUse, sha256 string, p *params.Params) (params.Report, error) {
 	content, err := v.Blobs.Open(sha256)
 	if err != nil {
 		return params.Report{}, fmt.Errorf("checking the package file %s: %w", use.Path, err)
 	}
 	defer content.Close()
+	defer takeTurn(use.Use)()
 	return params.CheckFile(use, content, p, v.Now())
 }
 
 // manifests are the objects of a manifest in which no fault was found.
 func (v *Validator) manifests(sha256 string) ([]store.Manifest, error) {
+	defer takeTurn(params.UseManifest)()
 	content, err := v.content(sha256)
 	if err != nil {
 		return nil, err

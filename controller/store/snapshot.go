@@ -34,7 +34,27 @@ func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	if !ok {
 		return 0, errors.New("copying the store: the transaction is an Update, whose changes are in no file yet")
 	}
-	return file.WriteTo(w)
+	out := &destination{Writer: w}
+	n, err := file.WriteTo(out)
+	if out.err != nil {
+		err = fmt.Errorf("copying the store: %w", out.err)
+	}
+	return n, err
+}
+
+// destination remembers why it took no more: bbolt keeps only the text of that.
+type destination struct {
+	io.Writer
+	err error
+}
+
+// Write writes a piece.
+func (d *destination) Write(piece []byte) (int, error) {
+	n, err := d.Writer.Write(piece)
+	if err != nil {
+		d.err = err
+	}
+	return n, err
 }
 
 // Hold keeps every other process from opening the store at path, which need not be

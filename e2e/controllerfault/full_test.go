@@ -36,6 +36,8 @@ func TestFullDisk(t *testing.T) {
 	c.Figure("instances made until the disk was full", "%d", made)
 	full(t, upload(r, "Files/large", 8<<20))
 	full(t, upload(r, "Files/large", 8<<20))
+	full(t, client.Done(r.c.API.GetReadyz(t.Context())))
+	full(t, client.Done(r.c.API.GetBackup(t.Context())))
 	for _, place := range []string{"uploads", "blobs"} {
 		if size := weight(t, filepath.Join(r.data, place)); size > 1<<20 {
 			t.Errorf("%d bytes of an upload that was refused are left in %s", size, place)
@@ -49,7 +51,7 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(d.ballast()); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(upload(r, "Files/large", 8<<20), w.put(instance, "10.30.0.0/24")()); err != nil {
+	if err := errors.Join(client.Done(r.c.API.GetReadyz(t.Context())), upload(r, "Files/large", 8<<20), w.put(instance, "10.30.0.0/24")(), client.Done(r.c.API.GetBackup(t.Context()))); err != nil {
 		t.Errorf("there is space again, and %v", err)
 	}
 	w.ledger["the parameters are there"] = w.there(instance, parameters("10.30.0.0/24"))

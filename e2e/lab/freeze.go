@@ -144,7 +144,7 @@ func (m *vm) thaw(ctx context.Context, frozen string, withUserData bool) error {
 		return err
 	}
 	for _, d := range m.disks {
-		if err := m.waitLink(ctx, d, true); err != nil {
+		if err := m.waitLinked(ctx, d, m.twins(d)); err != nil {
 			return fmt.Errorf("node %s: waiting for %s: %w", m.spec.Name, d.Link(), err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -80,7 +81,7 @@ func (m *vm) Attach(ctx context.Context, d Disk) error {
 		if err := m.plug(ctx, run, d); err != nil {
 			return fmt.Errorf("node %s: attaching %w", m.spec.Name, err)
 		}
-		if err := m.waitLink(ctx, d, true); err != nil {
+		if err := m.waitLinked(ctx, d, m.twins(d)+1); err != nil {
 			return fmt.Errorf("node %s: attaching volume %s: waiting for %s: %w", m.spec.Name, d.VolumeID, d.Link(), err)
 		}
 	}
@@ -158,16 +159,37 @@ func (m *vm) unplug(ctx context.Context, r *vmRun, d Disk) error {
 	if slices.ContainsFunc(m.disks, func(other Disk) bool { return other.VolumeID != d.VolumeID && other.Link() == d.Link() }) {
 		return nil // the link is the other one's now
 	}
-	return m.waitLink(ctx, d, false)
+	return m.waitUnlinked(ctx, d)
 }
 
-// waitLink waits for udev's work.
-func (m *vm) waitLink(ctx context.Context, d Disk, there bool) error {
+// waitLinked waits until the guest has so many disks of d's serial number, and udev's link to
+// one of them.
+func (m *vm) waitLinked(ctx context.Context, d Disk, disks int) error {
+	return m.waitFor(ctx, `test -e "$1"; test "$(grep -lxF "$2" /sys/block/vd*/serial | wc -l)" = "$3"`, d.Link(), d.Serial(), strconv.Itoa(disks))
+}
+
+// waitUnlinked waits until udev has removed the link to d.
+func (m *vm) waitUnlinked(ctx context.Context, d Disk) error {
+	return m.waitFor(ctx, `test ! -e "$1"`, d.Link())
+}
+
+// waitFor waits until a script of sh -eu succeeds in the guest.
+func (m *vm) waitFor(ctx context.Context, script string, args ...string) error {
 	return until(ctx, 100*time.Millisecond, func() (bool, error) {
-		_, err := m.Exec(ctx, "test", "-e", d.Link())
-		if missing := (*ExecError)(nil); errors.As(err, &missing) {
-			return !there, nil
+		_, err := m.Exec(ctx, append([]string{"sh", "-euc", script, "sh"}, args...)...)
+		if failed := (*ExecError)(nil); errors.As(err, &failed) {
+			return false, nil
 		}
-		return there, err
+		return true, err
 	})
+}
+
+// twins is how many disks of the machine have the serial number of d.
+func (m *vm) twins(d Disk) (n int) {
+	for _, other := range m.disks {
+		if other.Serial() == d.Serial() {
+			n++
+		}
+	}
+	return n
 }

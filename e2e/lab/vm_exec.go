@@ -47,7 +47,7 @@ func (m *vm) pushDisk(ctx context.Context, path, permissions string, data []byte
 	if err := m.plug(ctx, run, parcel); err != nil {
 		return fmt.Errorf("%s: pushing %s: %w", m.spec.Name, path, err)
 	}
-	err := m.waitLink(ctx, parcel, true)
+	err := m.waitLinked(ctx, parcel, 1)
 	if err == nil {
 		_, err = m.Exec(ctx, "sh", "-c", `head -c "$1" -- "$2" | install -D -m "$3" /dev/stdin "$4"`, "sh",
 			fmt.Sprint(len(data)), parcel.Link(), permissions, path)

@@ -153,7 +153,7 @@ func (c *Controller) TryStart(ctx context.Context) error {
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for client.Done(c.API.GetReadyz(limit)) != nil {
+	for client.Done(c.API.GetHealthz(limit)) != nil { // the disk may be full: not ready
 		select {
 		case <-running.Ended():
 			c.process = nil

@@ -224,7 +224,7 @@ func (g *growing) atLast(ctx context.Context) error {
 func (v *volume) mends(ctx context.Context) error {
 	copied := v.disk
 	copied.Path += ".mended"
-	defer os.Remove(copied.Path)
+	defer func() { _ = os.Remove(copied.Path) }() // a copy
 	if err := v.disk.Snapshot(ctx, copied.Path); err != nil {
 		return err
 	}

@@ -7,7 +7,9 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -49,8 +51,28 @@ func (e *UnexpectedAnswer) Error() string {
 // Unwrap is what is wrong with it.
 func (e *UnexpectedAnswer) Unwrap() error { return e.Err }
 
+// TooMany is a Problem 429 and how long the controller wants the caller to wait.
+type TooMany struct {
+	*api.Problem
+	RetryAfter time.Duration
+}
+
+// Unwrap is the problem.
+func (e *TooMany) Unwrap() error { return e.Problem }
+
+// longestWait bounds what a caller takes from Retry-After.
+const longestWait = time.Hour
+
+func retryAfter(resp *http.Response) time.Duration {
+	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if err != nil || resp.StatusCode != http.StatusTooManyRequests || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, int(longestWait/time.Second))) * time.Second
+}
+
 // ProblemOf is the error that an answer tells of, whatever its status: an
-// *api.Problem, or an *UnexpectedAnswer where it is none. It reads a bounded
+// *api.Problem (a *TooMany if it says when to call again), or an *UnexpectedAnswer where it is none. It reads a bounded
 // part of the body and closes it.
 func ProblemOf(resp *http.Response) error {
 	defer resp.Body.Close()
@@ -64,6 +86,9 @@ func ProblemOf(resp *http.Response) error {
 		var p api.Problem
 		if json.Unmarshal(body, &p) == nil && p.Title != "" {
 			p.Status = resp.StatusCode
+			if after := retryAfter(resp); after > 0 {
+				return &TooMany{Problem: &p, RetryAfter: after}
+			}
 			return &p
 		}
 	}

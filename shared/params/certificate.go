@@ -11,6 +11,9 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
+// maxSubject bounds a name that is shown: to write one out takes the square of its size.
+const maxSubject = 8 << 10
+
 // ReadCertificates reads a file of PEM certificates. Text between the blocks is
 // allowed, as certificate tools write it. Other blocks are not, least of all a private key,
 // because the file is copied to every node. The error is a fault.List without places.
@@ -34,6 +37,9 @@ func ReadCertificates(data []byte) ([]*x509.Certificate, error) {
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, certificateFault(fmt.Sprintf("has a PEM block, number %d, that is no X.509 certificate: %v", number, err))
+		}
+		if len(certificate.RawSubject) > maxSubject || len(certificate.RawIssuer) > maxSubject {
+			return nil, certificateFault(fmt.Sprintf("has a certificate, number %d, with a subject or an issuer of more than %d bytes", number, maxSubject))
 		}
 		certificates = append(certificates, certificate)
 	}

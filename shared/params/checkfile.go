@@ -70,7 +70,7 @@ func (c *fileCheck) faults(err error) {
 			c.fault("%s", f.Message)
 			continue
 		}
-		c.fault("at %s: %s", f.Pointer, f.Message)
+		c.fault("at %.300s: %s", f.Pointer, f.Message)
 	}
 }
 

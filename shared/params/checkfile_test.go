@@ -156,7 +156,7 @@ func TestAManifestIsReadWhole(t *testing.T) {
 
 func TestOneNameInTwoManifestsIsAFault(t *testing.T) {
 	manifest := func(path, content string) params.Manifest {
-		return params.Manifest{Use: params.FileUse{Use: params.UseManifest, Path: path, Pointer: "/" + path}, Content: []byte(content)}
+		return params.ManifestOf(params.FileUse{Use: params.UseManifest, Path: path, Pointer: "/" + path}, []byte(content))
 	}
 	report := params.CheckManifests([]params.Manifest{
 		manifest("a.yaml", pv1), manifest("broken.yaml", "["), manifest("b.yaml", strings.ReplaceAll(pv1, "nfs-pv1", "b")), manifest("c.yaml", pv1),

@@ -2,6 +2,7 @@ package params
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/params/grammar"
@@ -104,15 +105,17 @@ func (o *object) checkConnection(c RegistryConnection, server grammar.Server) {
 	o.checkHosts(c, server)
 }
 
-// checkHosts warns if the line for /etc/hosts is not about the server.
+// checkHosts warns if the line for /etc/hosts is not about the server, or also about others.
 func (o *object) checkHosts(c RegistryConnection, server grammar.Server) {
 	if c.HostsEntry == nil {
 		return
 	}
-	for _, name := range c.HostsEntry.Names {
-		if strings.EqualFold(name, server.Host) {
-			return
-		}
+	others := slices.DeleteFunc(slices.Clone(c.HostsEntry.Names), func(name string) bool { return strings.EqualFold(name, server.Host) })
+	switch {
+	case len(others) == len(c.HostsEntry.Names):
+		o.r.warn(o.key(keyHosts), "does not name the host of %s, %s", keyServer, server.Host)
+	case len(others) > 0:
+		o.r.warn(o.key(keyHosts), "names %s too, which is not the host of %s, %s; every program of the node then looks for it at %s",
+			listed(others), keyServer, server.Host, c.HostsEntry.Address)
 	}
-	o.r.warn(o.key(keyHosts), "does not name the host of %s, %s", keyServer, server.Host)
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -18,7 +19,7 @@ const (
 	// some 30 MB.
 	maxImage = 8 << 30
 	// maxImageIndex bounds manifest.json and index.json.
-	maxImageIndex = 4 << 20
+	maxImageIndex = 1 << 20
 )
 
 // Image is what an archive of container images says about the registry's.
@@ -29,6 +30,9 @@ type Image struct {
 	// OnlyOCI says that the archive is an OCI layout without Docker's manifest.json,
 	// which only Docker with the containerd image store loads.
 	OnlyOCI bool
+	// Architectures are those of the registry's images, as GOARCH, as far as the archive
+	// says; none if it does not.
+	Architectures []string
 }
 
 // ReadImage reads an archive as `docker save` writes it (a tar, plain or by
@@ -106,11 +110,18 @@ func unpacked(content *bufio.Reader) (io.Reader, error) {
 	return content, nil
 }
 
+// agentArchitectures are what agents can be built for, as GOARCH.
+var agentArchitectures = []string{"amd64", "arm64", "ppc64le", "riscv64", "s390x"}
+
 func (c *fileCheck) image(content io.Reader) {
 	image, err := ReadImage(content)
 	if err != nil {
 		c.faults(err)
 		return
+	}
+	c.r.architectures = append(c.r.architectures, image.Architectures...)
+	if len(image.Architectures) > 0 && !slices.ContainsFunc(image.Architectures, func(a string) bool { return slices.Contains(agentArchitectures, a) }) {
+		c.fault("holds an image for the architecture %s; expected one that there is an agent for: %s", listed(image.Architectures), listed(agentArchitectures))
 	}
 	if image.OnlyOCI {
 		c.warn("is an OCI layout without manifest.json; only Docker with the containerd image store loads it, save it by `docker save`")

@@ -182,27 +182,32 @@ func (c *fileCheck) checkExported(pv PersistentVolume) {
 		pv.Name, grammar.Show(pv.NFSPath), keyExportDir, keyStorage, listed(directories))
 }
 
-// Manifest is one manifest file and its content.
+// Manifest is one manifest file and the names of its PersistentVolumes.
 type Manifest struct {
-	Use     FileUse
-	Content []byte
+	Use   FileUse
+	Names []string
 }
 
-// CheckManifests finds PersistentVolumes that two manifests both register. What
-// is wrong with one manifest alone is CheckFile's; a manifest that cannot be read
-// is passed over here.
+// ManifestOf is a manifest of this content. One that cannot be read has no names: what is
+// wrong with it is CheckFile's.
+func ManifestOf(use FileUse, content []byte) Manifest {
+	m := Manifest{Use: use}
+	volumes, _ := ReadManifest(content)
+	for _, pv := range volumes {
+		m.Names = append(m.Names, pv.Name)
+	}
+	return m
+}
+
+// CheckManifests finds PersistentVolumes that two manifests both register.
 func CheckManifests(manifests []Manifest) Report {
 	r := &reading{}
 	names := newFirsts()
 	for i, m := range manifests {
-		volumes, err := ReadManifest(m.Content)
-		if err != nil {
-			continue
-		}
-		for _, pv := range volumes {
-			if first, again := names.seen(pv.Name, i); again {
+		for _, name := range m.Names {
+			if first, again := names.seen(name, i); again {
 				r.fault(fault.At(m.Use.Pointer), "%s registers PersistentVolume %q, as %s does already; give each a name of its own",
-					m.Use.Path, pv.Name, manifests[first].Use.Path)
+					m.Use.Path, name, manifests[first].Use.Path)
 			}
 		}
 	}

@@ -22,6 +22,8 @@ type Report struct {
 	// could. What was refused is zero in it, and lists keep their length. It
 	// serves to look for further faults (Files, CheckFile), never to act on.
 	Partial *Params
+	// Architectures are those of an image, see Image; the caller knows the nodes'.
+	Architectures []string
 }
 
 // Cluster is a Kubernetes cluster VNF: masters, workers, and optionally a

@@ -18,6 +18,7 @@ const maxListed = 200
 // reading collects what is found while a document is read.
 type reading struct {
 	faults, warnings findings
+	architectures    []string
 }
 
 func (r *reading) fault(at fault.At, format string, args ...any) {
@@ -31,7 +32,7 @@ func (r *reading) warn(at fault.At, format string, args ...any) {
 // report is the outcome, each list in the order of the document: root, nil if
 // it could not be read, is the value at the place at.
 func (r *reading) report(root *jsontree.Node, at fault.At) Report {
-	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at)}
+	return Report{Faults: r.faults.sorted(root, at), Warnings: r.warnings.sorted(root, at), Architectures: r.architectures}
 }
 
 // findings is a bounded list.

@@ -2,7 +2,9 @@ package params
 
 import (
 	"encoding/json"
+	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -16,6 +18,7 @@ import (
 //     any depth and also in unknown attributes: additionalParams' passwords,
 //     vimConnectionInfo[].accessInfo.password, a join token;
 //   - what stands before the last @ of a proxy, or of any text with a scheme;
+//   - in a query string, the value of a parameter whose name says so;
 //   - a text that holds a PEM private key.
 //
 // Null, true, false and the empty text are no secrets. What is not JSON, or
@@ -68,7 +71,15 @@ func appendSecrets(secrets []string, n *jsontree.Node, public string) []string {
 	if public == Redacted {
 		return append(secrets, n.Text)
 	}
-	before, _, _ := strings.Cut(public, Redacted)
+	for _, p := range queryParameter.FindAllStringSubmatch(n.Text, -1) {
+		if secretParameter(p[2]) {
+			secrets = append(secrets, p[3])
+		}
+	}
+	before, _, userinfo := strings.Cut(public, Redacted+"@")
+	if !userinfo {
+		return secrets
+	}
 	info := strings.TrimPrefix(n.Text[:strings.LastIndex(n.Text, "@")], before)
 	secrets = append(secrets, info)
 	if _, password, ok := strings.Cut(info, ":"); ok && password != "" {
@@ -111,7 +122,15 @@ func publicOf(n *jsontree.Node, name string) (public string, secret bool) {
 var secretWords = []string{
 	"password", "passwd", "passphrase", "pwd", "secret", "token", "credential",
 	"privatekey", "apikey", "accesskey", "sshkey", "keydata", "kubeconfig",
+	"authorization", "community", "passcode", "cookie",
 }
+
+// secretEndings mark it at its end only: key_name and authUrl are no secrets. publicEndings
+// are names that others than this project have given to what is none.
+var (
+	secretEndings = []string{"key", "keys", "pin", "pins", "auth", "psk", "otp"}
+	publicEndings = []string{"publickey", "publickeys", "topologykey", "labelkey", "sortkey"}
+)
 
 // secretName reports whether a member of this name holds a secret. It rather takes
 // one name too many.
@@ -122,7 +141,32 @@ func secretName(name string) bool {
 			return true
 		}
 	}
-	return name == "pass"
+	return name == "pass" || hasEnding(name, secretEndings) && !hasEnding(name, publicEndings)
+}
+
+func hasEnding(name string, endings []string) bool {
+	return slices.ContainsFunc(endings, func(end string) bool { return strings.HasSuffix(name, end) })
+}
+
+// queryParameter is a parameter of a query string, with what is before it.
+var queryParameter = regexp.MustCompile(`([?&;])([^?&;=#\s]+)=([^&;#\s]+)`)
+
+// secretParameter reports whether a parameter of this name, which may be escaped, holds a
+// secret: a signature opens what it signs, too.
+func secretParameter(name string) bool {
+	if unescaped, err := url.QueryUnescape(name); err == nil {
+		name = unescaped
+	}
+	return secretName(name) || hasEnding(nearest.Plain(name), []string{"sig", "signature"})
+}
+
+func publicQuery(s string) string {
+	return queryParameter.ReplaceAllStringFunc(s, func(match string) string {
+		if p := queryParameter.FindStringSubmatch(match); secretParameter(p[2]) {
+			return p[1] + p[2] + "=" + Redacted
+		}
+		return match
+	})
 }
 
 func proxyName(name string) bool {
@@ -141,6 +185,7 @@ func publicText(s string, proxy bool) string {
 	if strings.Contains(s, "PRIVATE KEY-----") {
 		return Redacted
 	}
+	s = publicQuery(s)
 	if !strings.Contains(s, "@") {
 		return s
 	}

@@ -19,6 +19,18 @@ func TestRedactTakesSecretsAndNothingElse(t *testing.T) {
 			body: `{"joinToken":"hunter2","API-Key":"hunter2","clientSecret":"hunter2","bearer_token":"hunter2","userPasswd":"hunter2","Pass":"hunter2","bypass":"way","client-key-data":"hunter2","tokens":["hunter2","hunter2"]}`,
 			want: `{"joinToken":"[redacted]","API-Key":"[redacted]","clientSecret":"[redacted]","bearer_token":"[redacted]","userPasswd":"[redacted]","Pass":"[redacted]","bypass":"way","client-key-data":"[redacted]","tokens":"[redacted]"}`,
 		},
+		"other names of secrets": {
+			body: `{"authorization":"hunter2","snmp_community":"hunter2","key":"hunter2","encryptionKey":"hunter2","sim-pin":7,"SNMPKey":{"a":["hunter2"]},"wifi_psk":"hunter2"}`,
+			want: `{"authorization":"[redacted]","snmp_community":"[redacted]","key":"[redacted]","encryptionKey":"[redacted]","sim-pin":"[redacted]","SNMPKey":"[redacted]","wifi_psk":"[redacted]"}`,
+		},
+		"names that only look alike": {
+			body: `{"key_name":"a","keypair":"b","authUrl":"http://keystone/v3","ssh_public_key":"c","topologyKey":"d","pinning":"e","authority":"f"}`,
+			want: `{"key_name":"a","keypair":"b","authUrl":"http://keystone/v3","ssh_public_key":"c","topologyKey":"d","pinning":"e","authority":"f"}`,
+		},
+		"keys in query strings": {
+			body: `{"x":["https://h/p?a=1&api%5Fkey=hunter2&b=2#c","see https://h/?X-Amz-Signature=hunter2;token=hunter2 and more","/v1?keyname=a&password=","https://u:hunter2@h/?key=hunter2"]}`,
+			want: `{"x":["https://h/p?a=1\u0026api%5Fkey=[redacted]\u0026b=2#c","see https://h/?X-Amz-Signature=[redacted];token=[redacted] and more","/v1?keyname=a&password=","https://[redacted]@h/?key=[redacted]"]}`,
+		},
 		"a VIM's access": {
 			body: `{"vimConnectionInfo":[{"id":"i","accessInfo":{"username":"nfv","password":"hunter2","authUrl":"http://keystone/v3"}}]}`,
 			want: `{"vimConnectionInfo":[{"id":"i","accessInfo":{"username":"nfv","password":"[redacted]","authUrl":"http://keystone/v3"}}]}`,
@@ -105,8 +117,8 @@ func TestNoSecretOfTheSamplesIsPrinted(t *testing.T) {
 }
 
 func TestSecretsListsWhatRedactTakes(t *testing.T) {
-	got := params.Secrets(json.RawMessage(`{"password":"a","n":{"token":["b",{"x":7}]},"http_proxy":"http://u:c@h","y":"https://d:e@h","z":"f"}`))
-	if want := "a b 7 u:c c d:e e"; strings.Join(got, " ") != want {
+	got := params.Secrets(json.RawMessage(`{"password":"a","n":{"token":["b",{"x":7}]},"http_proxy":"http://u:c@h","y":"https://d:e@h","z":"f","q":"https://g:h@i/?key=j&k=l"}`))
+	if want := "a b 7 u:c c d:e e j g:h h"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
 	}
 }

@@ -43,7 +43,7 @@ func (r *Request) CheckFiles(p *Package, now time.Time) ([]File, error) {
 			continue
 		}
 		if use.Use == params.UseManifest {
-			manifests = append(manifests, params.Manifest{Use: use, Content: content})
+			manifests = append(manifests, params.ManifestOf(use, content))
 		}
 		if i, again := at[use.Path]; again {
 			files[i].Uses = append(files[i].Uses, use.Use)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"unicode"
 )
@@ -80,6 +81,22 @@ func (a *answer) message() string {
 	return string(a.body)
 }
 
+// forms are how a server may repeat a secret: as it is, in a URL, and within JSON, where
+// encoders differ in what they escape beside quotes and backslashes.
+func forms(secret string) []string {
+	var strict bytes.Buffer
+	encoder := json.NewEncoder(&strict)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(secret)      // a text and a buffer do not fail
+	html, _ := json.Marshal(secret) //nolint:errchkjson // nor here
+	quoted := strings.TrimSpace(strict.String())
+	all := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	for _, text := range []string{quoted, string(html), strings.ReplaceAll(quoted, "/", `\/`), strconv.QuoteToASCII(secret)} {
+		all = append(all, text[1:len(text)-1])
+	}
+	return all
+}
+
 // clean is a server's text on one line, bounded, without control characters, and without the
 // secrets, which an answer may repeat.
 func (s *session) clean(text string) string {
@@ -87,7 +104,7 @@ func (s *session) clean(text string) string {
 		if secret == "" {
 			continue
 		}
-		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret)} {
+		for _, form := range forms(secret) {
 			text = strings.ReplaceAll(text, form, "(redacted)")
 		}
 	}

@@ -128,3 +128,30 @@ func (s servers) RoundTrip(r *http.Request) (*http.Response, error) {
 	status, body := s(r)
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
 }
+
+// A server that quotes the login in an error does so in JSON, whose encoders differ.
+func TestSecretsAreTakenOutInEveryForm(t *testing.T) {
+	const password = `p"a\s/s<&é`
+	s := newSession(Target{Server: "registry.example:5000", Scheme: api.RegistryHTTPS, Username: "me", Password: password})
+	for name, said := range map[string]string{
+		"as it is":              password,
+		"JSON":                  `p\"a\\s/s<&é`,
+		"JSON for HTML":         `p\"a\\s/s\u003c\u0026é`,
+		"JSON, slashes escaped": `p\"a\\s\/s<&é`,
+		"JSON in ASCII":         `p\"a\\s/s<&\u00e9`,
+		"a query":               url.QueryEscape(password),
+		"the header":            base64.StdEncoding.EncodeToString([]byte("me:" + password)),
+	} {
+		if got := s.clean("not with " + said + "!"); got != "not with (redacted)!" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// Without a login there is no secret: its header would be that of two empty texts.
+func TestWithoutALoginNothingIsTakenOut(t *testing.T) {
+	const text = "see Og== in the manual"
+	if got := newSession(Target{Server: "registry.example:5000", Scheme: api.RegistryHTTPS}).clean(text); got != text {
+		t.Errorf("%q is shown as %q", text, got)
+	}
+}

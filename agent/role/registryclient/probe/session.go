@@ -31,7 +31,9 @@ type session struct {
 func newSession(t Target) *session {
 	s := &session{
 		Target: t, base: &url.URL{Scheme: string(t.Scheme), Host: t.Server, Path: "/v2/"},
-		secrets: []string{base64.StdEncoding.EncodeToString([]byte(t.Username + ":" + t.Password)), t.Password},
+	}
+	if t.Username != "" || t.Password != "" {
+		s.secrets = []string{base64.StdEncoding.EncodeToString([]byte(t.Username + ":" + t.Password)), t.Password}
 	}
 	s.client = &http.Client{
 		CheckRedirect: redirect,

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"github.com/nodehitch/nodehitch/controller/ratelimit"
+	wire "github.com/nodehitch/nodehitch/shared/api"
+)
+
+// How often a node may report. An agent that converges reports some ten changes in a few
+// seconds, and then none for hours.
+const (
+	statusEvery, statusBurst = 500 * time.Millisecond, 60
+
+	// maxNodes bounds the memory of the buckets. The node unheard of for longest is
+	// forgotten, which is never one that floods.
+	maxNodes = 4096
+)
+
+// pace refuses the statuses of a node that sends too many, before the body is read. The
+// refusal is held for a moment: each connection of a node that does not wait, of which it
+// has few, costs about one request a second then.
+func (s *Handler) pace(operation string) check {
+	if operation != "putNodeStatus" {
+		return func(echo.Context) error { return nil }
+	}
+	return func(c echo.Context) error {
+		ctx := c.Request().Context()
+		node := callOf(ctx).nodeID
+		refusal := s.statuses.Take(node, s.Now())
+		if refusal == nil {
+			return nil
+		}
+		if refusal.First {
+			s.Log.WarnContext(ctx, "a node sends statuses too often, some are refused", "node", node, "burst", statusBurst, "every", statusEvery)
+		}
+		timer := time.NewTimer(s.Times.Refusal)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		case <-s.draining.Done():
+		}
+		return &ratelimit.Exceeded{RetryAfter: refusal.Wait, Problem: wire.NewProblem(wire.ProblemTooMany,
+			"this node sends statuses too often; wait for the seconds in Retry-After, then send the newest")}
+	}
+}
