@@ -75,7 +75,7 @@ func Open(o Options) (*Core, error) {
 		return nil, err
 	}
 	if newKey {
-		o.Log.Warn("a seal key was made: keep a copy of it apart from the backups, which nobody can read without it", "file", o.Config.SealKeyFile)
+		o.Log.Warn("a seal key was created: keep a copy of it apart from the backups, which cannot be read without it", "file", o.Config.SealKeyFile)
 	}
 	if err := errors.Join(keepOthersOut(o.Config.DataDirectory, o.Log), c.tie(o)); err != nil {
 		return nil, errors.Join(err, c.Store.Close())

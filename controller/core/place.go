@@ -22,7 +22,7 @@ func keepOthersOut(directory string, log *slog.Logger) error {
 	if err := os.Chmod(directory, mode&^0o077); err != nil {
 		return fmt.Errorf("the data directory has mode %#o, so others can look into it: chmod 0700 it: %w", mode, err)
 	}
-	log.Warn("others could look into the data directory; now they cannot", "directory", directory, "was", fmt.Sprintf("%#o", mode), "is", fmt.Sprintf("%#o", mode&^0o077))
+	log.Warn("the data directory was open to other users; its mode was changed", "directory", directory, "was", fmt.Sprintf("%#o", mode), "is", fmt.Sprintf("%#o", mode&^0o077))
 	return nil
 }
 

@@ -22,7 +22,7 @@ func TestTheFirstStartKeepsOthersOutAndSaysWhereTheKeyIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := log.String()
-	for _, want := range []string{"others could look into the data directory", "was=0755 is=0700", "a seal key was made: keep a copy of it apart from the backups", "file=" + c.Config.SealKeyFile} {
+	for _, want := range []string{"the data directory was open to other users", "was=0755 is=0700", "a seal key was created: keep a copy of it apart from the backups", "file=" + c.Config.SealKeyFile} {
 		if strings.Count(first, want) != 1 {
 			t.Errorf("%q is not once in the log:\n%s", want, first)
 		}
