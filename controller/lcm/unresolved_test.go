@@ -53,3 +53,16 @@ func TestAnUnresolvedVolumeThatIsNotTheEndsOwn(t *testing.T) {
 	w.passes(grace)
 	w.wants(whole, targetsFailed, "after the grace")
 }
+
+// MODIFY_INFO observes no stack: it may have got the volume since it was observed last.
+func TestModifyInfoDoesNotFailForAStackThatItHasNotObserved(t *testing.T) {
+	w := instantiated(t)
+	away := full()
+	away.Volumes, away.Servers[0].VolumeIds = nil, nil
+	w.put(spec(away))
+	op := w.post(request(api.ModifyInfo, api.PhaseEnd))
+	w.wants(op, processing, "for the volume")
+	w.put(spec(full()))
+	w.converge(storageServer, masterServer, workerServer)
+	w.wants(op, completed, "with the volume")
+}

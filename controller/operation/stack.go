@@ -49,10 +49,11 @@ func (p *posting) stackProblem() *api.Problem {
 
 // unresolved is the problem of an END whose targets need volumes that the stack does not
 // have for them, although it is complete: nothing will add them. What the END brought stays
-// in force, so that everything else converges.
+// in force, so that everything else converges. An END that has not observed the stack does not
+// know what it has by now.
 func (p *posting) unresolved(withheld []api.Withheld) *api.Problem {
 	t := p.next.Topology
-	if t == nil || !strings.HasSuffix(t.StackStatus, "_COMPLETE") {
+	if leavesStack(p.r) || t == nil || !strings.HasSuffix(t.StackStatus, "_COMPLETE") {
 		return nil
 	}
 	var list []string
