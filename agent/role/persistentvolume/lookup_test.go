@@ -26,7 +26,7 @@ type dns struct {
 // resolver asks the server and no other.
 func (d *dns) resolver(t *testing.T) *net.Resolver {
 	t.Helper()
-	listener, err := net.ListenPacket("udp", "127.0.0.1:0")
+	listener, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
