@@ -219,7 +219,7 @@ type work struct {
 	has  int64
 	made []int64
 	wait bool  // the device is not there
-	fail int64 // the generation of which a part is made, and the rest cannot be
+	fail int64 // the generation that fails after a part of it
 	// busy, when set, is closed when an action begins, which ends with release.
 	busy, release chan struct{}
 }

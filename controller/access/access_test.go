@@ -118,7 +118,7 @@ func TestATokenExpires(t *testing.T) {
 		t.Errorf("when its time is over: %v", err)
 	}
 	if _, err := r.Verify(context.Background(), made.Secret+"A"); problemType(err) != api.ProblemUnauthorized || strings.Contains(err.Error(), "expired") {
-		t.Errorf("to who has not the secret: %v", err)
+		t.Errorf("without the secret: %v", err)
 	}
 	if _, err := r.Create(context.Background(), api.TokenRequest{Name: "a", ExpiresInSeconds: 1 << 60}); problemType(err) != api.ProblemInvalid {
 		t.Errorf("a life longer than the clock: %v", err)

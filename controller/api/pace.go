@@ -19,9 +19,9 @@ const (
 	maxNodes = 4096
 )
 
-// pace refuses the statuses of a node that sends too many, before the body is read. The
-// refusal is held for a moment: each connection of a node that does not wait, of which it
-// has few, costs about one request a second then.
+// pace refuses the statuses of a node that sends too many, before the body is read. It
+// answers after a moment: a node has few connections, and each of them then costs about
+// one request a second, also if the node does not wait.
 func (s *Handler) pace(operation string) check {
 	if operation != "putNodeStatus" {
 		return func(echo.Context) error { return nil }

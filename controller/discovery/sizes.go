@@ -14,8 +14,8 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// sizes are the instances of which a node has reported a disk of another size than its
-// volume, in memory only.
+// sizes are the instances with a node that has reported a disk of another size than its
+// volume. They are in memory only.
 type sizes struct {
 	mu  sync.Mutex
 	all map[string]sizeReport // by instance

@@ -353,9 +353,9 @@ func (h *history) failed(s api.NodeStatus) api.NodeStatus {
 	return s
 }
 
-// failAny is an END, or the one in progress, for which all machines report, of which some have
-// failed. Then time passes in which nothing changes: if no waiting completes the END, it must
-// be over.
+// failAny is an END, or the one in progress, to which all machines report; some report that
+// they have failed. Then time passes and nothing changes: if no waiting completes the END, it
+// must be over.
 func (h *history) failAny(t *rapid.T) {
 	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: topologyOf(pool[0], pool[2], pool[4]), DeadlineSeconds: 3600})
 	h.after(t) // it may be over at once

@@ -36,7 +36,7 @@ type machine struct {
 	role string // which policies
 }
 
-// instance is a cluster of a storage server and a worker, one of which is measured.
+// instance is a cluster of a storage server and a worker. One of them is measured.
 func instance(t *testing.T, l *lab.Lab) (site.Storage, api.Server) {
 	t.Helper()
 	disk, err := l.NewDisk(uuid.NewString(), 256<<20)

@@ -52,7 +52,7 @@ func TestPowerCutsWhileAVolumeGrows(t *testing.T) {
 		t.Errorf("%d acknowledged records were looked for after the cuts, at least %d have to be", v.readBack, enoughRecords)
 	}
 	c.Figure("seed", "%d", seed)
-	c.Figure("cuts", "%d, of which %d while resize2fs worked", cuts, g.inside)
+	c.Figure("cuts", "%d, %d of them while resize2fs worked", cuts, g.inside)
 	c.Figure("volume", "%d GiB, at last %d GiB", volumeBytes>>30, v.size>>30)
 	c.Figure("an undisturbed growth", "%.1f s", g.takes.Seconds())
 	c.Figure("records", "%d acknowledged and read back after the last cut", v.readBack)

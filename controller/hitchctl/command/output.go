@@ -41,7 +41,7 @@ func outputFlag(cmd *cobra.Command, o *output, others ...output) {
 	completeFlag(cmd, "output", names...)
 }
 
-// choice is a flag with a few values, one of which may begin with asJSONPath.
+// choice is a flag that takes one of a few values, or a text that begins with asJSONPath.
 type choice struct {
 	value *output
 	names []string

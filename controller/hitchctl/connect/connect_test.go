@@ -83,7 +83,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			connect.Target{Server: "https://a", CA: []byte{}}},
 		"that at the top of the file": {"server: https://top\n" + two, nil, connect.Flags{},
 			connect.Target{Server: "https://top", CA: []byte{}}},
-		"a server, and several contexts of which none is in use": {two, nil, connect.Flags{Server: "https://flag"},
+		"a server, and several contexts, none in use": {two, nil, connect.Flags{Server: "https://flag"},
 			connect.Target{Server: "https://flag"}},
 	}
 	for name, test := range tests {

@@ -163,7 +163,7 @@ func operationStyle(s api.OperationState) screen.Style {
 	return screen.Waiting
 }
 
-// Problem is a kind of problem for people, and by its name for who looks it up.
+// Problem is the title of a problem, and its name, which the documentation explains.
 func Problem(p api.Problem) string {
 	return p.Title + " (" + strings.TrimPrefix(p.Type, api.ProblemPrefix) + ")"
 }

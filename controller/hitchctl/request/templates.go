@@ -36,7 +36,7 @@ type resource struct {
 type templates struct {
 	files           []string
 	volumes, points []string
-	// foreign is a type of which only the cloud knows what it makes, "" for none.
+	// foreign is a resource type that makes what only the cloud knows, "" for none.
 	foreign string
 }
 
