@@ -18,6 +18,10 @@ func TestTheAgentKeepsItsFilesUntilConfirmation(t *testing.T) {
 		agent := loopback.StartAgent(w.t, loopback.AgentOptions{ServerID: worker, Config: w.AgentConfig(instance)})
 		ready := func() bool { return w.Node(worker).Ready && agent.Status().Controller.Connected }
 		loopback.Until(w.t, "the agent is ready", ready)
+		loopback.Until(w.t, "the agent has kept its configuration", func() bool {
+			_, err := os.Stat(filepath.Join(agent.State(), "last-known-good.json"))
+			return err == nil
+		})
 		before, state := agent.Status(), w.state(agent)
 		w.restored(file, lost)
 		loopback.Until(w.t, "the agent is told to wait", func() bool {
