@@ -125,6 +125,8 @@ func (c *Cloud) send(ctx context.Context, method, url, token string, body, answe
 		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
+	// Before this version Cinder does not extend a volume that a server has.
+	request.Header.Set("OpenStack-API-Version", "volume 3.42")
 	if token != "" {
 		request.Header.Set("X-Auth-Token", token)
 	}

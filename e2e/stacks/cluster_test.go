@@ -34,6 +34,8 @@ func TestCluster(t *testing.T) {
 		{"instantiate", "the spec's request and a stack from the project's templates: every server is found, attested by Nova, and in its role; three PersistentVolumes are Available; cloud-init finds its user_data valid", c.instantiate},
 		{"scale-out", "a server that Heat adds becomes a worker", c.scaleOut},
 		{"scale-in", "a worker that Heat removes is no longer a node", c.scaleIn},
+		{"extend", "the volume is extended in Cinder, once while the server has it and once while no server has it: its filesystem grows with its data, and nobody tells the controller", c.extend},
+		{"in-use", "a volume of somebody else that is bound by the storage server's floating address in Neutron forbids a heal of this server", c.inUse},
 		{"heal-storage", "the storage server is replaced, its volume and address are kept, and so is the data", c.healStorage},
 		{"heal-entire", "the whole VNF is created again, in a stack with another id", c.healEntire},
 		{"terminate", "stack, nodes and instance are gone", c.terminate},
