@@ -154,12 +154,11 @@ func (s *Service) Verify(_ context.Context, bearer string) (api.Token, error) {
 	}
 	// An unknown id and a revoked one have an empty MAC, which equals none.
 	if !hmac.Equal(record.MAC, s.mac(bearer)) {
-		return api.Token{}, api.NewProblem(api.ProblemUnauthorized,
-			"the API token is unknown or revoked; `hitchctl get tokens` shows those there are")
+		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, "the API token is unknown or revoked")
 	}
 	if record.ExpiresAt != nil && !s.Now().Before(*record.ExpiresAt) {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(
-			"the API token %s expired on %s; `hitchctl token create` makes another one", record.Name, record.ExpiresAt.UTC().Format(time.RFC3339)))
+			"the API token %s expired on %s", record.Name, record.ExpiresAt.UTC().Format(time.RFC3339)))
 	}
 	if record.Epoch != s.Store.Epoch() {
 		return api.Token{}, api.NewProblem(api.ProblemUnauthorized, fmt.Sprintf(

@@ -62,7 +62,7 @@ func TestBodiesThatAreNoJSONAreRefused(t *testing.T) {
 		word   string
 	}{
 		"nothing":      {put("", "Content-Type: application/json"), 400, "is empty; expected a JSON document"},
-		"cut off":      {put(`{"additionalParams": {`), 400, "is not JSON"},
+		"cut off":      {put(`{"additionalParams": {`), 400, "is not whole JSON"},
 		"deep":         {put(`{"additionalParams":` + strings.Repeat(`{"a":`, 200) + "1" + strings.Repeat("}", 201)), 400, "deeper than 100 levels"},
 		"form":         {put(`a=b`, "Content-Type: application/x-www-form-urlencoded"), 415, "expected Content-Type: application/json"},
 		"no type":      {put(`{}`, "Content-Type: "), 415, "expected Content-Type: application/json"},

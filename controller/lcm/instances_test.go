@@ -255,7 +255,7 @@ func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 
 func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w := instantiated(t)
-	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "live identity", storageServer, "TERMINATE")
+	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "enrolled nodes", storageServer, "TERMINATE")
 	op := w.post(heal(api.PhaseEnd, full(), workerServer))
 	if op.State == api.Processing {
 		w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")

@@ -235,7 +235,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd)} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END)", "wait for its end, or cancel it")
+		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END), since ")
 	}
 }
 
@@ -293,7 +293,7 @@ func TestFilesAreRequiredOnceForStartAndEnd(t *testing.T) {
 	w.put(spec(full()))
 	for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, phase))
-		w.refused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", script+" has not been uploaded")
+		w.refused(err, api.ProblemFilesMissing, "/additionalParams/k8s_cluster_installation_param/script_path", script+" is missing")
 	}
 	w.upload(script, "")
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))

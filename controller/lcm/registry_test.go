@@ -96,7 +96,7 @@ func TestTheSpecificationsRegistryReachesItsServer(t *testing.T) {
 		t.Errorf("instance %+v, want one without warnings that lacks its image", i)
 	}
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Instantiate, api.PhaseStart))
-	w.refused(err, api.ProblemFilesMissing, image+" has not been uploaded")
+	w.refused(err, api.ProblemFilesMissing, image+" is missing")
 	w.upload(image, w.savedImage("first"))
 	w.post(request(api.Instantiate, api.PhaseStart))
 	end := request(api.Instantiate, api.PhaseEnd)

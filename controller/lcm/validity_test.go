@@ -127,7 +127,7 @@ func TestInstantiateNeedsServersWithARole(t *testing.T) {
 	r.Partial = false
 	r.Topology = topologyOf(server(storageServer, "storage"))
 	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers", "no server with the role master", "no server with the role worker")
+	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role master", "no server has the role worker")
 	r.Partial = true
 	if op := w.post(r); op.State != api.Processing || len(op.Warnings) > 0 {
 		t.Errorf("INSTANTIATE END of a partial topology is %+v, want PROCESSING without warnings", op)

@@ -93,12 +93,23 @@ func (p *posting) checkRoles() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	problem := api.NewProblem(api.ProblemTopologyIncomplete, "give these servers in the topology, or allow a partial one if they are missing on purpose")
+	at, add := p.rolesFrom()
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, add+", or set `partial` if they are missing on purpose")
 	for _, role := range missing {
-		problem.InvalidParams = append(problem.InvalidParams, desired.AtTopology.Key("servers").Fault(fmt.Sprintf(
-			"has no server with the role %s; it would have %s", role, topology.Sign(p.before.Params, role))))
+		problem.InvalidParams = append(problem.InvalidParams, at.Fault(topology.NoServer(p.before.Params, role)))
 	}
 	return problem
+}
+
+// rolesFrom is where in the request its servers are, and where to add the ones that are missing.
+func (p *posting) rolesFrom() (at fault.At, add string) {
+	switch {
+	case p.r.Topology != nil:
+		return desired.AtTopology.Key("servers"), "add these servers to `topology`"
+	case p.given != nil:
+		return fault.Root, "add these servers to the Heat stack"
+	}
+	return fault.Root, "the topology given earlier lacks these servers: give a `topology` with them"
 }
 
 // signs says what would give servers their roles.

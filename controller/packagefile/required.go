@@ -1,7 +1,6 @@
 package packagefile
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
@@ -22,8 +21,7 @@ func (*Validator) Require(t *tx.Tx, d *desired.State) error {
 	for _, use := range params.Files(d.Params, desired.AtParams) {
 		f, ok := files[use.Path]
 		if !ok {
-			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: fmt.Sprintf(
-				"%s has not been uploaded; `hitchctl apply --package` uploads it", use.Path)})
+			faults = append(faults, fault.Fault{Pointer: use.Pointer, Message: use.Path + " is missing"})
 			continue
 		}
 		if f.ValidatedFor != desired.ValidatedFor(d.Desired) {
@@ -43,7 +41,7 @@ func (*Validator) Require(t *tx.Tx, d *desired.State) error {
 	if len(faults) == 0 {
 		return nil
 	}
-	p := api.NewProblem(api.ProblemFilesMissing, "upload the package files that are named, then start the operation again")
+	p := api.NewProblem(api.ProblemFilesMissing, "upload them, then start the operation again")
 	p.InvalidParams = faults
 	return p
 }

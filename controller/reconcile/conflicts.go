@@ -19,7 +19,7 @@ func InProgress(t *tx.Tx) error {
 		return err
 	}
 	return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-		"operation %s (%s) is in progress since %s, until %s at the latest; wait for its end, or cancel it",
+		"operation %s (%s), since %s, until %s at the latest",
 		op.ID, op.Request.Describe(), stamp(op.StartedAt), stamp(op.Deadline)))
 }
 
@@ -49,8 +49,8 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 			continue
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
-			"operation %s (%s) waits for the server %s (%s), and this request would leave that server without a role; wait for the end of the operation, at %s at the latest, or cancel it",
-			op.ID, op.Request.Describe(), target.Name, target.NodeID, stamp(op.Deadline)))
+			"operation %s (%s) waits, until %s at the latest, for the server %s (%s), which this request would leave without a role",
+			op.ID, op.Request.Describe(), stamp(op.Deadline), target.Name, target.NodeID))
 	}
 	return nil
 }

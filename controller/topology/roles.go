@@ -141,8 +141,10 @@ func wanted(claims []claim) string {
 	return strings.Join(all, ", or ")
 }
 
-// String is what a server of the role has.
-func (c claim) String() string {
+// String is what a server of the role has, and the role.
+func (c claim) String() string { return c.signs() + " (" + string(c.role) + ")" }
+
+func (c claim) signs() string {
 	var has []string
 	for _, p := range c.points {
 		has = append(has, fmt.Sprintf("connection point %q", p))
@@ -150,7 +152,17 @@ func (c claim) String() string {
 	if c.aspect != "" {
 		has = append(has, fmt.Sprintf("aspect %q", c.aspect))
 	}
-	return strings.Join(has, " or ") + " (" + string(c.role) + ")"
+	return strings.Join(has, " or ")
+}
+
+// NoServer says that no server has the role, and what would give it to one.
+func NoServer(p *params.Params, role api.Role) string {
+	for _, c := range claimsOf(p) {
+		if c.role == role {
+			return fmt.Sprintf("no server has the role %s: a server gets it by %s", role, c.signs())
+		}
+	}
+	return ""
 }
 
 // Sign is what a server has to have to get the role, in words.

@@ -9,10 +9,16 @@ import (
 // Unknown refuses a name that is none of the known ones, with the one that is probably meant
 // or, if none is near, with all of them. what says what the name is of, in the singular.
 func Unknown(what, name string, known []string) error {
+	return fmt.Errorf("there is no %s %q%s", what, name, Hint(name, known))
+}
+
+// Hint stands behind the refusal of a name: the known one that is probably meant or, if none
+// is near, all of them.
+func Hint(name string, known []string) string {
 	if near := Name(name, known); near != "" {
-		return fmt.Errorf("there is no %s %q; did you mean %s?", what, name, near)
+		return "; did you mean " + near + "?"
 	}
-	return fmt.Errorf("there is no %s %q; expected %s", what, name, strings.Join(known, ", "))
+	return "; expected " + strings.Join(known, ", ")
 }
 
 // Name is the known name that name is probably a misspelling of, or "" if none is near.

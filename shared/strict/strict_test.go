@@ -127,7 +127,7 @@ func TestEveryFaultAtOnceWithItsPlace(t *testing.T) {
 		},
 		"two documents":  {text: "name: a\n---\nname: b\n", want: []string{" 2 YAML documents"}},
 		"not YAML":       {text: "name: [a\n", want: []string{" is not YAML: line"}},
-		"half of JSON":   {text: `{"name":`, want: []string{" is not JSON: unexpected end of JSON input at line 1, column 8"}},
+		"half of JSON":   {text: `{"name":`, want: []string{" is not whole JSON: it ends at line 1, column 8; was it cut off?"}},
 		"a list":         {text: "- a\n", want: []string{" found a list, expected an object"}},
 		"nested deeply":  {text: strings.Repeat("[", 3000) + strings.Repeat("]", 3000), want: []string{" deeper than 100"}},
 		"doubled deeply": {text: "labels:\n  k: a\n  k: b\ndisks:\n- id: a\n  id: b\n", want: []string{"/labels/k more than once", "/disks/0/id more than once"}},

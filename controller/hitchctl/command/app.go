@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
@@ -40,8 +41,8 @@ type app struct {
 
 	args   []string // of the command line, without the program
 	target connect.Flags
-	// tokenFrom is where the token was found, "" for none.
-	tokenFrom string
+	// found is the controller that the command talks to.
+	found connect.Target
 	// mistaken is the command whose help tells what is wrong, nil for the one that ran.
 	mistaken *cobra.Command
 	// running says that the command line was understood.
@@ -66,7 +67,8 @@ func Main() int {
 		return exitFailed
 	}
 	var usage usageError
-	if a.running && !errors.As(err, &usage) {
+	var unknown connect.UnknownContextError
+	if a.running && !errors.As(err, &usage) && !errors.As(err, &unknown) {
 		a.printError(err)
 		return exitFailed
 	}
@@ -100,7 +102,7 @@ func (a *app) controller() (*client.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.tokenFrom = target.TokenFrom
+	a.found = target
 	if target.HoldsPrivateKey() {
 		a.warn("the file with the root certificate also holds a private key; a copy of it on another machine needs the certificate alone")
 	}
@@ -126,7 +128,7 @@ const callTimeout = time.Minute
 // quick wraps commands that are done after a few calls.
 func (a *app) quick(do func(ctx context.Context, c *client.Controller, args []string) error) func(*cobra.Command, []string) error {
 	return a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %s", callTimeout))
+		ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %s", present.Typed(callTimeout)))
 		defer cancel()
 		return do(ctx, c, args)
 	})

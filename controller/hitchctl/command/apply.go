@@ -56,15 +56,17 @@ func (a *app) apply() *cobra.Command {
 				return err
 			}
 			defer checked.close()
+			var id string
+			if len(checked.Faults) == 0 {
+				if id, err = resolveNewInstance(ctx, c, args[0]); err != nil {
+					return err
+				}
+			}
 			if err := a.printFindings(a.err, checked); err != nil || len(checked.Faults) > 0 {
 				return cmp.Or(err, errSaid)
 			}
 			if stackID != "" {
 				checked.Spec.StackID = stackID
-			}
-			id, err := resolveNewInstance(ctx, c, args[0])
-			if err != nil {
-				return err
 			}
 			if dryRun {
 				return a.planOf(ctx, c, id, checked, o)
@@ -84,7 +86,7 @@ func (a *app) apply() *cobra.Command {
 func resolveNewInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
 	id, err := resolveInstance(ctx, c, text)
 	if err != nil && client.Status(err) == 0 {
-		return "", fmt.Errorf("%w; a new instance needs its whole id, a UUID", err)
+		return "", fmt.Errorf("%w; a new instance needs its whole id, a UUID: that of Tacker, or one that `uuidgen` makes", err)
 	}
 	return id, err
 }
@@ -96,7 +98,7 @@ func (a *app) applyTo(ctx context.Context, c *client.Controller, id string, chec
 	}
 	after, err := client.Read[api.Instance](c.PutInstance(ctx, id, nil, checked.Spec))
 	if err != nil {
-		return fromFlags{err, applyFlagOf}
+		return subjectError{err, subject{instance: id, flags: applyFlagOf}}
 	}
 	lacking := filesLacking(after, checked)
 	if o == asTable {
@@ -156,7 +158,7 @@ func (a *app) printDifferences(before, after *api.Instance) {
 func (a *app) printWarnings(i *api.Instance, said []request.Finding) {
 	for _, w := range i.Warnings {
 		if !slices.ContainsFunc(said, func(f request.Finding) bool { return f.Fault == w }) {
-			a.warn(fromFlags{flags: applyFlagOf}.place(w).String())
+			a.warn(subject{flags: applyFlagOf}.fault(w))
 		}
 	}
 }
@@ -197,7 +199,7 @@ func (a *app) validateFiles(i *api.Instance, checked *checked) error {
 			fmt.Fprintln(a.err, "  "+screen.Clean(path))
 		}
 		if checked.pack == nil {
-			a.printLine("hint", screen.Faint, "give the VNF package with --package to upload them")
+			a.printHint(uploads(i.ID))
 		}
 	}
 	if faulty {

@@ -2,9 +2,12 @@ package command
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -26,9 +29,18 @@ identity; TERMINATE comes first.`,
 				return err
 			}
 			if err := client.Done(c.DeleteInstance(ctx, id, nil)); err != nil {
-				return err
+				return deleteError(id, err)
 			}
 			return a.print("instance " + id + " deleted")
 		}),
 	})
+}
+
+// deleteError is why the instance is not deleted. Only its nodes conflict with that.
+func deleteError(id string, err error) error {
+	err = subjectError{err, subject{instance: id}}
+	if problemType(err) != api.ProblemConflict {
+		return err
+	}
+	return hinted{err, fmt.Sprintf("`hitchctl operate %s TERMINATE --wait` terminates it, `hitchctl node revoke NODE` revokes a node", present.Short(id))}
 }

@@ -20,7 +20,7 @@ func (a *app) planOf(ctx context.Context, c *client.Controller, id string, check
 	}
 	plan, err := client.Read[api.InstancePlan](c.PlanInstance(ctx, id, checked.Spec))
 	if err != nil {
-		return fromFlags{err, applyFlagOf}
+		return subjectError{err, subject{instance: id, flags: applyFlagOf}}
 	}
 	if o != asTable {
 		return a.encode(o, plan)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,64 +12,44 @@ import (
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
-	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
-// printError says what went wrong, with every fault that the controller named.
+// printError says what went wrong, with every fault that the controller named, and what to do.
 func (a *app) printError(err error) {
+	text := err.Error()
 	var problem *api.Problem
-	if !errors.As(err, &problem) {
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("%w; is the controller overloaded, or the network slow?", err)
-		}
-		a.printErrorLine(screen.CleanLines(err.Error()))
-		return
-	}
-	text := present.Problem(*problem)
-	if problem.Detail != "" {
-		text += ": " + problem.Detail
-	}
-	before, _, _ := strings.Cut(err.Error(), problem.Error())
-	a.printErrorLine(screen.CleanLines(before + text))
-	var from fromFlags
-	errors.As(err, &from)
-	for _, f := range problem.InvalidParams {
-		f = from.place(f)
-		a.bullet(f.Pointer, f.Message)
-	}
-	if hint := a.hintFor(err); hint != "" {
-		a.printLine("hint", screen.Faint, hint)
-	}
-}
-
-// fromFlags is an error about a request that was made of flags: the flag of each member of
-// the body.
-type fromFlags struct {
-	error
-	flags map[string]string
-}
-
-func (f fromFlags) Unwrap() error { return f.error }
-
-// place is the fault at the flag that its member was made of.
-func (f fromFlags) place(at fault.Fault) fault.Fault {
-	member, rest, below := strings.Cut(strings.TrimPrefix(at.Pointer, "/"), "/")
-	flag := f.flags[member]
 	switch {
-	case flag == "":
-		return at
-	case below:
-		flag += " /" + rest
+	case errors.As(err, &problem):
+		before, _, _ := strings.Cut(text, problem.Error())
+		text = before + subjectOf(err).problem(*problem)
+	case errors.Is(err, context.DeadlineExceeded):
+		text += "; is the controller overloaded, or the network slow?"
 	}
-	return fault.Fault{Pointer: flag, Message: at.Message}
+	a.printErrorLine(screen.CleanLines(text))
+	if hint := a.hintFor(err); hint != "" {
+		a.printHint(hint)
+	}
 }
+
+// hinted is an error with what to do about it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (h hinted) Unwrap() error { return h.error }
 
 func (a *app) hintFor(err error) string {
+	var own hinted
+	if errors.As(err, &own) {
+		return own.hint
+	}
+	of := subjectOf(err)
 	switch problemType(err) {
+	case api.ProblemFilesMissing:
+		return uploads(of.instance)
 	case api.ProblemOperationInProgress:
-		return "`hitchctl wait operation ID` waits for its end, `hitchctl cancel operation ID` ends it"
-	case api.ProblemTopologyIncomplete:
-		return "--partial allows a topology without them"
+		return fmt.Sprintf("`hitchctl wait operation %[1]s` waits for its end, `hitchctl cancel operation %[1]s` ends it", of.operationIn(err))
 	case api.ProblemStackInProgress:
 		return "--wait waits for Heat and then continues on its own"
 	case api.ProblemStackGone:
@@ -77,12 +58,26 @@ func (a *app) hintFor(err error) string {
 		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
 	if client.Status(err) == http.StatusUnauthorized {
-		if a.tokenFrom != "" {
-			return "the token is from " + a.tokenFrom
-		}
-		return "no token is set: give --token-file, NODEHITCH_TOKEN, or a context with one"
+		return a.tokenHint()
 	}
 	return ""
+}
+
+// uploads is the command that uploads the package files of an instance.
+func uploads(instance string) string {
+	return fmt.Sprintf("`hitchctl apply %s -f request.json --package DIRECTORY` uploads them", cmp.Or(present.Short(instance), "INSTANCE"))
+}
+
+// tokenHint says which token was refused, and how to get one that is not.
+func (a *app) tokenHint() string {
+	const anew = "a new one as root on the controller's machine: `hitchctl token create NAME`"
+	switch {
+	case a.found.TokenFrom == "":
+		return "no token is set: give --token-file, NODEHITCH_TOKEN, or a context with one"
+	case a.found.TokenInstead != "":
+		return "the token is from NODEHITCH_TOKEN; unset that to use the one of " + a.found.TokenInstead + ", or make " + anew
+	}
+	return "the token is from " + a.found.TokenFrom + "; make " + anew
 }
 
 // printErrorLine prints an error to standard error.
@@ -91,21 +86,21 @@ func (a *app) printErrorLine(text string) { a.printLine("error", screen.Bad, tex
 // warn prints a warning to standard error.
 func (a *app) warn(text string) { a.printLine("warning", screen.Waiting, screen.CleanLines(text)) }
 
+// printHint prints what to do to standard error.
+func (a *app) printHint(text string) { a.printLine("hint", screen.Faint, text) }
+
+// printLine prints a text of one or more lines behind a word. What of a line does not fit
+// is indented further than the line.
 func (a *app) printLine(what string, style screen.Style, text string) {
-	head := a.err.Paint(style, what+":") + " "
-	for i, line := range strings.Split(text, "\n") {
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		if i > 0 {
-			head = ""
+	head, hang := a.err.Paint(style, what+":")+" ", len(what)+2
+	for _, line := range strings.Split(text, "\n") {
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		head += line[:indent]
+		for _, piece := range screen.Wrap(line[indent:], room(a.err, indent+hang)) {
+			fmt.Fprintln(a.err, head+piece)
+			head = strings.Repeat(" ", indent+hang)
 		}
-		used := len(indent)
-		if i == 0 {
-			used += len(what) + 2
-		}
-		for _, piece := range screen.Wrap(strings.TrimSpace(line), room(a.err, used)) {
-			fmt.Fprintln(a.err, head+indent+piece)
-			head = strings.Repeat(" ", min(used-len(indent), 2))
-		}
+		head, hang = "", 2
 	}
 }
 
@@ -116,19 +111,4 @@ func room(s *screen.Screen, used int) int {
 		return 0
 	}
 	return max(20, width-used)
-}
-
-// bullet prints one fault of an error: its place and what is wrong.
-func (a *app) bullet(pointer, message string) {
-	text := screen.CleanLines(message)
-	if pointer != "" {
-		text = screen.Clean(pointer) + ": " + text
-	}
-	for i, piece := range screen.Wrap(text, room(a.err, 4)) {
-		indent := "    "
-		if i == 0 {
-			indent = "  "
-		}
-		fmt.Fprintln(a.err, indent+piece)
-	}
 }

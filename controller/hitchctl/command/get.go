@@ -239,7 +239,7 @@ func (g *getting[T]) pick(items []T, mustExist bool) ([]T, error) {
 	if g.order == nil {
 		return items, nil
 	}
-	return items, query.Sort(items, g.order)
+	return items, query.Sort(g.kind, items, g.order)
 }
 
 // lines are the head, if there is one, and a line for each item.

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,5 +39,9 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	if nearest.Name(word, names) == "" && nearest.Name(word, aliases) != "" {
 		names = aliases
 	}
-	return usageError{nearest.Unknown("command", word, names)}
+	what := "command"
+	if slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return isNameOf("instance", c.Name()) || isNameOf("operation", c.Name()) }) {
+		what = "kind" // of objects: below no other command are these two
+	}
+	return usageError{nearest.Unknown(what, word, names)}
 }

@@ -48,7 +48,7 @@ func (a *app) post(ctx context.Context, c *client.Controller, id string, body ap
 	}
 	w := waiting{
 		app: a, display: a.heatDisplay(f.output), timeout: limit,
-		title: present.OperationName(api.Operation{Operation: body.Operation, Type: body.Type, Phase: api.PhaseEnd}) + " of instance " + present.Short(id) + ", when Heat is done",
+		title: titleOf(api.Operation{Operation: body.Operation, Type: body.Type, Phase: api.PhaseEnd, VnfInstanceID: id}) + ", when Heat is done",
 		watch: []watcher{postWhenDone(again, err, pause), watchNodes(c, id)},
 		shown: func(s scene) []api.Node { return s.nodes },
 		done:  func(s scene) (bool, error) { return s.operation != nil, nil },

@@ -33,8 +33,10 @@ a server a node. Templates in the directory that differ are kept, unless --force
 				return err
 			}
 			if len(differing) > 0 && !force {
-				return fmt.Errorf("nothing was written: these templates in %s differ from those of this hitchctl, edited or of another version; --force replaces them:\n  %s",
-					args[0], strings.Join(differing, "\n  "))
+				return hinted{
+					fmt.Errorf("nothing was written: in %s, these files differ from those of this hitchctl (edited, or of another version):\n  %s", args[0], strings.Join(differing, "\n  ")),
+					"render into another directory to keep them; --force overwrites them, and what was edited is lost",
+				}
 			}
 			if err := hot.Write(args[0], files); err != nil {
 				return err

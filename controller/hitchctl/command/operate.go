@@ -125,7 +125,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	case o.Operation == api.Scale && o.Type == "":
 		return o, usagef("SCALE needs --type SCALE_OUT or SCALE_IN")
 	case f.given("deadline") && (f.deadline < time.Second || f.deadline > mostDeadline):
-		return o, usagef("--deadline %s: expected 1s to 24h", f.deadline)
+		return o, usagef("--deadline %s: expected 1s to 24h", present.Typed(f.deadline))
 	}
 	if f.topology == "" {
 		return o, nil
@@ -136,7 +136,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	}
 	t, faults := request.ReadTopology(data)
 	for _, fault := range faults {
-		a.printErrorLine(screen.CleanLines(place(request.Finding{Document: f.topology, Fault: fault}) + ": " + fault.Message))
+		a.printErrorLine(screen.CleanLines(place(request.Finding{Document: "--topology " + f.topology, Fault: fault}) + ": " + fault.Message))
 	}
 	if len(faults) > 0 {
 		return o, errSaid
@@ -150,9 +150,10 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 	if err != nil {
 		return err
 	}
+	what := subject{instance: id, flags: operateFlagOf}
 	o, err := a.post(ctx, c, id, body, f)
 	if err != nil {
-		return fromFlags{err, operateFlagOf}
+		return subjectError{err, what}
 	}
 	if f.output == asTable {
 		fmt.Fprintf(a.out, "operation %s: %s\n", present.ShortOperation(*o), titleOf(*o))
@@ -161,7 +162,7 @@ func (a *app) startOperation(ctx context.Context, c *client.Controller, instance
 		a.printLine("joined", screen.Waiting, a.joinedText(*o, f.given))
 	}
 	for _, w := range o.Warnings {
-		a.warn(fromFlags{flags: operateFlagOf}.place(w).String())
+		a.warn(what.fault(w))
 	}
 	if f.wait {
 		return a.waitOperation(ctx, c, *o, waitFlags{output: f.output})

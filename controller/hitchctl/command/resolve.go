@@ -66,11 +66,18 @@ func noneFound(kind, text string, all []named) error {
 	for _, n := range all {
 		known = append(known, n.name)
 	}
-	hint := ""
-	if near := nearest.Name(text, known); near != "" {
-		hint = "; did you mean " + near + "?"
+	has := fmt.Sprintf("the name %q, or an id that begins with it", text)
+	switch kind {
+	case "instance":
+		has = fmt.Sprintf("an id that begins with %q", text)
+	case "operation":
+		has = fmt.Sprintf("the id or the number %q", text)
 	}
-	return fmt.Errorf("no %s has the name %q, or an id that begins with it; `hitchctl get %ss` lists them%s", kind, text, kind, hint)
+	list := fmt.Sprintf("`hitchctl get %ss` lists them", kind)
+	if near := nearest.Name(text, known); near != "" {
+		return fmt.Errorf("no %s has %s; did you mean %s? %s", kind, has, near, list)
+	}
+	return fmt.Errorf("no %s has %s; %s", kind, has, list)
 }
 
 func ambiguous(kind, text string, found []named) error {
@@ -199,7 +206,8 @@ func orNil(text string) *string {
 	return &text
 }
 
-// titleOf is what an operation is called in a sentence.
+// titleOf is what an operation is called in a sentence. END is the default, and is not said.
 func titleOf(o api.Operation) string {
-	return present.OperationName(o) + " of instance " + present.Short(o.VnfInstanceID)
+	name := strings.TrimSuffix(present.OperationName(o), " "+string(api.PhaseEnd))
+	return name + " of instance " + present.Short(o.VnfInstanceID)
 }

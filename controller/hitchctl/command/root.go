@@ -60,6 +60,7 @@ func (a *app) root() *cobra.Command {
 	section("decide", "Decide:", a.node(), a.volume(), a.token(), a.joinToken())
 	section("keep", "Keep and restore:", a.backup(), a.confirmInstances())
 	group(root, a.config(), a.man(), a.version())
+	nameArguments(root)
 	ask := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

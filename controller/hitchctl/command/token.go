@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/connect"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/nearest"
@@ -66,7 +67,7 @@ func (a *app) createToken(ctx context.Context, c *client.Controller, name string
 	case !body.Scope.Valid():
 		return usageError{nearest.Unknown("scope", f.scope, scopes)}
 	case f.expires < 0 || f.expires > 0 && f.expires < time.Minute:
-		return usagef("--expires-in %s: expected a minute or more", f.expires)
+		return usagef("--expires-in %s: expected a minute or more", present.Typed(f.expires))
 	}
 	var trust *api.Trust
 	var file *connect.File
@@ -103,7 +104,7 @@ func (f tokenFlags) contextFile() (*connect.File, error) {
 	case err != nil:
 		return nil, err
 	case f.name == "" && file.Exists():
-		return nil, fmt.Errorf("%s exists and was not changed, and no token was made: --force replaces it, --context-name NAME adds a context to it", f.context)
+		return nil, fmt.Errorf("%s exists and was not changed, and no token was made: --context-name NAME adds a context to it, --force replaces the whole file", f.context)
 	case slices.Contains(file.Names(), f.name) && !f.force:
 		return nil, fmt.Errorf("%s has a context %s and was not changed, and no token was made: --force replaces it", f.context, f.name)
 	}

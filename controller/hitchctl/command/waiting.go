@@ -143,7 +143,7 @@ func (w *waiting) over(ctx context.Context, s scene) error {
 	if !errors.Is(cause, errTimeOver) {
 		return cause
 	}
-	text := fmt.Sprintf("%s: not within %s", w.title, w.timeout)
+	text := fmt.Sprintf("%s: not within %s", w.title, present.Typed(w.timeout))
 	for _, n := range w.shown(s) {
 		if !n.Ready {
 			text += "\n  " + n.Name + ": " + present.Why(n)

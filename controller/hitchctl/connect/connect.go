@@ -31,6 +31,8 @@ type Target struct {
 	Token  string
 	// TokenFrom is where the token was found: a variable or a file.
 	TokenFrom string
+	// TokenInstead is the file whose token would count without NODEHITCH_TOKEN, "" for none.
+	TokenInstead string
 }
 
 // Find puts the target together: a flag wins over the environment
@@ -46,7 +48,7 @@ func Find(flags Flags, getenv func(string) string) (Target, error) {
 	var t Target
 	name := cmp.Or(flags.Context, file.Current())
 	if name != "" {
-		c, err := file.Get(name)
+		c, err := file.Get(flags.Context)
 		if err != nil {
 			return Target{}, err
 		}
@@ -78,7 +80,7 @@ func (t *Target) fromEnvironment(getenv func(string) string) error {
 		if err := checkToken(token); err != nil {
 			return fmt.Errorf("NODEHITCH_TOKEN: %w", err)
 		}
-		t.Token, t.TokenFrom = token, "NODEHITCH_TOKEN"
+		t.Token, t.TokenFrom, t.TokenInstead = token, "NODEHITCH_TOKEN", t.TokenFrom
 	}
 	ca := getenv("NODEHITCH_CA")
 	if strings.Contains(ca, "-----BEGIN") {
@@ -102,7 +104,7 @@ func (t *Target) fromFlags(flags Flags) error {
 		return nil
 	}
 	token, err := readToken(flags.TokenFile)
-	t.Token, t.TokenFrom = token, flags.TokenFile
+	t.Token, t.TokenFrom, t.TokenInstead = token, flags.TokenFile, ""
 	return err
 }
 

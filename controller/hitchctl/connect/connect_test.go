@@ -66,8 +66,8 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 		"the environment": {"", map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{},
 			connect.Target{Server: "https://env", CA: []byte("other-ca"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
 		"the environment over the file": {full, map[string]string{"NODEHITCH_TOKEN": "env.token", "NODEHITCH_CA": "-----BEGIN X"}, connect.Flags{},
-			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
-		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
+			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN", TokenInstead: "~/.config/nodehitch/hitchctl.yaml"}},
+		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
 			connect.Target{Server: "https://flag", CA: []byte("other-ca"), Token: "flag.token", TokenFrom: "~/token"}},
 		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
 			connect.Target{Server: "https://file", CA: []byte("beside"), Token: "beside.token", TokenFrom: "~/.config/nodehitch/token"}},
@@ -97,7 +97,9 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			for _, path := range []*string{&test.flags.CAFile, &test.flags.TokenFile} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
-			test.want.TokenFrom = strings.ReplaceAll(test.want.TokenFrom, "~", h.dir)
+			for _, path := range []*string{&test.want.TokenFrom, &test.want.TokenInstead} {
+				*path = strings.ReplaceAll(*path, "~", h.dir)
+			}
 			got, err := connect.Find(test.flags, h.getenv)
 			if err != nil {
 				t.Fatal(err)
@@ -126,7 +128,7 @@ func TestWhatIsRefused(t *testing.T) {
 		"two of one name":         {"server: https://a\ncontexts: {default: {server: 'https://b'}}\n", nil, connect.Flags{}, "which are the same; keep one"},
 		"no such CA":              {"", map[string]string{"NODEHITCH_CA": "/nonexistent"}, connect.Flags{}, "NODEHITCH_CA: "},
 		"a token of two lines":    {"", map[string]string{"NODEHITCH_TOKEN": "a\nb"}, connect.Flags{}, "holds no API token"},
-		"a token file for others": {"", nil, connect.Flags{TokenFile: "~/open"}, "mode 0640, so others can read it; run chmod 600"},
+		"a token file for others": {"", nil, connect.Flags{TokenFile: "~/open"}, "mode 0640, so others can read it; run `chmod 600 "},
 		"no token file":           {"", nil, connect.Flags{TokenFile: "/nonexistent"}, "reading the token"},
 		"an empty token file":     {"", nil, connect.Flags{TokenFile: "~/empty"}, "holds no API token"},
 	}
@@ -144,7 +146,7 @@ func TestWhatIsRefused(t *testing.T) {
 	t.Run("a context with a token for others", func(t *testing.T) {
 		h := newHome(t, "", nil)
 		path := h.write(t, ".config/nodehitch/hitchctl.yaml", "server: https://a\ntoken: a.b\n", 0o644)
-		if _, err := connect.Find(connect.Flags{}, h.getenv); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
+		if _, err := connect.Find(connect.Flags{}, h.getenv); err == nil || !strings.Contains(err.Error(), "`chmod 600 "+path+"`") {
 			t.Errorf("got %v", err)
 		}
 	})

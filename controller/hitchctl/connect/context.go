@@ -105,7 +105,8 @@ func checkMode(path string) error {
 		return fmt.Errorf("reading the token: %w", err)
 	}
 	if mode := info.Mode(); mode.IsRegular() && mode.Perm()&0o077 != 0 {
-		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run chmod 600 %s, and make a new token if others may have read it", path, mode.Perm(), path)
+		return fmt.Errorf("%s holds a token and has mode %04o, so others can read it; run `chmod 600 %s`; "+
+			"if others may have read it, revoke the token (`hitchctl token revoke`) and make a new one", path, mode.Perm(), path)
 	}
 	return nil
 }

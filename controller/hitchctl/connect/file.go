@@ -131,10 +131,8 @@ func (f *File) Current() string {
 }
 
 // Get is the context of a name, and of the one in use if that is "".
-func (f *File) Get(name string) (Context, error) {
-	if name == "" {
-		name = f.Current()
-	}
+func (f *File) Get(asked string) (Context, error) {
+	name := cmp.Or(asked, f.Current())
 	all := f.All()
 	c, ok := all[name]
 	switch {
@@ -145,8 +143,15 @@ func (f *File) Get(name string) (Context, error) {
 	case name == "":
 		return c, fmt.Errorf("context %s: has the contexts %s and none is in use; `hitchctl config use-context NAME`, or --context", f.path, strings.Join(f.Names(), ", "))
 	}
-	return c, fmt.Errorf("context %s: %w", f.path, nearest.Unknown("context", name, f.Names()))
+	err := fmt.Errorf("%s: %w (`hitchctl config get-contexts` lists them)", f.path, nearest.Unknown("context", name, f.Names()))
+	if asked == "" {
+		return c, err
+	}
+	return c, UnknownContextError{err}
 }
+
+// UnknownContextError refuses a name that was asked for and that no context of the file has.
+type UnknownContextError struct{ error }
 
 // Redacted is the file with something else in the place of each token.
 func (f *File) Redacted(instead string) *File {

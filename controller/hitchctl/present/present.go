@@ -31,6 +31,17 @@ func Age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+// Typed is a duration as people type it: 25h, not 25h0m0s.
+func Typed(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if rest, found := strings.CutSuffix(text, zero); found {
+			text = rest + zero[:1]
+		}
+	}
+	return text
+}
+
 // since is the age of a moment, none for nil.
 func since(now time.Time, t *time.Time) string {
 	if t == nil || t.IsZero() {

@@ -149,7 +149,7 @@ func (p *Progress) note(s *screen.Screen, text string) []string {
 		if i == 0 {
 			mark = s.Symbol("└ ", "- ")
 		}
-		wrapped[i] = s.Paint(screen.Faint, "  "+mark+line)
+		wrapped[i] = s.Paint(screen.Faint, "  "+mark+s.Truncate(line, width)) // a command may be longer
 	}
 	return wrapped
 }

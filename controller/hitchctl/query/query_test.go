@@ -57,7 +57,7 @@ func TestSort(t *testing.T) {
 		list := append([]server(nil), servers...)
 		path, err := query.ParsePath(by)
 		if err == nil {
-			err = query.Sort(list, path)
+			err = query.Sort("server", list, path)
 		}
 		var got []string
 		for _, s := range list {
@@ -68,10 +68,10 @@ func TestSort(t *testing.T) {
 		}
 	}
 	path, _ := query.ParsePath("nam")
-	if err := query.Sort(servers, path); err == nil || !strings.Contains(err.Error(), "no object has nam") {
+	if err := query.Sort("server", servers, path); err == nil || !strings.Contains(err.Error(), "--sort-by: no server has nam; `hitchctl get servers -o json`") {
 		t.Errorf("by a member that none has: %v", err)
 	}
-	if err := query.Sort([]server{}, path); err != nil {
+	if err := query.Sort("server", []server{}, path); err != nil {
 		t.Errorf("nothing: %v", err)
 	}
 }

@@ -55,7 +55,7 @@ func parseRequirement[T any](text string, labels []Label[T]) (r requirement[T], 
 	}
 	r.label, r.value = labels[i], value
 	if !slices.Contains(r.label.Values, value) {
-		return r, nearest.Unknown("value of "+name, value, r.label.Values)
+		return r, fmt.Errorf("%s has no value %q%s", name, value, nearest.Hint(value, r.label.Values))
 	}
 	return r, nil
 }

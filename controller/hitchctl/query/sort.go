@@ -10,8 +10,8 @@ import (
 
 // Sort orders items by what a JSONPath expression finds in each: numbers as numbers, times
 // as times, everything else as text. Items without it come first. That no item has it
-// is an error: the expression is misspelt.
-func Sort[T any](items []T, by *Path) error {
+// is an error, which calls the items by their kind: the expression is misspelt.
+func Sort[T any](kind string, items []T, by *Path) error {
 	type keyed struct {
 		item T
 		key  any
@@ -25,7 +25,7 @@ func Sort[T any](items []T, by *Path) error {
 		list[i], found = keyed{item, key}, found || key != nil
 	}
 	if !found && len(items) > 0 {
-		return fmt.Errorf("no object has %s; `-o json` shows what they have", by.text)
+		return fmt.Errorf("--sort-by: no %s has %s; `hitchctl get %[1]ss -o json` shows what they have, such as --sort-by id", kind, by.text)
 	}
 	slices.SortStableFunc(list, func(a, b keyed) int { return compare(a.key, b.key) })
 	for i, k := range list {

@@ -186,8 +186,7 @@ func (r *Request) checkTopology(name string, at fault.At) {
 	r.refuse(name, roles.Faults)
 	r.warn(name, roles.Warnings)
 	for _, role := range roles.Missing {
-		r.warn(name, fault.List{at.Key("servers").Fault("has no server with the role " + string(role) +
-			", which the parameters require; it would need " + topology.Sign(r.Params, role))})
+		r.warn(name, fault.List{at.Key("servers").Fault(topology.NoServer(r.Params, role))})
 	}
 	r.checkVolumes(name, at.Key("volumes"))
 }

@@ -167,7 +167,7 @@ func (s *Screen) row(columns []Column, row []Cell, widths []int, wrap bool) []st
 	pieces, height := make([][]string, len(row)), 1
 	for i, cell := range row {
 		if wrap && columns[i].Flexible {
-			pieces[i] = Wrap(cell.Text, widths[i])
+			pieces[i] = wrapWithin(cell.Text, widths[i])
 		} else {
 			pieces[i] = []string{s.Truncate(cell.Text, widths[i])}
 		}

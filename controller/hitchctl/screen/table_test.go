@@ -110,11 +110,25 @@ func TestWrap(t *testing.T) {
 		"words":       {"one two three", 8, []string{"one two", "three"}},
 		"a long word": {"/dev/disk/by-id/virtio x", 10, []string{"/dev/disk/", "by-id/", "virtio x"}},
 		"too narrow":  {"日本", 1, []string{"日", "本"}},
+		// A shell would run both parts of a broken command.
+		"a command":           {"resume with (`wait op 1`), or not", 16, []string{"resume with", "(`wait op 1`),", "or not"}},
+		"a long command":      {"run `wait operation 1` now", 12, []string{"run", "`wait operation 1`", "now"}},
+		"a lone backtick":     {"one `two three", 8, []string{"one `two", "three"}},
+		"a word as a command": {"see `/dev/disk/by-id`", 12, []string{"see", "`/dev/disk/", "by-id`"}},
 	}
 	for name, test := range tests {
 		if diff := cmp.Diff(test.want, screen.Wrap(test.text, test.limit)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// A cell leaves no room for a command that is longer.
+func TestACommandInACell(t *testing.T) {
+	table := screen.Table{Bare: true, Wrap: true, Columns: []screen.Column{{}, {Flexible: true}}}
+	table.Add(screen.Text("a"), screen.Text("or `b c` and `wait for operation 1`"))
+	if got, want := lines(19, table), "a  or `b c` and\n   `wait for\n   operation 1`"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

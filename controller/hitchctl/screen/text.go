@@ -94,27 +94,62 @@ func wordPiece(word string, limit int) string {
 	return piece
 }
 
-// Wrap breaks text into lines of at most limit columns, between words, and
-// within a word that is longer. A limit of 0 is none.
-func Wrap(text string, limit int) []string {
+// Wrap breaks text into lines of at most limit columns, between words, and within a word
+// that is longer. A command, in backticks, is never broken: a shell would run each of its
+// lines. If it is longer than a line, the terminal wraps it. A limit of 0 is none.
+func Wrap(text string, limit int) []string { return wrap(units(text), text, limit) }
+
+// wrapWithin is Wrap without the exception: a command longer than a line is broken.
+func wrapWithin(text string, limit int) []string {
+	var short []string
+	for _, unit := range units(text) {
+		if Width(unit) > limit {
+			short = append(short, strings.Fields(unit)...)
+		} else {
+			short = append(short, unit)
+		}
+	}
+	return wrap(short, text, limit)
+}
+
+// units are the words of a text. A command in backticks is one, with what adheres to it.
+func units(text string) []string {
+	words := strings.Fields(text)
+	if strings.Count(text, "`")%2 == 1 {
+		return words // a backtick that ends nothing
+	}
+	var list []string
+	inside := false
+	for _, word := range words {
+		if inside {
+			list[len(list)-1] += " " + word
+		} else {
+			list = append(list, word)
+		}
+		inside = inside != (strings.Count(word, "`")%2 == 1)
+	}
+	return list
+}
+
+func wrap(units []string, text string, limit int) []string {
 	if limit <= 0 || Width(text) <= limit {
 		return []string{text}
 	}
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
-		if line != "" && Width(line)+1+Width(word) <= limit {
-			line += " " + word
+	for _, unit := range units {
+		if line != "" && Width(line)+1+Width(unit) <= limit {
+			line += " " + unit
 			continue
 		}
 		if line != "" {
 			lines = append(lines, line)
 		}
-		for Width(word) > limit {
-			piece := wordPiece(word, limit)
-			lines, word = append(lines, piece), word[len(piece):]
+		for Width(unit) > limit && !strings.Contains(unit, " ") {
+			piece := wordPiece(unit, limit)
+			lines, unit = append(lines, piece), unit[len(piece):]
 		}
-		line = word
+		line = unit
 	}
 	if line != "" {
 		lines = append(lines, line)

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -109,12 +110,19 @@ func rootFault(message string) *fault.Fault {
 // syntaxMessage places a syntax error by line and column. It leaves out the
 // text around it, which may be a password.
 func syntaxMessage(data []byte, err error) string {
+	if errors.Is(json.NewDecoder(bytes.NewReader(data)).Decode(&json.RawMessage{}), io.ErrUnexpectedEOF) {
+		return "is not whole JSON: it ends at " + position(bytes.TrimRight(data, " \t\r\n")) + "; was it cut off?"
+	}
 	var syntax *json.SyntaxError
 	if !errors.As(err, &syntax) {
 		return "is not JSON"
 	}
-	before := data[:min(int(syntax.Offset), len(data))]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-	return fmt.Sprintf("is not JSON: %v at line %d, column %d", syntax, line, column)
+	return fmt.Sprintf("is not JSON: %v at %s", syntax, position(data[:min(int(syntax.Offset), len(data))]))
+}
+
+// position is where a text ends.
+func position(text []byte) string {
+	line := 1 + bytes.Count(text, []byte("\n"))
+	column := utf8.RuneCount(text[bytes.LastIndexByte(text, '\n')+1:])
+	return fmt.Sprintf("line %d, column %d", line, column)
 }

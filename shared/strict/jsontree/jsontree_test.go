@@ -66,7 +66,7 @@ func TestOffsetsCutOutTheValues(t *testing.T) {
 
 func TestWhatIsNoDocument(t *testing.T) {
 	for text, word := range map[string]string{
-		"": "is empty", " \n": "is empty", "\xff": "not UTF-8", `{"a":1`: "at line 1, column 6", "{\n \"a\": tru }": "at line 2, column 10",
+		"": "is empty", " \n": "is empty", "\xff": "not UTF-8", `{"a":1`: "is not whole JSON: it ends at line 1, column 6", "{\n \"a\": \"b\",\n\n": "it ends at line 2, column 10", "{\n \"a\": tru }": "at line 2, column 10",
 		"1 2": "after top-level value", "{'a':1}": "line 1, column 2", `[1,]`: "line 1", `{"a":1,}`: "line 1", "\ufeff{}": "line 1", "[01]": "line 1", "NaN": "line 1", "[\"a\nb\"]": "line 2",
 		strings.Repeat("[", 101) + strings.Repeat("]", 101): "deeper than 100", strings.Repeat(`{"a":`, 101) + "1" + strings.Repeat("}", 101): "deeper than 100",
 		strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000): "is not JSON",

@@ -1,0 +1,62 @@
+package command
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// nameArguments makes each command below one say which argument or flag is missing, and how
+// the command is written.
+func nameArguments(cmd *cobra.Command) {
+	for _, c := range cmd.Commands() {
+		nameArguments(c)
+	}
+	check := cmd.Args
+	if cmd.HasSubCommands() || check == nil {
+		return
+	}
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		line := "`" + cmd.Parent().CommandPath() + " " + cmd.Use + "`"
+		wrong := check(cmd, args)
+		missing := missingFlags(cmd)
+		if names := argumentsOf(cmd); wrong != nil && len(args) < len(names) {
+			missing = append(names[len(args):], missing...)
+		}
+		switch {
+		case len(missing) == 1:
+			return fmt.Errorf("%s is missing: %s", missing[0], line)
+		case len(missing) > 1:
+			return fmt.Errorf("%s are missing: %s", enumerated(missing), line)
+		case wrong != nil:
+			return fmt.Errorf("found the arguments %s; expected %s", strings.Join(args, " "), line)
+		}
+		return nil
+	}
+}
+
+// argumentsOf are the arguments that a command's line names.
+func argumentsOf(cmd *cobra.Command) []string {
+	words := strings.Fields(cmd.Use)[1:]
+	if end := slices.IndexFunc(words, func(word string) bool { return strings.ToUpper(word) != word }); end >= 0 {
+		words = words[:end] // flags
+	}
+	return words
+}
+
+// missingFlags are the required flags that were not given.
+func missingFlags(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		switch _, required := f.Annotations[cobra.BashCompOneRequiredFlag]; {
+		case !required || f.Changed:
+		case f.Shorthand != "":
+			names = append(names, "-"+f.Shorthand)
+		default:
+			names = append(names, "--"+f.Name)
+		}
+	})
+	return names
+}
