@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -57,8 +58,12 @@ func (a *app) hintFor(err error) string {
 	case api.ProblemCloudError:
 		return "nothing was changed; try again when the cloud answers. The log of nodehitch-controller has the cloud's error"
 	}
-	if client.Status(err) == http.StatusUnauthorized {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case client.Status(err) == http.StatusUnauthorized:
 		return a.tokenHint()
+	case errors.As(err, &unknown):
+		return "the root certificate is from " + a.found.CAFrom + "; as root on the controller's machine, `hitchctl token create NAME --write-context FILE` makes a context with the right one"
 	}
 	return ""
 }

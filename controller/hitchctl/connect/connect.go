@@ -27,6 +27,8 @@ type Target struct {
 	// Server is https://host:port, or unix:///path of a socket.
 	Server string
 	CA     []byte
+	// CAFrom is where the root certificate was found: a variable, a flag or a file.
+	CAFrom string
 	Pin    string
 	Token  string
 	// TokenFrom is where the token was found: a variable or a file.
@@ -84,7 +86,7 @@ func (t *Target) fromEnvironment(getenv func(string) string) error {
 	}
 	ca := getenv("NODEHITCH_CA")
 	if strings.Contains(ca, "-----BEGIN") {
-		t.CA, t.Pin = []byte(ca), ""
+		t.CA, t.CAFrom, t.Pin = []byte(ca), "NODEHITCH_CA", ""
 		return nil
 	}
 	if ca == "" {
@@ -113,7 +115,7 @@ func (t *Target) readCA(source, path string) error {
 	if err != nil {
 		return fmt.Errorf("%s: reading the controller's root certificate: %w", source, err)
 	}
-	t.CA, t.Pin = pem, ""
+	t.CA, t.CAFrom, t.Pin = pem, source, ""
 	return nil
 }
 

@@ -62,15 +62,15 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 		want    connect.Target
 	}{
 		"the context file": {full, nil, connect.Flags{},
-			connect.Target{Server: "https://file:1", CA: []byte("file-ca"), Pin: "sha256:1", Token: "file.token", TokenFrom: "~/.config/nodehitch/hitchctl.yaml"}},
+			connect.Target{Server: "https://file:1", CA: []byte("file-ca"), CAFrom: "~/.config/nodehitch/hitchctl.yaml", Pin: "sha256:1", Token: "file.token", TokenFrom: "~/.config/nodehitch/hitchctl.yaml"}},
 		"the environment": {"", map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{},
-			connect.Target{Server: "https://env", CA: []byte("other-ca"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
+			connect.Target{Server: "https://env", CA: []byte("other-ca"), CAFrom: "NODEHITCH_CA", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
 		"the environment over the file": {full, map[string]string{"NODEHITCH_TOKEN": "env.token", "NODEHITCH_CA": "-----BEGIN X"}, connect.Flags{},
-			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), Token: "env.token", TokenFrom: "NODEHITCH_TOKEN", TokenInstead: "~/.config/nodehitch/hitchctl.yaml"}},
+			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), CAFrom: "NODEHITCH_CA", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN", TokenInstead: "~/.config/nodehitch/hitchctl.yaml"}},
 		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
-			connect.Target{Server: "https://flag", CA: []byte("other-ca"), Token: "flag.token", TokenFrom: "~/token"}},
+			connect.Target{Server: "https://flag", CA: []byte("other-ca"), CAFrom: "--ca", Token: "flag.token", TokenFrom: "~/token"}},
 		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
-			connect.Target{Server: "https://file", CA: []byte("beside"), Token: "beside.token", TokenFrom: "~/.config/nodehitch/token"}},
+			connect.Target{Server: "https://file", CA: []byte("beside"), CAFrom: "~/.config/nodehitch/ca", Token: "beside.token", TokenFrom: "~/.config/nodehitch/token"}},
 		"another context": {full, map[string]string{"NODEHITCH_CONFIG": "~/other.yaml"}, connect.Flags{},
 			connect.Target{Server: "https://other", CA: []byte{}}},
 		"the only one of the file": {"contexts: {a: {server: 'https://a'}}\n", nil, connect.Flags{},
@@ -97,7 +97,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			for _, path := range []*string{&test.flags.CAFile, &test.flags.TokenFile} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
-			for _, path := range []*string{&test.want.TokenFrom, &test.want.TokenInstead} {
+			for _, path := range []*string{&test.want.CAFrom, &test.want.TokenFrom, &test.want.TokenInstead} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
 			got, err := connect.Find(test.flags, h.getenv)
@@ -177,7 +177,7 @@ func TestAContextIsReadBack(t *testing.T) {
 	if info, err := os.Stat(f.Path()); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	want.TokenFrom = f.Path()
+	want.CAFrom, want.TokenFrom = f.Path(), f.Path()
 	got, err := connect.Find(connect.Flags{}, h.getenv)
 	if err != nil {
 		t.Fatal(err)

@@ -41,8 +41,12 @@ func (c Context) target(path string) (Target, error) {
 	case c.Token != "" && c.TokenFile != "":
 		return t, fmt.Errorf("context %s: has both token and tokenFile; keep one", path)
 	}
+	if c.CA != "" {
+		t.CAFrom = path
+	}
 	if c.CAFile != "" {
-		pem, err := os.ReadFile(beside(path, c.CAFile))
+		t.CAFrom = beside(path, c.CAFile)
+		pem, err := os.ReadFile(t.CAFrom)
 		if err != nil {
 			return t, fmt.Errorf("context %s: caFile: %w", path, err)
 		}

@@ -111,7 +111,7 @@ func TestWrap(t *testing.T) {
 		"a long word": {"/dev/disk/by-id/virtio x", 10, []string{"/dev/disk/", "by-id/", "virtio x"}},
 		"too narrow":  {"日本", 1, []string{"日", "本"}},
 		// A shell would run both parts of a broken command.
-		"a command":           {"resume with (`wait op 1`), or not", 16, []string{"resume with", "(`wait op 1`),", "or not"}},
+		"a command":           {"go on by (`wait op 1`) or", 16, []string{"go on by", "(`wait op 1`) or"}},
 		"a long command":      {"run `wait operation 1` now", 12, []string{"run", "`wait operation 1`", "now"}},
 		"a lone backtick":     {"one `two three", 8, []string{"one `two", "three"}},
 		"a word as a command": {"see `/dev/disk/by-id`", 12, []string{"see", "`/dev/disk/", "by-id`"}},
