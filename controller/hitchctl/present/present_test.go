@@ -142,6 +142,18 @@ func TestAnOldReportIsNotDone(t *testing.T) {
 	}
 }
 
+// Lines that are wider than the screen could not be redrawn, so a long command is cut off.
+func TestProgressFitsTheScreen(t *testing.T) {
+	n := node("storage", "VolumesMounted False NoPermit `hitchctl volume reformat storage`")
+	p := present.Progress{Title: "storage to be Ready", Started: start}
+	p.Note([]api.Node{n}, start)
+	for _, line := range p.Lines(screen.Plain(&bytes.Buffer{}, 30), []api.Node{n}, "0s", start) {
+		if got := screen.Width(line); got > 30 {
+			t.Errorf("a line of %d columns: %q", got, line)
+		}
+	}
+}
+
 func TestDescribeNode(t *testing.T) {
 	n := node("storage", "ExportsServed False NotMounted", "VolumesMounted False ForeignData found xfs on virtio-9a0d", "Custom Unknown Strange")
 	n.VnfInstanceID, n.Addresses, n.Attestation = "i", []string{"10.0.0.5"}, api.AttestedByToken
@@ -228,6 +240,11 @@ func TestAgesAndSizes(t *testing.T) {
 	} {
 		if got := present.Age(d); got != want {
 			t.Errorf("%s: got %s, want %s", d, got, want)
+		}
+	}
+	for typed, want := range map[time.Duration]string{0: "0s", 90 * time.Second: "1m30s", time.Minute: "1m", 25 * time.Hour: "25h", 90 * time.Minute: "1h30m", time.Hour + time.Second: "1h0m1s", 100 * time.Millisecond: "100ms"} {
+		if got := present.Typed(typed); got != want {
+			t.Errorf("%s: got %s, want %s", typed, got, want)
 		}
 	}
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1 KiB", 1536: "1.5 KiB", 1 << 30: "1 GiB", 1<<63 - 1: "8 EiB"} {
