@@ -40,8 +40,14 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 		names = aliases
 	}
 	what := "command"
-	if slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return isNameOf("instance", c.Name()) || isNameOf("operation", c.Name()) }) {
-		what = "kind" // of objects: below no other command are these two
+	if slices.ContainsFunc(cmd.Commands(), isForKind) {
+		what = "kind"
 	}
 	return usageError{nearest.Unknown(what, word, names)}
+}
+
+// isForKind reports whether the command is for a kind of objects. Beside such a one are those
+// for instances or operations; "node" and "token" are commands as well.
+func isForKind(cmd *cobra.Command) bool {
+	return slices.Contains(slices.Concat(otherNames("instance", ""), otherNames("operation", "")), cmd.Name())
 }

@@ -13,6 +13,3 @@ func otherNames(kind, used string) []string {
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return name == used })
 }
-
-// isNameOf reports whether a kind is called so.
-func isNameOf(kind, name string) bool { return slices.Contains(otherNames(kind, ""), name) }
