@@ -133,10 +133,18 @@ build-lab: ## Binaries into bin/, the agent for the lab's machines only
 	$(GOBUILD) -o bin/hitchctl ./controller/hitchctl
 	GOARCH=amd64 $(GOBUILD) -o bin/nodehitch-agent-amd64 ./agent
 
-.PHONY: man
-man: build-lab ## Manual pages of hitchctl into dist/man
-	rm -rf dist/man
-	bin/hitchctl man dist/man
+# Of a copy of the tree without git's folder, the time is that of the changelog.
+ARCHES ?= amd64 arm64
+.PHONY: package
+package: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md))
+package: ## deb and rpm packages, their checksums and SBOM into dist/ (VERSION, ARCHES)
+	rm -rf dist/package dist/*.deb dist/*.rpm dist/*.spdx.json dist/SHA256SUMS
+	for arch in $(ARCHES); do \
+	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-agent-$$arch ./agent; \
+	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-controller-$$arch ./controller; \
+	  GOARCH=$$arch $(GOBUILD) -o dist/package/hitchctl-$$arch ./controller/hitchctl; \
+	done
+	go run ./packaging/build -version '$(VERSION)' -arches '$(ARCHES)'
 
 .PHONY: deps deps-lab
 deps: PACKAGES := $(TEST_APT)
