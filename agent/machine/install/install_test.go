@@ -114,3 +114,11 @@ func TestSystemdUnderstandsTheUnits(t *testing.T) {
 		}
 	}
 }
+
+// What is in the package belongs to the package manager.
+func TestThePackagedUnitNamesNothingUnpackaged(t *testing.T) {
+	unit := PackagedUnit("/etc/nodehitch/agent.yaml")
+	if bytes.Contains(unit, []byte("/usr/local")) || !bytes.Contains(unit, []byte("\nConditionPathExists=/etc/nodehitch/agent.yaml\n")) {
+		t.Errorf("the unit is\n%s", unit)
+	}
+}
