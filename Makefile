@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=nodehitch-version<$(VERSION)>
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...
+UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/... ./packaging/...
 OPENSTACK := ./e2e/openstack/... ./e2e/stacks/...
 
 # Debian and Ubuntu packages: what machines of the lab, and so the demo, need …
@@ -15,7 +15,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat $(if $(shell command -v npm),,nodejs npm)
+            docker.io docker-registry apache2-utils python3-heat lintian rpm rpmlint $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -144,7 +144,7 @@ package: ## deb and rpm packages, their checksums and SBOM into dist/ (VERSION, 
 	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-controller-$$arch ./controller; \
 	  GOARCH=$$arch $(GOBUILD) -o dist/package/hitchctl-$$arch ./controller/hitchctl; \
 	done
-	go run ./packaging/build -version '$(VERSION)' -arches '$(ARCHES)'
+	CGO_ENABLED=0 go run -trimpath ./packaging/build -version '$(VERSION)' -arches '$(ARCHES)'
 
 .PHONY: deps deps-lab
 deps: PACKAGES := $(TEST_APT)
