@@ -48,6 +48,8 @@ var changes = []struct {
 		[]string{"-agent io.nodehitch.spec", "+agent io.nodehitch.example"}},
 	{"cloudinit/hot/templates/nodehitch-worker.yaml", "  network: {type: string}\n", "  network: {type: json}\n",
 		[]string{"-nodehitch-worker.yaml parameter network string", "+nodehitch-worker.yaml parameter network json"}},
+	{"packaging/nodehitch-controller/nfpm.yaml", `dst: /usr/lib/tmpfiles.d/nodehitch-controller.conf`, `dst: /usr/lib/tmpfiles.d/example.conf`,
+		[]string{"-nodehitch-controller has /usr/lib/tmpfiles.d/nodehitch-controller.conf", "+nodehitch-controller has /usr/lib/tmpfiles.d/example.conf"}},
 	{"cloudinit/render.go", `"/var/lib/nodehitch/bootstrap.py", "0600"`, `"/var/lib/nodehitch/bootstrap.py", "0640"`,
 		[]string{"-write_files /var/lib/nodehitch/bootstrap.py root:root 0600", "+write_files /var/lib/nodehitch/bootstrap.py root:root 0640"}},
 }
