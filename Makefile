@@ -56,13 +56,13 @@ go run ./e2e/results/cmd/results-table $(RESULTS)/$(1) | tee dist/results.md || 
 endef
 
 .PHONY: test-e2e
-test-e2e: build ## Black-box cases in the lab, and their table (root)
+test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
 	$(call black-box,test,2,20m,./e2e/...)
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results.md
 .PHONY: e2e
-e2e: deps build kube ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
+e2e: deps build package-lab kube ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
 	status=0; go run ./e2e/results/cmd/e2e-parts $(RESULTS)/e2e $(PART) || status=$$?; \
 	$(E2E_TABLE) || [[ -n "$(PART)" ]] || status=$$?; exit $$status
 
@@ -145,6 +145,10 @@ package: ## deb and rpm packages, their checksums and SBOM into dist/ (VERSION, 
 	  GOARCH=$$arch $(GOBUILD) -o dist/package/hitchctl-$$arch ./controller/hitchctl; \
 	done
 	CGO_ENABLED=0 go run -trimpath ./packaging/build -version '$(VERSION)' -arches '$(ARCHES)'
+
+.PHONY: package-lab
+package-lab: ARCHES := amd64
+package-lab: package ## Packages for the lab's machines only
 
 .PHONY: deps deps-lab
 deps: PACKAGES := $(TEST_APT)

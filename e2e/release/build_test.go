@@ -9,73 +9,49 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-
-	"github.com/nodehitch/nodehitch/e2e/mutations"
-	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-const (
-	suite   = "release"
-	version = "v7.8.9"
-	// epoch is 2026-01-01.
-	epoch = "1767225600"
-)
+const suite = "release"
 
-// arches are those of the packages that a run makes: all architectures take minutes.
-func arches() string {
-	if results.Full() {
-		return "amd64 arm64"
-	}
-	return "amd64"
+// release is what `make package` has written into dist/, or `make package-lab` for one
+// architecture.
+type release struct {
+	dist, version string
 }
 
-var shared struct {
-	once sync.Once
-	dist string
-	err  error
-}
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if shared.dist != "" {
-		_ = os.RemoveAll(filepath.Dir(shared.dist))
-	}
-	os.Exit(code)
-}
-
-// built is dist/ of a copy of the tree, made once. The copy has no folder of git's, and what
-// is in dist/ of the checkout stays.
-func built(t *testing.T) string {
+func built(t *testing.T) release {
 	t.Helper()
 	need(t, "dpkg-deb", "dpkg")
 	need(t, "rpm", "rpm")
-	shared.once.Do(func() {
-		var source string
-		if source, shared.err = os.MkdirTemp("", "nodehitch-release-"); shared.err == nil {
-			shared.dist = filepath.Join(source, "dist")
-			shared.err = build(t, source)
-		}
-	})
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	const dist = "../../dist"
+	boms, err := filepath.Glob(filepath.Join(dist, "nodehitch_*.spdx.json"))
+	if err != nil || len(boms) != 1 {
+		t.Fatalf("there is no release in %s, run `make package`: %q, %v", dist, boms, err)
 	}
-	return shared.dist
+	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(boms[0]), "nodehitch_"), ".spdx.json")
+	return release{dist, version}
 }
 
-// build makes the packages in a copy of the tree at source.
-func build(t *testing.T, source string, environment ...string) error {
+// deb is the path of a package.
+func (r release) deb(name, arch string) string {
+	return filepath.Join(r.dist, name+"_"+r.version+"-1_"+arch+".deb")
+}
+
+// complete says that the release is for all architectures.
+func (r release) complete() bool {
+	_, err := os.Stat(r.deb("hitchctl", "arm64"))
+	return err == nil
+}
+
+// packages are the paths of the packages of a format, at least four.
+func (r release) packages(t *testing.T, format string) []string {
 	t.Helper()
-	if err := mutations.Copy(t.Context(), "../..", source); err != nil {
-		return err
+	paths, err := filepath.Glob(filepath.Join(r.dist, "*."+format))
+	if err != nil || len(paths) < 4 {
+		t.Fatalf("the packages of the format %s are %q, %v", format, paths, err)
 	}
-	cmd := exec.CommandContext(t.Context(), "make", "package", "VERSION="+version, "SOURCE_DATE_EPOCH="+epoch, "ARCHES="+arches())
-	cmd.Dir, cmd.Env = source, append(os.Environ(), environment...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return errors.Join(err, errors.New(string(out)))
-	}
-	return nil
+	return paths
 }
 
 // need skips the test where a program is missing. CI has all.
@@ -100,16 +76,6 @@ func run(t *testing.T, name string, args ...string) string {
 		t.Fatalf("%v: %v\n%s%s", cmd.Args, err, out, stderr.String())
 	}
 	return string(out)
-}
-
-// packagesOf are the paths of the packages of a format, at least one.
-func packagesOf(t *testing.T, format string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(built(t), "*."+format))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("there is no %s: %v", format, err)
-	}
-	return paths
 }
 
 // file is the content of a file of a deb.

@@ -2,6 +2,7 @@ package release
 
 import (
 	"archive/tar"
+	"bytes"
 	"flag"
 	"fmt"
 	"io"
@@ -23,11 +24,12 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 // is a conffile. For manual pages it has one line.
 func TestContents(t *testing.T) {
 	c := results.Begin(t, suite, "contents", "each package has its files, with modes and owners; controller.yaml is the only conffile")
+	r := built(t)
 	var lines []string
-	for _, deb := range packagesOf(t, "deb") {
+	for _, deb := range r.packages(t, "deb") {
 		lines = append(lines, debFiles(t, deb)...)
 	}
-	for _, rpm := range packagesOf(t, "rpm") {
+	for _, rpm := range r.packages(t, "rpm") {
 		lines = append(lines, rpmFiles(t, rpm)...)
 	}
 	slices.Sort(lines)
@@ -35,8 +37,8 @@ func TestContents(t *testing.T) {
 	got := strings.Join(lines, "\n") + "\n"
 	const golden = "testdata/contents.txt"
 	if *update {
-		if !results.Full() {
-			t.Fatal("set NODEHITCH_SUITE=full: a short run has only some packages")
+		if !r.complete() {
+			t.Fatal("only some packages are in dist/: run `make package`")
 		}
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -48,12 +50,12 @@ func TestContents(t *testing.T) {
 	}
 	var want strings.Builder
 	for line := range strings.Lines(string(text)) {
-		if results.Full() || !strings.Contains(line, "arm64") {
+		if r.complete() || !strings.Contains(line, "arm64") {
 			want.WriteString(line)
 		}
 	}
 	if diff := cmp.Diff(want.String(), got); diff != "" {
-		t.Errorf("%s is not what the packages have, run `NODEHITCH_SUITE=full go test ./e2e/release -run TestContents -update` (-file +packages):\n%s", golden, diff)
+		t.Errorf("%s is not what the packages have, run `make package && go test ./e2e/release -run TestContents -update` (-file +packages):\n%s", golden, diff)
 	}
 	c.Figure("files", "%d", len(lines))
 }
@@ -99,52 +101,40 @@ func rpmFiles(t *testing.T, rpm string) (lines []string) {
 
 // What package managers and people read first.
 func TestControl(t *testing.T) {
-	results.Begin(t, suite, "control", "packages and programs are of the version that was built, and a controller's recommends what it needs")
-	for _, deb := range packagesOf(t, "deb") {
+	results.Begin(t, suite, "control", "packages and changelogs are of the version, and a controller's package recommends what it needs")
+	r := built(t)
+	for _, deb := range r.packages(t, "deb") {
 		fields := strings.Split(strings.TrimSpace(run(t, "dpkg-deb", "--show", "--showformat", "${Package} ${Version} ${Depends} ${Recommends}", deb)), " ")
-		if fields[1] != "7.8.9-1" {
+		if fields[1] != r.version+"-1" {
 			t.Errorf("%s has the version %s", filepath.Base(deb), fields[1])
 		}
-		arch := strings.TrimSpace(run(t, "dpkg-deb", "--field", deb, "Architecture"))
 		changelog := gunzip(t, file(t, deb, "/usr/share/doc/"+fields[0]+"/changelog.Debian.gz"))
-		if !strings.HasPrefix(changelog, fields[0]+" (7.8.9-1) ") {
+		if !strings.HasPrefix(changelog, fields[0]+" ("+r.version+"-1) ") {
 			t.Errorf("%s: its changelog begins with %q", filepath.Base(deb), changelog[:min(60, len(changelog))])
 		}
-		switch {
-		case fields[0] == "nodehitch-controller" && strings.Join(fields[2:], " ") != "systemd hitchctl, nodehitch-agents":
+		if fields[0] == "nodehitch-controller" && strings.Join(fields[2:], " ") != "systemd hitchctl, nodehitch-agents" {
 			t.Errorf("the controller depends on and recommends %q", fields[2:])
-		case arch == "amd64":
-			says(t, file(t, deb, "/usr/bin/"+fields[0]))
-		case arch == "all":
-			says(t, file(t, deb, "/usr/lib/nodehitch/agents/nodehitch-agent-amd64"))
 		}
 	}
-}
-
-// says fails if a program is not of the version.
-func says(t *testing.T, program []byte) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(path, program, 0o700); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
-	if out := run(t, path, "version"); !strings.HasSuffix(strings.TrimSpace(out), " version "+version) {
-		t.Errorf("a program says %q, want %s", out, version)
+	agent := file(t, r.deb("nodehitch-agent", "amd64"), "/usr/bin/nodehitch-agent")
+	if served := file(t, r.deb("nodehitch-agents", "all"), "/usr/lib/nodehitch/agents/nodehitch-agent-amd64"); !bytes.Equal(served, agent) {
+		t.Error("a controller serves another agent than the package has")
 	}
 }
 
 func TestManualPages(t *testing.T) {
 	results.Begin(t, suite, "manual", "each program has manual pages, also for its commands, and completions that a shell accepts")
 	need(t, "bash", "bash")
+	r := built(t)
 	for pkg, commands := range map[string]map[string]string{
 		"hitchctl":             {"hitchctl": "hitchctl-volume(1)", "hitchctl-volume-reformat": "ALL DATA ON IT IS LOST"},
 		"nodehitch-agent":      {"nodehitch-agent": "nodehitch-agent-run(1)", "nodehitch-agent-apply": `permit-format`},
 		"nodehitch-controller": {"nodehitch-controller": "nodehitch-controller-serve(1)", "nodehitch-controller-restore": "replace"},
 	} {
-		deb := filepath.Join(built(t), pkg+"_7.8.9-1_amd64.deb")
+		deb := r.deb(pkg, "amd64")
 		for command, want := range commands {
 			page := strings.ReplaceAll(gunzip(t, file(t, deb, "/usr/share/man/man1/"+command+".1.gz")), `\-`, "-")
-			if !strings.Contains(page, want) || !strings.Contains(page, `"nodehitch 7.8.9"`) {
+			if !strings.Contains(page, want) || !strings.Contains(page, `"nodehitch `+r.version+`"`) {
 				t.Errorf("the page of %s has no %q, or is of another version:\n%s", command, want, page)
 			}
 		}

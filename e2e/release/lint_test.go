@@ -14,7 +14,7 @@ import (
 func TestLintian(t *testing.T) {
 	results.Begin(t, suite, "lintian", "lintian has neither errors nor warnings, besides those that packaging/lintian-overrides explains")
 	need(t, "lintian", "lintian")
-	cmd := exec.CommandContext(t.Context(), "lintian", append([]string{"--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning"}, packagesOf(t, "deb")...)...)
+	cmd := exec.CommandContext(t.Context(), "lintian", append([]string{"--allow-root", "--tag-display-limit", "0", "--fail-on", "error,warning"}, built(t).packages(t, "deb")...)...)
 	if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != "" {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -23,7 +23,7 @@ func TestLintian(t *testing.T) {
 func TestRpmlint(t *testing.T) {
 	c := results.Begin(t, suite, "rpmlint", "rpmlint has neither errors nor warnings, besides those that packaging/rpmlint.toml explains")
 	need(t, "rpmlint", "rpmlint")
-	packages := packagesOf(t, "rpm")
+	packages := built(t).packages(t, "rpm")
 	out, err := exec.CommandContext(t.Context(), "rpmlint", append([]string{"--config", "../../packaging/rpmlint.toml"}, packages...)...).CombinedOutput()
 	sum := regexp.MustCompile(`(\d+) packages and 0 specfiles checked; 0 errors, 0 warnings`).FindSubmatch(out)
 	if err != nil || sum == nil {
@@ -49,7 +49,7 @@ func TestUnits(t *testing.T) {
 	need(t, "systemd-analyze", "systemd")
 	root := t.TempDir()
 	for _, name := range []string{"nodehitch-agent", "nodehitch-controller"} {
-		run(t, "dpkg-deb", "--extract", filepath.Join(built(t), name+"_7.8.9-1_amd64.deb"), root)
+		run(t, "dpkg-deb", "--extract", built(t).deb(name, "amd64"), root)
 	}
 	units, err := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system/*"))
 	if err != nil || len(units) != 5 {
