@@ -32,6 +32,7 @@ var Parts = [][]Suite{
 		{Package: "./agent/..."},
 		{Package: "./cloudinit/..."},
 		{Package: "./controller/..."},
+		{Package: "./packaging/..."},
 		{Package: "./shared/..."},
 	},
 	{
@@ -47,6 +48,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cluster"},
 		{Package: "./e2e/kube"},
+		{Package: "./e2e/release"},
 	},
 	{
 		{Package: "./e2e/cases"},
