@@ -129,6 +129,10 @@ func (c *connection) useHeaders(ctx context.Context, a pull.Answer) {
 	c.board.Change(func(s *status.Status) {
 		s.Controller.Wanted, s.Controller.Learned = a.Wanted, c.learned.urls(nil)
 	})
+	c.Upgrade.Want(a.Wanted)
+	if a.Invalid == nil {
+		c.Upgrade.Polled()
+	}
 }
 
 // enterEpoch sets the epoch. URLs learned in another epoch are no longer used.
