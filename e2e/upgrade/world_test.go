@@ -42,7 +42,7 @@ func newWorld(t *testing.T, workers int) *world {
 	content := built(t)
 	v := versionOf(t, content)
 	write(t, w.old, bytes.ReplaceAll(content, stamp(v), stamp(other(v))))
-	w.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": w.agents, "log": "{level: debug}", "pollSeconds": "1"}})
+	w.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": w.agents, "log": "{level: debug}"}})
 	role := func(cp string) map[string]any { return map[string]any{"ssh_cp_name": cp, "nic_cp_name": cp} }
 	master := role("master_CP")
 	master["cluster_cp_name"] = "master_CP"
