@@ -62,18 +62,29 @@ func child(doing string) error {
 }
 
 // calls are those with which a process changes files, or makes a change last.
-const calls = "openat,write,fsync,renameat,renameat2,linkat,unlinkat,fchmod,flock,ftruncate,mkdirat"
+var calls = []string{"openat", "write", "fsync", "renameat", "linkat", "unlinkat", "fchmod", "flock", "ftruncate"}
 
-// killed runs the other process until it is about to make its n-th such call; false if it
+// everywhere is each moment at which a process is killed: as it is about to make the n-th of
+// these calls. at returns false if the process has ended before.
+func everywhere(at func(call string, n int) bool) (kills int) {
+	for _, call := range calls {
+		for n := 1; at(call, n); n++ {
+			kills++
+		}
+	}
+	return kills
+}
+
+// killed runs the other process until it is about to make the n-th such call; false if it
 // ends before.
-func (s *scene) killed(what string, n int) bool {
+func (s *scene) killed(what, call string, n int) bool {
 	s.t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
 		s.t.Fatalf("%v; `make deps` installs it", err)
 	}
-	cmd := exec.CommandContext(s.t.Context(), strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace="+calls,
-		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", calls, n), os.Args[0])
+	cmd := exec.CommandContext(s.t.Context(), strace, "-f", "-qq", "-o", "/dev/null", "-e", "trace="+call,
+		"-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n), os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s %s", childVariable, what, s.dir, s.state.Path("")))
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -101,79 +112,78 @@ func unswitched(t *testing.T) *scene {
 // The switch is killed at each of its calls.
 func TestTheSwitchIsKilledAnywhere(t *testing.T) {
 	left := map[string]int{}
-	n := 1
-	for ; ; n++ {
+	kills := everywhere(func(call string, n int) bool {
 		s := unswitched(t)
-		if !s.killed("switch", n) {
-			break
+		if !s.killed("switch", call, n) {
+			return false
 		}
 		runs, r := s.runs(), s.load()
 		left[runs]++
 		switch {
 		case runs == "new" && !r.open():
-			t.Errorf("killed at %d: the new build is there without a record", n)
-		case runs == "new" && !isBuild(t, Previous(s.binary()), s.from):
-			t.Errorf("killed at %d: the old build is not kept", n)
+			t.Errorf("killed at %s %d: the new build is there without a record", call, n)
+		case runs == "new" && !isBuild(Previous(s.binary()), s.from):
+			t.Errorf("killed at %s %d: the old build is not kept", call, n)
 		case runs == "neither":
-			t.Errorf("killed at %d: neither build is there", n)
+			t.Errorf("killed at %s %d: neither build is there", call, n)
 		}
-		s.untouched(n)
+		s.untouched(call, n)
 		for range 3 { // the new build never becomes healthy, wherever it was killed
 			s.starts()
 		}
 		if s.runs() != "old" {
-			t.Errorf("killed at %d: the old build does not come back", n)
+			t.Errorf("killed at %s %d: the old build does not come back", call, n)
 		}
-		s.untouched(n)
-	}
-	t.Logf("killed at %d calls: %v", n-1, left)
+		s.untouched(call, n)
+		return true
+	})
+	t.Logf("killed at %d calls: %v", kills, left)
 	if left["old"] == 0 || left["new"] == 0 {
-		t.Errorf("killed at %d calls; the builds after it were %v, want both", n-1, left)
+		t.Errorf("killed at %d calls; the builds after it were %v, want both", kills, left)
 	}
 }
 
 // The roll-back is killed at each of its calls, and goes on at the next start.
 func TestTheRollBackIsKilledAnywhere(t *testing.T) {
 	left := map[string]int{}
-	n := 1
-	for ; ; n++ {
+	kills := everywhere(func(call string, n int) bool {
 		s := switched(t)
 		s.starts()
 		s.starts()
 		must(t, os.WriteFile(s.state.Path(identityFiles[0]), []byte("damaged"), 0o600))
-		if !s.killed("check", n) {
-			break
+		if !s.killed("check", call, n) {
+			return false
 		}
 		runs, r := s.runs(), s.load()
 		left[runs]++
 		switch {
 		case runs == "old" && r.Outcome != api.UpgradeRolledBack:
-			t.Errorf("killed at %d: the old build is there, and the new one is not refused", n)
+			t.Errorf("killed at %s %d: the old build is there, and the new one is not refused", call, n)
 		case runs == "neither":
-			t.Errorf("killed at %d: neither build is there", n)
+			t.Errorf("killed at %s %d: neither build is there", call, n)
 		}
 		s.starts()
 		s.want("old", api.UpgradeRolledBack, true)
-		s.untouched(n)
-	}
-	t.Logf("killed at %d calls: %v", n-1, left)
+		s.untouched(call, n)
+		return true
+	})
+	t.Logf("killed at %d calls: %v", kills, left)
 	if left["old"] == 0 || left["new"] == 0 {
-		t.Errorf("killed at %d calls; the builds after it were %v, want both", n-1, left)
+		t.Errorf("killed at %d calls; the builds after it were %v, want both", kills, left)
 	}
 }
 
 // untouched fails the test if the identity is another one.
-func (s *scene) untouched(n int) {
+func (s *scene) untouched(call string, n int) {
 	s.t.Helper()
 	for _, name := range identityFiles {
 		if got, err := s.state.Read(name); err != nil || string(got) != identity {
-			s.t.Errorf("killed at %d: %s is %q, %v", n, name, got, err)
+			s.t.Errorf("killed at %s %d: %s is %q, %v", call, n, name, got, err)
 		}
 	}
 }
 
-func isBuild(t *testing.T, path string, b Build) bool {
-	t.Helper()
+func isBuild(path string, b Build) bool {
 	sum, err := digestOf(path)
 	return err == nil && sum == b.SHA256
 }

@@ -34,8 +34,9 @@ type Options struct {
 	// Restart, Watchdog and Starting replace RestartSec, WatchdogSec and TimeoutStartSec of
 	// the unit; 0 keeps them.
 	Restart, Watchdog, Starting time.Duration
-	// WrapFirst is put before the argv of the first start only, such as [strace, …].
-	WrapFirst []string
+	// WrapFirst, for an agent in this folder, is put before the argv of the first start only,
+	// such as [strace, …].
+	WrapFirst func(dir string) []string
 }
 
 // Supervisor runs one agent until the test ends.
@@ -195,8 +196,8 @@ func (s *Supervisor) live(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	s.starts++
-	if s.starts == 1 {
-		argv = append(slices.Clone(s.o.WrapFirst), argv...)
+	if s.starts == 1 && s.o.WrapFirst != nil {
+		argv = append(s.o.WrapFirst(s.Dir), argv...)
 	}
 	s.mu.Unlock()
 	p, err := s.begin(argv)
