@@ -68,6 +68,9 @@ func (u *Upgrader) next() (wanted *api.WantedAgent, wait time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	w := u.wanted
+	if !u.told && u.managedBy == api.ManagedByController {
+		return nil, idle // a poll says which build is wanted
+	}
 	if w == nil {
 		u.rest("")
 		return nil, idle

@@ -53,7 +53,8 @@ type Options struct {
 	Probation time.Duration
 	// Waits says why this moment is none for a switch, "" if it is one.
 	Waits func() (string, error)
-	// Install brings along what belongs to a healthy build besides its binary: the unit.
+	// Install brings along what belongs to a healthy build besides its binary, the unit; nil
+	// if there is none.
 	Install func(context.Context) error
 	Log     *slog.Logger
 }
@@ -95,6 +96,9 @@ func New(o Options) *Upgrader {
 		changed: make(chan struct{}, 1), healthy: make(chan struct{}, 1),
 	}
 	u.own.Version = version.Version
+	if u.Install == nil {
+		u.Install = func(context.Context) error { return nil }
+	}
 	return u
 }
 

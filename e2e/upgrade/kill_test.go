@@ -41,7 +41,6 @@ var turns = []kill{
 	{"fsync", "bin", 1},
 	{"renameat", "state/upgrade.json", 1},
 	{"renameat", "bin/nodehitch-agent", 1},
-	{"fsync", "bin", 2},
 }
 
 // TestKilledDuringAnUpgrade kills agents at the calls of their upgrade. Whatever build is
@@ -50,8 +49,8 @@ func TestKilledDuringAnUpgrade(t *testing.T) {
 	t.Parallel()
 	r := results.Begin(t, suite, "the upgrade is killed anywhere", "SIGKILL at the calls of an upgrade: one or the other build is there and runs, with the same identity and journal, and in the end the wanted one")
 	kills := turns
-	if testing.Short() {
-		kills = []kill{turns[3], turns[11], turns[13], turns[14]}
+	if !results.Full() {
+		kills = []kill{turns[3], turns[8], turns[11], turns[13]}
 	}
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -75,7 +74,7 @@ func TestKilledDuringAnUpgrade(t *testing.T) {
 			loopback.Until(t, group[i].String()+": the first agent has ended", func() bool { return s.Starts() > 1 })
 			if strings.Contains(string(s.Log()), "supervisor: the agent has ended: signal: killed") {
 				killed++
-			} else {
+			} else if group[i].n == 1 { // a later call may come from another thread
 				t.Errorf("%s: it was not killed", group[i])
 			}
 			if out, err := exec.CommandContext(t.Context(), s.Binary, "version").CombinedOutput(); err != nil {
