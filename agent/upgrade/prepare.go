@@ -36,12 +36,16 @@ func (u *Upgrader) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	u.mu.Lock()
 	deadline := time.NewTimer(u.record.Until.left(at))
+	u.mu.Unlock()
 	defer deadline.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-deadline.C:
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		return fmt.Errorf("%w: %s", ErrNotHealthy, u.shown.Message)
 	case <-u.healthy:
 	}

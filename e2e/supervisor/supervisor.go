@@ -106,6 +106,13 @@ func (s *Supervisor) PID() int {
 	return s.pid
 }
 
+// SetProbation replaces the option of this name, from the next start on.
+func (s *Supervisor) SetProbation(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.o.Probation = d
+}
+
 // Stop stops the agent as `systemctl stop` does; it may be called twice.
 func (s *Supervisor) Stop() {
 	s.stop()
@@ -191,10 +198,10 @@ func (s *Supervisor) begin(argv []string) (*process.Process, error) {
 // live is one life of the agent, from its start to its end.
 func (s *Supervisor) live(ctx context.Context) error {
 	argv := append(slices.Clone(s.unit.start), s.RunFlags()...)
+	s.mu.Lock()
 	if s.o.Probation != 0 {
 		argv = append(argv, "--probation", s.o.Probation.String())
 	}
-	s.mu.Lock()
 	s.starts++
 	if s.starts == 1 && s.o.WrapFirst != nil {
 		argv = append(s.o.WrapFirst(s.Dir), argv...)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -50,7 +51,8 @@ func read(directory string) (unit, error) {
 			}
 		}
 	}
-	if u.pre == nil || !u.mayFail || u.start == nil || u.restart*u.watchdog*u.starting*u.stopping == 0 {
+	lasting := !slices.Contains([]time.Duration{u.restart, u.watchdog, u.starting, u.stopping}, 0)
+	if u.pre == nil || !u.mayFail || u.start == nil || !lasting {
 		return u, fmt.Errorf("the unit lacks something that the supervisor does: %+v", u)
 	}
 	return u, nil

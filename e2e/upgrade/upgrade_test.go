@@ -51,13 +51,13 @@ func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 			t.Parallel()
 			r := results.Begin(t, suite, "a build that does not work: "+fault, "the previous build takes it back, refuses it from then on, and has its identity and journal as before")
 			w := newWorld(t, 1)
-			s := w.start(0, supervisor.Options{Probation: 6 * time.Second, Starting: 3 * time.Second})
+			s := w.start(0, supervisor.Options{Probation: 6 * time.Second, Starting: 10 * time.Second})
 			before := w.keep(0, s)
 			v := versionOf(t, built(t))
 			if fault == "lost" {
 				w.want(bytes.ReplaceAll(built(t), []byte("/v1/node/config"), []byte("/v1/node/nowhere")[:len("/v1/node/config")]))
 			} else {
-				w.want(w.bad(fault))
+				w.want(badBuild(t, fault))
 			}
 			u := w.runs(0, other(v), api.UpgradeRolledBack)
 			if u.Version != v || !strings.Contains(u.Message, "refused") {
@@ -69,6 +69,7 @@ func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 				t.Errorf("the binary is not the old build: %v, %v", err, err2)
 			}
 			starts := s.Starts()
+			s.SetProbation(0)
 			s.Restart() // it is refused from then on
 			loopback.Until(t, "it has started again", func() bool { return s.Starts() > starts })
 			w.runs(0, other(v), api.UpgradeRolledBack)
@@ -107,6 +108,8 @@ func TestAControllerThatIsAwayRefusesNoBuild(t *testing.T) {
 	if err != nil || bytes.Contains(record, []byte("refused")) && bytes.Contains(record, []byte(`"refused": [`)) || !bytes.Contains(record, []byte(api.UpgradeRolledBackUnjudged)) {
 		t.Errorf("the record is %s, %v; want that nothing is refused", record, err)
 	}
+	s.SetProbation(0)
+	s.Restart()
 	w.Start()
 	w.runs(0, v, api.UpgradeUpToDate)
 	w.unchanged(s, before)

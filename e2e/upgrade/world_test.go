@@ -110,20 +110,20 @@ func (w *world) want(program []byte) {
 	write(w.t, filepath.Join(w.agents, "nodehitch-agent-amd64"), program)
 }
 
-// bad is a build of the controller's version that does not work.
-func (w *world) bad(fault string) []byte {
-	w.t.Helper()
-	program := filepath.Join(w.t.TempDir(), "badagent")
-	stamp := stamp(versionOf(w.t, built(w.t)))
-	cmd := exec.CommandContext(w.t.Context(), "go", "build", "-trimpath", "-ldflags",
+// badBuild is a build of the controller's version that does not work.
+func badBuild(t *testing.T, fault string) []byte {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "badagent")
+	stamp := stamp(versionOf(t, built(t)))
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags",
 		"-s -w -X main.fault="+fault+" -X github.com/nodehitch/nodehitch/shared/version.stamp="+string(stamp), "-o", program, "./badagent")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		w.t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s", err, out)
 	}
 	content, err := os.ReadFile(program)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return content
 }
