@@ -132,12 +132,17 @@ func TestUnderSystemd(t *testing.T) {
 		began := m.restarts()
 		m.want(badBuild(t, fault))
 		m.runs(other(v), api.UpgradeRolledBack, old)
-		r.Figure("restarts until the old build ran: "+fault, "%d", m.restarts()-began)
+		// The switch, its two starts, and then the old build again.
+		if n := m.restarts() - began; fault == "crash" && n != 3 {
+			t.Errorf("systemd has restarted the agent %d times", n)
+		}
 		m.want(old)
 	}
 	m.do("sh", "-c", "echo '# of an older build' >>"+unitOnMachine)
 	m.want(good)
 	m.runs(v, api.UpgradeUpToDate, good)
+	enrolled := m.do("sh", "-c", "journalctl -u nodehitch-agent -o cat | grep -c event=node.enrolled")
+	r.Figure("enrollments", "%s", strings.TrimSpace(enrolled))
 	if m.do("cat", "/var/lib/nodehitch/agent/identity.pem") != identity {
 		t.Error("the identity has changed")
 	}
