@@ -48,6 +48,10 @@ func reasons(_ context.Context, s *source) ([]string, error) {
 	return declared(s.pkg("shared/api"), "Reason"), nil
 }
 
+func upgradeReasons(_ context.Context, s *source) ([]string, error) {
+	return declared(s.pkg("shared/api"), "Upgrade"), nil
+}
+
 func events(_ context.Context, s *source) (list []string, err error) {
 	for _, p := range s.packages {
 		list = append(list, declared(p, "Event")...)
