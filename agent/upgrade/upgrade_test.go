@@ -207,7 +207,7 @@ func TestWhoReplacesTheBinary(t *testing.T) {
 		"an operator": {"/usr/local/bin/nodehitch-agent", true, api.AgentUpgrade{ManagedBy: api.ManagedByNone, Reason: api.UpgradeDisabled, Version: "v9"}},
 	} {
 		m := newMachine(t)
-		m.Options.Binary, m.Options.Disabled = c.binary, c.disabled
+		m.Binary, m.Disabled = c.binary, c.disabled
 		m.again()
 		m.Want(w)
 		m.looks(t.Context())

@@ -43,10 +43,16 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// The builds that do not work, and how often each is started before it is taken back.
+// The builds that do not work: they damage the identity and end, ask for a path that no
+// controller has, end at their start, hang before they are ready, feed the watchdog and do
+// nothing.
 func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"crash", "hang", "mute", "damage", "lost"} {
+	faults := []string{"damage", "lost"}
+	if results.Full() {
+		faults = append(faults, "crash", "hang", "mute")
+	}
+	for _, fault := range faults {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			r := results.Begin(t, suite, "a build that does not work: "+fault, "the previous build takes it back, refuses it from then on, and has its identity and journal as before")

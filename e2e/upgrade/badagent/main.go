@@ -4,6 +4,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,14 +37,11 @@ func main() {
 func run() error {
 	switch fault {
 	case "crash":
-		return fmt.Errorf("a build that ends at its start")
+		return errors.New("a build that ends at its start")
 	case "hang":
-		select {}
+		time.Sleep(24 * time.Hour)
 	case "damage":
-		if err := damage(); err != nil {
-			return err
-		}
-		fallthrough
+		return errors.Join(damage(), errors.New("a build that damages the identity"))
 	case "mute":
 		return pretend()
 	}
