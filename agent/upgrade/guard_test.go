@@ -292,6 +292,8 @@ func TestABuildThatHangsIsOverdue(t *testing.T) {
 // The guard may be killed after it has decided and before it has renamed.
 func TestADecisionStands(t *testing.T) {
 	s := switched(t)
+	s.starts()
+	s.starts()
 	s.change(func(r *Record) {
 		r.Outcome = api.UpgradeRolledBack
 		r.refuse(r.To, "it ended at its start", time.Now())

@@ -2,6 +2,7 @@ package upgrade
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -70,7 +71,8 @@ func boot(t *testing.T, old []byte) *machine {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(m.do("journalctl", "-u", "nodehitch*", "-u", "run-*", "--no-pager", "-n", "120", "-o", "short-precise"))
+			log, err := m.node.Exec(context.WithoutCancel(t.Context()), "journalctl", "-u", "nodehitch*", "-u", "run-*", "--no-pager", "-n", "120", "-o", "short-precise")
+			t.Logf("%v\n%s", err, log)
 		}
 	})
 	return m
