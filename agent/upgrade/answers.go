@@ -8,8 +8,7 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
-// answerLimit is how long a controller may take to answer the guard. It is far below the
-// unit's TimeoutStartSec.
+// answerLimit is how long a controller may take to answer the guard.
 const answerLimit = 15 * time.Second
 
 // Answers asks every URL of the controller at once, and reports whether any of them is

@@ -17,6 +17,9 @@ const (
 	// maxBoots is how many boots a build may be on probation. A machine that loses its power
 	// again and again says nothing about the build.
 	maxBoots = 5
+	// checkLimit is far below the unit's TimeoutStartSec: after a check that takes longer,
+	// systemd would not start the agent, whatever the - of ExecStartPre says.
+	checkLimit = 30 * time.Second
 )
 
 // Guard is the old build's side of an upgrade: the unit runs the previous build before
@@ -33,9 +36,11 @@ type Guard struct {
 	Log   *slog.Logger
 }
 
-// Check decides which build the service manager starts now, and puts it there. After a
-// crash of it at any point, the next Check goes on.
+// Check decides which build the service manager starts now, and puts it there. It ends in
+// time. After a crash of it at any point, the next Check goes on.
 func (g Guard) Check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
 	r, binary, err := g.inProgress()
 	if binary == "" || err != nil {
 		return err

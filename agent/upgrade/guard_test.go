@@ -79,8 +79,19 @@ func (s *scene) record() Record {
 func (s *scene) guard() Guard {
 	return Guard{
 		State: s.state, Self: Previous(s.binary()), Log: slog.New(slog.NewTextHandler(&s.log, nil)),
-		Answers: func(context.Context) bool { s.asked++; return s.answers },
-		Later:   func(_ context.Context, after time.Duration) error { s.later = append(s.later, after); return nil },
+		Answers: func(ctx context.Context) bool { s.bounded(ctx); s.asked++; return s.answers },
+		Later: func(ctx context.Context, after time.Duration) error {
+			s.bounded(ctx)
+			s.later = append(s.later, after)
+			return nil
+		},
+	}
+}
+
+// bounded fails the test if what the guard waits for could keep the agent from starting.
+func (s *scene) bounded(ctx context.Context) {
+	if _, ends := ctx.Deadline(); !ends && s.t != nil {
+		s.t.Error("the guard may wait for ever")
 	}
 }
 

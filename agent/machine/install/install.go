@@ -126,7 +126,9 @@ func systemctl(ctx context.Context, args ...string) error {
 }
 
 func command(ctx context.Context, name string, args ...string) error {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput() //nolint:gosec // systemd's
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // systemd's
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
