@@ -86,7 +86,7 @@ func command() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 	})
-	root.AddCommand(runCommand(), applyCommand(), statusCommand(), installCommand(), versionCommand())
+	root.AddCommand(runCommand(), applyCommand(), statusCommand(), installCommand(), upgradeCommand(), selfTestCommand(), versionCommand())
 	return root
 }
 

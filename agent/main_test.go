@@ -243,7 +243,8 @@ func TestStatusForPeople(t *testing.T) {
 		Controller: status.Controller{LastError: "no topology expects this server (403)", NextAttempt: at(-3 * time.Second)}}
 	expired := waiting
 	expired.Controller.CertificateNotAfter = at(26 * time.Hour)
-	expired.Node = api.NodeStatus{AppliedGeneration: 4, ObservedGeneration: 4}
+	expired.Node = api.NodeStatus{AppliedGeneration: 4, ObservedGeneration: 4, AgentUpgrade: &api.AgentUpgrade{
+		ManagedBy: api.ManagedByController, Reason: api.UpgradeRolledBack, Version: "v1.2.4", Message: "the build is refused: it was started 2 times without becoming healthy"}}
 	proof := unenrolled
 	proof.Controller.Waiting = "the controller wants proof that this machine is the server 6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f, and the metadata service has to give it: …"
 	for name, s := range map[string]status.Status{"waiting": waiting, "proof": proof, "unenrolled": unenrolled, "expired": expired} {

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
+	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
@@ -20,12 +21,14 @@ import (
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/agent/upgrade"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
 func runCommand() *cobra.Command {
 	var file, statusFile, lockFile string
+	var probation time.Duration
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run as the service: pull, converge, report",
@@ -39,16 +42,21 @@ func runCommand() *cobra.Command {
 			if err != nil {
 				return &usageError{err}
 			}
-			return run(cmd, cfg, statusFile, lockFile)
+			return run(cmd, cfg, where{file, statusFile, lockFile}, probation)
 		},
 	}
 	cmd.Flags().StringVar(&file, "config", config.DefaultFile, "configuration `file`")
 	cmd.Flags().StringVar(&statusFile, "status-file", status.DefaultFile, "`file` in which to keep the status")
 	cmd.Flags().StringVar(&lockFile, "lock-file", state.LockFile, "`file` that the process which converges the machine holds")
+	cmd.Flags().DurationVar(&probation, "probation", upgrade.Probation, "how long the next build of the agent may take until it is healthy")
+	_ = cmd.Flags().MarkHidden("probation") // it is there
 	return cmd
 }
 
-func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) error {
+// where are the files of the service.
+type where struct{ config, status, lock string }
+
+func run(cmd *cobra.Command, cfg *config.Config, at where, probation time.Duration) error {
 	frugal()
 	log := logger(cfg)
 	directory, err := state.Open(cfg.StateDirectory)
@@ -61,6 +69,10 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 	}
 	log.Info("starting", "event", api.EventAgentStarted, "version", version.Version, "pid", os.Getpid())
 	permits, store := new(permit.Controller), files.New(cfg.StateDirectory, log)
+	upgrader, err := upgrades(cfg, directory, at.config, probation, log)
+	if err != nil {
+		return err
+	}
 	var heat *heatsignal.Signaller
 	if cfg.HeatSignalURL != "" {
 		heat = heatsignal.New(heatsignal.Where{URL: cfg.HeatSignalURL, Token: cfg.HeatSignalToken}, directory, log)
@@ -75,7 +87,7 @@ func run(cmd *cobra.Command, cfg *config.Config, statusFile, lockFile string) er
 		Engine: func(nodeID string) *converge.Engine {
 			return engine(host.Linux(log), log, permits, store, nodeID, cfg.StateDirectory, cfg.Kubeconfig)
 		},
-		Facts: facts.Collect(), StatusFile: statusFile, LockFile: lockFile, Notify: notify(log), Watchdog: watchdog, Heat: heat, Log: log,
+		Facts: facts.Collect(), StatusFile: at.status, LockFile: at.lock, Upgrade: upgrader, Notify: notify(log), Watchdog: watchdog, Heat: heat, Log: log,
 	})
 	err = d.Run(cmd.Context())
 	log.Info("stopped")

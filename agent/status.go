@@ -61,6 +61,9 @@ func showStatus(w io.Writer, s *status.Status, now time.Time) error {
 	if s.Origin != "" {
 		row("configuration", "generation %d for role %s, from the %s; applied: %s", s.Node.ObservedGeneration, s.Role, s.Origin, generation(s.Node.AppliedGeneration))
 	}
+	if u := s.Node.AgentUpgrade; u != nil {
+		showUpgrade(row, u)
+	}
 	if s.Unsaved != "" {
 		row("not kept", "%s", s.Unsaved)
 	}
@@ -143,6 +146,17 @@ func addresses(c *status.Controller) string {
 		list = append(list, url)
 	}
 	return strings.Join(list, ", ")
+}
+
+func showUpgrade(row func(name, format string, args ...any), u *api.AgentUpgrade) {
+	text := u.Reason
+	if u.Version != "" {
+		text += " " + u.Version
+	}
+	if u.Message != "" {
+		text += ": " + strings.ReplaceAll(u.Message, "\n", "; ")
+	}
+	row("upgrade", "%s", text)
 }
 
 // conditionTable is one line a condition.

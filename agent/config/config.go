@@ -47,9 +47,18 @@ type Config struct {
 	HeatSignalURL string `json:"heatSignalUrl,omitempty"`
 	// HeatSignalToken is Keystone's for that URL, "" if the URL is a signed one.
 	HeatSignalToken string `json:"heatSignalToken,omitempty"`
+	// Upgrade says who replaces an agent that no package owns: UpgradeController (when
+	// absent), the agent itself by the build that the controller wants, or UpgradeNone.
+	Upgrade string `json:"upgrade,omitempty"`
 	// Log is how the agent logs, on standard error.
 	Log Log `json:"log,omitzero"`
 }
+
+// The values of Upgrade.
+const (
+	UpgradeController = "controller"
+	UpgradeNone       = "none"
+)
 
 // Log is the shape of the log.
 type Log struct {
@@ -67,7 +76,7 @@ func Load(path string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Config{StateDirectory: state.DefaultDirectory, Log: Log{Level: "info"}}
+	c := Config{StateDirectory: state.DefaultDirectory, Upgrade: UpgradeController, Log: Log{Level: "info"}}
 	if err := strict.Unmarshal(content, &c); err != nil {
 		return nil, fmt.Errorf("%s:\n%w", path, err)
 	}
@@ -127,6 +136,9 @@ func (c *Config) check() fault.List {
 	}
 	if c.HeatSignalToken != "" && (c.HeatSignalURL == "" || !visible(c.HeatSignalToken)) {
 		faults = append(faults, fault.Root.Key("heatSignalToken").Fault("expected a token in visible ASCII, beside heatSignalUrl"))
+	}
+	if c.Upgrade != UpgradeController && c.Upgrade != UpgradeNone {
+		faults = append(faults, fault.Root.Key("upgrade").Fault("expected controller or none"))
 	}
 	if _, err := c.Level(); err != nil {
 		faults = append(faults, fault.Root.Key("log").Key("level").Fault("expected debug, info, warn or error"))

@@ -45,7 +45,7 @@ func good(t *testing.T) config.Config {
 	return config.Config{
 		ControllerURLs:  []string{"https://controller.example:8443", "https://[2001:db8::1]"},
 		RootCertificate: string(root.PEM()), Pin: client.Pin(root.Cert), JoinToken: token,
-		StateDirectory: "/var/lib/nodehitch/agent", Kubeconfig: "/etc/rancher/k3s/k3s.yaml", Log: config.Log{Level: "info"},
+		StateDirectory: "/var/lib/nodehitch/agent", Kubeconfig: "/etc/rancher/k3s/k3s.yaml", Upgrade: config.UpgradeNone, Log: config.Log{Level: "info"},
 		HeatSignalURL:   "http://heat.example:8000/v1/waitcondition/arn%3Aopenstack%3Aheat%3A%3Ap%3Astacks%2Fs?SignatureMethod=HmacSHA256&Signature=a%2Fb%3D",
 		HeatSignalToken: "gAAAAABrApFlS_9LIQkrZT8Ln3DyqFnQ5JtfDZtXsHg7Gkj-MDgeE=",
 	}
@@ -63,7 +63,8 @@ func text(t *testing.T, c config.Config) string {
 func TestDefaultsAreFilledIn(t *testing.T) {
 	want := good(t)
 	given := want
-	given.StateDirectory, given.Log.Level = "", ""
+	want.Upgrade = config.UpgradeController
+	given.StateDirectory, given.Upgrade, given.Log.Level = "", "", ""
 	got, err := config.Load(file(t, 0o600, text(t, given)))
 	if err != nil {
 		t.Fatal(err)
@@ -82,6 +83,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	c.Kubeconfig = "/etc/kubernetes/../admin.conf"
 	c.HeatSignalURL = "https://hunter2@heat.example/v1/waitcondition"
 	c.HeatSignalToken = "hunter2\n"
+	c.Upgrade = "always"
 	c.Log.Level = "loud"
 	_, err := config.Load(file(t, 0o600, text(t, c)))
 	var faults fault.List
@@ -92,7 +94,7 @@ func TestEveryFaultAtOnceAndNoSecret(t *testing.T) {
 	for _, f := range faults {
 		at = append(at, f.Pointer)
 	}
-	if diff := cmp.Diff([]string{"/controllerUrls/0", "/controllerUrls/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalUrl", "/heatSignalToken", "/log/level"}, at); diff != "" {
+	if diff := cmp.Diff([]string{"/controllerUrls/0", "/controllerUrls/1", "/pin", "/joinToken", "/stateDirectory", "/kubeconfig", "/heatSignalUrl", "/heatSignalToken", "/upgrade", "/log/level"}, at); diff != "" {
 		t.Error(diff)
 	}
 	if strings.Contains(err.Error(), "hunter2") {

@@ -76,6 +76,7 @@ func (c *connection) use(creds *enroll.Credentials) error {
 	old := c.link
 	c.credentials, c.link = creds, next
 	c.Daemon.link.Store(next)
+	c.Upgrade.Use(next)
 	if c.OnLink != nil {
 		c.OnLink(next)
 	}

@@ -42,6 +42,9 @@ func (d *Daemon) converging(ctx context.Context) error {
 	again := backoff.Backoff{Min: time.Second, Max: api.LongestRetry, Factor: 1.5}
 	for {
 		wait := d.pass(ctx, &again)
+		if err := d.Upgrade.Switch(d.desired.document(), d.board.Snapshot().Controller.Connected); err != nil {
+			return err
+		}
 		d.watchdog.alive("converging", wait+longestPlan)
 		if err := backoff.Sleep(ctx, wait, d.desired.wake); err != nil {
 			return err
@@ -81,6 +84,7 @@ func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration
 	}
 	d.board.Converged(report, in.digest)
 	d.log(before, d.board.Conditions(), report.Generation)
+	d.Upgrade.Passed(in.doc, report.Conditions)
 	if report.Changed {
 		debug.FreeOSMemory() // leave the memory to the node's workload
 	}
@@ -98,9 +102,10 @@ func (d *Daemon) pass(ctx context.Context, again *backoff.Backoff) time.Duration
 	return min(again.Next(), d.desired.howOften())
 }
 
-// keep makes the document the last known good.
+// keep makes the document the last known good. A build on probation leaves the one that the
+// previous build can read.
 func (d *Daemon) keep(doc *api.NodeConfig) {
-	if d.kept != nil && reflect.DeepEqual(d.kept, doc) {
+	if d.kept != nil && reflect.DeepEqual(d.kept, doc) || d.Upgrade.OnProbation() {
 		return
 	}
 	if err := d.State.SaveApplied(doc); err != nil {

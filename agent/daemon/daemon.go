@@ -24,11 +24,12 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/agent/upgrade"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Options configure a daemon. All are required except Metadata, OnLink, OnApplied, Heat
-// and Dial.
+// Options configure a daemon. All are required except Metadata, OnLink, OnApplied, Heat,
+// Upgrade and Dial.
 type Options struct {
 	Config  *config.Config
 	State   *state.Directory
@@ -53,6 +54,8 @@ type Options struct {
 	OnApplied func(*api.NodeConfig)
 	// Heat signals once whether the machine converged; nil if no stack waits for it.
 	Heat *heatsignal.Signaller
+	// Upgrade replaces this build; nil for an agent that an operator upgrades by hand.
+	Upgrade *upgrade.Upgrader
 	// Dial makes the connections to the controller; nil for net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	Log  *slog.Logger
@@ -80,30 +83,45 @@ func New(o Options) *Daemon {
 	if o.Metadata == nil {
 		o.Metadata = metadata.This()
 	}
+	if o.Upgrade == nil {
+		o.Upgrade = upgrade.New(upgrade.Options{Disabled: true, State: o.State, Log: o.Log})
+	}
 	return &Daemon{
 		Options: o, files: enroll.Files{Directory: o.State}, board: status.NewBoard(o.Facts, nil),
 		desired: newDesired(), resumed: make(chan struct{}, 1), asked: make(chan struct{}),
 	}
 }
 
-// Run returns when ctx is done and the current action has finished. It sends READY
+// Run returns when ctx is done and the current action has finished, or when another build
+// of the agent has to start: with nil if that is the wanted one. It sends READY
 // after it has loaded the state on disk: a service whose node is not converged yet has
 // started anyway.
 func (d *Daemon) Run(ctx context.Context) error {
+	if err := d.Upgrade.Open(d.upgrade, d.desired.poke); err != nil {
+		return err
+	}
 	loops := d.load(ctx)
-	stop := context.AfterFunc(ctx, func() { d.Notify("STOPPING=1") })
+	group, inner := errgroup.WithContext(ctx)
+	stop := context.AfterFunc(inner, func() { d.Notify("STOPPING=1") })
 	defer stop()
-	group, ctx := errgroup.WithContext(ctx)
-	for _, loop := range append(loops, d.saving, d.watching, d.signalling) {
-		group.Go(func() error { return loop(ctx) })
+	for _, loop := range append(loops, d.saving, d.watching, d.signalling, d.Upgrade.Run) {
+		group.Go(func() error { return loop(inner) })
 	}
 	d.Notify("READY=1")
 	err := group.Wait()
 	d.stopped()
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	switch {
+	case errors.Is(err, upgrade.ErrSwitched):
 		return nil
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return d.Upgrade.Stopped()
 	}
 	return err
+}
+
+// upgrade shows how far the agent's upgrade is.
+func (d *Daemon) upgrade(u api.AgentUpgrade) {
+	d.board.Change(func(s *status.Status) { s.Node.AgentUpgrade = &u })
 }
 
 // load reads the state on disk and returns the loops to run: none if the state is

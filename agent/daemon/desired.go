@@ -40,6 +40,11 @@ func (d *desired) put(doc *api.NodeConfig, digest string) {
 	if d.interrupt != nil {
 		d.interrupt()
 	}
+	d.poke()
+}
+
+// poke ends the wait for the next pass.
+func (d *desired) poke() {
 	select {
 	case d.wake <- struct{}{}:
 	default:

@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/agent/status"
+	"github.com/nodehitch/nodehitch/agent/upgrade"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -52,8 +53,11 @@ func (d *Daemon) present() (*enroll.Credentials, error) {
 	return credentials, err
 }
 
-// enroll tries once.
+// enroll tries once. A build on probation does not: it would lock out the previous one.
 func (d *Daemon) enroll(ctx context.Context) (*enroll.Credentials, error) {
+	if d.Upgrade.OnProbation() {
+		return nil, upgrade.ErrOnProbation
+	}
 	claim, err := d.Machine.Find(ctx)
 	if err != nil {
 		return nil, err

@@ -150,6 +150,10 @@ func (c *connection) useHeaders(ctx context.Context, a pull.Answer) {
 		c.Log.Warn("the addresses of the controller could not be changed", "error", err)
 	}
 	c.board.Change(func(s *status.Status) { s.Controller.Wanted = a.Wanted })
+	c.Upgrade.Want(a.Wanted)
+	if a.Invalid == nil {
+		c.Upgrade.Polled()
+	}
 }
 
 // enterEpoch sets the epoch. URLs learned in another epoch are no longer used.

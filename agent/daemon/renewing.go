@@ -24,8 +24,12 @@ type renewal struct {
 // renew renews the certificate if it is due, with the present key; the controller
 // accepts an expired certificate for this. The old key is removed only after a call
 // with the new certificate has succeeded. After a failure polling continues: the
-// present certificate has a third of its lifetime left.
+// present certificate has a third of its lifetime left. A build on probation renews
+// nothing, because a roll-back brings the identity of before back.
 func (c *connection) renew(ctx context.Context) {
+	if c.Upgrade.OnProbation() {
+		return
+	}
 	now := time.Now()
 	if c.renewal.backoff.Min == 0 {
 		c.renewal.backoff = backoff.Backoff{Min: 5 * time.Second, Max: 15 * time.Minute, Factor: 2}

@@ -12,8 +12,16 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client/testca"
 )
 
-// enrolled is a node whose certificate has this much life behind and before it.
+// enrolled is a node whose certificate has this much life behind and before it, and which
+// runs.
 func enrolled(t *testing.T, behind, before time.Duration) (*controller, *node, func() error) {
+	t.Helper()
+	c, n := due(t, behind, before)
+	return c, n, n.start()
+}
+
+// due is such a node that does not run.
+func due(t *testing.T, behind, before time.Duration) (*controller, *node) {
 	t.Helper()
 	c := newController(t)
 	c.give(1, 1, "")
@@ -38,7 +46,7 @@ func enrolled(t *testing.T, behind, before time.Duration) (*controller, *node, f
 		c.refuse = nil
 		c.notBefore, c.notAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
 	})
-	return c, n, n.start()
+	return c, n
 }
 
 // renewed waits until another certificate than that of the enrollment (the second)

@@ -21,7 +21,7 @@ type ControllerURL struct {
 // one is none, or there are more than an agent ever keeps.
 func (d *Directory) ControllerURLs() ([]ControllerURL, error) {
 	var urls []ControllerURL
-	if ok, err := d.readJSON(controllersFile, &urls); !ok {
+	if ok, err := d.ReadJSON(controllersFile, &urls); !ok {
 		return nil, err
 	}
 	if n := len(urls); n == 0 || n > api.MaxControllerURLs {
@@ -40,5 +40,5 @@ func (d *Directory) SaveControllerURLs(urls []ControllerURL) error {
 	if len(urls) == 0 {
 		return d.Remove(controllersFile)
 	}
-	return d.writeJSON(controllersFile, urls)
+	return d.WriteJSON(controllersFile, urls)
 }

@@ -121,8 +121,9 @@ func (d *Directory) Rename(from, to string) error {
 	return durable.Directory(d.path)
 }
 
-// readJSON reads a file into v. It reports false if there is no file.
-func (d *Directory) readJSON(name string, v any) (bool, error) {
+// ReadJSON reads a file into v. It reports false if there is no file; *Damaged if it is
+// not JSON of this form. Members that v does not have are ignored.
+func (d *Directory) ReadJSON(name string, v any) (bool, error) {
 	content, err := d.Read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -136,7 +137,8 @@ func (d *Directory) readJSON(name string, v any) (bool, error) {
 	return true, nil
 }
 
-func (d *Directory) writeJSON(name string, v any) error {
+// WriteJSON replaces a file as Write does.
+func (d *Directory) WriteJSON(name string, v any) error {
 	content, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	machineFile = "machine.json"
+	// MachineFile has the record of the machine that enrolled.
+	MachineFile = "machine.json"
 	appliedFile = "last-known-good.json"
 	// JournalDirectory holds the records of formats, one file a volume.
 	JournalDirectory = "journal"
@@ -31,17 +32,17 @@ type Machine struct {
 // it names no server.
 func (d *Directory) Machine() (*Machine, error) {
 	var m Machine
-	if ok, err := d.readJSON(machineFile, &m); !ok {
+	if ok, err := d.ReadJSON(MachineFile, &m); !ok {
 		return nil, err
 	}
 	if id, err := uuid.Parse(m.NodeID); err != nil || id.String() != m.NodeID {
-		return nil, &Damaged{Path: d.Path(machineFile), Err: fmt.Errorf("it names no server: found %.60q, expected a UUID in lower case", m.NodeID)}
+		return nil, &Damaged{Path: d.Path(MachineFile), Err: fmt.Errorf("it names no server: found %.60q, expected a UUID in lower case", m.NodeID)}
 	}
 	return &m, nil
 }
 
 // SaveMachine keeps the record.
-func (d *Directory) SaveMachine(m Machine) error { return d.writeJSON(machineFile, m) }
+func (d *Directory) SaveMachine(m Machine) error { return d.WriteJSON(MachineFile, m) }
 
 // Applied is the last document whose every condition became True: the last known
 // good, nil if there is none yet. It is a file that `nodehitch-agent apply`
@@ -64,4 +65,4 @@ func (d *Directory) Applied() (*api.NodeConfig, error) {
 }
 
 // SaveApplied keeps the document as the last known good.
-func (d *Directory) SaveApplied(doc *api.NodeConfig) error { return d.writeJSON(appliedFile, doc) }
+func (d *Directory) SaveApplied(doc *api.NodeConfig) error { return d.WriteJSON(appliedFile, doc) }

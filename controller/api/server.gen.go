@@ -26,7 +26,7 @@ type ServerInterface interface {
 	GetReadyz(ctx echo.Context) error
 	// GetAgent The agent that this controller carries, for one architecture
 	// (GET /v1/agent/{arch})
-	GetAgent(ctx echo.Context, arch string) error
+	GetAgent(ctx echo.Context, arch string, params GetAgentParams) error
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	// (GET /v1/backup)
 	GetBackup(ctx echo.Context) error
@@ -174,8 +174,28 @@ func (w *ServerInterfaceWrapper) GetAgent(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter arch: %s", err))
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAgentParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "Range" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Range")]; found {
+		var Range string
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for Range, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Range", valueList[0], &Range, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter Range: %s", err))
+		}
+
+		params.Range = &Range
+	}
+
 	// Invoke the callback with all the unmarshaled arguments
-	err = w.Handler.GetAgent(ctx, arch)
+	err = w.Handler.GetAgent(ctx, arch, params)
 	return err
 }
 
@@ -1360,7 +1380,8 @@ func (response GetReadyzdefaultApplicationProblemPlusJSONResponse) VisitGetReady
 }
 
 type GetAgentRequestObject struct {
-	Arch string `json:"arch"`
+	Arch   string `json:"arch"`
+	Params GetAgentParams
 }
 
 type GetAgentResponseObject interface {
@@ -1379,6 +1400,26 @@ func (response GetAgent200ApplicationOctetStreamResponse) VisitGetAgentResponse(
 		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
 	}
 	w.WriteHeader(200)
+
+	if closer, ok := response.Body.(io.ReadCloser); ok {
+		defer closer.Close()
+	}
+	_, err := io.Copy(w, response.Body)
+	return err
+}
+
+type GetAgent206ApplicationOctetStreamResponse struct {
+	Body          io.Reader
+	ContentLength int64
+}
+
+func (response GetAgent206ApplicationOctetStreamResponse) VisitGetAgentResponse(w http.ResponseWriter) error {
+
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if response.ContentLength != 0 {
+		w.Header().Set("Content-Length", fmt.Sprint(response.ContentLength))
+	}
+	w.WriteHeader(206)
 
 	if closer, ok := response.Body.(io.ReadCloser); ok {
 		defer closer.Close()
@@ -3624,10 +3665,11 @@ func (sh *strictHandler) GetReadyz(ctx echo.Context) error {
 }
 
 // GetAgent operation middleware
-func (sh *strictHandler) GetAgent(ctx echo.Context, arch string) error {
+func (sh *strictHandler) GetAgent(ctx echo.Context, arch string, params GetAgentParams) error {
 	var request GetAgentRequestObject
 
 	request.Arch = arch
+	request.Params = params
 
 	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
 		return sh.ssi.GetAgent(ctx.Request().Context(), request.(GetAgentRequestObject))

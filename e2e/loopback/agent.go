@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -80,6 +81,16 @@ func (c *Controller) AgentConfig(instance string) config.Config {
 // StartAgent starts an agent, which ends with the test.
 func StartAgent(t testing.TB, o AgentOptions) *Agent {
 	t.Helper()
+	a := NewAgent(t, o)
+	t.Cleanup(func() { _ = a.End(syscall.SIGTERM) }) // how it ended is the test's matter
+	a.Start()
+	return a
+}
+
+// NewAgent writes the files of an agent and starts none. Its log is shown when the test has
+// failed.
+func NewAgent(t testing.TB, o AgentOptions) *Agent {
+	t.Helper()
 	RequireRoot(t)
 	if o.Binary == "" {
 		o.Binary = filepath.Join(Bin(t), "nodehitch-agent-amd64")
@@ -103,14 +114,26 @@ func StartAgent(t testing.TB, o AgentOptions) *Agent {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = a.End(syscall.SIGTERM) // how it ended is the test's matter
 		if t.Failed() {
 			log := a.Log()
 			t.Logf("the agent of %s has logged:\n%s", o.ServerID, log[max(0, len(log)-10000):])
 		}
 	})
-	a.Start()
 	return a
+}
+
+// Binary is the agent's program.
+func (a *Agent) Binary() string { return a.o.Binary }
+
+// OnItsOwn is an argv that runs a program of the agent in a mount namespace as described
+// above.
+func (a *Agent) OnItsOwn(argv []string) []string {
+	return append(append(slices.Clone(a.o.Wrap), "unshare", "--mount", "--propagation", "private", "sh", "-c", onItsOwn, a.Dir), argv...)
+}
+
+// RunFlags are the flags of the agent's `run`.
+func (a *Agent) RunFlags() []string {
+	return []string{"--config", filepath.Join(a.Dir, "agent.yaml"), "--status-file", a.StatusFile(), "--lock-file", filepath.Join(a.Dir, "lock")}
 }
 
 // Start starts it again after End.
@@ -121,8 +144,7 @@ func (a *Agent) Start() {
 		a.t.Fatal(err)
 	}
 	defer log.Close()
-	argv := append(append([]string{}, a.o.Wrap...), "unshare", "--mount", "--propagation", "private", "sh", "-c", onItsOwn, a.Dir,
-		a.o.Binary, "run", "--config", filepath.Join(a.Dir, "agent.yaml"), "--status-file", a.StatusFile(), "--lock-file", filepath.Join(a.Dir, "lock"))
+	argv := a.OnItsOwn(append([]string{a.o.Binary, "run"}, a.RunFlags()...))
 	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Env = append(append(os.Environ(), a.o.Env...), "OWN_HOSTS="+a.o.Hosts)
 	cmd.Stdout, cmd.Stderr = log, log

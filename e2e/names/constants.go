@@ -35,17 +35,27 @@ func problemTypes(_ context.Context, s *source) (list []string, err error) {
 }
 
 // conditionTypes are the constants without a type of their own: the statuses have one.
-func conditionTypes(_ context.Context, s *source) (list []string, err error) {
-	for _, c := range constants(s.pkg("shared/api"), constant.String) {
-		if strings.HasPrefix(c.Name(), "Condition") && types.Identical(c.Type(), types.Typ[types.UntypedString]) {
+func conditionTypes(_ context.Context, s *source) ([]string, error) {
+	return untyped(s.pkg("shared/api"), "Condition"), nil
+}
+
+// untyped are those of the declared ones that have no type of their own.
+func untyped(p *packages.Package, prefix string) (list []string) {
+	for _, c := range constants(p, constant.String) {
+		if strings.HasPrefix(c.Name(), prefix) && types.Identical(c.Type(), types.Typ[types.UntypedString]) {
 			list = append(list, constant.StringVal(c.Val()))
 		}
 	}
-	return list, nil
+	return list
 }
 
 func reasons(_ context.Context, s *source) ([]string, error) {
 	return declared(s.pkg("shared/api"), "Reason"), nil
+}
+
+// upgradeReasons are the constants without a type of their own.
+func upgradeReasons(_ context.Context, s *source) ([]string, error) {
+	return untyped(s.pkg("shared/api"), "Upgrade"), nil
 }
 
 func events(_ context.Context, s *source) (list []string, err error) {

@@ -33,6 +33,7 @@ var groups = []group{
 	{"Problem types", problemTypes},
 	{"Condition types", conditionTypes},
 	{"Reasons", reasons},
+	{"Reasons of an agent's upgrade", upgradeReasons},
 	{"Metrics", metrics},
 	{"Values of the log's fields event and reason, and of the metrics' labels event and result", events},
 	{"Log lines, and their fields", logLines},

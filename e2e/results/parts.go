@@ -53,6 +53,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cases"},
 		{Package: "./e2e/agentfault"},
+		{Package: "./e2e/upgrade"},
 	},
 	{
 		{Package: "./e2e/agentcontroller"},

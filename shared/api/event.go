@@ -22,4 +22,7 @@ const (
 	EventActionStarted    = "action.started"
 	EventActionFinished   = "action.finished"
 	EventActionFailed     = "action.failed"
+	EventAgentUpgrade     = "agent.upgrade"
+	EventAgentUpgraded    = "agent.upgraded"
+	EventAgentRolledBack  = "agent.rolled-back"
 )

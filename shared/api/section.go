@@ -45,6 +45,16 @@ func Sections() []string {
 	return names
 }
 
+// ConditionsOf are the condition types that a section calls for.
+func ConditionsOf(name string) []string {
+	for _, s := range sections {
+		if s.name == name {
+			return s.conditions
+		}
+	}
+	return nil
+}
+
 // ConditionTypes are the condition types that any section calls for, in the order in which
 // an agent works on them.
 func ConditionTypes() []string {

@@ -10,6 +10,27 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
+// Defines values for AgentUpgradeManagedBy.
+const (
+	ManagedByController AgentUpgradeManagedBy = "controller"
+	ManagedByNone       AgentUpgradeManagedBy = "none"
+	ManagedByPackage    AgentUpgradeManagedBy = "package"
+)
+
+// Valid indicates whether the value is a known member of the AgentUpgradeManagedBy enum.
+func (e AgentUpgradeManagedBy) Valid() bool {
+	switch e {
+	case ManagedByController:
+		return true
+	case ManagedByNone:
+		return true
+	case ManagedByPackage:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Attestation.
 const (
 	AttestedByNonce Attestation = "nova-nonce"
@@ -413,6 +434,30 @@ type AdoptRequest struct {
 	FilesystemUUID string `json:"filesystemUuid"`
 }
 
+// AgentUpgrade The state of the agent's upgrade to the build that the controller wants. An older agent does not report it.
+type AgentUpgrade struct {
+	// ManagedBy Who replaces the agent's binary: `controller`, the agent itself, by the build that the controller wants; `package`, the
+	// machine's package manager; `none`, an operator by hand (agent.yaml `upgrade: none`).
+	ManagedBy AgentUpgradeManagedBy `json:"managedBy"`
+
+	// Message What was found, what was expected and what to do
+	Message string `json:"message,omitempty"`
+
+	// Reason UpToDate, also if the controller wants no build; ManagedByPackage; UpgradeDisabled; Downloading; Switching (the build is
+	// verified, and the switch waits for the end of a pass); Probation (the new build runs and is not healthy yet);
+	// RolledBack (the build is refused from then on); RolledBackUnjudged (no controller answered anybody, so the build
+	// is not refused); Failed (the download or the self-test failed; the agent tries again). A newer agent may report
+	// others, which mean that no upgrade is in progress.
+	Reason string `json:"reason"`
+
+	// Version The build that the reason is about: the one that runs if UpToDate, else the one that is wanted, on probation or refused
+	Version string `json:"version,omitempty"`
+}
+
+// AgentUpgradeManagedBy Who replaces the agent's binary: `controller`, the agent itself, by the build that the controller wants; `package`, the
+// machine's package manager; `none`, an operator by hand (agent.yaml `upgrade: none`).
+type AgentUpgradeManagedBy string
+
 // Attestation How the machine proved at enrollment that it is the server: `token`, the join token alone; `nova`, Nova and Heat confirm
 // the server, but no nonce could be written into its metadata; `nova-nonce`, both and the nonce.
 type Attestation string
@@ -748,8 +793,11 @@ type NodeState string
 // NodeStatus What an agent reports. Unknown members, from a newer agent, are ignored; this holds for this request only.
 type NodeStatus struct {
 	// Activity What the agent is doing now; absent while it is idle.
-	Activity      *Activity `json:"activity,omitempty"`
-	AppliedDigest string    `json:"appliedDigest,omitempty"`
+	Activity *Activity `json:"activity,omitempty"`
+
+	// AgentUpgrade The state of the agent's upgrade to the build that the controller wants. An older agent does not report it.
+	AgentUpgrade  *AgentUpgrade `json:"agentUpgrade,omitempty"`
+	AppliedDigest string        `json:"appliedDigest,omitempty"`
 
 	// AppliedGeneration The newest whose second plan was empty
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
@@ -1249,6 +1297,11 @@ type VolumeID = string
 
 // Wait defines model for Wait.
 type Wait = string
+
+// GetAgentParams defines parameters for GetAgent.
+type GetAgentParams struct {
+	Range *string `json:"Range,omitempty"`
+}
 
 // GetNodeConfigParams defines parameters for GetNodeConfig.
 type GetNodeConfigParams struct {

@@ -104,7 +104,7 @@ type ClientInterface interface {
 	// GetAgent The agent that this controller carries, for one architecture
 	//
 	// Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
-	GetAgent(ctx context.Context, arch string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAgent(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	//
@@ -492,8 +492,8 @@ func (c *Client) GetReadyz(ctx context.Context, reqEditors ...RequestEditorFn) (
 // GetAgent The agent that this controller carries, for one architecture
 //
 // Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
-func (c *Client) GetAgent(ctx context.Context, arch string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewGetAgentRequest(c.Server, arch)
+func (c *Client) GetAgent(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAgentRequest(c.Server, arch, params)
 	if err != nil {
 		return nil, err
 	}
@@ -1371,7 +1371,7 @@ func NewGetReadyzRequest(server string) (*http.Request, error) {
 }
 
 // NewGetAgentRequest constructs an http.Request for the GetAgent method
-func NewGetAgentRequest(server string, arch string) (*http.Request, error) {
+func NewGetAgentRequest(server string, arch string, params *GetAgentParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -1399,6 +1399,21 @@ func NewGetAgentRequest(server string, arch string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.Range != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -3481,7 +3496,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
-	GetAgentWithResponse(ctx context.Context, arch string, reqEditors ...RequestEditorFn) (*GetAgentResponse, error)
+	GetAgentWithResponse(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*GetAgentResponse, error)
 
 	// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 	//
@@ -6160,8 +6175,8 @@ func (c *ClientWithResponses) GetReadyzWithResponse(ctx context.Context, reqEdit
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
-func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch string, reqEditors ...RequestEditorFn) (*GetAgentResponse, error) {
-	rsp, err := c.GetAgent(ctx, arch, reqEditors...)
+func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*GetAgentResponse, error) {
+	rsp, err := c.GetAgent(ctx, arch, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}

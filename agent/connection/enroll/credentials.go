@@ -25,7 +25,7 @@ import (
 // The files. A key is on disk before its certificate is requested, so that after a lost
 // answer the certificate can be requested again with the same key.
 const (
-	currentFile = "identity.pem"      // key and certificates in use
+	CurrentFile = "identity.pem"      // key and certificates in use
 	nextFile    = "identity-next.pem" // renewed, not yet used in a successful call
 	keyFile     = "key-next.pem"      // a key that has no certificate yet
 )
@@ -105,7 +105,7 @@ func isDamaged(err error) bool {
 
 // Current returns the credentials in use, nil if there are none. The error is
 // *state.Damaged if the file is incomplete.
-func (f Files) Current() (*Credentials, error) { return f.read(currentFile) }
+func (f Files) Current() (*Credentials, error) { return f.read(CurrentFile) }
 
 // Next returns renewed credentials that have not been used successfully, nil if there
 // are none. Errors are those of Current.
@@ -113,7 +113,7 @@ func (f Files) Next() (*Credentials, error) { return f.read(nextFile) }
 
 // Adopt makes the next credentials the current ones.
 func (f Files) Adopt() error {
-	if err := f.Directory.Rename(nextFile, currentFile); err != nil {
+	if err := f.Directory.Rename(nextFile, CurrentFile); err != nil {
 		return err
 	}
 	_ = f.Tidy() // if it fails, the next start repeats it
@@ -130,7 +130,7 @@ func (f Files) DropKey() error { return f.Directory.Remove(keyFile) }
 // them.
 func (f Files) DropKeys() error {
 	if _, err := f.Current(); isDamaged(err) {
-		if err := f.Directory.Remove(currentFile); err != nil {
+		if err := f.Directory.Remove(CurrentFile); err != nil {
 			return err
 		}
 	}
@@ -176,7 +176,7 @@ func parse(content []byte) (*tls.Certificate, error) {
 // the certificate in use is damaged but its key is not, it returns that key, so that the
 // controller recognises the machine without an operator.
 func (f Files) key() (crypto.Signer, error) {
-	if content, err := f.Directory.Read(currentFile); err == nil {
+	if content, err := f.Directory.Read(CurrentFile); err == nil {
 		if _, err := parse(content); err != nil {
 			if key := parseKey(content); key != nil {
 				return key, nil

@@ -62,7 +62,7 @@ func Enroll(ctx context.Context, l *link.Link, f Files, c Claim) (*Credentials, 
 	if err := f.Drop(); err != nil {
 		return nil, err
 	}
-	return f.save(currentFile, key, issued.Certificate)
+	return f.save(CurrentFile, key, issued.Certificate)
 }
 
 // NonceRequired reports whether an enrollment was refused because it needs the metadata

@@ -28,6 +28,7 @@ type controller struct {
 	answer http.HandlerFunc
 
 	mu     sync.Mutex
+	paths  []string
 	ranges []string
 	sent   int
 	root   testca.Authority
@@ -46,6 +47,7 @@ func serve(t *testing.T, content []byte) *controller {
 
 func (c *controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
+	c.paths = append(c.paths, r.URL.Path)
 	c.ranges = append(c.ranges, r.Header.Get("Range"))
 	cut, hang, answer := c.cutAfter, c.hangAfter, c.answer
 	c.cutAfter, c.hangAfter = 0, 0

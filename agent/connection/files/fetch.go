@@ -65,12 +65,12 @@ func (s *Store) more(ctx context.Context, p *part) error {
 	return l.Do(ctx, func(ctx context.Context, c *client.Controller) error {
 		ctx, idle := withIdleTimeout(ctx, s.idleTimeout)
 		defer idle.stop()
-		var params api.GetNodeFileParams
+		var part *string
 		if p.have > 0 {
 			from := fmt.Sprintf("bytes=%d-", p.have)
-			params.Range = &from
+			part = &from
 		}
-		resp, err := c.GetNodeFile(ctx, p.ref.Sha256, &params)
+		resp, err := s.source.get(ctx, c, p.ref.Sha256, part)
 		if err != nil {
 			return idle.explain(err)
 		}
@@ -119,7 +119,7 @@ func (s *Store) failed(p *part, err error) error {
 		return p.unwritten(err)
 	case client.Status(err) == http.StatusNotFound:
 		return converge.Wait(api.ReasonFileUnavailable,
-			"the controller does not serve the file %s: %v; the agent asks again; if the controller has lost the file, upload it again (`hitchctl apply --package`)", p.ref.Sha256, err)
+			"the controller does not serve the file %s: %v; the agent asks again; %s", p.ref.Sha256, err, s.source.lost)
 	}
 	return converge.Wait(api.ReasonFileUnavailable, "fetching the file %s: %d of %d bytes are here: %v; the agent resumes from there",
 		p.ref.Sha256, p.have, p.ref.SizeBytes, err)

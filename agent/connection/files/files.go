@@ -1,15 +1,18 @@
-// Package files stores the files that the configuration names, in the state
-// directory, readable by root only. It downloads them from the controller by their
+// Package files stores files of the controller, readable by root only: those that the
+// configuration names, and builds of the agent. It downloads them by their
 // SHA-256, completely or not at all, and removes them when no document names them.
 package files
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/connection/link"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
 
@@ -33,13 +37,37 @@ type Store struct {
 	Directory string
 	Log       *slog.Logger
 
+	source      source
 	link        atomic.Pointer[link.Link]
 	idleTimeout time.Duration
 }
 
+// source is what a store downloads.
+type source struct {
+	// get asks for a file, or for a part of it if part is set.
+	get func(ctx context.Context, c *client.Controller, sha256 string, part *string) (*http.Response, error)
+	// lost says what to do if the controller does not have it.
+	lost string
+}
+
 // New returns the store in this state directory. It downloads nothing until Use.
 func New(stateDirectory string, log *slog.Logger) *Store {
-	return &Store{Directory: filepath.Join(stateDirectory, "files"), Log: log, idleTimeout: idleTimeout}
+	return &Store{Directory: filepath.Join(stateDirectory, "files"), Log: log, idleTimeout: idleTimeout, source: source{
+		get: func(ctx context.Context, c *client.Controller, sha256 string, part *string) (*http.Response, error) {
+			return c.GetNodeFile(ctx, sha256, &api.GetNodeFileParams{Range: part})
+		},
+		lost: "if the controller has lost the file, upload it again (`hitchctl apply --package`)",
+	}}
+}
+
+// Agents returns a store of builds of the agent for this machine, in this directory.
+func Agents(directory string, log *slog.Logger) *Store {
+	return &Store{Directory: directory, Log: log, idleTimeout: idleTimeout, source: source{
+		get: func(ctx context.Context, c *client.Controller, _ string, part *string) (*http.Response, error) {
+			return c.GetAgent(ctx, runtime.GOARCH, &api.GetAgentParams{Range: part})
+		},
+		lost: "put the agent into the controller's agentDirectory",
+	}}
 }
 
 // Use sets the link over which files are downloaded.

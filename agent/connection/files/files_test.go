@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -110,6 +111,21 @@ func TestGoesOnAfterACut(t *testing.T) {
 	arrived(t, s, c.content)
 	if ranges, sent := c.seen(); len(ranges) != 2 || ranges[0] != "" || !strings.HasPrefix(ranges[1], "bytes=") || sent > 3*mib+mib/2 {
 		t.Errorf("asked for %q, %d bytes sent; want the rest to be asked for", ranges, sent)
+	}
+}
+
+// A build of the agent is fetched as any file is, for the architecture of this machine.
+func TestABuildOfTheAgentIsFetched(t *testing.T) {
+	c := serve(t, random(2*mib))
+	c.cutAfter = mib
+	s := Agents(filepath.Join(t.TempDir(), ".nodehitch-agent.new"), slog.New(slog.DiscardHandler))
+	s.Use(c.store(t.TempDir()).link.Load())
+	if err := s.Fetch(t.Context(), refOf(c.content)); err != nil {
+		t.Fatal(err)
+	}
+	arrived(t, s, c.content)
+	if want := "/v1/agent/" + runtime.GOARCH; len(c.paths) != 2 || c.paths[0] != want || c.paths[1] != want || c.ranges[1] == "" {
+		t.Errorf("asked for %q, %q", c.paths, c.ranges)
 	}
 }
 

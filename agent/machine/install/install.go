@@ -14,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -59,16 +61,9 @@ func (i Installer) Install(ctx context.Context) error {
 	if info, err := os.Stat(i.Binary); err != nil || info.Mode()&0o111 == 0 {
 		return fmt.Errorf("%s does not exist or is not executable; put the agent's binary there first, because the unit starts it from there", i.Binary)
 	}
-	path := filepath.Join(i.UnitDirectory, Unit)
-	old, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	old, err := i.unit()
+	if err != nil {
 		return err
-	}
-	if !bytes.Equal(old, unitFile) {
-		if err := durable.Write(path, unitFile, 0o644); err != nil {
-			return err
-		}
-		fmt.Fprintln(i.Out, "written:", path)
 	}
 	for _, path := range i.Given {
 		if err := durable.File(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -91,10 +86,51 @@ func (i Installer) Install(ctx context.Context) error {
 	return nil
 }
 
+// unit writes the unit if it is missing or different, and returns what was there.
+func (i Installer) unit() (old []byte, err error) {
+	path := filepath.Join(i.UnitDirectory, Unit)
+	old, err = os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || bytes.Equal(old, unitFile) {
+		return old, err
+	}
+	if err := durable.Write(path, unitFile, 0o644); err != nil {
+		return old, err
+	}
+	fmt.Fprintln(i.Out, "written:", path)
+	return old, nil
+}
+
+// Follow brings the unit of an installed agent along after the agent has upgraded itself.
+// It starts nothing; what is new in the unit counts from the next start on.
+func (i Installer) Follow(ctx context.Context) error {
+	old, err := i.unit()
+	if err != nil || bytes.Equal(old, unitFile) {
+		return err
+	}
+	return i.Systemctl(ctx, "daemon-reload")
+}
+
+// Restart has systemd restart the agent, and does not wait.
+func (i Installer) Restart(ctx context.Context) error {
+	return i.Systemctl(ctx, "restart", "--no-block", Unit)
+}
+
+// Later has systemd run a command once after this time, without the agent.
+func Later(ctx context.Context, after time.Duration, argv ...string) error {
+	args := []string{"--quiet", "--collect", "--no-block", "--on-active=" + strconv.Itoa(int(after.Seconds())+1) + "s", "--timer-property=AccuracySec=1s", "--"}
+	return command(ctx, "systemd-run", append(args, argv...)...)
+}
+
 func systemctl(ctx context.Context, args ...string) error {
-	out, err := exec.CommandContext(ctx, "systemctl", args...).CombinedOutput()
+	return command(ctx, "systemctl", args...)
+}
+
+func command(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // systemd's
+	cmd.WaitDelay = time.Second
+	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("systemctl %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out))
+		return fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
 	return nil
 }

@@ -85,6 +85,24 @@ func TestFailuresOfSystemdAreReported(t *testing.T) {
 	}
 }
 
+// After an upgrade the unit is brought along: systemd reads it, and nothing is restarted.
+func TestTheUnitFollowsTheAgent(t *testing.T) {
+	i, calls := machine(t, "")
+	path := filepath.Join(i.UnitDirectory, Unit)
+	if err := os.WriteFile(path, []byte("of an older agent"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range [][]string{{"daemon-reload"}, nil} {
+		*calls = nil
+		if err := i.Follow(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, unitFile) || !slices.Equal(*calls, want) {
+			t.Errorf("%q, %v", *calls, err)
+		}
+	}
+}
+
 func TestBinaryHasToBeInPlace(t *testing.T) {
 	i, calls := machine(t, "")
 	i.Binary += "-not"

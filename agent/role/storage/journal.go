@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -51,6 +53,34 @@ type record struct {
 // unfinished reports whether mkfs may have begun and not ended.
 func (r *record) unfinished() bool {
 	return r != nil && (r.Phase == started || r.damaged != "")
+}
+
+// Unfinished names a volume of whose format or growth the journal in a state directory says
+// that it may have begun and not ended, "" for none.
+func Unfinished(stateDirectory string) (string, error) {
+	j := journal{files: host.Linux(nil).Files, dir: filepath.Join(stateDirectory, state.JournalDirectory)}
+	entries, err := os.ReadDir(j.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		id, _, _ := strings.Cut(e.Name(), ".")
+		if uuid.Validate(id) != nil {
+			continue // an unfinished write, say
+		}
+		r, err1 := j.read(id)
+		g, err2 := j.growth(id)
+		if err := errors.Join(err1, err2); err != nil {
+			return "", err
+		}
+		if r.unfinished() || g.Phase == growing {
+			return id, nil
+		}
+	}
+	return "", nil
 }
 
 // misfit says why the record is not for this disk on this node, "" if it is.
