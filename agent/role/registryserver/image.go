@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -73,15 +72,12 @@ func (p *plan) known(ctx context.Context, source string, have *owned) (*image, e
 // one copy, in the engine, is enough.
 func (p *plan) load(ctx context.Context) error {
 	ref := *p.section.Image.File
-	archive, err := p.Files.Open(ref)
-	if err != nil {
-		return err
-	}
-	defer archive.Close()
 	names, err := p.bring(ctx, func(ctx context.Context) ([]string, error) {
-		if _, err := archive.Seek(0, io.SeekStart); err != nil {
+		archive, err := p.Files.Open(ref)
+		if err != nil {
 			return nil, err
 		}
+		defer archive.Close()
 		return p.Host.Engine.Load(ctx, archive)
 	})
 	var refusal *host.EngineError

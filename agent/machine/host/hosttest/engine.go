@@ -141,6 +141,9 @@ func (h engine) Load(_ context.Context, archive io.Reader) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if file, closes := archive.(io.Closer); closes { // as the client of the real engine does
+		_ = file.Close()
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e, err := h.asked("docker load", "")
