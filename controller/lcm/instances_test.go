@@ -263,7 +263,7 @@ func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w.post(request(api.Terminate, api.PhaseEnd))
 	w.must(w.LCM.Instances.DeleteInstance(w.ctx, instanceID))
 	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
-	if nodes, err := w.LCM.Nodes.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
+	if nodes, err := w.LCM.Nodes.ListNodes(w.ctx, "", true); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %+v, %v; want none", nodes, err)
 	}
 	if ops, err := w.LCM.Operations.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {

@@ -115,7 +115,7 @@ func resolveNode(ctx context.Context, c *client.Controller, text string) (string
 	if id := strings.TrimPrefix(text, "node/"); isID(id) {
 		return id, nil
 	}
-	all, err := listNodes(ctx, c, "")
+	all, err := listNodes(ctx, c, scope{all: true})
 	if err != nil {
 		return "", err
 	}
@@ -179,10 +179,9 @@ func listInstances(ctx context.Context, c *client.Controller) ([]api.Instance, e
 	return client.All[api.Instance](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListInstances(ctx, nil, page) })
 }
 
-// listNodes lists the nodes of an instance, "" for all.
-func listNodes(ctx context.Context, c *client.Controller, instance string) ([]api.Node, error) {
+func listNodes(ctx context.Context, c *client.Controller, of scope) ([]api.Node, error) {
 	return client.All[api.Node](func(page client.RequestEditorFn) (*http.Response, error) {
-		return c.ListNodes(ctx, &api.ListNodesParams{VnfInstanceID: orNil(instance)}, page)
+		return c.ListNodes(ctx, of.nodes(), page)
 	})
 }
 
