@@ -19,12 +19,7 @@ const listedFor = 24 * time.Hour
 // ListNodes is the nodes of one instance, of every one for "", ordered by instance, role and
 // id. Those that have left are among them only if all are wanted.
 func (s *Service) ListNodes(_ context.Context, instanceID string, all bool) ([]api.Node, error) {
-	var records []store.Node
-	err := s.Runner.Store.View(func(t *store.Tx) error {
-		var err error
-		records, err = nodesOf(t, instanceID)
-		return err
-	})
+	records, err := s.nodesOf(instanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -52,28 +47,20 @@ func (s *Service) left(n store.Node) bool {
 	return s.Runner.Now().Sub(*n.Identity.RevokedAt) >= listedFor
 }
 
-func nodesOf(t *store.Tx, instanceID string) ([]store.Node, error) {
+// nodesOf is the nodes of one instance, of every one for "".
+func (s *Service) nodesOf(instanceID string) (nodes []store.Node, err error) {
 	if instanceID == "" {
-		return t.Nodes().All()
+		err = s.Runner.Store.View(func(t *store.Tx) (err error) {
+			nodes, err = t.Nodes().All()
+			return err
+		})
+		return nodes, err
 	}
-	inst, found, err := t.Instances().Get(instanceID)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, tx.NoInstance(instanceID)
-	}
-	var list []store.Node
-	for _, id := range inst.NodeIDs {
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return nil, err
-		}
-		if found && n.InstanceID == instanceID {
-			list = append(list, n)
-		}
-	}
-	return list, nil
+	err = s.Runner.View(instanceID, func(t *tx.Tx) (err error) {
+		nodes, err = t.InstanceNodes()
+		return err
+	})
+	return nodes, err
 }
 
 // GetNode is one node.
