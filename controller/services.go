@@ -67,7 +67,7 @@ func (s *services) stateMetrics() (telemetry.State, error) {
 	c.NotAfter = map[string]time.Time{"root": root, "intermediate": intermediate, "server": server}
 	c.Unauthenticated, c.Authenticated = s.limiter.Count()
 	c.Handshakes, c.MostHandshakes = s.limiter.Handshakes()
-	nodes, err := s.LCM.Nodes.ListNodes(ctx, "")
+	nodes, err := s.LCM.Nodes.ListNodes(ctx, "", true)
 	if err != nil {
 		return c, fmt.Errorf("counting nodes: %w", err)
 	}

@@ -101,7 +101,7 @@ func (b *Board) Observed(doc *api.NodeConfig, digest string) {
 		b.invalid, b.reportable = false, true
 		s.Node.Epoch = doc.Epoch
 		s.Node.ObservedGeneration, s.Node.ObservedDigest = doc.Generation, digest
-		b.ready(s, api.ConditionFalse, api.ReasonConverging, "the agent is at work on the new configuration")
+		b.ready(s, api.ConditionFalse, api.ReasonConverging, "the agent is applying the new configuration")
 	})
 }
 

@@ -115,6 +115,9 @@ func TestAPageFollowsAnItemThatIsGone(t *testing.T) {
 func TestListsHaveFilters(t *testing.T) {
 	w := populated(t)
 	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
+	// What a server has that never enrolled and left is no more than its name.
+	w.ok(w.as(w.operator, "PUT", instancePath, workers(5)), http.StatusOK, nil)
+	w.ok(w.as(w.operator, "PUT", instancePath, workers(4)), http.StatusOK, nil)
 	for path, want := range map[string]int{
 		"/v1/nodes":                                            7,
 		"/v1/nodes?role=worker":                                4,
@@ -123,6 +126,8 @@ func TestListsHaveFilters(t *testing.T) {
 		"/v1/nodes?vnfInstanceId=" + strings.ToUpper(secondID): 1,
 		"/v1/nodes?state=Expected":                             6,
 		"/v1/nodes?state=Revoked":                              1,
+		"/v1/nodes?all=true":                                   8,
+		"/v1/nodes?all=false":                                  7,
 		"/v1/nodes?ready=false":                                7,
 		"/v1/nodes?ready=true":                                 0,
 		"/v1/vnf_instances?kind=PrivateRegistry":               2,

@@ -13,7 +13,7 @@ func (s *Handler) ListNodes(ctx context.Context, r ListNodesRequestObject) (List
 	p := r.Params
 	var next *string
 	list, err := watch(ctx, s, notify.Nodes, p.Wait, p.IfNoneMatch, func() (items []wire.Node, content any, err error) {
-		if items, err = s.Nodes.ListNodes(ctx, canonical(text(p.VnfInstanceID))); err != nil {
+		if items, err = s.Nodes.ListNodes(ctx, canonical(text(p.VnfInstanceID)), p.All != nil && *p.All); err != nil {
 			return nil, nil, err
 		}
 		items = slices.DeleteFunc(items, func(n wire.Node) bool {

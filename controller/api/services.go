@@ -46,8 +46,9 @@ type (
 	}
 	// Nodes are VMs, their configuration and their status.
 	Nodes interface {
-		// ListNodes lists the nodes of one instance; of all for "".
-		ListNodes(ctx context.Context, instanceID string) ([]wire.Node, error)
+		// ListNodes lists the nodes of one instance, of every one for ""; those that left
+		// more than a day ago only if all are wanted.
+		ListNodes(ctx context.Context, instanceID string, all bool) ([]wire.Node, error)
 		GetNode(ctx context.Context, id string) (wire.Node, error)
 		// NodeVersion is the digest and the generation of the node's document.
 		NodeVersion(ctx context.Context, id string) (digest string, generation int64, err error)

@@ -126,11 +126,11 @@ func sizeDiffers(t *tx.Tx) error {
 	if err := mayAdd(t); err != nil {
 		return err
 	}
-	for _, id := range t.Instance.NodeIDs {
-		n, _, err := t.Nodes().Get(id)
-		if err != nil {
-			return err
-		}
+	nodes, err := t.InstanceNodes()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
 		if c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionVolumesMounted); c != nil && c.Reason == api.ReasonSizeMismatch {
 			return nil
 		}

@@ -25,17 +25,17 @@ func (s *Service) confirm(t *tx.Tx) error {
 		id := t.Instance.ID
 		t.OnCommit(func() { s.Log.Info("restored instance confirmed", "event", api.EventInstanceConfirmed, "instance", id) })
 	}
-	for _, id := range t.Instance.NodeIDs {
-		node, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return err
-		}
-		if !found || node.InstanceID != t.Instance.ID || node.Epoch == epoch {
+	nodes, err := t.InstanceNodes()
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		if node.Epoch == epoch {
 			continue
 		}
 		node.Epoch = epoch
-		t.Changed(id, notify.Nodes)
-		if err := t.Nodes().Put(id, node); err != nil {
+		t.Changed(node.ID, notify.Nodes)
+		if err := t.Nodes().Put(node.ID, node); err != nil {
 			return err
 		}
 	}

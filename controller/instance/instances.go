@@ -136,14 +136,14 @@ func (s *Service) DeleteInstance(ctx context.Context, id string, conditions ...C
 }
 
 func noLiveNodes(t *tx.Tx) error {
+	nodes, err := t.InstanceNodes()
+	if err != nil {
+		return err
+	}
 	var live []string
-	for _, id := range t.Instance.NodeIDs {
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return err
-		}
-		if found && n.InstanceID == t.Instance.ID && n.Identity.Live() {
-			live = append(live, fmt.Sprintf("%s (%s)", n.Name, id))
+	for _, n := range nodes {
+		if n.Identity.Live() {
+			live = append(live, fmt.Sprintf("%s (%s)", n.Name, n.ID))
 		}
 	}
 	if len(live) > 0 {
@@ -159,18 +159,15 @@ func (s *Service) delete(t *tx.Tx) error {
 			return err
 		}
 	}
-	for _, id := range t.Instance.NodeIDs {
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
+	nodes, err := t.InstanceNodes()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if err := t.Nodes().Delete(n.ID); err != nil {
 			return err
 		}
-		if !found || n.InstanceID != t.Instance.ID {
-			continue
-		}
-		if err := t.Nodes().Delete(id); err != nil {
-			return err
-		}
-		t.Changed(id, notify.Nodes)
+		t.Changed(n.ID, notify.Nodes)
 	}
 	prefix := store.InstancePrefix(t.Instance.ID)
 	versions, err := t.Desired().Prefix(prefix)

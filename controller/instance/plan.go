@@ -53,17 +53,14 @@ func (s *Service) PlanInstance(ctx context.Context, id string, spec api.Instance
 
 // expected are the nodes that the topology in force names.
 func expected(t *tx.Tx) (map[string]store.Node, error) {
+	all, err := t.InstanceNodes()
 	nodes := map[string]store.Node{}
-	for _, id := range t.Instance.NodeIDs {
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return nil, err
-		}
-		if found && n.Expected && n.InstanceID == t.Instance.ID {
-			nodes[id] = n
+	for _, n := range all {
+		if n.Expected {
+			nodes[n.ID] = n
 		}
 	}
-	return nodes, nil
+	return nodes, err
 }
 
 // changesOf is what has become of the nodes, ordered by id. Nodes that stay as they are, are

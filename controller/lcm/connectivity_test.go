@@ -50,6 +50,19 @@ func TestAChangeOfTheStorageServersAddressWithdrawsItsVolumes(t *testing.T) {
 	w.wantState(end, api.Completed)
 }
 
+// What the START has seen of the stack is of before the change.
+func TestTheEndOfAChangeOfAddressesObservesTheStack(t *testing.T) {
+	w, c := created(t)
+	w.wantState(w.post(connect(api.PhaseStart, nil, "storage_server_CP")), api.Completed)
+	c.stacks[stackOne] = moved("10.10.0.9")
+	if n := c.asks(func() { w.post(connect(api.PhaseEnd, nil, "storage_server_CP")) }); n != 1 {
+		t.Errorf("the cloud was asked %d times, want once", n)
+	}
+	if got := w.node(storageServer).Addresses; !slices.Equal(got, []string{"10.10.0.9"}) {
+		t.Errorf("the storage server has %v, want the address that the stack has now", got)
+	}
+}
+
 func TestWhichConnectionPointChangesDecidesWhatIsWithdrawn(t *testing.T) {
 	for name, c := range map[string]struct {
 		points    []string

@@ -325,7 +325,7 @@ func (r *recording) parts() map[string]string {
 		r.collect(all, tx)
 		return nil
 	}))
-	shown, err := r.LCM.Nodes.ListNodes(r.ctx, instanceID)
+	shown, err := r.LCM.Nodes.ListNodes(r.ctx, instanceID, true)
 	r.must(err)
 	for _, n := range shown {
 		all["shown node "+n.ID] = []any{n.State, n.Ready, n.LastSeenAt}

@@ -245,7 +245,7 @@ func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 	if len(list) != 1 || !saysOne(list[0].Warnings, "/additionalParams/k8s_cluster_installation_param", `"script_path"`) {
 		t.Errorf("instances %+v, want one whose warnings say what is wrong", list)
 	}
-	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.Terminate, api.PhaseStart))
+	_, err = w.LCM.Operations.PostOperation(w.ctx, instanceID, request(api.ModifyInfo, api.PhaseStart))
 	w.refused(err, api.ProblemConflict, "hitchctl apply", `"script_path"`)
 	if i := w.put(spec(nil)); len(i.Nodes) != 3 {
 		t.Errorf("nodes %v after the parameters were fixed", i.Nodes)
@@ -263,7 +263,7 @@ func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w.post(request(api.Terminate, api.PhaseEnd))
 	w.must(w.LCM.Instances.DeleteInstance(w.ctx, instanceID))
 	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemNotFound)
-	if nodes, err := w.LCM.Nodes.ListNodes(w.ctx, ""); err != nil || len(nodes) != 0 {
+	if nodes, err := w.LCM.Nodes.ListNodes(w.ctx, "", true); err != nil || len(nodes) != 0 {
 		t.Errorf("nodes %+v, %v; want none", nodes, err)
 	}
 	if ops, err := w.LCM.Operations.ListOperations(w.ctx, ""); err != nil || len(ops) != 0 {

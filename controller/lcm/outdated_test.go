@@ -11,24 +11,41 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
+// outdated is what an older controller accepted and this one would not, and what says so.
+var outdated = map[string]struct {
+	change  func(*world, *store.Desired)
+	pointer string
+	says    string
+}{
+	"parameters": {func(w *world, d *store.Desired) {
+		var err error
+		d.AdditionalParams, err = w.Store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
+		w.must(err)
+	}, "/additionalParams/k8s_cluster_installation_param", "script_path"},
+	"topology": {func(_ *world, d *store.Desired) {
+		d.Topology.Servers = append(d.Topology.Servers, server(uuid(1, 9), "storage"))
+	}, "/topology/servers", "storage"},
+}
+
+// outdate changes what is in force, as an older controller may have left it.
+func (w *world) outdate(change func(*world, *store.Desired)) {
+	w.Helper()
+	w.must(w.Store.Update(func(tx *store.Tx) error {
+		i, _, err := tx.Instances().Get(instanceID)
+		w.must(err)
+		key := store.DesiredKey(instanceID, i.DesiredVersion)
+		d, _, err := tx.Desired().Get(key)
+		w.must(err)
+		change(w, &d)
+		return tx.Desired().Put(key, d)
+	}))
+}
+
 // What an older controller accepted, and this one would not, stops the planning of
 // that instance and nothing else: what nodes report is kept, operations have their
 // deadline, and both the log and the instance say what is wrong.
 func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
-	for name, c := range map[string]struct {
-		change  func(*world, *store.Desired)
-		pointer string
-		says    string
-	}{
-		"parameters": {func(w *world, d *store.Desired) {
-			var err error
-			d.AdditionalParams, err = w.Store.Seal([]byte(`{"k8s_cluster_installation_param": {}}`))
-			w.must(err)
-		}, "/additionalParams/k8s_cluster_installation_param", "script_path"},
-		"topology": {func(_ *world, d *store.Desired) {
-			d.Topology.Servers = append(d.Topology.Servers, server(uuid(1, 9), "storage"))
-		}, "/topology/servers", "storage"},
-	} {
+	for name, c := range outdated {
 		t.Run(name, func(t *testing.T) {
 			w := instantiated(t)
 			var log bytes.Buffer
@@ -37,15 +54,7 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 			sick.Conditions[0].Status, sick.Conditions[0].Reason = api.ConditionFalse, api.ReasonConverging
 			w.report(storageServer, sick)
 			op := w.post(heal(api.PhaseEnd, full(), storageServer))
-			w.must(w.Store.Update(func(tx *store.Tx) error {
-				i, _, err := tx.Instances().Get(instanceID)
-				w.must(err)
-				key := store.DesiredKey(instanceID, i.DesiredVersion)
-				d, _, err := tx.Desired().Get(key)
-				w.must(err)
-				c.change(w, &d)
-				return tx.Desired().Put(key, d)
-			}))
+			w.outdate(c.change)
 
 			sick.Conditions[0].Reason = api.ReasonNoPermit
 			w.report(storageServer, sick)
@@ -73,6 +82,37 @@ func TestAnInstanceThatAnOlderControllerAcceptedGoesOn(t *testing.T) {
 			if i, err := w.LCM.Instances.GetInstance(w.ctx, instanceID); err != nil || saysOne(i.Warnings, "", "hitchctl apply") {
 				t.Errorf("it was PUT again, and %+v, %v", i.Warnings, err)
 			}
+		})
+	}
+}
+
+// An instance can be ended and deleted whatever this controller thinks of its parameters.
+func TestWhatAnOlderControllerAcceptedCanBeTerminated(t *testing.T) {
+	for name, c := range outdated {
+		t.Run(name, func(t *testing.T) {
+			w := instantiated(t)
+			w.outdate(c.change)
+			servers, documents := []string{storageServer, masterServer, workerServer}, map[string]string{}
+			for _, id := range servers {
+				documents[id] = w.node(id).Digest
+			}
+			w.wantState(w.post(request(api.Terminate, api.PhaseStart)), api.Completed)
+			for _, id := range servers {
+				if n := w.node(id); n.State != api.NodeEnrolled || n.Digest != documents[id] {
+					t.Errorf("after the START, %s is %s with the document %s, want %s", n.Name, n.State, n.Digest, documents[id])
+				}
+			}
+			w.wantState(w.post(request(api.Terminate, api.PhaseEnd)), api.Completed)
+			for _, id := range servers {
+				if n := w.node(id); n.State != api.NodeRevoked {
+					t.Errorf("after the END, %s is %s", n.Name, n.State)
+				}
+			}
+			if i := w.instance(); i.State != api.NotInstantiated || i.Topology != nil {
+				t.Errorf("the instance is %s with the topology %+v", i.State, i.Topology)
+			}
+			w.restart()
+			w.must(w.LCM.Instances.DeleteInstance(w.ctx, instanceID))
 		})
 	}
 }

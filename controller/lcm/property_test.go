@@ -297,7 +297,7 @@ func (h *history) join(id string) {
 
 // nodes is those that have a document.
 func (h *history) nodes() []api.Node {
-	list, err := h.LCM.Nodes.ListNodes(h.ctx, instanceID)
+	list, err := h.LCM.Nodes.ListNodes(h.ctx, instanceID, true)
 	h.must(err)
 	return list
 }

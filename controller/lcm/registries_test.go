@@ -135,7 +135,7 @@ func TestAnotherPasswordReachesEveryNodeAndNothingElse(t *testing.T) {
 	w.report(masterServer, sick)
 	spec.AdditionalParams = bytes.Replace(spec.AdditionalParams, []byte(`"username": "user01"`), []byte(`"username": 7`), 1)
 	_, _, refused := w.LCM.Instances.PutInstance(w.ctx, instanceID, spec)
-	nodes, err := w.LCM.Nodes.ListNodes(w.ctx, "")
+	nodes, err := w.LCM.Nodes.ListNodes(w.ctx, "", true)
 	w.must(err)
 	operations, err := w.LCM.Operations.ListOperations(w.ctx, "")
 	w.must(err)

@@ -55,7 +55,7 @@ func TestManyAtOnce(t *testing.T) {
 			if err := w.LCM.Sweep(w.ctx); err != nil {
 				w.Errorf("sweep: %v", err)
 			}
-			if _, err := w.LCM.Nodes.ListNodes(w.ctx, ""); err != nil {
+			if _, err := w.LCM.Nodes.ListNodes(w.ctx, "", true); err != nil {
 				w.Errorf("list: %v", err)
 			}
 		}

@@ -126,7 +126,7 @@ func TestAReportOfAnUnknownNodeIsRefused(t *testing.T) {
 	w.refused(w.LCM.Nodes.ReportStatus(w.ctx, storageServer, api.NodeStatus{}), api.ProblemNotFound, storageServer)
 	_, _, err := w.LCM.Nodes.NodeConfig(w.ctx, storageServer)
 	w.refused(err, api.ProblemNotFound)
-	_, err = w.LCM.Nodes.ListNodes(w.ctx, instanceID)
+	_, err = w.LCM.Nodes.ListNodes(w.ctx, instanceID, true)
 	w.refused(err, api.ProblemNotFound)
 }
 

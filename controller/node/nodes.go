@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/nodehitch/nodehitch/controller/progress"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -11,21 +12,22 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// ListNodes is the nodes of one instance, of all for "", ordered by instance, role
-// and id; also those that no topology names any more.
-func (s *Service) ListNodes(_ context.Context, instanceID string) ([]api.Node, error) {
-	var records []store.Node
-	err := s.Runner.Store.View(func(t *store.Tx) error {
-		var err error
-		records, err = nodesOf(t, instanceID)
-		return err
-	})
+// listedFor is for how long a node is listed whose identity was revoked and that no topology
+// names.
+const listedFor = 24 * time.Hour
+
+// ListNodes is the nodes of one instance, of every one for "", ordered by instance, role and
+// id. Those that have left are among them only if all are wanted.
+func (s *Service) ListNodes(_ context.Context, instanceID string, all bool) ([]api.Node, error) {
+	records, err := s.nodesOf(instanceID)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]api.Node, len(records))
-	for i, n := range records {
-		list[i] = s.show(n)
+	list := []api.Node{}
+	for _, n := range records {
+		if all || !s.left(n) {
+			list = append(list, s.show(n))
+		}
 	}
 	slices.SortFunc(list, func(a, b api.Node) int {
 		return cmp.Or(cmp.Compare(a.VnfInstanceID, b.VnfInstanceID), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
@@ -33,28 +35,32 @@ func (s *Service) ListNodes(_ context.Context, instanceID string) ([]api.Node, e
 	return list, nil
 }
 
-func nodesOf(t *store.Tx, instanceID string) ([]store.Node, error) {
+// left reports whether no topology names the node and it has had no identity for a day, or
+// never had one.
+func (s *Service) left(n store.Node) bool {
+	switch {
+	case n.Expected || n.Identity.Live():
+		return false
+	case n.Identity == nil:
+		return true
+	}
+	return s.Runner.Now().Sub(*n.Identity.RevokedAt) >= listedFor
+}
+
+// nodesOf is the nodes of one instance, of every one for "".
+func (s *Service) nodesOf(instanceID string) (nodes []store.Node, err error) {
 	if instanceID == "" {
-		return t.Nodes().All()
+		err = s.Runner.Store.View(func(t *store.Tx) (err error) {
+			nodes, err = t.Nodes().All()
+			return err
+		})
+		return nodes, err
 	}
-	inst, found, err := t.Instances().Get(instanceID)
-	if err != nil {
-		return nil, err
-	}
-	if !found {
-		return nil, tx.NoInstance(instanceID)
-	}
-	var list []store.Node
-	for _, id := range inst.NodeIDs {
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return nil, err
-		}
-		if found && n.InstanceID == instanceID {
-			list = append(list, n)
-		}
-	}
-	return list, nil
+	err = s.Runner.View(instanceID, func(t *tx.Tx) (err error) {
+		nodes, err = t.InstanceNodes()
+		return err
+	})
+	return nodes, err
 }
 
 // GetNode is one node.

@@ -22,6 +22,9 @@ func (p *posting) check() error {
 	if err := p.awaitStack(); err != nil {
 		return err
 	}
+	if p.r.Operation == api.Terminate && (p.given == nil || p.before.Params == nil) {
+		return nil // what is in force can be ended, also if this controller would not accept it any more
+	}
 	faults, err := p.faults()
 	if err != nil {
 		return err
@@ -140,7 +143,7 @@ func (p *posting) checkTopology() fault.List {
 
 // checkRegistry refuses what is never done with a private registry.
 func (p *posting) checkRegistry() error {
-	if p.before.Params.Registry == nil || p.r.Operation != api.Scale {
+	if p.r.Operation != api.Scale || p.before.Params.Registry == nil {
 		return nil
 	}
 	return api.Invalid(fault.List{fault.Root.Key("operation").Fault("is SCALE; a private registry has one server and cannot be scaled")})

@@ -59,11 +59,9 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 	if made != 0 {
 		op.CreatedVersion = made
 	}
-	e, err := p.s.Reconciler.Apply(p.t)
-	if err != nil {
+	if err := p.plan(&op); err != nil {
 		return op, err
 	}
-	op.Warnings = append(op.Warnings, p.warnings(e)...)
 	p.t.Instance.AwaitingEndSequence = 0
 	if !p.next.WithdrawPersistentVolumes || p.t.Instance.CarriedOver.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
@@ -76,6 +74,21 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	return p.t.Operation(op.Sequence)
+}
+
+// plan plans what the START has put in force. TERMINATE needs no plan: if none can be made
+// any more, the nodes keep their documents until its END.
+func (p *posting) plan(op *store.Operation) error {
+	if p.r.Operation == api.Terminate {
+		_, err := p.s.Reconciler.ApplyUnlessOutdated(p.t)
+		return err
+	}
+	e, err := p.s.Reconciler.Apply(p.t)
+	if err != nil {
+		return err
+	}
+	op.Warnings = append(op.Warnings, p.warnings(e)...)
+	return nil
 }
 
 // awaited is the START whose END has not come, nil for none.

@@ -145,7 +145,7 @@ func (p *posting) prepare() error {
 	if p.before, err = desired.InForce(p.t); err != nil {
 		return err
 	}
-	if err := p.before.Valid(); err != nil {
+	if err := p.before.Valid(); err != nil && p.r.Operation != api.Terminate {
 		return err
 	}
 	p.next = p.before.Desired

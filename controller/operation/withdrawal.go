@@ -13,17 +13,17 @@ import (
 // (spec: heal_start) or has other addresses: the PersistentVolumes that it serves have to
 // go before.
 func (p *posting) withdraws() bool {
-	c := p.before.Params.Cluster
-	if p.r.Phase != api.PhaseStart || c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {
+	if p.r.Phase != api.PhaseStart || p.r.Operation != api.Heal && p.r.Operation != api.ChangeExtConn {
 		return false
 	}
-	switch p.r.Operation {
-	case api.Heal:
-		return p.healsStorageServer(p.known())
-	case api.ChangeExtConn:
-		return c.StorageServer != nil && p.changesStorageAddress(p.known())
+	c := p.before.Params.Cluster
+	if c == nil || len(c.PersistentVolumes) == 0 && !p.t.Instance.CarriedOver.Registered {
+		return false
 	}
-	return false
+	if p.r.Operation == api.Heal {
+		return p.healsStorageServer(p.known())
+	}
+	return c.StorageServer != nil && p.changesStorageAddress(p.known())
 }
 
 // healsStorageServer reports whether the HEAL takes the storage server away and leaves the

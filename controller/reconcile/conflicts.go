@@ -57,16 +57,13 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 
 // storageServers is the storage server in force, as a target.
 func storageServers(t *tx.Tx) (list []api.OperationTarget, err error) {
-	for _, id := range t.Instance.NodeIDs {
-		n, found, err := t.Nodes().Get(id)
-		if err != nil {
-			return nil, err
-		}
-		if found && n.InstanceID == t.Instance.ID && n.Expected && n.Role == api.RoleStorage {
+	nodes, err := t.InstanceNodes()
+	for _, n := range nodes {
+		if n.Expected && n.Role == api.RoleStorage {
 			list = append(list, api.OperationTarget{NodeID: n.ID, Name: n.Name})
 		}
 	}
-	return list, nil
+	return list, err
 }
 
 // ForeignServers are the servers of a topology that another instance's topology has.

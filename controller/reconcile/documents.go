@@ -20,7 +20,7 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.Valid(); err != nil {
+	if err := d.Valid(); err != nil && d.Topology != nil { // without servers there is nothing to plan
 		return nil, &outdated{err}
 	}
 	out, nodes, err := r.plan(t, d)

@@ -36,7 +36,7 @@ func (a *Assignment) Servers(r api.Role) []string {
 
 // Assign gives each server its role: the one whose connection point or aspect,
 // as the parameters name them, it has. at is the topology's place in the request.
-// The topology is normalized; nil has no server.
+// The topology is normalized; nil has no server. Without parameters no server has a role.
 func Assign(p *params.Params, t *api.Topology, at fault.At) *Assignment {
 	a := &Assignment{Roles: map[string]api.Role{}}
 	claims := claimsOf(p)
@@ -92,6 +92,8 @@ type claim struct {
 
 func claimsOf(p *params.Params) []claim {
 	switch {
+	case p == nil:
+		return nil
 	case p.Registry != nil:
 		return []claim{newClaim(api.RoleRegistry, "", p.Registry.SSHCPName)}
 	case p.Cluster == nil:

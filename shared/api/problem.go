@@ -76,7 +76,7 @@ var problemKinds = map[string]struct {
 	ProblemFormatInterrupted:   {409, "a format of this volume was interrupted"},
 	ProblemMultiAttached:       {409, "the volume is attached to more than one server"},
 	ProblemStackFailed:         {409, "the Heat stack is not complete"},
-	ProblemStackInProgress:     {409, "Heat is still at work on the stack"},
+	ProblemStackInProgress:     {409, "Heat has not finished with the stack"},
 	ProblemStackGone:           {409, "there is no such Heat stack"},
 	ProblemCloudError:          {502, "the cloud did not give what was asked for"},
 	ProblemNonceRequired:       {428, "the server has to read a nonce from its metadata service"},

@@ -156,7 +156,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonAbsent:                  {"the cluster has no PersistentVolume of nodehitch's for the storage server", "", passing},
 
 	ReasonInvalidDocument:      {"the agent does not understand its configuration", "read the message, which names the field; upgrade the agent", final},
-	ReasonConverging:           {"the agent is still at work on this condition", "", passing},
+	ReasonConverging:           {"the agent is working towards this condition", "", passing},
 	ReasonInternalError:        {"an unexpected error", "read the message; the agent tries again", passing},
 	ReasonNoSpace:              {"the node's own disk is full, so the agent cannot write its files", "free space on it (`df -h / /var /etc /run`); the agent then continues", passing},
 	ReasonStateDamaged:         {"the agent cannot read a file of its own state, so it changes nothing that depends on the file", "read the message, which names the file and says what depends on it", passing},

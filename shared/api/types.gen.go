@@ -1337,6 +1337,9 @@ type ListNodesParams struct {
 	// State Only those in this state
 	State *NodeState `form:"state,omitempty" json:"state,omitempty"`
 
+	// All Also those that no topology names and whose identity was revoked more than a day ago, or that never had one
+	All *bool `form:"all,omitempty" json:"all,omitempty"`
+
 	// Ready Only those that are Ready, or only those that are not
 	Ready *bool `form:"ready,omitempty" json:"ready,omitempty"`
 

@@ -57,7 +57,10 @@ func Main() int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	cmd, err := a.root().ExecuteContextC(ctx)
+	root := a.root()
+	a.args = splitKinds(root, a.args)
+	root.SetArgs(a.args)
+	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case err == nil:
 		return exitOK

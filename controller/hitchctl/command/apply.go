@@ -25,6 +25,9 @@ controller lacks or has with other content. The same request again changes nothi
 another password, or other content of a file, reaches the nodes at once. Run the
 command again to continue an interrupted upload where it ended.
 
+"[redacted]", which answers of the controller have in the place of a secret, keeps the
+secret if nothing else of its object has changed.
+
 With --stack-id the controller observes the Heat stack. The id may be a name, also of a
 stack that is made later: then its servers are found when they call, or with the
 next operation.
@@ -51,7 +54,7 @@ func (a *app) apply() *cobra.Command {
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
-			checked, err := a.check(i)
+			checked, err := a.check(i, request.ReadToSend)
 			if err != nil {
 				return err
 			}

@@ -37,7 +37,7 @@ func candidates(ctx context.Context, c *client.Controller, kind string) []string
 		list, _ := listInstances(ctx, c)
 		all = names(list, instanceName)
 	case "node":
-		list, _ := listNodes(ctx, c, "")
+		list, _ := listNodes(ctx, c, scope{})
 		all = names(list, nodeName)
 	case "operation":
 		list, _ := listOperations(ctx, c)

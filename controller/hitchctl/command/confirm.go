@@ -118,7 +118,7 @@ func (a *app) showRestored(ctx context.Context, c *client.Controller, list []api
 		return err
 	}
 	for _, i := range list {
-		nodes, err := listNodes(ctx, c, i.ID)
+		nodes, err := listNodes(ctx, c, scope{instance: i.ID, all: true})
 		if err != nil {
 			return err
 		}

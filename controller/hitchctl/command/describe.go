@@ -58,7 +58,7 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := listNodes(ctx, c, id)
+	nodes, err := listNodes(ctx, c, scope{instance: id})
 	if err != nil {
 		return nil, err
 	}

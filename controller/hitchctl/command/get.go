@@ -16,12 +16,28 @@ import (
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
+// scope is which objects of a kind are listed.
+type scope struct {
+	instance string // its id, "" for every one
+	all      bool   // also nodes that have left
+}
+
+func (s scope) nodes() *api.ListNodesParams {
+	params := &api.ListNodesParams{VnfInstanceID: orNil(s.instance)}
+	if s.all {
+		params.All = &s.all
+	}
+	return params
+}
+
 // resource is a kind of object that can be listed.
 type resource[T any] struct {
 	kind string // singular
-	list func(ctx context.Context, c *client.Controller, instance string) ([]T, error)
+	list func(context.Context, *client.Controller, scope) ([]T, error)
 	// poll watches the list; nil if the API cannot.
-	poll func(c *client.Controller, instance string) follow.Poll
+	poll func(*client.Controller, scope) follow.Poll
+	// all is what --all adds, "" if there is no more.
+	all  string
 	name func(T) named
 	// instance is the id of the instance that an object belongs to; nil if none does.
 	instance func(T) string
@@ -53,10 +69,10 @@ func (a *app) get() *cobra.Command {
 	},
 		getCommand(a, resource[api.Instance]{
 			kind: "instance",
-			list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Instance, error) {
+			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Instance, error) {
 				return listInstances(ctx, c)
 			},
-			poll: func(c *client.Controller, _ string) follow.Poll { return pollInstances(c) },
+			poll: func(c *client.Controller, _ scope) follow.Poll { return pollInstances(c) },
 			name: instanceName,
 			labels: []query.Label[api.Instance]{
 				{Name: "kind", Values: texts(api.KubernetesCluster, api.PrivateRegistry), Of: func(i api.Instance) string { return string(i.Kind) }},
@@ -66,6 +82,7 @@ func (a *app) get() *cobra.Command {
 		}),
 		getCommand(a, resource[api.Node]{
 			kind: "node", list: listNodes, poll: pollNodes, name: nodeName,
+			all:      "also nodes that no topology names and whose identity was revoked more than a day ago",
 			instance: func(n api.Node) string { return n.VnfInstanceID },
 			labels: []query.Label[api.Node]{
 				{Name: "role", Values: roles, Of: func(n api.Node) string { return string(n.Role) }},
@@ -77,10 +94,10 @@ func (a *app) get() *cobra.Command {
 		}),
 		getCommand(a, resource[api.Operation]{
 			kind: "operation",
-			list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Operation, error) {
+			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Operation, error) {
 				return listOperations(ctx, c)
 			},
-			poll: func(c *client.Controller, _ string) follow.Poll { return pollOperations(c) },
+			poll: func(c *client.Controller, _ scope) follow.Poll { return pollOperations(c) },
 			name: operationName, instance: func(o api.Operation) string { return o.VnfInstanceID },
 			labels: []query.Label[api.Operation]{
 				{Name: "operation", Values: operations, Of: func(o api.Operation) string { return string(o.Operation) }},
@@ -91,7 +108,7 @@ func (a *app) get() *cobra.Command {
 		}),
 		getCommand(a, resource[api.Volume]{
 			kind: "volume",
-			list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Volume, error) {
+			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Volume, error) {
 				return listVolumes(ctx, c)
 			},
 			name:     volumeName,
@@ -103,7 +120,7 @@ func (a *app) get() *cobra.Command {
 		}),
 		getCommand(a, resource[api.Token]{
 			kind: "token",
-			list: func(ctx context.Context, c *client.Controller, _ string) ([]api.Token, error) {
+			list: func(ctx context.Context, c *client.Controller, _ scope) ([]api.Token, error) {
 				return listTokens(ctx, c)
 			},
 			name: tokenName,
@@ -125,6 +142,7 @@ type getting[T any] struct {
 	selected  string
 	sortBy    string
 	instance  string // as the user named it, then its id
+	all       bool
 	args      []string
 
 	selector query.Selector[T]
@@ -155,6 +173,9 @@ func getCommand[T any](a *app, r resource[T]) *cobra.Command {
 	completeFlag(cmd, "selector", selections(r.labels)...)
 	if r.poll != nil {
 		cmd.Flags().BoolVarP(&g.watch, "watch", "w", false, "keep showing them as they change")
+	}
+	if r.all != "" {
+		cmd.Flags().BoolVar(&g.all, "all", false, r.all)
 	}
 	if r.instance != nil {
 		cmd.Flags().StringVar(&g.instance, "instance", "", "only those of this instance")
@@ -202,7 +223,7 @@ func (g *getting[T]) do(ctx context.Context, c *client.Controller) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	items, err := g.list(ctx, c, g.instance)
+	items, err := g.list(ctx, c, g.scope())
 	if err != nil {
 		return err
 	}
@@ -217,6 +238,11 @@ func (g *getting[T]) do(ctx context.Context, c *client.Controller) error {
 		return nil
 	}
 	return g.app.print(g.lines(items)...)
+}
+
+// scope: an object that is named is found wherever it is.
+func (g *getting[T]) scope() scope {
+	return scope{instance: g.instance, all: g.all || len(g.args) > 0}
 }
 
 // pick keeps what the user asked for. While watching, an object that is not

@@ -22,7 +22,7 @@ func (g *getting[T]) follow(ctx context.Context, c *client.Controller) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	err := follow.Changes(ctx, g.poll(c, g.instance), func(u follow.Update[struct{ Items []T }]) {
+	err := follow.Changes(ctx, g.poll(c, g.scope()), func(u follow.Update[struct{ Items []T }]) {
 		if u.Err != nil {
 			g.app.warn(u.Err.Error() + " (trying again)")
 			return
@@ -104,9 +104,11 @@ func pollInstances(c *client.Controller) follow.Poll {
 	}
 }
 
-func pollNodes(c *client.Controller, instance string) follow.Poll {
+func pollNodes(c *client.Controller, of scope) follow.Poll {
 	return func(ctx context.Context, version, hold string) (*http.Response, error) {
-		return c.ListNodes(ctx, &api.ListNodesParams{VnfInstanceID: orNil(instance), Wait: orNil(hold), IfNoneMatch: orNil(version)})
+		params := of.nodes()
+		params.Wait, params.IfNoneMatch = orNil(hold), orNil(version)
+		return c.ListNodes(ctx, params)
 	}
 }
 

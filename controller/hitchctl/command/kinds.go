@@ -1,6 +1,13 @@
 package command
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+var kinds = []string{"instance", "node", "operation", "volume", "token"}
 
 // shortNames are what kinds are called beside their singular and plural, as kubectl does it.
 var shortNames = map[string]string{"instance": "vnf", "node": "no", "operation": "op", "volume": "vol"}
@@ -12,4 +19,26 @@ func otherNames(kind, used string) []string {
 		names = append(names, short)
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return name == used })
+}
+
+// splitKinds makes two words of each KIND/ID behind a command that has the kind below it, as
+// `-o name` prints it: `describe node/X` is `describe node X`.
+func splitKinds(root *cobra.Command, args []string) []string {
+	var split []string
+	for i, arg := range args {
+		kind, id, found := strings.Cut(arg, "/")
+		if found && i > 0 && hasKind(root, args[i-1], kind) {
+			split = append(split, kind, id)
+		} else {
+			split = append(split, arg)
+		}
+	}
+	return split
+}
+
+// hasKind reports whether the command of the root has one below it for the kind.
+func hasKind(root *cobra.Command, command, kind string) bool {
+	below, _, err := root.Find([]string{command, kind})
+	return err == nil && below.HasParent() && below.Parent() != root &&
+		slices.ContainsFunc(kinds, func(k string) bool { return slices.Contains(otherNames(k, ""), kind) })
 }

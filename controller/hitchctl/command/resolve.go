@@ -100,37 +100,28 @@ func begins(id, text string) bool {
 	return len(head) >= 2 && strings.HasPrefix(idHead, head)
 }
 
-func resolveInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
-	if id := strings.TrimPrefix(text, "instance/"); isID(id) {
+// resolve gives the id of the object that the text means, of all that list gives.
+func resolve[T any](kind, text string, name func(T) named, list func() ([]T, error)) (string, error) {
+	if id := strings.TrimPrefix(text, kind+"/"); isID(id) {
 		return id, nil
 	}
-	all, err := listInstances(ctx, c)
+	all, err := list()
 	if err != nil {
 		return "", err
 	}
-	return choose("instance", text, names(all, instanceName))
+	return choose(kind, text, names(all, name))
+}
+
+func resolveInstance(ctx context.Context, c *client.Controller, text string) (string, error) {
+	return resolve("instance", text, instanceName, func() ([]api.Instance, error) { return listInstances(ctx, c) })
 }
 
 func resolveNode(ctx context.Context, c *client.Controller, text string) (string, error) {
-	if id := strings.TrimPrefix(text, "node/"); isID(id) {
-		return id, nil
-	}
-	all, err := listNodes(ctx, c, "")
-	if err != nil {
-		return "", err
-	}
-	return choose("node", text, names(all, nodeName))
+	return resolve("node", text, nodeName, func() ([]api.Node, error) { return listNodes(ctx, c, scope{all: true}) })
 }
 
 func resolveVolume(ctx context.Context, c *client.Controller, text string) (string, error) {
-	if id := strings.TrimPrefix(text, "volume/"); isID(id) {
-		return id, nil
-	}
-	all, err := listVolumes(ctx, c)
-	if err != nil {
-		return "", err
-	}
-	return choose("volume", text, names(all, volumeName))
+	return resolve("volume", text, volumeName, func() ([]api.Volume, error) { return listVolumes(ctx, c) })
 }
 
 // resolveOperation gives the whole record: its path needs instance and sequence.
@@ -179,10 +170,9 @@ func listInstances(ctx context.Context, c *client.Controller) ([]api.Instance, e
 	return client.All[api.Instance](func(page client.RequestEditorFn) (*http.Response, error) { return c.ListInstances(ctx, nil, page) })
 }
 
-// listNodes lists the nodes of an instance, "" for all.
-func listNodes(ctx context.Context, c *client.Controller, instance string) ([]api.Node, error) {
+func listNodes(ctx context.Context, c *client.Controller, of scope) ([]api.Node, error) {
 	return client.All[api.Node](func(page client.RequestEditorFn) (*http.Response, error) {
-		return c.ListNodes(ctx, &api.ListNodesParams{VnfInstanceID: orNil(instance)}, page)
+		return c.ListNodes(ctx, of.nodes(), page)
 	})
 }
 

@@ -19,8 +19,9 @@ unix socket. Only the controller's root certificate is trusted.
 
 Name an object by an unambiguous beginning of its id; nodes, volumes and tokens also by
 name. Name an operation INSTANCE/NUMBER, or by its number alone if only one instance has
-that number. Kinds are called node, nodes or no; instance, instances or vnf; operation,
-operations or op; volume, volumes or vol; token or tokens.
+that number. KIND/ID, as -o name prints it, stands for KIND ID. Kinds are called node,
+nodes or no; instance, instances or vnf; operation, operations or op; volume, volumes
+or vol; token or tokens.
 
 Exit codes: 0 done; 1 refused, failed, faults found, or timed out; 2 the
 command line makes no sense; 130 interrupted. With -o json, standard output holds

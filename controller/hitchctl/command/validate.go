@@ -38,8 +38,8 @@ func (c *checked) close() {
 	}
 }
 
-// check reads and checks everything. Its error is about reading only.
-func (a *app) check(i input) (*checked, error) {
+// check reads everything, the request by read, and checks it. Its error is about reading only.
+func (a *app) check(i input, read func(name string, body []byte) *request.Request) (*checked, error) {
 	if i.request == "-" && i.topology == "-" {
 		return nil, usagef("-f and --topology cannot both be standard input")
 	}
@@ -47,7 +47,7 @@ func (a *app) check(i input) (*checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checked{Request: request.Read(i.request, body)}
+	c := &checked{Request: read(i.request, body)}
 	if i.topology != "" {
 		data, err := a.read(i.topology)
 		if err != nil {
@@ -121,7 +121,7 @@ func (a *app) validate() *cobra.Command {
   jq .request order.json | hitchctl validate -f - -o json`,
 		Args: cobra.NoArgs,
 		RunE: a.run(func(context.Context, []string) error {
-			c, err := a.check(i)
+			c, err := a.check(i, request.Read)
 			if err != nil {
 				return err
 			}

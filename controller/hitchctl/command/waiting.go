@@ -62,7 +62,7 @@ func watching[T any](poll follow.Poll, take func(*scene, *T)) watcher {
 }
 
 func watchNodes(c *client.Controller, instance string) watcher {
-	return watching(pollNodes(c, instance), func(s *scene, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
+	return watching(pollNodes(c, scope{instance: instance, all: true}), func(s *scene, l *api.NodeList) { s.nodes, s.known.nodes = l.Items, true })
 }
 
 func watchInstances(c *client.Controller) watcher {
@@ -76,7 +76,7 @@ func refreshNodes(c *client.Controller, instance string) func(context.Context, *
 	return func(ctx context.Context, s *scene) {
 		ctx, cancel := context.WithTimeout(ctx, refreshWithin)
 		defer cancel()
-		if nodes, err := listNodes(ctx, c, instance); err == nil {
+		if nodes, err := listNodes(ctx, c, scope{instance: instance, all: true}); err == nil {
 			s.nodes = nodes
 		}
 	}

@@ -193,7 +193,11 @@ func (p *page) target(t api.OperationTarget) {
 		p.text(2, screen.Good, t.Name+"  Ready")
 		return
 	}
-	p.text(2, screen.Waiting, t.Name+"  "+cmp.Or(t.Reason, none))
+	style, reason := screen.Waiting, cmp.Or(t.Reason, none)
+	if t.Final {
+		style, reason = screen.Bad, reason+", final: no waiting mends it"
+	}
+	p.text(2, style, t.Name+"  "+reason)
 	if t.Message != "" {
 		p.text(6, screen.Normal, t.Message)
 	}

@@ -276,3 +276,17 @@ func TestBar(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestAnOperationSaysWhichFailuresAreFinal(t *testing.T) {
+	o := api.Operation{Operation: api.Instantiate, Phase: api.PhaseEnd, State: api.Failed, StartedAt: start, Targets: []api.OperationTarget{
+		{Name: "storage", Reason: api.ReasonForeignData, Message: "found xfs", Final: true},
+		{Name: "master", Reason: api.ReasonWaitingForExports, Message: "of storage"},
+		{Name: "worker", Ready: true},
+	}}
+	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, at(60)), "\n")
+	for _, want := range []string{"\n  storage ForeignData, final: no waiting mends it\n", "\n  master WaitingForExports\n", "\n  worker Ready"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not in\n%s", want, page)
+		}
+	}
+}

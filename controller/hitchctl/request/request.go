@@ -48,6 +48,16 @@ type Request struct {
 // Read reads a body, JSON or YAML; name is the document's in findings. It never
 // fails: what is wrong is in Faults, with pointers from the body's root.
 func Read(name string, body []byte) *Request {
+	return read(name, body, func(body []byte) ([]byte, json.RawMessage) { return body, nil })
+}
+
+// ReadToSend is Read of a body for an instance that may have the secrets whose placeholders
+// additionalParams holds: only the controller knows which of them it keeps.
+func ReadToSend(name string, body []byte) *Request { return read(name, body, withStandIns) }
+
+// read reads what prepare makes of a body, and sends the parameters that prepare returns, if
+// there are any.
+func read(name string, body []byte, prepare func([]byte) ([]byte, json.RawMessage)) *Request {
 	r := &Request{name: name}
 	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if !json.Valid(body) && len(bytes.TrimSpace(body)) > 0 {
@@ -59,12 +69,33 @@ func Read(name string, body []byte) *Request {
 			return r
 		}
 	}
+	body, sent := prepare(body)
 	if r.Kind = kindOf(body); r.Kind == Envelope {
 		r.envelope(body)
 	} else {
 		r.tacker(body)
 	}
+	if sent != nil {
+		r.Spec.AdditionalParams = sent
+	}
 	return r
+}
+
+// withStandIns is the body with a word in the place of each placeholder of a secret in
+// additionalParams, so that everything else can be checked; and additionalParams as it was,
+// nil if it holds none.
+func withStandIns(body []byte) (checked []byte, sent json.RawMessage) {
+	node, wrong := jsontree.Parse(body)
+	if wrong != nil || node.Get("additionalParams") == nil {
+		return body, nil
+	}
+	at := node.Get("additionalParams")
+	given := body[at.Start:at.End]
+	if !bytes.Contains(given, []byte(params.Redacted)) {
+		return body, nil
+	}
+	standIn := bytes.ReplaceAll(given, []byte(params.Redacted), []byte("redacted"))
+	return slices.Concat(body[:at.Start], standIn, body[at.End:]), given
 }
 
 // kindOf tells the bodies apart by their members: flavourId is required in one

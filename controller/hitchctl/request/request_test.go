@@ -211,6 +211,23 @@ func TestPackages(t *testing.T) {
 }
 
 // The templates decide which volumes and connection points a stack gets.
+// Of a body that is sent, the placeholders of additionalParams are the controller's business;
+// it keeps no secret of anything else.
+func TestABodyToSendMayHavePlaceholders(t *testing.T) {
+	const given = `{"private_registry_installation_param": {"ssh_cp_name":"CP1","ssh_password":"[redacted]"}}`
+	for _, body := range []string{`{"additionalParams":` + given + `}`, `{"flavourId":"a","additionalParams":` + given + `}`} {
+		r := request.ReadToSend("x", []byte(body))
+		expectFindings(t, "faults", r.Faults, nil)
+		if string(r.Spec.AdditionalParams) != given {
+			t.Errorf("%s is sent as %s", given, r.Spec.AdditionalParams)
+		}
+	}
+	proxied := strings.Replace(sample(t, "registry-connections.json"), "user1:password1@", "[redacted]@", 1)
+	expectFindings(t, "faults", request.ReadToSend("x", []byte(proxied)).Faults, nil)
+	r := request.ReadToSend("x", []byte(`{"vimConnectionInfo":[{"accessInfo":{"password":"[redacted]"}}],"additionalParams":`+given+`}`))
+	expectFindings(t, "faults", r.Faults, []string{"x /vimConnectionInfo/0/accessInfo/password: placeholder"})
+}
+
 func TestTemplates(t *testing.T) {
 	const server, storage = "x /additionalParams/k8s_cluster_installation_param/", "x /additionalParams/k8s_cluster_installation_param/storage_server/"
 	hot := func(resources ...string) string {
