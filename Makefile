@@ -7,7 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo deve
 LDFLAGS := -s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=nodehitch-version<$(VERSION)>
 GOBUILD := CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)'
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/...
+UNIT := ./agent/... ./controller/... ./shared/... ./cloudinit/... ./packaging/...
 OPENSTACK := ./e2e/openstack/... ./e2e/stacks/...
 
 # Debian and Ubuntu packages: what machines of the lab, and so the demo, need …
@@ -15,7 +15,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat $(if $(shell command -v npm),,nodejs npm)
+            docker.io docker-registry apache2-utils python3-heat lintian rpm rpmlint $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -56,13 +56,13 @@ go run ./e2e/results/cmd/results-table $(RESULTS)/$(1) | tee dist/results.md || 
 endef
 
 .PHONY: test-e2e
-test-e2e: build ## Black-box cases in the lab, and their table (root)
+test-e2e: build package-lab ## Black-box cases in the lab, and their table (root)
 	$(call black-box,test,2,20m,./e2e/...)
 
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results.md
 .PHONY: e2e
-e2e: deps build kube ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
+e2e: deps build package-lab kube ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
 	status=0; go run ./e2e/results/cmd/e2e-parts $(RESULTS)/e2e $(PART) || status=$$?; \
 	$(E2E_TABLE) || [[ -n "$(PART)" ]] || status=$$?; exit $$status
 
@@ -133,10 +133,22 @@ build-lab: ## Binaries into bin/, the agent for the lab's machines only
 	$(GOBUILD) -o bin/hitchctl ./controller/hitchctl
 	GOARCH=amd64 $(GOBUILD) -o bin/nodehitch-agent-amd64 ./agent
 
-.PHONY: man
-man: build-lab ## Manual pages of hitchctl into dist/man
-	rm -rf dist/man
-	bin/hitchctl man dist/man
+# Of a copy of the tree without git's folder, the time is that of the changelog.
+ARCHES ?= amd64 arm64
+.PHONY: package
+package: export SOURCE_DATE_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md))
+package: ## deb and rpm packages, their checksums and SBOM into dist/ (VERSION, ARCHES)
+	rm -rf dist/package dist/*.deb dist/*.rpm dist/*.spdx.json dist/SHA256SUMS
+	for arch in $(ARCHES); do \
+	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-agent-$$arch ./agent; \
+	  GOARCH=$$arch $(GOBUILD) -o dist/package/nodehitch-controller-$$arch ./controller; \
+	  GOARCH=$$arch $(GOBUILD) -o dist/package/hitchctl-$$arch ./controller/hitchctl; \
+	done
+	CGO_ENABLED=0 go run -trimpath ./packaging/build -version '$(VERSION)' -arches '$(ARCHES)'
+
+.PHONY: package-lab
+package-lab: ARCHES := amd64
+package-lab: package ## Packages for the lab's machines only
 
 .PHONY: deps deps-lab
 deps: PACKAGES := $(TEST_APT)

@@ -42,6 +42,7 @@ var groups = []group{
 	{"Exit codes", exitCodes},
 	{"Files and directories; * is not known before the program runs", paths},
 	{"systemd units", units},
+	{"Packages", packaged},
 	{"Attributes of additionalParams that are read", attributes},
 	{"Members of files, stored records and printed JSON, by Go type", members},
 	{"Heat templates", templates},

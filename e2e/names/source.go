@@ -13,12 +13,11 @@ import (
 	"strings"
 
 	"golang.org/x/tools/go/packages"
+
+	"github.com/nodehitch/nodehitch/packaging/programs"
 )
 
 const module = "github.com/nodehitch/nodehitch"
-
-// programs are the main packages of what is shipped.
-var programs = []string{"./agent", "./controller", "./controller/hitchctl"}
 
 // source is the code of the programs, with its types. Packages that no program links
 // have no public names.
@@ -76,7 +75,11 @@ func readOverlay(path string) (map[string]string, error) {
 
 // linked are the project's packages in the programs.
 func (s *source) linked(ctx context.Context) (list []string, err error) {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"list", "-deps"}, programs...)...)
+	args := []string{"list", "-deps"}
+	for _, p := range programs.All {
+		args = append(args, "./"+p.Main)
+	}
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Stderr = s.root, os.Stderr
 	out, err := cmd.Output()
 	for _, name := range strings.Fields(string(out)) {

@@ -32,10 +32,12 @@ var Parts = [][]Suite{
 		{Package: "./agent/..."},
 		{Package: "./cloudinit/..."},
 		{Package: "./controller/..."},
+		{Package: "./packaging/..."},
 		{Package: "./shared/..."},
 	},
 	{
-		{Package: "./e2e/controllerfault", Tests: []string{"TestDamagedData", "TestFullDisk", "TestKilledAtEveryTransaction", "TestLockedStore"}},
+		{Package: "./e2e/controllerfault", Tests: []string{"TestDamagedData", "TestFullDisk", "TestKilledAtEveryTransaction", "TestLockedStore",
+			"TestPowerCutOfAnUpgrade", "TestUpgradeAndBack", "TestUpgradeIsKilled", "TestUpgradeOnAFullDisk"}},
 		{Package: "./e2e/restore"},
 		{Package: "./e2e/versions"},
 	},
@@ -46,6 +48,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cluster"},
 		{Package: "./e2e/kube"},
+		{Package: "./e2e/release"},
 	},
 	{
 		{Package: "./e2e/cases"},

@@ -62,7 +62,7 @@ func TestEachTestBelongsToOnePart(t *testing.T) {
 
 // The packages of the product are run there too, with all their checks.
 func TestThePackagesOfTheProductBelongToAPart(t *testing.T) {
-	for _, folder := range []string{"agent", "cloudinit", "controller", "shared"} {
+	for _, folder := range []string{"agent", "cloudinit", "controller", "packaging", "shared"} {
 		count := 0
 		for _, part := range Parts {
 			for _, s := range part {

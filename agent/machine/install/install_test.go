@@ -93,19 +93,32 @@ func TestBinaryHasToBeInPlace(t *testing.T) {
 	}
 }
 
-func TestSystemdUnderstandsTheUnit(t *testing.T) {
+func TestSystemdUnderstandsTheUnits(t *testing.T) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	path := filepath.Join(t.TempDir(), Unit)
-	// The binary need not be installed where the test runs.
-	text := bytes.ReplaceAll(unitFile, []byte(Binary), []byte("/bin/true"))
-	if err := os.WriteFile(path, text, 0o644); err != nil {
-		t.Fatal(err)
+	for binary, unit := range map[string][]byte{Binary: unitFile, packagedBinary: PackagedUnit("/etc/nodehitch/agent.yaml")} {
+		path := filepath.Join(t.TempDir(), Unit)
+		if !bytes.Contains(unit, []byte("ExecStart="+binary+" run\n")) {
+			t.Errorf("the unit does not start %s:\n%s", binary, unit)
+		}
+		// The binary need not be installed where the test runs.
+		text := bytes.ReplaceAll(unit, []byte(binary), []byte("/bin/true"))
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
+		if err != nil || bytes.Contains(out, []byte(Unit)) {
+			t.Errorf("%v: %s", err, out)
+		}
 	}
-	out, err := exec.CommandContext(t.Context(), analyze, "verify", path).CombinedOutput()
-	if err != nil || bytes.Contains(out, []byte(Unit)) {
-		t.Errorf("%v: %s", err, out)
+}
+
+// What is in the package belongs to the package manager.
+func TestThePackagedUnitNamesNothingUnpackaged(t *testing.T) {
+	unit := PackagedUnit("/etc/nodehitch/agent.yaml")
+	if bytes.Contains(unit, []byte("/usr/local")) || !bytes.Contains(unit, []byte("\nConditionPathExists=/etc/nodehitch/agent.yaml\n")) {
+		t.Errorf("the unit is\n%s", unit)
 	}
 }

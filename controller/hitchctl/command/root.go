@@ -59,7 +59,7 @@ func (a *app) root() *cobra.Command {
 	section("show", "Show:", a.get(), a.describe())
 	section("decide", "Decide:", a.node(), a.volume(), a.token(), a.joinToken())
 	section("keep", "Keep and restore:", a.backup(), a.confirmInstances())
-	group(root, a.config(), a.man(), a.version())
+	group(root, a.config(), a.version())
 	nameArguments(root)
 	ask := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
