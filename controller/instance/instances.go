@@ -148,7 +148,7 @@ func noLiveNodes(t *tx.Tx) error {
 	}
 	if len(live) > 0 {
 		return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
-			"VNF instance %s still has enrolled nodes: %s; TERMINATE comes first, or the revocation of each of them", t.Instance.ID, strings.Join(live, ", ")))
+			"VNF instance %s still has enrolled nodes: %s; TERMINATE it, or revoke them, first", t.Instance.ID, strings.Join(live, ", ")))
 	}
 	return nil
 }

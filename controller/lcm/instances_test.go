@@ -255,10 +255,10 @@ func TestParametersThatThisVersionRefusesAreShownAndFixed(t *testing.T) {
 
 func TestDeleteNeedsAnInstanceThatIsOver(t *testing.T) {
 	w := instantiated(t)
-	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "enrolled nodes", storageServer, "TERMINATE")
+	w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemConflict, "enrolled nodes: ", storageServer, "; TERMINATE it, or revoke them, first")
 	op := w.post(heal(api.PhaseEnd, full(), workerServer))
 	if op.State == api.Processing {
-		w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "HEAL END")
+		w.refused(w.LCM.Instances.DeleteInstance(w.ctx, instanceID), api.ProblemOperationInProgress, "(HEAL)")
 	}
 	w.post(request(api.Terminate, api.PhaseEnd))
 	w.must(w.LCM.Instances.DeleteInstance(w.ctx, instanceID))

@@ -113,7 +113,7 @@ func TestScaleInRetiresTheServersThatAreGone(t *testing.T) {
 	w.post(start)
 	end := scale(api.ScaleIn, api.PhaseEnd, shrunk)
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, end)
-	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role worker", `aspect "worker_instance"`, "add these servers to `topology`, or set `partial`")
+	w.refused(err, api.ProblemTopologyIncomplete, "/topology/servers: no server has the role worker", `aspect "worker_instance"`, "add these servers to `topology`, or add `partial`")
 	if n := w.node(workerServer); n.State != api.NodeEnrolled {
 		t.Errorf("after an END that was refused the worker is %s", n.State)
 	}

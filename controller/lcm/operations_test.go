@@ -222,7 +222,7 @@ func TestTheIdempotencyKey(t *testing.T) {
 	other := request(api.Terminate, api.PhaseEnd)
 	other.IdempotencyKey = r.IdempotencyKey
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, other)
-	w.refused(err, api.ProblemConflict, "occurrence-1", "INSTANTIATE END")
+	w.refused(err, api.ProblemConflict, "occurrence-1", "(INSTANTIATE) of this instance")
 	if got := len(w.operations()); got != 2 {
 		t.Errorf("%d operations on record, want 2", got)
 	}
@@ -235,7 +235,7 @@ func TestOneOperationAtATime(t *testing.T) {
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
 	for _, r := range []api.OperationRequest{request(api.Instantiate, api.PhaseStart), request(api.Instantiate, api.PhaseEnd)} {
 		_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, r)
-		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE END), since ")
+		w.refused(err, api.ProblemOperationInProgress, "operation "+op.ID+" (INSTANTIATE), since ")
 	}
 }
 

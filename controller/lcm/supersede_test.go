@@ -22,13 +22,13 @@ func TestTerminateSupersedesWhatIsNotOver(t *testing.T) {
 		}, kept},
 		"a START that awaits its END": {func(w *world) api.Operation { return w.post(scale(api.ScaleOut, api.PhaseStart, grown())) }, kept},
 	} {
-		for _, phase := range []api.OperationPhase{api.PhaseStart, api.PhaseEnd} {
+		for phase, named := range map[api.OperationPhase]string{api.PhaseStart: "TERMINATE START", api.PhaseEnd: "TERMINATE"} {
 			t.Run(name+" by "+string(phase), func(t *testing.T) {
 				w := registered(t)
 				op := c.made(w)
 				terminate := w.post(request(api.Terminate, phase))
 				w.wantState(terminate, api.Completed)
-				w.refused(w.wantState(op, api.Failed).Error, api.ProblemSuperseded, "operation "+terminate.ID+" (TERMINATE "+string(phase)+") superseded it", c.says)
+				w.refused(w.wantState(op, api.Failed).Error, api.ProblemSuperseded, "operation "+terminate.ID+" ("+named+") superseded it", c.says)
 				if phase == api.PhaseEnd {
 					if i := w.instance(); i.State != api.NotInstantiated || len(i.Nodes) != 0 {
 						t.Errorf("the instance is %s with nodes %v", i.State, i.Nodes)

@@ -97,7 +97,7 @@ func (p *posting) checkRoles() error {
 		return nil
 	}
 	at, add := p.rolesFrom()
-	problem := api.NewProblem(api.ProblemTopologyIncomplete, add+", or set `partial` if they are missing on purpose")
+	problem := api.NewProblem(api.ProblemTopologyIncomplete, add+", or add `partial` if they are missing on purpose")
 	for _, role := range missing {
 		problem.InvalidParams = append(problem.InvalidParams, at.Fault(topology.NoServer(p.before.Params, role)))
 	}
@@ -112,7 +112,7 @@ func (p *posting) rolesFrom() (at fault.At, add string) {
 	case p.given != nil:
 		return fault.Root, "add these servers to the Heat stack"
 	}
-	return fault.Root, "the topology given earlier lacks these servers: give a `topology` with them"
+	return fault.Root, "the topology of the last accepted request that gave one lacks these servers: give a `topology` with them"
 }
 
 // signs says what would give servers their roles.

@@ -7,10 +7,15 @@ func OperationID(vnfInstanceID string, sequence int64) string {
 	return fmt.Sprintf("%s/%d", vnfInstanceID, sequence)
 }
 
-// Describe names the request for people: "SCALE_OUT END".
+// Describe names the request for people: "SCALE_OUT", and "SCALE_OUT START". It leaves out END,
+// which people read as the operation's own end.
 func (r OperationRequest) Describe() string {
+	name := string(r.Operation)
 	if r.Operation == Scale {
-		return fmt.Sprintf("%s %s", r.Type, r.Phase)
+		name = string(r.Type)
 	}
-	return fmt.Sprintf("%s %s", r.Operation, r.Phase)
+	if r.Phase == PhaseStart {
+		name += " " + string(PhaseStart)
+	}
+	return name
 }

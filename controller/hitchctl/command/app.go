@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -71,12 +74,15 @@ func Main() int {
 	}
 	var usage usageError
 	var unknown connect.UnknownContextError
-	if a.running && !errors.As(err, &usage) && !errors.As(err, &unknown) {
+	noContext := errors.As(err, &unknown)
+	if a.running && !errors.As(err, &usage) && !noContext {
 		a.printError(err)
 		return exitFailed
 	}
 	a.printErrorLine(screen.CleanLines(err.Error()))
-	fmt.Fprintf(a.err, "See `%s --help`.\n", cmp.Or(a.mistaken, cmd).CommandPath())
+	if !noContext { // the help of the command says nothing of contexts
+		fmt.Fprintf(a.err, "See `%s --help`.\n", cmp.Or(a.mistaken, cmd).CommandPath())
+	}
 	return exitUsage
 }
 
@@ -89,6 +95,23 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
+}
+
+// typed is the command line in backticks, as it was typed, with more words behind it.
+func (a *app) typed(more ...string) string {
+	line := "`hitchctl"
+	for _, word := range slices.Concat(a.args, more) {
+		if word == "" || strings.ContainsFunc(word, special) {
+			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+		line += " " + screen.Clean(word)
+	}
+	return line + "`"
+}
+
+// special says whether a character may mean something to a shell.
+func special(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_./:=,@%+", r)
 }
 
 // run wraps what a command does: from here on, errors are no longer of usage.

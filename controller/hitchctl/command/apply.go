@@ -161,7 +161,11 @@ func (a *app) printDifferences(before, after *api.Instance) {
 func (a *app) printWarnings(i *api.Instance, said []request.Finding) {
 	for _, w := range i.Warnings {
 		if !slices.ContainsFunc(said, func(f request.Finding) bool { return f.Fault == w }) {
-			a.warn(subject{flags: applyFlagOf}.fault(w))
+			of := subject{instance: i.ID, flags: applyFlagOf}
+			a.warn(of.fault(w))
+			if hint := a.topologyHint(w.Message); hint != "" {
+				a.printHint(of.words(hint))
+			}
 		}
 	}
 }

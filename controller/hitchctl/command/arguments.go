@@ -28,14 +28,25 @@ func nameArguments(cmd *cobra.Command) {
 		}
 		switch {
 		case len(missing) == 1:
-			return fmt.Errorf("%s is missing: %s", missing[0], line)
+			return fmt.Errorf("%s is missing: %s%s", missing[0], line, valuesOf(cmd, missing))
 		case len(missing) > 1:
-			return fmt.Errorf("%s are missing: %s", enumerated(missing), line)
+			return fmt.Errorf("%s are missing: %s%s", enumerated(missing), line, valuesOf(cmd, missing))
 		case wrong != nil:
 			return fmt.Errorf("found the arguments %s; expected %s", strings.Join(args, " "), line)
 		}
 		return nil
 	}
+}
+
+// valuesOf says which values the arguments take that have fixed ones: a command has them as
+// its annotations.
+func valuesOf(cmd *cobra.Command, names []string) (text string) {
+	for _, name := range names {
+		if values := cmd.Annotations[name]; values != "" {
+			text += "; " + name + " is one of " + values
+		}
+	}
+	return text
 }
 
 // argumentsOf are the arguments that a command's line names.

@@ -42,5 +42,6 @@ func deleteError(id string, err error) error {
 	if problemType(err) != api.ProblemConflict {
 		return err
 	}
-	return hinted{err, fmt.Sprintf("`hitchctl operate %s TERMINATE --wait` terminates it, `hitchctl node revoke NODE` revokes a node", present.Short(id))}
+	return hinted{err, fmt.Sprintf("if its VMs run, `hitchctl operate %s TERMINATE --wait`; for each node whose VM is gone, `hitchctl node revoke NODE`; "+
+		"then `hitchctl delete instance %[1]s` again", present.Short(id))}
 }

@@ -49,6 +49,12 @@ func (a *app) hintFor(err error) string {
 	switch problemType(err) {
 	case api.ProblemFilesMissing:
 		return uploads(of.instance)
+	case api.ProblemTopologyIncomplete:
+		without := a.typed("--partial") + " starts it without them"
+		if with := a.topologyHint(err.Error()); with != "" {
+			return with + ", " + without
+		}
+		return without
 	case api.ProblemOperationInProgress:
 		return fmt.Sprintf("`hitchctl wait operation %[1]s` waits for its end, `hitchctl cancel operation %[1]s` ends it", of.operationIn(err))
 	case api.ProblemStackInProgress:
@@ -63,7 +69,7 @@ func (a *app) hintFor(err error) string {
 	case client.Status(err) == http.StatusUnauthorized:
 		return a.tokenHint()
 	case errors.As(err, &unknown):
-		return "the root certificate is from " + a.found.CAFrom + "; as root on the controller's machine, `hitchctl token create NAME --write-context FILE` makes a context with the right one"
+		return origin("root certificate", a.found.CAFrom, a.found.CAInstead, "hitchctl token create NAME --write-context FILE")
 	}
 	return ""
 }
@@ -75,14 +81,31 @@ func uploads(instance string) string {
 
 // tokenHint says which token was refused, and how to get one that is not.
 func (a *app) tokenHint() string {
-	const anew = "a new one as root on the controller's machine: `hitchctl token create NAME`"
-	switch {
-	case a.found.TokenFrom == "":
+	if a.found.TokenFrom == "" {
 		return "no token is set: give --token-file, NODEHITCH_TOKEN, or a context with one"
-	case a.found.TokenInstead != "":
-		return "the token is from NODEHITCH_TOKEN; unset that to use the one of " + a.found.TokenInstead + ", or make " + anew
 	}
-	return "the token is from " + a.found.TokenFrom + "; make " + anew
+	return origin("token", a.found.TokenFrom, a.found.TokenInstead, "hitchctl token create NAME")
+}
+
+// origin says where what was refused is from, where another one is, if any, and the command
+// that gives a new one.
+func origin(what, from, instead, command string) string {
+	text := "the " + what + " is from " + from + "; "
+	if instead == "" {
+		text += "get another one "
+	} else {
+		text += "unset that to use the one of " + instead + "; if that is wrong too, "
+	}
+	return text + "as root on the controller's machine: `" + command + "`"
+}
+
+// topologyHint is the command as it was typed, with the topology that a text of the controller
+// asks for, "" if it asks for none.
+func (a *app) topologyHint(text string) string {
+	if !strings.Contains(text, "give a `topology`") {
+		return ""
+	}
+	return a.typed("--topology", "topology.json") + " gives them"
 }
 
 // printErrorLine prints an error to standard error.

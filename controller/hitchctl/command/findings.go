@@ -39,6 +39,15 @@ func place(f request.Finding) string {
 	return f.Document + ":" + f.Pointer
 }
 
+// sentence is a finding with its place. What is wrong with the whole document is said of it:
+// "half.json is not whole JSON".
+func sentence(f request.Finding) string {
+	if f.Pointer == "" {
+		return f.Document + " " + f.Message
+	}
+	return place(f) + ": " + f.Message
+}
+
 // printGroups prints findings below the part of the document that they share, so
 // that long pointers leave room for what is wrong.
 func printGroups(s *screen.Screen, list []request.Finding) {

@@ -74,7 +74,7 @@ func (a *app) operate() *cobra.Command {
   hitchctl operate 0b1a5c2e SCALE --type SCALE_IN --phase START \
     --vnfc-instance-id 5c41… --vnfc-instance-id 77ab…
   hitchctl operate 0b1a5c2e TERMINATE --wait --deadline 5m`,
-		Args: cobra.ExactArgs(2),
+		Args: cobra.ExactArgs(2), Annotations: map[string]string{"OPERATION": strings.Join(operations, ", ")},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 			if len(args) == 1 {
 				return operations, cobra.ShellCompDirectiveNoFileComp
@@ -136,7 +136,7 @@ func (a *app) operationRequest(f operateFlags, operation string) (api.OperationR
 	}
 	t, faults := request.ReadTopology(data)
 	for _, fault := range faults {
-		a.printErrorLine(screen.CleanLines(place(request.Finding{Document: "--topology " + f.topology, Fault: fault}) + ": " + fault.Message))
+		a.printErrorLine(screen.CleanLines("--topology " + sentence(request.Finding{Document: f.topology, Fault: fault})))
 	}
 	if len(faults) > 0 {
 		return o, errSaid

@@ -35,7 +35,8 @@ func subjectOf(err error) subject {
 	return e.subject
 }
 
-// wholeSentence are the problems whose detail says all that the title does.
+// wholeSentence are the problems whose detail says all that the title does, before its colon
+// if it has one.
 var wholeSentence = map[string]bool{
 	api.ProblemConflict: true, api.ProblemNotFound: true, api.ProblemUnauthorized: true, api.ProblemForbidden: true,
 }
@@ -46,8 +47,12 @@ func (of subject) problem(p api.Problem) string {
 	switch {
 	case p.Detail == "":
 	case wholeSentence[p.Type]:
-		p.Title = p.Detail
+		headline, rest, more := strings.Cut(p.Detail, ": ")
+		p.Title = headline
 		text = present.Problem(p)
+		if more {
+			text += ": " + rest
+		}
 	default:
 		text += ": " + p.Detail
 	}

@@ -29,8 +29,10 @@ type Target struct {
 	CA     []byte
 	// CAFrom is where the root certificate was found: a variable, a flag or a file.
 	CAFrom string
-	Pin    string
-	Token  string
+	// CAInstead is where the one is that would count without NODEHITCH_CA, "" for none.
+	CAInstead string
+	Pin       string
+	Token     string
 	// TokenFrom is where the token was found: a variable or a file.
 	TokenFrom string
 	// TokenInstead is the file whose token would count without NODEHITCH_TOKEN, "" for none.
@@ -84,21 +86,21 @@ func (t *Target) fromEnvironment(getenv func(string) string) error {
 		}
 		t.Token, t.TokenFrom, t.TokenInstead = token, "NODEHITCH_TOKEN", t.TokenFrom
 	}
-	ca := getenv("NODEHITCH_CA")
-	if strings.Contains(ca, "-----BEGIN") {
-		t.CA, t.CAFrom, t.Pin = []byte(ca), "NODEHITCH_CA", ""
+	ca, instead := getenv("NODEHITCH_CA"), t.CAFrom
+	switch {
+	case ca == "":
+		return nil
+	case strings.Contains(ca, "-----BEGIN"):
+		t.setCA([]byte(ca), "NODEHITCH_CA", instead)
 		return nil
 	}
-	if ca == "" {
-		return nil
-	}
-	return t.readCA("NODEHITCH_CA", ca)
+	return t.readCA(ca, "NODEHITCH_CA", instead)
 }
 
 func (t *Target) fromFlags(flags Flags) error {
 	t.Server = cmp.Or(flags.Server, t.Server)
 	if flags.CAFile != "" {
-		if err := t.readCA("--ca", flags.CAFile); err != nil {
+		if err := t.readCA(flags.CAFile, "--ca", ""); err != nil {
 			return err
 		}
 	}
@@ -110,13 +112,18 @@ func (t *Target) fromFlags(flags Flags) error {
 	return err
 }
 
-func (t *Target) readCA(source, path string) error {
+func (t *Target) readCA(path, from, instead string) error {
 	pem, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("%s: reading the controller's root certificate: %w", source, err)
+		return fmt.Errorf("%s: reading the controller's root certificate: %w", from, err)
 	}
-	t.CA, t.CAFrom, t.Pin = pem, source, ""
+	t.setCA(pem, from, instead)
 	return nil
+}
+
+// setCA sets a root certificate that the context's pin is not of.
+func (t *Target) setCA(pem []byte, from, instead string) {
+	t.CA, t.CAFrom, t.CAInstead, t.Pin = pem, from, instead, ""
 }
 
 // ownMachine is the controller's socket, for users that may open it.

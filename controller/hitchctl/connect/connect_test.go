@@ -66,8 +66,8 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 		"the environment": {"", map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{},
 			connect.Target{Server: "https://env", CA: []byte("other-ca"), CAFrom: "NODEHITCH_CA", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN"}},
 		"the environment over the file": {full, map[string]string{"NODEHITCH_TOKEN": "env.token", "NODEHITCH_CA": "-----BEGIN X"}, connect.Flags{},
-			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), CAFrom: "NODEHITCH_CA", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN", TokenInstead: "~/.config/nodehitch/hitchctl.yaml"}},
-		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
+			connect.Target{Server: "https://file:1", CA: []byte("-----BEGIN X"), CAFrom: "NODEHITCH_CA", CAInstead: "~/.config/nodehitch/hitchctl.yaml", Token: "env.token", TokenFrom: "NODEHITCH_TOKEN", TokenInstead: "~/.config/nodehitch/hitchctl.yaml"}},
+		"flags over both": {full, map[string]string{"NODEHITCH_SERVER": "https://env", "NODEHITCH_CA": "~/ca", "NODEHITCH_TOKEN": "env.token"}, connect.Flags{Server: "https://flag", CAFile: "~/ca", TokenFile: "~/token"},
 			connect.Target{Server: "https://flag", CA: []byte("other-ca"), CAFrom: "--ca", Token: "flag.token", TokenFrom: "~/token"}},
 		"files beside the context": {"server: https://file\ncaFile: ca\ntokenFile: token\n", nil, connect.Flags{},
 			connect.Target{Server: "https://file", CA: []byte("beside"), CAFrom: "~/.config/nodehitch/ca", Token: "beside.token", TokenFrom: "~/.config/nodehitch/token"}},
@@ -97,7 +97,7 @@ func TestWhereTheTargetComesFrom(t *testing.T) {
 			for _, path := range []*string{&test.flags.CAFile, &test.flags.TokenFile} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
-			for _, path := range []*string{&test.want.CAFrom, &test.want.TokenFrom, &test.want.TokenInstead} {
+			for _, path := range []*string{&test.want.CAFrom, &test.want.CAInstead, &test.want.TokenFrom, &test.want.TokenInstead} {
 				*path = strings.ReplaceAll(*path, "~", h.dir)
 			}
 			got, err := connect.Find(test.flags, h.getenv)

@@ -67,10 +67,16 @@ func TestSort(t *testing.T) {
 			t.Errorf("by %s: %v, %v; want %s", by, got, err, want)
 		}
 	}
-	path, _ := query.ParsePath("nam")
-	if err := query.Sort("server", servers, path); err == nil || !strings.Contains(err.Error(), "--sort-by: no server has nam; `hitchctl get servers -o json`") {
-		t.Errorf("by a member that none has: %v", err)
+	for by, want := range map[string]string{
+		"nam": "no server has nam; `hitchctl get servers -o json`", ".metadata.nam": "no server has .metadata.nam; `hitchctl get servers",
+		".metadata.name": "no server has .metadata.name; did you mean `--sort-by name`?", "{.metadata.seen}": "did you mean `--sort-by seen`?",
+	} {
+		path, _ := query.ParsePath(by)
+		if err := query.Sort("server", servers, path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("by %s, which none has: %v, want %q", by, err, want)
+		}
 	}
+	path, _ := query.ParsePath("name")
 	if err := query.Sort("server", []server{}, path); err != nil {
 		t.Errorf("nothing: %v", err)
 	}

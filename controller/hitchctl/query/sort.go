@@ -25,6 +25,9 @@ func Sort[T any](kind string, items []T, by *Path) error {
 		list[i], found = keyed{item, key}, found || key != nil
 	}
 	if !found && len(items) > 0 {
+		if part := lastPart(items, by); part != "" {
+			return fmt.Errorf("--sort-by: no %s has %s; did you mean `--sort-by %s`?", kind, by.text, part)
+		}
 		return fmt.Errorf("--sort-by: no %s has %s; `hitchctl get %[1]ss -o json` shows what they have, such as --sort-by id", kind, by.text)
 	}
 	slices.SortStableFunc(list, func(a, b keyed) int { return compare(a.key, b.key) })
@@ -32,6 +35,22 @@ func Sort[T any](kind string, items []T, by *Path) error {
 		items[i] = k.item
 	}
 	return nil
+}
+
+// lastPart is that of an expression that finds nothing, as name in .metadata.name, if an item
+// has it; else "".
+func lastPart[T any](items []T, by *Path) string {
+	part := strings.Trim(by.text[strings.LastIndex(by.text, ".")+1:], "{}")
+	last, err := ParsePath(part)
+	if part == "" || err != nil {
+		return ""
+	}
+	for _, item := range items {
+		if key, err := last.first(item); err == nil && key != nil {
+			return part
+		}
+	}
+	return ""
 }
 
 func compare(a, b any) int {
