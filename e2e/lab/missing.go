@@ -39,6 +39,7 @@ var requirements = []requirement{
 	{"mke2fs", "e2fsprogs", []Kind{KindVM}},
 	{"genisoimage", "genisoimage", []Kind{KindVM}},
 	{"lz4", "lz4", []Kind{KindVM}},
+	{"xz", "xz-utils", []Kind{KindVM}},
 	{"cpio", "cpio", []Kind{KindVM}},
 }
 

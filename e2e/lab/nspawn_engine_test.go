@@ -42,10 +42,14 @@ func TestNspawnRunsContainers(t *testing.T) {
 	leavesNothing(t, l)
 }
 
-// A VM has no engine, and says so before it boots.
-func TestVMHasNoEngine(t *testing.T) {
+// There is no snapshot of a VM with an engine, and none has one on offer.
+func TestVMHasNoSuchEngine(t *testing.T) {
 	l := labtest.Open(t, lab.KindVM)
-	if _, err := l.VM(t.Context(), lab.Spec{Name: "n", Engine: lab.EngineInstalled}); err == nil {
-		t.Error("it boots")
+	for _, s := range []lab.Spec{
+		{Name: "n", Engine: lab.EngineInstalled}, {Name: "n", Engine: lab.EngineOffered, Cold: true},
+	} {
+		if _, err := l.VM(t.Context(), s); err == nil {
+			t.Errorf("%+v boots", s)
+		}
 	}
 }

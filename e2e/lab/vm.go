@@ -47,17 +47,14 @@ type vm struct {
 // UserData, cloud-init then starts and handles it. At the next boot such a
 // machine is as any other.
 func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
-	if s.Engine != NoEngine {
-		return nil, fmt.Errorf("node %s: a container engine needs an nspawn node", s.Name)
-	}
-	img, err := l.cache.VM(ctx)
+	img, err := l.vmImage(ctx, &s)
 	if err != nil {
 		return nil, err
 	}
 	accel := accelerate(ctx, img, l.log)
 	base, frozen := drive{img.Disk, "raw"}, ""
 	if !s.Cold {
-		if frozen, err = l.frozen(ctx, img, accel); err != nil {
+		if frozen, err = l.frozen(ctx, s.System, img, accel); err != nil {
 			return nil, err
 		}
 		base = drive{filepath.Join(frozen, frozenDisk), "qcow2"}
@@ -83,6 +80,23 @@ func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
 	}
 	l.log("lab: virtual machine %s at %s is up, %.1f s", s.Name, s.Address, time.Since(began).Seconds())
 	return m, nil
+}
+
+// vmImage is the image for a machine, whose spec gets its system.
+func (l *Lab) vmImage(ctx context.Context, s *Spec) (image.VM, error) {
+	var err error
+	if s.System, err = s.System.OrDefault(); err != nil {
+		return image.VM{}, err
+	}
+	switch {
+	case s.Engine == EngineOffered:
+		return image.VM{}, fmt.Errorf("node %s: no VM has a container engine on offer: use an nspawn node, or EngineInstalled", s.Name)
+	case s.Engine == EngineInstalled && !s.Cold:
+		return image.VM{}, fmt.Errorf("node %s: there is no snapshot of a VM with a container engine: boot it with Cold", s.Name)
+	case s.Engine == EngineInstalled:
+		return l.cache.VMWithEngine(ctx, s.System)
+	}
+	return l.cache.VM(ctx, s.System)
 }
 
 // drive is a disk image and its format in QEMU's words.
@@ -130,6 +144,7 @@ func (m *vm) writeSeed() error {
 func (m *vm) path(name string) string { return filepath.Join(m.dir, name) }
 func (m *vm) Name() string            { return m.spec.Name }
 func (m *vm) ServerID() string        { return m.spec.ServerID }
+func (m *vm) System() System          { return m.spec.System }
 func (m *vm) Address() netip.Addr     { return m.spec.Address }
 
 // tap and mac are unique in the lab as the address is.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 var vmRecipe = recipe{
@@ -29,14 +30,22 @@ type VM struct {
 }
 
 // VM returns the image for virtual machines.
-func (c *Cache) VM(ctx context.Context) (VM, error) {
+func (c *Cache) VM(ctx context.Context, s System) (VM, error) { return c.vm(ctx, s, vmRecipe) }
+
+// VMWithEngine is VM with a container engine, as a service that starts with the machine.
+func (c *Cache) VMWithEngine(ctx context.Context, s System) (VM, error) {
 	r := vmRecipe
-	dir, err := c.Get(ctx, r.name, r.key(), func(ctx context.Context, dir string) error {
+	r.name, r.packages = r.name+"-engine", slices.Concat(r.packages, s.engine())
+	return c.vm(ctx, s, r)
+}
+
+func (c *Cache) vm(ctx context.Context, s System, r recipe) (VM, error) {
+	dir, err := c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
-		if err := r.buildRoot(ctx, root); err != nil {
+		if err := r.buildRoot(ctx, s, root); err != nil {
 			return err
 		}
-		if err := unsign(root); err != nil {
+		if err := bareModules(ctx, root); err != nil {
 			return err
 		}
 		if err := writeBootFiles(ctx, root, vmIn(dir)); err != nil {
