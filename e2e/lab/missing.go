@@ -40,6 +40,7 @@ var requirements = []requirement{
 	{"genisoimage", "genisoimage", []Kind{KindVM}},
 	{"lz4", "lz4", []Kind{KindVM}},
 	{"xz", "xz-utils", []Kind{KindVM}},
+	{"zstd", "zstd", []Kind{KindVM}},
 	{"cpio", "cpio", []Kind{KindVM}},
 }
 

@@ -80,8 +80,8 @@ func unpackKernel(ctx context.Context, bzImage []byte) ([]byte, error) {
 }
 
 // unpackers are the programs for what a payload begins with: Debian 12 packs its kernel with
-// LZ4, Debian 13 with XZ.
-var unpackers = map[string]string{"\x02!L\x18": "lz4", "\xfd7zXZ\x00": "xz"}
+// LZ4, Debian 13 with Zstandard.
+var unpackers = map[string]string{"\x02!L\x18": "lz4", "\x28\xb5\x2f\xfd": "zstd"}
 
 func fillInitrd(root, dir string) error {
 	for _, d := range []string{"bin", "modules", "proc", "sys", "dev", "root"} {
