@@ -26,7 +26,7 @@ const frozenRecipe = "1"
 // frozen returns the folder of the snapshot: the disk and the memory of a
 // machine that has booted, without interface, seed and disks, and with
 // nfs-kernel-server started. It only fits the very same machine.
-func (l *Lab) frozen(ctx context.Context, s System, img image.VM, accel accelerator) (string, error) {
+func (l *Lab) frozen(ctx context.Context, img image.VM, accel accelerator) (string, error) {
 	version, err := exec.CommandContext(ctx, qemu, "--version").Output()
 	if err != nil {
 		return "", fmt.Errorf("%s --version: %w", qemu, err)
@@ -37,7 +37,7 @@ func (l *Lab) frozen(ctx context.Context, s System, img image.VM, accel accelera
 		return "", err
 	}
 	key := image.Key(frozenRecipe, img.Disk, string(version), strings.Join(m.hardware(), " "))
-	return l.cache.Get(ctx, s.Named("snapshot"), key, func(ctx context.Context, dir string) error {
+	return l.cache.Get(ctx, img.Snapshot, key, func(ctx context.Context, dir string) error {
 		ctx, cancel := within(ctx, 2*vmBoot)
 		defer cancel()
 		m.dir = dir

@@ -126,7 +126,7 @@ func (l *Lab) BuildImages(ctx context.Context, kinds ...Kind) error {
 	if err != nil {
 		return err
 	}
-	_, err = l.frozen(ctx, s, img, accelerate(ctx, img, l.log))
+	_, err = l.frozen(ctx, img, accelerate(ctx, img, l.log))
 	return err
 }
 

@@ -58,8 +58,7 @@ type Spec struct {
 	// NFSClient puts the package of the NFS client into an nspawn node's image; a VM has
 	// it always.
 	NFSClient bool
-	// Engine says whether the machine can run containers of its own. A VM with EngineInstalled
-	// has to boot Cold; none has EngineOffered.
+	// Engine says whether the machine can run containers of its own. No VM has EngineOffered.
 	Engine Engine
 }
 

@@ -54,7 +54,7 @@ func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
 	accel := accelerate(ctx, img, l.log)
 	base, frozen := drive{img.Disk, "raw"}, ""
 	if !s.Cold {
-		if frozen, err = l.frozen(ctx, s.System, img, accel); err != nil {
+		if frozen, err = l.frozen(ctx, img, accel); err != nil {
 			return nil, err
 		}
 		base = drive{filepath.Join(frozen, frozenDisk), "qcow2"}
@@ -88,12 +88,10 @@ func (l *Lab) vmImage(ctx context.Context, s *Spec) (image.VM, error) {
 	if s.System, err = s.System.OrDefault(); err != nil {
 		return image.VM{}, err
 	}
-	switch {
-	case s.Engine == EngineOffered:
+	switch s.Engine {
+	case EngineOffered:
 		return image.VM{}, fmt.Errorf("node %s: no VM has a container engine on offer: use an nspawn node, or EngineInstalled", s.Name)
-	case s.Engine == EngineInstalled && !s.Cold:
-		return image.VM{}, fmt.Errorf("node %s: there is no snapshot of a VM with a container engine: boot it with Cold", s.Name)
-	case s.Engine == EngineInstalled:
+	case EngineInstalled:
 		return l.cache.VMWithEngine(ctx, s.System)
 	}
 	return l.cache.VM(ctx, s.System)
