@@ -71,28 +71,31 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	}
 }
 
-// splitOff are packages that some releases have taken out of another one, which recommends
-// them since: in Debian 13 the command docker.
-var splitOff = map[string]string{"docker.io": "docker-cli"}
+// companions are packages that another one only recommends and that it is of no use without:
+// no container starts under a kernel with AppArmor if its program is not there, and in
+// Debian 13 docker-cli has the command docker.
+var companions = map[string][]string{"docker.io": {"apparmor", "docker-cli"}}
 
-// install installs packages, and what was split off from them.
+// install installs packages, and their companions if they recommend them.
 func (a *apt) install(ctx context.Context, names []string, proxy Proxy) error {
 	all := slices.Clone(names)
 	for _, name := range names {
-		part := splitOff[name]
-		if part == "" {
+		if companions[name] == nil {
 			continue
 		}
 		// It fails if the lists do not know the package. Then apt-get says so too.
 		related, err := a.run.Run(ctx, aptRelatedCommand(name))
-		if err == nil && recommends(related.Stdout, part) {
-			all = append(all, part)
+		for _, companion := range companions[name] {
+			if err == nil && recommends(related.Stdout, companion) {
+				all = append(all, companion)
+			}
 		}
 	}
 	return a.do(ctx, aptInstallCommand(all...), proxy)
 }
 
-// recommends reports whether a package is recommended, by the output of aptRelatedCommand.
+// recommends reports whether a package is recommended, by the output of aptRelatedCommand. One
+// that no source has is in angle brackets there.
 func recommends(related, name string) bool {
 	for line := range strings.Lines(related) {
 		if kind, found := strings.CutSuffix(strings.TrimSpace(line), " "+name); found && strings.TrimLeft(kind, "|") == "Recommends:" {

@@ -152,6 +152,7 @@ func TestRecommends(t *testing.T) {
 		"docker.io\n  Depends: containerd\n  Recommends: docker-cli\n  Recommends: git\n": true,
 		"docker.io\n |Recommends: docker-cli\n  Recommends: podman\n":                     true,
 		"docker.io\n  Depends: containerd\n  Recommends: docker-cli-extra\n":              false,
+		"docker.io\n  Recommends: <docker-cli>\n":                                         false,
 		"docker.io\n  Breaks: docker-cli\n  Replaces: docker-cli\n":                       false,
 		"": false,
 	} {

@@ -15,7 +15,7 @@ import (
 func offeredRecipe(s System) recipe {
 	return recipe{
 		name:    "nspawn-engine-offered",
-		offline: s.engine(),
+		offline: append(s.engine(), "apparmor"),
 		files:   []string{"engine"},
 		scripts: []string{"layer-offer.sh"},
 		enabled: []string{"sysinit.target.wants/lab-cgroups.service"},
