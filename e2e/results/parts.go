@@ -32,7 +32,7 @@ const PartLimit = 50 * time.Minute
 // and those of the nodes' roles to one more for each further system.
 // None should need more than 35 minutes of a quiet machine with two cores.
 var Parts = [][]Suite{
-	{{Package: "./e2e/powercut"}},
+	{{Package: "./e2e/powercut", Tests: []string{"TestKilledAtEveryStep", "TestPowerCuts", "TestPowerCutsWhileAVolumeGrows", "TestThePlanOfCuts"}}},
 	{
 		{Package: "./e2e/controllerfault", Tests: []string{"TestPowerCutsOfItsDisk"}},
 		{Package: "./agent/..."},
@@ -83,6 +83,10 @@ var Parts = [][]Suite{
 	},
 	{
 		{Package: "./e2e/cluster", Tests: []string{"TestLife"}, System: image.Debian13},
+	},
+	{
+		{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnImageLoad"}},
+		{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnImageLoad"}, System: image.Debian13},
 	},
 }
 
