@@ -1,6 +1,7 @@
 package powercut
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,11 +140,18 @@ func (l *loading) prepare(ctx context.Context) error {
 	if err := l.node.Push(ctx, dropIn, 0o644, []byte("[Service]\nStandardError=journal+console\n")); err != nil {
 		return err
 	}
-	image := "127.0.0.1:5000/kept:1"
-	const fill = `docker tag registry:latest "$1"; docker push --quiet "$1"; docker rmi "$1"
+	const image, file = "127.0.0.1:5000/kept:1", "/root/kept.tar"
+	var kept bytes.Buffer
+	if err := registry.Small(image, 256<<10, 1).Write(&kept); err != nil {
+		return err
+	}
+	if err := l.node.Push(ctx, file, 0o600, kept.Bytes()); err != nil {
+		return err
+	}
+	const fill = `docker load --quiet --input "$1"; docker push --quiet "$2"; docker rmi "$2"
 systemctl mask apparmor nfs-server nfs-mountd rpcbind.service rpcbind.socket # it is no storage server
 systemctl daemon-reload; systemctl restart nodehitch-agent; sync`
-	if _, err := l.node.Exec(ctx, "sh", "-euc", fill, "sh", image); err != nil {
+	if _, err := l.node.Exec(ctx, "sh", "-euc", fill, "sh", file, image); err != nil {
 		return err
 	}
 	var err error
