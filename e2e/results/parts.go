@@ -86,7 +86,6 @@ var Parts = [][]Suite{
 	},
 	{
 		{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnImageLoad"}},
-		{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnImageLoad"}, System: image.Debian13},
 	},
 }
 
