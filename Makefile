@@ -12,7 +12,7 @@ OPENSTACK := ./e2e/openstack/... ./e2e/stacks/...
 
 # Debian and Ubuntu packages: what machines of the lab, and so the demo, need …
 LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fsprogs \
-           genisoimage lz4 cpio apt-utils debian-archive-keyring
+           genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
             docker.io docker-registry apache2-utils python3-heat lintian rpm rpmlint $(if $(shell command -v npm),,nodejs npm)

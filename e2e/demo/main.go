@@ -75,7 +75,10 @@ func prepareImage(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = cache.VM(ctx)
+	system, err := image.System("").OrDefault()
+	if err == nil {
+		_, err = cache.VM(ctx, system)
+	}
 	return errors.Join(err, cache.Close())
 }
 

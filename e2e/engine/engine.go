@@ -13,11 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
@@ -33,7 +36,9 @@ type Engine struct {
 	// Socket is where it listens.
 	Socket string
 
-	t       testing.TB
+	t testing.TB
+	// disk is a file with a filesystem that the data is on; empty: the lab's.
+	disk    string
 	process *exec.Cmd
 	ended   chan struct{}
 }
@@ -48,6 +53,12 @@ const (
 // engine's folder, the rest dockerd's argv. The shell stays, as the process 1
 // that takes in orphans; when it dies the kernel ends all others.
 const inItsOwn = `mount -t tmpfs tmpfs /run && mkdir -p /etc/docker && mount --bind "$0/etc" /etc/docker && "$@"; exit $?`
+
+// onDisk mounts the file LAB_DISK for the data, in the engine's own namespace. Its writes pass
+// the host's page cache by, and the filesystem flushes nothing by itself for minutes: what
+// the file holds is what a power cut would leave.
+const onDisk = `mkdir -p "$0/data" && mount -o loop,commit=300 "$LAB_DISK" "$0/data" &&
+losetup --direct-io=on "$(findmnt --noheadings --output SOURCE --mountpoint "$0/data")" && `
 
 // Require skips the test if there is no dockerd, or no lab for it, with the reason, or
 // fails it if NODEHITCH_LAB=required.
@@ -71,11 +82,28 @@ func Open(t testing.TB) *Engine {
 }
 
 // OpenIn starts an engine in a lab, which takes one engine.
-func OpenIn(t testing.TB, l *lab.Lab) *Engine {
+func OpenIn(t testing.TB, l *lab.Lab) *Engine { return open(t, l, "") }
+
+// OpenOnDisk is Open with the data on a disk of its own, for CutPower.
+func OpenOnDisk(t testing.TB) *Engine {
+	t.Helper()
+	Require(t)
+	l := labtest.Open(t, lab.KindNspawn)
+	disk, err := l.NewDisk("engine", 1<<30)
+	if err == nil {
+		err = exec.CommandContext(t.Context(), "mke2fs", "-q", "-t", "ext4", disk.Path).Run()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open(t, l, disk.Path)
+}
+
+func open(t testing.TB, l *lab.Lab, disk string) *Engine {
 	t.Helper()
 	Require(t)
 	dir := filepath.Join(l.Dir(), "engine")
-	e := &Engine{Lab: l, Dir: dir, Socket: filepath.Join(dir, "docker.sock"), t: t}
+	e := &Engine{Lab: l, Dir: dir, Socket: filepath.Join(dir, "docker.sock"), t: t, disk: disk}
 	if err := os.MkdirAll(filepath.Join(dir, "etc"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +127,17 @@ func (e *Engine) Start() {
 		e.t.Fatal(err)
 	}
 	defer log.Close()
+	script := inItsOwn
+	if e.disk != "" {
+		script = onDisk + script
+	}
 	// The engine outlives a context: it ends by Stop, Kill or with the lab.
 	e.process = e.Lab.Command(context.Background(), "unshare", "--mount", "--propagation", "private",
-		"--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", inItsOwn, e.Dir,
+		"--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, e.Dir,
 		dockerd, "--host", "unix://"+e.Socket, "--data-root", filepath.Join(e.Dir, "data"),
 		"--exec-root", "/run/docker", "--pidfile", "/run/docker.pid", // forgotten when it is killed
 		"--cgroup-parent", e.cgroup(), "--log-level", "warn")
+	e.process.Env = append(os.Environ(), "LAB_DISK="+e.disk)
 	e.process.Stdout, e.process.Stderr = log, log
 	if err := e.process.Start(); err != nil {
 		e.t.Fatal(err)
@@ -189,6 +222,41 @@ func (e *Engine) Kill() {
 		case <-tick.C:
 		}
 	}
+}
+
+// CutPower ends an engine of OpenOnDisk as Kill does, and starts it again with what was on the
+// disk at one moment.
+func (e *Engine) CutPower() {
+	e.t.Helper()
+	left := lab.Disk{Path: e.disk + ".left"}
+	err := lab.Disk{Path: e.disk}.Snapshot(e.t.Context(), left.Path)
+	e.Kill()
+	if err := errors.Join(err, os.Rename(left.Path, e.disk)); err != nil {
+		e.t.Fatal(err)
+	}
+	e.Start()
+}
+
+// Inside runs a function that sees the files that the engine sees.
+func (e *Engine) Inside(do func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		// The thread ends with its goroutine: it is never unlocked.
+		runtime.LockOSThread()
+		mounts, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", e.PIDs()[0]))
+		if err != nil {
+			done <- err
+			return
+		}
+		defer mounts.Close()
+		// A thread that shares its working directory with others may not change its mounts.
+		err = errors.Join(unix.Unshare(unix.CLONE_FS), unix.Setns(int(mounts.Fd()), unix.CLONE_NEWNS))
+		if err == nil {
+			err = do()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // Reload makes dockerd read its daemon.json again.

@@ -37,7 +37,7 @@ func (l *Lab) frozen(ctx context.Context, img image.VM, accel accelerator) (stri
 		return "", err
 	}
 	key := image.Key(frozenRecipe, img.Disk, string(version), strings.Join(m.hardware(), " "))
-	return l.cache.Get(ctx, "snapshot", key, func(ctx context.Context, dir string) error {
+	return l.cache.Get(ctx, img.Snapshot, key, func(ctx context.Context, dir string) error {
 		ctx, cancel := within(ctx, 2*vmBoot)
 		defer cancel()
 		m.dir = dir

@@ -102,10 +102,15 @@ func (l *Lab) claimDir(parent string) error {
 }
 
 // BuildImages builds what machines of these kinds (none named means all) start
-// from, as far as it is not in the cache yet, so that no test has to wait for it.
+// from, as far as it is not in the cache yet, so that no test has to wait for it: for the
+// system of machines whose Spec names none.
 func (l *Lab) BuildImages(ctx context.Context, kinds ...Kind) error {
+	s, err := System("").OrDefault()
+	if err != nil {
+		return err
+	}
 	if len(kinds) == 0 || slices.Contains(kinds, KindNspawn) {
-		if _, err := l.cache.Nspawn(ctx); err != nil {
+		if _, err := l.cache.Nspawn(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -117,7 +122,7 @@ func (l *Lab) BuildImages(ctx context.Context, kinds ...Kind) error {
 	if len(kinds) > 0 && !slices.Contains(kinds, KindVM) {
 		return nil
 	}
-	img, err := l.cache.VM(ctx)
+	img, err := l.cache.VM(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ var requirements = []requirement{
 	{"mke2fs", "e2fsprogs", []Kind{KindVM}},
 	{"genisoimage", "genisoimage", []Kind{KindVM}},
 	{"lz4", "lz4", []Kind{KindVM}},
+	{"xz", "xz-utils", []Kind{KindVM}},
+	{"zstd", "zstd", []Kind{KindVM}},
 	{"cpio", "cpio", []Kind{KindVM}},
 }
 

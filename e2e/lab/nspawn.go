@@ -38,6 +38,10 @@ type nspawn struct {
 // local-fs.target.
 func (l *Lab) Nspawn(ctx context.Context, s Spec) (Node, error) {
 	began := time.Now()
+	var err error
+	if s.System, err = s.System.OrDefault(); err != nil {
+		return nil, err
+	}
 	layers, err := l.layers(ctx, s)
 	if err != nil {
 		return nil, err
@@ -94,6 +98,7 @@ func (n *nspawn) root() string        { return filepath.Join(n.dir, "root") }
 func (n *nspawn) consolePath() string { return filepath.Join(n.dir, "console.log") }
 func (n *nspawn) Name() string        { return n.spec.Name }
 func (n *nspawn) ServerID() string    { return n.spec.ServerID }
+func (n *nspawn) System() System      { return n.spec.System }
 func (n *nspawn) Address() netip.Addr { return n.spec.Address }
 
 func (n *nspawn) Console() ([]byte, error) { return os.ReadFile(n.consolePath()) }

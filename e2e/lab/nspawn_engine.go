@@ -15,7 +15,10 @@ var engineState = map[string]string{
 
 // BuildEngines is BuildImages for machines with Spec.Engine.
 func (l *Lab) BuildEngines(ctx context.Context) error {
-	_, err := l.cache.EngineInstalled(ctx)
+	s, err := System("").OrDefault()
+	if err == nil {
+		_, err = l.cache.EngineInstalled(ctx, s)
+	}
 	return err
 }
 
@@ -26,13 +29,13 @@ func (l *Lab) layers(ctx context.Context, s Spec) (string, error) {
 	switch s.Engine {
 	case NoEngine:
 		if !s.NFSClient {
-			return l.cache.Nspawn(ctx)
+			return l.cache.Nspawn(ctx, s.System)
 		}
-		folders, err = l.cache.NFSClient(ctx)
+		folders, err = l.cache.NFSClient(ctx, s.System)
 	case EngineOffered:
-		folders, err = l.cache.EngineOffered(ctx)
+		folders, err = l.cache.EngineOffered(ctx, s.System)
 	case EngineInstalled:
-		folders, err = l.cache.EngineInstalled(ctx)
+		folders, err = l.cache.EngineInstalled(ctx, s.System)
 	}
 	return strings.Join(folders, ":"), err
 }

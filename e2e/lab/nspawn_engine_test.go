@@ -42,10 +42,10 @@ func TestNspawnRunsContainers(t *testing.T) {
 	leavesNothing(t, l)
 }
 
-// A VM has no engine, and says so before it boots.
-func TestVMHasNoEngine(t *testing.T) {
+// A VM has no engine on offer, and says so before it boots.
+func TestVMOffersNoEngine(t *testing.T) {
 	l := labtest.Open(t, lab.KindVM)
-	if _, err := l.VM(t.Context(), lab.Spec{Name: "n", Engine: lab.EngineInstalled}); err == nil {
+	if _, err := l.VM(t.Context(), lab.Spec{Name: "n", Engine: lab.EngineOffered}); err == nil {
 		t.Error("it boots")
 	}
 }

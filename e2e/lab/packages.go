@@ -27,7 +27,7 @@ func (l *Lab) InstallSSH(ctx context.Context, n Node, publicKey []byte) error {
 // InstallPackages installs Debian's packages on a machine, offline, and starts none of
 // their services. The cache keeps them under name.
 func (l *Lab) InstallPackages(ctx context.Context, n Node, name string, packages ...string) error {
-	folder, err := l.cache.Offline(ctx, name, packages...)
+	folder, err := l.cache.Offline(ctx, n.System(), name, packages...)
 	if err != nil {
 		return err
 	}

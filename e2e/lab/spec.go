@@ -10,10 +10,24 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
+)
+
+// System is the operating system of a machine.
+type System = image.System
+
+// The systems.
+const (
+	Debian12 = image.Debian12
+	Debian13 = image.Debian13
 )
 
 // Spec describes a machine. Only Name is required.
 type Spec struct {
+	// System is the machine's operating system; empty means what NODEHITCH_SYSTEM names, and
+	// without that Debian12.
+	System System
 	// Name is the host name: lower-case letters, digits and dashes, up to 32.
 	Name string
 	// ServerID is the identity of the server, in OpenStack Nova's id. The
@@ -44,7 +58,7 @@ type Spec struct {
 	// NFSClient puts the package of the NFS client into an nspawn node's image; a VM has
 	// it always.
 	NFSClient bool
-	// Engine says whether an nspawn node can run containers of its own. A VM cannot.
+	// Engine says whether the machine can run containers of its own. No VM has EngineOffered.
 	Engine Engine
 }
 
@@ -88,6 +102,7 @@ func (d Disk) Link() string { return "/dev/disk/by-id/virtio-" + d.Serial() }
 type Node interface {
 	Name() string
 	ServerID() string
+	System() System
 	Address() netip.Addr
 
 	// Exec runs a program as root with no terminal, an empty standard input

@@ -47,10 +47,7 @@ type vm struct {
 // UserData, cloud-init then starts and handles it. At the next boot such a
 // machine is as any other.
 func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
-	if s.Engine != NoEngine {
-		return nil, fmt.Errorf("node %s: a container engine needs an nspawn node", s.Name)
-	}
-	img, err := l.cache.VM(ctx)
+	img, err := l.vmImage(ctx, &s)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +80,21 @@ func (l *Lab) VM(ctx context.Context, s Spec) (Node, error) {
 	}
 	l.log("lab: virtual machine %s at %s is up, %.1f s", s.Name, s.Address, time.Since(began).Seconds())
 	return m, nil
+}
+
+// vmImage is the image for a machine, whose spec gets its system.
+func (l *Lab) vmImage(ctx context.Context, s *Spec) (image.VM, error) {
+	var err error
+	if s.System, err = s.System.OrDefault(); err != nil {
+		return image.VM{}, err
+	}
+	switch s.Engine {
+	case EngineOffered:
+		return image.VM{}, fmt.Errorf("node %s: no VM has a container engine on offer: use an nspawn node, or EngineInstalled", s.Name)
+	case EngineInstalled:
+		return l.cache.VMWithEngine(ctx, s.System)
+	}
+	return l.cache.VM(ctx, s.System)
 }
 
 // drive is a disk image and its format in QEMU's words.
@@ -130,6 +142,7 @@ func (m *vm) writeSeed() error {
 func (m *vm) path(name string) string { return filepath.Join(m.dir, name) }
 func (m *vm) Name() string            { return m.spec.Name }
 func (m *vm) ServerID() string        { return m.spec.ServerID }
+func (m *vm) System() System          { return m.spec.System }
 func (m *vm) Address() netip.Addr     { return m.spec.Address }
 
 // tap and mac are unique in the lab as the address is.

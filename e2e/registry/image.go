@@ -109,26 +109,45 @@ func librariesOf(program string) ([]string, error) {
 	return found, nil
 }
 
-// Write writes the image as `docker save` does. The same image is the same bytes.
-func (i Image) Write(w io.Writer) error {
+// ID is what an engine calls the image: the digest of its configuration.
+func (i Image) ID() (string, error) {
 	layer, err := i.layer()
 	if err != nil {
-		return err
+		return "", err
 	}
-	sum := sha256.Sum256(layer)
-	diffID := hex.EncodeToString(sum[:])
-	config, err := json.Marshal(map[string]any{
+	config, err := i.config(digest(layer))
+	return "sha256:" + digest(config), err
+}
+
+// digest is a SHA-256 in hexadecimal.
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// config is the image's configuration, which names its layer.
+func (i Image) config(diffID string) ([]byte, error) {
+	return json.Marshal(map[string]any{
 		"architecture": "amd64", "os": "linux", "created": time.Unix(0, 0).UTC(),
 		"config": map[string]any{"Entrypoint": i.Entrypoint, "Cmd": i.Cmd,
 			"ExposedPorts": map[string]any{"5000/tcp": struct{}{}}},
 		"rootfs":  map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + diffID}},
 		"history": []any{map[string]any{"created": time.Unix(0, 0).UTC(), "created_by": "nodehitch tests"}},
 	})
+}
+
+// Write writes the image as `docker save` does. The same image is the same bytes.
+func (i Image) Write(w io.Writer) error {
+	layer, err := i.layer()
 	if err != nil {
 		return err
 	}
-	sum = sha256.Sum256(config)
-	configName := hex.EncodeToString(sum[:]) + ".json"
+	diffID := digest(layer)
+	config, err := i.config(diffID)
+	if err != nil {
+		return err
+	}
+	configName := digest(config) + ".json"
 	manifest, err := json.Marshal([]any{map[string]any{
 		"Config": configName, "RepoTags": i.Tags, "Layers": []string{diffID + "/layer.tar"},
 	}})

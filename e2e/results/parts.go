@@ -12,21 +12,27 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
 // Suite is a package, or some of its tests.
 type Suite struct {
 	Package string   // as go test takes it, from the root of the tree
 	Tests   []string // none: all
+	// System is that of the machines, empty for Debian 12: on another one, tests are
+	// repeated that belong to a part for Debian 12.
+	System image.System
 }
 
 // PartLimit is how long a part may take.
 const PartLimit = 50 * time.Minute
 
-// Parts is how `make e2e` is divided, in this order: each test of e2e belongs to one part.
+// Parts is how `make e2e` is divided, in this order: each test of e2e belongs to one part,
+// and those of the nodes' roles to one more for each further system.
 // None should need more than 35 minutes of a quiet machine with two cores.
 var Parts = [][]Suite{
-	{{Package: "./e2e/powercut"}},
+	{{Package: "./e2e/powercut", Tests: []string{"TestKilledAtEveryStep", "TestPowerCuts", "TestPowerCutsWhileAVolumeGrows", "TestThePlanOfCuts"}}},
 	{
 		{Package: "./e2e/controllerfault", Tests: []string{"TestPowerCutsOfItsDisk"}},
 		{Package: "./agent/..."},
@@ -70,6 +76,18 @@ var Parts = [][]Suite{
 		{Package: "./e2e/results"},
 		{Package: "./e2e/tree"},
 		{Package: "./e2e/trust"},
+	},
+	{
+		{Package: "./e2e/enroll", System: image.Debian13},
+		{Package: "./e2e/registries", System: image.Debian13},
+		{Package: "./e2e/kube", Tests: []string{"TestLabMachinesReachTheAPIServer"}, System: image.Debian13},
+		{Package: "./e2e/cases", System: image.Debian13},
+	},
+	{
+		{Package: "./e2e/cluster", Tests: []string{"TestLife"}, System: image.Debian13},
+	},
+	{
+		{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnImageLoad"}},
 	},
 }
 

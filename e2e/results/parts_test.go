@@ -9,21 +9,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
 // A test that belongs to no part would never run its long cases; one that belongs to two
-// would have two lines in the table.
+// would have two lines in the table, unless they are of different systems.
 func TestEachTestBelongsToOnePart(t *testing.T) {
 	found := testsBelow(t, "../..", "e2e")
 	if len(found) < 20 {
 		t.Fatalf("found %d packages with tests only: is this the root of the tree?", len(found))
 	}
-	belongs := map[string]map[string]int{}
+	systems := map[image.System]map[string]map[string]int{}
 	for _, part := range Parts {
 		for _, s := range part {
 			if strings.HasSuffix(s.Package, "/...") {
 				continue // not of e2e
 			}
+			if systems[s.System] == nil {
+				systems[s.System] = map[string]map[string]int{}
+			}
+			belongs := systems[s.System]
 			if belongs[s.Package] == nil {
 				belongs[s.Package] = map[string]int{}
 			}
@@ -33,6 +39,16 @@ func TestEachTestBelongsToOnePart(t *testing.T) {
 			}
 			for _, name := range tests {
 				belongs[s.Package][name]++
+			}
+		}
+	}
+	belongs := systems[""]
+	for system, again := range systems {
+		for pkg, tests := range again {
+			for name, n := range tests {
+				if n > 1 || belongs[pkg][name] == 0 {
+					t.Errorf("%s of %s belongs to %d parts for %q and to %d for Debian 12", name, pkg, n, system, belongs[pkg][name])
+				}
 			}
 		}
 	}

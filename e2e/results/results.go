@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
 // The environment variables of a run.
@@ -31,6 +33,8 @@ const (
 type Record struct {
 	Suite string `json:"suite"`
 	Case  string `json:"case"`
+	// System is the operating system of the machines, if the run or the case chose one.
+	System image.System `json:"system,omitempty"`
 	// Shows says in one sentence what the case shows.
 	Shows   string  `json:"shows"`
 	Outcome string  `json:"outcome"`
@@ -57,7 +61,7 @@ type Case struct{ record Record }
 // Begin begins the record of a case and writes it when the test ends, in whatever way.
 func Begin(t testing.TB, suite, name, shows string) *Case {
 	t.Helper()
-	c := &Case{Record{Suite: suite, Case: name, Shows: shows}}
+	c := &Case{Record{Suite: suite, Case: name, Shows: shows, System: image.System(os.Getenv(image.EnvSystem))}}
 	started := time.Now()
 	t.Cleanup(func() {
 		c.record.Seconds = time.Since(started).Seconds()
@@ -79,6 +83,9 @@ func Begin(t testing.TB, suite, name, shows string) *Case {
 	})
 	return c
 }
+
+// On says which operating system the machines have, for a case that chooses one.
+func (c *Case) On(s image.System) { c.record.System = s }
 
 // Lost adds bytes that had to survive and did not; 0 says that the case checked some.
 func (c *Case) Lost(bytes int64) { c.record.LostBytes = add(c.record.LostBytes, bytes) }

@@ -33,7 +33,7 @@ func Load(folder string) ([]Record, error) {
 
 func sortRecords(all []Record) {
 	slices.SortStableFunc(all, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Suite, b.Suite), cmp.Compare(a.Case, b.Case))
+		return cmp.Or(cmp.Compare(a.Suite, b.Suite), cmp.Compare(a.Case, b.Case), cmp.Compare(a.System, b.System))
 	})
 }
 
@@ -59,8 +59,8 @@ func loadFile(path string) ([]Record, error) {
 // many cases failed.
 func Markdown(w io.Writer, records []Record) (failed int, err error) {
 	out := bufio.NewWriter(w)
-	fmt.Fprintln(out, "| suite | case | shows | outcome | time | lost bytes | unauthorised | figures |")
-	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|")
+	fmt.Fprintln(out, "| suite | case | system | shows | outcome | time | lost bytes | unauthorised | figures |")
+	fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|")
 	var sum Record
 	outcomes := map[string]int{}
 	for _, r := range records {
@@ -68,7 +68,7 @@ func Markdown(w io.Writer, records []Record) (failed int, err error) {
 		sum.Seconds += r.Seconds
 		sum.LostBytes = sumOf(sum.LostBytes, r.LostBytes)
 		sum.Unauthorised = sumOf(sum.Unauthorised, r.Unauthorised)
-		fmt.Fprintf(out, "| %s | %s | %s | %s | %.1f s | %s | %s | %s |\n", r.Suite, r.Case, cell(r.Shows), r.Outcome, r.Seconds,
+		fmt.Fprintf(out, "| %s | %s | %s | %s | %s | %.1f s | %s | %s | %s |\n", r.Suite, r.Case, r.System, cell(r.Shows), r.Outcome, r.Seconds,
 			count(r.LostBytes), count(r.Unauthorised), cell(strings.TrimPrefix(r.figures(), "; ")))
 	}
 	fmt.Fprintf(out, "\n%d cases: %d ok, %d failed, %d skipped; %.0f s; lost bytes: %s; unauthorised answers: %s\n",

@@ -49,16 +49,16 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 		return &BusyError{Detail: "process " + strconv.Itoa(pid) + " (" + programOf(pid) + ") has " + a.lock}
 	}
 	names := a.packagesOf(missing)
-	err = a.do(ctx, aptInstallCommand(names...), proxy)
+	err = a.install(ctx, names, proxy)
 	if interruptedDpkg(err) {
 		if err = a.do(ctx, dpkgRepairCommand(), proxy); err == nil {
-			err = a.do(ctx, aptInstallCommand(names...), proxy)
+			err = a.install(ctx, names, proxy)
 		}
 	}
 	if staleLists(err) && time.Since(a.updated) > updateEvery {
 		if err = a.do(ctx, aptUpdateCommand(), proxy); err == nil {
 			a.updated = time.Now()
-			err = a.do(ctx, aptInstallCommand(names...), proxy)
+			err = a.install(ctx, names, proxy)
 		}
 	}
 	switch {
@@ -69,6 +69,40 @@ func (a *apt) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	default:
 		return &UnavailableError{Package: strings.Join(names, ", "), Detail: said(err)}
 	}
+}
+
+// companions are packages that another one only recommends and that it is of no use without:
+// no container starts under a kernel with AppArmor if its program is not there, and in
+// Debian 13 docker-cli has the command docker.
+var companions = map[string][]string{"docker.io": {"apparmor", "docker-cli"}}
+
+// install installs packages, and their companions if they recommend them.
+func (a *apt) install(ctx context.Context, names []string, proxy Proxy) error {
+	all := slices.Clone(names)
+	for _, name := range names {
+		if companions[name] == nil {
+			continue
+		}
+		// It fails if the lists do not know the package. Then apt-get says so too.
+		related, err := a.run.Run(ctx, aptRelatedCommand(name))
+		for _, companion := range companions[name] {
+			if err == nil && recommends(related.Stdout, companion) {
+				all = append(all, companion)
+			}
+		}
+	}
+	return a.do(ctx, aptInstallCommand(all...), proxy)
+}
+
+// recommends reports whether a package is recommended, by the output of aptRelatedCommand. One
+// that no source has is in angle brackets there.
+func recommends(related, name string) bool {
+	for line := range strings.Lines(related) {
+		if kind, found := strings.CutSuffix(strings.TrimSpace(line), " "+name); found && strings.TrimLeft(kind, "|") == "Recommends:" {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *apt) do(ctx context.Context, c Command, proxy Proxy) error {

@@ -146,6 +146,10 @@ func aptInstallCommand(packages ...string) Command {
 	}
 }
 
+func aptRelatedCommand(name string) Command {
+	return Command{Argv: []string{"apt-cache", "depends", "--no-suggests", "--", name}, Reads: true, Limit: time.Minute}
+}
+
 func aptUpdateCommand() Command {
 	return Command{
 		Argv: []string{"apt-get", "update", "-q", "-o", "DPkg::Lock::Timeout=30", "-o", "Acquire::Retries=2"},

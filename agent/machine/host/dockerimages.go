@@ -6,12 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/jsonstream"
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 )
+
+// containerdDirectory has the images if the engine lets containerd store them.
+const containerdDirectory = "/var/lib/containerd"
 
 func (d *docker) Image(ctx context.Context, reference string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineQuery)
@@ -70,4 +76,41 @@ func (d *docker) Pull(ctx context.Context, reference string) error {
 		err = progress.Wait(ctx)
 	}
 	return d.explain("pulling the image "+reference, err)
+}
+
+func (d *docker) RemoveImage(ctx context.Context, reference string) error {
+	return d.change(ctx, "removing the image "+reference, func(ctx context.Context) error {
+		_, err := d.api().ImageRemove(ctx, reference, client.ImageRemoveOptions{Force: true, PruneChildren: true})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (d *docker) Sync(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, engineQuery)
+	defer cancel()
+	info, err := d.api().Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return d.explain("asking where it stores images", err)
+	}
+	return errors.Join(syncFilesystem(info.Info.DockerRootDir), syncFilesystem(containerdDirectory))
+}
+
+// syncFilesystem flushes the filesystem that a directory is on; it does nothing if there is no
+// such directory.
+func syncFilesystem(directory string) error {
+	f, err := os.Open(directory)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := unix.Syncfs(int(f.Fd())); err != nil {
+		return fmt.Errorf("flushing the filesystem of %s: %w", directory, err)
+	}
+	return nil
 }

@@ -54,6 +54,13 @@ type Engine interface {
 	Load(ctx context.Context, archive io.Reader) ([]string, error)
 	// Pull makes the engine pull an image, through the engine's own proxy.
 	Pull(ctx context.Context, reference string) error
+	// RemoveImage removes a name of an image, and the image if it has no other. It is no
+	// error if there is none, but if a container is made of it.
+	RemoveImage(ctx context.Context, reference string) error
+	// Sync returns when what the engine has stored is on the disk. The engine itself does not
+	// flush the files of images and containers: after a power failure they may be empty,
+	// while the engine has them as complete.
+	Sync(ctx context.Context) error
 	// Create makes a container and does not start it.
 	Create(ctx context.Context, c ContainerSpec) error
 	Start(ctx context.Context, name string) error

@@ -146,6 +146,22 @@ func TestAptMessages(t *testing.T) {
 	}
 }
 
+// What apt 3.0 prints for docker.io of Debian 13, and apt 2.6 for that of Debian 12.
+func TestRecommends(t *testing.T) {
+	for related, want := range map[string]bool{
+		"docker.io\n  Depends: containerd\n  Recommends: docker-cli\n  Recommends: git\n": true,
+		"docker.io\n |Recommends: docker-cli\n  Recommends: podman\n":                     true,
+		"docker.io\n  Depends: containerd\n  Recommends: docker-cli-extra\n":              false,
+		"docker.io\n  Recommends: <docker-cli>\n":                                         false,
+		"docker.io\n  Breaks: docker-cli\n  Replaces: docker-cli\n":                       false,
+		"": false,
+	} {
+		if got := recommends(related, "docker-cli"); got != want {
+			t.Errorf("%q: %v, want %v", related, got, want)
+		}
+	}
+}
+
 // The real package manager, read-only.
 func TestInstalledPackages(t *testing.T) {
 	if !installed("dpkg-query") {

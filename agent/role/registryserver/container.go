@@ -63,6 +63,9 @@ func (p *plan) move(do func(context.Context, string) error, name, verb string) *
 // next is the next move, nil if the container exists and runs as desired. It inspects the
 // machine each time, so that it is right after a crash at any point.
 func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
+	if partial, err := p.partial(ctx); partial != nil || err != nil {
+		return partial, err
+	}
 	current, err := p.lookup(ctx, containerName)
 	if err != nil {
 		return nil, err
@@ -88,6 +91,20 @@ func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
 		return p.move(e.Stop, containerName, "stop"), nil
 	}
 	return p.move(e.Remove, containerName, "remove"), nil
+}
+
+// partial is the removal of a container that was being made when the agent or the machine
+// ended: its files may be damaged (host.Engine, Sync).
+func (p *plan) partial(ctx context.Context) (*move, error) {
+	have, err := p.owned()
+	if err != nil || have.Making == "" {
+		return nil, err
+	}
+	c, err := p.lookup(ctx, have.Making)
+	if c == nil || err != nil {
+		return nil, err
+	}
+	return p.move(p.Host.Engine.Remove, have.Making, "remove"), nil
 }
 
 // lookup returns a container of ours, nil for none. Containers of others are not changed.
@@ -140,7 +157,13 @@ func (p *plan) making(i *image, name string) *move {
 		if id, err := p.Host.Engine.Image(ctx, i.Name); err == nil && id == i.ID {
 			spec.Image = i.Name
 		}
-		return p.Host.Engine.Create(ctx, spec)
+		if err := p.own(func(o *owned) { o.Making = name }); err != nil {
+			return err
+		}
+		if err := p.Host.Engine.Create(ctx, spec); err != nil {
+			return err
+		}
+		return p.ownOnDisk(ctx, func(o *owned) { o.Making = "" })
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ func (p *plan) known(ctx context.Context, source string, have *owned) (*image, e
 			return i, engineProblem(err)
 		}
 	}
-	if p.section.Image.File != nil {
+	if p.section.Image.File != nil || have.Bringing {
 		return nil, nil
 	}
 	id, err := p.Host.Engine.Image(ctx, source)
@@ -77,7 +78,12 @@ func (p *plan) load(ctx context.Context) error {
 		return err
 	}
 	defer archive.Close()
-	names, err := p.Host.Engine.Load(ctx, archive)
+	names, err := p.bring(ctx, func(ctx context.Context) ([]string, error) {
+		if _, err := archive.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+		return p.Host.Engine.Load(ctx, archive)
+	})
 	var refusal *host.EngineError
 	if errors.As(err, &refusal) && !noSpace(refusal) {
 		return converge.Fail(api.ReasonImageNotFound,
@@ -90,7 +96,7 @@ func (p *plan) load(ctx context.Context) error {
 	name := choose(names)
 	if name == "" {
 		why := fmt.Sprintf("the image file %.12s holds %s; expected a tag of the repository registry: give one that `docker save registry:latest` wrote", ref.Sha256, listed(names))
-		err := p.own(func(o *owned) { o.Refused = &refused{Source: source, Reason: why} })
+		err := p.own(func(o *owned) { o.Refused, o.Bringing = &refused{Source: source, Reason: why}, false })
 		return errors.Join(converge.Fail(api.ReasonImageNotFound, "%s", why), err, p.Files.Remove(ref))
 	}
 	return errors.Join(p.remember(ctx, source, name), p.Files.Remove(ref))
@@ -118,7 +124,9 @@ func listed(names []string) string {
 // pull makes the engine pull the image from the registry that its name has.
 func (p *plan) pull(ctx context.Context) error {
 	reference := p.section.Image.Reference
-	err := p.Host.Engine.Pull(ctx, reference)
+	_, err := p.bring(ctx, func(ctx context.Context) ([]string, error) {
+		return []string{reference}, p.Host.Engine.Pull(ctx, reference)
+	})
 	var refusal *host.EngineError
 	if errors.As(err, &refusal) && !noSpace(refusal) {
 		return converge.Wait(api.ReasonImageNotFound, "the image %s cannot be pulled: %s%s; or give an image file (image_path)",
@@ -128,6 +136,37 @@ func (p *plan) pull(ctx context.Context) error {
 		return engineProblem(err)
 	}
 	return p.remember(ctx, reference, reference)
+}
+
+// bring brings images into the engine by a function that returns their names. The engine keeps
+// a layer that it has, also one that a power failure has damaged (host.Engine, Sync). So if an
+// earlier attempt was not on the disk when the agent or the machine ended, the images are
+// removed, which removes their layers, and brought once more.
+func (p *plan) bring(ctx context.Context, how func(context.Context) ([]string, error)) ([]string, error) {
+	have, err := p.owned()
+	if err != nil {
+		return nil, err
+	}
+	if err := p.own(func(o *owned) { o.Bringing = true }); err != nil {
+		return nil, err
+	}
+	names, err := how(ctx)
+	var refusal *host.EngineError
+	switch {
+	case errors.As(err, &refusal) && !have.Bringing: // it has ended, and may be tried for ever
+		return nil, errors.Join(err, p.ownOnDisk(ctx, func(o *owned) { o.Bringing = false }))
+	case err != nil || !have.Bringing:
+		return names, err
+	}
+	for _, name := range names {
+		err := p.Host.Engine.RemoveImage(ctx, name)
+		if errors.As(err, &refusal) { // a container has it, so it was there before
+			p.Log.Info("an image is kept", "name", name, "because", refusal.Message)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return how(ctx)
 }
 
 // remember records the image's id in the inventory.
@@ -140,5 +179,7 @@ func (p *plan) remember(ctx context.Context, source, name string) error {
 		return converge.Wait(api.ReasonImageNotFound, "the engine has just loaded the image %s and no longer has it; the agent tries again", name)
 	}
 	p.Log.Info("the image is in the engine", "name", name, "id", id)
-	return p.own(func(o *owned) { o.Image, o.Refused = &image{Source: source, ID: id, Name: name}, nil })
+	return p.ownOnDisk(ctx, func(o *owned) {
+		o.Image, o.Refused, o.Bringing = &image{Source: source, ID: id, Name: name}, nil, false
+	})
 }

@@ -2,6 +2,7 @@ package registryserver_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -28,8 +29,8 @@ func TestBareMachineBecomesARegistry(t *testing.T) {
 	r.runs(imageID, 5000)
 	want := []string{
 		"install [container engine]", "enable docker.service", "reload systemd", "start docker.service",
-		"docker load", "write " + state + "/inventory.json", "make " + directory,
-		"docker create private_registry", "docker start private_registry",
+		inventory, "docker load", "docker sync", inventory, "make " + directory,
+		inventory, "docker create private_registry", "docker sync", inventory, "docker start private_registry",
 	}
 	if diff := cmp.Diff(want, r.done()); diff != "" {
 		t.Error(diff)
@@ -128,15 +129,15 @@ func TestContainerComesBack(t *testing.T) {
 		change func(*rig)
 		want   []string
 	}{
-		"removed": {func(r *rig) { delete(r.m.Containers.Containers, name) }, []string{"docker create private_registry", "docker start private_registry"}},
+		"removed": {func(r *rig) { delete(r.m.Containers.Containers, name) }, []string{inventory, "docker create private_registry", "docker sync", inventory, "docker start private_registry"}},
 		"stopped": {func(r *rig) { c := r.container(); c.Status, c.PID = "exited", 0 }, []string{"docker start private_registry"}},
 		"paused":  {func(r *rig) { r.container().Status = "paused" }, []string{"docker unpause private_registry"}},
 		"dead": {func(r *rig) { c := r.container(); c.Status, c.PID = "dead", 0 },
-			[]string{"docker remove private_registry", "docker create private_registry", "docker start private_registry"}},
+			[]string{"docker remove private_registry", inventory, "docker create private_registry", "docker sync", inventory, "docker start private_registry"}},
 		"not restarted any more":                        {func(r *rig) { r.container().Restart = "no" }, []string{"docker update private_registry"}},
 		"its data directory was removed and made again": {func(r *rig) { r.container().Mounts[0].Root += "//deleted" }, []string{"docker stop private_registry", "docker start private_registry"}},
 		"of another agent's making": {func(r *rig) { r.container().Labels["io.nodehitch.spec"] = "old" },
-			[]string{"docker create private_registry_next", "docker stop private_registry", "docker remove private_registry", "docker rename private_registry_next", "docker start private_registry"}},
+			[]string{inventory, "docker create private_registry_next", "docker sync", inventory, "docker stop private_registry", "docker remove private_registry", "docker rename private_registry_next", "docker start private_registry"}},
 		"a crash left a successor that is not needed": {func(r *rig) {
 			c := *r.container()
 			c.Name, c.Status, c.PID = name+"_next", "created", 0
@@ -160,7 +161,7 @@ func TestContainerComesBack(t *testing.T) {
 }
 
 func TestWhatIsAskedForChanges(t *testing.T) {
-	anew := []string{"docker create private_registry_next", "docker stop private_registry", "docker remove private_registry", "docker rename private_registry_next", "docker start private_registry"}
+	anew := []string{inventory, "docker create private_registry_next", "docker sync", inventory, "docker stop private_registry", "docker remove private_registry", "docker rename private_registry_next", "docker start private_registry"}
 	for name, c := range map[string]struct {
 		change func(*rig)
 		image  string
@@ -170,7 +171,7 @@ func TestWhatIsAskedForChanges(t *testing.T) {
 		"the port":      {func(r *rig) { r.doc.Registry.Port = 5001 }, imageID, 5001, nil},
 		"the directory": {func(r *rig) { r.doc.Registry.DataDirectory = "/srv/registry" }, imageID, 5000, []string{"make /srv/registry"}},
 		"the image": {func(r *rig) { r.give(otherArchive); r.imageFile(otherArchive) }, otherID, 5000,
-			[]string{"docker load", "write " + state + "/inventory.json"}},
+			[]string{inventory, "docker load", "docker sync", inventory}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := docker(t)
@@ -189,8 +190,8 @@ func TestWhatIsAskedForChanges(t *testing.T) {
 	}
 }
 
-// Stopped before any change and started again: the result is the same, and at every time there
-// is a way back.
+// Stopped before any change and started again, with or without the machine: the result is the
+// same, and at every time there is a way back. A power cut damages what was not on the disk.
 func TestCrashAtAnyPoint(t *testing.T) {
 	situations := map[string]func(*testing.T) *rig{
 		"first time": func(t *testing.T) *rig { return docker(t) },
@@ -207,29 +208,34 @@ func TestCrashAtAnyPoint(t *testing.T) {
 			return r
 		},
 	}
-	for name, prepare := range situations {
-		t.Run(name, func(t *testing.T) {
-			for at := 1; ; at++ {
-				r := prepare(t)
-				r.done()
-				r.m.CrashAt = at
-				r.converge()
-				if r.m.CrashAt > 0 {
-					break // there are fewer changes
+	for _, powerCut := range []bool{false, true} {
+		for name, prepare := range situations {
+			t.Run(fmt.Sprintf("%s, power cut %v", name, powerCut), func(t *testing.T) {
+				for at := 1; ; at++ {
+					r := prepare(t)
+					r.done()
+					r.m.CrashAt = at
+					r.converge()
+					if r.m.CrashAt > 0 {
+						break // there are fewer changes
+					}
+					crashed := r.done()
+					if powerCut {
+						r.m.CutPower()
+					}
+					r.give(archive)
+					r.restart()
+					r.expect(running)
+					r.runs(imageID, r.doc.Registry.Port)
+					if all := append(crashed, r.done()...); r.doc.Proxy != nil && !slices.Contains(all, "restart docker.service") {
+						t.Error("the engine has never read of the proxy")
+					}
+					if t.Failed() {
+						t.Fatalf("stopped after %q", crashed)
+					}
 				}
-				crashed := r.done()
-				r.give(archive)
-				r.restart()
-				r.expect(running)
-				r.runs(imageID, r.doc.Registry.Port)
-				if all := append(crashed, r.done()...); r.doc.Proxy != nil && !slices.Contains(all, "restart docker.service") {
-					t.Error("the engine has never read of the proxy")
-				}
-				if t.Failed() {
-					t.Fatalf("stopped after %q", crashed)
-				}
-			}
-		})
+			})
+		}
 	}
 }
 

@@ -1,10 +1,18 @@
 package registryserver
 
-import "github.com/nodehitch/nodehitch/shared/api"
+import (
+	"context"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
 
 // owned is what the role has on this machine, as the inventory records it.
 type owned struct {
 	Image *image `json:"image,omitempty"`
+	// Bringing says that images were being loaded or pulled, and were not on the disk yet.
+	Bringing bool `json:"bringing,omitempty"`
+	// Making is the name of a container that was being made, and was not on the disk yet.
+	Making string `json:"making,omitempty"`
 	// Refused is an image file that holds no registry.
 	Refused *refused `json:"refused,omitempty"`
 	// Proxy identifies the proxy that the engine was restarted with, see proxy.go.
@@ -42,6 +50,14 @@ func (s *step) own(change func(*owned)) error {
 	}
 	change(&o)
 	return s.inventory.Write(inventoryKind, o)
+}
+
+// ownOnDisk changes the inventory when what the engine has stored is on the disk.
+func (s *step) ownOnDisk(ctx context.Context, change func(*owned)) error {
+	if err := s.Host.Engine.Sync(ctx); err != nil {
+		return engineProblem(err)
+	}
+	return s.own(change)
 }
 
 // sourceOf identifies where the image comes from.

@@ -24,6 +24,9 @@ const (
 	otherID   = "sha256:2222"
 
 	running = "True Running"
+
+	// inventory is what the trace has of a change of it.
+	inventory = "write " + state + "/inventory.json"
 )
 
 // What archives hold.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -47,8 +48,8 @@ func writeBootFiles(ctx context.Context, root string, to VM) error {
 
 // unpackKernel returns the ELF kernel inside a bzImage: QEMU starts that
 // directly (PVH), which spares an emulated machine the unpacking. Offsets are
-// those of the x86 boot protocol (Documentation/arch/x86/boot.rst); Debian 12
-// packs with LZ4, and the last four bytes of the payload are its unpacked size.
+// those of the x86 boot protocol (Documentation/arch/x86/boot.rst); the last four bytes of
+// the payload are its unpacked size.
 func unpackKernel(ctx context.Context, bzImage []byte) ([]byte, error) {
 	const setupSects, magic, payloadOffset, payloadLength = 0x1f1, 0x202, 0x248, 0x24c
 	if len(bzImage) < 0x250 || !bytes.Equal(bzImage[magic:magic+4], []byte("HdrS")) {
@@ -59,14 +60,28 @@ func unpackKernel(ctx context.Context, bzImage []byte) ([]byte, error) {
 	if start > end-4 || end > len(bzImage) {
 		return nil, fmt.Errorf("its header points outside of it")
 	}
-	unpack := exec.CommandContext(ctx, "lz4", "-dc")
-	unpack.Stdin = bytes.NewReader(bzImage[start : end-4])
-	kernel, err := unpack.Output()
-	if err != nil || !bytes.HasPrefix(kernel, []byte("\x7fELF")) {
-		return nil, fmt.Errorf("unpacking the kernel with lz4: %w", err)
+	payload := bzImage[start : end-4]
+	for magic, program := range unpackers {
+		if !bytes.HasPrefix(payload, []byte(magic)) {
+			continue
+		}
+		unpack := exec.CommandContext(ctx, program, "-dc")
+		unpack.Stdin = bytes.NewReader(payload)
+		kernel, err := unpack.Output()
+		if err == nil && !bytes.HasPrefix(kernel, []byte("\x7fELF")) {
+			err = errors.New("what is in it is no ELF file")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("unpacking the kernel with %s: %w", program, err)
+		}
+		return kernel, nil
 	}
-	return kernel, nil
+	return nil, fmt.Errorf("it is packed in an unknown way, and begins with %#x", payload[:8])
 }
+
+// unpackers are the programs for what a payload begins with: Debian 12 packs its kernel with
+// LZ4, Debian 13 with Zstandard.
+var unpackers = map[string]string{"\x02!L\x18": "lz4", "\x28\xb5\x2f\xfd": "zstd"}
 
 func fillInitrd(root, dir string) error {
 	for _, d := range []string{"bin", "modules", "proc", "sys", "dev", "root"} {

@@ -172,7 +172,7 @@ func TestWaitingForABuildEndsWithTheContext(t *testing.T) {
 // Every file that the recipes name is there, and each change of one makes
 // another image.
 func TestRecipesNameExistingFiles(t *testing.T) {
-	for _, r := range []recipe{nspawnRecipe, vmRecipe, offeredRecipe, installedRecipe} {
+	for _, r := range []recipe{nspawnRecipe, vmRecipe, offeredRecipe(Debian12), installedRecipe(Debian12)} {
 		for _, path := range r.scripts {
 			if _, err := data.ReadFile(path); err != nil {
 				t.Error(err)
@@ -188,13 +188,16 @@ func TestRecipesNameExistingFiles(t *testing.T) {
 				t.Errorf("%s: %q, %v", list, units, err)
 			}
 		}
-		before := r.key()
+		before := r.key(Debian12)
 		r.packages = append([]string{"another"}, r.packages...)
-		if r.key() == before {
+		if r.key(Debian12) == before {
 			t.Errorf("%s: one more package, the same key", r.name)
 		}
+		if r.key(Debian12) == r.key(Debian13) {
+			t.Errorf("%s: two systems, the same key", r.name)
+		}
 	}
-	if nspawnRecipe.key() == vmRecipe.key() {
+	if nspawnRecipe.key(Debian12) == vmRecipe.key(Debian12) {
 		t.Error("both recipes have the same key")
 	}
 }

@@ -9,44 +9,48 @@ import (
 
 // Two layers over the containers' root, for machines that run containers of
 // their own: the others do not carry the engine's 70 MB, or 330 installed.
-var (
-	// offeredRecipe puts an engine into a repository of the machine, so that
-	// installing it is part of what is tested.
-	offeredRecipe = recipe{
+
+// offeredRecipe puts an engine into a repository of the machine, so that
+// installing it is part of what is tested.
+func offeredRecipe(s System) recipe {
+	return recipe{
 		name:    "nspawn-engine-offered",
-		offline: []string{"docker.io"},
+		offline: append(s.engine(), "apparmor"),
 		files:   []string{"engine"},
 		scripts: []string{"layer-offer.sh"},
 		enabled: []string{"sysinit.target.wants/lab-cgroups.service"},
 	}
-	// installedRecipe installs it, for machines whose engine is there before nodehitch.
-	installedRecipe = recipe{
+}
+
+// installedRecipe installs it, for machines whose engine is there before nodehitch.
+func installedRecipe(s System) recipe {
+	return recipe{
 		name:     "nspawn-engine",
-		packages: []string{"docker.io"},
+		packages: s.engine(),
 		scripts:  []string{"layer-install.sh"},
 	}
-)
+}
 
 // EngineOffered returns folders that belong over each other, the uppermost
 // first, all to be used read-only: a container's root in which a container
 // engine can be installed with no network.
-func (c *Cache) EngineOffered(ctx context.Context) ([]string, error) {
-	base, err := c.Nspawn(ctx)
+func (c *Cache) EngineOffered(ctx context.Context, s System) ([]string, error) {
+	base, err := c.Nspawn(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	layer, err := c.layer(ctx, offeredRecipe, []recipe{nspawnRecipe}, []string{base})
+	layer, err := c.layer(ctx, s, offeredRecipe(s), []recipe{nspawnRecipe}, []string{base})
 	return []string{layer, base}, err
 }
 
 // EngineInstalled is EngineOffered with the engine installed, as a service that
 // starts with the machine.
-func (c *Cache) EngineInstalled(ctx context.Context) ([]string, error) {
-	below, err := c.EngineOffered(ctx)
+func (c *Cache) EngineInstalled(ctx context.Context, s System) ([]string, error) {
+	below, err := c.EngineOffered(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	layer, err := c.layer(ctx, installedRecipe, []recipe{offeredRecipe, nspawnRecipe}, below)
+	layer, err := c.layer(ctx, s, installedRecipe(s), []recipe{offeredRecipe(s), nspawnRecipe}, below)
 	return append([]string{layer}, below...), err
 }
 
@@ -54,34 +58,34 @@ func (c *Cache) EngineInstalled(ctx context.Context) ([]string, error) {
 var nfsRecipe = recipe{name: "nspawn-nfs", packages: []string{"nfs-common"}, scripts: []string{"layer-install.sh"}}
 
 // NFSClient is EngineOffered with the NFS client and no engine.
-func (c *Cache) NFSClient(ctx context.Context) ([]string, error) {
-	base, err := c.Nspawn(ctx)
+func (c *Cache) NFSClient(ctx context.Context, s System) ([]string, error) {
+	base, err := c.Nspawn(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	layer, err := c.layer(ctx, nfsRecipe, []recipe{nspawnRecipe}, []string{base})
+	layer, err := c.layer(ctx, s, nfsRecipe, []recipe{nspawnRecipe}, []string{base})
 	return []string{layer, base}, err
 }
 
 // layer returns what recipe r adds to the folders below it, which their recipes made.
-func (c *Cache) layer(ctx context.Context, r recipe, recipes []recipe, below []string) (string, error) {
-	keys := []string{r.key()}
+func (c *Cache) layer(ctx context.Context, s System, r recipe, recipes []recipe, below []string) (string, error) {
+	keys := []string{r.key(s)}
 	for _, b := range recipes {
-		keys = append(keys, b.key())
+		keys = append(keys, b.key(s))
 	}
-	return c.Get(ctx, r.name, Key(keys...), func(ctx context.Context, dir string) error {
-		return r.buildLayer(ctx, strings.Join(below, ":"), dir)
+	return c.Get(ctx, s.Named(r.name), Key(keys...), func(ctx context.Context, dir string) error {
+		return r.buildLayer(ctx, s, strings.Join(below, ":"), dir)
 	})
 }
 
 // buildLayer fills dir by the recipe's only script. That mounts what is below in
 // a mount namespace of its own, so that a run that is killed leaves nothing mounted.
-func (r recipe) buildLayer(ctx context.Context, below, dir string) error {
+func (r recipe) buildLayer(ctx context.Context, s System, below, dir string) error {
 	script, err := data.ReadFile(r.scripts[0])
 	if err != nil {
 		return err
 	}
-	sources, err := Sources(ctx, suite)
+	sources, err := Sources(ctx, release[s])
 	if err != nil {
 		return err
 	}

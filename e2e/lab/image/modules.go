@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,38 @@ const (
 	signedMark        = "~Module signature appended~\n"
 	signedDescription = 12
 )
+
+// bareModules makes the root's kernel modules plain files, as the initrd has to have them:
+// not compressed, as Debian 13's are, and not signed.
+func bareModules(ctx context.Context, root string) error {
+	if err := unpackModules(ctx, root); err != nil {
+		return err
+	}
+	return unsign(root)
+}
+
+// unpackModules takes the compression off the root's kernel modules, and writes anew what
+// names their files.
+func unpackModules(ctx context.Context, root string) error {
+	tree, err := one(filepath.Join(root, "lib/modules/*"))
+	if err != nil {
+		return err
+	}
+	unpack := []string{"--decompress", "--"}
+	err = filepath.WalkDir(tree, func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".ko.xz") {
+			unpack = append(unpack, path)
+		}
+		return err
+	})
+	if err != nil || len(unpack) == 2 {
+		return err
+	}
+	if err := command(ctx, nil, "xz", unpack...); err != nil {
+		return err
+	}
+	return command(ctx, nil, "chroot", root, "depmod", filepath.Base(tree))
+}
 
 // unsign takes the signatures off the root's kernel modules. We have packed them
 // ourselves; under emulation the kernel refuses, in one boot of twenty, the first of them

@@ -12,9 +12,6 @@ import (
 	"strings"
 )
 
-// suite is the Debian release of the machines, whatever the host runs.
-const suite = "bookworm"
-
 // recipe is all that determines an image, apart from the versions that the mirror
 // has at the time. Delete the cache to get newer ones.
 type recipe struct {
@@ -49,9 +46,9 @@ var nspawnRecipe = recipe{
 //go:embed rootfs masked.txt masked-vm.txt offline-repo.sh layer-offer.sh layer-install.sh initrd-init.sh
 var data embed.FS
 
-// key is the hash of everything that goes into the image.
-func (r recipe) key() string {
-	parts := []string{suite, fmt.Sprintf("%#v", r)}
+// key is the hash of everything that goes into the image of a system.
+func (r recipe) key(s System) string {
+	parts := []string{release[s], fmt.Sprintf("%#v", r)}
 	err := fs.WalkDir(data, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !r.uses(path) {
 			return err

@@ -13,16 +13,16 @@ import (
 
 // Nspawn returns the root folder for containers: to be used read-only, as the
 // lower layer of an overlay.
-func (c *Cache) Nspawn(ctx context.Context) (string, error) {
+func (c *Cache) Nspawn(ctx context.Context, s System) (string, error) {
 	r := nspawnRecipe
-	return c.Get(ctx, r.name, r.key(), func(ctx context.Context, dir string) error {
-		return r.buildRoot(ctx, dir)
+	return c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
+		return r.buildRoot(ctx, s, dir)
 	})
 }
 
 // buildRoot makes the root file system in dir.
-func (r recipe) buildRoot(ctx context.Context, dir string) error {
-	if err := r.bootstrap(ctx, dir); err != nil {
+func (r recipe) buildRoot(ctx context.Context, s System, dir string) error {
+	if err := r.bootstrap(ctx, s, dir); err != nil {
 		return err
 	}
 	if err := r.complete(dir); err != nil {
@@ -65,12 +65,12 @@ func (r recipe) complete(dir string) error {
 }
 
 // bootstrap installs the packages and fills the machine's own repository.
-func (r recipe) bootstrap(ctx context.Context, dir string) error {
+func (r recipe) bootstrap(ctx context.Context, s System, dir string) error {
 	script, err := data.ReadFile("offline-repo.sh")
 	if err != nil {
 		return err
 	}
-	sources, err := Sources(ctx, suite)
+	sources, err := Sources(ctx, release[s])
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (r recipe) bootstrap(ctx context.Context, dir string) error {
 	}
 	defer func() { _ = os.Remove(hook) }()
 	args := append([]string{"--variant=minbase", "--mode=root", "--include=" + strings.Join(r.packages, ","),
-		"--customize-hook=" + hook, suite, dir}, sources...)
+		"--customize-hook=" + hook, release[s], dir}, sources...)
 	return command(ctx, []string{"LAB_OFFLINE=" + strings.Join(r.offline, " ")}, "mmdebstrap", args...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 var vmRecipe = recipe{
@@ -26,17 +27,29 @@ var vmRecipe = recipe{
 // disk as the backing file of an overlay.
 type VM struct {
 	Disk, Kernel, Initrd string
+	// Snapshot is the name in the cache for a snapshot of such a machine.
+	Snapshot string
 }
 
 // VM returns the image for virtual machines.
-func (c *Cache) VM(ctx context.Context) (VM, error) {
+func (c *Cache) VM(ctx context.Context, s System) (VM, error) {
+	return c.vm(ctx, s, vmRecipe, "snapshot")
+}
+
+// VMWithEngine is VM with a container engine, as a service that starts with the machine.
+func (c *Cache) VMWithEngine(ctx context.Context, s System) (VM, error) {
 	r := vmRecipe
-	dir, err := c.Get(ctx, r.name, r.key(), func(ctx context.Context, dir string) error {
+	r.name, r.packages = r.name+"-engine", slices.Concat(r.packages, s.engine())
+	return c.vm(ctx, s, r, "snapshot-engine")
+}
+
+func (c *Cache) vm(ctx context.Context, s System, r recipe, snapshot string) (VM, error) {
+	dir, err := c.Get(ctx, s.Named(r.name), r.key(s), func(ctx context.Context, dir string) error {
 		root := filepath.Join(dir, "root")
-		if err := r.buildRoot(ctx, root); err != nil {
+		if err := r.buildRoot(ctx, s, root); err != nil {
 			return err
 		}
-		if err := unsign(root); err != nil {
+		if err := bareModules(ctx, root); err != nil {
 			return err
 		}
 		if err := writeBootFiles(ctx, root, vmIn(dir)); err != nil {
@@ -47,7 +60,9 @@ func (c *Cache) VM(ctx context.Context) (VM, error) {
 		}
 		return os.RemoveAll(root)
 	})
-	return vmIn(dir), err
+	img := vmIn(dir)
+	img.Snapshot = s.Named(snapshot)
+	return img, err
 }
 
 func vmIn(dir string) VM {

@@ -24,6 +24,7 @@ func (h engine) Create(_ context.Context, c host.ContainerSpec) error {
 		return &host.EngineError{Doing: "docker create", Message: "bind source path does not exist: " + c.Source}
 	}
 	e.made++
+	e.fresh[fmt.Sprintf("container-%d", e.made)] = true
 	e.Containers[c.Name] = &ContainerState{Spec: c, Container: host.Container{
 		ID: fmt.Sprintf("container-%d", e.made), Name: c.Name, Image: e.image(c.Image), Status: "created",
 		Restart: c.Restart, Labels: maps.Clone(c.Labels), Ports: []int{c.Port},
@@ -62,6 +63,9 @@ func (h engine) Start(_ context.Context, name string) error {
 		}
 		if !h.exists(c.Spec.Source) {
 			return &host.EngineError{Doing: "docker start", Message: "error mounting " + c.Spec.Source + ": no such file or directory"}
+		}
+		if !e.whole(c) {
+			return &host.EngineError{Doing: "docker start", Message: "exec /bin/registry: exec format error"}
 		}
 		h.run(e, c)
 		return nil
@@ -104,10 +108,12 @@ func (h engine) Remove(_ context.Context, name string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e, err := h.asked("docker remove", name)
-	if err == nil {
-		delete(e.Containers, name)
+	if err != nil || e.Containers[name] == nil {
+		return err
 	}
-	return err
+	delete(e.damaged, e.Containers[name].ID)
+	delete(e.Containers, name)
+	return nil
 }
 
 func (h engine) Rename(_ context.Context, from, to string) error {

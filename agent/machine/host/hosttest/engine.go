@@ -27,6 +27,9 @@ type EngineState struct {
 	// Insecure is the part of insecure-registries that it uses.
 	Insecure []string
 	made     int
+	// fresh are the images and containers, by their ids, that are not on the disk yet, and
+	// damaged those that a power cut has found like that.
+	fresh, damaged map[string]bool
 }
 
 // ContainerState is a container.
@@ -53,6 +56,7 @@ func newEngine() *EngineState {
 	return &EngineState{
 		Containers: map[string]*ContainerState{}, Images: map[string]string{},
 		Archives: map[string]map[string]string{}, Public: map[string]string{},
+		fresh: map[string]bool{}, damaged: map[string]bool{},
 	}
 }
 
@@ -147,7 +151,9 @@ func (h engine) Load(_ context.Context, archive io.Reader) ([]string, error) {
 	if !ok {
 		return nil, &host.EngineError{Doing: "loading an image file", Message: "invalid tar header"}
 	}
-	maps.Copy(e.Images, images)
+	for name, id := range images {
+		e.take(name, id)
+	}
 	return slices.Sorted(maps.Keys(images)), nil
 }
 
@@ -161,8 +167,63 @@ func (h engine) Pull(_ context.Context, reference string) error {
 	if e.Public[reference] == "" {
 		return &host.EngineError{Doing: "pulling the image " + reference, Message: "manifest unknown"}
 	}
-	e.Images[reference] = e.Public[reference]
+	e.take(reference, e.Public[reference])
 	return nil
+}
+
+// take stores an image, unless the engine has it.
+func (e *EngineState) take(name, id string) {
+	if e.image(id) == "" {
+		e.fresh[id] = true
+	}
+	e.Images[name] = id
+}
+
+func (h engine) RemoveImage(_ context.Context, reference string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.asked("docker rmi", reference)
+	if err != nil {
+		return err
+	}
+	id := e.image(reference)
+	for _, c := range e.Containers {
+		if c.Image == id {
+			return &host.EngineError{Doing: "docker rmi", Message: "conflict: the image is used by the container " + c.Name}
+		}
+	}
+	delete(e.Images, reference)
+	if e.image(id) == "" {
+		delete(e.damaged, id)
+		delete(e.fresh, id)
+	}
+	return nil
+}
+
+func (h engine) Sync(context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	e, err := h.up()
+	if err != nil {
+		return err
+	}
+	if err := h.change("docker sync", ""); err != nil {
+		return err
+	}
+	clear(e.fresh)
+	return nil
+}
+
+// whole reports whether a container can run: neither it nor its image is damaged.
+func (e *EngineState) whole(c *ContainerState) bool { return !e.damaged[c.ID] && !e.damaged[c.Image] }
+
+// CutPower is a Reboot that nothing on the machine has prepared for.
+func (m *Machine) CutPower() {
+	if m.Containers != nil {
+		maps.Copy(m.Containers.damaged, m.Containers.fresh)
+		clear(m.Containers.fresh)
+	}
+	m.Reboot()
 }
 
 // asked returns the engine for a change. The caller holds mu.
@@ -191,7 +252,7 @@ func (m *Machine) bootEngine() {
 	m.Containers.Running = true
 	m.Containers.Insecure, _ = m.insecureRegistries()
 	for _, c := range m.Containers.Containers {
-		if c.Restart == "always" && c.Status != "created" && m.exists(c.Spec.Source) {
+		if c.Restart == "always" && c.Status != "created" && m.exists(c.Spec.Source) && m.Containers.whole(c) {
 			m.run(m.Containers, c)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/lab/image"
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
@@ -71,7 +72,7 @@ func run(ctx context.Context, folder string, part int) (ok bool, err error) {
 	outcome := results.OK
 	for _, suite := range results.Parts[part-1] {
 		cmd := exec.CommandContext(limited, "go", arguments(suite, results.PartLimit-time.Since(began))...)
-		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part))
+		cmd.Env = append(os.Environ(), results.EnvSuite+"=full", results.EnvFolder+"="+results.PartFolder(folder, part), image.EnvSystem+"="+string(suite.System))
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		// go test ends its processes, and the tests end theirs.
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -51,5 +51,8 @@ func table(folders []string, parts bool) (failed int, err error) {
 		all = append(all, records...)
 	}
 	cases, err := results.Markdown(os.Stdout, all)
+	if err == nil {
+		err = results.MarkdownSystems(os.Stdout, all)
+	}
 	return failed + cases, err
 }
