@@ -230,7 +230,8 @@ func TestStatusForPeople(t *testing.T) {
 	waiting := status.Status{
 		AgentVersion: "v1.2.3", PID: 1, StartedAt: *at(time.Hour), NodeID: "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", IdentitySource: "cloud-init",
 		StoppedAt: at(time.Minute), Origin: status.FromController, Role: api.RoleStorage,
-		Controller: status.Controller{URL: "https://controller:8443", LastContact: at(20 * time.Minute), LastError: "connection refused",
+		Controller: status.Controller{URL: "https://controller:8443", URLs: []string{"https://moved:8443", "https://controller:8443"},
+			Learned: []string{"https://moved:8443"}, LastContact: at(20 * time.Minute), LastError: "connection refused",
 			NextAttempt: at(-time.Minute), CertificateSerial: "4af3", CertificateNotAfter: at(-20 * time.Hour)},
 		Node: api.NodeStatus{ObservedGeneration: 5, AppliedGeneration: 4, LastFailedGeneration: 5, LastFailedCondition: "VolumesMounted", Conditions: []api.Condition{
 			{Type: "VolumesMounted", Status: api.ConditionFalse, Reason: api.ReasonForeignData, Message: "volume v holds an xfs filesystem", LastTransitionTime: *at(time.Hour)},

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -104,8 +105,8 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 	if c.HoldSeconds != 0 {
 		row("way", "closes idle connections: polls are held for %d s; set the controller's pollSeconds below the idle timeout of what is between", c.HoldSeconds)
 	}
-	if len(c.Learned) > 0 {
-		row("learned", "%s", strings.Join(c.Learned, ", "))
+	if len(c.URLs) > 1 {
+		row("addresses", "%s", addresses(c))
 	}
 	if c.Damaged != "" {
 		row("identity", "not used: %s", c.Damaged)
@@ -123,6 +124,25 @@ func showController(row func(name, format string, args ...any), c *status.Contro
 		return
 	}
 	row("certificate", "%s, good for %s more (until %s)", c.CertificateSerial, left, c.CertificateNotAfter.Format(time.RFC3339))
+}
+
+// addresses are the controller's, in the order in which they are tried.
+func addresses(c *status.Controller) string {
+	var list []string
+	for _, url := range c.URLs {
+		var notes []string
+		if slices.Contains(c.Learned, url) {
+			notes = append(notes, "learned")
+		}
+		if url == c.URL {
+			notes = append(notes, "in use")
+		}
+		if len(notes) > 0 {
+			url += " (" + strings.Join(notes, ", ") + ")"
+		}
+		list = append(list, url)
+	}
+	return strings.Join(list, ", ")
 }
 
 // conditionTable is one line a condition.

@@ -40,7 +40,8 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	if s.clouds, err = openClouds(c.OpenStack, s.metrics.Cloud, log); err != nil {
 		return nil, err
 	}
-	s.Core, err = core.Open(core.Options{Config: c, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics, Now: now, Log: log})
+	s.Core, err = core.Open(core.Options{Config: c, Source: sourceOf(s.clouds), Hub: new(notify.Hub), Metrics: s.metrics,
+		Progress: starting(log), Now: now, Log: log})
 	if err != nil {
 		return nil, err
 	}

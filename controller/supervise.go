@@ -17,6 +17,19 @@ func notifySystemd(state string, log *slog.Logger) {
 	}
 }
 
+// starting returns a function that asks systemd to wait for a start that takes long, a minute
+// from each call on. It is for calls in a row; few of them reach systemd.
+func starting(log *slog.Logger) func() {
+	var asked time.Time
+	return func() {
+		if time.Since(asked) < 10*time.Second {
+			return
+		}
+		asked = time.Now()
+		notifySystemd("EXTEND_TIMEOUT_USEC=60000000", log)
+	}
+}
+
 // watchdog tells systemd at half of the unit's WatchdogSec= that the controller
 // lives, only while check succeeds. A controller that hangs is started again.
 func watchdog(ctx context.Context, check func(context.Context) error, log *slog.Logger) error {

@@ -68,7 +68,8 @@ func (d *Daemon) contact(ctx context.Context) error {
 
 // use switches every further call to these credentials.
 func (c *connection) use(creds *enroll.Credentials) error {
-	next, err := link.New(c.linkOptions(creds))
+	options := c.linkOptions(creds)
+	next, err := link.New(options)
 	if err != nil {
 		return err
 	}
@@ -85,6 +86,7 @@ func (c *connection) use(creds *enroll.Credentials) error {
 		notAfter := creds.NotAfter()
 		s.Controller.Damaged, s.Controller.RenewalError = "", ""
 		s.Controller.CertificateSerial, s.Controller.CertificateNotAfter = creds.Serial(), &notAfter
+		s.Controller.URLs, s.Controller.Learned = options.URLs, options.URLs[:len(options.URLs)-len(c.Config.ControllerURLs)]
 	})
 	return nil
 }

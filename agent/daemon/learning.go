@@ -28,7 +28,7 @@ type learning struct {
 	// a copy of the controller, or to the one before a restore.
 	epoch int64
 	known []state.ControllerURL
-	// tried is when each URL last failed.
+	// tried is when each URL failed that is still to be checked.
 	tried map[string]time.Time
 }
 
@@ -53,12 +53,19 @@ func (l *learning) urls(configured []string) []string {
 	return append(urls, configured...)
 }
 
-// next is the first offered URL that is not known in this epoch and may be checked now,
-// "" for none.
-func (l *learning) next(offered, configured []string, now time.Time) string {
-	for _, url := range offered {
-		failed, before := l.tried[url]
-		if !slices.Contains(l.urls(configured), url) && (!before || now.Sub(failed) >= urlRetryAfter) {
+// next is the URL to check now, "" for none: the first offered one that is not known in
+// this epoch. While the one in use is not offered any more, it is the first other one.
+func (l *learning) next(offered, configured []string, inUse string, now time.Time) string {
+	candidates := slices.Clone(offered)
+	if slices.Contains(offered, inUse) || slices.Contains(configured, inUse) {
+		known := l.urls(configured)
+		candidates = slices.DeleteFunc(candidates, func(url string) bool { return slices.Contains(known, url) })
+	} else {
+		candidates = append(candidates, configured...)
+	}
+	maps.DeleteFunc(l.tried, func(url string, _ time.Time) bool { return !slices.Contains(candidates, url) })
+	for _, url := range candidates {
+		if failed, before := l.tried[url]; !before || now.Sub(failed) >= urlRetryAfter {
 			return url
 		}
 	}
@@ -68,29 +75,45 @@ func (l *learning) next(offered, configured []string, now time.Time) string {
 // learn checks one of the URLs that the controller offers, and uses it from then on. The
 // URL is the same controller's if it has a certificate of the pinned CA, accepts this
 // node's, and answers with a document of the same epoch.
+//
+// What is no longer offered is forgotten, the URL in use only once another one has
+// answered: a wrong setting at the controller must lose no node.
 func (c *connection) learn(ctx context.Context, offered []string) error {
-	maps.DeleteFunc(c.learned.tried, func(url string, _ time.Time) bool { return !slices.Contains(offered, url) })
-	url := c.learned.next(offered, c.Config.ControllerURLs, time.Now())
-	if url == "" {
-		return nil
-	}
-	if err := c.checkURL(ctx, url); err != nil {
-		if ctx.Err() == nil {
+	inUse := c.link.URL()
+	known, keep := c.learned.known, append(slices.Clone(offered), inUse)
+	if url := c.learned.next(offered, c.Config.ControllerURLs, inUse, time.Now()); url != "" {
+		err := c.checkURL(ctx, url)
+		switch {
+		case err == nil:
+			known, keep = append([]state.ControllerURL{{URL: url, Epoch: c.learned.epoch}}, known...), offered
+		case ctx.Err() == nil:
 			c.learned.tried[url] = time.Now()
-			c.Log.Warn("an address that the controller offers does not work", "url", url, "error", err, "retryIn", urlRetryAfter)
+			c.Log.Warn("an address of the controller does not work", "url", url, "error", err, "retryIn", urlRetryAfter)
 		}
+	}
+	known = among(known, keep)
+	if slices.Equal(known, c.learned.known) {
 		return nil
 	}
-	known := append([]state.ControllerURL{{URL: url, Epoch: c.learned.epoch}},
-		slices.DeleteFunc(slices.Clone(c.learned.known), func(u state.ControllerURL) bool { return u.URL == url })...)
-	known = known[:min(len(known), api.MaxControllerURLs)]
 	if err := c.State.SaveControllerURLs(known); err != nil {
-		return fmt.Errorf("saving a learned address of the controller: %w", err)
+		return fmt.Errorf("saving the learned addresses of the controller: %w", err)
 	}
 	c.learned.known = known
-	c.Log.Info("the controller has another address", "url", url)
+	c.Log.Info("the controller's addresses have changed", "urls", c.learned.urls(c.Config.ControllerURLs))
 	c.digest = "" // so that the first poll there is answered at once
 	return c.use(c.credentials)
+}
+
+// among returns the first entry of each of these URLs, in their order.
+func among(known []state.ControllerURL, urls []string) []state.ControllerURL {
+	var found []state.ControllerURL
+	for _, url := range urls {
+		at := slices.IndexFunc(known, func(u state.ControllerURL) bool { return u.URL == url })
+		if at >= 0 && !slices.Contains(found, known[at]) {
+			found = append(found, known[at])
+		}
+	}
+	return found[:min(len(found), api.MaxControllerURLs)]
 }
 
 // checkURL polls through this URL only.
@@ -126,9 +149,7 @@ func (c *connection) useHeaders(ctx context.Context, a pull.Answer) {
 	if err != nil && ctx.Err() == nil {
 		c.Log.Warn("the addresses of the controller could not be changed", "error", err)
 	}
-	c.board.Change(func(s *status.Status) {
-		s.Controller.Wanted, s.Controller.Learned = a.Wanted, c.learned.urls(nil)
-	})
+	c.board.Change(func(s *status.Status) { s.Controller.Wanted = a.Wanted })
 }
 
 // enterEpoch sets the epoch. URLs learned in another epoch are no longer used.

@@ -32,9 +32,12 @@ func (c *controller) also(root testca.Authority, change func(http.Handler) http.
 	return s
 }
 
-// tell makes the controller tell these addresses with each answer.
+// tell makes the controller tell these addresses with each answer. From then on polls are
+// held shortly: the next one may begin before this and be held after it.
 func (c *controller) tell(urls ...string) {
-	c.set(func() { c.tells = map[string]string{"Nodehitch-Controller-Urls": strings.Join(urls, " ")} })
+	c.set(func() {
+		c.hold, c.tells = 100*time.Millisecond, map[string]string{"Nodehitch-Controller-Urls": strings.Join(urls, " ")}
+	})
 }
 
 // epoch makes an address answer in another epoch than the controller.
@@ -74,11 +77,80 @@ func TestAControllerThatMovesIsFoundAgain(t *testing.T) {
 	}
 	c.server.Close()
 	c.set(func() { c.tells = nil })
+	c.give(2, 1, "")
 	n.start()
-	until(t, "it is back after a restart, by the new address alone", func() bool {
+	until(t, "it is back after a restart, by the new address alone", n.ready(c, 2))
+	c.give(3, 1, "")
+	until(t, "it keeps the address that works, although it is not offered any more", n.ready(c, 3))
+	if s := n.status().Controller; s.URL != moved.URL {
+		t.Errorf("it speaks to %s", s.URL)
+	}
+}
+
+// speaksTo waits until the agent uses the first of these learned addresses, and has no
+// other one, also not on disk.
+func (n *node) speaksTo(url string, learned ...string) {
+	n.t.Helper()
+	until(n.t, "it speaks to "+url, func() bool {
 		s := n.status().Controller
-		return s.Connected && s.URL == moved.URL && n.status().PID != 0 && n.status().StoppedAt == nil
+		return s.Connected && s.URL == url && slices.Equal(s.Learned, learned)
 	})
+	if all := n.status().Controller.URLs; !slices.Equal(all, append(slices.Clone(learned), n.cfg.ControllerURLs...)) {
+		n.t.Errorf("its addresses are %v", all)
+	}
+	var kept []string
+	known, err := n.state().ControllerURLs()
+	for _, u := range known {
+		kept = append(kept, u.URL)
+	}
+	if err != nil || !slices.Equal(kept, learned) {
+		n.t.Errorf("it keeps %v, %v", kept, err)
+	}
+}
+
+// The first address that is offered is preferred, whichever was learned first.
+func TestAddressesAreTriedInTheOrderInWhichTheyAreOffered(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	first, second := c.also(c.root, nil), c.also(c.root, nil)
+	n := newNode(t, c)
+	n.start()
+	c.tell(first.URL, second.URL)
+	n.speaksTo(first.URL, first.URL, second.URL)
+	c.tell(second.URL, first.URL)
+	n.speaksTo(second.URL, second.URL, first.URL)
+}
+
+func TestAnAddressThatIsNoLongerOfferedIsForgotten(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	before, moved := c.also(c.root, nil), c.also(c.root, nil)
+	n := newNode(t, c)
+	n.start()
+	c.tell(before.URL)
+	n.speaksTo(before.URL, before.URL)
+	c.tell(moved.URL)
+	n.speaksTo(moved.URL, moved.URL)
+	c.tell()
+	n.speaksTo(c.server.URL)
+}
+
+// Whoever writes the state file can send the agent nowhere: a server without a certificate
+// of the pinned CA gets no poll, and what the controller does not offer is forgotten.
+func TestAddressesThatSomeoneElseWroteDoNoHarm(t *testing.T) {
+	c := newController(t)
+	c.give(1, 1, "")
+	stranger, gone := c.also(testca.Root(t, "root"), func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the stranger got %s %s", r.Method, r.URL) })
+	}), c.also(c.root, nil)
+	gone.Close()
+	n := newNode(t, c)
+	if err := n.state().SaveControllerURLs([]state.ControllerURL{{URL: stranger.URL, Epoch: 1}, {URL: gone.URL, Epoch: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	until(t, "Ready", n.ready(c, 1))
+	n.speaksTo(c.server.URL)
 }
 
 // The address of agent.yaml stays in use if the learned ones no longer work.

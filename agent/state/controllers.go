@@ -17,8 +17,8 @@ type ControllerURL struct {
 	Epoch int64  `json:"epoch"`
 }
 
-// ControllerURLs reads what was learned, the best first; *Damaged if one is none, or
-// there are more than an agent ever keeps.
+// ControllerURLs reads what was learned, in the order in which to try them; *Damaged if
+// one is none, or there are more than an agent ever keeps.
 func (d *Directory) ControllerURLs() ([]ControllerURL, error) {
 	var urls []ControllerURL
 	if ok, err := d.readJSON(controllersFile, &urls); !ok {
@@ -37,5 +37,8 @@ func (d *Directory) ControllerURLs() ([]ControllerURL, error) {
 
 // SaveControllerURLs saves the learned addresses.
 func (d *Directory) SaveControllerURLs(urls []ControllerURL) error {
+	if len(urls) == 0 {
+		return d.Remove(controllersFile)
+	}
 	return d.writeJSON(controllersFile, urls)
 }

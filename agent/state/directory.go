@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -76,8 +77,23 @@ func At(path string) *Directory { return &Directory{path} }
 // Path is the path of a file in the directory.
 func (d *Directory) Path(name string) string { return filepath.Join(d.path, name) }
 
-// Read is the content of a file; fs.ErrNotExist if there is none.
-func (d *Directory) Read(name string) ([]byte, error) { return os.ReadFile(d.Path(name)) }
+// maxFile is more than the agent writes to one file: a document has at most 8 MiB.
+const maxFile = 16 << 20
+
+// Read is the content of a file; fs.ErrNotExist if there is none, *Damaged if it is larger
+// than all that the agent writes.
+func (d *Directory) Read(name string) ([]byte, error) {
+	f, err := os.Open(d.Path(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(content) > maxFile {
+		return nil, &Damaged{Path: d.Path(name), Err: fmt.Errorf("it has more than %d bytes", maxFile)}
+	}
+	return content, err
+}
 
 // Write replaces a file. After a crash at any point the file has either the old or the
 // new content completely; after Write has returned, the new. It does not write a file

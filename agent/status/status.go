@@ -45,7 +45,9 @@ const (
 
 // Controller is the state of the contact with the controller.
 type Controller struct {
-	URL string `json:"url,omitempty"`
+	// URL is the address in use, URLs are all, in the order in which they are tried.
+	URL  string   `json:"url,omitempty"`
+	URLs []string `json:"urls,omitempty"`
 	// Connected says that the last call succeeded.
 	Connected   bool       `json:"connected"`
 	LastContact *time.Time `json:"lastContact,omitempty"`
@@ -63,7 +65,7 @@ type Controller struct {
 	Damaged string `json:"identityDamage,omitempty"`
 	// Wanted is the agent that the controller wants here; nil if it does not say.
 	Wanted *api.WantedAgent `json:"wantedAgent,omitempty"`
-	// Learned are the addresses in use that the controller has sent.
+	// Learned are those of URLs that are not in agent.yaml.
 	Learned []string `json:"learnedUrls,omitempty"`
 	// RenewalError is why the last attempt to renew the certificate failed.
 	RenewalError string `json:"renewalError,omitempty"`

@@ -42,7 +42,7 @@ func (r *Restore) place(stage string, there bool) (aside string, err error) {
 // setAside gives the store and its package files a second name. Those that the new
 // store does not name are removed from their first one by the next start.
 func (r *Restore) setAside(current string) (string, error) {
-	aside, err := newDirectory(filepath.Join(r.DataDirectory, "replaced-"+r.Now().UTC().Format("20060102T150405Z")))
+	aside, err := newDirectory(filepath.Join(r.DataDirectory, "replaced-"+r.Now().UTC().Format(stamp)))
 	if err != nil {
 		return "", err
 	}

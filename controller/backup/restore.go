@@ -123,9 +123,9 @@ func (r *Restore) unpack(ctx context.Context, stage string, m *archive.Manifest)
 
 // fits refuses a backup that this controller cannot continue from.
 func (r *Restore) fits(m archive.Manifest) error {
-	if m.Schema != store.Schema {
-		return fmt.Errorf("it was made by the controller %s, whose schema is version %d; this one reads version %d only: restore with that one",
-			m.ControllerVersion, m.Schema, store.Schema)
+	if m.Schema > store.Schema() {
+		return fmt.Errorf("it was made by the controller %s, and its schema is version %d; this one reads versions up to %d: restore with that one",
+			m.ControllerVersion, m.Schema, store.Schema())
 	}
 	id, err := r.Key.ID()
 	if err != nil {
@@ -204,8 +204,12 @@ func (r *Restore) openCopy(stage string) (*store.Store, error) {
 // that is for the start of a controller.
 func cause(err error) error {
 	var damaged *store.DamagedError
-	if errors.As(err, &damaged) {
+	var newer *store.SchemaError
+	switch {
+	case errors.As(err, &damaged):
 		return damaged.Err
+	case errors.As(err, &newer):
+		return fmt.Errorf("its schema is version %d, which a newer controller wrote", newer.Found)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ type Copy struct {
 // kept from being removed.
 func (s *Service) Take(context.Context) (*Copy, error) {
 	c := &Copy{service: s, release: func() {}, manifest: archive.Manifest{
-		Format: archive.Format, ControllerVersion: s.Version, Schema: store.Schema,
+		Format: archive.Format, ControllerVersion: s.Version, Schema: s.Store.Schema(),
 		KeyID: s.Store.KeyID(), Epoch: s.Store.Epoch(), TakenAt: s.Now().UTC(), Excluded: s.Excluded,
 	}}
 	if err := c.fill(); err != nil {

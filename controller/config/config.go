@@ -52,8 +52,8 @@ type Config struct {
 	// preference. Default: https://<name>:<port of listen> for each of Names.
 	AdvertiseURLs []string `json:"advertiseUrls"`
 	// ControllerURLs are base URLs that enrolled agents learn with their polls, at most
-	// 8, so that the controller can move without a shell on any node. The first that
-	// answers is preferred to those that user_data gave. Default: none.
+	// 8, so that the controller can move without a shell on any node. They are
+	// preferred, in their order, to those that user_data gave. Default: none.
 	ControllerURLs []string `json:"controllerUrls"`
 	// DataDirectory holds the store, the CA, and package files. Default
 	// "/var/lib/nodehitch/controller".

@@ -81,7 +81,7 @@ func (c *Controller) Open() {
 		err = c.Store.Close()
 	}
 	if err == nil {
-		c.Core, err = core.Open(core.Options{Config: c.Config, Source: c.Source, Hub: c.hub, Metrics: c.Metrics, Now: c.o.Now, Log: c.o.Log})
+		c.Core, err = core.Open(core.Options{Config: c.Config, Source: c.Source, Hub: c.hub, Metrics: c.Metrics, Progress: func() {}, Now: c.o.Now, Log: c.o.Log})
 	}
 	if err != nil {
 		c.t.Fatalf("opening the controller: %v", err)

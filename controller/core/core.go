@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/access"
@@ -39,8 +38,10 @@ type Options struct {
 	// Hub wakes the waiters when something changes.
 	Hub     *notify.Hub
 	Metrics *telemetry.Metrics
-	Now     func() time.Time
-	Log     *slog.Logger
+	// Progress is called again and again while Open takes long.
+	Progress func()
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // Core is the services. Enrollment trusts join tokens and does not discover unknown
@@ -64,15 +65,23 @@ type Core struct {
 func Open(o Options) (*Core, error) {
 	c := &Core{Hub: o.Hub, o: o}
 	var err error
+	var saved string
 	newKey := missing(o.Config.SealKeyFile)
 	c.Store, err = store.Open(store.Options{
 		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
 		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
 		Now:     o.Now,
 		Observe: o.Metrics.Transaction,
+		BeforeMigration: func(s *store.Store) (err error) {
+			saved, err = c.backUp(s)
+			return err
+		},
 	})
 	if err != nil {
-		return nil, err
+		return nil, backup.ExplainNewer(o.Config.DataDirectory, err)
+	}
+	if saved != "" {
+		o.Log.Info("the store has a newer schema", "event", wire.EventStoreMigrated, "schema", c.Store.Schema(), "backup", saved)
 	}
 	if newKey {
 		o.Log.Warn("a seal key was created: keep a copy of it apart from the backups, which cannot be read without it", "file", o.Config.SealKeyFile)
@@ -80,7 +89,29 @@ func Open(o Options) (*Core, error) {
 	if err := errors.Join(keepOthersOut(o.Config.DataDirectory, o.Log), c.tie(o)); err != nil {
 		return nil, errors.Join(err, c.Store.Close())
 	}
+	for _, url := range notInCertificate(o.Config) {
+		o.Log.Warn("agents refuse this address of the controller: add its host to `names`, which the certificate is for", "url", url)
+	}
 	return c, nil
+}
+
+// backUp writes a backup before the schema of the store is changed, and returns its path.
+func (c *Core) backUp(s *store.Store) (path string, err error) {
+	blobs, err := c.blobs()
+	if err != nil {
+		return "", err
+	}
+	c.o.Log.Info("the store has an older schema: backing it up first", "schema", s.Schema(), "expected", store.Schema())
+	return c.backups(s, blobs).BeforeMigration(context.Background(), c.o.Progress)
+}
+
+func (c *Core) blobs() (*files.Blobs, error) {
+	return files.OpenBlobs(c.o.Config.DataDirectory, c.o.Config.MaxFileBytes, c.o.Now)
+}
+
+func (c *Core) backups(s *store.Store, blobs *files.Blobs) *backup.Service {
+	return &backup.Service{Store: s, Blobs: blobs, Directory: c.o.Config.DataDirectory, Version: version.Version,
+		Excluded: keptApart(c.o.Config), Now: c.o.Now, Log: c.o.Log}
 }
 
 func (c *Core) tie(o Options) error {
@@ -98,13 +129,11 @@ func (c *Core) tie(o Options) error {
 	if err != nil {
 		return err
 	}
-	c.Blobs, err = files.OpenBlobs(o.Config.DataDirectory, o.Config.MaxFileBytes, o.Now)
-	if err != nil {
+	if c.Blobs, err = c.blobs(); err != nil {
 		return err
 	}
 	c.Files = &files.Service{Store: c.Store, Blobs: c.Blobs, Now: o.Now, Log: o.Log}
-	c.Backups = &backup.Service{Store: c.Store, Blobs: c.Blobs, Directory: o.Config.DataDirectory, Version: version.Version,
-		Excluded: keptApart(o.Config), Now: o.Now, Log: o.Log}
+	c.Backups = c.backups(c.Store, c.Blobs)
 	c.Tokens = &access.Service{Store: c.Store, Now: o.Now, Log: o.Log}
 	c.Permits = &permit.Service{Store: c.Store, Now: o.Now, Log: o.Log, Changed: c.planAgain}
 	c.Enrollment = &enrollment.Service{Store: c.Store, PKI: c.Authority, Now: o.Now, Log: o.Log, Gone: c.Permits.NodeGone, Metrics: o.Metrics}
@@ -165,11 +194,11 @@ func (c *Core) Serviceable(ctx context.Context) error {
 	if err := c.Ready(ctx); err != nil {
 		return err
 	}
-	var disk syscall.Statfs_t
-	if err := syscall.Statfs(c.o.Config.DataDirectory, &disk); err != nil {
-		return fmt.Errorf("reading how full the disk is: %w", err)
+	free, err := store.Free(c.o.Config.DataDirectory)
+	if err != nil {
+		return err
 	}
-	if free := int64(disk.Bavail) * disk.Bsize; free < leastFree { //nolint:gosec,unconvert // the types differ between architectures
+	if free < leastFree {
 		return wire.NewProblem(wire.ProblemUnavailable, fmt.Sprintf(
 			"the controller's disk is full (%d bytes are free, expected at least %d), so writes are refused: free space under its data directory; the controller needs no restart", free, leastFree))
 	}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -31,4 +32,28 @@ func ownNames(c config.Config) []string {
 		}
 	}
 	return names
+}
+
+// notInCertificate are the URLs for agents whose host the serving certificate does not
+// name: no agent uses them.
+func notInCertificate(c config.Config) []string {
+	var named []string
+	for _, name := range certificateNames(c.Names) {
+		named = append(named, canonical(name))
+	}
+	var urls []string
+	for _, text := range slices.Concat(c.AdvertiseURLs, c.ControllerURLs) {
+		if u, err := url.Parse(text); err == nil && !slices.Contains(named, canonical(u.Hostname())) && !slices.Contains(urls, text) {
+			urls = append(urls, text)
+		}
+	}
+	return urls
+}
+
+// canonical is the one form of a name or an address.
+func canonical(host string) string {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.String()
+	}
+	return strings.ToLower(host)
 }

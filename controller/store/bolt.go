@@ -166,5 +166,8 @@ func (s snapshot) bucket(name string) *bbolt.Bucket {
 	return bucket
 }
 
+// Size is that of the copy.
+func (s snapshot) Size() int64 { return s.tx.Size() }
+
 // WriteTo copies the file.
 func (s snapshot) WriteTo(w io.Writer) (int64, error) { return s.tx.WriteTo(w) }

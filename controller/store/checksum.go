@@ -41,10 +41,14 @@ func textOf(bucket, key string, value []byte) ([]byte, error) {
 	return value[:at], nil
 }
 
-// verifyRecords checks every value of a store.
-func verifyRecords(r reader) error {
+// verifyRecords checks every value of a store. A store of an older schema need not have
+// every bucket.
+func verifyRecords(r reader, every bool) error {
 	for _, bucket := range recordBuckets {
 		if !r.has(bucket) {
+			if !every {
+				continue
+			}
 			return fmt.Errorf("its bucket %q is missing: restore a backup", bucket)
 		}
 		for key, value := range r.scan(bucket, "") {

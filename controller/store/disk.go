@@ -63,3 +63,12 @@ func faultsPanic() (restore func()) {
 	before := debug.SetPanicOnFault(true)
 	return func() { debug.SetPanicOnFault(before) }
 }
+
+// Free is how many bytes the disk of a directory has left for this process.
+func Free(directory string) (int64, error) {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(directory, &disk); err != nil {
+		return 0, fmt.Errorf("reading how full the disk is: %w", err)
+	}
+	return int64(disk.Bavail) * disk.Bsize, nil //nolint:gosec,unconvert // the types differ between architectures
+}

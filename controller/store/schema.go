@@ -7,9 +7,16 @@ import (
 	"fmt"
 )
 
-// Schema is the version of the records and of how they lie in the file. A store of
-// another version is refused: none was released, so there is nothing to convert.
-const Schema = 1
+// Schema is the version of the records and of how they lie in the file. A store of an older
+// version is brought to this one, step by step; one of a newer version is refused.
+func Schema() int { return firstSchema + len(migrations) }
+
+const firstSchema = 1
+
+// migrations are the steps from each schema to the next, the first one from firstSchema.
+// A step changes the records as they lie in the file. It leaves what Tx.Blobs reads as it
+// is: the backup before the step lists the package files by that.
+var migrations []func(writer) error
 
 // The buckets of the records. Their names are on disk.
 const (
@@ -53,8 +60,8 @@ func (s *Store) readMeta() (m meta, err error) {
 		m.schema = int(binary.BigEndian.Uint64(schema))
 		m.epoch = int64(binary.BigEndian.Uint64(epoch))
 		m.keyID = string(r.get(bucketMeta, metaKeyID))
-		// Another schema may keep its checksum elsewhere, or none. One that is there counts.
-		if sum := r.get(bucketMeta, metaChecksum); (sum != nil || m.schema == Schema) && !bytes.Equal(sum, m.checksum()) {
+		// A newer schema may keep its checksum elsewhere, or none. One that is there counts.
+		if sum := r.get(bucketMeta, metaChecksum); (sum != nil || m.schema <= Schema()) && !bytes.Equal(sum, m.checksum()) {
 			return &CorruptError{Bucket: bucketMeta, Key: metaChecksum, Err: errSum}
 		}
 		return nil
@@ -66,13 +73,44 @@ func (m meta) checksum() []byte {
 	return sumOf(bucketMeta, metaChecksum, fmt.Appendf(nil, "%d %d %s", m.schema, m.epoch, m.keyID))
 }
 
+// SchemaError says that this controller does not read the store.
+type SchemaError struct {
+	// Found is the schema of the store.
+	Found int
+}
+
+// Error says what was found, what was expected and what to do.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("its schema is version %d and this controller reads versions up to %d: run the controller that wrote it, "+
+		"or restore a backup whose manifest says \"schema\": %d; nothing has been changed", e.Found, Schema(), Schema())
+}
+
 // verify refuses a store that this controller does not read, and one that is damaged.
 func (s *Store) verify(m meta) error {
-	if m.schema != Schema {
-		return fmt.Errorf("its schema is version %d and this controller reads version %d only: run the controller that wrote it, "+
-			"or restore a backup whose manifest says \"schema\": %d; nothing has been changed", m.schema, Schema, Schema)
+	if m.schema < firstSchema || m.schema > Schema() {
+		return &SchemaError{Found: m.schema}
 	}
-	return s.engine.view(verifyRecords)
+	return s.engine.view(func(r reader) error {
+		return verifyRecords(r, m.schema == Schema())
+	})
+}
+
+// migrate brings the store to this controller's schema, all of it or nothing.
+func (s *Store) migrate(m meta) error {
+	err := s.engine.update(func(w writer) error {
+		for _, step := range migrations[m.schema-firstSchema:] {
+			if err := step(w); err != nil {
+				return fmt.Errorf("from version %d: %w", m.schema, err)
+			}
+			m.schema++
+		}
+		return errors.Join(verifyRecords(w, true), m.put(w))
+	})
+	if err != nil {
+		return fmt.Errorf("bringing its schema to version %d: %w", Schema(), err)
+	}
+	s.schema = m.schema
+	return nil
 }
 
 // create makes a new file a store, all of it or nothing.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -20,10 +21,10 @@ func withNode(t *testing.T) place {
 
 // A newer controller's store, and those of builds before the first release, whose versions
 // went up to 3 and whose checksum had another key.
-func TestAStoreOfAnotherSchemaIsRefusedUnchanged(t *testing.T) {
+func TestAStoreOfANewerSchemaIsRefusedUnchanged(t *testing.T) {
 	for name, put := range map[string]func(meta, writer) error{
 		"newer": func(m meta, w writer) error {
-			m.schema = Schema + 1
+			m.schema = Schema() + 1
 			return m.put(w)
 		},
 		"of before a release": func(m meta, w writer) error {
@@ -45,7 +46,11 @@ func TestAStoreOfAnotherSchemaIsRefusedUnchanged(t *testing.T) {
 			shut(t, s)
 			before := read(t, p.file())
 			_, err = Open(p.options())
-			wantError(t, err, p.file(), "its schema is version ", fmt.Sprintf("reads version %d only", Schema), "run the controller that wrote it", "restore a backup")
+			var newer *SchemaError
+			if !errors.As(err, &newer) || newer.Found <= Schema() {
+				t.Errorf("%v is no *SchemaError of a newer schema", err)
+			}
+			wantError(t, err, p.file(), "its schema is version ", fmt.Sprintf("reads versions up to %d", Schema()), "run the controller that wrote it", "restore a backup")
 			if !bytes.Equal(before, read(t, p.file())) {
 				t.Error("the refused store was changed")
 			}

@@ -42,6 +42,15 @@ func (t *Tx) WriteTo(w io.Writer) (int64, error) {
 	return n, err
 }
 
+// Size is how many bytes WriteTo writes. The file may be larger: bbolt reserves space.
+func (t *Tx) Size() int64 {
+	file, ok := t.reader.(interface{ Size() int64 })
+	if !ok {
+		return 0
+	}
+	return file.Size()
+}
+
 // destination remembers why it took no more: bbolt keeps only the text of that.
 type destination struct {
 	io.Writer

@@ -25,6 +25,10 @@ type Options struct {
 	// LockTimeout is how long to wait for another process to let go of the file,
 	// one second when zero.
 	LockTimeout time.Duration
+	// BeforeMigration is called with the open store if its schema is older than this
+	// controller's. If it returns an error, the store stays as it is. It may be nil: for
+	// a store that has a backup, because it was just taken from one.
+	BeforeMigration func(*Store) error
 	// Observe is told how long each transaction took, a writing one with its wait
 	// for other writers and for the disk; it may be nil.
 	Observe func(write bool, took time.Duration)
@@ -35,6 +39,7 @@ type Options struct {
 type Store struct {
 	engine         engine
 	path           string
+	schema         int
 	keys           *keys
 	now            func() time.Time
 	observe        func(write bool, took time.Duration)
@@ -44,9 +49,9 @@ type Store struct {
 	recent         recent
 }
 
-// Open opens the store and creates it when it does not exist. It changes nothing
-// and says what to do when the file is held by another process, has another schema,
-// or belongs to another key.
+// Open opens the store and creates it when it does not exist. A store of an older schema is
+// brought to this controller's. Open changes nothing and says what to do when the file is
+// held by another process, has a newer schema (*SchemaError), or belongs to another key.
 func Open(o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -63,14 +68,14 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, outcomeUnknown: file.outcomeUnknown,
 		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied)}}
-	if err := s.start(o.Key); err != nil {
+	if err := s.start(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
 	}
 	return s, nil
 }
 
 // start checks all that may refuse the file before it changes anything.
-func (s *Store) start(source KeySource) error {
+func (s *Store) start(o Options) error {
 	m, err := s.readMeta()
 	if err != nil {
 		return err
@@ -81,7 +86,7 @@ func (s *Store) start(source KeySource) error {
 			return err
 		}
 	}
-	secret, err := source.load(isNew)
+	secret, err := o.Key.load(isNew)
 	if err != nil {
 		return err
 	}
@@ -89,18 +94,29 @@ func (s *Store) start(source KeySource) error {
 		return err
 	}
 	if isNew {
-		m = meta{schema: Schema, epoch: s.now().Unix(), keyID: s.keys.id}
+		m = meta{schema: Schema(), epoch: s.now().Unix(), keyID: s.keys.id}
 		if err := s.create(m); err != nil {
 			return err
 		}
 	}
 	if m.keyID != s.keys.id {
 		return fmt.Errorf("it was sealed with the key %s and %s holds the key %s: "+
-			"put the right key there; nothing has been changed", m.keyID, source, s.keys.id)
+			"put the right key there; nothing has been changed", m.keyID, o.Key, s.keys.id)
 	}
+	s.schema = m.schema
 	s.epoch.Store(m.epoch)
 	if err := s.readOrigin(); err != nil {
 		return err
+	}
+	if m.schema < Schema() {
+		if o.BeforeMigration != nil {
+			if err := o.BeforeMigration(s); err != nil {
+				return err
+			}
+		}
+		if err := s.migrate(m); err != nil {
+			return err
+		}
 	}
 	return durable.Directory(filepath.Dir(s.path))
 }
@@ -110,6 +126,9 @@ func (s *Store) Close() error { return s.engine.close() }
 
 // Path is the database file.
 func (s *Store) Path() string { return s.path }
+
+// Schema is that of the file: an older one than this controller's only in BeforeMigration.
+func (s *Store) Schema() int { return s.schema }
 
 // Epoch names this life of the state: Unix seconds at which it began. It is the
 // same over restarts; BeginEpoch begins another.

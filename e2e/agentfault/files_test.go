@@ -2,6 +2,7 @@ package agentfault
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -57,6 +59,24 @@ func cut(old []byte) []byte      { return old[:len(old)*9/10] }
 func cutInKey(old []byte) []byte { return old[:100] }
 func null([]byte) []byte         { return []byte("null") }
 
+// nobody makes every learned address one where nobody is.
+func nobody(path string) error {
+	document, err := os.ReadFile(filepath.Join(filepath.Dir(path), "last-known-good.json"))
+	if err != nil {
+		return err
+	}
+	var doc api.NodeConfig
+	if err := json.Unmarshal(document, &doc); err != nil {
+		return err
+	}
+	var urls []state.ControllerURL
+	for port := range api.MaxControllerURLs {
+		urls = append(urls, state.ControllerURL{URL: fmt.Sprintf("https://127.0.0.1:%d", port+1), Epoch: doc.Epoch})
+	}
+	text, err := json.Marshal(urls)
+	return errors.Join(err, os.WriteFile(path, text, 0o600))
+}
+
 func directory(path string) error {
 	return errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Join(path, "x"), 0o755))
 }
@@ -78,6 +98,9 @@ func damages() []damage {
 		{"identity-next.pem", "is garbage", with(garbage), recovers},
 		{"key-next.pem", "is garbage", with(garbage), recovers},
 		{"key-next.pem", "is a directory", directory, recovers},
+		{"controllers.json", "is garbage", with(garbage), recovers},
+		{"controllers.json", "is a directory", directory, recovers},
+		{"controllers.json", "has addresses where nobody is", nobody, recovers},
 	}
 	for _, file := range []string{"machine.json", "last-known-good.json"} {
 		all = append(all,

@@ -27,18 +27,26 @@ type forwarder struct {
 	cutAfter atomic.Int64
 	// accepted connections, of all time.
 	accepted atomic.Int64
+	// stop ends what serve has begun.
+	stop func()
 }
 
 // newForwarder listens; to is where it forwards to, once it serves.
 func newForwarder(t *testing.T) *forwarder {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	f := &forwarder{}
+	f.cutAfter.Store(-1)
+	f.listen(t, "127.0.0.1:0")
+	return f
+}
+
+func (f *forwarder) listen(t *testing.T, address string) {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &forwarder{listener: l}
-	f.cutAfter.Store(-1)
-	return f
+	f.listener = l
 }
 
 func (f *forwarder) url() string { return "https://" + f.listener.Addr().String() }
@@ -67,11 +75,12 @@ func (f *forwarder) serve(t *testing.T) {
 			group.Go(func() { f.forward(ctx, down.(*net.TCPConn)) })
 		}
 	})
-	t.Cleanup(func() {
+	f.stop = sync.OnceFunc(func() {
 		cancel()
 		_ = f.listener.Close() // ends Accept
 		group.Wait()
 	})
+	t.Cleanup(f.stop)
 }
 
 // forward is the life of one connection.

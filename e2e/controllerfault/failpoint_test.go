@@ -125,39 +125,51 @@ func build(ctx context.Context) (string, error) {
 	return binary, cmd.Run()
 }
 
-// newerEnv makes the controller one of a later version, whose store has another schema.
+// newerEnv makes the controller one of a later version, whose store has another schema:
+// every record has one member more.
 const newerEnv = "NODEHITCH_TEST_NEWER"
 
 const newerSource = `package store
 
-import "os"
+import (
+	"os"
+	"slices"
+)
 
 func init() {
-	if os.Getenv("` + newerEnv + `") != "" {
-		Schema++
+	if os.Getenv("` + newerEnv + `") == "" {
+		return
 	}
+	migrations = append(migrations, func(w writer) error {
+		for _, bucket := range recordBuckets {
+			texts := map[string][]byte{}
+			for key, value := range w.scan(bucket, "") {
+				text, err := textOf(bucket, key, value)
+				if err != nil {
+					return err
+				}
+				texts[key] = slices.Concat([]byte("{\"later\":true,"), text[1:])
+			}
+			for key, text := range texts {
+				if err := w.put(bucket, key, summed(bucket, key, text)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
 }
 `
 
-// newer returns the overlay that makes the schema a variable and adds this to the store.
+// newer returns the overlay that adds this to the store.
 func newer() (string, error) {
 	store, err := filepath.Abs("../../controller/store")
 	if err != nil {
 		return "", err
 	}
-	schema, err := os.ReadFile(filepath.Join(store, "schema.go"))
-	if err != nil {
-		return "", err
-	}
-	constant := []byte("\nconst Schema = ")
-	if bytes.Count(schema, constant) != 1 {
-		return "", fmt.Errorf("the store does not have exactly once the line %q", constant)
-	}
-	schema = bytes.Replace(schema, constant, []byte("\nvar Schema = "), 1)
-	changed, added, overlay := filepath.Join(scratch, "schema.go"), filepath.Join(scratch, "newer.go"), filepath.Join(scratch, "overlay.json")
-	text, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		filepath.Join(store, "schema.go"): changed, filepath.Join(store, "newer.go"): added}})
-	return overlay, errors.Join(err, overwrite(changed, schema), overwrite(added, []byte(newerSource)), overwrite(overlay, text))
+	added, overlay := filepath.Join(scratch, "newer.go"), filepath.Join(scratch, "overlay.json")
+	text, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(store, "newer.go"): added}})
+	return overlay, errors.Join(err, overwrite(added, []byte(newerSource)), overwrite(overlay, text))
 }
 
 // overwrite writes a file in the place of one that may be read-only, as all are in

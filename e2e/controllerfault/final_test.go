@@ -12,16 +12,25 @@ import (
 
 // final stops the controller and returns the content of its records, one line each,
 // without random values and times.
-func (r *rig) final() []string {
+func (r *rig) final() (lines []string) {
 	r.t.Helper()
 	r.c.End(syscall.SIGTERM)
 	r.stage = "the end"
 	r.checkStore()
-	var lines []string
-	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	r.read(func(s *store.Store) error { return s.View(func(tx *store.Tx) error { return tell(tx, say) }) })
-	slices.Sort(lines)
+	r.read(func(s *store.Store) (err error) {
+		lines, err = linesOf(s)
+		return err
+	})
 	return lines
+}
+
+// linesOf are the records of a store, one line each.
+func linesOf(s *store.Store) (lines []string, err error) {
+	err = s.View(func(tx *store.Tx) error {
+		return tell(tx, func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
+	})
+	slices.Sort(lines)
+	return lines, err
 }
 
 func tell(tx *store.Tx, say func(string, ...any)) error {

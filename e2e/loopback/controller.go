@@ -69,13 +69,11 @@ func Bin(t testing.TB) string {
 // which shows its log when it has failed.
 func Open(t testing.TB, o Options) *Controller {
 	t.Helper()
-	if o.Binary == "" {
-		o.Binary = filepath.Join(Bin(t), "nodehitch-controller")
-	}
 	if o.Address == "" {
 		o.Address = FreeAddress(t)
 	}
 	c := &Controller{Dir: t.TempDir(), URL: "https://" + o.Address, t: t, o: o}
+	c.SetBinary(o.Binary, o.Wrap...)
 	if err := os.WriteFile(c.ConfigFile(), c.config(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +166,15 @@ func (c *Controller) TryStart(ctx context.Context) error {
 
 // SetEnv replaces what is added to the environment from the next start on.
 func (c *Controller) SetEnv(env ...string) { c.o.Env = env }
+
+// SetBinary replaces the program from the next start on; empty means the one that `make
+// build` has made. What Wrap was is replaced too.
+func (c *Controller) SetBinary(binary string, wrap ...string) {
+	if binary == "" {
+		binary = filepath.Join(Bin(c.t), "nodehitch-controller")
+	}
+	c.o.Binary, c.o.Wrap = binary, wrap
+}
 
 // PID of the running process.
 func (c *Controller) PID() int { return c.process.Process.Pid }

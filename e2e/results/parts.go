@@ -42,7 +42,8 @@ var Parts = [][]Suite{
 		{Package: "./shared/..."},
 	},
 	{
-		{Package: "./e2e/controllerfault", Tests: []string{"TestDamagedData", "TestFullDisk", "TestKilledAtEveryTransaction", "TestLockedStore"}},
+		{Package: "./e2e/controllerfault", Tests: []string{"TestDamagedData", "TestFullDisk", "TestKilledAtEveryTransaction", "TestLockedStore",
+			"TestPowerCutOfAnUpgrade", "TestUpgradeAndBack", "TestUpgradeIsKilled", "TestUpgradeOnAFullDisk"}},
 		{Package: "./e2e/restore"},
 		{Package: "./e2e/versions"},
 	},

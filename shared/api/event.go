@@ -15,6 +15,7 @@ const (
 	EventInstanceConfirmed  = "instance.confirmed"
 	EventTokenConfirmed     = "token.confirmed"
 	EventBackupTaken        = "backup.taken"
+	EventStoreMigrated      = "store.migrated"
 
 	EventAgentStarted     = "agent.started"
 	EventConditionChanged = "condition.changed"
