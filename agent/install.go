@@ -11,9 +11,10 @@ func installCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "install",
 		Short: "Make the agent a service of this machine",
-		Long: "Writes the systemd unit " + install.Unit + ", enables it and (re)starts the agent.\n" +
-			"The binary has to be at " + install.Binary + ". It may be run again at any time,\n" +
-			"for example after the binary was replaced.",
+		Long: "Enables the systemd unit " + install.Unit + " and (re)starts the agent. If the package\n" +
+			"is installed (" + install.PackagedBinary + "), that is all. Otherwise the binary has to be at\n" +
+			install.Binary + ", and the unit is written. It may be run again at any\n" +
+			"time, for example after the binary was replaced.",
 		Example: "  nodehitch-agent install",
 		Args:    none,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,11 +1,11 @@
 """Download the nodehitch agent from its controller and run its installation.
 
 nodehitch-bootstrap.service runs this at first boot and repeats it until it
-succeeds. It needs only the Python of cloud-init. It trusts only the pinned root
-certificate of the configuration: no system roots, no proxy, no plain HTTP, no
-redirect.
+succeeds. If the image has the agent's package, there is nothing to download. It
+needs only the Python of cloud-init. It trusts only the pinned root certificate of
+the configuration: no system roots, no proxy, no plain HTTP, no redirect.
 
-    bootstrap.py [CONFIGURATION [AGENT]]
+    bootstrap.py [CONFIGURATION [AGENT [PACKAGED]]]
 """
 import hashlib
 import http.client
@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 CONFIGURATION = "/etc/nodehitch/agent.yaml"
 AGENT = "/usr/local/bin/nodehitch-agent"
+PACKAGED = "/usr/bin/nodehitch-agent"
 MACHINES = {"x86_64": 62, "aarch64": 183}  # e_machine of an ELF file
 LARGEST = 256 << 20  # bytes
 IDLE_TIMEOUT = 60  # seconds without a byte
@@ -103,7 +104,9 @@ def runs_here(head, machine):
     return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == MACHINES[machine]
 
 
-def main(configuration=CONFIGURATION, agent=AGENT):
+def main(configuration=CONFIGURATION, agent=AGENT, packaged=PACKAGED):
+    if os.access(packaged, os.X_OK):
+        os.execv(packaged, [packaged, "install"])
     with open(configuration, encoding="utf-8") as f:
         config = json.load(f)  # written by user_data as JSON, which is YAML too
     context = trust(config["rootCertificate"], config["pin"])

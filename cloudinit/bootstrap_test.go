@@ -41,6 +41,28 @@ func TestInstallsTheAgent(t *testing.T) {
 	}
 }
 
+// An image with the package needs no controller before the agent does.
+func TestThePackagedAgentIsPreferred(t *testing.T) {
+	s := newScene(t, giveAgent(t))
+	link(t, self(t), s.packaged())
+	out, err := s.boot(t)
+	if err != nil || !strings.Contains(out, "installing from "+s.packaged()) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if n, left := s.requests.Load(), s.leftovers(t); n != 0 || len(left) != 0 {
+		t.Errorf("%d requests were sent, left behind: %v", n, left)
+	}
+}
+
+// A package that is not completely there does not keep the machine from becoming a node.
+func TestAPackagedAgentThatCannotRunIsNotUsed(t *testing.T) {
+	s := newScene(t, giveAgent(t))
+	write(t, s.packaged(), "not executable")
+	if out, err := s.boot(t); err != nil || !strings.Contains(out, "installing from "+s.agent()) {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
 func TestTheNextControllerIsTried(t *testing.T) {
 	s := newScene(t, giveAgent(t))
 	s.params.ControllerURLs = []string{"https://127.0.0.1:1", s.server.URL}
@@ -148,6 +170,16 @@ func TestAnswersThatAreNotAnAgent(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+func link(t *testing.T, target, path string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(target, path); err != nil {
+		t.Fatal(err)
 	}
 }
 

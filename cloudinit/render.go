@@ -33,13 +33,14 @@ const head = `#cloud-config
 // cloud-init notes that it has written files and run commands before it has, and what
 // it wrote may not have reached the disk when the power goes. bootcmd, which runs
 // first in every boot, makes it forget that where the machine lacks any of it and has
-// no agent yet. In the first boot there is nothing to forget.
+// no agent yet, or no configuration for one that the image had enabled. In the first boot
+// there is nothing to forget.
 const again = `bootcmd:
 - - sh
   - -c
   - |
     wants=/etc/systemd/system/multi-user.target.wants
-    test -e $wants/nodehitch-agent.service && exit
+    test -L $wants/nodehitch-agent.service && test -s /etc/nodehitch/agent.yaml && exit
     for file in $wants/nodehitch-bootstrap.service /var/lib/nodehitch/bootstrap.py /etc/nodehitch/agent.yaml; do
       test -s $file || { cd /var/lib/cloud/instance/sem && rm -f config_write_files config_runcmd config_scripts_user; }
     done

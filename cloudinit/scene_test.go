@@ -53,6 +53,9 @@ func newScene(t *testing.T, handler http.HandlerFunc, names ...string) *scene {
 
 func (s *scene) agent() string { return filepath.Join(s.dir, "bin", "nodehitch-agent") }
 
+// packaged is where the agent of a package would be.
+func (s *scene) packaged() string { return filepath.Join(s.dir, "packaged", "nodehitch-agent") }
+
 // boot runs the script of the rendered user_data with its configuration.
 func (s *scene) boot(t *testing.T, environment ...string) (string, error) {
 	t.Helper()
@@ -76,7 +79,7 @@ func (s *scene) boot(t *testing.T, environment ...string) (string, error) {
 	write(t, configuration, config)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-I", script, configuration, s.agent())
+	cmd := exec.CommandContext(ctx, python, "-I", script, configuration, s.agent(), s.packaged())
 	cmd.Env = append(os.Environ(), environment...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err

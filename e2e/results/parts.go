@@ -91,6 +91,10 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnImageLoad"}},
 	},
+	{
+		{Package: "./e2e/packaging"},
+		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAController"}, System: image.Debian13},
+	},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`

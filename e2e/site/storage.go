@@ -42,7 +42,7 @@ type Volume struct {
 func (s *Site) Announce(ctx context.Context, st *Storage, address netip.Addr, dir string) (userData []byte, err error) {
 	st.Server.ConnectionPoints = []api.ConnectionPoint{{Name: "storage_server_CP", Addresses: []string{address.String()}}}
 	request, topology := filepath.Join(dir, "request.json"), filepath.Join(dir, "topology.json")
-	if err := errors.Join(writeJSON(request, st.request()), writeJSON(topology, st.topology())); err != nil {
+	if err := errors.Join(writeJSON(request, st.Request()), writeJSON(topology, st.Topology())); err != nil {
 		return nil, err
 	}
 	apply := []string{"apply", st.Instance, "-f", request, "--topology", topology}
@@ -59,7 +59,7 @@ func (s *Site) Announce(ctx context.Context, st *Storage, address netip.Addr, di
 // storage server, and no masters and workers. The instance has been announced.
 func (s *Site) Operate(ctx context.Context, st *Storage, operation api.OperationType, dir string, flags ...string) error {
 	topology := filepath.Join(dir, "topology.json")
-	if err := writeJSON(topology, st.topology()); err != nil {
+	if err := writeJSON(topology, st.Topology()); err != nil {
 		return err
 	}
 	_, err := s.Hitchctl(ctx, append([]string{"operate", st.Instance, string(operation), "--topology", topology, "--partial"}, flags...)...)
@@ -76,7 +76,8 @@ func (s *Site) Inhabit(ctx context.Context, st *Storage, node lab.Node, dir stri
 	return Inject(ctx, node, userData)
 }
 
-func (st *Storage) topology() api.Topology {
+// Topology is what the VNF manager says of the instance's stack.
+func (st *Storage) Topology() api.Topology {
 	t := api.Topology{Servers: append([]api.Server{st.Server}, st.Others...), StackStatus: "CREATE_COMPLETE"}
 	for _, v := range st.Volumes {
 		t.Volumes = append(t.Volumes, api.TopologyVolume{ResourceID: v.Name, ID: v.Disk.VolumeID, SizeBytes: v.SizeBytes})
@@ -84,9 +85,9 @@ func (st *Storage) topology() api.Topology {
 	return t
 }
 
-// request is an InstantiateVnfRequest as the PersistentVolume spec has it, with
+// Request is an InstantiateVnfRequest as the PersistentVolume spec has it, with
 // what the specs require of masters and workers.
-func (st *Storage) request() map[string]any {
+func (st *Storage) Request() map[string]any {
 	role := func(cp string) map[string]any {
 		return map[string]any{"ssh_cp_name": cp, "nic_cp_name": cp, "username": "ubuntu", "password": "ubuntu"}
 	}

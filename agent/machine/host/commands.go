@@ -1,6 +1,9 @@
 package host
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // These are all paths that the agent uses on a machine apart from its own state, and all
 // commands that it runs. Commands are argv, never shell strings, and are found only in
@@ -174,4 +177,10 @@ func dnfInstallCommand(packages ...string) Command {
 		Argv:  append([]string{"dnf", "install", "-q", "-y", "--setopt=exit_on_lock=True", "--setopt=install_weak_deps=False", "--"}, packages...),
 		Limit: packageLimit,
 	}
+}
+
+// refreshing is a command of dnf that first fetches the metadata of the repositories.
+func refreshing(c Command) Command {
+	c.Argv = slices.Insert(slices.Clone(c.Argv), 1, "--refresh")
+	return c
 }

@@ -3,10 +3,15 @@ package host
 import (
 	"context"
 	"strings"
+	"time"
 )
 
 // dnf is the package manager of the RHEL family.
-type dnf struct{ family }
+type dnf struct {
+	family
+	// refreshed is when the repositories' metadata was last fetched without need.
+	refreshed time.Time
+}
 
 func (d *dnf) Missing(ctx context.Context, needs ...Software) ([]Software, error) {
 	return d.missing(ctx, needs, func(ctx context.Context, names []string) (map[string]bool, error) {
@@ -33,6 +38,11 @@ func (d *dnf) Install(ctx context.Context, proxy Proxy, needs ...Software) error
 	}
 	names := d.packagesOf(missing)
 	result, err := d.run.Run(ctx, through(proxy, dnfInstallCommand(names...)))
+	// dnf believes its copy of the metadata for two days.
+	if err != nil && result.Code != dnfLocked && time.Since(d.refreshed) > updateEvery {
+		d.refreshed = time.Now()
+		result, err = d.run.Run(ctx, through(proxy, refreshing(dnfInstallCommand(names...))))
+	}
 	switch {
 	case err == nil:
 		return nil

@@ -1,6 +1,6 @@
-// Package install makes the agent's binary a service of this machine: its
-// systemd unit, enabled and started. The binary is already in place, put there
-// by the bootstrap of user_data or by a person.
+// Package install makes the agent a service of this machine: its systemd unit,
+// enabled and started. The binary is already in place, put there by the package, by the
+// bootstrap of user_data or by a person.
 package install
 
 import (
@@ -24,8 +24,11 @@ import (
 // Unit is the name of the service.
 const Unit = "nodehitch-agent.service"
 
-// Binary is where the unit expects the agent.
+// Binary is where the unit expects an unpackaged agent.
 const Binary = "/usr/local/bin/nodehitch-agent"
+
+// PackagedBinary is the agent of the package, which brings its own unit. It is preferred.
+const PackagedBinary = "/usr/bin/nodehitch-agent"
 
 // unitFile is the unit; it says itself what is hardened, what is not, and why.
 //
@@ -36,7 +39,9 @@ var unitFile []byte
 type Installer struct {
 	// UnitDirectory is /etc/systemd/system.
 	UnitDirectory string
-	// Binary has to exist there.
+	// Packaged is the package's agent. If it exists, its unit does too, and none is written.
+	Packaged string
+	// Binary has to exist there if Packaged does not.
 	Binary string
 	// Given are files that cloud-init has written, or a person: they have reached the
 	// disk before the unit is enabled. One that does not exist is not needed.
@@ -49,7 +54,7 @@ type Installer struct {
 
 // Host installs on this machine, where configuration is the agent's configuration file.
 func Host(configuration string, out io.Writer) Installer {
-	return Installer{UnitDirectory: "/etc/systemd/system", Binary: Binary,
+	return Installer{UnitDirectory: "/etc/systemd/system", Packaged: PackagedBinary, Binary: Binary,
 		Given: []string{configuration, "/var/lib/nodehitch/bootstrap.py"}, Systemctl: systemctl, Out: out}
 }
 
@@ -58,23 +63,25 @@ func Host(configuration string, out io.Writer) Installer {
 // An enabled unit marks the machine as installed (see the bootstrap's unit), so it comes
 // after everything that a crash could undo.
 func (i Installer) Install(ctx context.Context) error {
-	if info, err := os.Stat(i.Binary); err != nil || info.Mode()&0o111 == 0 {
-		return fmt.Errorf("%s does not exist or is not executable; put the agent's binary there first, because the unit starts it from there", i.Binary)
-	}
-	old, err := i.unit()
-	if err != nil {
-		return err
+	// systemd reads an unknown unit when it is started. Making it read all units again
+	// would take longer than everything else here.
+	enable := []string{"enable", "--no-reload", Unit}
+	if !executable(i.Packaged) {
+		if !executable(i.Binary) {
+			return fmt.Errorf("%s does not exist or is not executable; put the agent's binary there first, because the unit starts it from there", i.Binary)
+		}
+		old, err := i.unit()
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			enable = []string{"enable", Unit}
+		}
 	}
 	for _, path := range i.Given {
 		if err := durable.File(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-	}
-	enable := []string{"enable", Unit}
-	if old == nil {
-		// systemd reads an unknown unit when it is started. Making it read all units again
-		// would take longer than everything else here.
-		enable = []string{"enable", "--no-reload", Unit}
 	}
 	if err := i.Systemctl(ctx, enable...); err != nil {
 		return err
@@ -119,6 +126,11 @@ func (i Installer) Restart(ctx context.Context) error {
 func Later(ctx context.Context, after time.Duration, argv ...string) error {
 	args := []string{"--quiet", "--collect", "--no-block", "--on-active=" + strconv.Itoa(int(after.Seconds())+1) + "s", "--timer-property=AccuracySec=1s", "--"}
 	return command(ctx, "systemd-run", append(args, argv...)...)
+}
+
+func executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
 func systemctl(ctx context.Context, args ...string) error {

@@ -22,7 +22,7 @@ func machine(t *testing.T, broken string) (Installer, *[]string) {
 		t.Fatal(err)
 	}
 	var calls []string
-	return Installer{UnitDirectory: dir, Binary: binary, Out: new(bytes.Buffer), Systemctl: func(_ context.Context, args ...string) error {
+	return Installer{UnitDirectory: dir, Packaged: filepath.Join(dir, "packaged"), Binary: binary, Out: new(bytes.Buffer), Systemctl: func(_ context.Context, args ...string) error {
 		calls = append(calls, strings.Join(args, " "))
 		if args[0] == broken {
 			return errors.New("broken")
@@ -51,6 +51,23 @@ func TestInstallTwice(t *testing.T) {
 			t.Error("the same unit was written again")
 		}
 		first = info
+	}
+}
+
+// A unit in /etc would hide the package's for ever.
+func TestThePackagesUnitIsUsed(t *testing.T) {
+	i, calls := machine(t, "")
+	if err := os.WriteFile(i.Packaged, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Install(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"enable --no-reload " + Unit, "restart " + Unit}; !slices.Equal(*calls, want) {
+		t.Errorf("%q, want %q", *calls, want)
+	}
+	if _, err := os.Lstat(filepath.Join(i.UnitDirectory, Unit)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a unit was written: %v", err)
 	}
 }
 
@@ -116,7 +133,7 @@ func TestSystemdUnderstandsTheUnits(t *testing.T) {
 	if err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	for binary, unit := range map[string][]byte{Binary: unitFile, packagedBinary: PackagedUnit("/etc/nodehitch/agent.yaml")} {
+	for binary, unit := range map[string][]byte{Binary: unitFile, PackagedBinary: PackagedUnit("/etc/nodehitch/agent.yaml")} {
 		path := filepath.Join(t.TempDir(), Unit)
 		if !bytes.Contains(unit, []byte("ExecStart="+binary+" run\n")) {
 			t.Errorf("the unit does not start %s:\n%s", binary, unit)

@@ -5,9 +5,6 @@ import (
 	"regexp"
 )
 
-// packagedBinary is where the package has the agent.
-const packagedBinary = "/usr/bin/nodehitch-agent"
-
 // ownUpgrade is what only an agent needs that upgrades itself.
 var ownUpgrade = regexp.MustCompile(`# If the agent has upgraded itself(?:.*\n)+?ExecStartPre=.*\n`)
 
@@ -16,6 +13,6 @@ var ownUpgrade = regexp.MustCompile(`# If the agent has upgraded itself(?:.*\n)+
 // manager upgrades, and with a condition: the machine starts nothing that is not configured.
 func PackagedUnit(configuration string) []byte {
 	unit := ownUpgrade.ReplaceAll(unitFile, nil)
-	unit = bytes.ReplaceAll(unit, []byte(Binary), []byte(packagedBinary))
+	unit = bytes.ReplaceAll(unit, []byte(Binary), []byte(PackagedBinary))
 	return bytes.Replace(unit, []byte("[Unit]\n"), []byte("[Unit]\nConditionPathExists="+configuration+"\n"), 1)
 }
