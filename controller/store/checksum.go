@@ -53,5 +53,12 @@ func verifyRecords(r reader) error {
 			}
 		}
 	}
+	for _, key := range []string{metaOrigin, metaRollout} {
+		if value := r.get(bucketMeta, key); value != nil {
+			if _, err := textOf(bucketMeta, key, value); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }

@@ -15,6 +15,10 @@ const (
 	EventInstanceConfirmed  = "instance.confirmed"
 	EventTokenConfirmed     = "token.confirmed"
 	EventBackupTaken        = "backup.taken"
+	EventRolloutStarted     = "rollout.started"
+	EventRolloutPaused      = "rollout.paused"
+	EventRolloutStopped     = "rollout.stopped"
+	EventRolloutWave        = "rollout.wave"
 
 	EventAgentStarted     = "agent.started"
 	EventConditionChanged = "condition.changed"
