@@ -50,7 +50,8 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cases"},
 		{Package: "./e2e/agentfault"},
-		{Package: "./e2e/upgrade"},
+		{Package: "./e2e/upgrade", Tests: []string{"TestABuildThatDoesNotWorkIsTakenBack", "TestAControllerThatIsAwayRefusesNoBuild",
+			"TestAGoodBuildReplacesTheAgent", "TestAnAgentThatIsNotToUpgradeStays", "TestKilledDuringAnUpgrade", "TestUnderSystemd"}},
 	},
 	{
 		{Package: "./e2e/agentcontroller"},
@@ -70,6 +71,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/tree"},
 		{Package: "./e2e/trust"},
 	},
+	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`
