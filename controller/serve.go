@@ -18,6 +18,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nodehitch/nodehitch/controller/agentupgrade"
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/store"
@@ -81,6 +82,7 @@ func (s *services) run(ctx context.Context, l listeners, log *slog.Logger) error
 		group.Go(func() error { return listenedOn(metrics.Serve(newMetricsLimiter(log).Listener(l.Metrics, nil))) })
 	}
 	group.Go(func() error { return s.LCM.Run(working) })
+	group.Go(func() error { s.Agents.Run(working); return nil })
 	group.Go(func() error { s.Authority.Run(working); return nil })
 	group.Go(func() error { s.Files.Run(working); return nil })
 	group.Go(func() error {
@@ -138,12 +140,12 @@ func (s *services) logStart(c config.Config, l listeners, log *slog.Logger) {
 	}
 }
 
-var errNoAgent = errors.New("the directory has no file " + api.AgentFile + "<GOARCH>")
+var errNoAgent = errors.New("the directory has no file " + agentupgrade.File + "<GOARCH>")
 
 // sayAgents warns if no VM can download an agent.
 func sayAgents(directory string, log *slog.Logger) {
 	files, err := os.ReadDir(directory)
-	if slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), api.AgentFile) }) {
+	if slices.ContainsFunc(files, func(f os.DirEntry) bool { return strings.HasPrefix(f.Name(), agentupgrade.File) }) {
 		return
 	}
 	log.Warn("no VM can download an agent: put nodehitch-agent-amd64 or nodehitch-agent-arm64 into agentDirectory (--agent-directory)",

@@ -74,6 +74,9 @@ func (s *services) stateMetrics() (telemetry.State, error) {
 	for _, n := range nodes {
 		c.Nodes[n.State]++
 	}
+	if c.Agents, err = s.Agents.Rollout(ctx); err != nil {
+		return c, fmt.Errorf("counting agents: %w", err)
+	}
 	err = s.Store.View(func(tx *store.Tx) error {
 		instances, err := tx.Instances().All()
 		if err != nil {

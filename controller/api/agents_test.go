@@ -2,10 +2,12 @@ package api_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -169,32 +171,91 @@ func (w *world) carry(arch, version string) (sha string, size int) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(program))), len(program)
 }
 
-func TestAPollIsToldWhichAgentIsWanted(t *testing.T) {
+// converged has the node report as an agent that upgrades itself.
+func (w *world) converged(node *http.Client, agentVersion string) {
+	w.t.Helper()
+	var config wire.NodeConfig
+	w.ok(w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+upgradable(agentVersion)), http.StatusOK, &config)
+	s := wire.NodeStatus{Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: config.Digest(), AppliedGeneration: config.Generation, AppliedDigest: config.Digest(),
+		Facts: wire.Facts{AgentVersion: agentVersion}, AgentUpgrade: &wire.AgentUpgrade{ManagedBy: wire.ManagedByController, Reason: wire.UpgradeUpToDate}}
+	for _, each := range append([]string{wire.ConditionReady}, config.ConditionTypes()...) {
+		s.Conditions = append(s.Conditions, wire.Condition{Type: each, Status: wire.ConditionTrue, Reason: wire.ReasonReady, LastTransitionTime: time.Now()})
+	}
+	text, err := json.Marshal(s)
+	w.must(err)
+	w.ok(w.call(node, "PUT", "/v1/node/status", string(text)), http.StatusNoContent, nil)
+}
+
+// upgradable is what an agent for amd64 says of itself.
+func upgradable(agentVersion string) string {
+	a := wire.ThisAgent(agentVersion)
+	a.Architecture = "amd64"
+	return a.Header()
+}
+
+// wantedOf is what an answer says of the wanted agent.
+func wantedOf(a answer) string {
+	return strings.TrimSpace(a.header.Get("Nodehitch-Agent-Version") + " " + a.header.Get("Nodehitch-Agent-Sha256") + " " + a.header.Get("Nodehitch-Agent-Size"))
+}
+
+func TestAHeldPollIsToldWhichAgentIsWanted(t *testing.T) {
 	w := newWorld(t)
 	node, _ := w.enroll()
-	says := func(architecture string) string {
-		a := w.call(node, "GET", "/v1/node/config", "", `Nodehitch-Agent: v0.1; sections="proxy"; architecture="`+architecture+`"`)
-		w.ok(a, http.StatusOK, nil)
-		return strings.TrimSpace(a.header.Get("Nodehitch-Agent-Version") + " " + a.header.Get("Nodehitch-Agent-Sha256") + " " + a.header.Get("Nodehitch-Agent-Size"))
-	}
-	if got := says("amd64"); got != "" {
-		t.Errorf("a controller that carries no agent says %q", got)
-	}
+	w.converged(node, "v0.1.0")
 	sha, size := w.carry("amd64", version.Version)
-	if got, want := says("amd64"), fmt.Sprintf("%s %s %d", version.Version, sha, size); got != want {
-		t.Errorf("it says %q, want %q", got, want)
+	before := w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+upgradable("v0.1.0"))
+	if got := wantedOf(before); got != "" {
+		t.Fatalf("before anybody asks a poll is told %q", got)
 	}
-	if got := says("arm64"); got != "" {
-		t.Errorf("for an architecture that it has no agent for it says %q", got)
+	known := "If-None-Match: " + before.header.Get("ETag")
+	held := w.hold(node, "/v1/node/config", known, "Nodehitch-Agent: "+upgradable("v0.1.0"))
+	if a := w.as(w.operator, "POST", "/v1/agents/upgrade", `{"version": "v9"}`); a.status != http.StatusConflict || a.problem.Type != wire.ProblemAgentTooNew {
+		t.Errorf("a version that is not known to be older: %d %s", a.status, a.body)
+	}
+	var rollout wire.AgentRollout
+	w.ok(w.as(w.operator, "POST", "/v1/agents/upgrade", `{}`), http.StatusOK, &rollout)
+	if rollout.State != wire.RolloutProgressing || len(rollout.InFlight) != 1 || rollout.StartedBy == "" {
+		t.Errorf("%+v", rollout)
+	}
+	want := fmt.Sprintf("%s %s %d", version.Version, sha, size)
+	a := soon(t, held)
+	if a.status != http.StatusNotModified || wantedOf(a) != want || a.header.Get("ETag") != before.header.Get("ETag") {
+		t.Errorf("the held poll is answered with %d, %q, ETag %s; want 304, %q and no other document", a.status, wantedOf(a), a.header.Get("ETag"), want)
+	}
+	// What it was told does not answer the next poll at once, and is told again at its end.
+	held = w.hold(node, "/v1/node/config?wait=1s", known, "Nodehitch-Agent: "+upgradable("v0.1.0"))
+	if a := soon(t, held); a.status != http.StatusNotModified || wantedOf(a) != want {
+		t.Errorf("the next poll: %d %q", a.status, wantedOf(a))
+	}
+	if a := w.call(node, "GET", "/v1/node/config?wait=1ms", "", known, "Nodehitch-Agent: "+upgradable(version.Version)); wantedOf(a) != "" {
+		t.Errorf("the new agent is told %q", wantedOf(a))
 	}
 	w.carry("amd64", "v9-newer-than-this")
-	if got := says("amd64"); got != "" {
-		t.Errorf("of an agent that is not of its own version it says %q", got)
+	if a := w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+upgradable("v0.1.0")); wantedOf(a) != "" {
+		t.Errorf("a node is told %q, which is not there to download", wantedOf(a))
 	}
-	before := w.call(node, "GET", "/v1/node/config", "")
 	w.carry("amd64", version.Version)
-	if after := w.call(node, "GET", "/v1/node/config", ""); after.header.Get("ETag") != before.header.Get("ETag") || after.body != before.body {
-		t.Errorf("another agent is another document: %s", after.body)
+	w.ok(w.as(w.operator, "POST", "/v1/agents/pause", ""), http.StatusOK, &rollout)
+	if a := w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+upgradable("v0.1.0")); wantedOf(a) != "" || rollout.State != wire.RolloutPaused {
+		t.Errorf("while it is %s a node is told %q", rollout.State, wantedOf(a))
+	}
+}
+
+func TestTheAgentsCanBeWatched(t *testing.T) {
+	w := newWorld(t)
+	node, _ := w.enroll()
+	w.carry("amd64", version.Version)
+	var rollout wire.AgentRollout
+	first := w.as(w.viewer, "GET", "/v1/agents", "")
+	w.ok(first, http.StatusOK, &rollout)
+	if rollout.State != wire.RolloutIdle || len(rollout.Carried) != 1 || rollout.Carried[0].Version != version.Version || len(rollout.Nodes) != 1 {
+		t.Errorf("%+v", rollout)
+	}
+	held := w.hold(w.client, "/v1/agents?wait=30s", "Authorization: Bearer "+w.viewer, "If-None-Match: "+first.header.Get("ETag"))
+	w.converged(node, "v0.1.0")
+	w.ok(soon(t, held), http.StatusOK, &rollout)
+	if len(rollout.Nodes) != 1 || rollout.Nodes[0].Version != "v0.1.0" || rollout.Nodes[0].State != wire.AgentWaiting {
+		t.Errorf("%+v", rollout.Nodes)
 	}
 }
 

@@ -19,6 +19,7 @@ type Options struct {
 	Instances  Instances
 	Operations Operations
 	Nodes      Nodes
+	Agents     Agents
 	Volumes    Volumes
 	Enrollment Enrollment
 	Tokens     Tokens
@@ -28,8 +29,6 @@ type Options struct {
 	Metrics    Metrics
 	// Trust is what user_data needs.
 	Trust wire.Trust
-	// AgentDirectory holds nodehitch-agent-<GOARCH>.
-	AgentDirectory string
 	// ControllerURLs are told to agents with each poll.
 	ControllerURLs []string
 	// PollSeconds is how long a poll for a configuration is held, before jitter;
@@ -50,7 +49,6 @@ type Handler struct {
 	Options
 	echo     *echo.Echo
 	document *openapi3.T
-	agents   agentFiles
 	statuses *ratelimit.Limiter[string] // by node
 	// draining ends every wait; it is closed at shutdown.
 	draining context.Context
@@ -76,7 +74,7 @@ func New(o Options) (*Handler, error) {
 	if o.Times == (Times{}) {
 		o.Times = usualTimes
 	}
-	s := &Handler{Options: o, document: document, agents: agentFiles{dir: o.AgentDirectory},
+	s := &Handler{Options: o, document: document,
 		statuses: ratelimit.New[string](statusEvery, statusBurst, maxNodes)}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	if err := s.routes(); err != nil {

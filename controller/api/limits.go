@@ -36,7 +36,7 @@ func (s *Handler) limits(operation string) check {
 	switch operation {
 	case "getNodeConfig":
 		hold = time.Duration(s.PollSeconds) * time.Second * 11 / 10
-	case "listInstances", "getInstance", "listOperations", "listNodes", "getOperation":
+	case "listInstances", "getInstance", "listOperations", "listNodes", "getOperation", "getAgents":
 		hold = maxWait
 	case "putInstance", "planInstance", "postOperation", "enroll":
 		hold = cloudWait

@@ -16,12 +16,12 @@ var policy = map[string]string{
 
 	"listInstances": "viewer", "getInstance": "viewer", "listInstanceOperations": "viewer", "getOperation": "viewer",
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
-	"listTokens": "viewer", "getTrust": "viewer",
+	"getAgents": "viewer", "listTokens": "viewer", "getTrust": "viewer",
 
 	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator",
 	"postOperation": "operator", "cancelOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
-	"getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",
+	"upgradeAgents": "operator", "pauseAgents": "operator", "getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",
 
 	"enroll": "joinToken",
 

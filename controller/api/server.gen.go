@@ -27,6 +27,15 @@ type ServerInterface interface {
 	// GetAgent The agent that this controller carries, for one architecture
 	// (GET /v1/agent/{arch})
 	GetAgent(ctx echo.Context, arch string, params GetAgentParams) error
+	// GetAgents How many nodes have which agent, and how far their upgrade is
+	// (GET /v1/agents)
+	GetAgents(ctx echo.Context, params GetAgentsParams) error
+	// PauseAgents Begin no further agent upgrade until it is asked for again
+	// (POST /v1/agents/pause)
+	PauseAgents(ctx echo.Context) error
+	// UpgradeAgents Upgrade the agents in waves, or continue after a pause or a stop
+	// (POST /v1/agents/upgrade)
+	UpgradeAgents(ctx echo.Context) error
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	// (GET /v1/backup)
 	GetBackup(ctx echo.Context) error
@@ -196,6 +205,59 @@ func (w *ServerInterfaceWrapper) GetAgent(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.GetAgent(ctx, arch, params)
+	return err
+}
+
+// GetAgents converts echo context to params.
+func (w *ServerInterfaceWrapper) GetAgents(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetAgentsParams
+	// ------------- Optional query parameter "wait" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "wait", ctx.QueryParams(), &params.Wait, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter wait: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-None-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-None-Match")]; found {
+		var IfNoneMatch IfNoneMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-None-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-None-Match", valueList[0], &IfNoneMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-None-Match: %s", err))
+		}
+
+		params.IfNoneMatch = &IfNoneMatch
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetAgents(ctx, params)
+	return err
+}
+
+// PauseAgents converts echo context to params.
+func (w *ServerInterfaceWrapper) PauseAgents(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PauseAgents(ctx)
+	return err
+}
+
+// UpgradeAgents converts echo context to params.
+func (w *ServerInterfaceWrapper) UpgradeAgents(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.UpgradeAgents(ctx)
 	return err
 }
 
@@ -1289,6 +1351,9 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/nodes/:nodeId", wrapper.GetNode, options.OperationMiddlewares["getNode"]...)
 	router.POST(options.BaseURL+"/v1/nodes/:nodeId/revoke", wrapper.RevokeNode, options.OperationMiddlewares["revokeNode"]...)
 	router.POST(options.BaseURL+"/v1/nodes/:nodeId/reenroll", wrapper.ReenrollNode, options.OperationMiddlewares["reenrollNode"]...)
+	router.GET(options.BaseURL+"/v1/agents", wrapper.GetAgents, options.OperationMiddlewares["getAgents"]...)
+	router.POST(options.BaseURL+"/v1/agents/upgrade", wrapper.UpgradeAgents, options.OperationMiddlewares["upgradeAgents"]...)
+	router.POST(options.BaseURL+"/v1/agents/pause", wrapper.PauseAgents, options.OperationMiddlewares["pauseAgents"]...)
 	router.GET(options.BaseURL+"/v1/volumes", wrapper.ListVolumes, options.OperationMiddlewares["listVolumes"]...)
 	router.GET(options.BaseURL+"/v1/volumes/:volumeId", wrapper.GetVolume, options.OperationMiddlewares["getVolume"]...)
 	router.POST(options.BaseURL+"/v1/volumes/:volumeId/adopt", wrapper.AdoptVolume, options.OperationMiddlewares["adoptVolume"]...)
@@ -1442,6 +1507,163 @@ type GetAgentdefaultApplicationProblemPlusJSONResponse struct {
 }
 
 func (response GetAgentdefaultApplicationProblemPlusJSONResponse) VisitGetAgentResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAgentsRequestObject struct {
+	Params GetAgentsParams
+}
+
+type GetAgentsResponseObject interface {
+	VisitGetAgentsResponse(w http.ResponseWriter) error
+}
+
+type GetAgents200ResponseHeaders struct {
+	ETag *string
+}
+
+type GetAgents200JSONResponse struct {
+	Body    AgentRollout
+	Headers GetAgents200ResponseHeaders
+}
+
+func (response GetAgents200JSONResponse) VisitGetAgentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetAgents304Response = NotModifiedResponse
+
+func (response GetAgents304Response) VisitGetAgentsResponse(w http.ResponseWriter) error {
+	if response.Headers.ETag != nil {
+		w.Header().Set("ETag", fmt.Sprint(*response.Headers.ETag))
+	}
+	w.WriteHeader(304)
+	return nil
+}
+
+type GetAgentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetAgentsdefaultApplicationProblemPlusJSONResponse) VisitGetAgentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseAgentsRequestObject struct {
+}
+
+type PauseAgentsResponseObject interface {
+	VisitPauseAgentsResponse(w http.ResponseWriter) error
+}
+
+type PauseAgents200JSONResponse AgentRollout
+
+func (response PauseAgents200JSONResponse) VisitPauseAgentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PauseAgentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response PauseAgentsdefaultApplicationProblemPlusJSONResponse) VisitPauseAgentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpgradeAgentsRequestObject struct {
+	Body *UpgradeAgentsJSONRequestBody
+}
+
+type UpgradeAgentsResponseObject interface {
+	VisitUpgradeAgentsResponse(w http.ResponseWriter) error
+}
+
+type UpgradeAgents200JSONResponse AgentRollout
+
+func (response UpgradeAgents200JSONResponse) VisitUpgradeAgentsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type UpgradeAgentsdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response UpgradeAgentsdefaultApplicationProblemPlusJSONResponse) VisitUpgradeAgentsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -3500,6 +3722,15 @@ type StrictServerInterface interface {
 	// GetAgent The agent that this controller carries, for one architecture
 	// (GET /v1/agent/{arch})
 	GetAgent(ctx context.Context, request GetAgentRequestObject) (GetAgentResponseObject, error)
+	// GetAgents How many nodes have which agent, and how far their upgrade is
+	// (GET /v1/agents)
+	GetAgents(ctx context.Context, request GetAgentsRequestObject) (GetAgentsResponseObject, error)
+	// PauseAgents Begin no further agent upgrade until it is asked for again
+	// (POST /v1/agents/pause)
+	PauseAgents(ctx context.Context, request PauseAgentsRequestObject) (PauseAgentsResponseObject, error)
+	// UpgradeAgents Upgrade the agents in waves, or continue after a pause or a stop
+	// (POST /v1/agents/upgrade)
+	UpgradeAgents(ctx context.Context, request UpgradeAgentsRequestObject) (UpgradeAgentsResponseObject, error)
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	// (GET /v1/backup)
 	GetBackup(ctx context.Context, request GetBackupRequestObject) (GetBackupResponseObject, error)
@@ -3691,6 +3922,100 @@ func (sh *strictHandler) GetAgent(ctx echo.Context, arch string, params GetAgent
 		return err
 	} else if validResponse, ok := response.(GetAgentResponseObject); ok {
 		return validResponse.VisitGetAgentResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetAgents operation middleware
+func (sh *strictHandler) GetAgents(ctx echo.Context, params GetAgentsParams) error {
+	var request GetAgentsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetAgents(ctx.Request().Context(), request.(GetAgentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetAgents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetAgentsResponseObject); ok {
+		return validResponse.VisitGetAgentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PauseAgents operation middleware
+func (sh *strictHandler) PauseAgents(ctx echo.Context) error {
+	var request PauseAgentsRequestObject
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PauseAgents(ctx.Request().Context(), request.(PauseAgentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PauseAgents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PauseAgentsResponseObject); ok {
+		return validResponse.VisitPauseAgentsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// UpgradeAgents operation middleware
+func (sh *strictHandler) UpgradeAgents(ctx echo.Context) error {
+	var request UpgradeAgentsRequestObject
+
+	var body UpgradeAgentsJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.UpgradeAgents(ctx.Request().Context(), request.(UpgradeAgentsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "UpgradeAgents")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(UpgradeAgentsResponseObject); ok {
+		return validResponse.VisitUpgradeAgentsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

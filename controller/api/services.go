@@ -10,6 +10,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/node"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
@@ -50,16 +51,30 @@ type (
 		// more than a day ago only if all are wanted.
 		ListNodes(ctx context.Context, instanceID string, all bool) ([]wire.Node, error)
 		GetNode(ctx context.Context, id string) (wire.Node, error)
-		// NodeVersion is the digest and the generation of the node's document.
-		NodeVersion(ctx context.Context, id string) (digest string, generation int64, err error)
+		// NodeVersion is what a poll of the node, with this agent, is compared with.
+		NodeVersion(ctx context.Context, id string, agent wire.Agent) (node.Version, error)
 		// Polled is NodeVersion for an agent that says this of itself.
-		Polled(ctx context.Context, id string, agent wire.Agent) (digest string, generation int64, err error)
+		Polled(ctx context.Context, id string, agent wire.Agent) (node.Version, error)
 		NodeConfig(ctx context.Context, id string) (config wire.NodeConfig, digest string, err error)
 		ReportStatus(ctx context.Context, id string, status wire.NodeStatus) error
 		// Seen notes that the node has called just now.
 		Seen(id string)
 		// NodeReads reports whether the node's configuration names the file.
 		NodeReads(ctx context.Context, id, sha256 string) bool
+	}
+	// Agents are the agents that the controller carries, and the nodes' upgrade to them.
+	Agents interface {
+		// Open opens the agent for an architecture, as uname -m prints it too; the caller closes
+		// it.
+		Open(arch string) (*os.File, wire.WantedAgent, error)
+		Rollout(ctx context.Context) (wire.AgentRollout, error)
+		// Upgrade begins the rollout of a version, of the controller's own for "", or continues it.
+		Upgrade(ctx context.Context, version, who string) (wire.AgentRollout, error)
+		Pause(ctx context.Context, who string) (wire.AgentRollout, error)
+		// IsNews reports whether the node was not told the agent yet, as far as is known; Told
+		// notes that it was.
+		IsNews(nodeID string, wanted wire.WantedAgent) bool
+		Told(nodeID string, wanted wire.WantedAgent)
 	}
 	// Volumes are Cinder volumes and the permits to format them.
 	Volumes interface {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/files"
+	"github.com/nodehitch/nodehitch/controller/node"
 	wire "github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -57,6 +58,7 @@ type poll struct {
 	longest            time.Duration // to hold it
 	checked            bool
 	etag               string
+	wanted             *wire.WantedAgent
 	unchanged          bool
 }
 
@@ -71,50 +73,54 @@ func (s *Handler) pollOf(ctx context.Context, params wire.GetNodeConfigParams) (
 
 // check says whether the poll can be answered.
 func (p *poll) check(ctx context.Context) (done bool, err error) {
-	digest, generation, err := p.version(ctx)
+	now, err := p.version(ctx)
 	if err != nil {
 		return false, err
 	}
-	p.etag = `"` + digest + `"`
-	sameGeneration := p.known == nil || *p.known == strconv.FormatInt(generation, 10)
+	p.etag, p.wanted = `"`+now.Digest+`"`, now.Wanted
+	sameGeneration := p.known == nil || *p.known == strconv.FormatInt(now.Generation, 10)
 	p.unchanged = p.ifNoneMatch != nil && matches(*p.ifNoneMatch, p.etag) && sameGeneration
-	return !p.unchanged, nil
+	return !p.unchanged || p.wanted != nil && p.handler.Agents.IsNews(p.nodeID, *p.wanted), nil
 }
 
 // version is what the poll is compared with. The request was authenticated before the
 // first check, which records what its agent is. After a change the caller's identity is
 // checked again, and the agent may have been replaced in between.
-func (p *poll) version(ctx context.Context) (digest string, generation int64, err error) {
+func (p *poll) version(ctx context.Context) (node.Version, error) {
 	if !p.checked {
 		p.checked = true
 		return p.handler.Nodes.Polled(ctx, p.nodeID, p.agent)
 	}
 	if _, _, err := p.handler.Enrollment.Authenticate(ctx, callOf(ctx).request.TLS.PeerCertificates, false); err != nil {
-		return "", 0, err
+		return node.Version{}, err
 	}
-	return p.handler.Nodes.NodeVersion(ctx, p.nodeID)
+	return p.handler.Nodes.NodeVersion(ctx, p.nodeID, p.agent)
 }
 
 // answer is a function of its own: what it needs on the stack would else be kept for
 // each held poll.
 func (p *poll) answer(ctx context.Context) (GetNodeConfigResponseObject, error) {
+	if p.wanted != nil {
+		p.handler.Agents.Told(p.nodeID, *p.wanted)
+	}
 	if p.unchanged {
-		return GetNodeConfig304Response{Headers: p.handler.pollHeaders(p.etag, p.agent.Architecture)}, nil
+		return GetNodeConfig304Response{Headers: p.headers(p.etag)}, nil
 	}
 	config, digest, err := p.handler.Nodes.NodeConfig(ctx, p.nodeID)
 	if err != nil {
 		return nil, err
 	}
-	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders(p.handler.pollHeaders(`"`+digest+`"`, p.agent.Architecture))}, nil
+	return GetNodeConfig200JSONResponse{Body: config, Headers: GetNodeConfig200ResponseHeaders(p.headers(`"` + digest + `"`))}, nil
 }
 
-// pollHeaders go with every answer of a poll: what every node shall do and no document
-// asks for, so that a change of it is no new generation and nothing waits for it.
-func (s *Handler) pollHeaders(etag, architecture string) GetNodeConfig304ResponseHeaders {
+// headers go with every answer of a poll: what a node shall do and no document asks for, so
+// that a change of it is no new generation and nothing waits for it.
+func (p *poll) headers(etag string) GetNodeConfig304ResponseHeaders {
+	s := p.handler
 	spread := s.SpreadSeconds()
 	h := GetNodeConfig304ResponseHeaders{ETag: &etag, NodehitchPollSeconds: &s.PollSeconds, NodehitchConvergeSeconds: &s.ConvergeSeconds, NodehitchSpreadSeconds: &spread}
-	if wanted := s.agents.wanted(architecture); wanted != nil {
-		h.NodehitchAgentVersion, h.NodehitchAgentSha256, h.NodehitchAgentSize = &wanted.Version, &wanted.SHA256, &wanted.SizeBytes
+	if p.wanted != nil {
+		h.NodehitchAgentVersion, h.NodehitchAgentSha256, h.NodehitchAgentSize = &p.wanted.Version, &p.wanted.SHA256, &p.wanted.SizeBytes
 	}
 	if len(s.ControllerURLs) > 0 {
 		urls := strings.Join(s.ControllerURLs, " ")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/client"
 )
 
@@ -75,6 +76,8 @@ type Config struct {
 	// AgentDirectory holds the agents that GET /v1/agent/{arch} serves, as
 	// nodehitch-agent-<GOARCH>. Default "/usr/lib/nodehitch/agents".
 	AgentDirectory string `json:"agentDirectory"`
+	// AgentUpgrade is how the agents of enrolled nodes are upgraded.
+	AgentUpgrade AgentUpgrade `json:"agentUpgrade"`
 	// PollSeconds is how long a long poll is held before it is answered with 304,
 	// in seconds, give or take 10 %; from 5 to 300. A node unheard of for three times
 	// as long is lost. Default 30.
@@ -95,6 +98,19 @@ type Config struct {
 	OpenStack OpenStack `json:"openstack"`
 	// Attestation is how much of a server's claim to be itself is proven at enrollment.
 	Attestation Attestation `json:"attestation"`
+}
+
+// AgentUpgrade is how the agents of enrolled nodes are upgraded.
+type AgentUpgrade struct {
+	// Mode is "manual", an operator asks for each upgrade, or "auto", one begins when the
+	// controller is of another version. Default "manual".
+	Mode api.AgentUpgradeMode `json:"mode"`
+	// MaxUnavailable is how many nodes may be in flight at a time, such as 5, or 10% of
+	// those whose agent the controller manages. Default "10%".
+	MaxUnavailable Share `json:"maxUnavailable"`
+	// PauseSeconds is the least time between two waves, in seconds, from 0 to 86400.
+	// Default 0.
+	PauseSeconds int `json:"pauseSeconds"`
 }
 
 // Attestation is what a server has to prove at enrollment.
@@ -146,6 +162,7 @@ func Default() Config {
 		Socket:              client.DefaultSocket,
 		MetricsListen:       "127.0.0.1:9090",
 		AgentDirectory:      "/usr/lib/nodehitch/agents",
+		AgentUpgrade:        AgentUpgrade{Mode: api.UpgradeManually, MaxUnavailable: "10%"},
 		PollSeconds:         30,
 		ConvergeSeconds:     300,
 		FailureGraceSeconds: 180,

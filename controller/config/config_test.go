@@ -118,11 +118,34 @@ func TestTheGraceIsNoShorterThanAnAgentsPause(t *testing.T) {
 	}
 }
 
+func TestHowManyNodesMayBeInFlight(t *testing.T) {
+	for text, of := range map[string]map[int]int{"1": {0: 1, 200: 1}, "5": {200: 5}, `"7"`: {3: 7}, "10%": {0: 1, 9: 1, 19: 1, 200: 20}, "100%": {200: 200}} {
+		got, err := config.Load(config.Source{File: write(t, "agentUpgrade: {maxUnavailable: "+text+"}")})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		for all, want := range of {
+			if n := got.AgentUpgrade.MaxUnavailable.Of(all); n != want {
+				t.Errorf("%s of %d is %d, want %d", text, all, n, want)
+			}
+		}
+	}
+	for _, text := range []string{"0", "-1", "0%", "101%", "1.5", "many", "true", "''"} {
+		_, err := config.Load(config.Source{File: write(t, "agentUpgrade: {maxUnavailable: "+text+"}")})
+		if err == nil || !strings.Contains(err.Error(), ":/agentUpgrade/maxUnavailable: ") || !strings.Contains(err.Error(), "expected a number from 1, such as 5, or a percentage") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := config.Load(config.Source{Flags: map[string]string{"agent-upgrade-max-unavailable": "some"}}); err == nil || !strings.Contains(err.Error(), "--agent-upgrade-max-unavailable: ") {
+		t.Errorf("of a flag: %v", err)
+	}
+}
+
 func TestEverySettingHasAFlagAndAVariable(t *testing.T) {
-	leaves := make(map[string]bool)
-	names(reflect.TypeFor[config.Config](), func(name string) { leaves[name] = true })
-	if len(config.Settings) != len(leaves) {
-		t.Errorf("%d settings for %d fields", len(config.Settings), len(leaves))
+	leaves := 0
+	names(reflect.TypeFor[config.Config](), func(string) { leaves++ })
+	if len(config.Settings) != leaves {
+		t.Errorf("%d settings for %d fields", len(config.Settings), leaves)
 	}
 	if v := config.Settings[0].Variable(); v != "NODEHITCH_CONTROLLER_LISTEN" {
 		t.Errorf("variable %s", v)

@@ -1,10 +1,10 @@
 package config
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
@@ -34,19 +34,24 @@ func (s Setting) Variable() string {
 
 // Pointer is the setting's place in the file.
 func (s Setting) Pointer() string {
-	object, rest, _ := strings.Cut(s.Flag, "-")
-	at := fault.Root.Key(object)
-	if !slices.Contains([]string{"attestation", "log", "openstack"}, object) {
-		at, rest = fault.Root, s.Flag
+	for _, object := range []string{"agent-upgrade", "attestation", "log", "openstack"} {
+		if rest, ok := strings.CutPrefix(s.Flag, object+"-"); ok {
+			return string(fault.Root.Key(member(object)).Key(member(rest)))
+		}
 	}
+	return string(fault.Root.Key(member(s.Flag)))
+}
+
+// member is a flag's name as a member of the file is called.
+func member(flag string) string {
 	var name strings.Builder
-	for i, word := range strings.Split(rest, "-") {
+	for i, word := range strings.Split(flag, "-") {
 		if i > 0 {
 			word = strings.ToUpper(word[:1]) + word[1:]
 		}
 		name.WriteString(word)
 	}
-	return string(at.Key(name.String()))
+	return name.String()
 }
 
 // Settings is every setting that a flag or the environment can give: all of them.
@@ -60,6 +65,9 @@ var Settings = []Setting{
 	{"metrics-listen", "TCP address of /metrics, plain HTTP; empty: none", text(func(c *Config) *string { return &c.MetricsListen })},
 	{"seal-key-file", "file with the key that seals secrets", text(func(c *Config) *string { return &c.SealKeyFile })},
 	{"agent-directory", "directory of the agents that VMs download, nodehitch-agent-<GOARCH>", text(func(c *Config) *string { return &c.AgentDirectory })},
+	{"agent-upgrade-mode", "manual, or auto: agents are upgraded when the controller is of another version", text(func(c *Config) *api.AgentUpgradeMode { return &c.AgentUpgrade.Mode })},
+	{"agent-upgrade-max-unavailable", "how many nodes may be in flight at a time while agents are upgraded: a number, or a percentage such as 10%", text(func(c *Config) *Share { return &c.AgentUpgrade.MaxUnavailable })},
+	{"agent-upgrade-pause-seconds", "least time between two waves of an upgrade of agents, in seconds (0 to 86400)", integer(func(c *Config, n int64) { c.AgentUpgrade.PauseSeconds = int(n) })},
 	{"poll-seconds", "how long a long poll is held, in seconds (5 to 300)", integer(func(c *Config, n int64) { c.PollSeconds = int(n) })},
 	{"converge-seconds", "how often agents plan again, in seconds (10 to 86400)", integer(func(c *Config, n int64) { c.ConvergeSeconds = int(n) })},
 	{"failure-grace-seconds", "how long nothing changes before an operation fails that no waiting completes, in seconds (60 to 86400)", integer(func(c *Config, n int64) { c.FailureGraceSeconds = int(n) })},
@@ -75,9 +83,9 @@ var Settings = []Setting{
 	{"attestation-source-address", "enrollments have to come from an address of the server", boolean(func(c *Config) *bool { return &c.Attestation.SourceAddress })},
 }
 
-func text(field func(*Config) *string) value {
+func text[T ~string](field func(*Config) *T) value {
 	return value{"string", func(c *Config, text string) error {
-		*field(c) = text
+		*field(c) = T(text)
 		return nil
 	}}
 }

@@ -40,6 +40,11 @@ func (c *Config) validate() fault.List {
 	v.path(c.Socket, "/socket", true)
 	v.path(c.SealKeyFile, "/sealKeyFile", true)
 	v.path(c.AgentDirectory, "/agentDirectory", false)
+	v.oneOf(string(c.AgentUpgrade.Mode), "/agentUpgrade/mode", string(api.UpgradeManually), string(api.UpgradeAutomatically))
+	if err := c.AgentUpgrade.MaxUnavailable.validate(); err != nil {
+		v.fault("/agentUpgrade/maxUnavailable", "is %q; %v", string(c.AgentUpgrade.MaxUnavailable), err)
+	}
+	v.between(int64(c.AgentUpgrade.PauseSeconds), 0, 86400, "/agentUpgrade/pauseSeconds")
 	v.between(int64(c.PollSeconds), 5, 300, "/pollSeconds")
 	v.between(int64(c.ConvergeSeconds), 10, 86400, "/convergeSeconds")
 	v.between(int64(c.FailureGraceSeconds), int64(api.LongestRetry/time.Second), 86400, "/failureGraceSeconds")

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/access"
+	"github.com/nodehitch/nodehitch/controller/agentupgrade"
 	"github.com/nodehitch/nodehitch/controller/api"
 	"github.com/nodehitch/nodehitch/controller/archive"
 	"github.com/nodehitch/nodehitch/controller/backup"
@@ -55,6 +56,7 @@ type Core struct {
 	Enrollment *enrollment.Service
 	Permits    *permit.Service
 	LCM        *lcm.Manager
+	Agents     *agentupgrade.Service
 	Hub        *notify.Hub
 	Backups    *backup.Service
 
@@ -141,6 +143,9 @@ func (c *Core) tie(o Options) error {
 		Source: o.Source, Now: o.Now, Log: o.Log, OwnNames: ownNames(o.Config), Cadence: time.Duration(o.Config.PollSeconds) * time.Second,
 		FailureGrace: time.Duration(o.Config.FailureGraceSeconds) * time.Second})
 	c.Enrollment.Changed = c.LCM.Nodes.NodeChanged
+	c.Agents = &agentupgrade.Service{Store: c.Store, Hub: c.Hub, Presence: c.LCM.Nodes.Presence, Carried: &agentupgrade.Directory{Path: o.Config.AgentDirectory},
+		Config: o.Config.AgentUpgrade, Version: version.Version, Now: o.Now, Log: o.Log}
+	c.LCM.Nodes.Wanted = c.Agents.Wanted
 	return nil
 }
 
@@ -148,10 +153,10 @@ func (c *Core) tie(o Options) error {
 func (c *Core) API() api.Options {
 	o := c.o
 	return api.Options{
-		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Volumes: c.Permits, Enrollment: c.Enrollment,
+		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
 		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
-		AgentDirectory: o.Config.AgentDirectory, ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
+		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
 		Ready: c.Serviceable, Now: o.Now, Log: o.Log,
 	}
 }

@@ -43,10 +43,13 @@ func enroll(ctx context.Context, trust api.Trust, joinToken, serverID string) (*
 }
 
 // report tells the controller of conditions, each Type=Status:Reason:message, or
-// doing=Condition:summary. With Ready=True, the conditions of the document that the
+// doing=Condition:summary, or upgrade=Reason:version:message. With Ready=True, the conditions of the document that the
 // script does not name are True as well: a script names those that it is about.
 func (m *machine) report(ctx context.Context, claims []string) error {
-	config, err := client.Read[api.NodeConfig](m.conn.GetNodeConfig(ctx, nil))
+	this := api.ThisAgent("v1.2.3")
+	this.Architecture = "amd64"
+	header := this.Header()
+	config, err := client.Read[api.NodeConfig](m.conn.GetNodeConfig(ctx, &api.GetNodeConfigParams{NodehitchAgent: &header}))
 	if err != nil {
 		return err
 	}
@@ -59,6 +62,10 @@ func (m *machine) report(ctx context.Context, claims []string) error {
 		parts := strings.SplitN(rest, ":", 3)
 		if name == "doing" {
 			status.Activity = &api.Activity{Condition: parts[0], Summary: parts[1], StartedAt: time.Now()}
+			continue
+		}
+		if name == "upgrade" {
+			status.AgentUpgrade = &api.AgentUpgrade{ManagedBy: api.ManagedByController, Reason: parts[0], Version: parts[1], Message: parts[2]}
 			continue
 		}
 		if len(parts) < 2 {

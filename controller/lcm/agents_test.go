@@ -21,9 +21,9 @@ func without(version string, sections ...string) api.Agent {
 func (w *world) polled(nodeID string, agent api.Agent) (digest string, writes bool) {
 	w.Helper()
 	writes = w.writes(func() {
-		var err error
-		digest, _, err = w.LCM.Nodes.Polled(w.ctx, nodeID, agent)
+		now, err := w.LCM.Nodes.Polled(w.ctx, nodeID, agent)
 		w.must(err)
+		digest = now.Digest
 	})
 	return digest, writes
 }

@@ -25,6 +25,8 @@ type Service struct {
 	Reconciler *reconcile.Reconciler
 	Presence   *presence.Presence
 	Log        *slog.Logger
+	// Wanted is the agent that a node is told to become, nil for none.
+	Wanted func(n store.Node, agent api.Agent) (*api.WantedAgent, error)
 	// SizeDiffers is called after a node has reported a disk of another size than its
 	// volume.
 	SizeDiffers func(instanceID string)
@@ -75,6 +77,11 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 			return err
 		}
 		before := node
+		if o := node.AgentOffer; o != nil && !o.Answered && !store.Same(upgradeOf(node.Status), status.AgentUpgrade) {
+			answered := *o
+			answered.Answered = true
+			node.AgentOffer = &answered
+		}
 		node.Status, node.StatusOf = &status, enrolledAt(node)
 		if agent := s.Presence.Said(nodeID); agent != nil {
 			node.Agent = agent
@@ -88,6 +95,13 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 		}
 		return s.Reconciler.Reported(t, before, node)
 	})
+}
+
+func upgradeOf(s *api.NodeStatus) *api.AgentUpgrade {
+	if s == nil {
+		return nil
+	}
+	return s.AgentUpgrade
 }
 
 // news reports whether the report says anything that the record does not. The time of
@@ -168,29 +182,46 @@ func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 	return err
 }
 
-// NodeVersion is the digest and the generation of a node's document: what a poll is
-// compared with, without unsealing the document.
-func (s *Service) NodeVersion(_ context.Context, nodeID string) (digest string, generation int64, err error) {
+// Version is what a poll is compared with: it is answered if one of these is another one.
+type Version struct {
+	// Digest and Generation are of the node's document.
+	Digest     string
+	Generation int64
+	// Wanted is the agent that the node is told to become, nil for none.
+	Wanted *api.WantedAgent
+}
+
+// NodeVersion is the version for a node with this agent, without unsealing the document.
+func (s *Service) NodeVersion(_ context.Context, nodeID string, agent api.Agent) (Version, error) {
 	node, err := s.node(nodeID)
-	return node.Digest, node.Generation, err
+	if err != nil {
+		return Version{}, err
+	}
+	return s.version(node, agent)
+}
+
+func (s *Service) version(n store.Node, agent api.Agent) (v Version, err error) {
+	v.Digest, v.Generation = n.Digest, n.Generation
+	v.Wanted, err = s.Wanted(n, agent)
+	return v, err
 }
 
 // Polled is NodeVersion for a poll whose agent says this of itself. If that changes what is
 // withheld from the node it is written first, with the document that follows from it: so no
 // poll is answered with more than its agent understands. Else it is written with the node's
 // next report, so that a fleet costs no write more.
-func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (digest string, generation int64, err error) {
+func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (Version, error) {
 	node, err := s.node(nodeID)
 	if err != nil {
-		return "", 0, err
+		return Version{}, err
 	}
 	if node.Agent != nil && node.Agent.Equal(agent) {
 		s.Presence.Says(nodeID, nil)
-		return node.Digest, node.Generation, nil
+		return s.version(node, agent)
 	}
 	s.Presence.Says(nodeID, &agent)
 	if agent.UnderstandsAll() && (node.Agent == nil || node.Agent.UnderstandsAll()) {
-		return node.Digest, node.Generation, nil
+		return s.version(node, agent)
 	}
 	err = s.Runner.Update(ctx, node.InstanceID, func(t *tx.Tx) error {
 		node, found, err := t.Nodes().Get(nodeID)
@@ -205,9 +236,9 @@ func (s *Service) Polled(ctx context.Context, nodeID string, agent api.Agent) (d
 		return s.Reconciler.ReconcileAndFinish(t)
 	})
 	if err != nil {
-		return "", 0, err
+		return Version{}, err
 	}
-	return s.NodeVersion(ctx, nodeID)
+	return s.NodeVersion(ctx, nodeID, agent)
 }
 
 // NodeConfig is the document of a node and its digest.

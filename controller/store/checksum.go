@@ -57,5 +57,12 @@ func verifyRecords(r reader, every bool) error {
 			}
 		}
 	}
+	for _, key := range []string{metaOrigin, metaRollout} {
+		if value := r.get(bucketMeta, key); value != nil {
+			if _, err := textOf(bucketMeta, key, value); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }

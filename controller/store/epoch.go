@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -60,29 +59,14 @@ func (s *Store) BeginEpoch(n NewEpoch) (int64, error) {
 // Origin is the backup that this epoch began with; nil, if none was restored.
 func (s *Store) Origin() *Origin { return s.origin.Load() }
 
-func putOrigin(w writer, o Origin) error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	return w.put(bucketMeta, metaOrigin, summed(bucketMeta, metaOrigin, text))
-}
+func putOrigin(w writer, o Origin) error { return putMeta(w, metaOrigin, o) }
 
 func (s *Store) readOrigin() error {
 	return s.engine.view(func(r reader) error {
-		value := r.get(bucketMeta, metaOrigin)
-		if value == nil {
-			return nil
+		o, found, err := getMeta[Origin](r, metaOrigin)
+		if found {
+			s.origin.Store(&o)
 		}
-		text, err := textOf(bucketMeta, metaOrigin, value)
-		if err != nil {
-			return err
-		}
-		var o Origin
-		if err := json.Unmarshal(text, &o); err != nil {
-			return &CorruptError{Bucket: bucketMeta, Key: metaOrigin, Err: err}
-		}
-		s.origin.Store(&o)
-		return nil
+		return err
 	})
 }

@@ -93,6 +93,8 @@ type Node struct {
 	MayReenroll bool `json:"mayReenroll,omitempty"`
 	// Agent is what the agent said of itself when it polled last; nil before the first poll.
 	Agent *api.Agent `json:"agent,omitempty"`
+	// AgentOffer is the agent that the node was told last to become; nil for none.
+	AgentOffer *AgentOffer `json:"agentOffer,omitempty"`
 	// Status is the last reported transition; heartbeats are not stored.
 	Status *api.NodeStatus `json:"status,omitempty"`
 	// StatusOf is the EnrolledAt of the identity that reported Status: a machine

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -39,6 +40,7 @@ const (
 	metaKeyID    = "keyId"
 	metaChecksum = "checksum"
 	metaOrigin   = "origin"
+	metaRollout  = "agentRollout"
 )
 
 // meta is what the store says about itself; the zero meta is a new file's.
@@ -130,4 +132,30 @@ func (m meta) put(w writer) error {
 		w.put(bucketMeta, metaEpoch, binary.BigEndian.AppendUint64(nil, uint64(m.epoch))),
 		w.put(bucketMeta, metaKeyID, []byte(m.keyID)),
 		w.put(bucketMeta, metaChecksum, m.checksum()))
+}
+
+// getMeta reads what lies in the meta bucket as records do in theirs. Its error is a
+// *CorruptError.
+func getMeta[T any](r reader, key string) (v T, found bool, err error) {
+	defer guard(bucketMeta, key, &err)
+	value := r.get(bucketMeta, key)
+	if value == nil {
+		return v, false, nil
+	}
+	text, err := textOf(bucketMeta, key, value)
+	if err != nil {
+		return v, false, err
+	}
+	if err := json.Unmarshal(text, &v); err != nil {
+		return v, false, &CorruptError{Bucket: bucketMeta, Key: key, Err: err}
+	}
+	return v, true, nil
+}
+
+func putMeta(w writer, key string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return w.put(bucketMeta, key, summed(bucketMeta, key, text))
 }

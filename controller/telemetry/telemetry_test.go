@@ -2,6 +2,7 @@ package telemetry_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http/httptest"
@@ -43,7 +44,9 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 	m.ConnectionClosed("idle")
 	m.CollectState(func() (telemetry.State, error) {
 		return telemetry.State{
-			Nodes:    map[api.NodeState]int{api.NodeLost: 2},
+			Nodes: map[api.NodeState]int{api.NodeLost: 2},
+			Agents: api.AgentRollout{State: api.RolloutStopped, MaxUnavailable: 7, Nodes: []api.AgentCount{
+				{Version: "v1", State: api.AgentInFlightState, Nodes: 3}, {Version: "v1", State: api.AgentLost, Nodes: 8}, {State: api.AgentNotReady, Nodes: 9}}},
 			NotAfter: map[string]time.Time{"root": time.Unix(1000, 0)},
 			// Each its own number, so that none stands for another.
 			Unauthenticated: 3, Authenticated: 4, Handshakes: 5, MostHandshakes: 6,
@@ -71,6 +74,13 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 		`nodehitch_tls_handshakes_in_flight_max 6`,
 		`nodehitch_nodes{state="Lost"} 2`,
 		`nodehitch_nodes{state="Expected"} 0`,
+		`nodehitch_agents{version="v1"} 11`,
+		`nodehitch_agents{version="unknown"} 9`,
+		`nodehitch_agent_rollout_state{state="Stopped"} 1`,
+		`nodehitch_agent_rollout_state{state="Progressing"} 0`,
+		`nodehitch_agent_rollout_nodes{state="InFlight"} 3`,
+		`nodehitch_agent_rollout_nodes{state="UpToDate"} 0`,
+		"nodehitch_agent_rollout_max_unavailable_nodes 7\n",
 		`nodehitch_operations{state="PROCESSING"} 0`,
 		`nodehitch_certificate_expiration_timestamp_seconds{certificate="root"} 1000`,
 		`version="v1.2.3"} 1`,
@@ -78,6 +88,25 @@ func TestWhatHappenedIsThereToScrape(t *testing.T) {
 		"process_open_fds",
 	} {
 		if !strings.Contains(text, want+"") {
+			t.Errorf("%s is missing in\n%s", want, text)
+		}
+	}
+}
+
+// Nodes choose their versions: however many there are, the series are few.
+func TestVersionsOfAgentsMakeFewSeries(t *testing.T) {
+	m := telemetry.New("v1")
+	var counts []api.AgentCount
+	for i := range 100 {
+		counts = append(counts, api.AgentCount{Version: fmt.Sprintf("v%d", i), State: api.AgentWaiting, Nodes: 1 + i})
+	}
+	m.CollectState(func() (telemetry.State, error) { return telemetry.State{Agents: api.AgentRollout{Nodes: counts}}, nil }, slog.New(slog.DiscardHandler))
+	text := scrape(t, m)
+	if n := strings.Count(text, "nodehitch_agents{"); n != 11 {
+		t.Errorf("%d series, want 11", n)
+	}
+	for _, want := range []string{`nodehitch_agents{version="v99"} 100`, fmt.Sprintf(`nodehitch_agents{version="other"} %d`, 90*91/2)} {
+		if !strings.Contains(text, want+"\n") {
 			t.Errorf("%s is missing in\n%s", want, text)
 		}
 	}

@@ -59,7 +59,8 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/cases"},
 		{Package: "./e2e/agentfault"},
-		{Package: "./e2e/upgrade"},
+		{Package: "./e2e/upgrade", Tests: []string{"TestABuildThatDoesNotWorkIsTakenBack", "TestAControllerThatIsAwayRefusesNoBuild",
+			"TestAGoodBuildReplacesTheAgent", "TestAnAgentThatIsNotToUpgradeStays", "TestKilledDuringAnUpgrade", "TestUnderSystemd"}},
 	},
 	{
 		{Package: "./e2e/agentcontroller"},
@@ -95,6 +96,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/packaging"},
 		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAController"}, System: image.Debian13},
 	},
+	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`

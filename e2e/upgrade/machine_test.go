@@ -78,10 +78,16 @@ func boot(t *testing.T, old []byte) *machine {
 	return m
 }
 
-// want makes the controller serve a build. It wants it if the build has its own version.
+// want makes the controller serve a build, and want it if the build has its own version.
 func (m *machine) want(program []byte) {
 	m.t.Helper()
 	write(m.t, filepath.Join(m.bin, "nodehitch-agent-amd64"), program)
+	if versionOf(m.t, program) != versionOf(m.t, built(m.t)) {
+		return
+	}
+	if _, err := client.Read[api.AgentRollout](m.api.UpgradeAgents(m.t.Context(), api.AgentUpgradeRequest{})); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 func (m *machine) do(argv ...string) string {
@@ -132,7 +138,7 @@ func TestUnderSystemd(t *testing.T) {
 	m.do("systemctl", "restart", "nodehitch-agent")
 	for _, fault := range []string{"crash", "mute"} {
 		began := m.restarts()
-		m.want(badBuild(t, fault))
+		m.want(badBuild(t, fault, versionOf(t, built(t))))
 		m.runs(other(v), api.UpgradeRolledBack, old)
 		// The switch, its two starts, and then the old build again.
 		if n := m.restarts() - began; fault == "crash" && n != 3 {

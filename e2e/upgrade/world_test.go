@@ -17,6 +17,7 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/supervisor"
 	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -38,12 +39,20 @@ type world struct {
 
 func newWorld(t *testing.T, workers int) *world {
 	t.Helper()
-	loopback.RequireRoot(t)
-	w := &world{t: t, instance: uuid.NewString(), agents: t.TempDir(), old: filepath.Join(t.TempDir(), "nodehitch-agent")}
+	w := worldOf(t, workers, loopback.Options{Settings: map[string]string{"log": "{level: debug}", "agentUpgrade": "{maxUnavailable: 100%}"}})
+	w.old = filepath.Join(t.TempDir(), "nodehitch-agent")
 	content := built(t)
 	v := versionOf(t, content)
 	write(t, w.old, bytes.ReplaceAll(content, stamp(v), stamp(other(v))))
-	w.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{"agentDirectory": w.agents, "log": "{level: debug}"}})
+	return w
+}
+
+func worldOf(t *testing.T, workers int, o loopback.Options) *world {
+	t.Helper()
+	loopback.RequireRoot(t)
+	w := &world{t: t, instance: uuid.NewString(), agents: t.TempDir()}
+	o.Settings["agentDirectory"] = w.agents
+	w.Controller = loopback.Open(t, o)
 	role := func(cp string) map[string]any { return map[string]any{"ssh_cp_name": cp, "nic_cp_name": cp} }
 	master := role("master_CP")
 	master["cluster_cp_name"] = "master_CP"
@@ -108,24 +117,32 @@ func (w *world) want(program []byte) {
 		return
 	}
 	write(w.t, filepath.Join(w.agents, "nodehitch-agent-amd64"), program)
+	if _, err := client.Read[api.AgentRollout](w.API.UpgradeAgents(w.t.Context(), api.AgentUpgradeRequest{})); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
-// badBuild is a build of the controller's version that does not work.
-func badBuild(t *testing.T, fault string) []byte {
+// badBuild is a build of this version that does not work.
+func badBuild(t *testing.T, fault, version string) []byte {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "badagent")
-	stamp := stamp(versionOf(t, built(t)))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags",
-		"-s -w -X main.fault="+fault+" -X github.com/nodehitch/nodehitch/shared/version.stamp="+string(stamp), "-o", program, "./badagent")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	compile(t, program, "./badagent", version, "-X main.fault="+fault)
 	content, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return content
+}
+
+// compile builds a program of a version.
+func compile(t *testing.T, to, folder, version string, more ...string) {
+	t.Helper()
+	flags := append([]string{"-s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=" + string(stamp(version))}, more...)
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", strings.Join(flags, " "), "-o", to, folder)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 // start starts the agent of a server, of the old build.
@@ -169,6 +186,12 @@ const journalRecord = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f.json"
 func (w *world) keep(i int, s *supervisor.Supervisor) kept {
 	w.t.Helper()
 	w.runs(i, other(versionOf(w.t, built(w.t))), api.UpgradeUpToDate)
+	return w.withJournal(i, s)
+}
+
+// withJournal gives an agent a journal and reads all that must not change.
+func (w *world) withJournal(i int, s *supervisor.Supervisor) kept {
+	w.t.Helper()
 	record, err := json.Marshal(map[string]any{"volumeId": strings.TrimSuffix(journalRecord, ".json"), "phase": "reported", "permit": "p", "nodeId": w.servers[i],
 		"device": "/dev/vdb", "sizeBytes": 1 << 30, "filesystemUuid": uuid.NewString(), "changedAt": time.Now()})
 	if err == nil {

@@ -16,6 +16,10 @@ const (
 	EventTokenConfirmed     = "token.confirmed"
 	EventBackupTaken        = "backup.taken"
 	EventStoreMigrated      = "store.migrated"
+	EventRolloutStarted     = "rollout.started"
+	EventRolloutPaused      = "rollout.paused"
+	EventRolloutStopped     = "rollout.stopped"
+	EventRolloutWave        = "rollout.wave"
 
 	EventAgentStarted     = "agent.started"
 	EventConditionChanged = "condition.changed"

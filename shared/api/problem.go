@@ -48,6 +48,8 @@ const (
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
+	ProblemAgentNotCarried     = ProblemPrefix + "agent-not-carried"
+	ProblemAgentTooNew         = ProblemPrefix + "agent-too-new"
 )
 
 var problemKinds = map[string]struct {
@@ -90,6 +92,8 @@ var problemKinds = map[string]struct {
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server are in use"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
+	ProblemAgentNotCarried:     {409, "the controller carries no such agent"},
+	ProblemAgentTooNew:         {409, "the agent may be newer than the controller"},
 }
 
 // NewProblem is a problem of one of the types above, with its status and title.

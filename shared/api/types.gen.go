@@ -10,6 +10,54 @@ import (
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
 
+// Defines values for AgentState.
+const (
+	AgentInFlightState    AgentState = "InFlight"
+	AgentInOperation      AgentState = "InOperation"
+	AgentLost             AgentState = "Lost"
+	AgentManagedByPackage AgentState = "ManagedByPackage"
+	AgentNewer            AgentState = "Newer"
+	AgentNotCarried       AgentState = "NotCarried"
+	AgentNotReady         AgentState = "NotReady"
+	AgentNotSupported     AgentState = "NotSupported"
+	AgentRolledBack       AgentState = "RolledBack"
+	AgentUpToDate         AgentState = "UpToDate"
+	AgentUpgradeDisabled  AgentState = "UpgradeDisabled"
+	AgentWaiting          AgentState = "Waiting"
+)
+
+// Valid indicates whether the value is a known member of the AgentState enum.
+func (e AgentState) Valid() bool {
+	switch e {
+	case AgentInFlightState:
+		return true
+	case AgentInOperation:
+		return true
+	case AgentLost:
+		return true
+	case AgentManagedByPackage:
+		return true
+	case AgentNewer:
+		return true
+	case AgentNotCarried:
+		return true
+	case AgentNotReady:
+		return true
+	case AgentNotSupported:
+		return true
+	case AgentRolledBack:
+		return true
+	case AgentUpToDate:
+		return true
+	case AgentUpgradeDisabled:
+		return true
+	case AgentWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for AgentUpgradeManagedBy.
 const (
 	ManagedByController AgentUpgradeManagedBy = "controller"
@@ -25,6 +73,24 @@ func (e AgentUpgradeManagedBy) Valid() bool {
 	case ManagedByNone:
 		return true
 	case ManagedByPackage:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for AgentUpgradeMode.
+const (
+	UpgradeAutomatically AgentUpgradeMode = "auto"
+	UpgradeManually      AgentUpgradeMode = "manual"
+)
+
+// Valid indicates whether the value is a known member of the AgentUpgradeMode enum.
+func (e AgentUpgradeMode) Valid() bool {
+	switch e {
+	case UpgradeAutomatically:
+		return true
+	case UpgradeManually:
 		return true
 	default:
 		return false
@@ -334,6 +400,33 @@ func (e Role) Valid() bool {
 	}
 }
 
+// Defines values for RolloutState.
+const (
+	RolloutComplete    RolloutState = "Complete"
+	RolloutIdle        RolloutState = "Idle"
+	RolloutPaused      RolloutState = "Paused"
+	RolloutProgressing RolloutState = "Progressing"
+	RolloutStopped     RolloutState = "Stopped"
+)
+
+// Valid indicates whether the value is a known member of the RolloutState enum.
+func (e RolloutState) Valid() bool {
+	switch e {
+	case RolloutComplete:
+		return true
+	case RolloutIdle:
+		return true
+	case RolloutPaused:
+		return true
+	case RolloutProgressing:
+		return true
+	case RolloutStopped:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ScaleType.
 const (
 	ScaleIn  ScaleType = "SCALE_IN"
@@ -434,6 +527,85 @@ type AdoptRequest struct {
 	FilesystemUUID string `json:"filesystemUuid"`
 }
 
+// AgentCount How many nodes there are of a version and state.
+type AgentCount struct {
+	Nodes int `json:"nodes"`
+
+	// State UpToDate: has the wanted version. Waiting: its turn has not come. InFlight: told, and not healthy yet. Not told for now:
+	// NotReady; Lost; InOperation, a target of an operation in progress. Not told at all: RolledBack, it refuses the version;
+	// Newer than the wanted version; NotCarried, no such agent for its architecture; ManagedByPackage; UpgradeDisabled;
+	// NotSupported, its agent is too old to upgrade itself.
+	State AgentState `json:"state"`
+
+	// Version As the agent reports it; empty before its first report
+	Version string `json:"version"`
+}
+
+// AgentInFlight A node whose agent is being upgraded.
+type AgentInFlight struct {
+	Message string `json:"message,omitempty"`
+	Name    string `json:"name"`
+	NodeID  string `json:"nodeId"`
+
+	// Reason As the agent reports it (AgentUpgrade); Offered before that; Lost, NotReady
+	Reason string `json:"reason"`
+
+	// Since When its turn came
+	Since time.Time `json:"since"`
+
+	// To The version that it was told
+	To string `json:"to"`
+
+	// Version As the agent reports it
+	Version       string `json:"version"`
+	VnfInstanceID string `json:"vnfInstanceId"`
+	Wave          int    `json:"wave"`
+}
+
+// AgentRollout The agents on the nodes that have an identity and that a topology names, and their upgrade in waves.
+type AgentRollout struct {
+	// Carried The agents in agentDirectory, ordered by architecture.
+	Carried []CarriedAgent `json:"carried"`
+
+	// InFlight The nodes that have been told to upgrade and are not healthy yet, ordered by id.
+	InFlight []AgentInFlight `json:"inFlight"`
+
+	// MaxUnavailable How many nodes may be in flight at a time, of the nodes whose agent the controller manages
+	MaxUnavailable int `json:"maxUnavailable"`
+
+	// Message Why it is paused or has stopped, or what it waits for, and what to do
+	Message string `json:"message,omitempty"`
+
+	// Mode manual: an operator asks for each upgrade. auto: an upgrade begins when the controller has another version and carries agents of that version.
+	Mode AgentUpgradeMode `json:"mode"`
+
+	// Nodes How many nodes there are of each version and state, ordered by both.
+	Nodes []AgentCount `json:"nodes"`
+
+	// PauseSeconds The least time between two waves, in seconds
+	PauseSeconds int        `json:"pauseSeconds"`
+	StartedAt    *time.Time `json:"startedAt,omitempty"`
+
+	// StartedBy Who asked for it; `controller` if it began by itself
+	StartedBy string `json:"startedBy,omitempty"`
+
+	// State Idle: no upgrade has been asked for. Progressing: waves begin. Paused: by an operator. Stopped: a node has rolled the
+	// version back. Complete: every node that can has the version, as will those that come later.
+	State RolloutState `json:"state"`
+
+	// Version The wanted version; while Idle, the one that an upgrade would have
+	Version string `json:"version"`
+
+	// Wave How many waves have begun
+	Wave int `json:"wave"`
+}
+
+// AgentState UpToDate: has the wanted version. Waiting: its turn has not come. InFlight: told, and not healthy yet. Not told for now:
+// NotReady; Lost; InOperation, a target of an operation in progress. Not told at all: RolledBack, it refuses the version;
+// Newer than the wanted version; NotCarried, no such agent for its architecture; ManagedByPackage; UpgradeDisabled;
+// NotSupported, its agent is too old to upgrade itself.
+type AgentState string
+
 // AgentUpgrade The state of the agent's upgrade to the build that the controller wants. An older agent does not report it.
 type AgentUpgrade struct {
 	// ManagedBy Who replaces the agent's binary: `controller`, the agent itself, by the build that the controller wants; `package`, the
@@ -458,6 +630,16 @@ type AgentUpgrade struct {
 // machine's package manager; `none`, an operator by hand (agent.yaml `upgrade: none`).
 type AgentUpgradeManagedBy string
 
+// AgentUpgradeMode manual: an operator asks for each upgrade. auto: an upgrade begins when the controller has another version and carries agents of that version.
+type AgentUpgradeMode string
+
+// AgentUpgradeRequest Which agent the nodes shall have.
+type AgentUpgradeRequest struct {
+	// Version A version that the controller carries and that is not newer than the controller. It may be older than what nodes run: they
+	// are downgraded. By default the controller's own; nodes with a newer one then keep it.
+	Version string `json:"version,omitempty"`
+}
+
 // Attestation How the machine proved at enrollment that it is the server: `token`, the join token alone; `nova`, Nova and Heat confirm
 // the server, but no nonce could be written into its metadata; `nova-nonce`, both and the nonce.
 type Attestation string
@@ -474,6 +656,17 @@ type BoundPersistentVolume struct {
 
 	// Server The IP address in spec.nfs.server
 	Server string `json:"server"`
+}
+
+// CarriedAgent An agent that GET /v1/agent/{arch} serves.
+type CarriedAgent struct {
+	// Architecture GOARCH
+	Architecture string `json:"architecture"`
+	Sha256       string `json:"sha256"`
+	SizeBytes    int64  `json:"sizeBytes"`
+
+	// Version Empty for a file that is no agent of nodehitch, or one without a version
+	Version string `json:"version"`
 }
 
 // CertificateRequest defines model for CertificateRequest.
@@ -1054,6 +1247,10 @@ type RestoreOrigin struct {
 // Role What a VM is for.
 type Role string
 
+// RolloutState Idle: no upgrade has been asked for. Progressing: waves begin. Paused: by an operator. Stopped: a node has rolled the
+// version back. Complete: every node that can has the version, as will those that come later.
+type RolloutState string
+
 // ScaleType defines model for ScaleType.
 type ScaleType string
 
@@ -1303,6 +1500,13 @@ type GetAgentParams struct {
 	Range *string `json:"Range,omitempty"`
 }
 
+// GetAgentsParams defines parameters for GetAgents.
+type GetAgentsParams struct {
+	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
 // GetNodeConfigParams defines parameters for GetNodeConfig.
 type GetNodeConfigParams struct {
 	// Wait The longest time to hold the request (a Go duration), if that is less than the poll interval. An agent
@@ -1477,6 +1681,9 @@ type ListVolumesParams struct {
 	// Marker Where the page begins, from the Link header of the page before
 	Marker *Marker `form:"marker,omitempty" json:"marker,omitempty"`
 }
+
+// UpgradeAgentsJSONRequestBody defines body for UpgradeAgents for application/json ContentType.
+type UpgradeAgentsJSONRequestBody = AgentUpgradeRequest
 
 // EnrollJSONRequestBody defines body for Enroll for application/json ContentType.
 type EnrollJSONRequestBody = EnrollRequest

@@ -106,6 +106,38 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
 	GetAgent(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetAgents How many nodes have which agent, and how far their upgrade is
+	//
+	// Corresponds with GET /v1/agents (the `GetAgents` operationId).
+	GetAgents(ctx context.Context, params *GetAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PauseAgents Begin no further agent upgrade until it is asked for again
+	//
+	// A node that has switched already continues. A paused controller begins no upgrade by itself either.
+	//
+	// Corresponds with POST /v1/agents/pause (the `PauseAgents` operationId).
+	PauseAgents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpgradeAgentsWithBody Upgrade the agents in waves, or continue after a pause or a stop
+	//
+	// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+	// continues, without the nodes that have rolled this version back.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+	UpgradeAgentsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UpgradeAgents Upgrade the agents in waves, or continue after a pause or a stop
+	//
+	// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+	// continues, without the nodes that have rolled this version back.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+	UpgradeAgents(ctx context.Context, body UpgradeAgentsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetBackup A consistent copy of the state while the controller runs (scope operator)
 	//
 	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
@@ -494,6 +526,78 @@ func (c *Client) GetReadyz(ctx context.Context, reqEditors ...RequestEditorFn) (
 // Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
 func (c *Client) GetAgent(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAgentRequest(c.Server, arch, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetAgents How many nodes have which agent, and how far their upgrade is
+//
+// Corresponds with GET /v1/agents (the `GetAgents` operationId).
+func (c *Client) GetAgents(ctx context.Context, params *GetAgentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetAgentsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PauseAgents Begin no further agent upgrade until it is asked for again
+//
+// A node that has switched already continues. A paused controller begins no upgrade by itself either.
+//
+// Corresponds with POST /v1/agents/pause (the `PauseAgents` operationId).
+func (c *Client) PauseAgents(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPauseAgentsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpgradeAgentsWithBody Upgrade the agents in waves, or continue after a pause or a stop
+//
+// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+// continues, without the nodes that have rolled this version back.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+func (c *Client) UpgradeAgentsWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpgradeAgentsRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UpgradeAgents Upgrade the agents in waves, or continue after a pause or a stop
+//
+// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+// continues, without the nodes that have rolled this version back.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+func (c *Client) UpgradeAgents(ctx context.Context, body UpgradeAgentsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUpgradeAgentsRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -1415,6 +1519,142 @@ func NewGetAgentRequest(server string, arch string, params *GetAgentParams) (*ht
 		}
 
 	}
+
+	return req, nil
+}
+
+// NewGetAgentsRequest constructs an http.Request for the GetAgents method
+func NewGetAgentsRequest(server string, params *GetAgentsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/agents")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Wait != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "wait", *params.Wait, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfNoneMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPauseAgentsRequest constructs an http.Request for the PauseAgents method
+func NewPauseAgentsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/agents/pause")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUpgradeAgentsRequest calls the generic UpgradeAgents builder with application/json body
+func NewUpgradeAgentsRequest(server string, body UpgradeAgentsJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUpgradeAgentsRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewUpgradeAgentsRequestWithBody constructs an http.Request for the UpgradeAgents method, with any body, and a specified content type
+func NewUpgradeAgentsRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/agents/upgrade")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -3510,6 +3750,42 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/agent/{arch} (the `GetAgent` operationId).
 	GetAgentWithResponse(ctx context.Context, arch string, params *GetAgentParams, reqEditors ...RequestEditorFn) (*GetAgentResponse, error)
 
+	// GetAgentsWithResponse How many nodes have which agent, and how far their upgrade is
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/agents (the `GetAgents` operationId).
+	GetAgentsWithResponse(ctx context.Context, params *GetAgentsParams, reqEditors ...RequestEditorFn) (*GetAgentsResponse, error)
+
+	// PauseAgentsWithResponse Begin no further agent upgrade until it is asked for again
+	//
+	// A node that has switched already continues. A paused controller begins no upgrade by itself either.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/agents/pause (the `PauseAgents` operationId).
+	PauseAgentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*PauseAgentsResponse, error)
+
+	// UpgradeAgentsWithBodyWithResponse Upgrade the agents in waves, or continue after a pause or a stop
+	//
+	// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+	// continues, without the nodes that have rolled this version back.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+	UpgradeAgentsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpgradeAgentsResponse, error)
+
+	// UpgradeAgentsWithResponse Upgrade the agents in waves, or continue after a pause or a stop
+	//
+	// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+	// continues, without the nodes that have rolled this version back.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+	UpgradeAgentsWithResponse(ctx context.Context, body UpgradeAgentsJSONRequestBody, reqEditors ...RequestEditorFn) (*UpgradeAgentsResponse, error)
+
 	// GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 	//
 	// A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
@@ -4039,6 +4315,188 @@ func (r GetAgentResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetAgentResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetAgentsResponse200Headers the declared response headers of an HTTP 200 response for GetAgents
+type GetAgentsResponse200Headers struct {
+	ETag *string
+}
+
+// GetAgentsResponse304Headers the declared response headers of an HTTP 304 response for GetAgents
+type GetAgentsResponse304Headers struct {
+	ETag *string
+}
+
+// GetAgentsResponseDefaultHeaders the declared response headers of an HTTP default response for GetAgents
+type GetAgentsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type GetAgentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentRollout
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetAgentsResponse200Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *GetAgentsResponse304Headers
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetAgentsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetAgentsResponse) GetJSON200() *AgentRollout {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetAgentsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetAgentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetAgentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetAgentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetAgentsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// PauseAgentsResponseDefaultHeaders the declared response headers of an HTTP default response for PauseAgents
+type PauseAgentsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type PauseAgentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentRollout
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *PauseAgentsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PauseAgentsResponse) GetJSON200() *AgentRollout {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PauseAgentsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PauseAgentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PauseAgentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PauseAgentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PauseAgentsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// UpgradeAgentsResponseDefaultHeaders the declared response headers of an HTTP default response for UpgradeAgents
+type UpgradeAgentsResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type UpgradeAgentsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *AgentRollout
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *UpgradeAgentsResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r UpgradeAgentsResponse) GetJSON200() *AgentRollout {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UpgradeAgentsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UpgradeAgentsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UpgradeAgentsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UpgradeAgentsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UpgradeAgentsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6195,6 +6653,66 @@ func (c *ClientWithResponses) GetAgentWithResponse(ctx context.Context, arch str
 	return ParseGetAgentResponse(rsp)
 }
 
+// GetAgentsWithResponse How many nodes have which agent, and how far their upgrade is
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/agents (the `GetAgents` operationId).
+func (c *ClientWithResponses) GetAgentsWithResponse(ctx context.Context, params *GetAgentsParams, reqEditors ...RequestEditorFn) (*GetAgentsResponse, error) {
+	rsp, err := c.GetAgents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetAgentsResponse(rsp)
+}
+
+// PauseAgentsWithResponse Begin no further agent upgrade until it is asked for again
+//
+// A node that has switched already continues. A paused controller begins no upgrade by itself either.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/agents/pause (the `PauseAgents` operationId).
+func (c *ClientWithResponses) PauseAgentsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*PauseAgentsResponse, error) {
+	rsp, err := c.PauseAgents(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePauseAgentsResponse(rsp)
+}
+
+// UpgradeAgentsWithBodyWithResponse Upgrade the agents in waves, or continue after a pause or a stop
+//
+// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+// continues, without the nodes that have rolled this version back.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+func (c *ClientWithResponses) UpgradeAgentsWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpgradeAgentsResponse, error) {
+	rsp, err := c.UpgradeAgentsWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpgradeAgentsResponse(rsp)
+}
+
+// UpgradeAgentsWithResponse Upgrade the agents in waves, or continue after a pause or a stop
+//
+// The nodes follow in waves. Repeating the request changes nothing, unless the upgrade was paused or has stopped: it then
+// continues, without the nodes that have rolled this version back.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/agents/upgrade (the `UpgradeAgents` operationId).
+func (c *ClientWithResponses) UpgradeAgentsWithResponse(ctx context.Context, body UpgradeAgentsJSONRequestBody, reqEditors ...RequestEditorFn) (*UpgradeAgentsResponse, error) {
+	rsp, err := c.UpgradeAgents(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUpgradeAgentsResponse(rsp)
+}
+
 // GetBackupWithResponse A consistent copy of the state while the controller runs (scope operator)
 //
 // A tar stream: manifest.json, store.db, blobs/<sha256> for each package file, and last `checksums`, the
@@ -6961,6 +7479,188 @@ func ParseGetAgentResponse(rsp *http.Response) (*GetAgentResponse, error) {
 	switch {
 	case true:
 		var headers GetAgentResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetAgentsResponse parses an HTTP response from a GetAgentsWithResponse call
+func ParseGetAgentsResponse(rsp *http.Response) (*GetAgentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetAgentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentRollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetAgentsResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 304:
+		var headers GetAgentsResponse304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers304 = &headers
+	case true:
+		var headers GetAgentsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePauseAgentsResponse parses an HTTP response from a PauseAgentsWithResponse call
+func ParsePauseAgentsResponse(rsp *http.Response) (*PauseAgentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PauseAgentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentRollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers PauseAgentsResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseUpgradeAgentsResponse parses an HTTP response from a UpgradeAgentsWithResponse call
+func ParseUpgradeAgentsResponse(rsp *http.Response) (*UpgradeAgentsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UpgradeAgentsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest AgentRollout
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers UpgradeAgentsResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -72,6 +72,9 @@ func (p *page) status(s api.NodeStatus) {
 	p.field("System", strings.Join(system, ", "))
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
+	if u := s.AgentUpgrade; u != nil {
+		p.field("Upgrade", reasonAndMessage(u.Reason, u.Message))
+	}
 	if a := s.Activity; a != nil {
 		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, Age(p.now.Sub(a.StartedAt))))
 	}
