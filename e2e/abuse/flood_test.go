@@ -54,7 +54,8 @@ func TestAFloodOfStatuses(t *testing.T) {
 	ratio := float64(median(flooded)) / float64(median(quiet))
 	c.Figure("statuses", "%d taken, %d refused", taken, refused)
 	c.Figure("median of others with the flood", "%.2f of the median without it", ratio)
-	if ratio > 2 {
+	// The small size has too few calls for a median.
+	if a.full && ratio > 2 {
 		t.Errorf("the flood makes the others' median %.2f times as long (%v instead of %v)", ratio, median(flooded), median(quiet))
 	}
 }

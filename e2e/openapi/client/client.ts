@@ -267,6 +267,15 @@ async function pages() {
   must(ids.join() === [cluster, registry].join(), `the pages have ${ids}`);
 }
 
+/** An upgrade of the agents is asked for, and paused. */
+async function agents() {
+  const begun = await good(operator.POST("/v1/agents/upgrade", { body: {} }));
+  must(begun.startedAt !== undefined, `the upgrade is ${begun.state}`);
+  await good(operator.POST("/v1/agents/pause"));
+  const shown = await good(operator.GET("/v1/agents"));
+  must(shown.version === begun.version, `${shown.version} is wanted instead of ${begun.version}`);
+}
+
 async function end() {
   const backup = await good(operator.GET("/v1/backup", { parseAs: "arrayBuffer" }));
   must((backup as unknown as ArrayBuffer).byteLength > 0, "the backup is empty");
@@ -275,6 +284,6 @@ async function end() {
   }
 }
 
-for (const part of [about, tokens, instances, operations, volumes, node, files, pages, end]) {
+for (const part of [about, tokens, instances, operations, volumes, node, files, pages, agents, end]) {
   await part();
 }
