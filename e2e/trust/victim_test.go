@@ -56,7 +56,8 @@ func runBootstrap(a *attempt, c config.Config, _ string, _ func() bool, env, wra
 	}
 	ctx, cancel := context.WithTimeout(a.Context(), 2*time.Minute)
 	defer cancel()
-	argv := append(append([]string{}, wrap...), "/usr/bin/python3", "-I", "../../cloudinit/bootstrap.py", configuration, agent)
+	packaged := filepath.Join(dir, "absent") // whatever this machine has installed
+	argv := append(append([]string{}, wrap...), "/usr/bin/python3", "-I", "../../cloudinit/bootstrap.py", configuration, agent, packaged)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	var out bytes.Buffer
