@@ -40,7 +40,7 @@ func TestAProgramThatIsNeverReadyIsEnded(t *testing.T) {
 	p := scripted(t, "echo $$ > pid; exec sleep 600")
 	ctx, cancel := context.WithCancel(t.Context())
 	p.ready = func(context.Context) error {
-		if _, err := os.Stat(filepath.Join(p.cluster.o.Dir, "pid")); err == nil {
+		if pid, err := os.ReadFile(filepath.Join(p.cluster.o.Dir, "pid")); err == nil && len(pid) > 0 {
 			cancel()
 		}
 		return errors.New("connection refused")
