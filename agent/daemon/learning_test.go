@@ -140,12 +140,12 @@ func TestAnAddressThatIsNoLongerOfferedIsForgotten(t *testing.T) {
 func TestAddressesThatSomeoneElseWroteDoNoHarm(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
-	stranger, gone := c.also(testca.Root(t, "root"), func(http.Handler) http.Handler {
-		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the stranger got %s %s", r.Method, r.URL) })
+	foreign, gone := c.also(testca.Root(t, "root"), func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the foreign server got %s %s", r.Method, r.URL) })
 	}), c.also(c.root, nil)
 	gone.Close()
 	n := newNode(t, c)
-	if err := n.state().SaveControllerURLs([]state.ControllerURL{{URL: stranger.URL, Epoch: 1}, {URL: gone.URL, Epoch: 1}}); err != nil {
+	if err := n.state().SaveControllerURLs([]state.ControllerURL{{URL: foreign.URL, Epoch: 1}, {URL: gone.URL, Epoch: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	n.start()

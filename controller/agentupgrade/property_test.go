@@ -36,10 +36,10 @@ type fleet struct {
 	saved []byte
 }
 
-// Whatever happens in whatever order: no more nodes are between two agents than may be at a
-// time, as the machines know it themselves; none is told that must not be; nobody is told
-// anything after a roll-back or a pause; and if what hinders goes away, every node that can
-// has the agent in the end.
+// These hold for every order of events: no more nodes are between two agents than may be at
+// a time, as the machines themselves count; no node is told that must not be; no node is told
+// anything after a roll-back or a pause; every node that can be upgraded is, once nothing
+// hinders it.
 func TestNoOrderOfEventsUpgradesTooManyAtATime(t *testing.T) {
 	told, stops := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -138,7 +138,7 @@ func (w *wave) counts() []api.AgentCount {
 	return list
 }
 
-// offered is the reason of a node in flight that has not said that it is at work on it.
+// offered is the reason of a node in flight whose agent has not answered the offer yet.
 const offered = "Offered"
 
 func (w *wave) inFlight() []api.AgentInFlight {

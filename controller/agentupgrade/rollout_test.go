@@ -413,7 +413,7 @@ func TestThereIsAPauseBetweenWaves(t *testing.T) {
 	pause, err := w.Agents.Sweep()
 	w.must(err)
 	if got := w.inFlight(); len(got) != 0 || pause <= 0 || pause > 10*time.Minute {
-		t.Fatalf("%v are in flight within the pause, of which %s is left", got, pause)
+		t.Fatalf("%v are in flight, and %s of the pause are left", got, pause)
 	}
 	w.Clock.Advance(pause)
 	w.sweep() // the silence is not noticed without the life cycle's own sweep

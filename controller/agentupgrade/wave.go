@@ -8,7 +8,7 @@ import (
 )
 
 // wave is what decides about the next wave: only what is on record, and which nodes have
-// called. So whoever decides next, after a restart or in another controller, decides alike.
+// called. A controller that was restarted, or another one, therefore decides the same.
 type wave struct {
 	rollout store.AgentRollout
 	// builds are the agents of the wanted version, by GOARCH: none if the controller must not

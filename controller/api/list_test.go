@@ -115,7 +115,7 @@ func TestAPageFollowsAnItemThatIsGone(t *testing.T) {
 func TestListsHaveFilters(t *testing.T) {
 	w := populated(t)
 	w.ok(w.as(w.operator, "POST", "/v1/nodes/"+serverID+"/revoke", ""), http.StatusOK, nil)
-	// What a server has that never enrolled and left is no more than its name.
+	// A server that left without an identity has only a name on record.
 	w.ok(w.as(w.operator, "PUT", instancePath, workers(5)), http.StatusOK, nil)
 	w.ok(w.as(w.operator, "PUT", instancePath, workers(4)), http.StatusOK, nil)
 	for path, want := range map[string]int{

@@ -160,11 +160,11 @@ func TestAWrongAnnouncementLosesNobody(t *testing.T) {
 	for i := range all {
 		loopback.Until(t, "it is current", func() bool { return w.current(i) })
 	}
-	stranger, copied := loopback.Open(t, loopback.Options{}), w.restoredCopy()
+	foreign, copied := loopback.Open(t, loopback.Options{}), w.restoredCopy()
 	wrong := map[string]string{ // and what the agent says of it
 		"https://controler.invalid:8443":     "no such host",
 		"https://" + loopback.FreeAddress(t): "connection refused",
-		stranger.URL:                         "certificate",
+		foreign.URL:                         "certificate",
 		copied.URL:                           "it answers in epoch",
 	}
 	var urls []string
@@ -197,7 +197,7 @@ func TestAWrongAnnouncementLosesNobody(t *testing.T) {
 	if _, reissued := w.enrollments(); reissued > 0 || w.refusals() > 0 {
 		t.Errorf("%d certificates were issued again, %d enrollments refused", reissued, w.refusals())
 	}
-	for name, n := range map[string]int{"stranger": stranger.Logged("operation=putNodeStatus"), "copy": copied.Logged("operation=putNodeStatus")} {
+	for name, n := range map[string]int{"foreign": foreign.Logged("operation=putNodeStatus"), "copy": copied.Logged("operation=putNodeStatus")} {
 		if n > 0 {
 			t.Errorf("the %s got %d reports", name, n)
 		}
