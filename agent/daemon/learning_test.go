@@ -141,7 +141,9 @@ func TestAddressesThatSomeoneElseWroteDoNoHarm(t *testing.T) {
 	c := newController(t)
 	c.give(1, 1, "")
 	foreign, gone := c.also(testca.Root(t, "root"), func(http.Handler) http.Handler {
-		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the foreign server got %s %s", r.Method, r.URL) })
+		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			t.Errorf("the foreign server got %s %s", r.Method, r.URL)
+		})
 	}), c.also(c.root, nil)
 	gone.Close()
 	n := newNode(t, c)

@@ -164,7 +164,7 @@ func TestAWrongAnnouncementLosesNobody(t *testing.T) {
 	wrong := map[string]string{ // and what the agent says of it
 		"https://controler.invalid:8443":     "no such host",
 		"https://" + loopback.FreeAddress(t): "connection refused",
-		foreign.URL:                         "certificate",
+		foreign.URL:                          "certificate",
 		copied.URL:                           "it answers in epoch",
 	}
 	var urls []string
