@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -239,7 +240,10 @@ func (u *Upgrader) poke() {
 // show reports a state of the upgrade, and logs it if it is another one.
 func (u *Upgrader) show(reason, version, message string) {
 	s := api.AgentUpgrade{ManagedBy: u.managedBy, Reason: reason, Version: version, Message: message}
-	if s == u.shown {
+	for _, r := range u.record.Refused {
+		s.Refused = append(s.Refused, api.RefusedAgent{Version: r.Version, Sha256: r.SHA256, At: r.At})
+	}
+	if reflect.DeepEqual(s, u.shown) {
 		return
 	}
 	u.shown = s

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -213,7 +214,7 @@ func TestWhoReplacesTheBinary(t *testing.T) {
 		m.looks(t.Context())
 		got := m.last()
 		got.Message = ""
-		if got != c.want {
+		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
@@ -235,6 +236,9 @@ func TestARefusedBuildIsNotTakenAgain(t *testing.T) {
 	m.Want(m.arrived("a third build"))
 	m.looks(t.Context())
 	m.wantReason(api.UpgradeSwitching)
+	if r := m.last().Refused; len(r) != 1 || r[0].Version != w.Version || r[0].Sha256 != w.SHA256 {
+		t.Errorf("it reports that it refuses %+v", r)
+	}
 }
 
 func TestABuildThatNobodyCouldJudgeIsTriedAgainLater(t *testing.T) {

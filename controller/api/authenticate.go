@@ -2,7 +2,9 @@ package api
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -66,8 +68,8 @@ func (s *Handler) bearer(c echo.Context, op operation) error {
 	}
 	call.who = "token " + token.Name
 	connlimit.Authenticated(c.Request().Context(), "token "+token.ID, tokenConnections)
-	if op.scope == wire.ScopeOperator && token.Scope != wire.ScopeOperator {
-		return wire.NewProblem(wire.ProblemForbidden, "the token "+token.Name+" has the scope "+string(token.Scope)+"; this call needs "+string(wire.ScopeOperator))
+	if !slices.Contains(op.scopes, token.Scope) {
+		return wire.NewProblem(wire.ProblemForbidden, fmt.Sprintf("the token %s has the scope %s; this call needs %s", token.Name, token.Scope, op.needs()))
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -23,7 +24,7 @@ const (
 type operation struct {
 	id     string
 	scheme string
-	scope  wire.Scope // what a bearer token needs
+	scopes []wire.Scope // of bearer tokens that may call it
 	params []parameter
 	// body is nil if no JSON is expected.
 	body *schema.Schema
@@ -40,6 +41,12 @@ type parameter struct {
 // giveSecrets are the reading operations whose answer is worth as much as the
 // power to write: the join token, files that may hold keys, and all of it.
 var giveSecrets = []string{"getJoinToken", "getFile", "getBackup"}
+
+// forTacker are the operations that Tacker's hooks need.
+var forTacker = []string{
+	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getTrust",
+	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
+}
 
 // operationsOf reads the whole document, so that nothing in it can be forgotten:
 // an operation whose demands are not understood is an error.
@@ -58,9 +65,12 @@ func operationsOf(document *openapi3.T) (map[string]operation, error) {
 }
 
 func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, op *openapi3.Operation) (operation, error) {
-	o := operation{id: op.OperationID, scope: wire.ScopeOperator}
+	o := operation{id: op.OperationID, scopes: []wire.Scope{wire.ScopeOperator}}
 	if method == http.MethodGet && !slices.Contains(giveSecrets, o.id) {
-		o.scope = wire.ScopeViewer
+		o.scopes = append(o.scopes, wire.ScopeViewer)
+	}
+	if slices.Contains(forTacker, o.id) {
+		o.scopes = append(o.scopes, wire.ScopeTacker)
 	}
 	var err error
 	if o.scheme, err = schemeOf(document, op); err != nil {
@@ -84,6 +94,15 @@ func operationOf(document *openapi3.T, method string, item *openapi3.PathItem, o
 		}
 	}
 	return o, nil
+}
+
+// needs names the scopes of the tokens that may call it.
+func (o operation) needs() string {
+	var names []string
+	for _, s := range o.scopes {
+		names = append(names, string(s))
+	}
+	return strings.Join(names, " or ")
 }
 
 // schemeOf is the one security scheme that the operation asks for.

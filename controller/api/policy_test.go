@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,12 @@ var policy = map[string]string{
 	"enroll": "joinToken",
 
 	"renewCertificate": "certificate", "getNodeConfig": "certificate", "putNodeStatus": "certificate", "postFormat": "certificate", "getNodeFile": "certificate",
+}
+
+// forTacker is what a token of scope tacker may call.
+var forTacker = []string{
+	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getTrust",
+	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
 }
 
 // paths fills the parameters of the document's paths.
@@ -63,7 +70,7 @@ func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {
 						t.Errorf("%s: got %d %s", name, a.status, a.body)
 					}
 				}
-				operator, viewer := "Authorization: Bearer "+w.operator, "Authorization: bearer "+w.viewer
+				operator, viewer, tacker := "Authorization: Bearer "+w.operator, "Authorization: bearer "+w.viewer, "Authorization: Bearer "+w.tacker
 				if id == "revokeNode" || id == "reenrollNode" || id == "deleteInstance" {
 					path = strings.NewReplacer(serverID, strings.Replace(serverID, "3", "4", 1), instanceID, strings.Replace(instanceID, "b", "c", 1)).Replace(path)
 				}
@@ -90,6 +97,11 @@ func TestEveryOperationAsksForWhatItsPolicySays(t *testing.T) {
 					refused("a node", node, http.StatusUnauthorized)
 				}
 				if want == "viewer" || want == "operator" {
+					if slices.Contains(forTacker, id) {
+						passes("Tacker", w.client, tacker)
+					} else {
+						refused("Tacker", w.client, http.StatusForbidden, tacker)
+					}
 					refused("a false token", w.client, http.StatusUnauthorized, "Authorization: Bearer a.b")
 					refused("another scheme", w.client, http.StatusUnauthorized, "Authorization: Basic "+w.operator)
 				}

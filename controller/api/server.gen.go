@@ -117,7 +117,7 @@ type ServerInterface interface {
 	// PutFile Upload one file of the VNF package
 	// (PUT /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	PutFile(ctx echo.Context, vnfInstanceID VnfInstanceID, path string, params PutFileParams) error
-	// GetJoinToken The join token of this instance (scope operator)
+	// GetJoinToken The join token of this instance (scope operator or tacker)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/join_token)
 	GetJoinToken(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ListInstanceOperations The operations of one instance that are kept, newest first
@@ -3812,7 +3812,7 @@ type StrictServerInterface interface {
 	// PutFile Upload one file of the VNF package
 	// (PUT /v1/vnf_instances/{vnfInstanceId}/files/{path})
 	PutFile(ctx context.Context, request PutFileRequestObject) (PutFileResponseObject, error)
-	// GetJoinToken The join token of this instance (scope operator)
+	// GetJoinToken The join token of this instance (scope operator or tacker)
 	// (GET /v1/vnf_instances/{vnfInstanceId}/join_token)
 	GetJoinToken(ctx context.Context, request GetJoinTokenRequestObject) (GetJoinTokenResponseObject, error)
 	// ListInstanceOperations The operations of one instance that are kept, newest first

@@ -64,9 +64,9 @@ type world struct {
 	server  *http.Server
 	// ahead is how much the clock is put forward.
 	ahead atomic.Int64
-	// operator and viewer are API tokens.
-	operator, viewer string
-	client           *http.Client
+	// operator, viewer and tacker are API tokens.
+	operator, viewer, tacker string
+	client                   *http.Client
 }
 
 // lockedBuffer is a log that can be read while it is written.
@@ -105,7 +105,7 @@ func newWorld(t testing.TB, options ...option) *world {
 	var err error
 	w.handler, err = api.New(o)
 	w.must(err)
-	for scope, secret := range map[wire.Scope]*string{wire.ScopeOperator: &w.operator, wire.ScopeViewer: &w.viewer} {
+	for scope, secret := range map[wire.Scope]*string{wire.ScopeOperator: &w.operator, wire.ScopeViewer: &w.viewer, wire.ScopeTacker: &w.tacker} {
 		token, err := w.Tokens.Create(context.Background(), wire.TokenRequest{Name: string(scope), Scope: scope})
 		w.must(err)
 		*secret = token.Secret
@@ -250,6 +250,12 @@ func (w *world) enroll() (client *http.Client, joinToken string) {
 	w.putInstance()
 	var join wire.JoinToken
 	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+instanceID+"/join_token", ""), http.StatusOK, &join)
+	return w.redeem(join), join.Token
+}
+
+// redeem enrolls the storage server.
+func (w *world) redeem(join wire.JoinToken) *http.Client {
+	w.t.Helper()
 	key := testca.NewKey()
 	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(key, nil)})
 	w.must(err)
@@ -257,7 +263,7 @@ func (w *world) enroll() (client *http.Client, joinToken string) {
 	w.ok(w.as(join.Token, "POST", "/v1/enroll", string(body)), http.StatusCreated, &issued)
 	identity, err := testca.Identity(issued.Certificate, key)
 	w.must(err)
-	return w.clientWith(&identity), join.Token
+	return w.clientWith(&identity)
 }
 
 // pemOf is chain and key in PEM.

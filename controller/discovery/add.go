@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/stack"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -45,7 +46,7 @@ func (s *Service) add(t *tx.Tx, o *stack.Observation) (*addition, error) {
 		return nil, err
 	}
 	a := &addition{tx: t, reconciler: s.Reconciler, found: o.Found, before: before, next: before.Topology, refused: map[string]string{}}
-	if a.next == nil || a.replaced(o) {
+	if a.next == nil || replaced(before.Desired, o) {
 		a.next = &api.Topology{StackID: o.Found.StackID, StackStatus: o.Found.StackStatus, StackStatusReason: o.Found.StackStatusReason}
 	} else if err := a.planInForce(); err != nil {
 		return nil, err
@@ -62,9 +63,9 @@ func (s *Service) add(t *tx.Tx, o *stack.Observation) (*addition, error) {
 
 // replaced says that the topology in force is of another stack than the instance's: of
 // one that is gone, or that a request has put another in the place of.
-func (a *addition) replaced(o *stack.Observation) bool {
-	of := stack.IDOf(a.before.Topology)
-	return o.Succeeds || of != "" && of != o.Found.StackID && of != a.before.StackID && of != a.before.StackName
+func replaced(before store.Desired, o *stack.Observation) bool {
+	of := stack.IDOf(before.Topology)
+	return o.Succeeds || of != "" && of != o.Found.StackID && of != before.StackID && of != before.StackName
 }
 
 // planInForce plans what is in force: adding servers must not change it.
@@ -93,7 +94,7 @@ func (a *addition) activate(s *Service, o *stack.Observation) error {
 
 // candidates are the servers of the stack that might be added.
 func (a *addition) candidates() (list []api.Server, err error) {
-	leaving, err := a.leaving()
+	leaves, err := leaving(a.tx, func(store.Operation) bool { return true }, a.before.Topology, a.found)
 	if err != nil {
 		return nil, err
 	}
@@ -114,44 +115,13 @@ func (a *addition) candidates() (list []api.Server, err error) {
 			a.refused[s.ID] = "the parameters give it no role"
 		case len(foreign) > 0:
 			a.refused[s.ID] = foreign[0].Message
-		case leaving[s.ID]:
+		case leaves[s.ID] != "":
 			a.refused[s.ID] = "an operation named it as leaving; the END of that operation decides"
 		default:
 			list = append(list, a.withoutOwnVolumes(s))
 		}
 	}
 	return list, nil
-}
-
-// leaving are the servers that STARTs since the last END have named.
-func (a *addition) leaving() (map[string]bool, error) {
-	history, err := a.tx.History()
-	if err != nil {
-		return nil, err
-	}
-	ids := map[string]bool{}
-	for _, o := range history {
-		if o.Phase == api.PhaseEnd && !o.StackFailed() {
-			break
-		}
-		if o.Phase != api.PhaseStart || o.State == api.Failed {
-			continue
-		}
-		before, err := desired.TopologyAt(a.tx, o.PreviousVersion)
-		if err != nil {
-			return nil, err
-		}
-		var servers []api.Server
-		for _, t := range []*api.Topology{before, a.before.Topology, a.found} {
-			servers = append(servers, serversOf(t)...)
-		}
-		for _, name := range o.Request.VnfcInstanceIds {
-			for _, s := range topology.Named(servers, name) {
-				ids[s.ID] = true
-			}
-		}
-	}
-	return ids, nil
 }
 
 // withoutOwnVolumes is a server while Heat may still be attaching volumes to it. One that

@@ -1,7 +1,8 @@
 // Package discovery observes the stack of an instance because of what a machine says. If a
 // server calls that no topology names, it adds the servers that Heat made for it, so that
 // machines converge while Heat still creates the stack. If a node reports a disk of
-// another size than its volume, it learns the sizes of volumes that were extended.
+// another size than its volume, it learns the sizes of volumes that were extended. If a
+// server falls silent that is to leave, it retires it once the stack no longer has it.
 package discovery
 
 import (
@@ -29,8 +30,8 @@ type Service struct {
 	Now        func() time.Time
 	Log        *slog.Logger
 
-	backoff backoff
-	sizes   sizes
+	backoff       backoff
+	sizes, silent schedule
 }
 
 // Discover observes the instance's stack for a server that came with a good join token
@@ -60,11 +61,14 @@ func (s *Service) Discover(ctx context.Context, instanceID, serverID string) err
 	}
 }
 
-// Reset lets the next server that calls cause an observation at once: the instance may
-// have another stack now.
+// Reset lets the next server that calls cause an observation at once: a request came, and the
+// instance may have another stack now. It may also have named servers as leaving that are
+// silent already.
 func (s *Service) Reset(instanceID string) {
 	s.backoff.reset(instanceID)
 	s.sizes.reset(instanceID)
+	s.silent.reset(instanceID)
+	s.silent.note(instanceID)
 }
 
 // attempt discovers for all that wait for it: it does not end with the caller that asked

@@ -75,7 +75,7 @@ func New(o Options) *Manager {
 		Instances: &instance.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator,
 			Presence: seen, JoinTokens: o.Enrollment, OwnNames: o.OwnNames, Log: o.Log, Accepted: found.Reset},
 		Operations: &operation.Service{Runner: runner, Observer: observer, Reconciler: reconciler, Files: validator, Accepted: found.Reset},
-		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log, SizeDiffers: found.SizeDiffers},
+		Nodes:      &node.Service{Runner: runner, Reconciler: reconciler, Presence: seen, Log: o.Log, SizeDiffers: found.SizeDiffers, Silent: found.Silent},
 		Discovery:  found,
 		Reconciler: reconciler,
 		log:        o.Log,
@@ -88,18 +88,22 @@ const sweepEvery = time.Second
 // Run does what no request triggers, until ctx ends: it takes up what a restart or
 // a restore has left (a new epoch is in every document), fails operations at their
 // deadline, takes back a START whose END did not come, notices lost nodes, reconciles
-// again after a failure, and learns the sizes of volumes that were extended.
+// again after a failure, learns the sizes of volumes that were extended, and retires servers
+// that have left their stacks.
 func (m *Manager) Run(ctx context.Context) error {
 	if err := m.Start(ctx); err != nil {
 		return err
 	}
-	var learning sync.WaitGroup
-	defer learning.Wait()
+	var observing sync.WaitGroup
+	defer observing.Wait()
 	// A cloud may be slow, and deadlines do not wait for it.
-	learning.Go(func() {
+	observing.Go(func() {
 		everySecond(ctx, func() {
 			if err := m.Discovery.LearnSizes(ctx); err != nil && ctx.Err() == nil {
 				m.log.Error("the sizes of volumes cannot be learned", "error", err)
+			}
+			if err := m.Discovery.RetireGone(ctx); err != nil && ctx.Err() == nil {
+				m.log.Error("servers that have left their stacks cannot be retired", "error", err)
 			}
 		})
 	})

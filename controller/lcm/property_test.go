@@ -269,12 +269,24 @@ func (h *history) answered(r api.OperationRequest) string {
 		if r.IdempotencyKey == "" || op.IdempotencyKey != r.IdempotencyKey {
 			continue
 		}
-		if op.State != api.Failed && !h.settled[op.ID] || h.terminatedAfter(op) {
+		if op.State != api.Failed && !h.settled[op.ID] && !h.endFailedAfter(op) || h.terminatedAfter(op) {
 			return op.ID
 		}
 		return ""
 	}
 	return ""
+}
+
+// endFailedAfter reports whether the operation is a START, and the last END of its kind that
+// came after it has failed.
+func (h *history) endFailedAfter(start api.Operation) bool {
+	var last api.Operation
+	for _, op := range h.world.operations() {
+		if op.Sequence > max(start.Sequence, last.Sequence) && op.Phase == api.PhaseEnd && op.Operation == start.Operation && op.Type == start.Type {
+			last = op
+		}
+	}
+	return start.Phase == api.PhaseStart && last.State == api.Failed
 }
 
 func (h *history) enrollAny(t *rapid.T) {

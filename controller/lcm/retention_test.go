@@ -174,12 +174,12 @@ func TestAStartIsTakenBackHoweverOftenItsEndHasFailed(t *testing.T) {
 func TestAnEndNeedsNoFilesThatItsStartHadHoweverManyFollowIt(t *testing.T) {
 	w := instantiated(t)
 	w.post(heal(api.PhaseStart, nil))
+	for range many {
+		w.post(request(api.Instantiate, api.PhaseStart))
+	}
 	other := spec(nil)
 	other.AdditionalParams = []byte(strings.Replace(string(other.AdditionalParams), script, "Scripts/other.sh", 1))
 	w.put(other)
-	for range many {
-		w.post(request(api.Terminate, api.PhaseStart))
-	}
 	w.post(heal(api.PhaseEnd, full()))
 	_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, heal(api.PhaseEnd, full())) // its newest of the kind is no START
 	w.refused(err, api.ProblemFilesMissing, "Scripts/other.sh")
@@ -228,5 +228,24 @@ func TestAnIdempotencyKeyIsGoodForAWeek(t *testing.T) {
 	others()
 	if anew := w.post(r); anew.ID == first.ID || anew.State != api.Completed {
 		t.Errorf("after a week the key gives %+v, want another operation", anew)
+	}
+}
+
+// Which END came after a START is known as long as its key is.
+func TestAKeyBeginsAnotherStartHoweverLongAgoItsEndHasFailed(t *testing.T) {
+	w := instantiated(t)
+	r := heal(api.PhaseStart, nil, workerServer)
+	r.IdempotencyKey = "occurrence-1"
+	first := w.post(r)
+	broken := full()
+	broken.StackStatus = "UPDATE_FAILED"
+	w.post(heal(api.PhaseEnd, broken))
+	w.post(heal(api.PhaseStart, nil))             // nor is it the newest of its kind,
+	w.post(request(api.ModifyInfo, api.PhaseEnd)) // or the last END
+	for range many {
+		w.post(request(api.Instantiate, api.PhaseStart))
+	}
+	if anew := w.post(r); anew.ID == first.ID {
+		t.Errorf("the key gives %+v, want another attempt", anew)
 	}
 }

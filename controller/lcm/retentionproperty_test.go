@@ -47,8 +47,9 @@ func sequenceOf(id string) int64 {
 }
 
 // inUseAtMost is how many operations may be in use at a time, in addition to the STARTs that
-// name leaving servers: the newest of each of five kinds, two ENDs, one that is awaited.
-const inUseAtMost = 8
+// name leaving servers: the newest START and END of each of eight kinds, two ENDs, one that is
+// awaited.
+const inUseAtMost = 19
 
 // checkRetention fails if more of the past is kept than the retention says.
 func (h *history) checkRetention(t *rapid.T, now map[string]api.Operation) {

@@ -142,17 +142,37 @@ func TestAPutDoesNotFollowTheName(t *testing.T) {
 	}
 }
 
-// A hook names the stack by its id, which the request before it named by its name.
+// Tacker's hooks name the stack by its name before it is there (v1 and v2), and by its id
+// after. A heal of the entire VNF makes another one of that name.
 func TestTheNameStaysWhenTheIDIsGiven(t *testing.T) {
-	w, c := inCloud(t)
-	w.put(stackSpec("vnf-1"))
-	w.upload(script, "#!/bin/sh\n")
-	c.stacks[stackOne], c.names["vnf-1"] = full(), stackOne
-	end := request(api.Instantiate, api.PhaseEnd)
-	end.StackID = stackOne
-	w.post(end)
-	if i := w.instance(); i.StackID != stackOne || i.Stack.Name != "vnf-1" {
-		t.Errorf("instance %+v, stack %+v", i, i.Stack)
+	for _, name := range []string{"vnflcm_" + instanceID, "vnf-" + instanceID} {
+		t.Run(name, func(t *testing.T) {
+			w, c := inCloud(t)
+			w.put(stackSpec(name))
+			w.upload(script, "#!/bin/sh\n")
+			start := request(api.Instantiate, api.PhaseStart)
+			start.StackID = name
+			if op := w.post(start); op.State != api.Completed || op.StackID != name {
+				t.Errorf("INSTANTIATE START of a stack that is not there is %+v", op)
+			}
+			c.stacks[stackOne], c.names[name] = full(), stackOne
+			end := request(api.Instantiate, api.PhaseEnd)
+			end.StackID = stackOne
+			op := w.post(end)
+			w.converge(storageServer, masterServer, workerServer)
+			if i := w.instance(); w.operation(op.ID).State != api.Completed || i.StackID != stackOne || i.Stack.Name != name {
+				t.Errorf("operation %+v, instance %+v, stack %+v", w.operation(op.ID), i, i.Stack)
+			}
+			w.post(heal(api.PhaseStart, nil))
+			c.madeAnew()
+			c.names[name] = stackTwo
+			end = heal(api.PhaseEnd, nil)
+			end.StackID = stackTwo
+			w.post(end)
+			if i := w.instance(); i.StackID != stackTwo || i.Stack.Name != name || i.State != api.Instantiated {
+				t.Errorf("after the heal: instance %+v, stack %+v", i, i.Stack)
+			}
+		})
 	}
 }
 

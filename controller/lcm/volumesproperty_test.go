@@ -104,14 +104,15 @@ func (h *history) serves(id string) string {
 	return fmt.Sprintf("%s in epoch %d: %s", id, config.Epoch, text)
 }
 
-// checkWithdrawn: the storage server that a HEAL takes away can go.
+// checkWithdrawn: the storage server that a HEAL takes away, or whose addresses CHANGE_EXT_CONN
+// changes, has no PersistentVolume of ours.
 func (h *history) checkWithdrawn(t *rapid.T, start api.Operation) {
 	server, ok := h.healed[start.Sequence]
 	if !ok {
 		return
 	}
 	if left := h.cluster.onServer(addressesOf(server), func(v *persistentVolume) bool { return v.ours }); len(left) > 0 {
-		t.Fatalf("HEAL START %s of %s completed, and the cluster has %v of it", start.ID, server.ID, left)
+		t.Fatalf("%s START %s of %s completed, and the cluster has %v of it", start.Operation, start.ID, server.ID, left)
 	}
 }
 

@@ -223,6 +223,40 @@ func TestAKeyJoinsTheStartAtWork(t *testing.T) {
 	}
 }
 
+// Tacker's retry of a HEAL whose END has failed begins with the START, before Heat replaces
+// the storage server once more. The END had the volumes registered again.
+func TestAKeyBeginsAnotherStartAfterItsEndHasFailed(t *testing.T) {
+	w := registered(t)
+	r, end := heal(api.PhaseStart, nil, storageServer), heal(api.PhaseEnd, full(), storageServer)
+	r.IdempotencyKey, end.IdempotencyKey = "heal-1 START", "heal-1 END"
+	first := w.post(r)
+	w.absent()
+	w.wantState(first, api.Completed)
+	op := w.post(end)
+	if again := w.post(r); again.ID != first.ID || !again.Joined { // late, and the END is in progress
+		t.Errorf("the key gives %+v, want %s", again, first.ID)
+	}
+	if _, err := w.LCM.Operations.CancelOperation(w.ctx, instanceID, op.Sequence, "the driver, at its deadline"); err != nil {
+		t.Fatal(err)
+	}
+	w.converge(storageServer)
+	w.wantSection(masterServer, api.PersistentVolumesPresent)
+
+	second := w.post(r)
+	if second.ID == first.ID || second.State != api.Processing {
+		t.Errorf("after its END has failed the key gives %+v, want another attempt", second)
+	}
+	w.wantSection(masterServer, api.PersistentVolumesAbsent)
+	w.absent()
+	w.wantState(second, api.Completed)
+	op = w.post(end)
+	w.converge(storageServer, masterServer, workerServer)
+	w.wantState(op, api.Completed)
+	if again := w.post(r); again.ID != second.ID || !again.Joined {
+		t.Errorf("after its END has succeeded the key gives %+v, want %s", again, second.ID)
+	}
+}
+
 // What was said of a generation that is past says nothing of the present one, though the
 // content be the same: in between the volumes were made again.
 func TestAnAnswerToAnEarlierStartIsNoneToThisOne(t *testing.T) {

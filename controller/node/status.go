@@ -30,6 +30,8 @@ type Service struct {
 	// SizeDiffers is called after a node has reported a disk of another size than its
 	// volume.
 	SizeDiffers func(instanceID string)
+	// Silent is called after a node of the instance has fallen silent, or lost its identity.
+	Silent func(instanceID string)
 }
 
 // Seen notes that the node has called just now.
@@ -50,6 +52,8 @@ func (s *Service) NodeChanged(nodeID string) {
 	if err == nil {
 		if node.Identity.Live() {
 			s.Presence.Enrolled(nodeID, node.Identity.EnrolledAt)
+		} else {
+			s.Silent(node.InstanceID)
 		}
 		err = s.Reconciler.NodeChanged(context.Background(), node)
 	}
@@ -132,14 +136,17 @@ func enrolledAt(n store.Node) time.Time {
 }
 
 // Start has the silence of every node with an identity count from now on, and notes the
-// sizes that differ.
+// expected nodes without one and the sizes that differ.
 func (s *Service) Start() error {
 	s.Presence.Start()
 	return s.Runner.Store.View(func(t *store.Tx) error {
 		nodes, err := t.Nodes().All()
 		for _, n := range nodes {
-			if n.Identity.Live() {
+			switch {
+			case n.Identity.Live():
 				s.Presence.Expect(n.ID)
+			case n.Expected:
+				s.Silent(n.InstanceID)
 			}
 			if sizeDiffers(n) {
 				s.SizeDiffers(n.InstanceID)
@@ -161,7 +168,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 
 // presenceChanged plans again if a master or storage server fell silent or came back. Another
 // master may have to speak for the cluster, and a storage server's report counts only while
-// it is present.
+// it is present. Any server that fell silent may have left.
 func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 	instances := map[string]bool{}
 	err := s.Runner.Store.View(func(t *store.Tx) error {
@@ -172,6 +179,9 @@ func (s *Service) presenceChanged(ctx context.Context, ids ...string) error {
 			}
 			if found && reconcile.Planned(n.Role) {
 				instances[n.InstanceID] = true
+			}
+			if found && s.Presence.Lost(id) {
+				s.Silent(n.InstanceID)
 			}
 		}
 		return nil

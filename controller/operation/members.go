@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,12 +55,13 @@ func (p *posting) known() *known {
 func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
 	var faults fault.List
 	at := fault.Root.Key("vnfcInstanceIds")
-	gone := map[string]bool{}
+	gone, expected := map[string]bool{}, k.named // the list of a large VNF is long
 	for i, id := range r.VnfcInstanceIds {
 		servers := topology.Named(k.servers, id)
 		if len(servers) == 0 {
 			faults = append(faults, at.Index(i).Fault(fmt.Sprintf(
-				"no server has the VNFC instance %q; give servers[].vnfcInstanceId in the topology, or the server's own id", id)))
+				"no server has the VNFC instance, the id or the nested stack %q; expected one of %s", id, expected())))
+			expected = func() string { return "those listed at the first such name" }
 		}
 		for _, s := range servers {
 			gone[s.ID] = true
@@ -77,6 +79,23 @@ func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
 			"names every master (%s), so that no master would be left in the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
 	}
 	return faults
+}
+
+// named lists every server with the ids that it may be named by.
+func (k *known) named() string {
+	var list []string
+	for _, s := range k.servers {
+		text := fmt.Sprintf("%s (id %s", s.Name, s.ID)
+		if s.VnfcInstanceID != "" {
+			text += ", VNFC instance " + s.VnfcInstanceID
+		}
+		if s.MemberStackID != "" {
+			text += ", nested stack " + s.MemberStackID
+		}
+		list = append(list, text+")")
+	}
+	slices.Sort(list)
+	return cmp.Or(strings.Join(slices.Compact(list), ", "), "the topology's servers, and it has none")
 }
 
 // checkAspect refuses to scale an aspect with one server, and an unknown one.

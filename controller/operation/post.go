@@ -87,7 +87,24 @@ func (p *posting) byKey() (store.Operation, bool, error) {
 		return known, false, api.NewProblem(api.ProblemConflict, fmt.Sprintf("idempotencyKey %q was used for operation %s (%s) of this instance; use another key for %s",
 			p.r.IdempotencyKey, known.ID, known.Request.Describe(), p.r.Describe()))
 	}
-	return known, known.State == api.Processing || !p.mustRepeat(known) || p.terminatedSince(known), nil
+	begins := known.State != api.Processing && (p.mustRepeat(known) || p.endFailed(known))
+	return known, !begins || p.terminatedSince(known), nil
+}
+
+// endFailed says whether the operation is a START whose END has failed. Who then tries again
+// calls for both, and what the START does may have to be done again: after an END,
+// PersistentVolumes are registered that a START has withdrawn. The newest END of each kind is
+// on record as long as a START of its kind.
+func (p *posting) endFailed(start store.Operation) bool {
+	for _, o := range p.history {
+		switch {
+		case o.Sequence <= start.Sequence:
+			return false
+		case o.Phase == api.PhaseEnd && sameKind(o.Request, start.Request):
+			return start.Phase == api.PhaseStart && o.State == api.Failed
+		}
+	}
+	return false
 }
 
 // terminatedSince says whether TERMINATE came after the operation. A request that comes

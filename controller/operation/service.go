@@ -41,7 +41,7 @@ type Service struct {
 // valid and its files are there; it only waits for PersistentVolumes that have to be gone
 // first. An END is over when every target has applied its present document, which may be at
 // once too. With an idempotency key it joins the operation in progress, returns the one
-// that succeeded, and begins anew after one that failed.
+// that succeeded, and begins anew after one that failed, or a START whose END has.
 // TERMINATE supersedes what is in progress; a second TERMINATE joins the first, and a key
 // that is older than a TERMINATE begins nothing. If the request began nothing, the
 // operation is Joined.

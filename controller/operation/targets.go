@@ -9,6 +9,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/plan"
 	"github.com/nodehitch/nodehitch/controller/progress"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
+	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -44,9 +45,7 @@ func (p *posting) isAbout(n plan.Node) bool {
 }
 
 func (p *posting) names(vnfc, serverID string) bool {
-	return slices.ContainsFunc(p.next.Topology.Servers, func(s api.Server) bool {
-		return s.ID == serverID && (s.VnfcInstanceID == vnfc || s.ID == vnfc)
-	})
+	return slices.ContainsFunc(topology.Named(p.next.Topology.Servers, vnfc), func(s api.Server) bool { return s.ID == serverID })
 }
 
 // leftByFailure are the targets of the attempt that failed, if this is a retry.

@@ -17,7 +17,7 @@ func (s *contents) topology() *api.Topology {
 		StackID: s.stack.ID, StackStatus: s.stack.Status, StackStatusReason: s.stack.StatusReason,
 		Servers: []api.Server{}, Volumes: s.volumeList(),
 	}
-	aspects := s.aspects()
+	places := s.places()
 	points, loose := s.points()
 	t.ConnectionPoints = loose
 	for _, r := range s.resources {
@@ -26,7 +26,7 @@ func (s *contents) topology() *api.Topology {
 			continue
 		}
 		t.Servers = append(t.Servers, api.Server{
-			ID: known.ID, Name: known.Name, VduID: r.Name, AspectID: aspects[r.StackID],
+			ID: known.ID, Name: known.Name, VduID: r.Name, AspectID: places[r.StackID].aspect, MemberStackID: places[r.StackID].member,
 			ConnectionPoints: points[known.ID], VolumeIds: s.attached(known.ID, t.Volumes),
 			AvailabilityZone: known.AvailabilityZone, HypervisorHostname: known.Hypervisor,
 		})
@@ -35,9 +35,13 @@ func (s *contents) topology() *api.Topology {
 	return t
 }
 
-// aspects is the name of the outermost group around each nested stack, "" for those in
-// none, by the stack's id.
-func (s *contents) aspects() map[string]string {
+// place is where a stack stands: the name of the outermost group around it, and which member
+// of that group, a nested stack, it is or is in. Both are "" for a stack in no group; a server
+// that is a member itself is in no such stack.
+type place struct{ aspect, member string }
+
+// places is the place of each stack by its id.
+func (s *contents) places() map[string]place {
 	// A nested stack is the physical resource of what contains it.
 	container := make(map[string]openstack.Resource, len(s.resources))
 	for _, r := range s.resources {
@@ -45,21 +49,22 @@ func (s *contents) aspects() map[string]string {
 			container[r.PhysicalID] = r
 		}
 	}
-	out := map[string]string{}
+	out := map[string]place{}
 	for _, r := range s.resources {
 		if _, done := out[r.StackID]; done {
 			continue
 		}
-		outermost, at := "", r.StackID
+		var outermost place
+		below, at := "", r.StackID
 		for range len(s.resources) { // a bound, should Heat's answer go round in a circle
 			around, ok := container[at]
 			if !ok {
 				break
 			}
 			if groups[around.Type] {
-				outermost = around.Name
+				outermost = place{aspect: around.Name, member: below}
 			}
-			at = around.StackID
+			below, at = at, around.StackID
 		}
 		out[r.StackID] = outermost
 	}

@@ -37,17 +37,19 @@ func TestTheAspectOfAServerIsTheOutermostGroupAroundIt(t *testing.T) {
 	for name, c := range map[string]struct {
 		around []openstack.Resource
 		want   string
+		member string
 	}{
-		"in the top stack":          {nil, ""},
-		"in a group":                {[]openstack.Resource{resource("top", "workers", group, "a"), resource("a", "0", "node.yaml", "in")}, "workers"},
-		"directly in a group":       {[]openstack.Resource{resource("top", "workers", others, "in")}, "workers"},
-		"AWS":                       {[]openstack.Resource{resource("top", "workers", "AWS::AutoScaling::AutoScalingGroup", "in")}, "workers"},
-		"InstanceGroup":             {[]openstack.Resource{resource("top", "workers", "OS::Heat::InstanceGroup", "in")}, "workers"},
-		"a group of groups":         {[]openstack.Resource{resource("top", "racks", group, "a"), resource("a", "0", "rack.yaml", "b"), resource("b", "inner", others, "c"), resource("c", "1", "node.yaml", "in")}, "racks"},
-		"in a nested template only": {[]openstack.Resource{resource("top", "part", "part.yaml", "in")}, ""},
-		"a group in such a one":     {[]openstack.Resource{resource("top", "part", "part.yaml", "a"), resource("a", "workers", group, "in")}, "workers"},
-		"a stack that is unknown":   {[]openstack.Resource{resource("top", "workers", group, "a")}, ""},
-		"round in a circle":         {[]openstack.Resource{resource("in", "one", "part.yaml", "a"), resource("a", "two", "part.yaml", "in")}, ""},
+		"in the top stack":          {nil, "", ""},
+		"in a group":                {[]openstack.Resource{resource("top", "workers", group, "a"), resource("a", "0", "node.yaml", "in")}, "workers", "in"},
+		"directly in a group":       {[]openstack.Resource{resource("top", "workers", others, "in")}, "workers", ""},
+		"AWS":                       {[]openstack.Resource{resource("top", "workers", "AWS::AutoScaling::AutoScalingGroup", "in")}, "workers", ""},
+		"InstanceGroup":             {[]openstack.Resource{resource("top", "workers", "OS::Heat::InstanceGroup", "in")}, "workers", ""},
+		"a group of groups":         {[]openstack.Resource{resource("top", "racks", group, "a"), resource("a", "0", "rack.yaml", "b"), resource("b", "inner", others, "c"), resource("c", "1", "node.yaml", "in")}, "racks", "b"},
+		"in a nested template only": {[]openstack.Resource{resource("top", "part", "part.yaml", "in")}, "", ""},
+		"in a part of a member":     {[]openstack.Resource{resource("top", "workers", group, "a"), resource("a", "0", "node.yaml", "b"), resource("b", "part", "part.yaml", "in")}, "workers", "b"},
+		"a group in such a one":     {[]openstack.Resource{resource("top", "part", "part.yaml", "a"), resource("a", "workers", group, "in")}, "workers", ""},
+		"a stack that is unknown":   {[]openstack.Resource{resource("top", "workers", group, "a")}, "", ""},
+		"round in a circle":         {[]openstack.Resource{resource("in", "one", "part.yaml", "a"), resource("a", "two", "part.yaml", "in")}, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := "in"
@@ -55,8 +57,8 @@ func TestTheAspectOfAServerIsTheOutermostGroupAroundIt(t *testing.T) {
 				in = "top"
 			}
 			got := stackOf(append(c.around, resource(in, "vm", typeServer, "s"))...).topology().Servers
-			if len(got) != 1 || got[0].AspectID != c.want || got[0].VduID != "vm" {
-				t.Errorf("%+v, want the aspect %q", got, c.want)
+			if len(got) != 1 || got[0].AspectID != c.want || got[0].MemberStackID != c.member || got[0].VduID != "vm" {
+				t.Errorf("%+v, want the aspect %q and its member %q", got, c.want, c.member)
 			}
 		})
 	}

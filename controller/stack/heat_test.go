@@ -81,7 +81,7 @@ func TestTheTopologyOfAStack(t *testing.T) {
 	fake := openstacktest.Start(t)
 	fake.Put(clusterOf(1)...)
 	node := func(group string, kind int) api.Server {
-		return api.Server{ID: id(kind+1, 1), Name: group, VduID: "Node", AspectID: group, AvailabilityZone: "nova",
+		return api.Server{ID: id(kind+1, 1), Name: group, VduID: "Node", AspectID: group, MemberStackID: id(kind+3, 1), AvailabilityZone: "nova",
 			ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{fmt.Sprintf("10.%d.0.2", kind)}}}}
 	}
 	want := &api.Topology{StackID: stackA, StackStatus: "CREATE_COMPLETE", StackStatusReason: "done",

@@ -40,6 +40,7 @@ func (s *contents) mergeServer(given, cloud api.Server) api.Server {
 	given.Name = cmp.Or(given.Name, cloud.Name)
 	given.VduID = cmp.Or(given.VduID, cloud.VduID)
 	given.AspectID = cmp.Or(given.AspectID, cloud.AspectID)
+	given.MemberStackID = cmp.Or(given.MemberStackID, cloud.MemberStackID)
 	given.AvailabilityZone = cmp.Or(given.AvailabilityZone, cloud.AvailabilityZone)
 	given.HypervisorHostname = cmp.Or(given.HypervisorHostname, cloud.HypervisorHostname)
 	given.ConnectionPoints = s.withFloating(mergePoints(given.ConnectionPoints, cloud.ConnectionPoints), cloud.ConnectionPoints)

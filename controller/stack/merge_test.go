@@ -39,6 +39,16 @@ func TestARequestsTopologyIsFilledIn(t *testing.T) {
 			with(func(t *api.Topology) {
 				t.Servers[0].Name, t.Servers[0].VnfcInstanceID, t.Servers[0].VduID = "n", "vnfc", "vdu"
 			})},
+		"a nested stack that Heat does not have": {api.Topology{Servers: []api.Server{{ID: id(21, 1), Name: "n", MemberStackID: id(9, 9)}}},
+			with(func(t *api.Topology) {
+				t.Servers[0] = api.Server{ID: id(21, 1), Name: "n", VduID: "Node", AspectID: "worker_instance", MemberStackID: id(9, 9), AvailabilityZone: "nova",
+					ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{"10.20.0.2"}}}}
+			})},
+		"a worker by its id": {api.Topology{Servers: []api.Server{{ID: id(21, 1), Name: "n"}}},
+			with(func(t *api.Topology) {
+				t.Servers[0] = api.Server{ID: id(21, 1), Name: "n", VduID: "Node", AspectID: "worker_instance", MemberStackID: id(23, 1), AvailabilityZone: "nova",
+					ConnectionPoints: []api.ConnectionPoint{{Name: "Node_CP1", Addresses: []string{"10.20.0.2"}}}}
+			})},
 		"everything": {api.Topology{StackStatus: "UPDATE_COMPLETE", ConnectionPoints: given,
 			Servers: []api.Server{{ID: serverA, Name: "n", VduID: "v", AspectID: "a", AvailabilityZone: "z", HypervisorHostname: "h", VolumeIds: []string{volumeB},
 				ConnectionPoints: []api.ConnectionPoint{{Name: cp, Addresses: []string{"10.1.1.1"}, FloatingAddresses: []string{"203.0.113.77"}}}}},

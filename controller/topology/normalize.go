@@ -19,7 +19,7 @@ func Normalize(t *api.Topology) *api.Topology {
 	n.ConnectionPoints = normalPoints(t.ConnectionPoints)
 	n.Servers = make([]api.Server, len(t.Servers))
 	for i, s := range t.Servers {
-		s.ID = strings.ToLower(s.ID)
+		s.ID, s.MemberStackID = strings.ToLower(s.ID), strings.ToLower(s.MemberStackID)
 		s.ConnectionPoints = normalPoints(s.ConnectionPoints)
 		s.VolumeIds = mapped(s.VolumeIds, strings.ToLower)
 		n.Servers[i] = s

@@ -186,12 +186,12 @@ func serversOf(t *api.Topology) []api.Server {
 
 func label(s api.Server) string { return fmt.Sprintf("%s (%s)", s.Name, s.ID) }
 
-// Named is the servers with this VNFC instance id. A server's own id will do if the
-// topology has no VNFC instance ids.
+// Named is the servers that a VNFC is named by: by its VNFC instance id, by the server's own
+// id, or by the nested stack that is a member of a Heat group, with all servers in it.
 func Named(servers []api.Server, id string) []api.Server {
 	var list []api.Server
 	for _, s := range servers {
-		if s.VnfcInstanceID == id || s.ID == strings.ToLower(id) {
+		if lower := strings.ToLower(id); id != "" && (s.VnfcInstanceID == id || s.ID == lower || s.MemberStackID == lower) {
 			list = append(list, s)
 		}
 	}

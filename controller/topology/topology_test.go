@@ -66,6 +66,12 @@ func TestValidate(t *testing.T) {
 			tp.Servers[0].VnfcInstanceID = "vnfc"
 			tp.Servers = append(tp.Servers, api.Server{ID: serverB, Name: "b", VnfcInstanceID: "vnfc"})
 		}, map[string]string{"/topology/servers/1/vnfcInstanceId": "already"}},
+		"two servers in one nested stack": {func(tp *api.Topology) {
+			tp.Servers[0].MemberStackID = volumeB
+			tp.Servers = append(tp.Servers, api.Server{ID: serverB, Name: "b", MemberStackID: volumeB})
+		}, nil},
+		"a nested stack by its name": {func(tp *api.Topology) { tp.Servers[0].MemberStackID = "workers-0" },
+			map[string]string{"/topology/servers/0/memberStackId": "Heat stack id"}},
 		"names missing": {func(tp *api.Topology) {
 			tp.Servers[0].Name, tp.Servers[0].ConnectionPoints[0].Name, tp.Volumes[0].ResourceID = " ", "", "a\nb"
 		}, map[string]string{
@@ -189,5 +195,22 @@ func TestAssignWantsOneStorageServerAndNamesWhatIsMissing(t *testing.T) {
 	}
 	if a := Assign(&params.Params{Registry: &params.Registry{SSHCPName: "CP1"}}, nil, fault.Root); !slices.Equal(a.Missing, []api.Role{api.RoleRegistry}) {
 		t.Errorf("missing %v in a registry without topology", a.Missing)
+	}
+}
+
+func TestHowAVNFCIsNamed(t *testing.T) {
+	servers := Normalize(&api.Topology{Servers: []api.Server{
+		{ID: serverA, VnfcInstanceID: "vnfc-A", MemberStackID: strings.ToUpper(volumeB)}, {ID: serverB, MemberStackID: volumeB}, {ID: volumeA}}}).Servers
+	for name, want := range map[string][]string{
+		"vnfc-A": {serverA}, "vnfc-a": nil, serverB: {serverB}, strings.ToUpper(serverB): {serverB},
+		volumeB: {serverA, serverB}, strings.ToUpper(volumeB): {serverA, serverB}, "": nil,
+	} {
+		var got []string
+		for _, s := range Named(servers, name) {
+			got = append(got, s.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q names %v, want %v", name, got, want)
+		}
 	}
 }

@@ -97,6 +97,9 @@ func (v *validation) serverList(servers []api.Server, at fault.At) {
 			v.once(ids, "the server", strings.ToLower(s.ID), here.Key("id"))
 		}
 		v.name("the server's name", s.Name, here.Key("name"))
+		if s.MemberStackID != "" {
+			v.id("Heat stack id (of the nested stack that the server is in)", s.MemberStackID, here.Key("memberStackId"))
+		}
 		v.points(s.ConnectionPoints, here.Key("connectionPoints"))
 		v.attached(s.VolumeIds, here.Key("volumeIds"))
 	}

@@ -80,28 +80,30 @@ func (keep Retention) of(i store.Instance, history []store.Operation, now time.T
 }
 
 // inUse are the operations that later decisions read, however old they are:
-//   - the one in progress, and the START whose END is awaited;
-//   - the newest of each kind: a START may have prepared the END that follows, and no key
-//     that is older than a TERMINATE begins anything;
-//   - the last END: it says what the next one is measured against;
+//   - the one in progress;
+//   - the newest START and the newest END of each kind: a START may await the END that follows,
+//     and has prepared it, the next END is measured against the last one, the key of a START
+//     begins anew after an END that failed, and no key that is older than a TERMINATE begins
+//     anything;
 //   - the last END that did not fail by its stack: a retry takes up its targets;
 //   - the STARTs since that one: no server that they name as leaving may join again.
 func inUse(i store.Instance, history []store.Operation) map[int64]bool {
 	type kind struct {
 		operation api.OperationType
 		scale     api.ScaleType
+		phase     api.OperationPhase
 	}
-	used, newer := map[int64]bool{i.ProcessingSequence: true, i.AwaitingEndSequence: true}, map[kind]bool{}
-	ended, decided := false, false
+	used, newer := map[int64]bool{i.ProcessingSequence: true}, map[kind]bool{}
+	decided := false
 	for _, o := range history {
-		of := kind{o.Request.Operation, o.Request.Type}
+		of := kind{o.Request.Operation, o.Request.Type, o.Phase}
 		ends := o.Phase == api.PhaseEnd
 		decides := ends && !o.StackFailed()
 		names := !ends && o.State != api.Failed && len(o.Request.VnfcInstanceIds) > 0
-		if !newer[of] || ends && !ended || decides && !decided || names && !decided {
+		if !newer[of] || decides && !decided || names && !decided {
 			used[o.Sequence] = true
 		}
-		newer[of], ended, decided = true, ended || ends, decided || decides
+		newer[of], decided = true, decided || decides
 	}
 	return used
 }

@@ -448,6 +448,7 @@ func (e ScaleType) Valid() bool {
 // Defines values for Scope.
 const (
 	ScopeOperator Scope = "operator"
+	ScopeTacker   Scope = "tacker"
 	ScopeViewer   Scope = "viewer"
 )
 
@@ -455,6 +456,8 @@ const (
 func (e Scope) Valid() bool {
 	switch e {
 	case ScopeOperator:
+		return true
+	case ScopeTacker:
 		return true
 	case ScopeViewer:
 		return true
@@ -621,6 +624,9 @@ type AgentUpgrade struct {
 	// is not refused); Failed (the download or the self-test failed; the agent tries again). A newer agent may report
 	// others, which mean that no upgrade is in progress.
 	Reason string `json:"reason"`
+
+	// Refused The builds that were rolled back and are not started again, the latest last. Absent: none, or the agent does not say.
+	Refused []RefusedAgent `json:"refused,omitempty"`
 
 	// Version The build that the reason is about: the one that runs if UpToDate, else the one that is wanted, on probation or refused
 	Version string `json:"version,omitempty"`
@@ -1092,7 +1098,7 @@ type OperationRequest struct {
 	// Type SCALE only
 	Type ScaleType `json:"type,omitempty"`
 
-	// VnfcInstanceIds HEAL: the VNFCs to heal, empty = the entire VNF. SCALE_IN START: the VNFCs that leave.
+	// VnfcInstanceIds HEAL: the VNFCs to heal, empty = the entire VNF. SCALE_IN START: the VNFCs that leave. Each by its vnfcInstanceId, its server's id or memberStackId.
 	VnfcInstanceIds []string `json:"vnfcInstanceIds,omitempty"`
 }
 
@@ -1191,6 +1197,13 @@ type ReformatRequest struct {
 	ConfirmVolumeID string `json:"confirmVolumeId"`
 }
 
+// RefusedAgent A build that an agent has rolled back and refuses.
+type RefusedAgent struct {
+	At      time.Time `json:"at"`
+	Sha256  string    `json:"sha256"`
+	Version string    `json:"version"`
+}
+
 // RegistryConnection A private registry, how to reach it and, if it needs one, the login.
 type RegistryConnection struct {
 	// CACertificate PEM; trusted for this server besides the system's own (spec: certificate_path)
@@ -1254,7 +1267,8 @@ type RolloutState string
 // ScaleType defines model for ScaleType.
 type ScaleType string
 
-// Scope defines model for Scope.
+// Scope operator: everything. viewer: what reads, without secrets. tacker: what Tacker's hooks need, which is PUT, plan, GET
+// and DELETE of an instance, the upload of its files, its operations, its join token, the trust, and GET of one node.
 type Scope string
 
 // Server One VM of the stack (OS::Nova::Server).
@@ -1271,6 +1285,9 @@ type Server struct {
 
 	// ID Nova server id; the node's id
 	ID string `json:"id"`
+
+	// MemberStackID Id of the nested stack that it is in, a member of the Heat group; names each server of that stack where VNFCs are named
+	MemberStackID string `json:"memberStackId,omitempty"`
 
 	// Name Nova server name
 	Name           string `json:"name"`
@@ -1352,7 +1369,10 @@ type Token struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	ID        string     `json:"id"`
 	Name      string     `json:"name"`
-	Scope     Scope      `json:"scope"`
+
+	// Scope operator: everything. viewer: what reads, without secrets. tacker: what Tacker's hooks need, which is PUT, plan, GET
+	// and DELETE of an instance, the upload of its files, its operations, its join token, the trust, and GET of one node.
+	Scope Scope `json:"scope"`
 
 	// Unconfirmed Restored from a backup: not valid until an operator confirms it
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
@@ -1369,8 +1389,11 @@ type TokenRequest struct {
 	ExpiresInSeconds int64 `json:"expiresInSeconds,omitempty"`
 
 	// Name For people
-	Name  string `json:"name"`
-	Scope Scope  `json:"scope"`
+	Name string `json:"name"`
+
+	// Scope operator: everything. viewer: what reads, without secrets. tacker: what Tacker's hooks need, which is PUT, plan, GET
+	// and DELETE of an instance, the upload of its files, its operations, its join token, the trust, and GET of one node.
+	Scope Scope `json:"scope"`
 }
 
 // Topology The VMs, connection points and volumes of the stack, from the request or read from Heat. What is optional

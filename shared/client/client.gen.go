@@ -380,7 +380,7 @@ type ClientInterface interface {
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
 	PutFileWithBody(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetJoinToken The join token of this instance (scope operator)
+	// GetJoinToken The join token of this instance (scope operator or tacker)
 	//
 	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
 	GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -393,7 +393,7 @@ type ClientInterface interface {
 	// PostOperationWithBody Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -407,7 +407,7 @@ type ClientInterface interface {
 	// PostOperation Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -1170,7 +1170,7 @@ func (c *Client) PutFileWithBody(ctx context.Context, vnfInstanceID VnfInstanceI
 	return c.Client.Do(req)
 }
 
-// GetJoinToken The join token of this instance (scope operator)
+// GetJoinToken The join token of this instance (scope operator or tacker)
 //
 // Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/join_token (the `GetJoinToken` operationId).
 func (c *Client) GetJoinToken(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -1203,7 +1203,7 @@ func (c *Client) ListInstanceOperations(ctx context.Context, vnfInstanceID VnfIn
 // PostOperationWithBody Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -1227,7 +1227,7 @@ func (c *Client) PostOperationWithBody(ctx context.Context, vnfInstanceID VnfIns
 // PostOperation Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -4066,7 +4066,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId}/files/{path} (the `PutFile` operationId).
 	PutFileWithBodyWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, path string, params *PutFileParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutFileResponse, error)
 
-	// GetJoinTokenWithResponse The join token of this instance (scope operator)
+	// GetJoinTokenWithResponse The join token of this instance (scope operator or tacker)
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4083,7 +4083,7 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithBodyWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -4097,7 +4097,7 @@ type ClientWithResponsesInterface interface {
 	// PostOperationWithResponse Start one phase of an LCM operation
 	//
 	// Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-	// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+	// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 	// than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 	// PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 	// While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -7185,7 +7185,7 @@ func (c *ClientWithResponses) PutFileWithBodyWithResponse(ctx context.Context, v
 	return ParsePutFileResponse(rsp)
 }
 
-// GetJoinTokenWithResponse The join token of this instance (scope operator)
+// GetJoinTokenWithResponse The join token of this instance (scope operator or tacker)
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7214,7 +7214,7 @@ func (c *ClientWithResponses) ListInstanceOperationsWithResponse(ctx context.Con
 // PostOperationWithBodyWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:
@@ -7234,7 +7234,7 @@ func (c *ClientWithResponses) PostOperationWithBodyWithResponse(ctx context.Cont
 // PostOperationWithResponse Start one phase of an LCM operation
 //
 // Idempotent by idempotencyKey: joins the running record, returns the succeeded one, starts a new
-// attempt after a failed one. A key is known until 7 days after the end of its operation. A key that is older
+// attempt after a failed one, and for a START whose END has failed. A key is known until 7 days after the end of its operation. A key that is older
 // than a TERMINATE of the instance returns its record and starts nothing. A different operation while one is
 // PROCESSING is 409 and names it; TERMINATE supersedes it, and a second TERMINATE joins the first.
 // While Heat changes the stack, an END is answered 409 stack-in-progress with Retry-After, and no record is made:

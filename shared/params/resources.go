@@ -10,7 +10,9 @@ type ResourceUse struct {
 	// Volume: it is a Cinder volume; else a connection point, which is a port or a
 	// floating IP.
 	Volume bool
-	// Sign: servers have their role by this connection point, or by another sign.
+	// Group: it is the group of a scaling aspect.
+	Group bool
+	// Sign: servers have their role by this connection point or group, or by another sign.
 	Sign bool
 }
 
@@ -51,8 +53,14 @@ func (u *resourceUses) volume(name string, at fault.At) {
 	u.add(ResourceUse{Name: name, Pointer: string(at), Volume: true})
 }
 
+func (u *resourceUses) group(aspect string, at fault.At) {
+	u.add(ResourceUse{Name: aspect, Pointer: string(at.Key(keyAspectID)), Group: true, Sign: true})
+}
+
 func (u *resourceUses) cluster(c *Cluster, at fault.At) {
+	u.group(c.Master.AspectID, at.Key(keyMaster))
 	u.signs(c.Master.SSHCPName, c.Master.NICCPName, at.Key(keyMaster))
+	u.group(c.Worker.AspectID, at.Key(keyWorker))
 	u.signs(c.Worker.SSHCPName, c.Worker.NICCPName, at.Key(keyWorker))
 	if s := c.StorageServer; s != nil {
 		at := at.Key(keyStorage)
