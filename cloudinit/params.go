@@ -48,9 +48,29 @@ func (p Params) Checked() (Params, error) {
 	return Params{ControllerURLs: c.ControllerURLs, RootPEM: []byte(c.RootCertificate), Pin: c.Pin, JoinToken: c.JoinToken}, nil
 }
 
+// CheckedTrust is Checked of what names the controller and is no secret. A join token is
+// neither checked nor in the result.
+func (p Params) CheckedTrust() (Params, error) {
+	c, faults := p.checkTrust()
+	if err := errors.Join(faults...); err != nil {
+		return Params{}, err
+	}
+	return Params{ControllerURLs: c.ControllerURLs, RootPEM: []byte(c.RootCertificate), Pin: c.Pin}, nil
+}
+
 // check brings every value to one form, or says all that is wrong with them.
 func (p Params) check() (agentConfig, error) {
-	c := agentConfig{Pin: p.Pin, JoinToken: p.JoinToken}
+	c, faults := p.checkTrust()
+	c.JoinToken = p.JoinToken
+	if !joinTokenGrammar.MatchString(p.JoinToken) {
+		faults = append(faults, errors.New("join token: expected id.secret of letters, digits, - and _ (`hitchctl join-token show` prints it)"))
+	}
+	return c, errors.Join(faults...)
+}
+
+// checkTrust is check of everything but the join token.
+func (p Params) checkTrust() (agentConfig, []error) {
+	c := agentConfig{Pin: p.Pin}
 	var faults []error
 	if len(p.ControllerURLs) == 0 || len(p.ControllerURLs) > maxURLs {
 		faults = append(faults, fmt.Errorf("controller URLs: found %d, expected 1 to %d", len(p.ControllerURLs), maxURLs))
@@ -75,8 +95,5 @@ func (p Params) check() (agentConfig, error) {
 	} else {
 		c.RootCertificate = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}))
 	}
-	if !joinTokenGrammar.MatchString(p.JoinToken) {
-		faults = append(faults, errors.New("join token: expected id.secret of letters, digits, - and _ (`hitchctl join-token show` prints it)"))
-	}
-	return c, errors.Join(faults...)
+	return c, faults
 }

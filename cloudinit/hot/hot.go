@@ -19,7 +19,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/nodehitch/nodehitch/shared/durable"
 )
@@ -54,17 +53,16 @@ func Files() map[string]string {
 	return files
 }
 
-// TackerFiles are the templates as a VNF package of Tacker has them, by path:
+// TackerFiles are the templates as a VNF package of Tacker's v1 API has them, by path:
 // BaseHOT/<flavour> with the one template of that flavour, and nested beside it.
 func TackerFiles() map[string]string {
-	all, files := Files(), map[string]string{}
+	files := map[string]string{}
 	for _, flavour := range Flavours {
 		base := "BaseHOT/" + flavour + "/"
-		files[base+flavour+".yaml"] = all[flavour+".yaml"]
-		for name, text := range all {
-			if strings.Contains(all[flavour+".yaml"], "type: "+name+"\n") {
-				files[base+"nested/"+name] = text
-			}
+		top, nested := BaseHOT(flavour, V1)
+		files[base+flavour+".yaml"] = top
+		for name, text := range nested {
+			files[base+"nested/"+name] = text
 		}
 	}
 	return files

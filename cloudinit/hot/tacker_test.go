@@ -95,3 +95,64 @@ func TestTackersLayout(t *testing.T) {
 		}
 	}
 }
+
+// Tacker's v2 API has other names in nfv, and has the size of each group that is scaled there.
+func TestBaseHOTOfTheSecondAPI(t *testing.T) {
+	for _, flavour := range Flavours {
+		first, nested := BaseHOT(flavour, V1)
+		second, same := BaseHOT(flavour, V2)
+		if diff := cmp.Diff(nested, same); diff != "" {
+			t.Errorf("%s: other templates are nested: %s", flavour, diff)
+		}
+		members := func(text string) map[string]int {
+			found := map[string]int{}
+			for _, r := range parse(t, text).Resources {
+				walk(r.Properties, nil, func(function string, argument any, _ []string) {
+					if path, _ := argument.([]any); function == "get_param" && len(path) == 4 {
+						found[fmt.Sprint(path[3])]++
+					}
+				})
+			}
+			return found
+		}
+		want, groups := map[string]int{}, 0
+		for name, n := range members(first) {
+			want[map[string]string{"flavor": "computeFlavourId", "image": "vcImageId", "network": "network"}[name]] = n
+		}
+		for name, r := range parse(t, first).Resources {
+			if r.Type == "OS::Heat::AutoScalingGroup" && parse(t, first).Resources[name+"_scale_out"] != nil {
+				groups++
+			}
+		}
+		if groups > 0 {
+			want["desired_capacity"] = groups
+		}
+		if diff := cmp.Diff(want, members(second)); diff != "" {
+			t.Errorf("%s: %s", flavour, diff)
+		}
+		for name := range parse(t, second).Parameters {
+			if strings.HasSuffix(name, "_desired") {
+				t.Errorf("%s: the size of a group is in nfv and in %s", flavour, name)
+			}
+		}
+	}
+}
+
+func TestWithController(t *testing.T) {
+	top, _ := BaseHOT("simple", V1)
+	p := params(t)
+	with, err := WithController(top, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := parse(t, with).Parameters
+	for name, want := range map[string]any{"nodehitch_controller_urls": strings.Join(urls, ","), "nodehitch_root_certificate": rootPEM(t), "nodehitch_pin": p.Pin, "nodehitch_join_token": nil} {
+		if got[name]["default"] != want {
+			t.Errorf("%s has the default %v, want %v", name, got[name]["default"], want)
+		}
+	}
+	p.Pin, p.ControllerURLs = "", nil
+	if _, err := WithController(top, p); err == nil || !strings.Contains(err.Error(), "pin: ") || !strings.Contains(err.Error(), "controller URLs: ") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -66,6 +66,9 @@ func (m *machine) report(ctx context.Context, claims []string) error {
 		}
 		if name == "upgrade" {
 			status.AgentUpgrade = &api.AgentUpgrade{ManagedBy: api.ManagedByController, Reason: parts[0], Version: parts[1], Message: parts[2]}
+			if parts[0] == api.UpgradeRolledBack {
+				status.AgentUpgrade.Refused = []api.RefusedAgent{{Version: parts[1], Sha256: strings.Repeat("ab", 32), At: time.Now()}}
+			}
 			continue
 		}
 		if len(parts) < 2 {

@@ -154,8 +154,12 @@ const callTimeout = time.Minute
 // quick wraps commands that are done after a few calls.
 func (a *app) quick(do func(ctx context.Context, c *client.Controller, args []string) error) func(*cobra.Command, []string) error {
 	return a.withController(func(ctx context.Context, c *client.Controller, args []string) error {
-		ctx, cancel := context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %s", present.Typed(callTimeout)))
+		ctx, cancel := withinCall(ctx)
 		defer cancel()
 		return do(ctx, c, args)
 	})
+}
+
+func withinCall(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, callTimeout, fmt.Errorf("no answer within %s", present.Typed(callTimeout)))
 }

@@ -60,26 +60,36 @@ func (a *app) takeBackup(ctx context.Context, c *client.Controller, path string)
 		}
 		return m, err
 	}
+	err = writeWhole(path, func(partial *os.File) (err error) {
+		m, err = a.receiveBackup(ctx, c, partial)
+		return err
+	})
+	return m, err
+}
+
+// writeWhole makes a file that appears when write has written all of it. It replaces another
+// one, and only its owner can read it, unless write changes that.
+func writeWhole(path string, write func(*os.File) error) (err error) {
 	partial, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*.partial") // 0600
 	if err != nil {
-		return m, fmt.Errorf("no file can be made in %s: %w", screen.Clean(filepath.Dir(path)), errors.Unwrap(err))
+		return fmt.Errorf("no file can be made in %s: %w", screen.Clean(filepath.Dir(path)), errors.Unwrap(err))
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.Remove(partial.Name()))
 		}
 	}()
-	m, err = a.receiveBackup(ctx, c, partial)
+	err = write(partial)
 	if err == nil {
 		err = partial.Sync()
 	}
 	if err = errors.Join(err, partial.Close()); err != nil {
-		return m, err
+		return err
 	}
 	if err := os.Rename(partial.Name(), path); err != nil {
-		return m, err
+		return err
 	}
-	return m, durable.Directory(filepath.Dir(path))
+	return durable.Directory(filepath.Dir(path))
 }
 
 // receiveBackup writes the controller's answer and verifies that it is complete.

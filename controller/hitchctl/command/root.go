@@ -56,7 +56,7 @@ func (a *app) root() *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.operate(), a.wait(), a.cancel(), a.delete())
+	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.vnfPackage(), a.operate(), a.wait(), a.cancel(), a.delete())
 	section("show", "Show:", a.get(), a.describe())
 	section("decide", "Decide:", a.node(), a.agents(), a.volume(), a.token(), a.joinToken())
 	section("keep", "Keep and restore:", a.backup(), a.confirmInstances())

@@ -42,6 +42,7 @@ certificate, token) is written instead, for hitchctl on another machine. A file 
 there is not replaced without --force; with --context-name one more context is added to it.`,
 		Example: `  hitchctl token create alice > alice.token
   hitchctl token create dashboard --scope viewer --expires-in 720h
+  hitchctl token create tacker --scope tacker > tacker.token
   hitchctl token create alice --write-context ~/.config/nodehitch/hitchctl.yaml
   hitchctl token create alice --write-context hitchctl.yaml --context-name berlin`,
 		Args: cobra.ExactArgs(1),
@@ -50,7 +51,7 @@ there is not replaced without --force; with --context-name one more context is a
 		}),
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.scope, "scope", string(api.ScopeOperator), "operator, or viewer (reads, and no secrets)")
+	flags.StringVar(&f.scope, "scope", string(api.ScopeOperator), "operator, viewer (reads, and no secrets), or tacker (what Tacker's hooks need of instances)")
 	flags.DurationVar(&f.expires, "expires-in", 0, "lifetime, a minute or more (default unlimited)")
 	flags.StringVar(&f.context, "write-context", "", "write a context file for hitchctl with the token, mode 0600")
 	flags.StringVar(&f.name, "context-name", "", "add the context to the file under this name, and keep the others")

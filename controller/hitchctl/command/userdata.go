@@ -85,10 +85,9 @@ small downloader for the agent. It is the same for all VMs, now and a year later
 	return cmd
 }
 
-// nodeParams are what makes a VM a node of the instance. Without urls they are those
-// that the controller names.
+// nodeParams are what makes a VM a node of the instance.
 func nodeParams(ctx context.Context, c *client.Controller, id string, urls []string) (cloudinit.Params, error) {
-	trust, err := client.Read[api.Trust](c.GetTrust(ctx))
+	p, err := trustParams(ctx, c, urls)
 	if err != nil {
 		return cloudinit.Params{}, err
 	}
@@ -96,12 +95,20 @@ func nodeParams(ctx context.Context, c *client.Controller, id string, urls []str
 	if err != nil {
 		return cloudinit.Params{}, err
 	}
+	p.JoinToken = token.Token
+	return p, nil
+}
+
+// trustParams are those that name the controller. Without urls they are those that it names.
+func trustParams(ctx context.Context, c *client.Controller, urls []string) (cloudinit.Params, error) {
+	trust, err := client.Read[api.Trust](c.GetTrust(ctx))
+	if err != nil {
+		return cloudinit.Params{}, err
+	}
 	if len(urls) == 0 {
 		urls = trust.Urls
 	}
-	return cloudinit.Params{
-		ControllerURLs: urls, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin, JoinToken: token.Token,
-	}, nil
+	return cloudinit.Params{ControllerURLs: urls, RootPEM: []byte(trust.RootCertificate), Pin: trust.Pin}, nil
 }
 
 // secretFile writes what was rendered to the file, or to standard output if there

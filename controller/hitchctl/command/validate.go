@@ -21,7 +21,7 @@ type input struct {
 func (i *input) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&i.request, "filename", "f", "", "the request: Tacker's InstantiateVnfRequest, or the body of a PUT of ours; - is standard input")
 	cmd.Flags().StringVar(&i.topology, "topology", "", "file with the topology (servers, connection points, volumes)")
-	cmd.Flags().StringVar(&i.pack, "package", "", "the VNF package, a directory or a CSAR, to check the files that the request names")
+	cmd.Flags().StringVar(&i.pack, "package", "", "the VNF package, a directory or a CSAR, to check it and the files that the request names")
 	_ = cmd.MarkFlagRequired("filename")
 }
 
@@ -96,9 +96,10 @@ func (a *app) read(path string) ([]byte, error) {
 
 const validateHelp = `Check the request of an instantiation offline, before any virtual machine exists:
 the whole body, and with --package also every file of the VNF package that it
-names, for every use that it makes of it, and that the Heat templates in BaseHOT
-have its volumes and connection points. All faults are reported at once, each with
-its JSON pointer. Warnings never fail.
+names, for every use that it makes of it; that the Heat templates in BaseHOT have its
+volumes, connection points and groups; and, if the package has TOSCA.meta, the hashes in
+it, and that the VNFD has the names of the Heat templates. All faults are reported at
+once, each with its JSON pointer. Warnings never fail.
 
 Exit codes: 0 valid, 1 not valid, 2 the command line makes no sense.
 
@@ -126,6 +127,11 @@ func (a *app) validate() *cobra.Command {
 				return err
 			}
 			defer c.close()
+			if c.pack != nil { // the controller needs none of it, so apply does not ask
+				if err := c.CheckDefinitions(c.pack); err != nil {
+					return err
+				}
+			}
 			return a.result(c, o)
 		}),
 	}

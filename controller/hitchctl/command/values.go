@@ -14,7 +14,7 @@ var (
 	phases       = texts(api.PhaseStart, api.PhaseEnd)
 	scaleTypes   = texts(api.ScaleOut, api.ScaleIn)
 	permitStates = texts(api.PermitNone, api.PermitGranted, api.PermitStarted, api.PermitFormatted, api.PermitInterrupted, api.PermitAdopted)
-	scopes       = texts(api.ScopeOperator, api.ScopeViewer)
+	scopes       = texts(api.ScopeOperator, api.ScopeViewer, api.ScopeTacker)
 )
 
 func texts[T ~string](values ...T) []string {

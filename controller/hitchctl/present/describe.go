@@ -73,7 +73,7 @@ func (p *page) status(s api.NodeStatus) {
 	p.field("Host name", f.Hostname)
 	p.field("Agent", f.AgentVersion)
 	if u := s.AgentUpgrade; u != nil {
-		p.field("Upgrade", reasonAndMessage(u.Reason, u.Message))
+		p.upgrade(*u)
 	}
 	if a := s.Activity; a != nil {
 		p.field("Doing", fmt.Sprintf("%s (%s, for %s)", a.Summary, a.Condition, Age(p.now.Sub(a.StartedAt))))
@@ -84,6 +84,25 @@ func (p *page) status(s api.NodeStatus) {
 	}
 	for _, c := range ordered(s.Conditions) {
 		p.condition(c)
+	}
+}
+
+// upgrade is the state of the agent's upgrade, what the reason means unless all is well, and
+// which builds the agent refuses.
+func (p *page) upgrade(u api.AgentUpgrade) {
+	state := reasonAndMessage(u.Reason, u.Message)
+	doc, known := api.UpgradeReasons[u.Reason]
+	if u.Reason == api.UpgradeUpToDate {
+		known = false
+	} else if u.Version != "" {
+		state = "to " + u.Version + ", " + state
+	}
+	p.field("Upgrade", state)
+	if known {
+		p.doc(labelWidth, doc)
+	}
+	for _, r := range u.Refused {
+		p.field("Refused", fmt.Sprintf("%s, sha256:%.12s, at %s", r.Version, r.Sha256, p.moment(&r.At)))
 	}
 }
 
@@ -117,6 +136,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	} else {
 		p.table(View{Now: now}.Nodes(nodes))
 	}
+	p.servers(i.Topology)
 	if len(i.Files)+len(i.MissingFiles) > 0 {
 		p.heading("Package files")
 	}
@@ -131,6 +151,27 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 	}
 	p.faults("Warnings", i.Warnings)
 	return p.lines
+}
+
+// servers lists by what an operation may name the servers, besides their ids.
+func (p *page) servers(t *api.Topology) {
+	if t == nil {
+		return
+	}
+	named := slices.DeleteFunc(slices.Clone(t.Servers), func(s api.Server) bool { return s.VnfcInstanceID == "" && s.MemberStackID == "" })
+	if len(named) > 0 {
+		p.heading("Servers")
+	}
+	for _, s := range named {
+		text := s.Name + "  " + s.ID
+		if s.VnfcInstanceID != "" {
+			text += "  VNFC instance " + s.VnfcInstanceID
+		}
+		if s.MemberStackID != "" {
+			text += "  nested stack " + s.MemberStackID
+		}
+		p.text(2, screen.Normal, text)
+	}
 }
 
 // stack says what is known of the instance's Heat stack, and by whom.

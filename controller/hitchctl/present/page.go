@@ -79,10 +79,12 @@ func (p *page) moment(t *time.Time) string {
 
 // reason explains a reason: what it means, and what to do.
 func (p *page) reason(indent int, r api.Reason) {
-	doc, known := api.Reasons[r]
-	if !known {
-		return
+	if doc, known := api.Reasons[r]; known {
+		p.doc(indent, doc)
 	}
+}
+
+func (p *page) doc(indent int, doc api.ReasonDoc) {
 	p.text(indent, screen.Faint, "means: "+doc.Meaning)
 	if doc.Action != "" {
 		p.text(indent, screen.Normal, "do: "+doc.Action)

@@ -290,3 +290,14 @@ func TestAnOperationSaysWhichFailuresAreFinal(t *testing.T) {
 		}
 	}
 }
+
+func TestAnInstanceSaysHowItsServersAreNamed(t *testing.T) {
+	i := api.Instance{Topology: &api.Topology{Servers: []api.Server{
+		{ID: "a", Name: "storage"}, {ID: "b", Name: "worker", MemberStackID: "m"}, {ID: "c", Name: "other", VnfcInstanceID: "v"}}}}
+	page := strings.Join(present.Instance(screen.Plain(&bytes.Buffer{}, 0), i, nil, at(60)), "\n")
+	for want, there := range map[string]bool{"\n  worker b nested stack m": true, "\n  other c VNFC instance v": true, "storage": false} {
+		if strings.Contains(page, want) != there {
+			t.Errorf("%q is in the page: %v, want %v\n%s", want, !there, there, page)
+		}
+	}
+}

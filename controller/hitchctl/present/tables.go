@@ -82,9 +82,9 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		screen.Column{Title: "NAME"}, screen.Column{Title: "ROLE", Spare: 1}, screen.Column{Title: "STATE"}, screen.Column{Title: "READY"},
 		screen.Column{Title: "SEEN", Spare: 2}, screen.Column{Title: "ID", Spare: 3},
 		screen.Column{Title: "+INSTANCE"}, screen.Column{Title: "+ADDRESSES"}, screen.Column{Title: "+GENERATION"}, screen.Column{Title: "+AGENT"},
-		screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
+		screen.Column{Title: "+UPGRADE"}, screen.Column{Title: "+ATTESTED"}, screen.Column{Title: "MESSAGE", Flexible: true})}
 	for _, n := range list {
-		id, agent, applied := Short(n.ID), none, int64(0)
+		id, agent, upgrade, applied := Short(n.ID), none, none, int64(0)
 		if v.Wide {
 			id = n.ID
 		}
@@ -94,11 +94,14 @@ func (v View) Nodes(list []api.Node) screen.Table {
 		}
 		if n.Status != nil {
 			agent, applied = cmp.Or(n.Status.Facts.AgentVersion, none), n.Status.AppliedGeneration
+			if u := n.Status.AgentUpgrade; u != nil {
+				upgrade = u.Reason
+			}
 		}
 		t.Add(append(v.cells([]screen.Cell{
 			screen.Text(n.Name), screen.Text(string(n.Role)), state, yesNo(n.Ready),
 			screen.Text(since(v.Now, n.LastSeenAt)), screen.Text(id),
-		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, cmp.Or(string(n.Attestation), none)), screen.Text(Why(n)))...)
+		}, n.VnfInstanceID, cmp.Or(strings.Join(n.Addresses, ","), none), generations(applied, n.Generation), agent, upgrade, cmp.Or(string(n.Attestation), none)), screen.Text(Why(n)))...)
 	}
 	return t
 }

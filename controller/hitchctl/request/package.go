@@ -38,6 +38,9 @@ func OpenPackage(path string) (*Package, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the package: %w", err)
 	}
+	if err := checkArchive(&archive.Reader); err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the package %s: %w", path, err), archive.Close())
+	}
 	return &Package{FS: archive, Name: path, close: archive.Close}, nil
 }
 

@@ -41,8 +41,11 @@ type Request struct {
 	Faults, Warnings []Finding
 
 	name string
-	// flavour is Tacker's flavourId, "" for none.
+	// flavour is Tacker's flavourId, "" for none; links its extVirtualLinks.
 	flavour string
+	links   json.RawMessage
+	// templates are those of the package, nil if it has none.
+	templates *templates
 }
 
 // Read reads a body, JSON or YAML; name is the document's in findings. It never
@@ -126,7 +129,7 @@ func (r *Request) tacker(body []byte) {
 	if request == nil {
 		return
 	}
-	r.Params, r.flavour = request.Params, request.FlavourID
+	r.Params, r.flavour, r.links = request.Params, request.FlavourID, request.ExtVirtualLinks
 	r.Spec.AdditionalParams = request.AdditionalParams
 	r.Spec.VimConnectionInfo = connections(request.VIMConnectionInfo)
 }

@@ -232,7 +232,7 @@ func TestTemplates(t *testing.T) {
 	const server, storage = "x /additionalParams/k8s_cluster_installation_param/", "x /additionalParams/k8s_cluster_installation_param/storage_server/"
 	hot := func(resources ...string) string {
 		text := "heat_template_version: 2018-08-31\nresources:\n"
-		for _, r := range resources {
+		for _, r := range append(resources, "master_instance OS::Heat::AutoScalingGroup", "worker_instance OS::Heat::AutoScalingGroup") {
 			name, kind, _ := strings.Cut(r, " ")
 			text += "  " + name + ": {type: \"" + kind + "\"}\n"
 		}

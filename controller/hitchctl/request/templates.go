@@ -29,29 +29,39 @@ type template struct {
 }
 
 type resource struct {
-	Type any `json:"type"`
+	Type       any            `json:"type"`
+	Properties map[string]any `json:"properties"`
 }
 
 // templates is what the Heat templates of a package make, by the names of the resources.
 type templates struct {
-	files           []string
-	volumes, points []string
+	root                                       string
+	files                                      []string
+	volumes, points, servers, groups, policies []string
+	// nfv are the members of the parameter nfv that they take, such as VDU/worker/flavor.
+	nfv []string
+	// nested are the templates that they name, with the file that does.
+	nested map[string]string
 	// foreign is a resource type that makes what only the cloud knows, "" for none.
 	foreign string
 }
 
-// CheckTemplates compares the volumes and connection points that the parameters name with
-// the package's Heat templates, if it has any: those of the request's flavour, or all. The
-// error is of reading, never about content.
+// CheckTemplates compares the volumes, connection points and groups that the parameters name
+// with the package's Heat templates, if it has any: those of the request's flavour, or all.
+// The error is of reading, never about content.
 func (r *Request) CheckTemplates(p *Package) error {
 	found, err := r.readTemplates(p)
 	if err != nil || len(found.files) == 0 {
 		return err
 	}
+	r.templates = found
 	for _, use := range params.Resources(r.Params, fault.Root.Key("additionalParams")) {
 		kind, names := "connection point (OS::Neutron::Port, OS::Neutron::FloatingIP)", found.points
-		if use.Volume {
+		switch {
+		case use.Volume:
 			kind, names = "volume (OS::Cinder::Volume)", found.volumes
+		case use.Group:
+			kind, names = "group (OS::Heat::AutoScalingGroup)", found.groups
 		}
 		if slices.Contains(names, use.Name) {
 			continue
@@ -81,70 +91,111 @@ func oneOf(names []string) string {
 // readTemplates reads the templates of the request's flavour, or all if the package has no
 // directory of its name.
 func (r *Request) readTemplates(p *Package) (*templates, error) {
-	root := baseHOT
+	found := &templates{root: baseHOT, nested: map[string]string{}}
 	if own := path.Join(baseHOT, r.flavour); fs.ValidPath(own) {
 		if info, err := fs.Stat(p, own); err == nil && info.IsDir() {
-			root = own
+			found.root = own
 		}
 	}
-	found := &templates{}
-	err := fs.WalkDir(p, root, func(name string, entry fs.DirEntry, err error) error {
+	err := fs.WalkDir(p, found.root, func(name string, entry fs.DirEntry, err error) error {
 		switch {
-		case name == root && errors.Is(err, fs.ErrNotExist):
+		case name == found.root && errors.Is(err, fs.ErrNotExist):
 			return fs.SkipAll
 		case err != nil:
 			return fmt.Errorf("reading the package's templates: %w", err)
-		case entry.Type().IsRegular() && slices.Contains([]string{".yaml", ".yml"}, path.Ext(name)):
+		case entry.Type().IsRegular() && isYAML(name):
 			return r.readTemplate(p, name, found)
 		}
 		return nil
 	})
-	slices.Sort(found.volumes)
-	slices.Sort(found.points)
-	found.volumes, found.points = slices.Compact(found.volumes), slices.Compact(found.points)
+	for _, names := range []*[]string{&found.volumes, &found.points, &found.servers, &found.groups, &found.policies, &found.nfv} {
+		slices.Sort(*names)
+		*names = slices.Compact(*names)
+	}
 	return found, err
 }
 
-// readTemplate adds what one file makes. A file that is no template is left out.
-func (r *Request) readTemplate(p *Package, name string, found *templates) error {
+func isYAML(name string) bool { return slices.Contains([]string{".yaml", ".yml"}, path.Ext(name)) }
+
+// document is the one YAML document of a file. If it is too large or no YAML that is a fault,
+// and the document nil; it is nil too if there is not exactly one.
+func (r *Request) document(p *Package, name string) (json.RawMessage, error) {
 	content, _, err := p.Content(name)
 	if err != nil {
-		return fmt.Errorf("reading the package's templates: %w", err)
+		return nil, fmt.Errorf("reading the package's templates: %w", err)
 	}
 	defer content.Close()
 	text, err := io.ReadAll(io.LimitReader(content, maxTemplate+1))
 	if err != nil {
-		return fmt.Errorf("reading the package's templates: %w", err)
+		return nil, fmt.Errorf("reading the package's templates: %w", err)
 	}
 	if len(text) > maxTemplate {
 		r.refuse(name, asList(nil, fmt.Sprintf("has more than %d bytes, the most that a template may have", maxTemplate)))
-		return nil
+		return nil, nil
 	}
 	documents, err := strict.Documents(text)
 	if err != nil {
 		r.refuse(name, asList(err, ""))
-		return nil
+		return nil, nil
+	}
+	if len(documents) != 1 {
+		return nil, nil
+	}
+	return documents[0], nil
+}
+
+// readTemplate adds what one file makes. A file that is no template is left out.
+func (r *Request) readTemplate(p *Package, name string, found *templates) error {
+	text, err := r.document(p, name)
+	if err != nil || text == nil {
+		return err
 	}
 	var t template
-	if len(documents) != 1 || json.Unmarshal(documents[0], &t) != nil || t.Version == nil {
-		return nil
-	}
-	found.files = append(found.files, name)
-	for name, r := range t.Resources {
-		found.add(name, fmt.Sprint(r.Type))
+	if wrong := json.Unmarshal(text, &t); wrong == nil && t.Version != nil {
+		found.files = append(found.files, name)
+		for resource, r := range t.Resources {
+			found.add(resource, fmt.Sprint(r.Type), name)
+			found.walk(r.Properties, name)
+		}
 	}
 	return nil
 }
 
-func (t *templates) add(name, kind string) {
-	switch {
-	case kind == "OS::Cinder::Volume":
-		t.volumes = append(t.volumes, name)
-	case kind == "OS::Neutron::Port" || kind == "OS::Neutron::FloatingIP":
-		t.points = append(t.points, name)
+func (t *templates) add(name, kind, file string) {
+	lists := map[string]*[]string{
+		"OS::Cinder::Volume": &t.volumes, "OS::Neutron::Port": &t.points, "OS::Neutron::FloatingIP": &t.points,
+		"OS::Nova::Server": &t.servers, "OS::Heat::AutoScalingGroup": &t.groups, "OS::Heat::ScalingPolicy": &t.policies,
+	}
+	switch list := lists[kind]; {
+	case list != nil:
+		*list = append(*list, name)
 	case strings.HasPrefix(kind, "OS::") || strings.HasPrefix(kind, "AWS::"):
-	case slices.Contains([]string{".yaml", ".yml"}, path.Ext(kind)): // a template of the package
+	case isYAML(kind): // a template of the package
+		t.nested[kind] = file
 	default:
 		t.foreign = kind
+	}
+}
+
+// walk finds what properties take of nfv, and the template of a group's members.
+func (t *templates) walk(value any, file string) {
+	switch v := value.(type) {
+	case []any:
+		for _, each := range v {
+			t.walk(each, file)
+		}
+	case map[string]any:
+		for name, each := range v {
+			from, _ := each.([]any)
+			kind, _ := each.(string)
+			switch {
+			case name == "get_param" && len(from) == 4 && from[0] == "nfv":
+				t.nfv = append(t.nfv, fmt.Sprintf("%v/%v/%v", from[1:]...))
+			case name == "type" && isYAML(kind):
+				t.nested[kind] = file
+			default:
+				t.walk(each, file)
+			}
+		}
 	}
 }

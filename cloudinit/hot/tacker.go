@@ -1,0 +1,64 @@
+package hot
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/cloudinit"
+)
+
+// API is a version of Tacker's VNF LCM API. The two have other names for what they put into
+// the parameter nfv of a base HOT.
+type API string
+
+// The versions of the API.
+const (
+	V1 API = "v1"
+	V2 API = "v2"
+)
+
+// BaseHOT is the base HOT that makes what the template of this name makes, and the templates
+// nested in it, by name.
+func BaseHOT(template string, api API) (top string, nested map[string]string) {
+	all := Files()
+	top, nested = all[template+".yaml"], map[string]string{}
+	for name, text := range all {
+		if strings.Contains(top, "type: "+name+"\n") {
+			nested[name] = text
+		}
+	}
+	if api == V2 {
+		top = desired.ReplaceAllString(namesOfV2.Replace(top), "")
+	}
+	return top, nested
+}
+
+// With the v2 API, nfv also has how large a group is: it is no parameter of its own.
+var (
+	namesOfV2 = strings.NewReplacer(
+		", flavor]}", ", computeFlavourId]}", ", image]}", ", vcImageId]}",
+		"{get_param: master_desired}", "{get_param: [nfv, VDU, masterNode, desired_capacity]}",
+		"{get_param: worker_desired}", "{get_param: [nfv, VDU, workerNode, desired_capacity]}",
+	)
+	desired = regexp.MustCompile(`(?m)^  (?:master|worker)_desired:\n(?:    .*\n)+`)
+)
+
+// WithController is the base HOT with the URLs, the root certificate and the pin of p as
+// defaults of the parameters, so that a request need not have them. The join token of p is
+// not used: it is a secret, and of one instance. The error says everything that is wrong.
+func WithController(top string, p cloudinit.Params) (string, error) {
+	p, err := p.CheckedTrust()
+	if err != nil {
+		return "", fmt.Errorf("rendering the parameters: %w", err)
+	}
+	for name, value := range map[string]string{
+		"nodehitch_controller_urls":  strconv.Quote(strings.Join(p.ControllerURLs, ",")),
+		"nodehitch_root_certificate": strconv.Quote(string(p.RootPEM)),
+		"nodehitch_pin":              strconv.Quote(p.Pin),
+	} {
+		top = strings.Replace(top, "\n  "+name+":\n", "\n  "+name+":\n    default: "+value+"\n", 1)
+	}
+	return top, nil
+}
