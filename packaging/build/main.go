@@ -20,6 +20,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/config"
 	"github.com/nodehitch/nodehitch/agent/machine/install"
 	"github.com/nodehitch/nodehitch/packaging/programs"
+	"github.com/nodehitch/nodehitch/packaging/python"
 )
 
 // maintainer signs the packages.
@@ -113,6 +114,7 @@ func (p packages) prepare(ctx context.Context) error {
 	}
 	return errors.Join(
 		writeChangelog(filepath.Join(stage, "changelog.yaml"), forBuild(releases, p.version, p.build, p.at)),
+		python.Write(".", filepath.Join(stage, "python"), p.version),
 		os.WriteFile(filepath.Join(stage, install.Unit), install.PackagedUnit(config.DefaultFile), 0o644),
 	)
 }
@@ -143,9 +145,10 @@ func (p packages) pack(ctx context.Context) (files []string, err error) {
 		return nil, fmt.Errorf("building nfpm: %w", err)
 	}
 	nfpm := strings.TrimSpace(string(out))
-	for _, name := range []string{"nodehitch-agent", "nodehitch-agents", "nodehitch-controller", "hitchctl"} {
+	for _, name := range []string{"nodehitch-agent", "nodehitch-agents", "nodehitch-controller", "hitchctl", "python3-nodehitch-tacker"} {
 		arches := p.arches
-		if name == "nodehitch-agents" { // it has the agents for all architectures
+		// One has the agents for all architectures, one has none.
+		if name == "nodehitch-agents" || name == "python3-nodehitch-tacker" {
 			arches = []string{"all"}
 		}
 		for _, arch := range arches {

@@ -1,0 +1,48 @@
+"""Calls one hook as Tacker does: by keyword, of the driver that its entry point names.
+
+Standard input says what Tacker knows, standard output what it knows then.
+"""
+
+import os
+
+if os.environ.get("HOOK_UNDER_EVENTLET"):  # as tacker-conductor runs
+    import eventlet
+    eventlet.monkey_patch()
+
+import importlib.metadata  # noqa: E402
+import json  # noqa: E402
+import logging  # noqa: E402
+import signal  # noqa: E402
+import sys  # noqa: E402
+from types import SimpleNamespace  # noqa: E402
+
+
+def objects(value):
+    """Objects with attributes, as Tacker has them, of JSON objects; additional_params stay plain."""
+    if isinstance(value, dict):
+        return SimpleNamespace(**{k: v if k in ("additional_params", "access_info") else objects(v) for k, v in value.items()})
+    return [objects(each) for each in value] if isinstance(value, list) else value
+
+
+def main():
+    logging.basicConfig(level=logging.INFO)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # also if the shell that began the test ignores it
+    said = json.load(sys.stdin)
+    point, = [each for each in importlib.metadata.distribution("nodehitch-tacker").entry_points if each.group == "tacker.tacker.mgmt.drivers"]
+    driver = point.load()()
+    assert driver.get_type() == point.name
+    instance, request = objects(said["vnf_instance"]), objects(said["request"])
+    keywords = dict(context=SimpleNamespace(), vnf_instance=instance, **{said["request_name"]: request}, **said["keywords"])
+    if not said["hook"].startswith("modify_information"):
+        keywords.update(grant=None, grant_request=None)
+    error = None
+    try:
+        getattr(driver, said["hook"])(**keywords)
+    except Exception as raised:
+        error = {"class": type(raised).__name__, "message": str(raised)}
+    info = getattr(instance, "instantiated_vnf_info", None)
+    json.dump({"error": error, "request": getattr(request, "additional_params", None),
+               "instantiated": getattr(info, "additional_params", None)}, sys.stdout)
+
+
+main()

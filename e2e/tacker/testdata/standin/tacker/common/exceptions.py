@@ -1,0 +1,3 @@
+class MgmtDriverOtherError(Exception):
+    def __init__(self, error_message):
+        super().__init__("An error occurred in MgmtDriver: %s." % error_message)

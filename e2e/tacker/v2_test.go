@@ -1,0 +1,189 @@
+package tacker
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// v2 is a VNF of Tacker's v2 API.
+type v2 struct {
+	*vnf
+	// occurrence is the id of the operation in progress.
+	occurrence string
+	// kept is what Tacker passes from one hook of an operation to the next.
+	kept object
+}
+
+// ended is how a script has ended.
+type ended struct {
+	Code   int
+	Error  string
+	Output object
+}
+
+// script runs a hook.
+func (v *v2) script(hook string, request object, more object) (e ended) {
+	v.t.Helper()
+	path := filepath.Join(v.folder(), "Scripts/nodehitch_script.py")
+	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
+	if err == nil {
+		err = os.WriteFile(path, shim, 0o600)
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	instance := object{"id": v.id, "vimConnectionInfo": object{}}
+	if v.stack != "" {
+		var vnfcs []object
+		for _, s := range v.servers() {
+			vnfcs = append(vnfcs, object{"id": s.id, "vduId": s.name, "computeResource": object{"resourceId": s.id}})
+		}
+		instance["instantiatedVnfInfo"] = object{"metadata": object{"stack_id": v.stack}, "vnfcResourceInfo": vnfcs}
+	}
+	said := object{"operation": hook, "request": request, "vnf_instance": instance, "tmp_csar_dir": v.folder(),
+		"grant_request": object{"vnfLcmOpOccId": v.occurrence}, "grant_response": object{}, "user_script_err_handling_data": v.kept}
+	for key, value := range more {
+		said[key] = value
+	}
+	input, err := json.Marshal(said)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	r := v.start(hook, v.python("testdata/v2.py", path), input)
+	if err := r.process.How(); err != nil {
+		v.t.Fatalf("%s: %v\n%s", hook, err, r.stderr.String())
+	}
+	if err := json.Unmarshal([]byte(r.out.String()), &e); err != nil {
+		v.t.Fatal(err)
+	}
+	if kept, ok := e.Output["user_script_err_handling_data"].(object); ok {
+		v.kept = kept
+	}
+	return e
+}
+
+func (v *v2) succeeds(hook string, request object, more object) {
+	v.t.Helper()
+	if e := v.script(hook, request, more); e.Code != 0 {
+		v.t.Fatalf("%s: exit %d: %s", hook, e.Code, e.Error)
+	}
+}
+
+// next begins another operation.
+func (v *v2) next() (before int) {
+	v.occurrence, v.kept = uuid.NewString(), object{}
+	return len(v.operations())
+}
+
+// removes is the grant request that says which servers Tacker takes away.
+func (v *v2) removes(servers ...*server) object {
+	var list []object
+	for _, s := range servers {
+		list = append(list, object{"type": "LINKPORT", "resource": object{"resourceId": s.port}}, object{"type": "COMPUTE", "resource": object{"resourceId": s.id}})
+	}
+	return object{"grant_request": object{"vnfLcmOpOccId": v.occurrence, "removeResources": list}}
+}
+
+// TestV2 takes one VNF through the hooks of the script.
+func TestV2(t *testing.T) {
+	results.Begin(t, suite, "v2", "the hooks of Tacker's v2 API: the script of a VNF package through the life of a VNF, and its errors")
+	w := newWorld(t)
+	v := &v2{vnf: w.newVNF(), occurrence: uuid.NewString(), kept: object{}}
+	v.stackName = "vnf-" + v.id
+
+	storage := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)["storage_server"].(object)
+	good := storage["nfs_server_setup_params"]
+	storage["nfs_server_setup_params"] = []object{{"export_dir": "/elsewhere", "export_to": "10.10.0.0/24"}}
+	if e := v.script("instantiate_start", v.body, nil); e.Code != 1 || !strings.Contains(e.Error, "nfs_server_setup_params/0/export_dir") ||
+		strings.Contains(e.Error, "Traceback") || strings.Contains(strings.TrimSuffix(e.Error, `\n'`), `\n`) {
+		t.Errorf("a wrong request: exit %d: %s", e.Code, e.Error)
+	}
+	storage["nfs_server_setup_params"] = good
+	if e := v.script("instantiate_start", v.body, object{"foreign": true}); e.Code != 1 || !strings.Contains(e.Error, "subprocess.CompletedProcess") {
+		t.Errorf("a pickle with a class: exit %d: %s", e.Code, e.Error)
+	}
+
+	v.succeeds("instantiate_start", v.body, nil)
+	v.join = w.JoinToken(v.id)
+	v.heat("CREATE_COMPLETE")
+	v.boot()
+	v.succeeds("instantiate_end", v.body, nil)
+	v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END COMPLETED")
+
+	before := v.next()
+	scale := object{"type": "SCALE_IN", "aspectId": "worker_instance", "numberOfSteps": 1}
+	v.succeeds("scale_start", scale, v.removes(v.workers[0]))
+	v.gone(v.workers[0])
+	left := v.workers[0].id
+	v.workers = v.workers[1:]
+	v.heat("UPDATE_COMPLETE")
+	v.succeeds("scale_end", scale, v.removes())
+	v.asRecorded(before, "SCALE START COMPLETED", "SCALE END COMPLETED")
+	if n := w.Node(left); n.State != api.NodeRevoked {
+		t.Errorf("the server that has left is %s", n.State)
+	}
+
+	before = v.next()
+	heal := object{"vnfcInstanceId": []string{"workerNode-x"}}
+	removed := v.removes(v.workers[0])
+	v.succeeds("heal_start", heal, removed)
+	v.replace(v.workers[0])
+	v.heat("UPDATE_COMPLETE")
+	v.boot()
+	v.succeeds("heal_end", heal, removed)
+	v.asRecorded(before, "HEAL START COMPLETED", "HEAL END COMPLETED")
+	if targets := v.newest().Targets; len(targets) != 1 || targets[0].NodeID != v.workers[0].id {
+		t.Errorf("the END was about %+v, want the new worker alone", targets)
+	}
+
+	before = v.next()
+	manifest := filepath.Join(v.folder(), "Files/kubernetes/nfs-pv1.yaml")
+	text, err := os.ReadFile(manifest)
+	if err == nil {
+		err = os.WriteFile(manifest, append(text, "# of the new package\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := v.instance().Files
+	request := object{"vnfdId": uuid.NewString(), "additionalParams": v.body["additionalParams"]}
+	v.succeeds("change_current_package_start", request, nil)
+	v.succeeds("change_current_package_end", request, nil)
+	v.asRecorded(before, "CHANGE_VNFPKG START COMPLETED", "CHANGE_VNFPKG END COMPLETED")
+	changed := 0
+	for i, f := range v.instance().Files {
+		if f.Sha256 != files[i].Sha256 {
+			changed++
+		}
+	}
+	if changed != 1 {
+		t.Errorf("%d files have changed, want the manifest", changed)
+	}
+
+	coordinated := object{"LcmCoordRequest": object{}, "vnfc_info_id": "workerNode-x", "inst": object{"id": v.id, "instantiatedVnfInfo": object{
+		"vnfcInfo": []object{{"id": "workerNode-x", "vnfcResourceInfoId": "r"}}, "vnfcResourceInfo": []object{{"id": "r", "computeResource": object{"resourceId": v.workers[0].id}}}}}}
+	v.workers[0].node.say(func(s *api.NodeStatus) { set(s, api.ConditionReady, api.ConditionFalse, api.ReasonConverging, "x") })
+	loopback.Until(t, "the worker is not Ready", func() bool { return !w.Node(v.workers[0].id).Ready })
+	w.configure(map[string]string{"deadline": "1"})
+	if e := v.script("coordinate_vnf", nil, coordinated); e.Code != 1 || !strings.Contains(e.Error, v.workers[0].id+": was not Ready after 1 s") {
+		t.Errorf("coordination of a server that is not Ready: exit %d: %s", e.Code, e.Error)
+	}
+	w.configure(nil)
+	v.workers[0].node.say(nil)
+	v.succeeds("coordinate_vnf", nil, coordinated)
+
+	v.next()
+	v.succeeds("terminate_start", object{}, nil)
+	w.cloud.Remove(v.stack)
+	v.succeeds("terminate_end", object{}, nil)
+	forgotten(v.vnf)
+}

@@ -1,0 +1,276 @@
+package tacker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const demo = "../demo/package"
+
+// vnf is a VNF instance as Tacker has it: its package, its request and its stack.
+type vnf struct {
+	*world
+	id        string
+	body      object
+	volume    string
+	stack     string // its id, "" before Heat has made it
+	stackName string
+	master    *server
+	workers   []*server
+	storage   *server
+	// join is the token that the servers get.
+	join string
+}
+
+// server is one of the stack, with its VNFC and its machine.
+type server struct {
+	name, point, vnfc, id, member, port, address string
+	node                                         *node
+}
+
+// newVNF is one of the specification's body, word for word, and of the demo's package.
+func (w *world) newVNF() *vnf {
+	w.t.Helper()
+	v := &vnf{world: w, id: uuid.NewString(), volume: uuid.NewString()}
+	v.stackName = "vnflcm_" + v.id
+	text, err := os.ReadFile("../../shared/params/testdata/persistent-volumes.json")
+	if err == nil {
+		err = json.Unmarshal(text, &v.body)
+	}
+	if err = errors.Join(err, os.CopyFS(v.folder(), os.DirFS(demo))); err != nil {
+		w.t.Fatal(err)
+	}
+	v.master = v.newServer("masterNode", "masterNode_CP1")
+	v.workers = []*server{v.newServer("workerNode", "workerNode_CP2"), v.newServer("workerNode", "workerNode_CP2")}
+	v.storage = v.newServer("storage_server", "storage_server_CP")
+	return v
+}
+
+// folder is the VNF package where Tacker keeps it.
+func (v *vnf) folder() string { return filepath.Join(v.path("packages"), v.vnfd()) }
+func (v *vnf) vnfd() string   { return "vnfd-" + v.id }
+
+func (v *vnf) newServer(name, point string) *server {
+	return &server{name: name, point: point, vnfc: uuid.NewString(), id: uuid.NewString(), member: uuid.NewString(), port: uuid.NewString(),
+		address: fmt.Sprintf("10.10.%d.%d", time.Now().UnixNano()%250, time.Now().UnixNano()/250%250+1)}
+}
+
+func (v *vnf) servers() []*server { return append([]*server{v.master, v.storage}, v.workers...) }
+
+// heat puts the stack into the cloud, as Heat has it with the present servers.
+func (v *vnf) heat(status string) {
+	v.t.Helper()
+	if v.stack == "" {
+		v.stack = uuid.NewString()
+	}
+	resources := func(s *server) []openstacktest.Resource {
+		v.cloud.Put(openstacktest.Server{ID: s.id, Name: s.name}, openstacktest.Port{ID: s.port, Name: s.point, DeviceID: s.id, Addresses: []string{s.address}})
+		return []openstacktest.Resource{
+			{Name: s.name, Type: "OS::Nova::Server", PhysicalID: s.id}, {Name: s.point, Type: "OS::Neutron::Port", PhysicalID: s.port},
+		}
+	}
+	group := func(name string, members ...*server) openstacktest.Resource {
+		g := openstacktest.Resource{Name: name, Type: "OS::Heat::AutoScalingGroup", PhysicalID: uuid.NewString()}
+		for _, s := range members {
+			g.Nested = append(g.Nested, openstacktest.Resource{Name: s.member[:8], Type: "member.yaml", PhysicalID: s.member, Nested: resources(s)})
+		}
+		return g
+	}
+	top := []openstacktest.Resource{
+		group("master_instance", v.master), group("worker_instance", v.workers...),
+		{Name: "storage_server_volume", Type: "OS::Cinder::Volume", PhysicalID: v.volume},
+	}
+	v.cloud.Put(openstacktest.Volume{ID: v.volume, Name: "storage_server_volume", SizeGiB: 1, AttachedTo: []string{v.storage.id}},
+		openstacktest.Stack{ID: v.stack, Name: v.stackName, Status: status, Resources: append(top, resources(v.storage)...)})
+}
+
+// boot starts the machines of the servers that have none.
+func (v *vnf) boot() {
+	for _, s := range v.servers() {
+		if s.node == nil {
+			s.node = v.newNode(s.id)
+		}
+	}
+}
+
+// gone ends a server and its machine.
+func (v *vnf) gone(s *server) {
+	s.node.stop()
+	s.node = nil
+	v.cloud.Remove(s.id)
+}
+
+// replace makes a server another one, with the same VNFC.
+func (v *vnf) replace(s *server) {
+	v.gone(s)
+	s.id = uuid.NewString()
+}
+
+// object is the VnfInstance.
+func (v *vnf) object() object {
+	info := object{"instance_id": nil, "additional_params": v.body["additionalParams"], "vnfc_resource_info": []object{}}
+	if v.stack != "" {
+		var vnfcs []object
+		for _, s := range v.servers() {
+			vnfcs = append(vnfcs, object{"id": s.vnfc, "vdu_id": s.name, "compute_resource": object{"resource_id": s.id}})
+		}
+		info["instance_id"], info["vnfc_resource_info"] = v.stack, vnfcs
+	}
+	return object{"id": v.id, "vnfd_id": v.vnfd(), "instantiated_vnf_info": info,
+		"vim_connection_info": []object{{"vim_id": "vim", "access_info": object{"auth_url": v.cloud.URL, "password": "secret-of-the-vim"}}}}
+}
+
+func (v *vnf) instantiateRequest() object {
+	return object{"flavour_id": "simple", "additional_params": v.body["additionalParams"]}
+}
+
+// instantiated brings the VNF into service, hook by hook.
+func (v *vnf) instantiated() {
+	v.t.Helper()
+	v.instantiateStart()
+	v.heat("CREATE_COMPLETE")
+	v.boot()
+	v.call("instantiate_end", v.instantiateRequest(), nil).succeeds()
+}
+
+// instantiateStart is the operation until Heat begins.
+func (v *vnf) instantiateStart() outcome {
+	v.t.Helper()
+	v.begin("INSTANTIATE", v.body)
+	o := v.call("instantiate_start", v.instantiateRequest(), nil).succeeds()
+	v.join, _ = o.Request["nodehitch_join_token"].(string)
+	return o
+}
+
+// instance is what the controller says of it.
+func (v *vnf) instance() *api.Instance {
+	v.t.Helper()
+	i, err := client.Read[api.Instance](v.API.GetInstance(v.t.Context(), v.id, nil))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return i
+}
+
+// operations are the controller's records, oldest first.
+func (v *vnf) operations() []api.Operation {
+	v.t.Helper()
+	list, err := client.Read[api.OperationList](v.API.ListInstanceOperations(v.t.Context(), v.id, nil))
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	slices.Reverse(list.Items)
+	return list.Items
+}
+
+// newest is the newest record, the zero value if there is none.
+func (v *vnf) newest() api.Operation {
+	v.t.Helper()
+	if list := v.operations(); len(list) > 0 {
+		return list[len(list)-1]
+	}
+	return api.Operation{}
+}
+
+// asRecorded asserts the records since the first `before`, each as OPERATION PHASE STATE.
+func (v *vnf) asRecorded(before int, want ...string) {
+	v.t.Helper()
+	var got []string
+	for _, o := range v.operations()[before:] {
+		got = append(got, fmt.Sprintf("%s %s %s", o.Operation, o.Phase, o.State))
+	}
+	if !slices.Equal(got, want) {
+		v.t.Errorf("the controller has %q, want %q", got, want)
+	}
+}
+
+// node plays a machine: it enrolls, and reports that it is what each document asks for.
+type node struct {
+	stop func()
+	mu   sync.Mutex
+	says func(*api.NodeStatus)
+	told bool
+}
+
+func (v *vnf) newNode(id string) *node {
+	n := &node{}
+	m, join, ctx := v.Machine(id), v.join, v.t.Context()
+	end, ended := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	n.stop = func() { once.Do(func() { close(end) }); <-ended }
+	v.t.Cleanup(n.stop)
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(300 * time.Millisecond)
+		defer tick.Stop()
+		enrolled, last := false, ""
+		for {
+			select {
+			case <-end:
+				return
+			case <-tick.C:
+			}
+			if !enrolled {
+				enrolled = m.Enroll(ctx, join) == nil // refused until the topology has it
+				continue
+			}
+			document, err := m.Config(ctx)
+			if err != nil {
+				continue
+			}
+			now := fmt.Sprint(document.Epoch, document.Digest())
+			if status, due := n.status(document, now != last); due && m.Report(ctx, status) == nil {
+				last = now
+			}
+		}
+	}()
+	return n
+}
+
+// say changes what the machine reports.
+func (n *node) say(change func(*api.NodeStatus)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.says, n.told = change, false
+}
+
+func (n *node) status(document *api.NodeConfig, changed bool) (api.NodeStatus, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	due := changed || !n.told
+	n.told = true
+	status := loopback.Converged(*document)
+	for i := range status.Conditions {
+		status.Conditions[i].ObservedGeneration = document.Generation
+	}
+	set(&status, api.ConditionExportsServed, api.ConditionTrue, api.ReasonServed, "")
+	if pvs := document.PersistentVolumes; pvs != nil && pvs.State == api.PersistentVolumesAbsent {
+		set(&status, api.ConditionPersistentVolumesRegistered, api.ConditionTrue, api.ReasonAbsent, "")
+	}
+	if n.says != nil {
+		n.says(&status)
+	}
+	return status, due
+}
+
+// set changes one condition, if the status has it.
+func set(s *api.NodeStatus, condition string, is api.ConditionStatus, reason api.Reason, message string) {
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == condition {
+			c.Status, c.Reason, c.Message = is, reason, message
+		}
+	}
+}

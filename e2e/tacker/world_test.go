@@ -1,0 +1,271 @@
+package tacker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/controller/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/e2e/loopback"
+	"github.com/nodehitch/nodehitch/e2e/process"
+	"github.com/nodehitch/nodehitch/packaging/python"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+const suite = "tacker"
+
+// world is a controller with a cloud, and a machine on which the integration is installed.
+type world struct {
+	*loopback.Controller
+	t     *testing.T
+	cloud *openstacktest.Cloud
+	// dir has what the machine of Tacker has: tacker.conf, the installed files, the packages,
+	// and the state that stands for Tacker's database.
+	dir string
+	mu  sync.Mutex // of the state
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, cloud: openstacktest.Start(t), dir: t.TempDir()}
+	w.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{
+		"openstack": fmt.Sprintf("{cloudsFile: %s, cloud: fake, timeoutSeconds: 5}", w.cloud.CloudsFile(t)),
+	}})
+	token, err := w.Hitchctl("token", "create", "tacker", "--scope", "tacker", "-o", "json")
+	var created api.NewToken
+	if err == nil {
+		err = json.Unmarshal(token, &created)
+	}
+	trust := w.Trust()
+	err = errors.Join(err, python.Write("../..", filepath.Join(w.dir, "installed"), "1.2.3"),
+		os.WriteFile(w.path("token"), []byte(created.Secret+"\n"), 0o600),
+		os.WriteFile(w.path("root.pem"), []byte(trust.RootCertificate), 0o600),
+		os.WriteFile(w.path("state.json"), []byte(`{"occurrences": []}`), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.configure(nil)
+	return w
+}
+
+func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
+
+// configure writes tacker.conf, with other values or further lines.
+func (w *world) configure(other map[string]string) {
+	w.t.Helper()
+	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "40"}
+	for key, value := range other {
+		values[key] = value
+	}
+	var text strings.Builder
+	text.WriteString("[nodehitch]\n")
+	for key, value := range values {
+		fmt.Fprintf(&text, "%s = %s\n", key, value)
+	}
+	if err := os.WriteFile(w.path("tacker.conf"), []byte(text.String()), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// python is a program of Python on Tacker's machine.
+func (w *world) python(argv ...string) *exec.Cmd {
+	name := "python3"
+	if named := os.Getenv("TACKER_PYTHON"); named != "" {
+		name = named
+	}
+	standin, err := filepath.Abs("testdata/standin")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), name, argv...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+w.path("installed")+":"+standin,
+		"NODEHITCH_TACKER_CONF="+w.path("tacker.conf"), "TACKER_STANDIN_STATE="+w.path("state.json"), "TACKER_STANDIN_PACKAGES="+w.path("packages"))
+	return cmd
+}
+
+// object is one of JSON.
+type object = map[string]any
+
+// outcome is how a hook has ended, and what Tacker's objects have then.
+type outcome struct {
+	Error *struct{ Class, Message string }
+	// Request and Instantiated are the additional_params of the request and of the
+	// instantiated VNF.
+	Request, Instantiated object
+}
+
+// running is a hook that has begun.
+type running struct {
+	t           *testing.T
+	hook        string
+	process     *process.Process
+	out, stderr *output
+}
+
+// output is read while it is written.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// call begins a hook.
+func (v *vnf) call(hook string, request object, keywords object) *running {
+	v.t.Helper()
+	name := map[string]string{"change_external_connectivity": "change_ext_conn_request", "modify_information": "modify_vnf_request"}
+	operation := hook[:strings.LastIndex(hook, "_")]
+	requestName := name[operation]
+	if requestName == "" {
+		requestName = operation + "_vnf_request"
+	}
+	if keywords == nil {
+		keywords = object{}
+	}
+	var given any // nil as of a rollback
+	if request != nil {
+		given = request
+	}
+	said, err := json.Marshal(object{"hook": hook, "vnf_instance": v.object(), "request_name": requestName, "request": given, "keywords": keywords})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return v.start(hook, v.python("testdata/hook.py"), said)
+}
+
+func (v *vnf) start(hook string, cmd *exec.Cmd, input []byte) *running {
+	v.t.Helper()
+	r := &running{t: v.t, hook: hook, out: &output{}, stderr: &output{}}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(string(input)), r.out, r.stderr
+	var err error
+	if r.process, err = process.Start(cmd); err != nil {
+		v.t.Fatal(err)
+	}
+	return r
+}
+
+// outcome waits for the end of the hook.
+func (r *running) outcome() (o outcome) {
+	r.t.Helper()
+	if err := r.process.How(); err != nil {
+		r.t.Fatalf("%s: %v\n%s", r.hook, err, r.stderr.String())
+	}
+	if err := json.Unmarshal([]byte(r.out.String()), &o); err != nil {
+		r.t.Fatalf("%s: %v\n%s", r.hook, err, r.out.String())
+	}
+	return o
+}
+
+// succeeds waits for the end of the hook, which has to raise nothing.
+func (r *running) succeeds() outcome {
+	r.t.Helper()
+	o := r.outcome()
+	if o.Error != nil {
+		r.t.Fatalf("%s raised %+v", r.hook, *o.Error)
+	}
+	return o
+}
+
+// raises waits for the end of the hook, which has to raise Tacker's exception with all of
+// these texts, and returns its whole text.
+func (r *running) raises(texts ...string) string {
+	r.t.Helper()
+	o := r.outcome()
+	if o.Error == nil {
+		r.t.Fatalf("%s raised nothing; want %q", r.hook, texts)
+	}
+	r.t.Logf("%s raised %s", r.hook, o.Error.Message)
+	if o.Error.Class != "MgmtDriverOtherError" {
+		r.t.Errorf("%s raised a %s", r.hook, o.Error.Class)
+	}
+	for _, text := range texts {
+		if !strings.Contains(o.Error.Message, text) {
+			r.t.Errorf("%s raised %q; want %q", r.hook, o.Error.Message, text)
+		}
+	}
+	return o.Error.Message
+}
+
+// occurrence is one of Tacker's LCM operation occurrences.
+type occurrence struct {
+	ID         string `json:"id"`
+	InstanceID string `json:"vnf_instance_id"`
+	State      string `json:"operation_state"`
+	Operation  string `json:"operation"`
+	Params     string `json:"operation_params"`
+}
+
+// occurrences changes Tacker's database.
+func (w *world) occurrences(change func([]occurrence) []occurrence) {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var state struct {
+		Occurrences []occurrence `json:"occurrences"`
+	}
+	text, err := os.ReadFile(w.path("state.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &state)
+	}
+	if err == nil {
+		state.Occurrences = change(state.Occurrences)
+		if text, err = json.Marshal(state); err == nil {
+			err = os.WriteFile(w.path("state.json"), text, 0o600)
+		}
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// begin makes Tacker begin an operation of the VNF; those before are over.
+func (v *vnf) begin(operation string, body object) {
+	v.t.Helper()
+	params, err := json.Marshal(body)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.occurrences(func(list []occurrence) []occurrence {
+		for i := range list {
+			if list[i].InstanceID == v.id {
+				list[i].State = "COMPLETED"
+			}
+		}
+		return append(list, occurrence{ID: uuid.NewString(), InstanceID: v.id, State: "PROCESSING", Operation: operation, Params: string(params)})
+	})
+}
+
+// retried is the body with which Tacker would retry the operation in progress.
+func (v *vnf) retried() (body object) {
+	v.t.Helper()
+	v.occurrences(func(list []occurrence) []occurrence {
+		for _, each := range list {
+			if each.InstanceID == v.id && each.State == "PROCESSING" {
+				if err := json.Unmarshal([]byte(each.Params), &body); err != nil {
+					v.t.Fatal(err)
+				}
+			}
+		}
+		return list
+	})
+	return body
+}

@@ -1,0 +1,1 @@
+"""What Python programs use of nodehitch: a client of its controller, and Tacker's driver."""

@@ -1,0 +1,94 @@
+"""The calls of each hook, the same for both APIs of Tacker.
+
+No topology is sent: the controller observes the stack itself.
+"""
+
+import os
+import time
+from typing import Any, Callable, Optional
+
+from nodehitch import client
+from nodehitch.tacker import settings
+
+CONTROLLER_URLS = "nodehitch_controller_urls"
+ROOT_CERTIFICATE = "nodehitch_root_certificate"
+PIN = "nodehitch_pin"
+JOIN_TOKEN = "nodehitch_join_token"
+JOIN_PARAMETERS = (CONTROLLER_URLS, ROOT_CERTIFICATE, PIN, JOIN_TOKEN)
+
+
+class Hook:
+    """One hook of one VNF instance. The deadline of the settings is for the whole of it."""
+
+    def __init__(self, instance: str, occurrence: Optional[str] = None) -> None:
+        """occurrence is the id of Tacker's LCM operation occurrence, None if it is not known."""
+        self._settings = settings.load()
+        self._controller = self._settings.controller
+        self._instance = instance
+        self._occurrence = occurrence
+        self._end = time.monotonic() + self._settings.deadline
+
+    def hand_over(self, package: str, parameters: client.Object, stack: Optional[str] = None,
+                  vims: Callable[[], Any] = list) -> None:
+        """Give the controller the request's parameters and those files of the package that it lacks.
+
+        vims is SOL003's vimConnectionInfo, with credentials: only asked for if the settings say so.
+        """
+        spec: client.Object = {"additionalParams": {k: v for k, v in parameters.items() if k not in JOIN_PARAMETERS}}
+        if stack is not None:
+            spec["stackId"] = stack
+        if self._settings.send_vim_connection_info:
+            spec["vimConnectionInfo"] = vims()
+        answer = self._patiently(lambda: self._controller.put_instance(self._instance, spec))
+        known = {file["path"]: file["sha256"] for file in answer["files"]}
+        root = os.path.realpath(package)
+        for path in answer["missingFiles"] + list(known):
+            source = os.path.realpath(os.path.join(root, path))
+            # What the package lacks, START says.
+            if not source.startswith(root + os.sep) or not os.path.isfile(source):
+                continue
+            if known.get(path) != client.sha256_of(source):
+                self._controller.put_file(self._instance, path, source, self._left())
+
+    def start(self, operation: str, **members: Any) -> None:
+        """Post the START of an operation and wait for it."""
+        self._operate(operation, "START", members)
+
+    def end(self, operation: str, **members: Any) -> None:
+        """Post the END of an operation and wait for it."""
+        self._operate(operation, "END", members)
+
+    def terminated(self) -> None:
+        """Post the END of TERMINATE, wait for it and forget the instance: no other hook comes."""
+        try:
+            self.end("TERMINATE")
+            self._patiently(lambda: self._controller.delete_instance(self._instance))
+        except client.Problem as problem:
+            if problem.status != 404:
+                raise
+
+    def ready(self, server: str) -> None:
+        """Wait until the node of a Nova server is Ready."""
+        while not self._patiently(lambda: self._controller.get_node(server))["ready"]:
+            if time.monotonic() > self._end:
+                raise client.Error("server %s: was not Ready after %d s; hitchctl describe node says why" % (server, self._settings.deadline))
+            time.sleep(client.PAUSE_SECONDS)
+
+    def join_parameters(self) -> client.Object:
+        """The parameters of the base HOT by which new servers reach and trust the controller."""
+        trust = self._patiently(self._controller.trust)
+        return {CONTROLLER_URLS: trust["urls"], ROOT_CERTIFICATE: trust["rootCertificate"], PIN: trust["pin"],
+                JOIN_TOKEN: self._patiently(lambda: self._controller.join_token(self._instance))}
+
+    def _operate(self, operation: str, phase: str, members: client.Object) -> None:
+        request = {key: value for key, value in members.items() if value}
+        request.update(operation=operation, phase=phase)
+        if self._occurrence is not None:
+            request["idempotencyKey"] = "%s:%s:%s" % (self._occurrence, operation, phase)
+        self._controller.operate(self._instance, request, self._left())
+
+    def _patiently(self, call: Any) -> Any:
+        return client.patiently(self._end, call)
+
+    def _left(self) -> float:
+        return max(1, self._end - time.monotonic())

@@ -1,0 +1,93 @@
+"""The management script for Tacker's v2 API.
+
+Tacker runs it once for each hook, with a pickle of what it knows on standard input. Exit code 1
+makes the occurrence FAILED_TEMP, with standard error as the detail that Tacker shows.
+"""
+
+import pickle
+import sys
+from typing import Any, List
+
+from nodehitch import client
+from nodehitch.tacker.hooks import Hook
+
+OPERATIONS = {
+    "instantiate": "INSTANTIATE", "scale": "SCALE", "heal": "HEAL", "terminate": "TERMINATE", "modify_information": "MODIFY_INFO",
+    "change_external_connectivity": "CHANGE_EXT_CONN", "change_current_package": "CHANGE_VNFPKG",
+}
+KEPT = "user_script_err_handling_data"  # what Tacker passes from one hook of an operation to the next
+BEFORE = "nodehitch_servers_before_heal"
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads plain values. The pickle is Tacker's own, and has nothing that would have to be imported or run."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise client.Error("what Tacker says has a %s.%s; expected plain values" % (module, name))
+
+
+def main() -> None:
+    """Run the hook that standard input names."""
+    try:
+        said = _Unpickler(sys.stdin.buffer).load()
+        if "LcmCoordRequest" in said:
+            coordinate(said)
+        else:
+            run(said)
+    except client.Error as error:
+        sys.exit(str(error))
+
+
+def run(said: client.Object) -> None:
+    """One hook of an operation."""
+    instance, parameters = said["vnf_instance"], said["request"].get("additionalParams") or {}
+    operation, _, phase = said["operation"].rpartition("_")
+    vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
+    stack = "vnf-" + instance["id"]
+    if said["operation"] == "instantiate_start":
+        vnf.hand_over(said["tmp_csar_dir"], parameters, stack, lambda: list((instance.get("vimConnectionInfo") or {}).values()))
+    elif said["operation"] == "change_current_package_start":
+        vnf.hand_over(said["tmp_csar_dir"], parameters)
+    if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
+        vnf.terminated()
+    elif operation not in OPERATIONS:
+        return  # of another rollback: Tacker's
+    elif phase == "start":
+        vnf.start(OPERATIONS[operation], **_members(said))
+    else:
+        vnf.end(OPERATIONS[operation], stackId=_info(instance).get("metadata", {}).get("stack_id", stack), **_members(said))
+    if said["operation"] == "heal_start":
+        pickle.dump({KEPT: {BEFORE: _servers(instance)}}, sys.stdout.buffer)
+
+
+def _members(said: client.Object) -> client.Object:
+    """What the hook's operation says besides its phase."""
+    hook, request = said["operation"], said["request"]
+    leaving = [each["resource"]["resourceId"] for each in (said["grant_request"] or {}).get("removeResources") or [] if each["type"] == "COMPUTE"]
+    if hook in ("scale_start", "scale_end"):
+        scaling = {key: request[key] for key in ("type", "aspectId", "numberOfSteps")}
+        return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling
+    if hook == "heal_start" and request.get("vnfcInstanceId"):
+        return {"vnfcInstanceIds": leaving}
+    if hook == "heal_end" and request.get("vnfcInstanceId"):
+        before = (said.get(KEPT) or {}).get(BEFORE)
+        return {"vnfcInstanceIds": [each for each in _servers(said["vnf_instance"]) if before is not None and each not in before]}
+    if hook.startswith("change_external_connectivity_"):
+        return {"connectionPointNames": [point["cpdId"] for link in request["extVirtualLinks"] for point in link["extCps"]]}
+    return {}
+
+
+def _info(instance: client.Object) -> client.Object:
+    info: client.Object = instance.get("instantiatedVnfInfo") or {}
+    return info
+
+
+def _servers(instance: client.Object) -> List[str]:
+    return [each["computeResource"]["resourceId"] for each in _info(instance).get("vnfcResourceInfo") or []]
+
+
+def coordinate(said: client.Object) -> None:
+    """Wait until a server that a new VNF package has changed is Ready (lcm-operation-coordinate-new-vnf)."""
+    info = _info(said["inst"])
+    vnfc = next(each["vnfcResourceInfoId"] for each in info["vnfcInfo"] if each["id"] == said["vnfc_info_id"])
+    Hook(said["inst"]["id"]).ready(next(each["computeResource"]["resourceId"] for each in info["vnfcResourceInfo"] if each["id"] == vnfc))

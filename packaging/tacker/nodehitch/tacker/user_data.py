@@ -1,0 +1,23 @@
+"""The UserData class for Tacker's v1 API."""
+
+from typing import Any
+
+from nodehitch.client import Object
+from tacker.vnfm.lcm_user_data import utils
+from tacker.vnfm.lcm_user_data.abstract_user_data import AbstractUserData
+
+
+class KubernetesClusterUserData(AbstractUserData):  # type: ignore[misc]  # Tacker has no types
+    """Fills nfv, and takes every other parameter of the base HOT from additionalParams.
+
+    The driver has put the join parameters there. Tacker does not name the instance here.
+    """
+
+    @staticmethod
+    def instantiate(base_hot_dict: Any = None, vnfd_dict: Any = None, inst_req_info: Any = None, grant_info: Any = None) -> Object:
+        """The parameters of the stack."""
+        named = utils.create_initial_param_server_port_dict(base_hot_dict)
+        places: Object = utils.create_final_param_dict(
+            named, utils.create_vdu_flavor_capability_name_dict(vnfd_dict), utils.create_sw_image_dict(vnfd_dict),
+            utils.create_network_dict(inst_req_info, named))
+        return {**places, **utils.get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info)}
