@@ -47,6 +47,7 @@ var groups = []group{
 	{"Attributes of additionalParams that are read", attributes},
 	{"Members of files, stored records and printed JSON, by Go type", members},
 	{"Heat templates", templates},
+	{"VNF packages", vnfPackages},
 	{"user_data", userData},
 	{"Other texts with the project's name, by package", ownTexts},
 	{"Other declared texts without blanks, by package: what is on disks, in containers and clusters, and what is only internal", declaredTexts},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
@@ -16,8 +17,13 @@ func packaged(_ context.Context, s *source) (list []string, err error) {
 	}
 	for _, file := range files {
 		name := filepath.Base(filepath.Dir(file))
-		if filepath.Ext(file) == ".go" || name == "nfpm" {
+		if info, err := os.Stat(file); err != nil {
+			return nil, err
+		} else if info.IsDir() || filepath.Ext(file) == ".go" || name == "nfpm" {
 			continue
+		}
+		if info, err := os.Stat(file); err != nil || info.IsDir() {
+			continue // of what is in a VNF package, which has a group of its own
 		}
 		text, err := s.read(file)
 		if err != nil {

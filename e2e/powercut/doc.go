@@ -20,12 +20,16 @@
 // controller, loads it into Docker and starts a container of it. What the machine's kernel
 // has not written is lost, as everything of Docker's that nobody flushes.
 //
+// TestPowerCutsOverAnAgentUpgrade cuts it while the agent of a storage server downloads another
+// build, puts it in its own place, and is on probation; records are written meanwhile.
+//
 // TestKilledAtEveryStep kills the agent of a container, with ptrace and so with the
 // very binary that is released, before each system call with which it changes
 // something outside itself while it formats a disk (boundary); and mkfs with it.
 //
 // NODEHITCH_SEED is the seed of a run to repeat, as far as machines let themselves be
 // repeated. NODEHITCH_CUTS is how many cuts there are; without it four, and 100 with
-// NODEHITCH_SUITE=full; ten while a volume grows or an image is loaded. NODEHITCH_MACHINES is how many machines
+// NODEHITCH_SUITE=full; ten while a volume grows, an image is loaded or an agent is upgraded.
+// NODEHITCH_MACHINES is how many machines
 // run side by side.
 package powercut

@@ -60,10 +60,15 @@ func TestContents(t *testing.T) {
 	c.Figure("files", "%d", len(lines))
 }
 
-var manualPage = regexp.MustCompile(`/usr/share/man/man1/[a-z-]+\.1\.gz`)
+var (
+	manualPage = regexp.MustCompile(`/usr/share/man/man1/[a-z-]+\.1\.gz`)
+	distInfo   = regexp.MustCompile(`/nodehitch_tacker-[^/]+\.dist-info`)
+)
 
 func line(format, pkg, mode, owner, path string, conffile bool) string {
-	text := fmt.Sprintf("%s %s %s %s %s", format, pkg, mode, owner, manualPage.ReplaceAllString(path, "/usr/share/man/man1/*.1.gz"))
+	path = manualPage.ReplaceAllString(path, "/usr/share/man/man1/*.1.gz")
+	path = distInfo.ReplaceAllString(path, "/nodehitch_tacker-VERSION.dist-info")
+	text := fmt.Sprintf("%s %s %s %s %s", format, pkg, mode, owner, path)
 	if conffile {
 		text += " conffile"
 	}

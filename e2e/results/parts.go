@@ -77,6 +77,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/registries"},
 		{Package: "./e2e/registry"},
 		{Package: "./e2e/results"},
+		{Package: "./e2e/tacker"},
 		{Package: "./e2e/tree"},
 		{Package: "./e2e/trust"},
 	},
@@ -97,6 +98,8 @@ var Parts = [][]Suite{
 		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAController"}, System: image.Debian13},
 	},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
+	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},
+	{{Package: "./e2e/powercut", Tests: []string{"TestPowerCutsOverAnAgentUpgrade"}}},
 }
 
 // Apart are the packages that no part has: `make e2e-openstack` and `make bench-peers`

@@ -63,7 +63,7 @@ func TestEveryPackageIsOnThePage(t *testing.T) {
 		kits[strings.Trim(row[0], "`")] = true
 	}
 	there := map[string]bool{}
-	for _, p := range projectPackages(t, "./controller/...", "./agent/...", "./shared/...", "./cloudinit/...") {
+	for _, p := range projectPackages(t, "./controller/...", "./agent/...", "./shared/...", "./cloudinit/...", "./packaging/tacker/...") {
 		there[p.path] = true
 		_, inPicture := picture[p.path]
 		if !listed[p.path] {

@@ -32,6 +32,24 @@ func TestConditionsPage(t *testing.T) {
 	}
 }
 
+// The reasons of an upgrade have a table in docs/agent.md.
+func TestUpgradeReasonsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/agent.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for reason, doc := range api.UpgradeReasons {
+		action := doc.Action
+		if action == "" {
+			action = "nothing"
+		}
+		row := fmt.Sprintf("\n| `%s` | %s | %s |\n", reason, doc.Meaning, action)
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/agent.md lacks the row of the code:%s", row)
+		}
+	}
+}
+
 func renderConditions() string {
 	var b strings.Builder
 	b.WriteString("# Conditions and reasons\n\n")

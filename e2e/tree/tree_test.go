@@ -68,9 +68,21 @@ var forbidden = map[string][]string{
 	"cloudinit":           {"agent", "controller", "packaging", "e2e"},
 }
 
+// shim is data: hitchctl puts into VNF packages what Tacker compares with the files of
+// python3-nodehitch-tacker, and both have them from one folder.
+const shim = module + "/packaging/tacker/shim"
+
 func TestImportsGoInOneDirection(t *testing.T) {
+	for _, dep := range goList(t, shim) {
+		if strings.HasPrefix(dep, module) && dep != shim {
+			t.Errorf("%s is data, and depends on %s", shim, dep)
+		}
+	}
 	for folder, others := range forbidden {
 		for _, dep := range goList(t, "./"+folder+"/...") {
+			if folder == "controller" && dep == shim {
+				continue
+			}
 			for _, other := range others {
 				if strings.HasPrefix(dep, module+"/"+other) {
 					t.Errorf("%s depends on %s", folder, dep)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/e2e/build"
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
@@ -45,7 +46,7 @@ func boot(t *testing.T, old []byte) *machine {
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(m.bin, program), content)
+		build.Put(t, filepath.Join(m.bin, program), content)
 	}
 	m.want(old)
 	m.Site = sitetest.Open(t, m.bin, lab.KindNspawn)
@@ -81,7 +82,7 @@ func boot(t *testing.T, old []byte) *machine {
 // want makes the controller serve a build, and want it if the build has its own version.
 func (m *machine) want(program []byte) {
 	m.t.Helper()
-	write(m.t, filepath.Join(m.bin, "nodehitch-agent-amd64"), program)
+	build.Put(m.t, filepath.Join(m.bin, "nodehitch-agent-amd64"), program)
 	if versionOf(m.t, program) != versionOf(m.t, built(m.t)) {
 		return
 	}
@@ -126,7 +127,7 @@ func TestUnderSystemd(t *testing.T) {
 	results.LongOnly(t)
 	good := built(t)
 	v := versionOf(t, good)
-	old := bytes.ReplaceAll(good, stamp(v), stamp(other(v)))
+	old := build.Of(t, good, v, other(v))
 	m := boot(t, old)
 	m.runs(other(v), api.UpgradeUpToDate, old)
 	dropIn := "[Service]\nExecStart=\nExecStart=" + agentOnMachine + " run --probation 20s\n"

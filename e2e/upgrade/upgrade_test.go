@@ -3,6 +3,7 @@ package upgrade
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,7 +67,7 @@ func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 				w.want(badBuild(t, fault, v))
 			}
 			u := w.runs(0, other(v), api.UpgradeRolledBack)
-			if u.Version != v || !strings.Contains(u.Message, "refused") {
+			if u.Version != v || !strings.Contains(u.Message, "refused") || len(u.Refused) != 1 || u.Refused[0].Version != v {
 				t.Errorf("it reports %+v", u)
 			}
 			w.unchanged(s, before, "upgrade.json")
@@ -84,7 +85,9 @@ func TestABuildThatDoesNotWorkIsTakenBack(t *testing.T) {
 			}
 			// Another build is no refused one.
 			w.want(built(t))
-			w.runs(0, v, api.UpgradeUpToDate)
+			if still := w.runs(0, v, api.UpgradeUpToDate).Refused; !slices.Equal(still, u.Refused) {
+				t.Errorf("it refuses %v, expected %v", still, u.Refused)
+			}
 			w.unchanged(s, before, "upgrade.json") // which builds are refused
 			r.Figure("starts until it was taken back", "%d", starts)
 		})

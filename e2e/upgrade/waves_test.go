@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/e2e/build"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/e2e/supervisor"
@@ -43,97 +45,119 @@ func TestWaves(t *testing.T) {
 			if size.long {
 				results.LongOnly(t)
 			}
-			f := newFleet(t, size.agents, size.most, size.probation)
-			f.roll("v1.1.0", f.good("v1.1.0"))
-			for i, fault := range []string{"crash", "hang", "lost", "mute", "damage"} {
-				if testing.Short() && fault != "crash" {
-					continue
-				}
-				f.rollBack(fmt.Sprintf("v1.2.%d", i), fault)
+			f := newFleet(t, size.agents, size.most, loopback.Options{Settings: map[string]string{"metricsListen": loopback.FreeAddress(t)}})
+			f.inFlight = func() (int, error) {
+				metrics, err := f.Metrics()
+				return int(metrics[`nodehitch_agent_rollout_nodes{state="InFlight"}`]), err
 			}
-			f.away("v1.3.0")
-			f.settled("v1.3.0")
-			f.stop()
-			c.Figure("agents", "%d, of which at most %d in flight", size.agents, size.most)
-			c.Figure("in flight at most, by the controller's metrics", "%d", f.mostInFlight)
-			c.Figure("between two builds at most, by the agents' records", "%d", f.mostBetween)
-			c.Figure("samples", "%d", f.samples)
-			c.Figure("waves", "%d", f.waves)
-			c.Figure("enrollments", "%d", f.enrollments())
+			for i := range size.agents {
+				f.agents = append(f.agents, process{f.start(i, supervisor.Options{Probation: size.probation, Starting: 5 * time.Second})})
+			}
+			f.settled(ofAgents)
+			f.through(c)
 		})
 	}
 }
 
-// fleet is a controller and the agents of its nodes, all under supervisors.
+// through rolls out one version after the other.
+func (f *fleet) through(c *results.Case) {
+	f.t.Helper()
+	f.begin()
+	f.roll("v1.1.0", f.good("v1.1.0"))
+	for i, fault := range []string{"crash", "hang", "lost", "mute", "damage"} {
+		if testing.Short() && fault != "crash" {
+			continue
+		}
+		f.rollBack(fmt.Sprintf("v1.2.%d", i), fault)
+	}
+	f.away("v1.3.0")
+	f.settled("v1.3.0")
+	f.stop()
+	c.Figure("agents", "%d; at most %d may be in flight", len(f.agents), f.most)
+	c.Figure("in flight at most, as the controller says", "%d", f.mostInFlight)
+	c.Figure("between two builds at most, by the agents' records", "%d", f.mostBetween)
+	c.Figure("samples", "%d", f.samples)
+	c.Figure("waves", "%d", f.waves)
+	c.Figure("enrollments", "%d", f.enrollments())
+}
+
+// fleet is a controller and the agents of its nodes.
 type fleet struct {
 	*world
-	most      int
-	probation time.Duration
-	agents    []*supervisor.Supervisor
-	before    []kept
-	agent     []byte // of ofAgents
-	running   string // the version that all have
-	waves     int
+	most    int
+	agents  []agent
+	before  []kept
+	actions []int  // done before the first upgrade
+	program []byte // of ofAgents
+	running string // the version that all have
+	waves   int
+	// inFlight is how many nodes the controller says are in flight; an error while it is
+	// away.
+	inFlight func() (int, error)
 
-	// What an observer has seen that looks at the agents and the metrics all the time, until
+	// What an observer has seen that looks at the agents and the controller all the time, until
 	// stop.
 	mostInFlight, mostBetween int
 	samples                   int
 	stop                      func()
 }
 
-func newFleet(t *testing.T, agents, most int, probation time.Duration) *fleet {
+// newFleet starts a controller for a fleet that has no agents yet.
+func newFleet(t *testing.T, agents, most int, o loopback.Options) *fleet {
 	t.Helper()
 	bin := t.TempDir()
 	controller, agent := filepath.Join(bin, "nodehitch-controller"), filepath.Join(bin, "nodehitch-agent")
-	compile(t, controller, "../../controller", ofController)
-	compile(t, agent, "../../agent", ofAgents)
-	f := &fleet{most: most, probation: probation, world: worldOf(t, agents, loopback.Options{Binary: controller, Settings: map[string]string{
-		"agentUpgrade": fmt.Sprintf("{maxUnavailable: %d}", most), "metricsListen": loopback.FreeAddress(t), "log": "{level: debug}",
-		"pollSeconds": "10", "convergeSeconds": "60"}})}
+	build.Compile(t, controller, build.Controller, ofController)
+	build.Compile(t, agent, build.Agent, ofAgents)
+	o.Binary = controller
+	maps.Copy(o.Settings, map[string]string{"agentUpgrade": fmt.Sprintf("{maxUnavailable: %d}", most), "log": "{level: debug}",
+		"pollSeconds": "10", "convergeSeconds": "60"})
+	f := &fleet{most: most, world: worldOf(t, agents, o)}
 	f.old = agent
 	var err error
-	if f.agent, err = os.ReadFile(agent); err != nil {
+	if f.program, err = os.ReadFile(agent); err != nil {
 		t.Fatal(err)
 	}
-	for i := range agents {
-		f.agents = append(f.agents, f.start(i, supervisor.Options{Probation: probation, Starting: 5 * time.Second}))
-	}
-	f.settled(ofAgents)
-	for i, s := range f.agents {
-		f.before = append(f.before, f.withJournal(i, s))
+	return f
+}
+
+// begin notes what no upgrade may change, and looks at the agents from now on.
+func (f *fleet) begin() {
+	f.t.Helper()
+	for i, a := range f.agents {
+		f.before, f.actions = append(f.before, f.withJournal(i, a)), append(f.actions, f.done(a))
 	}
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go f.observe(stop, ended)
 	f.stop = sync.OnceFunc(func() { close(stop); <-ended })
-	t.Cleanup(f.stop)
-	return f
+	f.t.Cleanup(f.stop)
 }
 
 // good is a build of a version that works.
 func (f *fleet) good(version string) []byte {
-	return bytes.ReplaceAll(f.agent, stamp(ofAgents), stamp(version))
+	return build.Of(f.t, f.program, ofAgents, version)
 }
 
 // roll upgrades the whole fleet.
-func (f *fleet) roll(version string, build []byte) {
+func (f *fleet) roll(version string, program []byte) {
 	f.t.Helper()
-	f.ask(version, build)
+	f.ask(version, program)
 	f.await("every agent is "+version, func() bool { return f.rollout().State == api.RolloutComplete })
 	f.settled(version)
 	f.waves += f.rollout().Wave
 }
 
 // ask asks for a version that the controller carries from now on.
-func (f *fleet) ask(version string, build []byte) {
+func (f *fleet) ask(version string, program []byte) {
 	f.t.Helper()
-	write(f.t, filepath.Join(f.world.agents, "nodehitch-agent-amd64"), build)
+	build.Put(f.t, filepath.Join(f.carried, "nodehitch-agent-amd64"), program)
 	if _, err := client.Read[api.AgentRollout](f.API.UpgradeAgents(f.t.Context(), api.AgentUpgradeRequest{Version: version})); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-// rollBack asks for a build that does not work: the first wave stops it.
+// rollBack asks for a build that does not work: the first roll-back stops it. A node that was not
+// Ready when the first were told may have been told later, in one of the same places.
 func (f *fleet) rollBack(version, fault string) {
 	f.t.Helper()
 	if fault == "lost" {
@@ -143,20 +167,20 @@ func (f *fleet) rollBack(version, fault string) {
 	}
 	f.await(fault+": it has stopped", func() bool { return f.rollout().State == api.RolloutStopped })
 	f.await(fault+": all are back", func() bool {
-		for _, s := range f.agents {
-			if r := recordOf(f.t, s); r.open() || s.Status().AgentVersion != f.running {
+		for _, a := range f.agents {
+			if r := recordOf(f.t, a); r.open() || a.Running() != f.running {
 				return false
 			}
 		}
 		return true
 	})
 	r := f.rollout()
-	if r.Wave != 1 || !strings.Contains(r.Message, "rolled "+version+" back") {
-		f.t.Errorf("%s: after wave %d: %s", fault, r.Wave, r.Message)
+	if !strings.Contains(r.Message, "rolled "+version+" back") {
+		f.t.Errorf("%s: it stopped after wave %d: %s", fault, r.Wave, r.Message)
 	}
 	refused := 0
-	for _, s := range f.agents {
-		if strings.Contains(string(recordOf(f.t, s).text), version) {
+	for _, a := range f.agents {
+		if strings.Contains(string(recordOf(f.t, a).text), version) {
 			refused++
 		}
 	}
@@ -170,18 +194,18 @@ func (f *fleet) rollBack(version, fault string) {
 // because nobody could judge its new build.
 func (f *fleet) away(version string) {
 	f.t.Helper()
-	build := f.good(version)
-	f.ask(version, build)
+	program := f.good(version)
+	f.ask(version, program)
 	f.await("a third is "+version, func() bool { return f.upToDate() >= len(f.agents)/3 && len(f.rollout().InFlight) > 0 })
 	f.await("an agent has switched and is not healthy", func() bool { return f.between() > 0 })
 	f.End(syscall.SIGKILL)
 	f.await("who was between two builds is not any more", func() bool { return f.between() == 0 })
 	f.Start()
 	f.await("every agent is "+version, func() bool { return f.rollout().State == api.RolloutComplete })
-	sum := sha256.Sum256(build)
-	for _, s := range f.agents {
-		if r := recordOf(f.t, s); bytes.Contains(r.text, []byte(hex.EncodeToString(sum[:]))) {
-			f.t.Errorf("%s keeps a record of the good build: %s", s.Dir, r.text)
+	sum := sha256.Sum256(program)
+	for _, a := range f.agents {
+		if r := recordOf(f.t, a); bytes.Contains(r.text, []byte(hex.EncodeToString(sum[:]))) {
+			f.t.Errorf("%s keeps a record of the good build: %s", a, r.text)
 		}
 	}
 	f.waves += f.rollout().Wave
@@ -204,22 +228,30 @@ func (f *fleet) settled(version string) {
 		return true
 	})
 	f.running = version
-	for i, s := range f.agents {
-		if n := strings.Count(string(s.Log()), "action started"); n > 0 {
-			f.t.Errorf("%s has changed its machine %d times", s.Dir, n)
+	for i := range f.before {
+		a := f.agents[i]
+		if n := f.done(a) - f.actions[i]; n > 0 {
+			f.t.Errorf("%s has changed its machine %d times", a, n)
 		}
-		if f.before == nil {
-			continue
-		}
-		for name, content := range f.read(s) {
+		for name, content := range f.read(a) {
 			if content != f.before[i][name] {
-				f.t.Errorf("%s: %s has changed", s.Dir, name)
+				f.t.Errorf("%s: %s has changed", a, name)
 			}
 		}
 	}
 	if n := f.enrollments(); n != len(f.agents) {
 		f.t.Errorf("%d enrollments of %d agents", n, len(f.agents))
 	}
+}
+
+// done is how many actions an agent has begun.
+func (f *fleet) done(a agent) int {
+	f.t.Helper()
+	log, err := a.Logged()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return bytes.Count(log, []byte("action started"))
 }
 
 func (f *fleet) enrollments() int { return f.Logged("result=enrolled") + f.Logged("result=reissued") }
@@ -268,8 +300,8 @@ type record struct {
 // open: the new build runs, or is about to, and is not healthy yet.
 func (r record) open() bool { return r.To.SHA256 != "" && r.Outcome == "" }
 
-func recordOf(t *testing.T, s *supervisor.Supervisor) (r record) {
-	text, err := os.ReadFile(filepath.Join(s.State(), "upgrade.json"))
+func recordOf(t *testing.T, a agent) (r record) {
+	text, err := a.Read("upgrade.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return r
 	}
@@ -285,8 +317,8 @@ func recordOf(t *testing.T, s *supervisor.Supervisor) (r record) {
 
 // between is how many agents are between two builds, by their own records.
 func (f *fleet) between() (agents int) {
-	for _, s := range f.agents {
-		if recordOf(f.t, s).open() {
+	for _, a := range f.agents {
+		if recordOf(f.t, a).open() {
 			agents++
 		}
 	}
@@ -303,12 +335,14 @@ func (f *fleet) observe(stop <-chan struct{}, ended chan<- struct{}) {
 		select {
 		case <-stop:
 			return
+		case <-f.t.Context().Done():
+			return
 		case <-tick.C:
 		}
 		between := f.between()
-		inFlight := 0
-		if metrics, err := f.Metrics(); err == nil { // else it is away
-			inFlight = int(metrics[`nodehitch_agent_rollout_nodes{state="InFlight"}`])
+		inFlight, err := f.inFlight()
+		if err != nil {
+			inFlight = 0 // it is away
 		}
 		f.samples++
 		f.mostBetween, f.mostInFlight = max(f.mostBetween, between), max(f.mostInFlight, inFlight)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/e2e/build"
 	"github.com/nodehitch/nodehitch/e2e/loopback"
 	"github.com/nodehitch/nodehitch/e2e/supervisor"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -30,8 +30,8 @@ type world struct {
 	t        *testing.T
 	instance string
 	servers  []string
-	// agents is the agentDirectory, whose build has the controller's version.
-	agents  string
+	// carried is the agentDirectory, whose build has the controller's version.
+	carried string
 	started int
 	// old is another build of the agent, which works.
 	old string
@@ -43,15 +43,15 @@ func newWorld(t *testing.T, workers int) *world {
 	w.old = filepath.Join(t.TempDir(), "nodehitch-agent")
 	content := built(t)
 	v := versionOf(t, content)
-	write(t, w.old, bytes.ReplaceAll(content, stamp(v), stamp(other(v))))
+	build.Put(t, w.old, build.Of(t, content, v, other(v)))
 	return w
 }
 
 func worldOf(t *testing.T, workers int, o loopback.Options) *world {
 	t.Helper()
 	loopback.RequireRoot(t)
-	w := &world{t: t, instance: uuid.NewString(), agents: t.TempDir()}
-	o.Settings["agentDirectory"] = w.agents
+	w := &world{t: t, instance: uuid.NewString(), carried: t.TempDir()}
+	o.Settings["agentDirectory"] = w.carried
 	w.Controller = loopback.Open(t, o)
 	role := func(cp string) map[string]any { return map[string]any{"ssh_cp_name": cp, "nic_cp_name": cp} }
 	master := role("master_CP")
@@ -87,9 +87,6 @@ func versionOf(t *testing.T, program []byte) string {
 	return v
 }
 
-// stamp is how a version stands in a program.
-func stamp(v string) []byte { return []byte("nodehitch-version<" + v + ">") }
-
 // other is another version that is as long.
 func other(v string) string {
 	last := "x"
@@ -99,24 +96,16 @@ func other(v string) string {
 	return v[:len(v)-1] + last
 }
 
-func write(t *testing.T, path string, program []byte) {
-	t.Helper()
-	fresh := path + ".new"
-	if err := errors.Join(os.WriteFile(fresh, program, 0o755), os.Rename(fresh, path)); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
-}
-
 // want makes the controller want a build, of its own version; nil makes it want none.
 func (w *world) want(program []byte) {
 	w.t.Helper()
 	if program == nil {
-		if err := os.Remove(filepath.Join(w.agents, "nodehitch-agent-amd64")); err != nil {
+		if err := os.Remove(filepath.Join(w.carried, "nodehitch-agent-amd64")); err != nil {
 			w.t.Fatal(err)
 		}
 		return
 	}
-	write(w.t, filepath.Join(w.agents, "nodehitch-agent-amd64"), program)
+	build.Put(w.t, filepath.Join(w.carried, "nodehitch-agent-amd64"), program)
 	if _, err := client.Read[api.AgentRollout](w.API.UpgradeAgents(w.t.Context(), api.AgentUpgradeRequest{})); err != nil {
 		w.t.Fatal(err)
 	}
@@ -126,23 +115,12 @@ func (w *world) want(program []byte) {
 func badBuild(t *testing.T, fault, version string) []byte {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "badagent")
-	compile(t, program, "./badagent", version, "-X main.fault="+fault)
+	build.Compile(t, program, "./badagent", version, "-X main.fault="+fault)
 	content, err := os.ReadFile(program)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return content
-}
-
-// compile builds a program of a version.
-func compile(t *testing.T, to, folder, version string, more ...string) {
-	t.Helper()
-	flags := append([]string{"-s -w -X github.com/nodehitch/nodehitch/shared/version.stamp=" + string(stamp(version))}, more...)
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", strings.Join(flags, " "), "-o", to, folder)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 }
 
 // start starts the agent of a server, of the old build.
@@ -173,6 +151,35 @@ func (w *world) runs(i int, version, reason string) api.AgentUpgrade {
 	return w.upgrade(i)
 }
 
+// agent is one whose files a test reads, whatever starts it.
+type agent interface {
+	// String says which one it is.
+	String() string
+	// Read reads a file of its state directory; fs.ErrNotExist if there is none.
+	Read(name string) ([]byte, error)
+	// Write writes such a file, and makes its folder.
+	Write(name string, content []byte) error
+	// Running is the version that its status has.
+	Running() string
+	// Logged is all that it has logged.
+	Logged() ([]byte, error)
+}
+
+// process is an agent under a supervisor.
+type process struct{ *supervisor.Supervisor }
+
+func (p process) String() string { return p.Dir }
+func (p process) Read(name string) ([]byte, error) {
+	return os.ReadFile(filepath.Join(p.State(), name))
+}
+func (p process) Running() string         { return p.Status().AgentVersion }
+func (p process) Logged() ([]byte, error) { return p.Log(), nil }
+
+func (p process) Write(name string, content []byte) error {
+	path := filepath.Join(p.State(), name)
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600))
+}
+
 // kept is what an upgrade must not change: the identity and the journal.
 type kept map[string]string
 
@@ -186,28 +193,28 @@ const journalRecord = "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f.json"
 func (w *world) keep(i int, s *supervisor.Supervisor) kept {
 	w.t.Helper()
 	w.runs(i, other(versionOf(w.t, built(w.t))), api.UpgradeUpToDate)
-	return w.withJournal(i, s)
+	return w.withJournal(i, process{s})
 }
 
 // withJournal gives an agent a journal and reads all that must not change.
-func (w *world) withJournal(i int, s *supervisor.Supervisor) kept {
+func (w *world) withJournal(i int, a agent) kept {
 	w.t.Helper()
 	record, err := json.Marshal(map[string]any{"volumeId": strings.TrimSuffix(journalRecord, ".json"), "phase": "reported", "permit": "p", "nodeId": w.servers[i],
 		"device": "/dev/vdb", "sizeBytes": 1 << 30, "filesystemUuid": uuid.NewString(), "changedAt": time.Now()})
 	if err == nil {
-		err = errors.Join(os.MkdirAll(filepath.Join(s.State(), "journal"), 0o700), os.WriteFile(filepath.Join(s.State(), keptFiles[2]), record, 0o600))
+		err = a.Write(keptFiles[2], record)
 	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return w.read(s)
+	return w.read(a)
 }
 
-func (w *world) read(s *supervisor.Supervisor) kept {
+func (w *world) read(a agent) kept {
 	w.t.Helper()
 	k := kept{}
 	for _, name := range keptFiles {
-		content, err := os.ReadFile(filepath.Join(s.State(), name))
+		content, err := a.Read(name)
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -219,7 +226,7 @@ func (w *world) read(s *supervisor.Supervisor) kept {
 // unchanged fails the test if anything of it has changed, and if a record or a copy is left.
 func (w *world) unchanged(s *supervisor.Supervisor, before kept, left ...string) {
 	w.t.Helper()
-	for name, content := range w.read(s) {
+	for name, content := range w.read(process{s}) {
 		if content != before[name] {
 			w.t.Errorf("%s has changed", name)
 		}

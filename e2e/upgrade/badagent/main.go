@@ -13,6 +13,7 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/version"
 )
 
@@ -63,17 +64,20 @@ func pretend() error {
 
 // damage makes the machine forget who it is.
 func damage() error {
-	at := slices.Index(os.Args, "--config")
-	text, err := os.ReadFile(os.Args[at+1])
-	if err != nil {
+	directory := state.DefaultDirectory
+	if at := slices.Index(os.Args, "--config"); at >= 0 {
+		text, err := os.ReadFile(os.Args[at+1])
+		if err != nil {
+			return err
+		}
+		var config struct{ StateDirectory string }
+		if err := json.Unmarshal(text, &config); err != nil {
+			return err
+		}
+		directory = config.StateDirectory
+	}
+	if err := os.WriteFile(filepath.Join(directory, "identity.pem"), []byte("x"), 0o600); err != nil {
 		return err
 	}
-	var config struct{ StateDirectory string }
-	if err := json.Unmarshal(text, &config); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(config.StateDirectory, "identity.pem"), []byte("x"), 0o600); err != nil {
-		return err
-	}
-	return os.Remove(filepath.Join(config.StateDirectory, "machine.json"))
+	return os.Remove(filepath.Join(directory, "machine.json"))
 }

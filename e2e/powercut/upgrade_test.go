@@ -1,0 +1,383 @@
+package powercut
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/e2e/build"
+	"github.com/nodehitch/nodehitch/e2e/lab"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const (
+	upgradeCuts = 10
+	// The agents' versions are as long as each other, for as many upgrades as there may be.
+	ofController, ofAgent = "v2.0.0", "v1.100.0"
+	agentBinary           = "/usr/local/bin/nodehitch-agent"
+)
+
+func TestPowerCutsOverAnAgentUpgrade(t *testing.T) {
+	c := results.Begin(t, "powercut", "agent-upgrade", "the power fails at random moments of an agent's upgrade: the old build or the new one is there and runs, in the end the new one, with the same identity and no acknowledged byte lost")
+	results.LongOnly(t)
+	seed := number(t, envSeed, uint64(time.Now().UnixNano()))
+	cuts := int(number(t, envCuts, upgradeCuts))
+	t.Logf("%s=%d", envSeed, seed)
+	bin := t.TempDir()
+	hitchctl, err := os.ReadFile("../../bin/hitchctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	build.Put(t, filepath.Join(bin, "hitchctl"), hitchctl)
+	build.Compile(t, filepath.Join(bin, "nodehitch-controller"), build.Controller, ofController)
+	build.Compile(t, filepath.Join(bin, carried), build.Agent, ofAgent)
+	program, err := os.ReadFile(filepath.Join(bin, carried))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := sitetest.Open(t, bin, lab.KindVM)
+	l, err := newLife(t.Context(), t, s, "upgrade-"+uuid.NewString()[:8], rand.New(rand.NewPCG(seed, 4)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &upgrading{life: l, bin: bin, program: program, version: ofAgent, sum: sumOf(program), hits: map[stage]int{}, takes: map[stage]time.Duration{}}
+	err = u.through(t.Context(), cuts)
+	if err != nil {
+		l.show()
+	}
+	if err := errors.Join(err, l.end()); err != nil {
+		t.Error(err)
+	}
+	c.Lost(u.lost)
+	if inside := cuts - u.hits[idle] - u.hits[done]; inside < cuts/2 || u.oldRan == 0 || u.newRan == 0 {
+		t.Errorf("of %d cuts %d hit an upgrade: %s; after %d the old build started, after %d the new one; half of them have to hit, and both builds to start", cuts, inside, u.histogram(), u.oldRan, u.newRan)
+	}
+	if v := l.newest(); v.readBack < enoughRecords {
+		t.Errorf("%d acknowledged records were looked for after the cuts, at least %d have to be", v.readBack, enoughRecords)
+	}
+	c.Figure("seed", "%d", seed)
+	c.Figure("cuts", "%d; hit: %s", cuts, u.histogram())
+	c.Figure("the boot after a cut begins with", "the old build %d times, the new one %d times", u.oldRan, u.newRan)
+	c.Figure("upgrades", "%d", u.upgrades)
+	c.Figure("undisturbed", "download %.1f s, switch %.1f s, probation %.1f s", u.takes[download].Seconds(), u.takes[switching].Seconds(), u.takes[probation].Seconds())
+	c.Figure("records", "%d acknowledged and read back after the last cut", l.newest().readBack)
+	c.Figure("write cache", "%.1f MiB lost of %.1f", mib(l.took.lost), mib(l.took.cached))
+}
+
+// carried is the agent in the controller's agentDirectory.
+const carried = "nodehitch-agent-amd64"
+
+// upgrading is a life whose agent upgrades itself again and again.
+type upgrading struct {
+	*life
+	bin     string
+	program []byte // of ofAgent
+	// version is the one that has to run in the end; sum is its SHA-256, and previous that of
+	// the build before.
+	version, sum, previous string
+	upgrades               int
+	// kept is what no upgrade may change.
+	kept string
+	// mark is where on the console the present upgrade or boot begins, whichever is later.
+	mark int
+	// takes is how long an undisturbed stage takes.
+	takes map[stage]time.Duration
+	hits  map[stage]int
+	// oldRan and newRan are how many boots after a cut began with which build.
+	oldRan, newRan int
+	lost           int64
+}
+
+// stage is how far an upgrade is, in the present boot.
+type stage int
+
+const (
+	idle stage = iota // the agent has not begun it, or not again
+	download
+	switching // the build is there and checked
+	probation
+	done
+)
+
+func (s stage) String() string {
+	return [...]string{"not begun", "download", "switch", "probation", "over"}[s]
+}
+
+// through upgrades the agent undisturbed, and then once for each two cuts: the second comes
+// in the boot after the first if the upgrade is not over by then.
+func (u *upgrading) through(ctx context.Context, cuts int) error {
+	injected, err := u.inject(ctx)
+	if err == nil {
+		err = <-injected
+	}
+	if err == nil {
+		err = u.converge(ctx)
+	}
+	if err == nil {
+		err = u.showStarts(ctx)
+	}
+	if err == nil {
+		err = u.undisturbed(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("without a cut: %w", err)
+	}
+	aims := []stage{download, switching, probation}
+	for i := range cuts {
+		if i%len(aims) == 0 {
+			u.chance.Shuffle(len(aims), func(i, j int) { aims[i], aims[j] = aims[j], aims[i] })
+		}
+		at, err := u.stage()
+		if err == nil && (i%2 == 0 || at == done) {
+			err = u.next(ctx)
+		}
+		if err == nil {
+			err = u.comes(ctx, aims[i%len(aims)])
+		}
+		if err == nil {
+			pause(ctx, time.Duration(u.chance.Int64N(int64(u.takes[aims[i%len(aims)]]))))
+			err = u.cutOff(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("cut %d, in %s: %w", i, aims[i%len(aims)], err)
+		}
+	}
+	return u.settled(ctx)
+}
+
+// showStarts makes the agent's log visible on the console, and before each start the build
+// that starts.
+func (u *upgrading) showStarts(ctx context.Context) error {
+	const dropIn = "/etc/systemd/system/nodehitch-agent.service.d/console.conf"
+	const text = `[Service]
+StandardError=journal+console
+ExecStartPre=-/bin/sh -c 'echo "lab: starts $(sha256sum <` + agentBinary + `)" >/dev/ttyS0'
+`
+	if err := u.node.Push(ctx, dropIn, 0o644, []byte(text)); err != nil {
+		return err
+	}
+	_, err := u.node.Exec(ctx, "sh", "-euc", "systemctl daemon-reload; systemctl restart nodehitch-agent; sync")
+	if err != nil {
+		return err
+	}
+	u.kept, err = u.keeps(ctx)
+	return err
+}
+
+// keeps is what no upgrade may change: the identity, as the agent and the controller know it,
+// and the journal.
+func (u *upgrading) keeps(ctx context.Context) (string, error) {
+	sums, err := u.node.Exec(ctx, "sh", "-euc", "cd /var/lib/nodehitch/agent; sha256sum identity.pem machine.json journal/*")
+	if err != nil {
+		return "", err
+	}
+	n, err := client.Read[api.Node](u.api.GetNode(ctx, u.storage.Server.ID))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%senrolled at %s, certificate %s", sums, n.EnrolledAt, n.CertificateSerial), nil
+}
+
+// next waits until the upgrade before is over, and wants another version, while records are
+// written.
+func (u *upgrading) next(ctx context.Context) error {
+	if err := u.settled(ctx); err != nil {
+		return err
+	}
+	if u.boot.writing == nil {
+		if err := u.write(ctx); err != nil {
+			return err
+		}
+	}
+	if err := u.newMark(); err != nil {
+		return err
+	}
+	u.upgrades++
+	u.version = fmt.Sprintf("v1.%d.0", 100+u.upgrades)
+	program := build.Of(u.t, u.program, ofAgent, u.version)
+	u.previous, u.sum = u.sum, sumOf(program)
+	build.Put(u.t, filepath.Join(u.bin, carried), program)
+	_, err := client.Read[api.AgentRollout](u.api.UpgradeAgents(ctx, api.AgentUpgradeRequest{Version: u.version}))
+	return err
+}
+
+func sumOf(program []byte) string {
+	sum := sha256.Sum256(program)
+	return hex.EncodeToString(sum[:])
+}
+
+// undisturbed is an upgrade without a cut.
+func (u *upgrading) undisturbed(ctx context.Context) error {
+	if err := u.next(ctx); err != nil {
+		return err
+	}
+	began := time.Now()
+	for s := download; s <= done; s++ {
+		if err := u.comes(ctx, s); err != nil {
+			return err
+		}
+		u.takes[s-1], began = time.Since(began), time.Now()
+	}
+	return u.settled(ctx)
+}
+
+// newMark notes where on the console something new begins.
+func (u *upgrading) newMark() error {
+	console, err := u.node.Console()
+	u.mark = len(console)
+	return err
+}
+
+// marks are the lines on the console that tell of an upgrade.
+var marks = regexp.MustCompile(`lab: starts ([0-9a-f]{64})|event=agent\.upgrade reason=(Downloading|Switching) |event=(agent\.upgraded) `)
+
+// stage is how far the upgrade is, by what the console has said last since the mark.
+func (u *upgrading) stage() (stage, error) {
+	console, err := u.node.Console()
+	all := marks.FindAllSubmatch(console[min(u.mark, len(console)):], -1)
+	if err != nil || len(all) == 0 {
+		return idle, err
+	}
+	switch last := all[len(all)-1]; {
+	case string(last[1]) == u.sum:
+		return probation, nil
+	case string(last[2]) == "Downloading":
+		return download, nil
+	case string(last[2]) == "Switching":
+		return switching, nil
+	case last[3] != nil:
+		return done, nil
+	}
+	return idle, nil
+}
+
+// comes waits until the upgrade has come to a stage, or further.
+func (u *upgrading) comes(ctx context.Context, want stage) error {
+	return u.wait(ctx, "the upgrade to be in "+want.String(), 10*time.Millisecond, func() error {
+		at, err := u.stage()
+		if err == nil && at < want {
+			err = fmt.Errorf("it is in %s", at)
+		}
+		return err
+	})
+}
+
+// wait calls wrong until it returns no error.
+func (u *upgrading) wait(ctx context.Context, what string, every time.Duration, wrong func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		err := wrong()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %s: %w", what, err)
+		}
+	}
+}
+
+// cutOff cuts the power, notes what that has hit, boots the machine, and notes which build
+// that begins with.
+func (u *upgrading) cutOff(ctx context.Context) error {
+	if err := u.cut(ctx); err != nil {
+		return err
+	}
+	hit, err := u.stage()
+	if err != nil {
+		return err
+	}
+	u.hits[hit]++
+	if err := u.newMark(); err != nil {
+		return err
+	}
+	if err := u.again(ctx); err != nil {
+		return err
+	}
+	var first string
+	err = u.wait(ctx, "the agent to start", 100*time.Millisecond, func() error {
+		console, err := u.node.Console()
+		found := regexp.MustCompile(`lab: starts ([0-9a-f]{64})`).FindSubmatch(console[u.mark:])
+		if err != nil || found == nil {
+			return errors.Join(err, errors.New("the console shows no start of the agent"))
+		}
+		first = string(found[1])
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	u.t.Logf("cut of the upgrade to %s; hit: %s; the new build is there: %v", u.version, hit, first == u.sum)
+	switch {
+	case first == u.sum && hit >= switching:
+		u.newRan++
+	case first == u.previous && hit <= switching:
+		u.oldRan++
+	default:
+		return fmt.Errorf("after a cut that hit %s the agent has the SHA-256 %s; the old build has %s, the new one %s", hit, first, u.previous, u.sum)
+	}
+	return nil
+}
+
+// settled waits until all is well: the machine is as it should be, by the wanted build, and
+// nothing of the upgrade is left.
+func (u *upgrading) settled(ctx context.Context) error {
+	if err := u.settle(ctx, &u.lost); err != nil {
+		return err
+	}
+	if err := u.wait(ctx, "the agent to be "+u.version, time.Second, func() error { return u.upgraded(ctx) }); err != nil {
+		return err
+	}
+	kept, err := u.keeps(ctx)
+	if err == nil && kept != u.kept {
+		err = fmt.Errorf("the identity or the journal has changed from\n%s\nto\n%s", u.kept, kept)
+	}
+	return err
+}
+
+func (u *upgrading) upgraded(ctx context.Context) error {
+	n, err := client.Read[api.Node](u.api.GetNode(ctx, u.storage.Server.ID))
+	if err != nil {
+		return err
+	}
+	if s := n.Status; s == nil || !n.Ready || s.Facts.AgentVersion != u.version || s.AgentUpgrade == nil || s.AgentUpgrade.Reason != api.UpgradeUpToDate {
+		return fmt.Errorf("it has reported %+v", s)
+	}
+	there, err := u.node.Exec(ctx, "sha256sum", agentBinary)
+	if err != nil || !bytes.HasPrefix(there, []byte(u.sum)) {
+		return errors.Join(err, fmt.Errorf("the agent's SHA-256 is %s; expected %s", there, u.sum))
+	}
+	left, err := u.node.Exec(ctx, "sh", "-c", `ls -d "$@" 2>/dev/null || true`, "sh", "/usr/local/bin/.nodehitch-agent.new",
+		"/var/lib/nodehitch/agent/upgrade.json", "/var/lib/nodehitch/agent/upgrade-identity.pem", "/var/lib/nodehitch/agent/upgrade-machine.json")
+	if err == nil && len(left) > 0 {
+		err = fmt.Errorf("the upgrade has left %s", left)
+	}
+	return err
+}
+
+func (u *upgrading) histogram() string {
+	var parts []string
+	for s := idle; s <= done; s++ {
+		parts = append(parts, fmt.Sprintf("%s %d", s, u.hits[s]))
+	}
+	return strings.Join(parts, ", ")
+}
