@@ -8,7 +8,6 @@ import (
 
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/plan"
-	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -62,7 +61,7 @@ func (a *addition) harm(out plan.Output, servers []api.Server) (string, error) {
 		return "the parameters allow no such server besides those in the topology; the END of the operation that makes it decides", nil
 	}
 	var problem *api.Problem
-	if err := reconcile.KeepsTargets(a.tx, out.Nodes); errors.As(err, &problem) {
+	if err := a.reconciler.KeepsTargets(a.tx, out); errors.As(err, &problem) {
 		return problem.Detail, nil
 	} else if err != nil {
 		return "", err

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
-	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/controller/stack"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/topology"
@@ -136,7 +135,7 @@ func (s *Service) retire(t *tx.Tx, o *stack.Observation, gone map[string]string)
 	if err := api.Invalid(out.Faults); err != nil {
 		return false, err
 	}
-	if err := reconcile.KeepsTargets(t, out.Nodes); err != nil {
+	if err := s.Reconciler.KeepsTargets(t, out); err != nil {
 		return false, err
 	}
 	if _, err := desired.Activate(t, next, ""); err != nil {

@@ -246,7 +246,7 @@ func (p *putting) check(t *tx.Tx, next store.Desired) (plan.Output, error) {
 	if err := api.Invalid(p.placed(append(out.Faults, foreign...))); err != nil {
 		return out, err
 	}
-	return out, reconcile.KeepsTargets(t, out.Nodes)
+	return out, p.s.Reconciler.KeepsTargets(t, out)
 }
 
 // placed is faults of the topology where the request has what is new, if it has no topology.

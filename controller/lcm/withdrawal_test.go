@@ -82,6 +82,25 @@ func TestAPutTakesNoStorageServerFromAWithdrawal(t *testing.T) {
 	w.wantState(start, api.Completed)
 }
 
+// Other addresses would leave PersistentVolumes in the cluster that were made by the old ones
+// and that no manifest names any more.
+func TestAPutTakesNoAddressFromAWithdrawal(t *testing.T) {
+	w := registered(t)
+	now := *w.instance().Topology
+	addresses := addressesOf(now.Servers[slices.IndexFunc(now.Servers, func(s api.Server) bool { return s.ID == storageServer })])
+	moved := withVolumes(topologyOf(at(server(storageServer, "storage"), "10.10.1.5", "10.10.1.6"), server(masterServer, "master"), server(workerServer, "worker")))
+	start := w.post(api.OperationRequest{Operation: api.ChangeExtConn, Phase: api.PhaseStart})
+	w.upload(manifestFile, manifestOf("pv2"))
+	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, moved)
+	w.refused(err, api.ProblemOperationInProgress, start.ID, addresses[0], "10.10.1.5, 10.10.1.6")
+	if s := w.section(masterServer); s.State != api.PersistentVolumesAbsent || !slices.Equal(s.Servers, addresses) {
+		t.Errorf("the master is asked for %+v, want none at %v", s, addresses)
+	}
+	w.absent()
+	w.wantState(start, api.Completed)
+	w.put(moved)
+}
+
 // A retry with a second START finds the first one's withdrawal, and a PUT may
 // have come in between. Whatever becomes of the second, nothing stays withdrawn.
 func TestASecondStartTakesTheWithdrawalOver(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
+	"github.com/nodehitch/nodehitch/shared/params"
 )
 
 // addPersistentVolumes has one master register the cluster's PersistentVolumes once
@@ -21,6 +22,9 @@ func (o *Output) addPersistentVolumes(in Input) {
 		return // a cluster that never had any may have no API server for them
 	}
 	master, storage := o.owner(in), o.storage()
+	if storage != nil {
+		o.StorageAddresses = storageAddresses(in, storage)
+	}
 	if master == nil {
 		o.CarriedOver.Owner = ""
 		return
@@ -100,27 +104,20 @@ func directories(s *api.StorageSection) string {
 // address of its server, and all addresses by which the server is reached.
 func (o *Output) addManifests(in Input, master, storage *Node, section *api.PersistentVolumesSection) {
 	points := pointsOf(in.Topology, storage.ID)
-	var used []placedPoint
-	for _, p := range points {
-		if p.ofServer {
-			used = append(used, p)
-		}
-	}
 	for _, pv := range in.Params.Cluster.PersistentVolumes {
 		file, usable := master.usable(in, api.SectionPersistentVolumes, pv.ManifestPath)
-		i := slices.IndexFunc(points, func(p placedPoint) bool { return p.Name == pv.NFSServerCP })
+		i := named(points, pv.NFSServerCP)
 		if i < 0 || len(points[i].Addresses) == 0 {
 			master.withhold(api.SectionPersistentVolumes, api.ReasonConnectionPointUnresolved, fmt.Sprintf(
 				"nfs_server_cp %q is no connection point of the storage server %s (%s) with an address; give it in its connectionPoints",
 				pv.NFSServerCP, storage.Name, storage.ID))
 			continue
 		}
-		used = append(used, points[i])
 		if usable {
 			o.addObjects(master, pv.ManifestPath, file.Manifests, points[i])
 		}
 	}
-	section.Servers = reachedBy(used)
+	section.Servers = o.StorageAddresses
 	slices.SortStableFunc(o.PersistentVolumes, func(a, b PersistentVolume) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Server, b.Server))
 	})
@@ -174,12 +171,22 @@ func pointsOf(t *api.Topology, serverID string) []placedPoint {
 	return list
 }
 
-// reachedBy are the addresses of connection points, fixed and floating ones, each once,
-// ordered: a PersistentVolume that others made may point to any of them.
-func reachedBy(points []placedPoint) []string {
+// named is the index of the first point of that name, -1 for none.
+func named(points []placedPoint, name string) int {
+	return slices.IndexFunc(points, func(p placedPoint) bool { return p.Name == name })
+}
+
+// storageAddresses are the addresses of the storage server's connection points and of those
+// that PersistentVolumes use, fixed and floating ones, each once, ordered: a PersistentVolume
+// that others made may point to any of them.
+func storageAddresses(in Input, storage *Node) []string {
 	list := []string{}
-	for _, p := range points {
-		list = append(append(list, p.Addresses...), p.FloatingAddresses...)
+	points := pointsOf(in.Topology, storage.ID)
+	for i, p := range points {
+		used := slices.ContainsFunc(in.Params.Cluster.PersistentVolumes, func(pv params.PVRegistration) bool { return named(points, pv.NFSServerCP) == i })
+		if p.ofServer || used {
+			list = append(append(list, p.Addresses...), p.FloatingAddresses...)
+		}
 	}
 	slices.Sort(list)
 	return slices.Compact(list)

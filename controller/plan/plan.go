@@ -89,6 +89,9 @@ type Output struct {
 	// PersistentVolumes is what the manifests register, ordered by name, even if the section
 	// that has them is withheld.
 	PersistentVolumes []PersistentVolume
+	// StorageAddresses are those by which the cluster's PersistentVolumes reach the storage
+	// server, ordered.
+	StorageAddresses []string
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role
 	// CarriedOver is given to the next plan.

@@ -1,12 +1,15 @@
 package reconcile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/plan"
+	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -25,10 +28,10 @@ func InProgress(t *tx.Tx) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// KeepsTargets refuses to take a server away that the operation in progress waits for:
-// it would be done without it. A START also needs the storage server: without it,
-// its PersistentVolumes could not be told from others.
-func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
+// KeepsTargets refuses a plan that takes a server away that the operation in progress waits
+// for: it would be done without it. A START also needs the storage server, and its addresses:
+// without them, its PersistentVolumes could not be told from others.
+func (r *Reconciler) KeepsTargets(t *tx.Tx, out plan.Output) error {
 	if t.Instance.ProcessingSequence == 0 {
 		return nil
 	}
@@ -45,12 +48,33 @@ func KeepsTargets(t *tx.Tx, nodes []plan.Node) error {
 		waitsFor = slices.Concat(waitsFor, storage)
 	}
 	for _, target := range waitsFor {
-		if slices.ContainsFunc(nodes, func(n plan.Node) bool { return n.ID == target.NodeID }) {
+		if slices.ContainsFunc(out.Nodes, func(n plan.Node) bool { return n.ID == target.NodeID }) {
 			continue
 		}
 		return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
 			"operation %s (%s) waits, until %s at the latest, for the server %s (%s), which this request would leave without a role",
 			op.ID, op.Request.Describe(), stamp(op.Deadline), target.Name, target.NodeID))
+	}
+	return r.keepsStorageAddresses(t, op, out)
+}
+
+// keepsStorageAddresses refuses a plan without an address of the storage server whose
+// PersistentVolumes the operation in progress withdraws.
+func (r *Reconciler) keepsStorageAddresses(t *tx.Tx, op store.Operation, out plan.Output) error {
+	now, err := desired.InForce(t)
+	if err != nil || op.Phase != api.PhaseStart || !now.WithdrawPersistentVolumes || now.Params == nil {
+		return err
+	}
+	before, err := r.Plan(t, now)
+	if err != nil {
+		return err
+	}
+	for _, address := range before.StorageAddresses {
+		if !slices.Contains(out.StorageAddresses, address) {
+			return api.NewProblem(api.ProblemOperationInProgress, fmt.Sprintf(
+				"operation %s (%s) withdraws, until %s at the latest, the PersistentVolumes of the storage server at %s; with this request its addresses would be %s",
+				op.ID, op.Request.Describe(), stamp(op.Deadline), address, cmp.Or(strings.Join(out.StorageAddresses, ", "), "unknown")))
+		}
 	}
 	return nil
 }
