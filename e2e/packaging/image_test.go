@@ -3,6 +3,7 @@ package packaging
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -37,11 +38,14 @@ func TestAnImageWithTheAgent(t *testing.T) {
 	if count != 0 {
 		t.Errorf("the agent was downloaded %.0f times", count)
 	}
-	// One would have been counted.
+	// One would have been counted, once it is over.
 	download(t, s)
-	if count := downloads(t, s); count != 1 {
-		t.Errorf("after a download %.0f are counted", count)
-	}
+	sitetest.Until(t, "one download is counted", func() error {
+		if count := downloads(t, s); count != 1 {
+			return fmt.Errorf("%.0f are", count)
+		}
+		return nil
+	})
 }
 
 // losesItsConfiguration is a power cut before what cloud-init wrote has reached the disk:
