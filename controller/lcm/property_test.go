@@ -227,7 +227,7 @@ func (h *history) send(t *rapid.T, r api.OperationRequest) {
 }
 
 func (h *history) posted(t *rapid.T, r api.OperationRequest) {
-	before, answered, from := h.instance().Topology, h.answered(r), h.takenBack()
+	answered, from := h.answered(r), h.takenBack()
 	if r.IdempotencyKey != "" {
 		h.sent = append(h.sent, r)
 	}
@@ -256,7 +256,7 @@ func (h *history) posted(t *rapid.T, r api.OperationRequest) {
 		first := op
 		first.State = api.Processing
 		h.operations[op.ID] = first
-		h.remember(op, r, before)
+		h.remember(op, r, from.Topology)
 		h.named[op.ID] = r.VnfcInstanceIds
 		h.changed[op.ID] = h.eventBegan
 	}

@@ -57,8 +57,8 @@ func drawPoints(t *rapid.T) []string {
 	return rapid.SampledFrom([][]string{nil, {"storage_server_CP"}, {"workerNode_CP2", "other_CP"}, {"workerNode_CP2"}}).Draw(t, "connection points")
 }
 
-// remember notes which storage server, of the stack before the operation or after it, a
-// START takes away, or gives other addresses, that leaves something of the stack in force.
+// remember notes which storage server, of the stack before the operation (without what an
+// interrupted START had changed) or after it, a START takes away, or gives other addresses, that leaves something of the stack in force.
 func (h *history) remember(op api.Operation, r api.OperationRequest, before *api.Topology) {
 	now := h.instance().Topology
 	if r.Operation != api.Heal && r.Operation != api.ChangeExtConn || r.Phase != api.PhaseStart || now == nil {
