@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/config"
@@ -38,6 +39,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
+	syscall.Umask(0o022) // nfpm takes the modes of the Python tree as they are
 	if err := run(context.Background(), *build, strings.Fields(*arches)); err != nil {
 		fmt.Fprintln(os.Stderr, "packages:", err)
 		os.Exit(1)
