@@ -1,0 +1,2 @@
+class AbstractUserData:
+    pass
