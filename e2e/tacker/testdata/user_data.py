@@ -10,9 +10,17 @@ import sys
 from types import SimpleNamespace
 
 said = json.load(sys.stdin)
+
+
+def point(of):
+    """An ExtCp. The specs' requests give it no addresses."""
+    without = SimpleNamespace(ip_over_ethernet=None)  # as Tacker has it then
+    configs = [SimpleNamespace(cp_protocol_data=[without for _ in each["cpProtocolData"]]) for each in of["cpConfig"]]
+    return SimpleNamespace(cpd_id=of["cpdId"], cp_config=configs)
+
+
 request = SimpleNamespace(additional_params=said["additional_params"], ext_virtual_links=[
-    SimpleNamespace(resource_id=link["resourceId"], ext_cps=[SimpleNamespace(cpd_id=point["cpdId"]) for point in link["extCps"]])
-    for link in said["ext_virtual_links"]])
+    SimpleNamespace(resource_id=link["resourceId"], ext_cps=[point(each) for each in link["extCps"]]) for link in said["ext_virtual_links"]])
 path = os.path.join(sys.argv[1], request.additional_params["lcm-operation-user-data"])
 sys.path.append(os.path.dirname(path))
 module = importlib.import_module(os.path.splitext(os.path.basename(path))[0])

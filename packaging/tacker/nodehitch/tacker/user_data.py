@@ -19,5 +19,10 @@ class KubernetesClusterUserData(AbstractUserData):  # type: ignore[misc]  # Tack
         named = utils.create_initial_param_server_port_dict(base_hot_dict)
         places: Object = utils.create_final_param_dict(
             named, utils.create_vdu_flavor_capability_name_dict(vnfd_dict), utils.create_sw_image_dict(vnfd_dict),
-            utils.create_network_dict(inst_req_info, named))
+            _networks(inst_req_info))
         return {**places, **utils.get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info)}
+
+
+def _networks(request: Any) -> Object:
+    """The network of each CP. Tacker's create_network_dict fails for a CP without ipOverEthernet, as the specs' requests have them."""
+    return {point.cpd_id: {"network": link.resource_id} for link in request.ext_virtual_links for point in link.ext_cps}

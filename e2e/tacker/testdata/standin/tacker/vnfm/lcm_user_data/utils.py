@@ -49,12 +49,6 @@ def create_sw_image_dict(vnfd_dict):
     return {name: image["name"] for name, image in images.items() if "name" in image}
 
 
-def create_network_dict(inst_req_info, param_dict):
-    points = param_dict["nfv"]["CP"]
-    return {point.cpd_id: {"network": link.resource_id, "fixed_ips": []}  # the specs' requests give no address
-            for link in inst_req_info.ext_virtual_links for point in link.ext_cps if point.cpd_id in points}
-
-
 def get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info):
     given = inst_req_info.additional_params or {}
     return {name: given[name] for name in base_hot_dict["heat_template"]["parameters"] if given.get(name)}
