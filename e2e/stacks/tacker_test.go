@@ -42,6 +42,12 @@ func TestTackersDriver(t *testing.T) {
 			c.available()
 			c.attested(whole)
 		}},
+		{"tacker-scale-out", "a worker that Heat adds is Ready once scale_end returns", func(*results.Case) {
+			v.set(map[string]any{"worker_desired": 3})
+			v.update()
+			v.hook("scale_end", "scale_vnf_request", object{"type": "SCALE_OUT", "aspect_id": "worker_instance", "number_of_steps": 1})
+			c.attested(map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3})
+		}},
 		{"tacker-terminate", "the hooks of TERMINATE leave no node and no instance", func(*results.Case) {
 			v.hook("terminate_start", "terminate_vnf_request", object{})
 			v.remove()
