@@ -39,6 +39,9 @@ func TestTackersDriver(t *testing.T) {
 			began := time.Now()
 			v.instantiate()
 			r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
+			if i := v.instance(); i.State != api.Instantiated || i.StackID != v.stack {
+				w.t.Errorf("after instantiate_end the instance is %s with the stack %s; Heat made %s", i.State, i.StackID, v.stack)
+			}
 			c.available()
 			c.attested(whole)
 		}},
