@@ -20,11 +20,13 @@ def running(context: Any, instance: str) -> Optional[Any]:
     try:
         found = objects.VnfLcmOpOccList.get_by_filters(
             context, read_deleted="no", filters={"model": "VnfLcmOpOccs", "field": "vnf_instance_id", "value": instance, "op": "=="})
-        return next(each for each in found.objects if each.operation_state in IN_PROGRESS)
+        known = next((each for each in found.objects if each.operation_state in IN_PROGRESS), None)
+        reason = "none is in progress"
     except Exception as error:  # whatever Tacker's database raises: the hook works without it
-        LOG.warning("nodehitch: VNF instance %s: no operation occurrence is in progress (%s %s); a retry joins no operation",
-                    instance, type(error).__name__, error)
-        return None
+        known, reason = None, "%s: %s" % (type(error).__name__, error)
+    if known is None:
+        LOG.warning("nodehitch: VNF instance %s: its operation occurrence is not known (%s); a retry joins no operation", instance, reason)
+    return known
 
 
 def add_parameters(context: Any, occurrence: Optional[Any], parameters: client.Object) -> None:
