@@ -138,8 +138,7 @@ func unpack(csar, folder string) error {
 	if err != nil {
 		return err
 	}
-	defer archive.Close()
-	return os.CopyFS(folder, archive)
+	return errors.Join(os.CopyFS(folder, archive), archive.Close())
 }
 
 // instantiate is what Tacker's v1 API does: hook, UserData class, Heat, hook.
