@@ -30,8 +30,14 @@ type ended struct {
 	Output object
 }
 
-// script runs a hook.
-func (v *v2) script(hook string, request object, more object) (e ended) {
+// script runs a hook and waits for its end.
+func (v *v2) script(hook string, request object, more object) ended {
+	v.t.Helper()
+	return v.ended(v.run(hook, request, more))
+}
+
+// run begins a hook.
+func (v *v2) run(hook string, request object, more object) *running {
 	v.t.Helper()
 	path := filepath.Join(v.folder(), "Scripts/nodehitch_script.py")
 	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
@@ -58,9 +64,14 @@ func (v *v2) script(hook string, request object, more object) (e ended) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	r := v.start(hook, v.python("testdata/v2.py", path), input)
+	return v.start(hook, v.python("testdata/v2.py", path), input)
+}
+
+// ended waits for the end of a hook.
+func (v *v2) ended(r *running) (e ended) {
+	v.t.Helper()
 	if err := r.process.How(); err != nil {
-		v.t.Fatalf("%s: %v\n%s", hook, err, r.stderr.String())
+		v.t.Fatalf("%s: %v\n%s", r.hook, err, r.stderr.String())
 	}
 	if err := json.Unmarshal([]byte(r.out.String()), &e); err != nil {
 		v.t.Fatal(err)
@@ -91,6 +102,12 @@ func (v *v2) removes(servers ...*server) object {
 		list = append(list, object{"type": "LINKPORT", "resource": object{"resourceId": s.port}}, object{"type": "COMPUTE", "resource": object{"resourceId": s.id}})
 	}
 	return object{"grant_request": object{"vnfLcmOpOccId": v.occurrence, "removeResources": list}}
+}
+
+// coordination is what Tacker says about a server that a new VNF package has changed.
+func (v *v2) coordination(s *server) object {
+	return object{"LcmCoordRequest": object{}, "vnfc_info_id": "workerNode-x", "inst": object{"id": v.id, "instantiatedVnfInfo": object{
+		"vnfcInfo": []object{{"id": "workerNode-x", "vnfcResourceInfoId": "r"}}, "vnfcResourceInfo": []object{{"id": "r", "computeResource": object{"resourceId": s.id}}}}}}
 }
 
 // TestV2 takes one VNF through the hooks of the script.
@@ -169,8 +186,7 @@ func TestV2(t *testing.T) {
 		t.Errorf("%d files have changed, want the manifest", changed)
 	}
 
-	coordinated := object{"LcmCoordRequest": object{}, "vnfc_info_id": "workerNode-x", "inst": object{"id": v.id, "instantiatedVnfInfo": object{
-		"vnfcInfo": []object{{"id": "workerNode-x", "vnfcResourceInfoId": "r"}}, "vnfcResourceInfo": []object{{"id": "r", "computeResource": object{"resourceId": v.workers[0].id}}}}}}
+	coordinated := v.coordination(v.workers[0])
 	v.workers[0].node.say(func(s *api.NodeStatus) { set(s, api.ConditionReady, api.ConditionFalse, api.ReasonConverging, "x") })
 	loopback.Until(t, "the worker is not Ready", func() bool { return !w.Node(v.workers[0].id).Ready })
 	w.configure(map[string]string{"deadline": "1"})

@@ -11,7 +11,8 @@ import sys
 said = json.load(sys.stdin)
 if said.pop("foreign", False):  # what no Tacker says: something that would have to be imported
     said["request"] = subprocess.CompletedProcess([], 0)
-ended = subprocess.run([sys.executable, sys.argv[1]], input=pickle.dumps(said), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+script = ["setpriv", "--pdeathsig", "KILL", sys.executable, sys.argv[1]]  # a killed Tacker leaves none
+ended = subprocess.run(script, input=pickle.dumps(said), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 try:
     output = pickle.loads(ended.stdout)
 except EOFError:

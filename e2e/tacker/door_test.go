@@ -1,0 +1,74 @@
+package tacker
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// door is where the machine of Tacker reaches the controller. Each call of the client is a
+// connection of its own, so calls are counted without being read.
+type door struct {
+	listener net.Listener
+	to       string
+	mu       sync.Mutex
+	calls    int
+	// halt is asked before a call goes on, with its number since it was set. It returns
+	// false to close the connection instead.
+	halt func(call int) bool
+}
+
+func newDoor(t *testing.T, controller string) *door {
+	t.Helper()
+	to, err := url.Parse(controller)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &door{to: to.Host}
+	if d.listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.listener.Close() })
+	go func() {
+		for {
+			c, err := d.listener.Accept()
+			if err != nil {
+				return
+			}
+			go d.pass(c)
+		}
+	}()
+	return d
+}
+
+func (d *door) url() string { return "https://" + d.listener.Addr().String() }
+
+// before makes halt be asked from the next call on, which has number 1; nil lets all pass.
+func (d *door) before(halt func(call int) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls, d.halt = 0, halt
+}
+
+func (d *door) pass(c net.Conn) {
+	defer c.Close()
+	d.mu.Lock()
+	d.calls++
+	call, halt := d.calls, d.halt
+	d.mu.Unlock()
+	if halt != nil && !halt(call) {
+		return
+	}
+	controller, err := net.Dial("tcp", d.to)
+	if err != nil {
+		return // the client sees a connection that is closed
+	}
+	defer controller.Close()
+	go func() {
+		_, _ = io.Copy(controller, c)
+		_ = controller.Close()
+	}()
+	_, _ = io.Copy(c, controller)
+}
