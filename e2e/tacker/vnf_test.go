@@ -33,6 +33,8 @@ type vnf struct {
 	storage   *server
 	// join is the token that the servers get.
 	join string
+	// calls are how many hooks were begun.
+	calls int
 }
 
 // server is one of the stack, with its VNFC and its machine.

@@ -154,6 +154,7 @@ func (v *vnf) call(hook string, request object, keywords object) *running {
 
 func (v *vnf) start(hook string, cmd *exec.Cmd, input []byte) *running {
 	v.t.Helper()
+	v.calls++
 	r := &running{t: v.t, hook: hook, out: &output{}, stderr: &output{}}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(string(input)), r.out, r.stderr
 	var err error
