@@ -1,6 +1,7 @@
 package tacker
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/url"
@@ -37,7 +38,7 @@ func newDoor(t *testing.T, controller string) *door {
 			if err != nil {
 				return
 			}
-			go d.pass(c)
+			go d.pass(t.Context(), c)
 		}
 	}()
 	return d
@@ -52,7 +53,7 @@ func (d *door) before(halt func(call int) bool) {
 	d.calls, d.halt = 0, halt
 }
 
-func (d *door) pass(c net.Conn) {
+func (d *door) pass(ctx context.Context, c net.Conn) {
 	defer c.Close()
 	d.mu.Lock()
 	d.calls++
@@ -61,7 +62,7 @@ func (d *door) pass(c net.Conn) {
 	if halt != nil && !halt(call) {
 		return
 	}
-	controller, err := net.Dial("tcp", d.to)
+	controller, err := (&net.Dialer{}).DialContext(ctx, "tcp", d.to)
 	if err != nil {
 		return // the client sees a connection that is closed
 	}
