@@ -30,6 +30,7 @@ func TestTackersDriver(t *testing.T) {
 	w := newWorld(t, nil)
 	v := w.newTackerVNF("simple-storage", clusterRequest, clusterPackage)
 	c := &cluster{vnf: v.vnf}
+	grown := map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3}
 	for _, step := range []struct {
 		name, shows string
 		do          func(*results.Case)
@@ -46,12 +47,48 @@ func TestTackersDriver(t *testing.T) {
 			c.attested(whole)
 		}},
 		{"tacker-scale-out", "a worker that Heat adds is Ready once scale_end returns", func(*results.Case) {
+			v.operation("SCALE")
 			v.set(map[string]any{"worker_desired": 3})
 			v.update()
 			v.hook("scale_end", "scale_vnf_request", object{"type": "SCALE_OUT", "aspect_id": "worker_instance", "number_of_steps": 1})
-			c.attested(map[api.Role]int{api.RoleStorage: 1, api.RoleMaster: 1, api.RoleWorker: 3})
+			c.attested(grown)
+		}},
+		{"tacker-heal-storage", "heal_start withdraws the PersistentVolumes of the storage server that Tacker names by its VNFC, and after heal_end its successor serves them", func(*results.Case) {
+			before := c.one(api.RoleStorage)
+			c.run(before, "sh", "-c", "echo precious > /volume/nfs/pv1/file && sync")
+			request := object{"vnfc_instance_id": []string{v.vnfc("storage_server")}}
+			v.operation("HEAL")
+			v.hook("heal_start", "heal_vnf_request", request)
+			if out := c.kubectl("get", "pv", "-o", "name"); out != "" {
+				c.t.Errorf("after heal_start there are %s", out)
+			}
+			v.unhealthy("storage_server")
+			v.update()
+			v.hook("heal_end", "heal_vnf_request", request)
+			after := c.one(api.RoleStorage)
+			if got := c.run(after, "cat", "/volume/nfs/pv1/file"); after.ID == before.ID || got != "precious\n" {
+				c.t.Errorf("the storage server was %s, is %s, and the file holds %q", before.ID, after.ID, got)
+			}
+			c.available()
+			c.attested(grown)
+		}},
+		{"tacker-heal-entire", "the hooks of a heal of the entire VNF give Tacker the parameters of the new stack, and its machines are Ready", func(*results.Case) {
+			before := v.stack
+			request := object{"vnfc_instance_id": []string{}}
+			v.operation("HEAL")
+			v.hook("heal_start", "heal_vnf_request", request)
+			v.remove()
+			c.newKubernetes()
+			v.heat()
+			v.hook("heal_end", "heal_vnf_request", request)
+			if i := v.instance(); i.StackID != v.stack || v.stack == before {
+				c.t.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, v.stack)
+			}
+			c.available()
+			c.attested(whole)
 		}},
 		{"tacker-terminate", "the hooks of TERMINATE leave no node and no instance", func(*results.Case) {
+			v.operation("TERMINATE")
 			v.hook("terminate_start", "terminate_vnf_request", object{})
 			v.remove()
 			v.stack = ""
@@ -120,7 +157,6 @@ func (w *world) newTackerVNF(template, request, files string) *tackerVNF {
 	err = errors.Join(unpack(csar, v.folder()), python.Write("../..", v.path("installed"), "1.2.3"),
 		os.WriteFile(v.path("token"), []byte(created.Secret+"\n"), 0o600),
 		os.WriteFile(v.path("root.pem"), []byte(trust.RootCertificate), 0o600),
-		os.WriteFile(v.path("state.json"), []byte(`{"occurrences": []}`), 0o600),
 		os.WriteFile(v.path("tacker.conf"), []byte(conf), 0o600))
 	if err != nil {
 		w.t.Fatal(err)
@@ -144,7 +180,28 @@ func unpack(csar, folder string) error {
 // instantiate is what Tacker's v1 API does: hook, UserData class, Heat, hook.
 func (v *tackerVNF) instantiate() {
 	v.t.Helper()
+	v.operation("INSTANTIATE")
 	v.hook("instantiate_start", "instantiate_vnf_request", v.request())
+	v.heat()
+	v.hook("instantiate_end", "instantiate_vnf_request", v.request())
+}
+
+// operation makes Tacker begin another one.
+func (v *tackerVNF) operation(name string) {
+	v.t.Helper()
+	params, err := json.Marshal(object{"additionalParams": v.parameters})
+	if err == nil {
+		params, err = json.Marshal(object{"occurrences": []object{{
+			"id": uuid.NewString(), "vnf_instance_id": v.id, "operation_state": "PROCESSING", "operation": name, "operation_params": string(params)}}})
+	}
+	if err := errors.Join(err, os.WriteFile(v.path("state.json"), params, 0o600)); err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// heat makes the stack, from the package and the parameters of the UserData class.
+func (v *tackerVNF) heat() {
+	v.t.Helper()
 	hot := filepath.Join(v.folder(), "BaseHOT", "simple")
 	bases, err := filepath.Glob(filepath.Join(hot, "*.yaml"))
 	if err != nil || len(bases) != 1 {
@@ -167,7 +224,6 @@ func (v *tackerVNF) instantiate() {
 	v.python(&v.template.Parameters, object{"hot": base, "nested": nested, "vnfd": vnfd, "additional_params": v.parameters, "ext_virtual_links": v.links},
 		"user_data.py", v.folder())
 	v.create()
-	v.hook("instantiate_end", "instantiate_vnf_request", v.request())
 }
 
 func (v *tackerVNF) request() object {
@@ -178,10 +234,10 @@ func (v *tackerVNF) request() object {
 func (v *tackerVNF) hook(name, request string, content object) {
 	v.t.Helper()
 	var outcome struct {
-		Error   *struct{ Class, Message string }
-		Request object
+		Error                 *struct{ Class, Message string }
+		Request, Instantiated object
 	}
-	info := object{"instance_id": v.stack, "additional_params": v.parameters, "vnfc_resource_info": []object{}}
+	info := object{"instance_id": v.stack, "additional_params": v.parameters, "vnfc_resource_info": v.vnfcs()}
 	v.python(&outcome, object{"hook": name, "request_name": request, "request": content, "keywords": object{},
 		"vnf_instance": object{"id": v.id, "vnfd_id": "vnfd", "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
 	if outcome.Error != nil {
@@ -189,8 +245,32 @@ func (v *tackerVNF) hook(name, request string, content object) {
 	}
 	if outcome.Request != nil {
 		v.parameters = outcome.Request
+	} else if outcome.Instantiated != nil {
+		v.parameters = outcome.Instantiated
 	}
 }
+
+// vnfcs are Tacker's of the stack, with the servers that Nova has for them now.
+func (v *tackerVNF) vnfcs() []object {
+	v.t.Helper()
+	list := []object{}
+	if v.stack == "" {
+		return list
+	}
+	resources, err := v.account.Resources(v.t.Context(), v.stack)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	for _, r := range resources {
+		if r.Type == "OS::Nova::Server" {
+			list = append(list, object{"id": v.vnfc(r.Parent + r.Name), "vdu_id": r.Name, "compute_resource": object{"resource_id": r.PhysicalID}})
+		}
+	}
+	return list
+}
+
+// vnfc is the id of the VNFC of a server by its path in the stack.
+func (v *tackerVNF) vnfc(name string) string { return "vnfc-" + name }
 
 // python runs a program of the stand-in on Tacker's machine, from where the controller is
 // reached as from a server.
