@@ -79,7 +79,7 @@ func TestTackersDriver(t *testing.T) {
 			v.hook("heal_start", "heal_vnf_request", request)
 			v.remove()
 			c.newKubernetes()
-			v.heat()
+			v.heat(v.instantiated)
 			v.hook("heal_end", "heal_vnf_request", request)
 			if i := v.instance(); i.StackID != v.stack || v.stack == before {
 				c.t.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, v.stack)
@@ -114,9 +114,11 @@ type object = map[string]any
 // tackerVNF is a VNF instance as Tacker has it. Its stack is the one of vnf.
 type tackerVNF struct {
 	*vnf
-	dir        string // of Tacker's machine
-	parameters object // additionalParams, which hooks change
-	links      any
+	dir string // of Tacker's machine
+	// parameters are the additionalParams of the request, instantiated those that Tacker keeps
+	// with the VNF.
+	parameters, instantiated object
+	links                    any
 }
 
 // standin is what stands in for Tacker, and the programs that call what is ours as Tacker does.
@@ -136,6 +138,7 @@ func (w *world) newTackerVNF(template, request, files string) *tackerVNF {
 	}
 	v.parameters, v.links = body.AdditionalParams, body.ExtVirtualLinks
 	v.parameters["storage_server_volume_size"] = 1
+	v.instantiated = v.parameters
 
 	csar := filepath.Join(v.dir, "vnf.csar")
 	w.hitchctl("package", "build", "--template", template, "--files", files, "--image", openstack.Image, "--flavor", openstack.Flavor, "--file", csar)
@@ -182,7 +185,7 @@ func (v *tackerVNF) instantiate() {
 	v.t.Helper()
 	v.operation("INSTANTIATE")
 	v.hook("instantiate_start", "instantiate_vnf_request", v.request())
-	v.heat()
+	v.heat(v.parameters)
 	v.hook("instantiate_end", "instantiate_vnf_request", v.request())
 }
 
@@ -199,8 +202,8 @@ func (v *tackerVNF) operation(name string) {
 	}
 }
 
-// heat makes the stack, from the package and the parameters of the UserData class.
-func (v *tackerVNF) heat() {
+// heat makes the stack, from the package and what the UserData class makes of the parameters.
+func (v *tackerVNF) heat(parameters object) {
 	v.t.Helper()
 	hot := filepath.Join(v.folder(), "BaseHOT", "simple")
 	bases, err := filepath.Glob(filepath.Join(hot, "*.yaml"))
@@ -221,7 +224,7 @@ func (v *tackerVNF) heat() {
 		v.template.Files[filepath.Base(path)] = v.readYAML(path, &one)
 		nested[filepath.Base(path)] = one
 	}
-	v.python(&v.template.Parameters, object{"hot": base, "nested": nested, "vnfd": vnfd, "additional_params": v.parameters, "ext_virtual_links": v.links},
+	v.python(&v.template.Parameters, object{"hot": base, "nested": nested, "vnfd": vnfd, "additional_params": parameters, "ext_virtual_links": v.links},
 		"user_data.py", v.folder())
 	v.create()
 }
@@ -237,7 +240,7 @@ func (v *tackerVNF) hook(name, request string, content object) {
 		Error                 *struct{ Class, Message string }
 		Request, Instantiated object
 	}
-	info := object{"instance_id": v.stack, "additional_params": v.parameters, "vnfc_resource_info": v.vnfcs()}
+	info := object{"instance_id": v.stack, "additional_params": v.instantiated, "vnfc_resource_info": v.vnfcs()}
 	v.python(&outcome, object{"hook": name, "request_name": request, "request": content, "keywords": object{},
 		"vnf_instance": object{"id": v.id, "vnfd_id": "vnfd", "vim_connection_info": []object{}, "instantiated_vnf_info": info}}, "hook.py")
 	if outcome.Error != nil {
@@ -245,9 +248,8 @@ func (v *tackerVNF) hook(name, request string, content object) {
 	}
 	if outcome.Request != nil {
 		v.parameters = outcome.Request
-	} else if outcome.Instantiated != nil {
-		v.parameters = outcome.Instantiated
 	}
+	v.instantiated = outcome.Instantiated
 }
 
 // vnfcs are Tacker's of the stack, with the servers that Nova has for them now.
