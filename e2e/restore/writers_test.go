@@ -40,7 +40,7 @@ type life struct {
 type ledger struct {
 	mu    sync.Mutex
 	lives []*life
-	// whole counts the lives that came to their end.
+	// whole counts the lives that have taken all steps and stay.
 	whole int
 }
 
@@ -137,7 +137,7 @@ func (w *world) write(ctx context.Context, l *ledger, from int) {
 				w.t.Errorf("step %d of an instance: %v", i+1, err)
 				return
 			}
-			l.acknowledges(one, now, i == len(steps)-1)
+			l.acknowledges(one, now, i == len(steps)-1 && len(now) > 0)
 		}
 	}
 }
