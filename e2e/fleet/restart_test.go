@@ -44,9 +44,9 @@ func restart(t *testing.T, c *results.Case, agents int) {
 	if size := float64(agents); agents >= 1000 { // a small fleet shows nothing about memory
 		f.onlyHeldPolls(2 * time.Minute)
 		u := f.Usage()
-		c.Figure("RSS after the enrollment", "at most %d MiB, %d at its end", u.Peak>>20, u.Resident>>20)
+		c.Figure("RSS after the enrollment", "at most %d MiB, %d at its end, %d of them pages of files", u.Peak>>20, u.Resident>>20, u.Mapped>>20)
 		rest := f.collected()
-		c.Figure("RSS after garbage collection", "%d MiB, %.0f KiB per agent", rest>>20, float64(rest-empty)/1024/size)
+		c.Figure("RSS after garbage collection", "%d MiB, %d of them pages of files, %.0f KiB per agent", rest>>20, f.Usage().Mapped>>20, float64(rest-empty)/1024/size)
 	}
 	t.Logf("errors in the agents' logs while they enrolled:\n%s", errorsOf(seen))
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
@@ -68,7 +68,7 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
 			t.Errorf("%d of %d agents came back in one second", most, agents)
 		}
-		c.Figure("RSS with all polls held", "%d MiB, %.0f KiB per agent, at most %d MiB", u.Resident>>20,
+		c.Figure("RSS with all polls held", "%d MiB, %d of them pages of files, %.0f KiB per agent, at most %d MiB", u.Resident>>20, u.Mapped>>20,
 			float64(u.Resident-empty)/1024/float64(agents), u.Peak>>20)
 		if n := f.enrollRequests(); n != 0 {
 			t.Errorf("after %s agents asked %d times to enroll anew", name, n)

@@ -14,6 +14,9 @@ import (
 type Usage struct {
 	// Resident and Peak are bytes of memory, now and at most since the start.
 	Resident, Peak int64
+	// Mapped are those of Resident that are pages of files: the store and the program. The
+	// kernel takes them back without writing when others need the memory.
+	Mapped int64
 	// CPU is the processor time since the start, of all cores.
 	CPU time.Duration
 	// Files are its open file descriptors.
@@ -48,6 +51,8 @@ func UsageOf(pid int) (u Usage, err error) {
 			u.Resident = kib << 10
 		case "VmHWM":
 			u.Peak = kib << 10
+		case "RssFile":
+			u.Mapped = kib << 10
 		}
 	}
 	stat, err := os.ReadFile(proc + "stat")
