@@ -1,6 +1,7 @@
 package tacker
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -59,7 +60,7 @@ func (v *vnf) owner() (owner *server) {
 
 func (k *kubernetes) kubectl(args ...string) string {
 	k.w.t.Helper()
-	out, err := k.Kubectl(k.w.t.Context(), args...)
+	out, err := k.Kubectl(context.WithoutCancel(k.w.t.Context()), args...)
 	if err != nil {
 		k.w.t.Fatal(err)
 	}

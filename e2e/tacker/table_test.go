@@ -193,7 +193,9 @@ func lifeOfV1(s *stage) []hook {
 			out = v.newWorker()
 			v.workers = append(v.workers, out)
 			s.updated()
-		}, func() (object, object) { return scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{out.member}} }),
+		}, func() (object, object) {
+			return scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{out.member}}
+		}),
 		one("heal_start", api.Heal, api.PhaseStart, func() {
 			begin("HEAL")()
 			healed = object{"vnfc_instance_id": []string{v.storage.vnfc, v.workers[0].vnfc}}
@@ -230,7 +232,7 @@ func lifeOfV2(s *stage) []hook {
 			record = completed(operation, phase)
 		}
 		return hook{name: name, before: before, record: record,
-			begin: func() *running { return v.run(name, request(), more()) },
+			begin:   func() *running { return v.run(name, request(), more()) },
 			problem: func(r *running) string { return v.ended(r).problem() }}
 	}
 	with := func(body object) func() object { return func() object { return body } }

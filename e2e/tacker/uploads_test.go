@@ -58,7 +58,6 @@ func TestUploads(t *testing.T) {
 	}
 }
 
-
 // TestAnUploadThatIsCut kills the hook in the middle of a piece. What has arrived is not sent
 // again.
 func TestAnUploadThatIsCut(t *testing.T) {

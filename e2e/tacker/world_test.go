@@ -30,7 +30,7 @@ type world struct {
 	*loopback.Controller
 	// t is the test that goes on now; the world lives as long as whole does.
 	t, whole *testing.T
-	cloud *openstacktest.Cloud
+	cloud    *openstacktest.Cloud
 	// dir has what the machine of Tacker has: tacker.conf, the installed files, the packages,
 	// and the state that stands for Tacker's database.
 	dir         string
@@ -73,7 +73,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 // configure writes tacker.conf, with other values or further lines.
 func (w *world) configure(other map[string]string) {
 	w.t.Helper()
-	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "40"}
+	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "120"}
 	for key, value := range other {
 		values[key] = value
 	}

@@ -20,7 +20,8 @@ class KubernetesClusterUserData(AbstractUserData):  # type: ignore[misc]  # Tack
         networks = _networks(inst_req_info)
         missing = sorted(set(named["nfv"]["CP"]) - set(networks))
         if missing:
-            raise Error("extVirtualLinks of the request: no extCps entry has the cpdId %s; the base HOT needs the network of each" % ", ".join(missing))
+            raise Error("extVirtualLinks of the request: no extCps entry has the cpdId %s; the base HOT needs the network of each"
+                        % ", ".join(missing))
         places: Object = utils.create_final_param_dict(
             named, utils.create_vdu_flavor_capability_name_dict(vnfd_dict), utils.create_sw_image_dict(vnfd_dict), networks)
         return {**places, **utils.get_diff_base_hot_param_from_api(base_hot_dict, inst_req_info)}
