@@ -73,6 +73,13 @@ func (d *door) after(bytes int64, reached func()) {
 	d.sent, d.limit, d.reached = 0, bytes, reached
 }
 
+// made is how many calls were made since before was called.
+func (d *door) made() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls
+}
+
 // passed is how many bytes have passed since before or after was called.
 func (d *door) passed() int64 {
 	d.mu.Lock()

@@ -135,8 +135,12 @@ func TestTerminateInTheMiddle(t *testing.T) {
 			w.cloud.Remove(s.stack)
 			s.stack = ""
 			s.call("terminate_end", object{}, nil).succeeds()
+			s.door.before(nil)
 			goOn()
 			hook.raises(middle.says)
+			if n := s.door.made(); n > 8 { // the files that are left, and START
+				t.Errorf("the hook made %d more calls; nothing is to be waited for", n)
+			}
 			forgotten(s.vnf)
 		})
 	}
