@@ -178,6 +178,9 @@ func TestV2(t *testing.T) {
 
 	before = v.next()
 	heal := object{"vnfcInstanceId": []string{"workerNode-x"}}
+	if e := v.script("heal_start", heal, v.removes()); e.Code != 1 || !strings.Contains(e.Error, `no server has the VNFC instance, the id or the nested stack "workerNode-x"`) {
+		t.Errorf("a heal of a VNFC without a server: exit %d: %s", e.Code, e.Error)
+	}
 	removed := v.removes(v.workers[0])
 	v.succeeds("heal_start", heal, removed)
 	v.replace(v.workers[0])
