@@ -101,7 +101,7 @@ func TestScaleAfterAHeal(t *testing.T) {
 			results.LongOnly(t)
 			s := &scaling{vnf: newWorld(t).newVNF()}
 			if name == "v2" {
-				s.v2 = s.vnf.asV2()
+				s.v2 = s.asV2()
 			}
 			s.healed()
 			s.out()

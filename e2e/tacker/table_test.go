@@ -224,7 +224,7 @@ func lifeOfV1(s *stage) []hook {
 }
 
 func lifeOfV2(s *stage) []hook {
-	v := s.vnf.asV2()
+	v := s.asV2()
 	nothing := func() {}
 	one := func(name string, operation api.OperationType, phase api.OperationPhase, before func(), request, more func() object) hook {
 		record := ""
