@@ -19,18 +19,29 @@ type door struct {
 	// halt is asked before a call goes on, with its number since it was set. It returns
 	// false to close the connection instead.
 	halt func(call int) bool
+	// sent is how many bytes have passed to the controller since; reached is called once there
+	// are limit of them.
+	sent, limit int64
+	reached     func()
 }
 
 func newDoor(t *testing.T, controller string) *door {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openDoor(t, controller, listener)
+}
+
+// openDoor is newDoor at another place.
+func openDoor(t *testing.T, controller string, listener net.Listener) *door {
 	t.Helper()
 	to, err := url.Parse(controller)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{to: to.Host}
-	if d.listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
-		t.Fatal(err)
-	}
+	d := &door{to: to.Host, listener: listener}
 	t.Cleanup(func() { _ = d.listener.Close() })
 	go func() {
 		for {
@@ -51,6 +62,44 @@ func (d *door) before(halt func(call int) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls, d.halt = 0, halt
+	d.sent, d.reached = 0, nil
+}
+
+// after makes reached be called once so many bytes have passed; no other one passes until it
+// returns.
+func (d *door) after(bytes int64, reached func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sent, d.limit, d.reached = 0, bytes, reached
+}
+
+// made is how many calls were made since before was called.
+func (d *door) made() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.calls
+}
+
+// passed is how many bytes have passed since before or after was called.
+func (d *door) passed() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.sent
+}
+
+// Write counts bytes that pass.
+func (d *door) Write(p []byte) (int, error) {
+	d.mu.Lock()
+	d.sent += int64(len(p))
+	var reached func()
+	if d.reached != nil && d.sent >= d.limit {
+		reached, d.reached = d.reached, nil
+	}
+	d.mu.Unlock()
+	if reached != nil {
+		reached()
+	}
+	return len(p), nil
 }
 
 func (d *door) pass(ctx context.Context, c net.Conn) {
@@ -68,7 +117,7 @@ func (d *door) pass(ctx context.Context, c net.Conn) {
 	}
 	defer controller.Close()
 	go func() {
-		_, _ = io.Copy(controller, c)
+		_, _ = io.Copy(io.MultiWriter(d, controller), c)
 		_ = controller.Close()
 	}()
 	_, _ = io.Copy(c, controller)

@@ -2,7 +2,6 @@ package tacker
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +20,7 @@ func waiting(t *testing.T) (*vnf, *running) {
 	v := newWorld(t).newVNF()
 	v.instantiateStart()
 	v.heat("CREATE_COMPLETE")
-	v.workers[1].node = &node{stop: func() {}}
+	v.late(v.workers[1])
 	v.boot()
 	v.workers[1].node = nil
 	end := v.call("instantiate_end", v.instantiateRequest(), nil)
@@ -78,15 +77,73 @@ func TestTackerEndsTheHook(t *testing.T) {
 	}
 }
 
+// TestTerminateInTheMiddle terminates a VNF of which another hook is at work. Tacker itself
+// does that only after the operation was called failed.
 func TestTerminateInTheMiddle(t *testing.T) {
-	results.Begin(t, suite, "terminate-in-the-middle", "TERMINATE supersedes an instantiation that waits, whose hook says so")
-	v, end := waiting(t)
-	v.begin("TERMINATE", nil)
-	v.call("terminate_start", object{}, nil).succeeds()
-	end.raises("superseded")
-	v.cloud.Remove(v.stack)
-	v.call("terminate_end", object{}, nil).succeeds()
-	forgotten(v)
+	for name, middle := range map[string]struct {
+		// begin begins a hook and returns when it is in the middle; goOn lets it go on.
+		begin func(*stage) (hook *running, goOn func())
+		says  string
+	}{
+		"upload": {begin: func(s *stage) (*running, func()) {
+			came, over := make(chan struct{}), make(chan struct{})
+			s.door.before(func(call int) bool {
+				if call == 2 { // after the PUT of the instance
+					close(came)
+				}
+				if call >= 2 {
+					<-over
+				}
+				return true
+			})
+			s.begin("INSTANTIATE", s.body)
+			hook := s.call("instantiate_start", s.instantiateRequest(), nil)
+			<-came
+			s.configure(nil) // of the hooks that follow
+			return hook, func() { close(over) }
+		}, says: "no such object"},
+		"nodes": {begin: func(s *stage) (*running, func()) {
+			s.instantiateStart()
+			s.late(s.workers[1])
+			s.created()
+			hook := s.call("instantiate_end", s.instantiateRequest(), nil)
+			loopback.Until(s.t, "the END is in progress", func() bool { return s.newest().Phase == api.PhaseEnd })
+			return hook, func() {}
+		}, says: "superseded"},
+		"heat": {begin: func(s *stage) (*running, func()) {
+			s.instantiateStart()
+			s.heat("CREATE_IN_PROGRESS")
+			s.cloud.Forget()
+			hook := s.call("instantiate_end", s.instantiateRequest(), nil)
+			loopback.Until(s.t, "the stack was observed", func() bool { return s.cloud.Calls()[openstacktest.Stacks] > 0 })
+			return hook, func() {}
+		}, says: "no such object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			results.Begin(t, suite, "terminate-in-the-middle/"+name, "TERMINATE ends an instantiation whose hook uploads files, waits for nodes or waits for Heat; that hook says so")
+			w := newWorld(t)
+			s := &stage{vnf: w.newVNF(), door: newDoor(t, w.URL)}
+			w.configure(map[string]string{"urls": s.door.url()})
+			hook, goOn := middle.begin(s)
+			s.begin("TERMINATE", nil)
+			s.call("terminate_start", object{}, nil).succeeds()
+			for _, each := range s.servers() {
+				if each.node != nil {
+					s.gone(each)
+				}
+			}
+			w.cloud.Remove(s.stack)
+			s.stack = ""
+			s.call("terminate_end", object{}, nil).succeeds()
+			s.door.before(nil)
+			goOn()
+			hook.raises(middle.says)
+			if n := s.door.made(); n > 8 { // the files that are left, and START
+				t.Errorf("the hook made %d more calls; nothing is to be waited for", n)
+			}
+			forgotten(s.vnf)
+		})
+	}
 }
 
 func TestTheCloudIsBusy(t *testing.T) {
@@ -106,47 +163,6 @@ func TestTheCloudIsBusy(t *testing.T) {
 	v.boot()
 	end.succeeds()
 	v.asRecorded(1, "INSTANTIATE END COMPLETED")
-}
-
-// TestUploads counts the calls that send package files, one of them in three pieces.
-func TestUploads(t *testing.T) {
-	results.Begin(t, suite, "uploads", "a large package file is sent in pieces; a changed file replaces the controller's, an unchanged one is not sent")
-	w := newWorld(t)
-	v := w.newVNF()
-	script := filepath.Join(v.folder(), "Scripts/install_k8s_cluster.sh")
-	large := "#!/bin/sh\n" + strings.Repeat("# 16 characters\n", 18<<16) // 18 MiB
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(script, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(large)
-	v.instantiateStart()
-	stored := func() (size int64) {
-		for _, f := range v.instance().Files {
-			if f.Path == "Scripts/install_k8s_cluster.sh" {
-				size = f.SizeBytes
-			}
-		}
-		return size
-	}
-	if got := stored(); got != int64(len(large)) {
-		t.Errorf("the controller has %d bytes, want %d", got, len(large))
-	}
-	if got := w.Logged("operation=putFile", "status=308"); got != 3 { // where to begin, and two of three pieces
-		t.Errorf("the controller asked for more %d times, want 3", got)
-	}
-	uploads := w.Logged("operation=putFile")
-	v.call("instantiate_start", v.instantiateRequest(), nil).succeeds()
-	if again := w.Logged("operation=putFile"); again != uploads || uploads < 5 {
-		t.Errorf("%d calls have sent files, and %d with the repeated hook, want several and as many", uploads, again)
-	}
-	write("#!/bin/sh\n")
-	v.call("instantiate_start", v.instantiateRequest(), nil).succeeds()
-	if got := stored(); got != 10 {
-		t.Errorf("the controller has %d bytes of the changed file, want 10", got)
-	}
 }
 
 // TestSettings shows what Tacker shows if tacker.conf is wrong.

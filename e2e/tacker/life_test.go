@@ -27,6 +27,7 @@ func TestLife(t *testing.T) {
 	since := func() int { before = len(v.operations()); return before }
 
 	o := v.instantiateStart()
+	r.Figure("Python", "%s", o.Python)
 	v.asRecorded(0, "INSTANTIATE START COMPLETED")
 	i := v.instance()
 	if len(i.MissingFiles) > 0 || len(i.Files) != 4 || i.StackID != "vnflcm_"+v.id {
@@ -62,7 +63,7 @@ func TestLife(t *testing.T) {
 
 	t.Run("scale out", func(t *testing.T) {
 		since()
-		v.workers = append(v.workers, v.newServer("workerNode", "workerNode_CP2"))
+		v.workers = append(v.workers, v.newWorker())
 		v.begin("SCALE", nil)
 		v.heat("UPDATE_COMPLETE")
 		v.boot()
@@ -95,12 +96,12 @@ func TestLife(t *testing.T) {
 		since()
 		request := object{"vnfc_instance_id": []string{v.storage.vnfc}}
 		v.begin("HEAL", nil)
-		v.master.node.say(func(s *api.NodeStatus) {
+		v.masters[0].node.say(func(s *api.NodeStatus) {
 			set(s, api.ConditionPersistentVolumesRegistered, api.ConditionFalse, api.ReasonInUse, "the claim default/data uses pv1")
 			set(s, api.ConditionReady, api.ConditionFalse, api.ReasonInUse, "the claim default/data uses pv1")
 		})
 		v.call("heal_start", request, nil).raises("HEAL START", "InUse", "default/data", "pv1")
-		v.master.node.say(nil)
+		v.masters[0].node.say(nil)
 		v.call("heal_start", request, nil).succeeds() // Tacker's retry, with the same occurrence
 		v.asRecorded(before, "HEAL START FAILED", "HEAL START COMPLETED")
 		v.replace(v.storage)
@@ -185,21 +186,6 @@ func forgotten(v *vnf) {
 	if answer.StatusCode != http.StatusNotFound {
 		v.t.Errorf("the controller still has the instance: %s", answer.Status)
 	}
-}
-
-// TestScaleIn names the member of the group by its nested stack, as Tacker does.
-func TestScaleIn(t *testing.T) {
-	results.Begin(t, suite, "scale-in", "SCALE_IN names the nested stacks that leave, and a rolled-back scale-out nothing")
-	w := newWorld(t)
-	v := w.newVNF()
-	v.instantiated()
-	before := len(v.operations())
-	v.begin("SCALE", nil)
-	v.call("scale_start", object{"type": "SCALE_OUT", "aspect_id": "worker_instance", "number_of_steps": 1}, object{"scale_name_list": []string{"x"}}).succeeds()
-	v.asRecorded(before)
-	request := object{"type": "SCALE_IN", "aspect_id": "worker_instance", "number_of_steps": 1}
-	v.call("scale_start", request, object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{v.workers[0].member}}).succeeds()
-	v.asRecorded(before, "SCALE START COMPLETED")
 }
 
 // TestWrongRequests shows what Tacker shows: every fault at once, before Heat begins.
@@ -298,14 +284,25 @@ func TestTwoVNFs(t *testing.T) {
 	}
 }
 
-// TestUnderEventlet runs hooks in a Python that is patched as tacker-conductor's.
+// TestUnderEventlet runs hooks in a Python that is patched as tacker-conductor's. While a hook
+// waits, the conductor's other greenlets have to run.
 func TestUnderEventlet(t *testing.T) {
-	results.Begin(t, suite, "eventlet", "the driver works in a process that eventlet has patched, as tacker-conductor's")
+	results.Begin(t, suite, "eventlet", "the driver works in a process that eventlet has patched, as tacker-conductor's, and does not hold it up")
 	results.LongOnly(t)
 	t.Setenv("TACKER_PYTHON", "/usr/bin/python3")
 	if out, err := exec.CommandContext(t.Context(), "/usr/bin/python3", "-c", "import eventlet").CombinedOutput(); err != nil {
 		t.Skipf("this machine's Python has no eventlet (python3-eventlet): %v: %s", err, out)
 	}
 	t.Setenv("HOOK_UNDER_EVENTLET", "1")
-	newWorld(t).newVNF().instantiated()
+	v := newWorld(t).newVNF()
+	v.instantiateStart()
+	v.late(v.workers[1])
+	v.created()
+	end := v.call("instantiate_end", v.instantiateRequest(), nil)
+	loopback.Until(t, "the hook waits", func() bool { return strings.Contains(end.stderr.String(), "waiting for INSTANTIATE END") })
+	v.workers[1].node = nil
+	v.boot() // a machine says nothing for 300 ms
+	if o := end.succeeds(); o.Beats < 5 {
+		t.Errorf("while the hook waited, another greenlet ran %d times", o.Beats)
+	}
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
-// TestHooksOfRealTacker runs hooks with the classes and the database of a tree of Tacker.
+// TestHooksOfRealTacker runs hooks with the classes and the database of a tree of Tacker. What
+// only this test notices is a driver that saves the request with VnfLcmOpOcc.save(), which
+// Tacker leaves out of what it saves. That is no mutation, because it needs such a tree.
 func TestHooksOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker", "the driver has Tacker's own base class, objects and exceptions; a retry's request, in Tacker's database, has the join parameters")
 	source := os.Getenv("TACKER_SOURCE")

@@ -176,18 +176,10 @@ func lifeOfV1(s *stage) []hook {
 				body, keywords := request()
 				return v.call(name, body, keywords)
 			},
-			problem: func(r *running) string {
-				if o := r.outcome(); o.Error != nil {
-					return o.Error.Message
-				}
-				return ""
-			}}
+			problem: (*running).problem}
 	}
 	with := func(body object) func() (object, object) { return func() (object, object) { return body, nil } }
 	instantiate := func() (object, object) { return v.instantiateRequest(), nil }
-	scale := func(kind string) object {
-		return object{"type": kind, "aspect_id": "worker_instance", "number_of_steps": 1}
-	}
 	var out, leaving *server
 	var healed object
 	points := object{"ext_virtual_links": []object{{"ext_cps": []object{{"cpd_id": "storage_server_CP"}}}}}
@@ -198,10 +190,12 @@ func lifeOfV1(s *stage) []hook {
 		one("instantiate_end", api.Instantiate, api.PhaseEnd, s.created, instantiate),
 		one("scale_end", api.Scale, api.PhaseEnd, func() {
 			begin("SCALE")()
-			out = v.newServer("workerNode", "workerNode_CP2")
+			out = v.newWorker()
 			v.workers = append(v.workers, out)
 			s.updated()
-		}, func() (object, object) { return scale("SCALE_OUT"), object{"scale_out_id_list": []string{out.member}} }),
+		}, func() (object, object) {
+			return scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{out.member}}
+		}),
 		one("heal_start", api.Heal, api.PhaseStart, func() {
 			begin("HEAL")()
 			healed = object{"vnfc_instance_id": []string{v.storage.vnfc, v.workers[0].vnfc}}
@@ -222,7 +216,7 @@ func lifeOfV1(s *stage) []hook {
 			begin("SCALE")()
 			leaving = v.workers[0]
 		}, func() (object, object) {
-			return scale("SCALE_IN"), object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{leaving.member}}
+			return scaleRequest("SCALE_IN"), object{"scale_name_list": []string{"x"}, "scale_out_id_list": []string{leaving.member}}
 		}),
 		one("terminate_start", api.Terminate, api.PhaseStart, begin("TERMINATE"), with(object{})),
 		one("terminate_end", api.Terminate, api.PhaseEnd, s.deleted, with(object{})),
@@ -230,8 +224,7 @@ func lifeOfV1(s *stage) []hook {
 }
 
 func lifeOfV2(s *stage) []hook {
-	v := &v2{vnf: s.vnf, occurrence: uuid.NewString(), kept: object{}}
-	v.stackName = "vnf-" + v.id
+	v := s.asV2()
 	nothing := func() {}
 	one := func(name string, operation api.OperationType, phase api.OperationPhase, before func(), request, more func() object) hook {
 		record := ""
@@ -239,19 +232,14 @@ func lifeOfV2(s *stage) []hook {
 			record = completed(operation, phase)
 		}
 		return hook{name: name, before: before, record: record,
-			begin: func() *running { return v.run(name, request(), more()) },
-			problem: func(r *running) string {
-				if e := v.ended(r); e.Code != 0 {
-					return e.Error
-				}
-				return ""
-			}}
+			begin:   func() *running { return v.run(name, request(), more()) },
+			problem: func(r *running) string { return v.ended(r).problem() }}
 	}
 	with := func(body object) func() object { return func() object { return body } }
 	next := func() { v.next() }
 	var leaving *server
 	var removed object
-	scale := object{"type": "SCALE_IN", "aspectId": "worker_instance", "numberOfSteps": 1}
+	scale := scaleRequestV2("SCALE_IN")
 	heal := object{"vnfcInstanceId": []string{"workerNode-x"}}
 	points := object{"extVirtualLinks": []object{{"extCps": []object{{"cpdId": "storage_server_CP"}}}}}
 	changed := object{"vnfdId": uuid.NewString(), "additionalParams": v.body["additionalParams"]}
@@ -296,28 +284,4 @@ func lifeOfV2(s *stage) []hook {
 		one("terminate_start", api.Terminate, api.PhaseStart, next, with(object{}), with(nil)),
 		one("terminate_end", api.Terminate, api.PhaseEnd, s.deleted, with(object{}), with(nil)),
 	}
-}
-
-// created is Heat's making of the stack, and its servers' boot.
-func (s *stage) created() {
-	if s.join == "" { // the hook that had it was killed, or has given it to Tacker's request
-		s.join = s.JoinToken(s.id)
-	}
-	s.heat("CREATE_COMPLETE")
-	s.boot()
-}
-
-// updated is Heat's update of the stack.
-func (s *stage) updated() {
-	s.heat("UPDATE_COMPLETE")
-	s.boot()
-}
-
-// deleted is Heat's deletion of the stack.
-func (s *stage) deleted() {
-	for _, each := range s.servers() {
-		s.gone(each)
-	}
-	s.cloud.Remove(s.stack)
-	s.stack = ""
 }

@@ -23,6 +23,30 @@ type v2 struct {
 	kept object
 }
 
+// asV2 is the VNF as one of Tacker's v2 API.
+func (v *vnf) asV2() *v2 {
+	v.stackName = "vnf-" + v.id
+	return &v2{vnf: v, occurrence: uuid.NewString(), kept: object{}}
+}
+
+// instantiated brings the VNF into service.
+func (v *v2) instantiated() {
+	v.t.Helper()
+	v.succeeds("instantiate_start", v.body, nil)
+	v.created()
+	v.succeeds("instantiate_end", v.body, nil)
+}
+
+// vim is the VIM's connection.
+func (v *v2) vim() (vim object) {
+	v.t.Helper()
+	var all []object
+	if err := json.Unmarshal(v.cloud.VIM(), &all); err != nil {
+		v.t.Fatal(err)
+	}
+	return all[0]
+}
+
 // ended is how a script has ended.
 type ended struct {
 	Code   int
@@ -47,7 +71,7 @@ func (v *v2) run(hook string, request object, more object) *running {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	instance := object{"id": v.id, "vimConnectionInfo": object{}}
+	instance := object{"id": v.id, "vimConnectionInfo": object{"vim1": v.vim()}}
 	if v.stack != "" {
 		var vnfcs []object
 		for _, s := range v.servers() {
@@ -82,6 +106,14 @@ func (v *v2) ended(r *running) (e ended) {
 	return e
 }
 
+// problem is empty if the script has succeeded.
+func (e ended) problem() string {
+	if e.Code == 0 {
+		return ""
+	}
+	return e.Error
+}
+
 func (v *v2) succeeds(hook string, request object, more object) {
 	v.t.Helper()
 	if e := v.script(hook, request, more); e.Code != 0 {
@@ -114,8 +146,7 @@ func (v *v2) coordination(s *server) object {
 func TestV2(t *testing.T) {
 	results.Begin(t, suite, "v2", "the hooks of Tacker's v2 API: the script of a VNF package through the life of a VNF, and its errors")
 	w := newWorld(t)
-	v := &v2{vnf: w.newVNF(), occurrence: uuid.NewString(), kept: object{}}
-	v.stackName = "vnf-" + v.id
+	v := w.newVNF().asV2()
 
 	storage := v.body["additionalParams"].(object)["k8s_cluster_installation_param"].(object)["storage_server"].(object)
 	good := storage["nfs_server_setup_params"]
@@ -129,15 +160,11 @@ func TestV2(t *testing.T) {
 		t.Errorf("a pickle with a class: exit %d: %s", e.Code, e.Error)
 	}
 
-	v.succeeds("instantiate_start", v.body, nil)
-	v.join = w.JoinToken(v.id)
-	v.heat("CREATE_COMPLETE")
-	v.boot()
-	v.succeeds("instantiate_end", v.body, nil)
+	v.instantiated()
 	v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END COMPLETED")
 
 	before := v.next()
-	scale := object{"type": "SCALE_IN", "aspectId": "worker_instance", "numberOfSteps": 1}
+	scale := scaleRequestV2("SCALE_IN")
 	v.succeeds("scale_start", scale, v.removes(v.workers[0]))
 	v.gone(v.workers[0])
 	left := v.workers[0].id
@@ -151,6 +178,9 @@ func TestV2(t *testing.T) {
 
 	before = v.next()
 	heal := object{"vnfcInstanceId": []string{"workerNode-x"}}
+	if e := v.script("heal_start", heal, v.removes()); e.Code != 1 || !strings.Contains(e.Error, `no server has the VNFC instance, the id or the nested stack "workerNode-x"`) {
+		t.Errorf("a heal of a VNFC without a server: exit %d: %s", e.Code, e.Error)
+	}
 	removed := v.removes(v.workers[0])
 	v.succeeds("heal_start", heal, removed)
 	v.replace(v.workers[0])

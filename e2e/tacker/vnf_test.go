@@ -2,7 +2,6 @@ package tacker
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -28,9 +27,12 @@ type vnf struct {
 	volume    string
 	stack     string // its id, "" before Heat has made it
 	stackName string
-	master    *server
+	masters   []*server
 	workers   []*server
 	storage   *server
+	registry  *server // of the other VNF, which has no other server
+	// kube, if there is one, has its masters as real agents.
+	kube *kubernetes
 	// join is the token that the servers get.
 	join string
 	// calls are how many hooks were begun.
@@ -46,18 +48,28 @@ type server struct {
 // newVNF is one of the specification's body, word for word, and of the demo's package.
 func (w *world) newVNF() *vnf {
 	w.t.Helper()
+	v := w.readVNF("../../shared/params/testdata/persistent-volumes.json")
+	if err := os.CopyFS(v.folder(), os.DirFS(demo)); err != nil {
+		w.t.Fatal(err)
+	}
+	v.masters = []*server{v.newMaster()}
+	v.workers = []*server{v.newWorker(), v.newWorker()}
+	v.storage = v.newServer("storage_server", "storage_server_CP")
+	return v
+}
+
+// readVNF is one of a request, without servers and package.
+func (w *world) readVNF(request string) *vnf {
+	w.t.Helper()
 	v := &vnf{world: w, id: uuid.NewString(), volume: uuid.NewString()}
 	v.stackName = "vnflcm_" + v.id
-	text, err := os.ReadFile("../../shared/params/testdata/persistent-volumes.json")
+	text, err := os.ReadFile(request)
 	if err == nil {
 		err = json.Unmarshal(text, &v.body)
 	}
-	if err = errors.Join(err, os.CopyFS(v.folder(), os.DirFS(demo))); err != nil {
+	if err != nil {
 		w.t.Fatal(err)
 	}
-	v.master = v.newServer("masterNode", "masterNode_CP1")
-	v.workers = []*server{v.newServer("workerNode", "workerNode_CP2"), v.newServer("workerNode", "workerNode_CP2")}
-	v.storage = v.newServer("storage_server", "storage_server_CP")
 	return v
 }
 
@@ -67,10 +79,23 @@ func (v *vnf) vnfd() string   { return "vnfd-" + v.id }
 
 func (v *vnf) newServer(name, point string) *server {
 	return &server{name: name, point: point, vnfc: uuid.NewString(), id: uuid.NewString(), member: uuid.NewString(), port: uuid.NewString(),
-		address: fmt.Sprintf("10.10.%d.%d", time.Now().UnixNano()%250, time.Now().UnixNano()/250%250+1)}
+		address: address()}
 }
 
-func (v *vnf) servers() []*server { return append([]*server{v.master, v.storage}, v.workers...) }
+// address is one that no other server is likely to have.
+func address() string {
+	return fmt.Sprintf("10.10.%d.%d", time.Now().UnixNano()%250, time.Now().UnixNano()/250%250+1)
+}
+
+func (v *vnf) newMaster() *server { return v.newServer("masterNode", "masterNode_CP1") }
+func (v *vnf) newWorker() *server { return v.newServer("workerNode", "workerNode_CP2") }
+
+func (v *vnf) servers() []*server {
+	if v.registry != nil {
+		return []*server{v.registry}
+	}
+	return slices.Concat(v.masters, []*server{v.storage}, v.workers)
+}
 
 // heat puts the stack into the cloud, as Heat has it with the present servers.
 func (v *vnf) heat(status string) {
@@ -91,8 +116,12 @@ func (v *vnf) heat(status string) {
 		}
 		return g
 	}
+	if v.registry != nil {
+		v.cloud.Put(openstacktest.Stack{ID: v.stack, Name: v.stackName, Status: status, Resources: resources(v.registry)})
+		return
+	}
 	top := []openstacktest.Resource{
-		group("master_instance", v.master), group("worker_instance", v.workers...),
+		group("master_instance", v.masters...), group("worker_instance", v.workers...),
 		{Name: "storage_server_volume", Type: "OS::Cinder::Volume", PhysicalID: v.volume},
 	}
 	v.cloud.Put(openstacktest.Volume{ID: v.volume, Name: "storage_server_volume", SizeGiB: 1, AttachedTo: []string{v.storage.id}},
@@ -102,10 +131,41 @@ func (v *vnf) heat(status string) {
 // boot starts the machines of the servers that have none.
 func (v *vnf) boot() {
 	for _, s := range v.servers() {
-		if s.node == nil {
+		switch {
+		case s.node != nil:
+		case v.kube != nil && slices.Contains(v.masters, s):
+			s.node = v.kube.newMaster(v, s.id)
+		default:
 			s.node = v.newNode(s.id)
 		}
 	}
+}
+
+// created is Heat's making of the stack, and its servers' boot.
+func (v *vnf) created() {
+	v.t.Helper()
+	if v.join == "" { // the hook that had it was killed, or was a script's
+		v.join = v.JoinToken(v.id)
+	}
+	v.heat("CREATE_COMPLETE")
+	v.boot()
+}
+
+// updated is Heat's update of the stack.
+func (v *vnf) updated() {
+	v.t.Helper()
+	v.heat("UPDATE_COMPLETE")
+	v.boot()
+}
+
+// deleted is Heat's deletion of the stack.
+func (v *vnf) deleted() {
+	v.t.Helper()
+	for _, each := range v.servers() {
+		v.gone(each)
+	}
+	v.cloud.Remove(v.stack)
+	v.stack = ""
 }
 
 // gone ends a server and its machine.
@@ -132,7 +192,14 @@ func (v *vnf) object() object {
 		info["instance_id"], info["vnfc_resource_info"] = v.stack, vnfcs
 	}
 	return object{"id": v.id, "vnfd_id": v.vnfd(), "instantiated_vnf_info": info,
-		"vim_connection_info": []object{{"vim_id": "vim", "access_info": object{"auth_url": v.cloud.URL, "password": "secret-of-the-vim"}}}}
+		"vim_connection_info": []object{{"vim_id": "vim", "access_info": v.access()}}}
+}
+
+// access is the access_info of the VIM, by the names of Tacker's v1 API.
+func (v *vnf) access() object {
+	return object{"auth_url": v.cloud.URL + "/identity/v3", "username": openstacktest.User, "password": openstacktest.Password,
+		"project_name": openstacktest.Project, "project_domain_name": "Default", "user_domain_name": "Default",
+		"cert_verify": "True", "region": openstacktest.Region}
 }
 
 func (v *vnf) instantiateRequest() object {
@@ -143,8 +210,7 @@ func (v *vnf) instantiateRequest() object {
 func (v *vnf) instantiated() {
 	v.t.Helper()
 	v.instantiateStart()
-	v.heat("CREATE_COMPLETE")
-	v.boot()
+	v.created()
 	v.call("instantiate_end", v.instantiateRequest(), nil).succeeds()
 }
 

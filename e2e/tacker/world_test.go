@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,20 +28,28 @@ const suite = "tacker"
 // world is a controller with a cloud, and a machine on which the integration is installed.
 type world struct {
 	*loopback.Controller
-	t     *testing.T
-	cloud *openstacktest.Cloud
+	// t is the test that goes on now; the world lives as long as whole does.
+	t, whole *testing.T
+	cloud    *openstacktest.Cloud
 	// dir has what the machine of Tacker has: tacker.conf, the installed files, the packages,
 	// and the state that stands for Tacker's database.
-	dir string
-	mu  sync.Mutex // of the state
+	dir         string
+	interpreter []string
+	mu          sync.Mutex // of the state
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cloud: openstacktest.Start(t), dir: t.TempDir()}
-	w.Controller = loopback.Open(t, loopback.Options{Settings: map[string]string{
-		"openstack": fmt.Sprintf("{cloudsFile: %s, cloud: fake, timeoutSeconds: 5}", w.cloud.CloudsFile(t)),
-	}})
+	return openWorld(t, nil)
+}
+
+// openWorld is newWorld with other settings of the controller.
+func openWorld(t *testing.T, settings map[string]string) *world {
+	t.Helper()
+	w := &world{t: t, whole: t, cloud: openstacktest.Start(t), dir: t.TempDir()}
+	all := map[string]string{"openstack": fmt.Sprintf("{cloudsFile: %s, cloud: fake, timeoutSeconds: 5}", w.cloud.CloudsFile(t))}
+	maps.Copy(all, settings)
+	w.Controller = loopback.Open(t, loopback.Options{Settings: all})
 	token, err := w.Hitchctl("token", "create", "tacker", "--scope", "tacker", "-o", "json")
 	var created api.NewToken
 	if err == nil {
@@ -53,6 +63,7 @@ func newWorld(t *testing.T) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.interpreter = interpreter(t, w.dir)
 	w.configure(nil)
 	return w
 }
@@ -62,7 +73,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 // configure writes tacker.conf, with other values or further lines.
 func (w *world) configure(other map[string]string) {
 	w.t.Helper()
-	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "40"}
+	values := map[string]string{"urls": w.URL, "root_certificate": w.path("root.pem"), "pin": w.Trust().Pin, "token_file": w.path("token"), "deadline": "120"}
 	for key, value := range other {
 		values[key] = value
 	}
@@ -78,15 +89,12 @@ func (w *world) configure(other map[string]string) {
 
 // python is a program of Python on Tacker's machine.
 func (w *world) python(argv ...string) *exec.Cmd {
-	name := "python3"
-	if named := os.Getenv("TACKER_PYTHON"); named != "" {
-		name = named
-	}
 	standin, err := filepath.Abs("testdata/standin")
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), name, argv...)
+	argv = append(slices.Clone(w.interpreter), argv...)
+	cmd := exec.CommandContext(context.WithoutCancel(w.t.Context()), argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+w.path("installed")+":"+standin,
 		"NODEHITCH_TACKER_CONF="+w.path("tacker.conf"), "TACKER_STANDIN_STATE="+w.path("state.json"), "TACKER_STANDIN_PACKAGES="+w.path("packages"))
 	return cmd
@@ -101,6 +109,10 @@ type outcome struct {
 	// Request and Instantiated are the additional_params of the request and of the
 	// instantiated VNF.
 	Request, Instantiated object
+	// Beats is how often another greenlet of the process ran meanwhile.
+	Beats int
+	// Python is its version.
+	Python string
 }
 
 // running is a hook that has begun.
@@ -174,6 +186,15 @@ func (r *running) outcome() (o outcome) {
 		r.t.Fatalf("%s: %v\n%s", r.hook, err, r.out.String())
 	}
 	return o
+}
+
+// problem waits for the end of the hook, and is empty if it has raised nothing.
+func (r *running) problem() string {
+	r.t.Helper()
+	if o := r.outcome(); o.Error != nil {
+		return o.Error.Message
+	}
+	return ""
 }
 
 // succeeds waits for the end of the hook, which has to raise nothing.

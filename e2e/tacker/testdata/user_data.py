@@ -19,8 +19,9 @@ def point(of):
     return SimpleNamespace(cpd_id=of["cpdId"], cp_config=configs)
 
 
-request = SimpleNamespace(additional_params=said["additional_params"], ext_virtual_links=[
-    SimpleNamespace(resource_id=link["resourceId"], ext_cps=[point(each) for each in link["extCps"]]) for link in said["ext_virtual_links"]])
+links = said["ext_virtual_links"] and [
+    SimpleNamespace(resource_id=link["resourceId"], ext_cps=[point(each) for each in link["extCps"]]) for link in said["ext_virtual_links"]]
+request = SimpleNamespace(additional_params=said["additional_params"], ext_virtual_links=links)
 path = os.path.join(sys.argv[1], request.additional_params["lcm-operation-user-data"])
 sys.path.append(os.path.dirname(path))
 module = importlib.import_module(os.path.splitext(os.path.basename(path))[0])

@@ -88,7 +88,7 @@ class OperationFailed(Error):
         self.record = record
         error = record.get("error") or {}
         detail = error.get("detail", "")
-        # The controller's detail names the nodes, except if somebody has cancelled the operation.
+        # The controller's detail names the nodes, except of an operation that could not be ended.
         nodes = ["%s (%s): %s, %s" % (each["name"], each["nodeId"], each.get("reason", "not ready"), each.get("message", ""))
                  for each in record.get("targets") or [] if not each["ready"] and each["nodeId"] not in detail]
         faults = ["%s: %s" % (each["pointer"], each["message"]) for each in error.get("invalidParams") or []]

@@ -126,9 +126,9 @@ def _scaling(request: Any) -> client.Object:
 
 
 def _servers(vnf_instance: Any, request: Any) -> List[str]:
-    """The Nova servers of the VNFCs that a HEAL names; none for the entire VNF."""
-    return [each.compute_resource.resource_id for each in vnf_instance.instantiated_vnf_info.vnfc_resource_info
-            if each.id in (request.vnfc_instance_id or [])]
+    """The Nova servers of the VNFCs that a HEAL names; none for the entire VNF. The controller refuses a name that no VNFC has."""
+    servers = {each.id: each.compute_resource.resource_id for each in vnf_instance.instantiated_vnf_info.vnfc_resource_info}
+    return [servers.get(each, each) for each in request.vnfc_instance_id or []]
 
 
 def _points(request: Any) -> List[str]:

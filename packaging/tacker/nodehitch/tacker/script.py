@@ -68,7 +68,7 @@ def _members(said: client.Object) -> client.Object:
         scaling = {key: request[key] for key in ("type", "aspectId", "numberOfSteps")}
         return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling
     if hook == "heal_start" and request.get("vnfcInstanceId"):
-        return {"vnfcInstanceIds": leaving}
+        return {"vnfcInstanceIds": leaving or request["vnfcInstanceId"]}  # without a server the controller refuses the names
     if hook == "heal_end" and request.get("vnfcInstanceId"):
         before = (said.get(KEPT) or {}).get(BEFORE)
         return {"vnfcInstanceIds": [each for each in _servers(said["vnf_instance"]) if before is not None and each not in before]}

@@ -1,0 +1,116 @@
+package tacker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nodehitch/nodehitch/e2e/results"
+)
+
+// late is a server whose machine does not boot.
+func (v *vnf) late(s *server) { s.node = &node{stop: func() {}} }
+
+// again is the VNF before its next instantiation, with servers that Heat has yet to make.
+func (v *vnf) again() {
+	for _, s := range v.servers() {
+		s.id, s.node = v.newServer(s.name, s.point).id, nil
+	}
+	v.join = ""
+}
+
+// TestRollbackOfAnInstantiation calls what Tacker calls if an operator rolls back an
+// instantiation whose nodes did not become Ready: terminate_end alone. Its code has
+// terminate_start, too, in a place that is not reached.
+func TestRollbackOfAnInstantiation(t *testing.T) {
+	results.Begin(t, suite, "rollback/instantiate", "the hooks of a rolled-back instantiation, which get no request, forget the VNF, and it can be instantiated again")
+	w := newWorld(t)
+	v := w.newVNF()
+	for _, hooks := range [][]string{{"terminate_end"}, {"terminate_start", "terminate_end"}} {
+		v.again()
+		v.instantiateStart()
+		v.late(v.workers[1])
+		v.created()
+		w.configure(map[string]string{"deadline": "2"})
+		v.call("instantiate_end", v.instantiateRequest(), nil).raises("INSTANTIATE END", "NotEnrolled")
+		w.configure(nil)
+		v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END FAILED")
+		v.deleted()
+		for _, hook := range hooks {
+			v.call(hook, nil, nil).succeeds()
+		}
+		forgotten(v)
+	}
+	v.again()
+	v.instantiated()
+	v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END COMPLETED")
+}
+
+// TestRollbackOfAScaleOut: Tacker calls scale_start with the names that Heat has, and no
+// hook afterwards.
+func TestRollbackOfAScaleOut(t *testing.T) {
+	results.Begin(t, suite, "rollback/scale-out", "a rolled-back scale-out begins no operation; the next scale-out drops its server and completes")
+	w := newWorld(t)
+	s := &scaling{vnf: w.newVNF()}
+	s.instantiated()
+	before := len(s.operations())
+	lost := s.newWorker()
+	s.late(lost)
+	s.workers = append([]*server{lost}, s.workers...)
+	s.begin("SCALE", nil)
+	s.updated()
+	w.configure(map[string]string{"deadline": "2"})
+	s.call("scale_end", scaleRequest("SCALE_OUT"), object{"scale_out_id_list": []string{lost.member}}).raises("SCALE END", lost.id, "NotEnrolled")
+	w.configure(nil)
+	s.call("scale_start", scaleRequest("SCALE_OUT"), object{"scale_name_list": []string{lost.member[:8]}}).succeeds()
+	s.asRecorded(before, "SCALE END FAILED")
+	s.leave()
+	s.out()
+	s.asRecorded(before, "SCALE END FAILED", "SCALE END COMPLETED")
+	if nodes := s.instance().Nodes; slices.Contains(nodes, lost.id) {
+		t.Errorf("the instance has the nodes %v; want none of the server that was rolled back, %s", nodes, lost.id)
+	}
+}
+
+// TestRollbackByTheScript is the same for Tacker's v2 API, which has hooks of its own for it.
+func TestRollbackByTheScript(t *testing.T) {
+	results.Begin(t, suite, "rollback/v2", "a rolled-back instantiation of the v2 API forgets the VNF, which can be instantiated again; a rolled-back scale-out begins no operation")
+	w := newWorld(t)
+	v := w.newVNF().asV2()
+	v.succeeds("instantiate_start", v.body, nil)
+	v.late(v.workers[1])
+	v.created()
+	w.configure(map[string]string{"deadline": "2"})
+	if e := v.script("instantiate_end", v.body, nil); e.Code != 1 || !strings.Contains(e.Error, "NotEnrolled") {
+		t.Errorf("exit %d: %s", e.Code, e.Error)
+	}
+	w.configure(nil)
+	before := len(v.operations())
+	v.succeeds("instantiate_rollback_start", v.body, nil)
+	v.asRecorded(before)
+	v.deleted()
+	v.succeeds("instantiate_rollback_end", v.body, nil)
+	forgotten(v.vnf)
+	v.again()
+	v = v.asV2() // with another occurrence
+	v.instantiated()
+
+	before = len(v.operations())
+	s := &scaling{vnf: v.vnf, v2: v}
+	lost := v.newWorker()
+	v.late(lost)
+	v.next()
+	v.succeeds("scale_start", scaleRequestV2("SCALE_OUT"), v.removes())
+	v.workers = append([]*server{lost}, v.workers...)
+	v.updated()
+	w.configure(map[string]string{"deadline": "2"})
+	if e := v.script("scale_end", scaleRequestV2("SCALE_OUT"), v.removes()); e.Code != 1 || !strings.Contains(e.Error, lost.id) {
+		t.Errorf("exit %d: %s", e.Code, e.Error)
+	}
+	w.configure(nil)
+	v.succeeds("scale_rollback_start", scaleRequestV2("SCALE_OUT"), v.removes())
+	s.leave()
+	v.succeeds("scale_rollback_end", scaleRequestV2("SCALE_OUT"), v.removes())
+	v.asRecorded(before, "SCALE START COMPLETED", "SCALE END FAILED")
+	s.out()
+}
