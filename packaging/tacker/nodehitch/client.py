@@ -88,9 +88,9 @@ class OperationFailed(Error):
         self.record = record
         error = record.get("error") or {}
         detail = error.get("detail", "")
-        # The controller's detail names the nodes, except if somebody has cancelled the operation.
+        # The controller's detail has what the nodes report, except if somebody has cancelled the operation.
         nodes = ["%s (%s): %s, %s" % (each["name"], each["nodeId"], each.get("reason", "not ready"), each.get("message", ""))
-                 for each in record.get("targets") or [] if not each["ready"] and each["nodeId"] not in detail]
+                 for each in record.get("targets") or [] if not each["ready"] and (each.get("message") or each["nodeId"]) not in detail]
         faults = ["%s: %s" % (each["pointer"], each["message"]) for each in error.get("invalidParams") or []]
         super().__init__("%s %s (%s) is %s: %s" % (
             record["operation"], record["phase"], record["id"], record["state"],
