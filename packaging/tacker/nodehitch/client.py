@@ -176,8 +176,15 @@ class Client:
         end = time.monotonic() + seconds
         request = {"idempotencyKey": str(uuid.uuid4()), **request}
         operations = _of(instance) + "/operations"
-        record = patiently(end, lambda: self._json(
-            "POST", operations, {**request, "deadlineSeconds": max(1, int(end - time.monotonic()))}))
+        given = 0
+
+        def post() -> Object:
+            nonlocal given
+            given = max(1, int(end - time.monotonic()))
+            return self._json("POST", operations, {**request, "deadlineSeconds": given})
+
+        record = patiently(end, post)
+        end = time.monotonic() + given  # a slow cloud was asked first: the operation begins with this answer
         path = "%s/%d" % (operations, record["sequence"])
         name = "%s %s (%s)" % (record["operation"], record["phase"], record["id"])
         try:
