@@ -30,10 +30,16 @@ func BaseHOT(template string, api API) (top string, nested map[string]string) {
 		}
 	}
 	if api == V2 {
-		top = desired.ReplaceAllString(namesOfV2.Replace(top), "")
+		return desired.ReplaceAllString(namesOfV2.Replace(top), ""), nested
 	}
-	return top, nested
+	for _, found := range least.FindAllStringSubmatch(top, -1) {
+		top = strings.Replace(top, "{get_param: "+found[1]+"}", found[2], 1)
+	}
+	return least.ReplaceAllString(top, ""), nested
 }
+
+// With the v1 API, the least size of a group is a number: before SCALE_IN Tacker compares it.
+var least = regexp.MustCompile(`(?m)^  ((?:master|worker)_min): \{.*default: (\d+),.*\n`)
 
 // With the v2 API, nfv also has how large a group is: it is no parameter of its own.
 var (

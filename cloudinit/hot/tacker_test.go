@@ -96,6 +96,32 @@ func TestTackersLayout(t *testing.T) {
 	}
 }
 
+// Before SCALE_IN Tacker's v1 API compares min_size with the size that the group will have, which
+// fails for a function. Without a parameter of this name, no request seems to change it.
+func TestBaseHOTOfTheFirstAPI(t *testing.T) {
+	for _, flavour := range Flavours {
+		top, _ := BaseHOT(flavour, V1)
+		base, plain := parse(t, top), parse(t, Files()[flavour+".yaml"])
+		for name, r := range base.Resources {
+			if r.Type != "OS::Heat::AutoScalingGroup" {
+				continue
+			}
+			want := plain.Resources[name].Properties["min_size"]
+			if function, ok := want.(map[string]any); ok {
+				want = plain.Parameters[fmt.Sprint(function["get_param"])]["default"]
+			}
+			if diff := cmp.Diff(want, r.Properties["min_size"]); diff != "" {
+				t.Errorf("%s: the least size of %s: %s", flavour, name, diff)
+			}
+		}
+		for name := range base.Parameters {
+			if strings.HasSuffix(name, "_min") {
+				t.Errorf("%s has the parameter %s", flavour, name)
+			}
+		}
+	}
+}
+
 // Tacker's v2 API has other names in nfv, and has the size of each group that is scaled there.
 func TestBaseHOTOfTheSecondAPI(t *testing.T) {
 	for _, flavour := range Flavours {

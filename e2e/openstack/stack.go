@@ -3,6 +3,7 @@ package openstack
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -33,6 +34,9 @@ type Stack struct {
 	Status string `json:"stack_status"`
 	Reason string `json:"stack_status_reason"`
 
+	// Parameters are strings, also those of another type. Hidden ones are asterisks.
+	Parameters map[string]string `json:"parameters"`
+
 	Outputs []struct {
 		Key   string `json:"output_key"`
 		Value any    `json:"output_value"`
@@ -48,6 +52,8 @@ type Resource struct {
 	Reason     string `json:"resource_status_reason"`
 	// Parent is the name of the resource whose nested stack it is in; empty at the top.
 	Parent string `json:"parent_resource"`
+	// Created is when, in RFC 3339: as text it sorts by time.
+	Created string `json:"creation_time"`
 }
 
 func (t Template) request() map[string]any {
@@ -78,6 +84,27 @@ func (a *Account) CreateStack(ctx context.Context, t Template) (id string, err e
 // UpdateStack makes Heat begin an update to this template.
 func (a *Account) UpdateStack(ctx context.Context, id string, t Template) error {
 	return a.Call(ctx, http.MethodPut, HeatURL+"/stacks/"+t.Name+"/"+id, t.request(), nil)
+}
+
+// PatchStack makes Heat begin an update that changes these parameters and keeps everything else.
+func (a *Account) PatchStack(ctx context.Context, id string, parameters map[string]any) error {
+	s, err := a.Stack(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.Call(ctx, http.MethodPatch, s.url(), map[string]any{"parameters": parameters}, nil)
+}
+
+// StackTemplate is what Heat has of a stack's template and of those nested in it.
+func (a *Account) StackTemplate(ctx context.Context, id string) (t Template, err error) {
+	s, err := a.Stack(ctx, id)
+	if err != nil {
+		return t, err
+	}
+	var text json.RawMessage
+	err = errors.Join(a.Call(ctx, http.MethodGet, s.url()+"/template", nil, &text), a.Call(ctx, http.MethodGet, s.url()+"/files", nil, &t.Files))
+	t.Name, t.Text = s.Name, string(text)
+	return t, err
 }
 
 // DeleteStack deletes a stack and waits until it is gone, and its name is free.
@@ -166,7 +193,8 @@ func (a *Account) Resources(ctx context.Context, id string) ([]Resource, error) 
 	return answer.Resources, err
 }
 
-// MarkUnhealthy makes the next update replace a resource of the stack itself.
+// MarkUnhealthy makes the next update replace a resource of the stack itself, which may be a
+// nested one.
 func (a *Account) MarkUnhealthy(ctx context.Context, id, resource string) error {
 	s, err := a.Stack(ctx, id)
 	if err != nil {

@@ -27,30 +27,16 @@ func TestCluster(t *testing.T) {
 	kubetest.Require(t)
 	w := newWorld(t, nil)
 	c := &cluster{vnf: w.newVNF("simple-storage", clusterRequest, clusterPackage, map[string]any{"storage_server_volume_size": 1})}
-	for _, step := range []struct {
-		name, shows string
-		do          func(*results.Case)
-	}{
-		{"instantiate", "the spec's request and a stack from the project's templates: every server is found, attested by Nova, and in its role; three PersistentVolumes are Available; cloud-init finds its user_data valid", c.instantiate},
-		{"scale-out", "a server that Heat adds becomes a worker", c.scaleOut},
-		{"scale-in", "a worker that Heat removes is no longer a node", c.scaleIn},
-		{"extend", "the volume is extended in Cinder, once while the server has it and once while no server has it: its filesystem grows with its data, and nobody tells the controller", c.extend},
-		{"in-use", "a volume of somebody else that is bound by the storage server's floating address in Neutron forbids a heal of this server", c.inUse},
-		{"heal-storage", "the storage server is replaced, its volume and address are kept, and so is the data", c.healStorage},
-		{"heal-entire", "the whole VNF is created again, in a stack with another id", c.healEntire},
-		{"terminate", "stack, nodes and instance are gone", c.terminate},
-	} {
-		ok := t.Run(step.name, func(t *testing.T) {
-			r := results.Begin(t, suite, step.name, step.shows)
-			w.t = t
-			began := time.Now()
-			step.do(r)
-			r.Figure("total", "%.1f s", time.Since(began).Seconds())
-		})
-		if !ok {
-			t.Fatalf("after %s the next step cannot run", step.name)
-		}
-	}
+	w.inOrder(
+		step{"instantiate", "the spec's request and a stack from the project's templates: every server is found, attested by Nova, and in its role; three PersistentVolumes are Available; cloud-init finds its user_data valid", c.instantiate},
+		step{"scale-out", "a server that Heat adds becomes a worker", c.scaleOut},
+		step{"scale-in", "a worker that Heat removes is no longer a node", c.scaleIn},
+		step{"extend", "the volume is extended in Cinder, once while the server has it and once while no server has it: its filesystem grows with its data, and nobody tells the controller", c.extend},
+		step{"in-use", "a volume of somebody else that is bound by the storage server's floating address in Neutron forbids a heal of this server", c.inUse},
+		step{"heal-storage", "the storage server is replaced, its volume and address are kept, and so is the data", c.healStorage},
+		step{"heal-entire", "the whole VNF is created again, in a stack with another id", c.healEntire},
+		step{"terminate", "stack, nodes and instance are gone", c.terminate},
+	)
 }
 
 // cluster is a VNF whose master leads to a Kubernetes API.

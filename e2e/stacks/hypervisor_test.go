@@ -124,9 +124,10 @@ func (h *hypervisor) power(ctx context.Context, s server) error {
 		return err
 	}
 	boot := h.lab.Nspawn
-	spec.Engine = h.equipment()
 	if strings.Contains(s.Name, "storage") {
 		boot, spec.Cold = h.lab.VM, true
+	} else {
+		spec.Engine = h.equipment()
 	}
 	began := time.Now()
 	node, err := boot(ctx, spec)

@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -189,4 +190,24 @@ func (v *vnf) run(n api.Node, argv ...string) string {
 		v.t.Fatal(errors.Join(err, fmt.Errorf("%s", out)))
 	}
 	return string(out)
+}
+
+// node is what the controller says of the node of a server.
+func (v *vnf) node(server string) (n api.Node) {
+	v.t.Helper()
+	if err := v.JSON(v.t.Context(), &n, "get", "node", server); err != nil {
+		v.t.Fatal(err)
+	}
+	return n
+}
+
+// operations are the controller's records, the oldest first.
+func (v *vnf) operations() []api.Operation {
+	v.t.Helper()
+	var list api.OperationList
+	if err := v.JSON(v.t.Context(), &list, "get", "operations", "--instance", v.id); err != nil {
+		v.t.Fatal(err)
+	}
+	slices.SortFunc(list.Items, func(a, b api.Operation) int { return cmp.Compare(a.Sequence, b.Sequence) })
+	return list.Items
 }

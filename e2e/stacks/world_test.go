@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/lab"
 	"github.com/nodehitch/nodehitch/e2e/lab/labtest"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
 	"github.com/nodehitch/nodehitch/e2e/openstack/openstacktest"
+	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/e2e/site"
 	"github.com/nodehitch/nodehitch/e2e/site/sitetest"
 )
@@ -102,6 +104,29 @@ func (w *world) cloudsFile(dir string, account *openstack.Account) string {
 		w.t.Fatal(err)
 	}
 	return path
+}
+
+// step is one of a case in which each needs what those before it have left.
+type step struct {
+	name, shows string
+	do          func(*results.Case)
+}
+
+// inOrder runs the steps, until one fails.
+func (w *world) inOrder(steps ...step) {
+	whole := w.t
+	for _, s := range steps {
+		ok := whole.Run(s.name, func(t *testing.T) {
+			r := results.Begin(t, suite, s.name, s.shows)
+			w.t = t
+			began := time.Now()
+			s.do(r)
+			r.Figure("total", "%.1f s", time.Since(began).Seconds())
+		})
+		if !ok {
+			whole.Fatalf("after %s the next step cannot run", s.name)
+		}
+	}
 }
 
 // hitchctl runs hitchctl, which has to succeed, and returns what it printed.

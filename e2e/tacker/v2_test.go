@@ -2,6 +2,7 @@ package tacker
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,10 +64,12 @@ func (v *v2) script(hook string, request object, more object) ended {
 // run begins a hook.
 func (v *v2) run(hook string, request object, more object) *running {
 	v.t.Helper()
-	path := filepath.Join(v.folder(), "Scripts/nodehitch_script.py")
+	definitions := filepath.Join(v.folder(), "Definitions")
+	path := filepath.Join(definitions, "nodehitch_script.py")
 	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
 	if err == nil {
-		err = os.WriteFile(path, shim, 0o600)
+		err = errors.Join(os.MkdirAll(definitions, 0o700), os.WriteFile(path, shim, 0o600),
+			os.WriteFile(filepath.Join(definitions, "vnfd.yaml"), []byte("descriptor_id: "+v.vnfd()), 0o600))
 	}
 	if err != nil {
 		v.t.Fatal(err)

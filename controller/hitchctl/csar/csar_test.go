@@ -189,6 +189,18 @@ func TestContents(t *testing.T) {
 }
 
 // Tacker runs the modes that the zip file says.
+// At a heal of a VDU Tacker's v1 API has Heat replace the volumes that the VDU requires; the v2 API
+// looks at the stack instead.
+func TestAHealOfTheStorageServerKeepsItsVolume(t *testing.T) {
+	each(t, func(t *testing.T, template string, api hot.API) {
+		vnfd := unpacked(t, written(t, options(t, template, api), ""))["Definitions/nodehitch_df_simple.yaml"]
+		volumes, required := strings.Contains(vnfd, "tosca.nodes.nfv.Vdu.VirtualBlockStorage"), strings.Contains(vnfd, "- virtual_storage: ")
+		if required != (volumes && api == hot.V2) {
+			t.Errorf("the VNFD has volumes: %v, a VDU requires one: %v", volumes, required)
+		}
+	})
+}
+
 func TestModesOfFiles(t *testing.T) {
 	archive := written(t, options(t, "simple", hot.V1), "")
 	r, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))

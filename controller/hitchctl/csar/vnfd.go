@@ -183,7 +183,8 @@ func (v *vnfd) compute(u vdu) yamlv2.MapSlice {
 		node = append(node, mapping("artifacts", mapping("sw_image",
 			mapping("type", "tosca.artifacts.nfv.SwImage", "file", "../"+image.Path)))...)
 	}
-	if len(u.volumes) > 0 {
+	// At a heal Tacker's v1 API has Heat replace the volumes that a VDU requires, with their data.
+	if len(u.volumes) > 0 && v.api == hot.V2 {
 		var attached []any
 		for _, volume := range u.volumes {
 			attached = append(attached, mapping("virtual_storage", volume))

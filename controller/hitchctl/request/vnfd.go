@@ -30,9 +30,10 @@ type definition struct {
 }
 
 type node struct {
-	Type       string                    `json:"type"`
-	Interfaces map[string]map[string]any `json:"interfaces"`
-	Artifacts  map[string]any            `json:"artifacts"`
+	Type         string                    `json:"type"`
+	Interfaces   map[string]map[string]any `json:"interfaces"`
+	Artifacts    map[string]any            `json:"artifacts"`
+	Requirements []map[string]any          `json:"requirements"`
 }
 
 type policy struct {
@@ -160,6 +161,7 @@ func (r *Request) checkFlavour(p *Package, id string, d *definition) error {
 		}
 	}
 	r.checkNFV(t, id, vdus, points)
+	r.checkHeals(t, d, vdus)
 	r.checkAspects(t, d)
 	r.checkDriver(p, t, d)
 	r.checkLinks(t, points)
@@ -245,6 +247,18 @@ func (t *templates) takes(members ...string) bool {
 
 // v2 says whether the templates are for the v2 API.
 func (t *templates) v2() bool { return t.takes("computeFlavourId", "vcImageId", "desired_capacity") }
+
+// checkHeals: at a heal the v1 API has Heat replace the volumes that a VDU requires.
+func (r *Request) checkHeals(t *templates, d *definition, vdus []string) {
+	for _, vdu := range vdus {
+		for i, requirement := range d.Topology.Nodes[vdu].Requirements {
+			if volume := requirement["virtual_storage"]; volume != nil && !t.v2() {
+				r.warn(d.file, fault.List{nodesPointer.Key(vdu).Key("requirements").Index(i).Fault(fmt.Sprintf(
+					"at each heal of this server Tacker's v1 API replaces the volume %v by an empty one; without this requirement it keeps the volume", volume))})
+			}
+		}
+	}
+}
 
 // checkAspects: the v1 API signals the scaling policies of the aspect's name, the v2 API sets
 // the size of the group of the aspect's VDUs.

@@ -263,6 +263,16 @@ func TestAnAspectWithoutAGroupIsAWarning(t *testing.T) {
 	expectFindings(t, "warnings", r.Warnings, []string{`x /additionalParams/k8s_cluster_installation_param/worker_node/aspect_id: "workers" is no group (OS::Heat::AutoScalingGroup) of`})
 }
 
+// The specification's VNFD has it.
+func TestAVolumeThatAHealReplacesIsAWarning(t *testing.T) {
+	dir := unpack(t, built(t, "simple-storage", hot.V1))
+	withoutHashes(t, dir)
+	swap(t, dir, "Definitions/nodehitch_df_simple.yaml", "    storage_server_CP:\n", "      requirements: [virtual_storage: storage_server_volume]\n    storage_server_CP:\n")
+	r := checkPackage(t, dir, sample(t, "persistent-volumes.json"))
+	expectFindings(t, "faults", r.Faults, nil)
+	expectFindings(t, "warnings", r.Warnings[1:], []string{"Definitions/nodehitch_df_simple.yaml /topology_template/node_templates/storage_server/requirements/0: at each heal of this server"})
+}
+
 // entry is one of a zip file.
 type entry struct {
 	name  string

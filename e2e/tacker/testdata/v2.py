@@ -4,15 +4,20 @@ v2.py SCRIPT: standard input is what Tacker says, as JSON; the result is {"code"
 """
 
 import json
+import os
 import pickle
 import subprocess
 import sys
 
+import csar
+
 said = json.load(sys.stdin)
+script = os.path.relpath(sys.argv[1], said["tmp_csar_dir"])
 if said.pop("foreign", False):  # what no Tacker says: something that would have to be imported
     said["request"] = subprocess.CompletedProcess([], 0)
-script = ["setpriv", "--pdeathsig", "KILL", sys.executable, sys.argv[1]]  # a killed Tacker leaves none
-ended = subprocess.run(script, input=pickle.dumps(said), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+with csar.copied(said):
+    run = ["setpriv", "--pdeathsig", "KILL", sys.executable, os.path.join(said["tmp_csar_dir"], script)]  # a killed Tacker leaves none
+    ended = subprocess.run(run, input=pickle.dumps(said), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 try:
     output = pickle.loads(ended.stdout)
 except EOFError:

@@ -88,9 +88,9 @@ class OperationFailed(Error):
         self.record = record
         error = record.get("error") or {}
         detail = error.get("detail", "")
-        # The controller's detail names the nodes, except of an operation that could not be ended.
+        # The controller's detail has what the nodes report, except if somebody has cancelled the operation.
         nodes = ["%s (%s): %s, %s" % (each["name"], each["nodeId"], each.get("reason", "not ready"), each.get("message", ""))
-                 for each in record.get("targets") or [] if not each["ready"] and each["nodeId"] not in detail]
+                 for each in record.get("targets") or [] if not each["ready"] and (each.get("message") or each["nodeId"]) not in detail]
         faults = ["%s: %s" % (each["pointer"], each["message"]) for each in error.get("invalidParams") or []]
         super().__init__("%s %s (%s) is %s: %s" % (
             record["operation"], record["phase"], record["id"], record["state"],
@@ -176,8 +176,15 @@ class Client:
         end = time.monotonic() + seconds
         request = {"idempotencyKey": str(uuid.uuid4()), **request}
         operations = _of(instance) + "/operations"
-        record = patiently(end, lambda: self._json(
-            "POST", operations, {**request, "deadlineSeconds": max(1, int(end - time.monotonic()))}))
+        given = 0
+
+        def post() -> Object:
+            nonlocal given
+            given = max(1, int(end - time.monotonic()))
+            return self._json("POST", operations, {**request, "deadlineSeconds": given})
+
+        record = patiently(end, post)
+        end = time.monotonic() + given  # a slow cloud was asked first: the operation begins with this answer
         path = "%s/%d" % (operations, record["sequence"])
         name = "%s %s (%s)" % (record["operation"], record["phase"], record["id"])
         try:

@@ -3,6 +3,8 @@
 No topology is sent: the controller observes the stack itself.
 """
 
+import filecmp
+import glob
 import os
 import time
 from typing import Any, Callable, Optional
@@ -49,6 +51,19 @@ class Hook:
                 continue
             if known.get(path) != client.sha256_of(source):
                 self._controller.put_file(self._instance, path, source, self._left())
+
+    def package_of(self, copy: str) -> str:
+        """The folder of the VNF package that has this copy's VNFD, the copy itself if there is none.
+
+        A script of the v2 API gets a copy without Files.
+        """
+        definitions = os.path.join(copy, "Definitions")
+        names = [entry.name for entry in os.scandir(definitions) if entry.is_file()]
+        for folder in glob.glob(os.path.join(glob.escape(self._settings.vnf_packages), "*")):
+            same, _, _ = filecmp.cmpfiles(definitions, os.path.join(folder, "Definitions"), names, shallow=False)
+            if same == names:
+                return folder
+        return copy
 
     def start(self, operation: str, **members: Any) -> None:
         """Post the START of an operation and wait for it."""

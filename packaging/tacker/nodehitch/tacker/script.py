@@ -45,9 +45,9 @@ def run(said: client.Object) -> None:
     vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
     stack = "vnf-" + instance["id"]
     if said["operation"] == "instantiate_start":
-        vnf.hand_over(said["tmp_csar_dir"], parameters, stack, lambda: list((instance.get("vimConnectionInfo") or {}).values()))
+        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters, stack, lambda: list((instance.get("vimConnectionInfo") or {}).values()))
     elif said["operation"] == "change_current_package_start":
-        vnf.hand_over(said["tmp_csar_dir"], parameters)
+        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters)
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
         vnf.terminated()
     elif operation not in OPERATIONS:

@@ -18,6 +18,7 @@ class Settings(NamedTuple):
     controller: client.Client
     deadline: int
     send_vim_connection_info: bool
+    vnf_packages: str
 
 
 def load() -> Settings:
@@ -47,7 +48,7 @@ def load() -> Settings:
         controller = client.Client(values["urls"], values["root_certificate"], values["pin"], values["token_file"])
     except client.Error as error:
         raise client.Error("%s: %s" % (path, error)) from None
-    return Settings(controller, values["deadline"], values["send_vim_connection_info"])
+    return Settings(controller, values["deadline"], values["send_vim_connection_info"], values["vnf_packages"])
 
 
 def _urls(text: str) -> List[str]:
@@ -80,4 +81,5 @@ _KEYS: Dict[str, Tuple[str, Callable[[str], Any]]] = {
     "token_file": ("", client.read_token),
     "deadline": ("1800", _seconds),
     "send_vim_connection_info": ("false", _truth),
+    "vnf_packages": ("/var/lib/tacker/vnfpackages", str),
 }

@@ -1,0 +1,221 @@
+package stacks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/cloudinit/hot"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/packaging/python"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+type object = map[string]any
+
+// standin is what stands in for Tacker, and the programs that call what is ours as Tacker does.
+const standin = "../tacker/testdata"
+
+// hookDeadline is enough for every hook on a busy machine.
+const hookDeadline = 20 * time.Minute
+
+// tacker is the machine of Tacker, with python3-nodehitch-tacker and a token of its own.
+type tacker struct {
+	*world
+	dir string
+	pin string
+}
+
+func (w *world) newTacker() *tacker {
+	w.t.Helper()
+	m := &tacker{world: w, dir: w.t.TempDir()}
+	var created api.NewToken
+	err := w.JSON(w.t.Context(), &created, "token", "create", "tacker", "--scope", "tacker")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	controller, err := w.API()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	trust, err := client.Read[api.Trust](controller.GetTrust(w.t.Context()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m.pin = trust.Pin
+	err = errors.Join(python.Write("../..", m.path("installed"), "1.2.3"),
+		os.WriteFile(m.path("token"), []byte(created.Secret+"\n"), 0o600),
+		os.WriteFile(m.path("root.pem"), []byte(trust.RootCertificate), 0o600))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	m.configure(hookDeadline)
+	return m
+}
+
+func (m *tacker) path(name string) string { return filepath.Join(m.dir, name) }
+
+// configure writes tacker.conf. Each hook reads it.
+func (m *tacker) configure(deadline time.Duration) {
+	m.t.Helper()
+	conf := fmt.Sprintf("[nodehitch]\nurls = %s\nroot_certificate = %s\npin = %s\ntoken_file = %s\nvnf_packages = %s\ndeadline = %.0f\n",
+		m.URL, m.path("root.pem"), m.pin, m.path("token"), m.path("packages"), deadline.Seconds())
+	if err := os.WriteFile(m.path("tacker.conf"), []byte(conf), 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// python runs a program of the stand-in, from where the controller is reached as from a server.
+func (m *tacker) python(answer, input any, program string, args ...string) {
+	m.t.Helper()
+	said, err := json.Marshal(input)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	folder, err := filepath.Abs(standin)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	cmd := m.Lab.Command(m.t.Context(), append([]string{"/usr/bin/python3", filepath.Join(folder, program)}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH="+m.path("installed")+":"+filepath.Join(folder, "standin"),
+		"NODEHITCH_TACKER_CONF="+m.path("tacker.conf"), "TACKER_STANDIN_STATE="+m.path("state.json"), "TACKER_STANDIN_PACKAGES="+m.path("packages"))
+	var stderr bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(said), &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, answer)
+	}
+	if err != nil {
+		m.t.Fatalf("%s: %v\n%s%s", program, err, out, stderr.Bytes())
+	}
+	if stderr.Len() > 0 {
+		m.t.Logf("%s: %s", program, stderr.Bytes())
+	}
+}
+
+// tackerVNF is a VNF instance as Tacker has it. Its stack is the one of vnf.
+type tackerVNF struct {
+	*vnf
+	tacker *tacker
+	// parameters are the additionalParams of the request.
+	parameters object
+	links      []object
+}
+
+// onboard builds a package and gives it to Tacker, for a VNF with this request. files is the
+// folder with what the request names.
+func (m *tacker) onboard(version hot.API, template, request, files string) *tackerVNF {
+	m.t.Helper()
+	v := &tackerVNF{vnf: &vnf{world: m.world, id: uuid.NewString(), account: m.account}, tacker: m}
+	var body struct {
+		AdditionalParams object
+		ExtVirtualLinks  []object
+	}
+	m.readJSON(request, &body)
+	v.parameters, v.links = body.AdditionalParams, body.ExtVirtualLinks
+	for _, link := range v.links {
+		link["resourceId"] = m.network
+	}
+	if strings.HasSuffix(template, "-storage") {
+		v.parameters["storage_server_volume_size"] = 1
+	}
+	csar := m.path(v.id + ".csar")
+	m.hitchctl("package", "build", "--api", string(version), "--template", template, "--files", files,
+		"--image", openstack.Image, "--flavor", openstack.Flavor, "--file", csar)
+	if err := unpack(csar, v.folder()); err != nil {
+		m.t.Fatal(err)
+	}
+	return v
+}
+
+// folder is the onboarded package, where Tacker keeps it.
+func (v *tackerVNF) folder() string { return filepath.Join(v.tacker.path("packages"), v.vnfd()) }
+func (v *tackerVNF) vnfd() string   { return "vnfd-" + v.id }
+
+// stackServer is a server of the stack. member is the nested stack of the Heat group that it is
+// in, the zero value for one at the top.
+type stackServer struct {
+	openstack.Resource
+	member openstack.Resource
+}
+
+// resources are those of the stack and of the stacks nested in it.
+func (v *tackerVNF) resources() []openstack.Resource {
+	v.t.Helper()
+	all, err := v.account.Resources(v.t.Context(), v.stack)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return all
+}
+
+// servers are those of the stack, as Heat has them now.
+func (v *tackerVNF) servers() (list []stackServer) {
+	v.t.Helper()
+	if v.stack == "" {
+		return nil
+	}
+	all := v.resources()
+	for _, r := range all {
+		if r.Type != "OS::Nova::Server" {
+			continue
+		}
+		s := stackServer{Resource: r}
+		if i := slices.IndexFunc(all, func(m openstack.Resource) bool { return m.Name == r.Parent }); i >= 0 {
+			s.member = all[i]
+		}
+		list = append(list, s)
+	}
+	// As Tacker orders them.
+	slices.SortFunc(list, func(a, b stackServer) int { return strings.Compare(b.Created, a.Created) })
+	return list
+}
+
+// workers are the servers of the group of workers, the newest first.
+func (v *tackerVNF) workers() []stackServer {
+	v.t.Helper()
+	return slices.DeleteFunc(v.servers(), func(s stackServer) bool { return s.Name != "workerNode" })
+}
+
+// patch makes Heat change these parameters of the stack, and waits until it has. Resources that
+// are unhealthy are replaced.
+func (v *tackerVNF) patch(parameters object) {
+	v.t.Helper()
+	if parameters == nil {
+		parameters = object{}
+	}
+	if err := v.account.PatchStack(v.t.Context(), v.stack, parameters); err != nil {
+		v.t.Fatal(err)
+	}
+	v.finished("UPDATE_COMPLETE")
+}
+
+// replace makes Heat replace a server, and changes these parameters.
+func (v *tackerVNF) replace(s stackServer, parameters object) {
+	v.t.Helper()
+	stack := v.stack
+	if s.member.PhysicalID != "" {
+		stack = s.member.PhysicalID
+	}
+	if err := v.account.MarkUnhealthy(v.t.Context(), stack, s.Name); err != nil {
+		v.t.Fatal(err)
+	}
+	v.patch(parameters)
+}
+
+// gone asserts that the controller has the instance no more.
+func (v *tackerVNF) gone() {
+	v.t.Helper()
+	if out, err := v.Hitchctl(v.t.Context(), "get", "instance", v.id); err == nil {
+		v.t.Errorf("the controller still has the instance:\n%s", out)
+	}
+}

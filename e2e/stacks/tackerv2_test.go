@@ -1,0 +1,270 @@
+package stacks
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/nodehitch/nodehitch/cloudinit/hot"
+	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
+	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// TestTackersScript takes a VNF through its life by what Tacker's v2 API has alone: a package,
+// the spec's additionalParams, the UserData class and the script.
+func TestTackersScript(t *testing.T) {
+	kubetest.Require(t)
+	w := newWorld(t, nil)
+	v := &v2{tackerVNF: w.newTacker().onboard(hot.V2, "simple-storage", clusterRequest, clusterPackage)}
+	s := &scripted{v2: v, cluster: &cluster{vnf: v.vnf}}
+	w.inOrder(
+		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams to Ready machines, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.create},
+		step{"tacker-v2-scale-out", "a worker that Heat adds is Ready once scale_end returns", s.scaleOut},
+		step{"tacker-v2-scale-in", "the worker that the grant removes has left, and its identity is void, once scale_end returns", s.scaleIn},
+		step{"tacker-v2-heal-worker", "the successor of a worker is Ready once heal_end returns, and the END is about no other server", s.healWorker},
+		step{"tacker-v2-heal-all", "a heal with all=true makes the stack of the UserData class's parameters, and its machines are Ready", s.healAll},
+		step{"tacker-v2-terminate", "the script's TERMINATE leaves no node and no instance", s.terminate},
+	)
+}
+
+// v2 is a VNF of Tacker's v2 API.
+type v2 struct {
+	*tackerVNF
+	// occurrence is the id of the operation in progress.
+	occurrence string
+	// kept is what Tacker passes from one script of an operation to the next.
+	kept object
+	// terminated: Tacker has forgotten what it knew of the stack.
+	terminated bool
+}
+
+// begin makes Tacker begin another operation.
+func (v *v2) begin() { v.occurrence, v.kept = uuid.NewString(), object{} }
+
+// grant is the request for one, with these resources.
+func (v *v2) grant(operation string, add, remove []object) object {
+	return object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": add, "removeResources": remove}
+}
+
+// removed are what the grant's request says of servers that go.
+func removed(servers ...stackServer) (list []object) {
+	for _, s := range servers {
+		list = append(list, object{"type": "COMPUTE", "resourceTemplateId": s.Name, "resource": object{"resourceId": s.PhysicalID}})
+	}
+	return list
+}
+
+// script runs a hook, which has to succeed.
+func (v *v2) script(hook string, request, grant object) {
+	v.t.Helper()
+	var ended struct {
+		Code   int
+		Error  string
+		Output object
+	}
+	v.tacker.python(&ended, object{"operation": hook, "request": request, "vnf_instance": v.asTackerHasIt(), "tmp_csar_dir": v.folder(),
+		"grant_request": grant, "grant_response": object{}, "user_script_err_handling_data": v.kept},
+		"v2.py", filepath.Join(v.folder(), "Definitions/nodehitch_script.py"))
+	if ended.Code != 0 {
+		v.t.Fatalf("%s: exit %d: %s", hook, ended.Code, ended.Error)
+	}
+	if kept, ok := ended.Output["user_script_err_handling_data"].(object); ok {
+		v.kept = kept
+	}
+}
+
+// userData is what the UserData class that the request names makes of it.
+func (v *v2) userData(request, grant object) openstack.Template {
+	v.t.Helper()
+	var fields struct {
+		Template   string
+		Parameters object
+		Files      map[string]string
+	}
+	v.tacker.python(&fields, object{"request": request, "vnf_instance": v.asTackerHasIt(), "tmp_csar_dir": v.folder(),
+		"grant_request": grant, "grant_response": object{}, "is_rollback": false}, "user_data_v2.py")
+	return openstack.Template{Name: "vnf-" + v.id, Text: fields.Template, Files: fields.Files, Parameters: fields.Parameters, TimeoutMinutes: 15}
+}
+
+// asTackerHasIt is the VnfInstance.
+func (v *v2) asTackerHasIt() object {
+	v.t.Helper()
+	instance := object{"id": v.id, "vnfdId": v.vnfd(), "vimConnectionInfo": object{}}
+	if v.terminated {
+		instance["instantiatedVnfInfo"] = object{"flavourId": "simple", "vnfState": "STOPPED"}
+	} else if v.stack != "" {
+		var vnfcs, infos []object
+		for _, s := range v.servers() {
+			vnfcs = append(vnfcs, object{"id": s.PhysicalID, "vduId": s.Name, "computeResource": object{"resourceId": s.PhysicalID}})
+			infos = append(infos, object{"id": vnfcOf(s), "vduId": s.Name, "vnfcResourceInfoId": s.PhysicalID})
+		}
+		instance["instantiatedVnfInfo"] = object{"flavourId": "simple", "metadata": object{"stack_id": v.stack}, "vnfcResourceInfo": vnfcs, "vnfcInfo": infos}
+	}
+	return instance
+}
+
+// vnfcOf is the id of a server's VNFC: of another server it is another one.
+func vnfcOf(s stackServer) string { return s.Name + "-" + s.PhysicalID }
+
+// nfv is the parameter of the stack, as Heat has it.
+func (v *v2) nfv() (value object) {
+	v.t.Helper()
+	s, err := v.account.Stack(v.t.Context(), v.stack)
+	if err == nil {
+		err = json.Unmarshal([]byte(s.Parameters["nfv"]), &value)
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return value
+}
+
+// scaled is nfv with this many workers.
+func (v *v2) scaled(workers int) object {
+	v.t.Helper()
+	nfv := v.nfv()
+	nfv["VDU"].(object)["workerNode"].(object)["desired_capacity"] = workers
+	return object{"nfv": nfv}
+}
+
+// scripted is a cluster whose VNF the script takes through its life.
+type scripted struct {
+	*v2
+	cluster *cluster
+}
+
+func (s *scripted) create(r *results.Case) {
+	s.cluster.newKubernetes()
+	began := time.Now()
+	s.begin()
+	request := object{"flavourId": "simple", "additionalParams": s.parameters, "extVirtualLinks": asV2(s.links)}
+	grant := s.grant("INSTANTIATE", []object{
+		{"type": "COMPUTE", "resourceTemplateId": "masterNode"}, {"type": "COMPUTE", "resourceTemplateId": "storage_server"},
+		{"type": "COMPUTE", "resourceTemplateId": "workerNode"}, {"type": "COMPUTE", "resourceTemplateId": "workerNode"}}, nil)
+	s.script("instantiate_start", request, grant)
+	s.template = s.userData(request, grant)
+	s.vnf.create()
+	s.script("instantiate_end", request, grant)
+	r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
+	if i := s.instance(); i.State != api.Instantiated || i.StackID != s.stack {
+		s.t.Errorf("after instantiate_end the instance is %s with the stack %s; Heat made %s", i.State, i.StackID, s.stack)
+	}
+	s.cluster.available()
+	s.attested(whole)
+}
+
+// asV2 are the extVirtualLinks of a v1 request in the form of the v2 API, in which Tacker needs to know
+// how a connection point gets its address.
+func asV2(links []object) (list []object) {
+	for _, link := range links {
+		var points []object
+		for _, each := range link["extCps"].([]any) {
+			point := each.(object)
+			configs := object{}
+			for i, config := range point["cpConfig"].([]any) {
+				for _, data := range config.(object)["cpProtocolData"].([]any) {
+					data.(object)["ipOverEthernet"] = object{"ipAddresses": []object{{"type": "IPV4", "numDynamicAddresses": 1}}}
+				}
+				configs[fmt.Sprintf("%v_%d", point["cpdId"], i)] = config
+			}
+			points = append(points, object{"cpdId": point["cpdId"], "cpConfig": configs})
+		}
+		list = append(list, object{"id": link["id"], "resourceId": link["resourceId"], "extCps": points})
+	}
+	return list
+}
+
+func (s *scripted) scaleOut(*results.Case) {
+	s.begin()
+	request := object{"type": "SCALE_OUT", "aspectId": "worker_instance", "numberOfSteps": 1}
+	grant := s.grant("SCALE", []object{{"type": "COMPUTE", "resourceTemplateId": "workerNode"}}, nil)
+	s.script("scale_start", request, grant)
+	s.patch(s.scaled(3))
+	s.script("scale_end", request, grant)
+	s.attested(grown(3))
+}
+
+func (s *scripted) scaleIn(*results.Case) {
+	s.begin()
+	leaving := s.workers()[0]
+	request := object{"type": "SCALE_IN", "aspectId": "worker_instance", "numberOfSteps": 1}
+	grant := s.grant("SCALE", nil, removed(leaving))
+	s.script("scale_start", request, grant)
+	all := s.resources()
+	group := slices.IndexFunc(all, func(r openstack.Resource) bool { return r.Name == "worker_instance" })
+	if err := s.account.MarkUnhealthy(s.t.Context(), all[group].PhysicalID, leaving.Parent); err != nil {
+		s.t.Fatal(err)
+	}
+	s.patch(s.scaled(2))
+	s.script("scale_end", request, grant)
+	if n := s.node(leaving.PhysicalID); n.State != api.NodeRevoked {
+		s.t.Errorf("the worker that has left is %s", n.State)
+	}
+	s.attested(whole)
+}
+
+func (s *scripted) healWorker(*results.Case) {
+	s.begin()
+	old := s.workers()[0]
+	request := object{"vnfcInstanceId": []string{vnfcOf(old)}}
+	grant := s.grant("HEAL", []object{{"type": "COMPUTE", "resourceTemplateId": "workerNode"}}, removed(old))
+	s.script("heal_start", request, grant)
+	s.replace(old, object{"nfv": s.nfv()})
+	s.script("heal_end", request, grant)
+	successor := s.workers()[0]
+	if n := s.node(old.PhysicalID); n.State != api.NodeRevoked || successor.Parent != old.Parent {
+		s.t.Errorf("the old worker is %s; the newest server is in the member %s, the old one was in %s", n.State, successor.Parent, old.Parent)
+	}
+	all := s.operations()
+	if targets := all[len(all)-1].Targets; len(targets) != 1 || targets[0].NodeID != successor.PhysicalID {
+		s.t.Errorf("the END was about %+v, want the successor alone", targets)
+	}
+	s.attested(whole)
+}
+
+// healAll names the UserData class again, and what is not the default of the base HOT.
+func (s *scripted) healAll(*results.Case) {
+	s.begin()
+	before := s.stack
+	given := object{"all": true}
+	for _, name := range []string{"lcm-operation-user-data", "lcm-operation-user-data-class", "storage_server_volume_size"} {
+		given[name] = s.parameters[name]
+	}
+	request := object{"additionalParams": given}
+	grant := s.grant("HEAL", nil, removed(s.servers()...))
+	s.script("heal_start", request, grant)
+	fields := s.userData(request, grant)
+	of, err := s.account.StackTemplate(s.t.Context(), s.stack)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	fields.Text, fields.Files = of.Text, of.Files
+	fields.Parameters["nfv"] = s.nfv()
+	s.remove()
+	s.cluster.newKubernetes()
+	s.template = fields
+	s.vnf.create()
+	s.script("heal_end", request, grant)
+	if i := s.instance(); i.StackID != s.stack || s.stack == before {
+		s.t.Errorf("the instance has the stack %s; Heat had %s and made %s", i.StackID, before, s.stack)
+	}
+	s.cluster.available()
+	s.attested(whole)
+}
+
+func (s *scripted) terminate(*results.Case) {
+	s.begin()
+	request, grant := object{"terminationType": "FORCEFUL"}, s.grant("TERMINATE", nil, removed(s.servers()...))
+	s.script("terminate_start", request, grant)
+	s.remove()
+	s.terminated = true
+	s.script("terminate_end", request, grant)
+	s.gone()
+}
