@@ -18,7 +18,7 @@ func TestAStorageServersDisk(t *testing.T) {
 	debs := l.push(t, current(t).deb(t, agentPackage), next(t).deb(t, agentPackage))
 	l.now, l.later = debs[0], debs[1]
 	l.step(t, "installed", "a package starts nothing that is not configured", l.installed)
-	l.step(t, "configured", "agent.yaml and `nodehitch-agent install`: the disk is formatted, mounted, and exported", l.configured)
+	l.step(t, "configured", "agent.yaml and `nodehitch-agent install`: the disk is formatted, mounted, and exported", l.formatted)
 	l.volumes = []string{volume}
 	l.run(t, "sh", "-euc", "head -c 1M /dev/urandom >"+volume+"/pv1/data; sync")
 	holds := l.holds(t)
@@ -32,6 +32,16 @@ func TestAStorageServersDisk(t *testing.T) {
 	if now := l.holds(t); now != holds {
 		t.Errorf("the volume holds and exports\n%s\nand did\n%s", now, holds)
 	}
+}
+
+// formatted configures the agent. Units and exports of volumes are elsewhere.
+func (l *life) formatted(t *testing.T) changes {
+	c := l.after(t, func() {
+		l.configure(t)
+		l.is = l.converged(t, running{})
+	})
+	c.onlyIn(t, ofUnits, ofState, ofVolumes, elsewhere)
+	return c
 }
 
 // holds is what is on the volume, and how it is exported.
