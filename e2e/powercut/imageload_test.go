@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// So much more than the registry itself: an emulated machine needs seconds for the load.
-	imageBytes = 16 << 20
+	// So much more than the registry itself, and a byte more each time: each image is another one.
+	imageBytes = 1 << 20
 	imageCuts  = 10
 )
 
