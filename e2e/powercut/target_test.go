@@ -125,18 +125,16 @@ func (a *target) through(ctx context.Context, cuts int, begin, cut func(context.
 	return nil
 }
 
-// least is the stage that was hit least, from one on.
+// least is the stage that was hit least, from one on; the earliest of several, so that the boot
+// after the cut comes to the others.
 func (a *target) least(from stage) stage {
-	var least []stage
-	for s := from; s <= third; s++ {
-		switch {
-		case len(least) == 0 || a.hits[s] < a.hits[least[0]]:
-			least = []stage{s}
-		case a.hits[s] == a.hits[least[0]]:
-			least = append(least, s)
+	least := from
+	for s := from + 1; s <= third; s++ {
+		if a.hits[s] < a.hits[least] {
+			least = s
 		}
 	}
-	return least[a.chance.IntN(len(least))]
+	return least
 }
 
 // count counts a cut by what it has hit.
