@@ -70,33 +70,42 @@ func announce(t *testing.T, s *site.Site, server api.Server, cp string) *node {
 	return n
 }
 
-// newStorage boots a storage server with one volume and announces it. A container's kernel
-// may serve no NFS, so its volume is mounted and its exports are not served.
+// newStorage boots a storage server in a container and announces it. Its kernel may serve no
+// NFS, so its volume is mounted and its exports are not served.
 func newStorage(t *testing.T, s *site.Site) *node {
+	t.Helper()
+	n := bootStorage(t, s, s.Lab.Nspawn, lab.Spec{Name: "storage"})
+	n.never = api.ConditionExportsServed
+	n.run(t, "systemctl", "mask", "nfs-server")
+	n.run(t, "apt-get", "update")
+	n.mustInstall(t, "nfs-kernel-server")
+	n.announceAgain(t)
+	return n
+}
+
+// bootStorage boots a storage server with one volume, without user_data.
+func bootStorage(t *testing.T, s *site.Site, boot func(context.Context, lab.Spec) (lab.Node, error), spec lab.Spec) *node {
 	t.Helper()
 	disk, err := s.Lab.NewDisk(uuid.NewString(), 64<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{site: s, never: api.ConditionExportsServed, storage: &site.Storage{
+	n := &node{site: s, storage: &site.Storage{
 		Instance: uuid.NewString(),
-		Server:   api.Server{ID: uuid.NewString(), Name: "storage", VolumeIds: []string{disk.VolumeID}},
+		Server:   api.Server{ID: uuid.NewString(), Name: spec.Name, VolumeIds: []string{disk.VolumeID}},
 		Volumes:  []site.Volume{{Name: "data", Disk: disk, MountTo: volume, SizeBytes: 64 << 20}},
 		Exports:  []string{volume + "/pv1"},
 	}}
-	boot, err := s.Lab.Nspawn(t.Context(), lab.Spec{Name: "storage", ServerID: n.storage.Server.ID, Disks: []lab.Disk{disk}})
+	spec.ServerID, spec.Disks = n.storage.Server.ID, []lab.Disk{disk}
+	booted, err := boot(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.machine = &machine{Node: boot}
+	n.machine = &machine{Node: booted}
 	n.shownOnFailure(t)
 	if err := n.WaitCloudInit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	n.run(t, "systemctl", "mask", "nfs-server")
-	n.run(t, "apt-get", "update")
-	n.mustInstall(t, "nfs-kernel-server")
-	n.announceAgain(t)
 	return n
 }
 

@@ -17,11 +17,15 @@
 // the machine runs and while it is off, and records are written meanwhile.
 //
 // TestPowerCutsOverAnImageLoad cuts it while a registry's machine fetches an image from the
-// controller, loads it into Docker and starts a container of it. What the machine's kernel
-// has not written is lost, as everything of Docker's that nobody flushes.
+// controller, loads it into Docker and starts a container of it.
 //
 // TestPowerCutsOverAnAgentUpgrade cuts it while the agent of a storage server downloads another
 // build, puts it in its own place, and is on probation; records are written meanwhile.
+//
+// Both aim at the stage that was hit least, once the machine has come to it (target). What the
+// machine's kernel has not written to the root disk is lost, also of a file that has just taken
+// another one's name (strictRoot). The cuts notice a build that is not flushed. They have not
+// noticed an image that is not flushed: docs/testing.md says which tests do.
 //
 // TestKilledAtEveryStep kills the agent of a container, with ptrace and so with the
 // very binary that is released, before each system call with which it changes

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -55,7 +54,8 @@ func TestPowerCutsOverAnAgentUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &upgrading{life: l, bin: bin, program: program, version: ofAgent, sum: sumOf(program), hits: map[stage]int{}, takes: map[stage]time.Duration{}}
+	u := &upgrading{life: l, bin: bin, program: program, version: ofAgent, sum: sumOf(program)}
+	u.target = &target{chance: l.chance, lab: s.Lab, node: l.node, at: u.stage, names: [...]string{"not begun", "download", "switch", "probation", "over"}}
 	err = u.through(t.Context(), cuts)
 	if err != nil {
 		l.show()
@@ -64,17 +64,20 @@ func TestPowerCutsOverAnAgentUpgrade(t *testing.T) {
 		t.Error(err)
 	}
 	c.Lost(u.lost)
-	if inside := cuts - u.hits[idle] - u.hits[done]; inside < cuts/2 || u.oldRan == 0 || u.newRan == 0 {
-		t.Errorf("of %d cuts %d hit an upgrade: %s; after %d the old build started, after %d the new one; half of them have to hit, and both builds to start", cuts, inside, u.histogram(), u.oldRan, u.newRan)
+	if err := u.target.enough(); err != nil {
+		t.Error(err)
+	}
+	if u.oldRan == 0 || u.newRan == 0 {
+		t.Errorf("after %d cuts the old build started, after %d the new one; expected both", u.oldRan, u.newRan)
 	}
 	if v := l.newest(); v.readBack < enoughRecords {
 		t.Errorf("%d acknowledged records were looked for after the cuts, at least %d have to be", v.readBack, enoughRecords)
 	}
 	c.Figure("seed", "%d", seed)
-	c.Figure("cuts", "%d; hit: %s", cuts, u.histogram())
+	c.Figure("cuts", "%d; hit: %s", u.target.cuts(), u.target)
 	c.Figure("the boot after a cut begins with", "the old build %d times, the new one %d times", u.oldRan, u.newRan)
-	c.Figure("upgrades", "%d", u.upgrades)
-	c.Figure("undisturbed", "download %.1f s, switch %.1f s, probation %.1f s", u.takes[download].Seconds(), u.takes[switching].Seconds(), u.takes[probation].Seconds())
+	c.Figure("upgrades", "%d, %d of them over before the moment of their cut", u.upgrades, u.target.early)
+	c.Figure("CPU time of the machine", "%s", u.target.lengths())
 	c.Figure("records", "%d acknowledged and read back after the last cut", l.newest().readBack)
 }
 
@@ -93,32 +96,21 @@ type upgrading struct {
 	// kept is what no upgrade may change.
 	kept string
 	// mark is where on the console the present upgrade or boot begins, whichever is later.
-	mark int
-	// takes is how long an undisturbed stage takes.
-	takes map[stage]time.Duration
-	hits  map[stage]int
+	mark   int
+	target *target
 	// oldRan and newRan are how many boots after a cut began with which build.
 	oldRan, newRan int
 	lost           int64
 }
 
-// stage is how far an upgrade is, in the present boot.
-type stage int
-
+// The stages of an upgrade.
 const (
-	idle stage = iota // the agent has not begun it, or not again
-	download
-	switching // the build is there and checked
-	probation
-	done
+	download  = first
+	switching = second // the build is there and checked
+	probation = third
 )
 
-func (s stage) String() string {
-	return [...]string{"not begun", "download", "switch", "probation", "over"}[s]
-}
-
-// through upgrades the agent undisturbed, and then once for each two cuts: the second comes
-// in the boot after the first if the upgrade is not over by then.
+// through upgrades the agent without a cut, and then again and again with cuts.
 func (u *upgrading) through(ctx context.Context, cuts int) error {
 	injected, err := u.inject(ctx)
 	if err == nil {
@@ -128,48 +120,21 @@ func (u *upgrading) through(ctx context.Context, cuts int) error {
 		err = u.converge(ctx)
 	}
 	if err == nil {
-		err = u.showStarts(ctx)
+		err = errors.Join(strictRoot(ctx, u.node), u.showStarts(ctx))
 	}
 	if err == nil {
-		err = u.undisturbed(ctx)
+		err = u.next(ctx)
+	}
+	if err == nil {
+		err = u.target.reach(ctx, done)
 	}
 	if err != nil {
 		return fmt.Errorf("without a cut: %w", err)
 	}
-	var first, second deck // a second cut seldom finds the download
-	for i := range cuts {
-		aims := &second
-		at, err := u.stage()
-		if err == nil && (i%2 == 0 || at == done) {
-			aims, err = &first, u.next(ctx)
-		}
-		aim := aims.deal(u.chance)
-		if err == nil {
-			err = u.comes(ctx, aim)
-		}
-		if err == nil {
-			pause(ctx, time.Duration(u.chance.Int64N(int64(u.takes[aim]))))
-			err = u.cutOff(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("cut %d, in %s: %w", i, aim, err)
-		}
+	if err := u.target.through(ctx, cuts, u.next, u.cutOff); err != nil {
+		return err
 	}
 	return u.settled(ctx)
-}
-
-// deck is the stages that are left to aim at, in random order.
-type deck []stage
-
-// deal takes one; all come before any comes again.
-func (d *deck) deal(chance *rand.Rand) stage {
-	if len(*d) == 0 {
-		*d = deck{download, switching, probation}
-		chance.Shuffle(len(*d), func(i, j int) { (*d)[i], (*d)[j] = (*d)[j], (*d)[i] })
-	}
-	top := (*d)[0]
-	*d = (*d)[1:]
-	return top
 }
 
 // showStarts makes the agent's log visible on the console, and before each start the build
@@ -233,21 +198,6 @@ func sumOf(program []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// undisturbed is an upgrade without a cut.
-func (u *upgrading) undisturbed(ctx context.Context) error {
-	if err := u.next(ctx); err != nil {
-		return err
-	}
-	began := time.Now()
-	for s := download; s <= done; s++ {
-		if err := u.comes(ctx, s); err != nil {
-			return err
-		}
-		u.takes[s-1], began = time.Since(began), time.Now()
-	}
-	return u.settled(ctx)
-}
-
 // newMark notes where on the console something new begins.
 func (u *upgrading) newMark() error {
 	console, err := u.node.Console()
@@ -259,7 +209,7 @@ func (u *upgrading) newMark() error {
 var marks = regexp.MustCompile(`lab: starts ([0-9a-f]{64})|event=agent\.upgrade reason=(Downloading|Switching) |event=(agent\.upgraded) `)
 
 // stage is how far the upgrade is, by what the console has said last since the mark.
-func (u *upgrading) stage() (stage, error) {
+func (u *upgrading) stage(context.Context) (stage, error) {
 	console, err := u.node.Console()
 	all := marks.FindAllSubmatch(console[min(u.mark, len(console)):], -1)
 	if err != nil || len(all) == 0 {
@@ -278,74 +228,43 @@ func (u *upgrading) stage() (stage, error) {
 	return idle, nil
 }
 
-// comes waits until the upgrade has come to a stage, or further.
-func (u *upgrading) comes(ctx context.Context, want stage) error {
-	return u.wait(ctx, "the upgrade to be in "+want.String(), 10*time.Millisecond, func() error {
-		at, err := u.stage()
-		if err == nil && at < want {
-			err = fmt.Errorf("it is in %s", at)
-		}
-		return err
-	})
-}
-
-// wait calls wrong until it returns no error.
-func (u *upgrading) wait(ctx context.Context, what string, every time.Duration, wrong func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		err := wrong()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %s: %w", what, err)
-		}
-	}
-}
-
 // cutOff cuts the power, notes what that has hit, boots the machine, and notes which build
 // that begins with.
 func (u *upgrading) cutOff(ctx context.Context) error {
 	if err := u.cut(ctx); err != nil {
 		return err
 	}
-	hit, err := u.stage()
+	hit, err := u.target.count(ctx)
 	if err != nil {
 		return err
 	}
-	u.hits[hit]++
 	if err := u.newMark(); err != nil {
 		return err
 	}
 	if err := u.again(ctx); err != nil {
 		return err
 	}
-	var first string
-	err = u.wait(ctx, "the agent to start", 100*time.Millisecond, func() error {
+	var starts string
+	err = until(ctx, "the agent to start", glance, func() error {
 		console, err := u.node.Console()
 		found := regexp.MustCompile(`lab: starts ([0-9a-f]{64})`).FindSubmatch(console[u.mark:])
 		if err != nil || found == nil {
 			return errors.Join(err, errors.New("the console shows no start of the agent"))
 		}
-		first = string(found[1])
+		starts = string(found[1])
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	u.t.Logf("cut of the upgrade to %s; hit: %s; the new build is there: %v", u.version, hit, first == u.sum)
+	u.t.Logf("cut of the upgrade to %s; hit: %s; the new build is there: %v", u.version, u.target.names[hit], starts == u.sum)
 	switch {
-	case first == u.sum && hit >= switching:
+	case starts == u.sum && hit >= switching:
 		u.newRan++
-	case first == u.previous && hit <= switching:
+	case starts == u.previous && hit <= switching:
 		u.oldRan++
 	default:
-		return fmt.Errorf("after a cut that hit %s the agent has the SHA-256 %s; the old build has %s, the new one %s", hit, first, u.previous, u.sum)
+		return fmt.Errorf("after a cut that hit the %s the agent has the SHA-256 %s; the old build has %s, the new one %s", u.target.names[hit], starts, u.previous, u.sum)
 	}
 	return nil
 }
@@ -356,7 +275,7 @@ func (u *upgrading) settled(ctx context.Context) error {
 	if err := u.settle(ctx, &u.lost); err != nil {
 		return err
 	}
-	if err := u.wait(ctx, "the agent to be "+u.version, time.Second, func() error { return u.upgraded(ctx) }); err != nil {
+	if err := until(ctx, "the agent to be "+u.version, time.Second, func() error { return u.upgraded(ctx) }); err != nil {
 		return err
 	}
 	kept, err := u.keeps(ctx)
@@ -384,12 +303,4 @@ func (u *upgrading) upgraded(ctx context.Context) error {
 		err = fmt.Errorf("the upgrade has left %s", left)
 	}
 	return err
-}
-
-func (u *upgrading) histogram() string {
-	var parts []string
-	for s := idle; s <= done; s++ {
-		parts = append(parts, fmt.Sprintf("%s %d", s, u.hits[s]))
-	}
-	return strings.Join(parts, ", ")
 }
