@@ -66,7 +66,7 @@ func (c *Client) Remove(ctx context.Context, id string) error {
 		return err
 	case refused.Code == codeNotFound:
 		return nil
-	case strings.Contains(refused.Message, "not enough started members"), strings.Contains(refused.Message, "unhealthy cluster"):
+	case refused.quorum():
 		return fmt.Errorf("%w: %w", ErrQuorum, err)
 	}
 	return err
@@ -90,8 +90,12 @@ func (c *Client) Healthy(ctx context.Context, m Member) error {
 	return err
 }
 
-// codeNotFound is gRPC's.
-const codeNotFound = 5
+// Codes of gRPC.
+const (
+	codeDeadlineExceeded = 4
+	codeNotFound         = 5
+	codeUnavailable      = 14
+)
 
 // refusal is an answer of etcd's that is an error of gRPC.
 type refusal struct {
@@ -100,6 +104,15 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string { return "etcd refuses: " + r.Message }
+
+func (r *refusal) quorum() bool {
+	return strings.Contains(r.Message, "not enough started members") || strings.Contains(r.Message, "unhealthy cluster")
+}
+
+// passing says that etcd has no leader for the moment.
+func (r *refusal) passing() bool {
+	return (r.Code == codeUnavailable || r.Code == codeDeadlineExceeded) && !r.quorum()
+}
 
 func (c *Client) ask(ctx context.Context, what string, request map[string]any, answer any) error {
 	body, err := json.Marshal(request)
@@ -127,7 +140,10 @@ func (c *Client) send(ctx context.Context, method, to string, body []byte, answe
 	}
 	if got.StatusCode != http.StatusOK {
 		var refused refusal
-		if json.Unmarshal(content, &refused) == nil && refused.Message != "" {
+		if json.Unmarshal(content, &refused) == nil && refused.passing() {
+			return unusable("etcd does not answer: %s", refused.Message)
+		}
+		if refused.Message != "" {
 			return &refused
 		}
 		return unusable("etcd answers %s", got.Status)
