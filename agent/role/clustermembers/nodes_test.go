@@ -139,7 +139,9 @@ func TestANodeThatCameBackIsNotDeleted(t *testing.T) {
 	r.api.Before = func(request string) {
 		if request == "DELETE "+nodes+"server-1" {
 			r.api.Before = nil
-			r.node(1, true)
+			o := r.api.Get(nodes + "server-1") // the same object
+			o["status"] = kubeapitest.Node(id(1), true)["status"]
+			r.api.Put(nodes+"server-1", o)
 		}
 	}
 	r.expect("False Converging", "still Ready")
