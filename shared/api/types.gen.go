@@ -699,6 +699,19 @@ type CertificateRequest struct {
 	CertificateRequest string `json:"certificateRequest"`
 }
 
+// ClusterAccess How a VIM uses the Kubernetes cluster of an instance. The token changes before it expires.
+type ClusterAccess struct {
+	// CACertificate PEM of the cluster's CA
+	CACertificate string `json:"caCertificate"`
+
+	// Endpoint host:port of the API server: the floating address of cluster_fip_name if the topology has one, else the address of cluster_cp_name
+	Endpoint string `json:"endpoint"`
+
+	// Token Secret. Bearer token of the service account of the section clusterAccess
+	Token          string     `json:"token"`
+	TokenExpiresAt *time.Time `json:"tokenExpiresAt,omitempty"`
+}
+
 // ClusterAccessSection A service account of the cluster with which a VIM uses it, in the configuration of the master that speaks for the cluster. Its token
 // is reported in the status.
 type ClusterAccessSection struct {
@@ -770,6 +783,9 @@ type ClusterSection struct {
 
 	// Endpoint host:port of the cluster's API server, the host an IP address (spec: cluster_cp_name); an IPv6 address is in brackets
 	Endpoint string `json:"endpoint"`
+
+	// ExternalAddress Masters only: the floating address (spec: cluster_fip_name) by which the cluster is reached from outside. The API server's certificate has to name it
+	ExternalAddress string `json:"externalAddress,omitempty"`
 
 	// Initialize This master makes the cluster: no master of the instance is known to be a member of one
 	Initialize bool `json:"initialize"`
