@@ -18,6 +18,7 @@ func (r *records) instance(i store.Instance) {
 	wrong(i.DesiredVersion <= i.LastVersion, "version %d is in force and the newest is %d", i.DesiredVersion, i.LastVersion)
 	r.unseals("the parameters of instance "+i.ID, d.AdditionalParams)
 	r.unseals("the VIM connections of instance "+i.ID, d.VIMConnectionInfo)
+	r.cluster(i)
 	wrong(i.JoinTokenID != "" && len(i.JoinTokenMAC) == 32, "its join token is not whole")
 	wrong(slices.IsSorted(i.NodeIDs) && slices.IsSorted(i.VolumeIDs), "its nodes or volumes are out of order")
 	for _, id := range i.VolumeIDs {
@@ -35,15 +36,33 @@ func (r *records) instance(i store.Instance) {
 	r.inUse(i, sequences)
 }
 
+// cluster: its secrets are whole, and nothing is known of a cluster without members.
+func (r *records) cluster(i store.Instance) {
+	secret := r.unseals("the cluster secret of instance "+i.ID, i.ClusterSecret)
+	facts := r.unseals("what is known of the cluster of instance "+i.ID, i.ClusterFacts)
+	members := i.CarriedOver.Members
+	r.want(len(secret) == 0 || len(secret) == 32, "instance %s: its cluster secret has %d bytes", i.ID, len(secret))
+	r.want(len(facts) == 0 || len(members) > 0 && len(secret) > 0, "instance %s: a cluster is known, and has no members", i.ID)
+	r.want(slices.IsSorted(members), "instance %s: the members %v of its cluster are out of order", i.ID, members)
+	for _, id := range members {
+		r.want(has(i.NodeIDs, id), "instance %s: the member %s of its cluster is none of its nodes", i.ID, id)
+	}
+}
+
 // speakers: one master at most speaks for the cluster.
 func (r *records) speakers(i store.Instance) {
 	var ids []string
 	for _, id := range i.NodeIDs {
-		if n := r.nodes[id]; n.InstanceID == i.ID && slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
+		if n := r.nodes[id]; n.InstanceID == i.ID && slices.ContainsFunc(n.Conditions, isOfOneMaster) {
 			ids = append(ids, id)
 		}
 	}
-	r.want(len(ids) <= 1, "instance %s: the documents of %v all have PersistentVolumes", i.ID, ids)
+	r.want(len(ids) <= 1, "instance %s: the documents of %v all have what one master does for the cluster", i.ID, ids)
+}
+
+func isOfOneMaster(condition string) bool {
+	return slices.Contains([]string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent,
+		api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady}, condition)
 }
 
 // sequences are the numbers of the operations of an instance, in order.

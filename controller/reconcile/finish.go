@@ -24,7 +24,8 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 			t.Instance.State, t.Instance.UpdatedAt = api.Instantiated, t.Now
 		case api.Terminate:
 			t.Instance.State, t.Instance.UpdatedAt = api.NotInstantiated, t.Now
-			t.Instance.CarriedOver = store.CarriedOver{} // of a cluster that is no more
+			// All of it is of a cluster that is no more.
+			t.Instance.CarriedOver, t.Instance.ClusterSecret, t.Instance.ClusterFacts = store.CarriedOver{}, nil, nil
 		}
 	}
 	r.LogAfter(t, api.EventOperationFinished, *op)

@@ -29,6 +29,11 @@ type Instance struct {
 	VolumeIDs []string `json:"volumeIds,omitempty"`
 	// CarriedOver is what the last plan decided and the next one keeps.
 	CarriedOver CarriedOver `json:"carriedOver,omitzero"`
+	// ClusterSecret is what the secrets of the cluster's members are derived from; empty until
+	// a plan first needs it. ClusterFacts is JSON of api.ClusterFacts: what the master that
+	// speaks for the cluster has reported. Both end with the cluster.
+	ClusterSecret Sealed `json:"clusterSecret,omitempty"`
+	ClusterFacts  Sealed `json:"clusterFacts,omitempty"`
 
 	// Epoch is the life of the state in which an operator has confirmed the instance,
 	// or in which it was made. In any other its nodes are refused.
@@ -42,9 +47,11 @@ type Instance struct {
 
 // CarriedOver is plan.CarriedOver: what must not change with each report of a node.
 type CarriedOver struct {
-	Owner      string `json:"ownerMaster,omitempty"`
-	Served     string `json:"servedExports,omitempty"`
-	Registered bool   `json:"persistentVolumesRegistered,omitempty"`
+	Owner      string   `json:"ownerMaster,omitempty"`
+	Served     string   `json:"servedExports,omitempty"`
+	Registered bool     `json:"persistentVolumesRegistered,omitempty"`
+	Members    []string `json:"memberMasters,omitempty"`
+	Endpoint   string   `json:"clusterEndpoint,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.
