@@ -109,9 +109,9 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"its END is awaited":                  func(w *world) { w.i.AwaitingEndSequence = 1 },
 		"no START is in progress or awaits":   func(w *world) { w.d.WithdrawPersistentVolumes = true },
 		"in progress and withdraws nothing":   func(w *world) { w.end.Phase = api.PhaseStart },
-		"its cluster secret has 3 bytes": func(w *world) { w.i.ClusterSecret = w.seal("abc") },
-		"the cluster secret of instance": func(w *world) { w.i.ClusterSecret = []byte{1, 2, 3} },
-		"is known, and has no members":   func(w *world) { w.i.ClusterFacts = w.seal("{}") },
+		"its cluster secret has 3 bytes":      func(w *world) { w.i.ClusterSecret = w.seal("abc") },
+		"the cluster secret of instance":      func(w *world) { w.i.ClusterSecret = []byte{1, 2, 3} },
+		"is known, and has no members":        func(w *world) { w.i.ClusterFacts = w.seal("{}") },
 		"the members [" + other + " " + server + "] of its cluster are out of order": func(w *world) {
 			w.i.CarriedOver.Members = []string{other, server}
 		},

@@ -197,12 +197,16 @@ func TestOnlyTheMemberThatSpeaksIsBelieved(t *testing.T) {
 		w.put(withMembers(full()))
 		w.must(w.enroll(masterServer))
 		s := w.status(masterServer)
-		s.Conditions, s.Cluster = nil, wrong
+		s.Conditions, s.Cluster = nil, &api.ClusterFacts{CACertificate: "another CA", Token: "another"}
+		w.report(masterServer, s)
+		s.Cluster = wrong
 		w.report(masterServer, s)
 		w.converge(masterServer)
 		if got := w.config(workerServer).Cluster.CACertificateHash; got != "" {
 			t.Errorf("it is believed: %s", got)
 		}
+		_, err := w.LCM.Instances.ClusterAccess(w.ctx, instanceID)
+		w.refused(err, api.ProblemNotFound)
 	})
 }
 
@@ -235,6 +239,7 @@ func TestWhatIsNewOfACluster(t *testing.T) {
 // Each secret of the cluster is where it must be, and nowhere else in plain text.
 func TestSecretsOfAClusterAreSealed(t *testing.T) {
 	w := joined(t, full())
+	w.tell(masterServer, facts()) // what it has reported last
 	master, worker := w.config(masterServer), w.config(workerServer).Cluster
 	secrets := []string{vim, master.Cluster.BootstrapToken, worker.BootstrapToken, master.Cluster.CertificateKey}
 	nodes, err := w.LCM.Nodes.ListNodes(w.ctx, instanceID, true)
