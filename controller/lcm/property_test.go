@@ -31,6 +31,8 @@ func (d drawn) Context() context.Context { return context.Background() }
 // was told.
 type history struct {
 	*world
+	// asks is what each PUT asks for.
+	asks func(api.InstanceSpec) api.InstanceSpec
 	// after is done after each event.
 	after      func(*rapid.T)
 	operations map[string]api.Operation
@@ -74,9 +76,12 @@ type applied struct {
 	epoch      int64
 }
 
+// asDrawn asks for what was drawn.
+func asDrawn(s api.InstanceSpec) api.InstanceSpec { return s }
+
 // newHistory is an instance at the beginning of its history.
-func newHistory(t *rapid.T, dir string) *history {
-	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
+func newHistory(t *rapid.T, dir string, asks func(api.InstanceSpec) api.InstanceSpec) *history {
+	h := &history{world: newWorld(drawn{t, dir}), asks: asks, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}}
 	h.eventBegan = h.Clock.Now()
@@ -120,7 +125,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
-		h := newHistory(rt, dir)
+		h := newHistory(rt, dir, asDrawn)
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
