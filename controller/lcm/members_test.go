@@ -196,10 +196,11 @@ func TestOnlyTheMemberThatSpeaksIsBelieved(t *testing.T) {
 		w := newWorld(t)
 		w.put(withMembers(full()))
 		w.must(w.enroll(masterServer))
+		w.notJoined(masterServer)
 		s := w.status(masterServer)
-		s.Conditions, s.Cluster = nil, &api.ClusterFacts{CACertificate: "another CA", Token: "another"}
+		s.Conditions, s.Cluster = nil, wrong
 		w.report(masterServer, s)
-		s.Cluster = wrong
+		s.Cluster = &api.ClusterFacts{CACertificate: "another CA", Token: "another"}
 		w.report(masterServer, s)
 		w.converge(masterServer)
 		if got := w.config(workerServer).Cluster.CACertificateHash; got != "" {
