@@ -2,15 +2,12 @@ package lcm_test
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
-	"github.com/nodehitch/nodehitch/controller/tx"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -24,44 +21,20 @@ func asMembers(s api.InstanceSpec) api.InstanceSpec {
 // the time of its enrollment: another machine has read nothing.
 type makers map[string]time.Time
 
-// Whatever happens in whatever order: no two machines of the topology make a cluster, unless an
-// operator has taken the first one's identity, and no secret of the whole cluster is with more
-// than one master. All else that must be true of an instance is, too.
-func TestNoOrderOfEventsMakesTwoClusters(t *testing.T) {
-	began := 0
-	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(t.TempDir(), "")
-		if err != nil {
-			rt.Fatal(err)
-		}
-		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
-		h := newHistory(rt, dir, asMembers)
-		h.keeps(tx.Kept)
-		made, events := makers{}, h.events()
-		h.after = func(t *rapid.T) { h.check(t); h.checkMakers(t, made) }
-		events["tell of the cluster"] = h.tellOfTheCluster
-		events[""] = h.after
-		rt.Repeat(events)
-		began += len(made)
-	})
-	if began == 0 && !testing.Short() {
-		t.Error("no cluster was ever made: let the events enroll masters")
-	}
-}
-
-// checkMakers wants no other machine to be told that it makes the cluster while one may.
-func (h *history) checkMakers(t *rapid.T, made makers) {
+// checkMakers wants no other machine of the topology to be told that it makes the cluster while
+// one may, unless an operator has taken the identity of that one.
+func (h *history) checkMakers(t *rapid.T) {
 	told := map[string]bool{}
 	for _, n := range h.nodes() {
 		config := h.config(n.ID)
 		present := slices.Contains(h.instance().Nodes, n.ID) && (n.State == api.NodeEnrolled || n.State == api.NodeLost)
-		if !present || !n.EnrolledAt.Equal(made[n.ID]) {
-			delete(made, n.ID)
+		if !present || !n.EnrolledAt.Equal(h.makers[n.ID]) {
+			delete(h.makers, n.ID)
 		}
 		told[n.ID] = present && config.Cluster != nil && config.Cluster.Initialize
 	}
 	for id, is := range told {
-		for other := range made {
+		for other := range h.makers {
 			if is && other != id {
 				t.Fatalf("%s is told to make the cluster, and %s may be making it", id, other)
 			}
@@ -69,7 +42,7 @@ func (h *history) checkMakers(t *rapid.T, made makers) {
 	}
 	for id, is := range told {
 		if is { // it may poll at any moment
-			made[id] = *h.node(id).EnrolledAt
+			h.makers[id] = *h.node(id).EnrolledAt
 		}
 	}
 }

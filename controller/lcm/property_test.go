@@ -68,6 +68,7 @@ type history struct {
 	starts     map[int64]begun
 	sent       []api.OperationRequest
 	terminated bool
+	makers     makers
 }
 
 type applied struct {
@@ -83,7 +84,7 @@ func asDrawn(s api.InstanceSpec) api.InstanceSpec { return s }
 func newHistory(t *rapid.T, dir string, asks func(api.InstanceSpec) api.InstanceSpec) *history {
 	h := &history{world: newWorld(drawn{t, dir}), asks: asks, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
-		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}}
+		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
@@ -116,26 +117,33 @@ func (h *history) events() map[string]func(*rapid.T) {
 // completes only when each of its targets has reported its present document, and what is over
 // stays over. No desired state is lost, however an operation ends, and no late repeat
 // instantiates again what was terminated. No storage server is released while the cluster has
-// volumes of it, and none is registered that it does not serve.
+// volumes of it, and none is registered that it does not serve. No two machines make a cluster.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
-	gaveUp := 0
+	gaveUp, began := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
-		h := newHistory(rt, dir, asDrawn)
+		asks := asDrawn
+		if rapid.Bool().Draw(rt, "cluster_members") {
+			asks = asMembers
+		}
+		h := newHistory(rt, dir, asks)
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
-		events[""] = h.after
+		events["tell of the cluster"], events[""] = h.tellOfTheCluster, h.after
 		rt.Repeat(events)
-		gaveUp += h.gaveUp
+		gaveUp, began = gaveUp+h.gaveUp, began+len(h.makers)
 	})
 	t.Logf("%d operations ended early, because no waiting mended what their targets lacked", gaveUp)
 	if gaveUp == 0 && !testing.Short() { // has a fifth of the checks
 		t.Error("none did: let the events make nodes fail finally")
+	}
+	if began == 0 && !testing.Short() {
+		t.Error("no cluster was made: let the events enroll masters")
 	}
 }
 
@@ -545,6 +553,7 @@ func (h *history) check(t *rapid.T) {
 	}
 	h.checkNodes(t)
 	h.checkVolumes(t)
+	h.checkMakers(t)
 	broken, err := invariant.Check(h.Store, nil)
 	h.must(err)
 	if len(broken) > 0 {
