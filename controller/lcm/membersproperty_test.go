@@ -58,3 +58,19 @@ func (h *history) tellOfTheCluster(t *rapid.T) {
 		}
 	}
 }
+
+// mastersCome is a stack of two masters whose machines come one after another, and do not join
+// yet. Any of them may fall silent in between.
+func (h *history) mastersCome(t *rapid.T) {
+	h.unless(h.tryPut(withVolumes(topologyOf(pool[0], pool[2], pool[3], pool[4]))))
+	h.after(t)
+	for _, s := range rapid.Permutation([]api.Server{pool[2], pool[3]}).Draw(t, "come") {
+		h.join(s.ID)
+		h.after(t)
+		for range rapid.SampledFrom([]int{0, 4}).Draw(t, "cadences of silence") {
+			h.Clock.Advance(cadence)
+			h.must(h.LCM.Sweep(h.ctx))
+		}
+		h.after(t)
+	}
+}

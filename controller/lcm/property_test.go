@@ -134,7 +134,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
-		events["tell of the cluster"], events[""] = h.tellOfTheCluster, h.after
+		events["tell of the cluster"], events["masters come"], events[""] = h.tellOfTheCluster, h.mastersCome, h.after
 		rt.Repeat(events)
 		gaveUp, began = gaveUp+h.gaveUp, began+len(h.makers)
 	})
