@@ -58,7 +58,7 @@ func (c *Cluster) etcdFlags(clients, peers string) []string {
 func (c *Cluster) apiServerFlags(etcd string) []string {
 	address := c.o.Address.Addr().String()
 	return []string{
-		"--etcd-servers=" + etcd, "--authorization-mode=RBAC", "--v=1", "--cert-dir=" + c.o.Dir,
+		"--etcd-servers=" + etcd, "--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth", "--v=1", "--cert-dir=" + c.o.Dir,
 		"--bind-address=" + address, fmt.Sprintf("--secure-port=%d", c.o.Address.Port()),
 		"--tls-cert-file=" + c.file(serverCertificate), "--tls-private-key-file=" + c.file(serverKey),
 		"--client-ca-file=" + c.file(authorityFile),
