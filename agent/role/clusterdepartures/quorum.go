@@ -87,11 +87,12 @@ func (q *quorum) check() error {
 	return nil
 }
 
-// remove removes a member, unless etcd itself finds that the others would have no quorum.
+// remove removes a member. etcd itself refuses for some seconds after one of the others was
+// away.
 func (q *quorum) remove(ctx context.Context, m etcd.Member) error {
 	err := q.client.Remove(ctx, m.ID)
 	if errors.Is(err, etcd.ErrQuorum) {
-		return converge.Fail(api.ReasonQuorumAtRisk, "etcd keeps its member %s: %v", m.Name, err)
+		return converge.Wait(api.ReasonConverging, "etcd keeps its member %s for now: %v", m.Name, err)
 	}
 	return err
 }
