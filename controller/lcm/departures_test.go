@@ -1,7 +1,6 @@
 package lcm_test
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -14,11 +13,6 @@ import (
 // otherMaster and lastMaster are the masters besides masterServer. It speaks for the cluster,
 // because its id is the lowest.
 var otherMaster, lastMaster = uuid(2, 2), uuid(2, 3)
-
-// membersIn is the parameters with cluster_members.
-func membersIn(parameters json.RawMessage) json.RawMessage {
-	return json.RawMessage(strings.Replace(string(parameters), `"script_path"`, `"cluster_members": {}, "script_path"`, 1))
-}
 
 // clusterOf is the stack of the storage server and these others.
 func clusterOf(ids ...string) *api.Topology {
@@ -41,7 +35,7 @@ func wholeCluster() *api.Topology {
 func clustered(t tester) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: wholeCluster()})
+	w.put(asMembers(api.InstanceSpec{AdditionalParams: withManifest("10.10.0.0/24"), Topology: wholeCluster()}))
 	w.upload(script, "#!/bin/sh\n")
 	w.upload(manifestFile, manifestOf("pv1"))
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
@@ -233,7 +227,7 @@ func TestAStartThatFailedIsPostedAgain(t *testing.T) {
 // SCALE_IN without an END, as Tacker's v1 API posts it.
 func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
 	w, c := inMembers(t)
-	w.put(api.InstanceSpec{AdditionalParams: membersIn(parameters("10.10.0.0/24"))})
+	w.put(asMembers(api.InstanceSpec{AdditionalParams: parameters("10.10.0.0/24")}))
 	for range 2 {
 		w.converge(w.instance().Nodes...)
 	}
@@ -253,10 +247,10 @@ func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
 func TestAPutTakesNoMemberFromAStartThatItLeaves(t *testing.T) {
 	w := clustered(t)
 	start := w.post(heal(api.PhaseStart, nil, workerServer))
-	gone := api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, otherMaster, lastMaster, secondWorker)}
+	gone := asMembers(api.InstanceSpec{AdditionalParams: withManifest("10.10.0.0/24"), Topology: clusterOf(masterServer, otherMaster, lastMaster, secondWorker)})
 	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, gone)
 	w.refused(err, api.ProblemOperationInProgress, start.ID, workerServer)
-	w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.20.0.0/24"))})
+	w.put(asMembers(api.InstanceSpec{AdditionalParams: withManifest("10.20.0.0/24")}))
 	w.wantAsked(masterServer, workerServer)
 	w.left(masterServer)
 	w.wantState(start, api.Completed)
@@ -328,8 +322,8 @@ func TestMembersThatMayNotLeave(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := clustered(t)
 			if strings.HasPrefix(name, "the only") {
-				w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, workerServer, secondWorker)})
-				w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, uuid(2, 4), workerServer, secondWorker)})
+				w.put(asMembers(api.InstanceSpec{AdditionalParams: withManifest("10.10.0.0/24"), Topology: clusterOf(masterServer, workerServer, secondWorker)}))
+				w.put(asMembers(api.InstanceSpec{AdditionalParams: withManifest("10.10.0.0/24"), Topology: clusterOf(masterServer, uuid(2, 4), workerServer, secondWorker)}))
 			}
 			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, c.r)
 			faults := w.faults(err)

@@ -36,6 +36,7 @@ func TestNoOrderOfEventsMakesTwoClusters(t *testing.T) {
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) })
 		h := newHistory(rt, dir, asMembers)
+		h.members = true
 		h.keeps(tx.Kept)
 		made, events := makers{}, h.events()
 		h.after = func(t *rapid.T) { h.check(t); h.checkMakers(t, made) }

@@ -70,7 +70,7 @@ func TestAMasterLeavesEtcd(t *testing.T) {
 					t.Fatal(err)
 				}
 			case strings.Contains(name, "etcd was removed"):
-				d.must(e.client.Remove(t.Context(), e.member("m2").ID))
+				e.until(func(ctx context.Context) error { return e.client.Remove(ctx, e.member("m2").ID) })
 			}
 			d.leave(c.force, leave...)
 			d.door.did()
@@ -129,7 +129,7 @@ func newEtcds(t *testing.T, d *departing) *etcds {
 	var err error
 	e.client, err = access.Open()
 	d.must(err)
-	e.wait()
+	e.until(e.ready)
 	return e
 }
 
@@ -158,21 +158,21 @@ func (e *etcds) certificates(d *departing) string {
 	return dir
 }
 
-// wait waits until all three serve.
-func (e *etcds) wait() {
+// until waits until this succeeds: etcd starts, or lets a member go.
+func (e *etcds) until(done func(context.Context) error) {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(e.t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := e.ready(ctx)
+		err := done(ctx)
 		if err == nil {
 			return
 		}
 		select {
 		case <-ctx.Done():
-			e.t.Fatalf("etcd is not ready: %v", err)
+			e.t.Fatalf("etcd: %v", err)
 		case <-tick.C:
 		}
 	}
