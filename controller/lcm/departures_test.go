@@ -188,7 +188,10 @@ func TestAStartThatEndsEarlyIsTakenBackFromTheMembers(t *testing.T) {
 		"a cancel before its END":     {func(w *world) { w.left(masterServer) }, func(w *world, op api.Operation) { w.cancelled(op) }, api.ProblemCancelled, nil},
 		"another operation":           {func(w *world) { w.left(masterServer) }, func(w *world, _ api.Operation) { w.post(request(api.ModifyInfo, api.PhaseStart)) }, api.ProblemInterrupted, nil},
 		"TERMINATE":                   {func(*world) {}, func(w *world, _ api.Operation) { w.post(request(api.Terminate, api.PhaseStart)) }, api.ProblemSuperseded, nil},
-		"a restart and its deadline":  {func(w *world) { w.restart() }, func(w *world, _ api.Operation) { end(w) }, api.ProblemDeadline, nil},
+		"a PUT and its deadline": {func(w *world) {
+			w.put(asMembers(api.InstanceSpec{AdditionalParams: withManifest("10.20.0.0/24")}))
+		}, func(w *world, _ api.Operation) { end(w) }, api.ProblemDeadline, []string{"a newer version of the desired state is in force and stays"}},
+		"a restart and its deadline": {func(w *world) { w.restart() }, func(w *world, _ api.Operation) { end(w) }, api.ProblemDeadline, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clustered(t)

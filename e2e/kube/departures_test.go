@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -29,6 +30,10 @@ func TestAWorkerLeavesTheClusterInOrder(t *testing.T) {
 	d.pod("elsewhere", "w2", byNobody, 0)
 
 	d.leave(false, serverOf("w1"))
+	stored := d.engine.Converge(t.Context(), d.doc, converge.Options{})
+	if c := stored.Condition(api.ConditionClusterMembersLeft); c.Reason != api.ReasonWaitingForController || len(d.door.did()) > 0 {
+		t.Errorf("for a document that the controller has not confirmed the agent did %v: %+v", d.door.did(), c)
+	}
 	d.expect(api.ReasonEvictionBlocked, "Pod default/web-1 on Node w1 cannot be evicted", "web-budget")
 	d.wantNode("w1", true)
 	d.wantNode("w2", false)
