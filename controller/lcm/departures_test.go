@@ -247,6 +247,20 @@ func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
 	w.wantAsked(masterServer)
 }
 
+// The documents of the others change by its name and by nothing else.
+func TestAWorkerThatCallsIsAddedToItsCluster(t *testing.T) {
+	w, c := created(t)
+	w.put(asMembers(api.InstanceSpec{AdditionalParams: parameters("10.10.0.0/24")}))
+	for range 2 {
+		w.converge(w.instance().Nodes...)
+	}
+	c.stacks[stackOne] = grown()
+	w.must(w.enroll(secondWorker))
+	if config := w.config(masterServer); !w.has(secondWorker) || len(config.ClusterMembers.Members) != 3 {
+		t.Errorf("the topology has the worker: %v; the members are %+v", w.has(secondWorker), config.ClusterMembers)
+	}
+}
+
 func TestAPutTakesNoMemberFromAStartThatItLeaves(t *testing.T) {
 	w := clustered(t)
 	start := w.post(heal(api.PhaseStart, nil, workerServer))
