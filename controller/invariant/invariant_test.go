@@ -108,6 +108,8 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"says that a request joined it":       func(w *world) { w.start.Joined = true },
 		"its END is awaited":                  func(w *world) { w.i.AwaitingEndSequence = 1 },
 		"no START is in progress or awaits":   func(w *world) { w.d.WithdrawPersistentVolumes = true },
+		"or was a SCALE_IN":                   func(w *world) { w.d.Leaving = []string{server} },
+		"nobody leaves the cluster by force":  func(w *world) { w.d.Force = true },
 		"in progress and withdraws nothing":   func(w *world) { w.end.Phase = api.PhaseStart },
 		"its cluster secret has 3 bytes":      func(w *world) { w.i.ClusterSecret = w.seal("abc") },
 		"the cluster secret of instance":      func(w *world) { w.i.ClusterSecret = []byte{1, 2, 3} },

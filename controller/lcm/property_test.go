@@ -69,6 +69,10 @@ type history struct {
 	sent       []api.OperationRequest
 	terminated bool
 	makers     makers
+	// members: the parameters have cluster_members. inCluster are then the servers whose Nodes
+	// the cluster has, and stuck those that cannot be drained.
+	members          bool
+	inCluster, stuck map[string]bool
 }
 
 type applied struct {
@@ -84,7 +88,8 @@ func asDrawn(s api.InstanceSpec) api.InstanceSpec { return s }
 func newHistory(t *rapid.T, dir string, asks func(api.InstanceSpec) api.InstanceSpec) *history {
 	h := &history{world: newWorld(drawn{t, dir}), asks: asks, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
-		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}, makers: makers{}}
+		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
+		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
@@ -117,7 +122,9 @@ func (h *history) events() map[string]func(*rapid.T) {
 // completes only when each of its targets has reported its present document, and what is over
 // stays over. No desired state is lost, however an operation ends, and no late repeat
 // instantiates again what was terminated. No storage server is released while the cluster has
-// volumes of it, and none is registered that it does not serve. No two machines make a cluster.
+// volumes of it, and none is registered that it does not serve. No START is over while a member
+// that it names is in the cluster, unless by force, and no member is asked to leave for longer. No two machines make a
+// cluster.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 	gaveUp, began := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -126,14 +133,18 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
-		asks := asDrawn
-		if rapid.Bool().Draw(rt, "cluster_members") {
+		asks, members := asDrawn, rapid.Bool().Draw(rt, "cluster_members")
+		if members {
 			asks = asMembers
 		}
 		h := newHistory(rt, dir, asks)
+		h.members = members
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
+		if h.members {
+			events["leave"], events["leave again"], events["get stuck"] = h.leaveAny, h.leaveAny, h.stickAny
+		}
 		events["tell of the cluster"], events["masters come"], events[""] = h.tellOfTheCluster, h.mastersCome, h.after
 		rt.Repeat(events)
 		gaveUp, began = gaveUp+h.gaveUp, began+len(h.makers)
@@ -190,7 +201,7 @@ func drawStack(t *rapid.T) *api.Topology {
 
 func (h *history) putAny(t *rapid.T) {
 	clients := rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")
-	spec := api.InstanceSpec{Topology: drawStack(t), AdditionalParams: parameters(clients)}
+	spec := api.InstanceSpec{Topology: h.drawStack(t), AdditionalParams: parameters(clients)}
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
 		spec.AdditionalParams = withManifest(clients)
 	}
@@ -222,7 +233,7 @@ func (h *history) postEnd(t *rapid.T) {
 }
 
 func (h *history) send(t *rapid.T, r api.OperationRequest) {
-	r.Topology, r.Partial = drawStack(t), rapid.IntRange(0, 3).Draw(t, "complete") > 0
+	r.Topology, r.Partial = h.drawStack(t), rapid.IntRange(0, 3).Draw(t, "complete") > 0
 	r.DeadlineSeconds = rapid.SampledFrom([]int{60, 3600}).Draw(t, "deadline")
 	r.IdempotencyKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
 	switch {
@@ -554,6 +565,7 @@ func (h *history) check(t *rapid.T) {
 	h.checkNodes(t)
 	h.checkVolumes(t)
 	h.checkMakers(t)
+	h.checkMembers(t)
 	broken, err := invariant.Check(h.Store, nil)
 	h.must(err)
 	if len(broken) > 0 {
@@ -584,10 +596,12 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	}
 	if after.Phase == api.PhaseStart {
 		h.checkWithdrawn(t, after)
+		h.checkLeft(t, after)
 		return
 	}
 	if after.Operation == api.Terminate { // the stack is deleted, and its cluster with it
 		clear(h.cluster)
+		clear(h.inCluster)
 	}
 	if len(after.Withheld) > 0 {
 		t.Fatalf("operation %s completed with sections withheld: %+v", after.ID, after)

@@ -37,6 +37,9 @@ type Options struct {
 	Address netip.AddrPort
 	// Names are further names and addresses by which clients may reach it.
 	Names []string
+	// Controllers are further controllers of kube-controller-manager, such as
+	// "disruption-controller".
+	Controllers []string
 	// Cache holds the programs; empty means $NODEHITCH_CACHE or image.DefaultCache.
 	Cache string
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -72,7 +73,7 @@ func (c *Cluster) apiServerFlags(etcd string) []string {
 
 func (c *Cluster) controllerManagerFlags() []string {
 	return []string{
-		"--kubeconfig=" + c.file(adminFile), "--controllers=" + strings.Join(controllers, ","), "--v=1",
+		"--kubeconfig=" + c.file(adminFile), "--controllers=" + strings.Join(slices.Concat(controllers, c.o.Controllers), ","), "--v=1",
 		"--leader-elect=false", "--secure-port=0",
 		"--pvclaimbinder-sync-period=1s", // how long a lost race takes; 15 s by default
 	}
