@@ -116,4 +116,4 @@ join-master)
   fi
   ;;
 esac
-touch "$joined"
+install -D -m 600 /dev/null "$joined"
