@@ -67,6 +67,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/demo"},
 		{Package: "./e2e/engine"},
 		{Package: "./e2e/enroll"},
+		{Package: "./e2e/kubeadm"},
 		{Package: "./e2e/lab"},
 		{Package: "./e2e/lab/image"},
 		{Package: "./e2e/lab/qapi"},
