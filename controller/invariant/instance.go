@@ -121,7 +121,7 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	cancelled := o.Error != nil && o.Error.Type == api.ProblemCancelled
 	wrong(cancelled == (o.CancelledBy != ""), "%q cancelled it and its error is %v", o.CancelledBy, o.Error)
 	wrong(!o.Joined, "it says that a request joined it")
-	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].WithdrawPersistentVolumes
+	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].Withdraws()
 	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START in progress and withdraws nothing")
 	if i.AwaitingEndSequence == o.Sequence {
 		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && (o.CreatedVersion != 0 || withdraws), "its END is awaited, and it is a %s that is %s", o.Phase, o.State)

@@ -63,7 +63,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	p.t.Instance.AwaitingEndSequence = 0
-	if !p.next.WithdrawPersistentVolumes || p.t.Instance.CarriedOver.Owner == "" {
+	if !p.next.Withdraws() || p.t.Instance.CarriedOver.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
 	}
 	p.t.Instance.ProcessingSequence = op.Sequence

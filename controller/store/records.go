@@ -73,6 +73,15 @@ type Desired struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
+// Withdraws reports whether something is to leave the cluster, until the END of an operation.
+func (d Desired) Withdraws() bool { return d.WithdrawPersistentVolumes }
+
+// WithoutWithdrawal is the same with nothing that is to leave the cluster.
+func (d Desired) WithoutWithdrawal() Desired {
+	d.WithdrawPersistentVolumes = false
+	return d
+}
+
 // Node is a VM that the topology of an instance names, or named.
 type Node struct {
 	ID         string   `json:"id"`
