@@ -25,6 +25,22 @@ var PersistentVolumes = Withdrawal{
 	Problem: api.ProblemVolumesInUse, Undone: "the PersistentVolumes were not gone",
 }
 
+// Members is the withdrawal of members of the cluster.
+var Members = Withdrawal{
+	Condition: api.ConditionClusterMembersLeft, Done: api.ReasonMembersLeft, Refused: []api.Reason{api.ReasonUnmanagedPods, api.ReasonQuorumAtRisk},
+	Problem: api.ProblemMembersStay, Undone: "the members had not left the cluster",
+}
+
+// Answered reports whether the owner has done for this what it can: it has said of its present
+// document how it stands, whatever that is, or is not asked.
+func (w Withdrawal) Answered(owner store.Node, epoch int64) bool {
+	if !slices.Contains(owner.Conditions, w.Condition) {
+		return reported(owner, epoch) != nil
+	}
+	c := ReportedForCurrent(owner, epoch, w.Condition)
+	return c != nil && c.Reason != api.ReasonConverging && c.Reason != api.ReasonWaitingForController
+}
+
 // Withdrawn is how far the owner has come with what it is asked. left is what it refuses, or
 // else the first that is not gone; nil if all is.
 func Withdrawn(owner store.Node, epoch int64, asked ...Withdrawal) (t api.OperationTarget, left *Withdrawal, refused bool) {

@@ -23,7 +23,7 @@ func (r *Reconciler) evaluateStart(t *tx.Tx, op store.Operation) error {
 		return err
 	}
 	old := op
-	target, left, refused := progress.Withdrawn(owner, t.Store.Epoch(), withdrawals(now)...)
+	target, left, refused := progress.Withdrawn(owner, t.Store.Epoch(), r.withdrawals(t, now, owner)...)
 	op.Targets, op.Withheld = []api.OperationTarget{target}, slices.Concat([]api.Withheld{}, owner.Withheld)
 	switch {
 	case target.Ready:
@@ -39,10 +39,16 @@ func (r *Reconciler) evaluateStart(t *tx.Tx, op store.Operation) error {
 	return t.SaveOperation(op)
 }
 
-// withdrawals are what a version of the desired state asks the owner to take out of the cluster.
-func withdrawals(d store.Desired) (list []progress.Withdrawal) {
+// withdrawals are what a version of the desired state asks the owner to take out of the cluster,
+// and is waited for. Force waits for members until the owner has answered, and not for an owner
+// that is not heard of: then no master is.
+func (r *Reconciler) withdrawals(t *tx.Tx, d store.Desired, owner store.Node) (list []progress.Withdrawal) {
 	if d.WithdrawPersistentVolumes {
 		list = append(list, progress.PersistentVolumes)
+	}
+	forced := d.Force && (!r.Presence.Heard(owner) || progress.Members.Answered(owner, t.Store.Epoch()))
+	if len(d.Leaving) > 0 && !forced {
+		list = append(list, progress.Members)
 	}
 	return list
 }
