@@ -15,8 +15,8 @@ import (
 // because its id is the lowest.
 var otherMaster, lastMaster = uuid(2, 2), uuid(2, 3)
 
-// withMembers is the parameters with cluster_members.
-func withMembers(parameters json.RawMessage) json.RawMessage {
+// membersIn is the parameters with cluster_members.
+func membersIn(parameters json.RawMessage) json.RawMessage {
 	return json.RawMessage(strings.Replace(string(parameters), `"script_path"`, `"cluster_members": {}, "script_path"`, 1))
 }
 
@@ -37,11 +37,11 @@ func wholeCluster() *api.Topology {
 	return clusterOf(masterServer, otherMaster, lastMaster, workerServer, secondWorker)
 }
 
-// joined is a world whose masters and workers are members of one cluster.
-func joined(t tester) *world {
+// clustered is a world whose masters and workers are members of one cluster.
+func clustered(t tester) *world {
 	t.Helper()
 	w := newWorld(t)
-	w.put(api.InstanceSpec{AdditionalParams: withMembers(withManifest("10.10.0.0/24")), Topology: wholeCluster()})
+	w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: wholeCluster()})
 	w.upload(script, "#!/bin/sh\n")
 	w.upload(manifestFile, manifestOf("pv1"))
 	op := w.post(request(api.Instantiate, api.PhaseEnd))
@@ -112,7 +112,7 @@ func TestMembersLeaveBeforeTheirStartIsOver(t *testing.T) {
 			otherMaster, []string{masterServer}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			start := w.post(c.start)
 			var named []string
 			for _, m := range start.Leaving {
@@ -164,7 +164,7 @@ func (w *world) wantNotListed(owner string, leave []string) {
 func TestAStartWhoseMembersCannotLeaveFailsAtOnce(t *testing.T) {
 	for _, reason := range []api.Reason{api.ReasonUnmanagedPods, api.ReasonQuorumAtRisk} {
 		t.Run(reason, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			version := w.instance().DesiredVersion
 			start := w.post(leave(secondWorker))
 			w.stay(reason)
@@ -197,7 +197,7 @@ func TestAStartThatEndsEarlyIsTakenBackFromTheMembers(t *testing.T) {
 		"a restart and its deadline":  {func(w *world) { w.restart() }, func(w *world, _ api.Operation) { end(w) }, api.ProblemDeadline, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			start := w.post(heal(api.PhaseStart, nil, workerServer))
 			c.before(w)
 			w.wantAsked(masterServer, workerServer)
@@ -209,7 +209,7 @@ func TestAStartThatEndsEarlyIsTakenBackFromTheMembers(t *testing.T) {
 }
 
 func TestAStartThatFailedIsPostedAgain(t *testing.T) {
-	w := joined(t)
+	w := clustered(t)
 	r := leave(secondWorker)
 	r.IdempotencyKey = "hook"
 	first := w.post(r)
@@ -233,7 +233,7 @@ func TestAStartThatFailedIsPostedAgain(t *testing.T) {
 // SCALE_IN without an END, as Tacker's v1 API posts it.
 func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
 	w, c := inMembers(t)
-	w.put(api.InstanceSpec{AdditionalParams: withMembers(parameters("10.10.0.0/24"))})
+	w.put(api.InstanceSpec{AdditionalParams: membersIn(parameters("10.10.0.0/24"))})
 	for range 2 {
 		w.converge(w.instance().Nodes...)
 	}
@@ -251,12 +251,12 @@ func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
 }
 
 func TestAPutTakesNoMemberFromAStartThatItLeaves(t *testing.T) {
-	w := joined(t)
+	w := clustered(t)
 	start := w.post(heal(api.PhaseStart, nil, workerServer))
-	gone := api.InstanceSpec{AdditionalParams: withMembers(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, otherMaster, lastMaster, secondWorker)}
+	gone := api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, otherMaster, lastMaster, secondWorker)}
 	_, _, err := w.LCM.Instances.PutInstance(w.ctx, instanceID, gone)
 	w.refused(err, api.ProblemOperationInProgress, start.ID, workerServer)
-	w.put(api.InstanceSpec{AdditionalParams: withMembers(withManifest("10.20.0.0/24"))})
+	w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.20.0.0/24"))})
 	w.wantAsked(masterServer, workerServer)
 	w.left(masterServer)
 	w.wantState(start, api.Completed)
@@ -278,7 +278,7 @@ func TestAStartMayWaitForVolumesAndMembers(t *testing.T) {
 		"the volumes are in use": {api.ReasonInUse, api.ReasonReady, api.Failed}, "the members cannot leave": {api.ReasonReady, api.ReasonUnmanagedPods, api.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			start := w.post(heal(api.PhaseStart, nil, storageServer, workerServer))
 			both(w, c.volumes, c.members)
 			w.wantState(start, c.state)
@@ -295,7 +295,7 @@ func TestWhoLeavesTheCluster(t *testing.T) {
 		"no server of another role":          heal(api.PhaseStart, nil, storageServer),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			if op := w.post(r); len(op.Leaving) > 0 {
 				t.Errorf("%+v leave", op.Leaving)
 			}
@@ -326,10 +326,10 @@ func TestMembersThatMayNotLeave(t *testing.T) {
 		"the only master that is in it": {heal(api.PhaseStart, nil, masterServer), named, "no other master of the topology is one"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			if strings.HasPrefix(name, "the only") {
-				w.put(api.InstanceSpec{AdditionalParams: withMembers(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, workerServer, secondWorker)})
-				w.put(api.InstanceSpec{AdditionalParams: withMembers(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, uuid(2, 4), workerServer, secondWorker)})
+				w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, workerServer, secondWorker)})
+				w.put(api.InstanceSpec{AdditionalParams: membersIn(withManifest("10.10.0.0/24")), Topology: clusterOf(masterServer, uuid(2, 4), workerServer, secondWorker)})
 			}
 			_, err := w.LCM.Operations.PostOperation(w.ctx, instanceID, c.r)
 			faults := w.faults(err)
@@ -369,7 +369,7 @@ func TestAForcedStartWaitsForAnAnswerOnly(t *testing.T) {
 		"its deadline":            {func(w *world) { w.Clock.Advance(time.Hour); w.must(w.LCM.Operations.Sweep(w.ctx)) }, api.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := joined(t)
+			w := clustered(t)
 			start := w.post(forced(leave(workerServer, secondWorker)))
 			if !start.Force {
 				t.Errorf("the record %+v does not say that it is forced", start)
@@ -382,14 +382,14 @@ func TestAForcedStartWaitsForAnAnswerOnly(t *testing.T) {
 		})
 	}
 	t.Run("silent before it", func(t *testing.T) {
-		w := joined(t)
+		w := clustered(t)
 		w.silent(masterServer, otherMaster, lastMaster)
 		if start := w.post(forced(leave(workerServer))); start.State != api.Completed {
 			t.Errorf("with no master heard of the START is %+v, want it COMPLETED", start)
 		}
 	})
 	t.Run("and volumes that stay", func(t *testing.T) {
-		w := joined(t)
+		w := clustered(t)
 		start := w.post(forced(heal(api.PhaseStart, nil, storageServer, workerServer)))
 		w.stay(api.ReasonEvictionBlocked)
 		w.wantState(start, api.Processing)

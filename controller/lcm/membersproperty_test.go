@@ -14,7 +14,7 @@ func (h *history) with(parameters json.RawMessage) json.RawMessage {
 	if !h.members {
 		return parameters
 	}
-	return withMembers(parameters)
+	return membersIn(parameters)
 }
 
 // drawStack is drawStack, with a second worker if the history has cluster_members: else no worker

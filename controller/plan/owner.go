@@ -71,7 +71,7 @@ func (o *Output) owner(in Input) *Node {
 // maySpeak reports whether the master is a member of the cluster and stays one, or there is no
 // member yet.
 func (o *Output) maySpeak(in Input, n *Node) bool {
-	return !in.leaves(n.ID) && (len(o.CarriedOver.Members) == 0 || slices.Contains(o.CarriedOver.Members, n.ID))
+	return len(o.CarriedOver.Members) == 0 || slices.Contains(o.CarriedOver.Members, n.ID) && !in.leaves(n.ID)
 }
 
 // mayBegin reports whether the owner may be making the cluster at this moment: it has had the
