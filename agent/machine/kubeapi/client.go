@@ -4,8 +4,8 @@
 package kubeapi
 
 import (
+	"cmp"
 	"crypto/x509"
-	"encoding/pem"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -34,13 +34,15 @@ const DefaultRequestLimit = 10 * time.Second
 // safe for concurrent use.
 type Access struct {
 	Host *host.Host
-	// Kubeconfig is a path. It is read in every pass.
+	// Kubeconfig is a path; "" = AdminKubeconfig. It is read in every pass.
 	Kubeconfig string
 	// RequestLimit is how long one request may take; 0 = DefaultRequestLimit.
 	RequestLimit time.Duration
 	// Rights is what its user must be allowed to do, for messages, such as "get and list
 	// persistentvolumes".
 	Rights string
+	// Renewal says how its credentials are renewed, for messages; "" = by kubeadm.
+	Renewal string
 
 	known *Client // of the last pass
 }
@@ -50,12 +52,12 @@ type Client struct {
 	dynamic.Interface
 	// Path is that of the kubeconfig.
 	Path string
-	// Config is its content. It holds a key.
-	Config *clientcmdapi.Config
 
-	rights  string
-	expires time.Time // of the kubeconfig's certificate; zero if it has none
-	idle    func()    // closes idle connections
+	config          *clientcmdapi.Config // its content; it holds a key
+	rights, renewal string
+	certificate     *x509.Certificate // the kubeconfig's; nil if it has none
+	authority       []byte            // the certificates by which the API server is trusted
+	idle            func()            // closes idle connections
 	// lost says that a request got no answer. Its connection, which others share, may
 	// lead to a machine that is gone, for most of a minute.
 	lost bool
@@ -65,11 +67,12 @@ type Client struct {
 // client of the last pass while the kubeconfig is unchanged and the API server answers.
 // It sends nothing. The error says what the kubeconfig lacks.
 func (a *Access) Connect() (*Client, error) {
+	a.Kubeconfig = cmp.Or(a.Kubeconfig, AdminKubeconfig)
 	config, err := a.load()
 	if err != nil {
 		return nil, err
 	}
-	if a.known != nil && !a.known.lost && reflect.DeepEqual(a.known.Config, config) {
+	if a.known != nil && !a.known.lost && reflect.DeepEqual(a.known.config, config) {
 		return a.known, nil
 	}
 	c, err := a.dial(config)
@@ -107,20 +110,8 @@ func (a *Access) dial(content *clientcmdapi.Config) (*Client, error) {
 		return nil, a.wait(a.Kubeconfig, ": its server cannot be used")
 	}
 	return &Client{
-		Interface: resources, Path: a.Kubeconfig, Config: content, rights: a.Rights, expires: expiry(config.CertData),
+		Interface: resources, Path: a.Kubeconfig, config: content, rights: a.Rights, renewal: cmp.Or(a.Renewal, "renew them, for example with `kubeadm certs renew admin.conf`"),
+		certificate: certificateOf(config.CertData), authority: config.CAData,
 		idle: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, // the client's own CloseIdleConnections does not reach a wrapped transport
 	}, nil
-}
-
-// expiry is when a certificate expires, zero if there is none.
-func expiry(certificate []byte) time.Time {
-	block, _ := pem.Decode(certificate)
-	if block == nil {
-		return time.Time{}
-	}
-	parsed, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		return time.Time{}
-	}
-	return parsed.NotAfter
 }

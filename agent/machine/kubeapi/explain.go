@@ -26,7 +26,7 @@ func (c *Client) Explain(err error) error {
 		c.lost = true
 		return unusable("the API server does not answer: %v", err)
 	case apierrors.IsUnauthorized(err):
-		return unusable("the API server does not accept the credentials of %s%s: %v; renew them, for example with `kubeadm certs renew admin.conf`", c.Path, c.age(), err)
+		return unusable("the API server does not accept the credentials of %s%s: %v; %s", c.Path, c.age(), err, c.renewal)
 	case LacksRight(err):
 		return unusable("the user of %s is not allowed to %s: %v", c.Path, c.rights, err)
 	case apierrors.IsForbidden(err):
@@ -42,10 +42,10 @@ func unusable(format string, args ...any) error {
 // age says that the certificate has expired, by this machine's clock. kubelet renews its
 // own certificate, but not the kubeconfig's.
 func (c *Client) age() string {
-	if c.expires.IsZero() || time.Now().Before(c.expires) {
+	if c.certificate == nil || time.Now().Before(c.certificate.NotAfter) {
 		return ""
 	}
-	return ", whose certificate expired on " + c.expires.UTC().Format(time.DateOnly)
+	return ", whose certificate expired on " + c.certificate.NotAfter.UTC().Format(time.DateOnly)
 }
 
 // LacksRight distinguishes a refusal by RBAC from one by admission, which is 403 too.

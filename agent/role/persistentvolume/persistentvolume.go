@@ -9,7 +9,6 @@
 package persistentvolume
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"time"
@@ -57,7 +56,7 @@ func New(o Options) converge.Step {
 		o.ResolveLimit = 10 * time.Second
 	}
 	return &step{Options: o, access: kubeapi.Access{
-		Host: o.Host, Kubeconfig: cmp.Or(o.Kubeconfig, kubeapi.AdminKubeconfig), RequestLimit: o.RequestLimit,
+		Host: o.Host, Kubeconfig: o.Kubeconfig, RequestLimit: o.RequestLimit,
 		Rights: "get, list, create, patch and delete persistentvolumes",
 	}}
 }
