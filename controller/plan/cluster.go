@@ -68,14 +68,14 @@ func (n *Node) addClusterSection(in Input, section api.ClusterSection) {
 // addClusterOwned gives the owner what only a member can do for the cluster.
 func (o *Output) addClusterOwned(in Input, owner *Node) {
 	if !slices.Contains(o.CarriedOver.Members, owner.ID) {
-		for _, section := range []string{api.SectionClusterMembers, api.SectionClusterAccess} {
+		for _, section := range []string{api.SectionClusterMembers, api.SectionClusterDepartures, api.SectionClusterAccess} {
 			owner.waitFor(owner, section, api.ReasonNotJoined, fmt.Sprintf("the master %s (%s) is no member of the cluster yet", owner.Name, owner.ID))
 		}
 		return
 	}
 	members := &api.ClusterMembersSection{Members: []api.ClusterMember{}}
 	for _, n := range o.Nodes {
-		if n.Role == api.RoleMaster || n.Role == api.RoleWorker {
+		if (n.Role == api.RoleMaster || n.Role == api.RoleWorker) && !in.leaves(n.ID) {
 			members.Members = append(members.Members, api.ClusterMember{ServerID: n.ID, Name: n.Name, Addresses: append([]string{}, n.Addresses...),
 				Role: n.Role, BootstrapToken: bootstrapToken(in.Cluster.Secret, n.ID)})
 		}
@@ -83,6 +83,7 @@ func (o *Output) addClusterOwned(in Input, owner *Node) {
 	if owner.takes(in, api.SectionClusterMembers, members) {
 		owner.Config.ClusterMembers = members
 	}
+	o.addDepartures(in, owner)
 	access := &api.ClusterAccessSection{Role: api.ClusterAccessSectionRole(in.Params.Cluster.Members.Access)}
 	if owner.takes(in, api.SectionClusterAccess, access) {
 		owner.Config.ClusterAccess = access
@@ -94,10 +95,14 @@ func (o *Output) clusterServers(role api.Role) []api.ClusterServer {
 	list := []api.ClusterServer{}
 	for _, n := range o.Nodes {
 		if n.Role == role {
-			list = append(list, api.ClusterServer{ServerID: n.ID, Name: n.Name, Addresses: append([]string{}, n.Addresses...)})
+			list = append(list, clusterServer(n))
 		}
 	}
 	return list
+}
+
+func clusterServer(n Node) api.ClusterServer {
+	return api.ClusterServer{ServerID: n.ID, Name: n.Name, Addresses: append([]string{}, n.Addresses...)}
 }
 
 // endpoint is the address of cluster_cp_name, empty for none: the one before while it is one,

@@ -84,7 +84,7 @@ func TestTheMasterThatMakesTheClusterSpeaksForItOnceItIsAMember(t *testing.T) {
 	in := withMaster(membersInput(), secondM, "10.10.0.12")
 	out := Make(in)
 	n := node(t, out, masterID)
-	if n.Config.ClusterMembers != nil || n.Config.ClusterAccess != nil || len(n.Withheld) != 2 {
+	if n.Config.ClusterMembers != nil || n.Config.ClusterAccess != nil || n.Config.ClusterDepartures != nil || len(n.Withheld) != 3 {
 		t.Fatalf("the document has %v, withheld %+v", n.Config.Sections(), n.Withheld)
 	}
 	for _, w := range n.Withheld {
@@ -109,9 +109,66 @@ func TestTheMasterThatMakesTheClusterSpeaksForItOnceItIsAMember(t *testing.T) {
 	if n.Config.ClusterAccess.Role != api.ClusterAccessTacker {
 		t.Errorf("access %+v", n.Config.ClusterAccess)
 	}
-	if other := node(t, out, secondM).Config; other.ClusterMembers != nil || other.ClusterAccess != nil || other.Cluster.CACertificateHash != hash {
+	if s := n.Config.ClusterDepartures; s == nil || s.Members == nil || len(s.Members) > 0 {
+		t.Errorf("departures %+v, want an empty list", s)
+	}
+	if other := node(t, out, secondM).Config; other.ClusterMembers != nil || other.ClusterDepartures != nil || other.ClusterAccess != nil || other.Cluster.CACertificateHash != hash {
 		t.Errorf("the other master has %+v", other)
 	}
+}
+
+// Whoever leaves is listed for the owner to let go, has no token that is valid, and does not
+// speak for the cluster.
+func TestServersThatLeaveTheCluster(t *testing.T) {
+	three := func() Input {
+		in := joined(withMaster(membersInput(), secondM, "10.10.0.12"), masterID, secondM)
+		in.CarriedOver.Owner = masterID
+		return in
+	}
+	for name, c := range map[string]struct {
+		leaving      []string
+		owner        string
+		listed, stay int
+	}{
+		"nobody": {nil, masterID, 0, 3}, "a worker": {[]string{workerID}, masterID, 1, 2}, "a master": {[]string{secondM}, masterID, 1, 2},
+		"the owner": {[]string{masterID}, secondM, 1, 2}, "the owner and a worker": {[]string{masterID, workerID}, secondM, 2, 1},
+		"one that the topology does not have": {[]string{volumeID}, masterID, 0, 3},
+		"every master":                        {[]string{masterID, secondM}, "", 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := three()
+			in.Leaving, in.Force = c.leaving, len(c.leaving) > 0
+			in.Params.Cluster.Members.DeleteUnmanagedPods = true
+			out := Make(in)
+			if out.CarriedOver.Owner != c.owner {
+				t.Fatalf("%q speaks for the cluster, want %q", out.CarriedOver.Owner, c.owner)
+			}
+			for _, n := range out.Nodes {
+				s, m := n.Config.ClusterDepartures, n.Config.ClusterMembers
+				if n.ID != c.owner && (s != nil || m != nil || n.Config.Cluster != nil && n.Config.Cluster.Initialize) {
+					t.Errorf("%s has %+v", n.ID, n.Config)
+				}
+				if n.ID != c.owner {
+					continue
+				}
+				if len(s.Members) != c.listed || len(m.Members) != c.stay || s.Force != in.Force || !s.DeleteUnmanagedPods {
+					t.Errorf("the owner is asked for %+v, and its members are %+v", s, m)
+				}
+				for _, each := range s.Members {
+					if other := node(t, out, each.ServerID); !slices.Contains(c.leaving, each.ServerID) || each.Name != other.Name || !slices.Equal(each.Addresses, other.Addresses) {
+						t.Errorf("%+v is listed for %+v", each, other)
+					}
+				}
+			}
+		})
+	}
+	t.Run("while there is no cluster", func(t *testing.T) {
+		in := withMaster(membersInput(), secondM, "10.10.0.12")
+		in.CarriedOver.Owner, in.Leaving = masterID, []string{masterID}
+		if out := Make(in); out.CarriedOver.Owner != masterID || node(t, out, secondM).Config.Cluster.Initialize {
+			t.Errorf("another master makes the cluster too: %+v", out.CarriedOver)
+		}
+	})
 }
 
 func TestOneMasterMakesTheClusterHoweverSilent(t *testing.T) {

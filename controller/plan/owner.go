@@ -51,7 +51,7 @@ func (o *Output) owner(in Input) *Node {
 	var first, heard, before *Node
 	for i := range o.Nodes { // ordered by id
 		n := &o.Nodes[i]
-		if n.Role != api.RoleMaster || !o.maySpeak(n) {
+		if n.Role != api.RoleMaster || !o.maySpeak(in, n) {
 			continue
 		}
 		first = cmp.Or(first, n)
@@ -68,9 +68,10 @@ func (o *Output) owner(in Input) *Node {
 	return cmp.Or(heard, first)
 }
 
-// maySpeak reports whether the master is a member of the cluster, or there is none yet.
-func (o *Output) maySpeak(n *Node) bool {
-	return len(o.CarriedOver.Members) == 0 || slices.Contains(o.CarriedOver.Members, n.ID)
+// maySpeak reports whether the master is a member of the cluster and stays one, or there is no
+// member yet.
+func (o *Output) maySpeak(in Input, n *Node) bool {
+	return len(o.CarriedOver.Members) == 0 || slices.Contains(o.CarriedOver.Members, n.ID) && !in.leaves(n.ID)
 }
 
 // mayBegin reports whether the owner may be making the cluster at this moment: it has had the

@@ -43,6 +43,10 @@ type Input struct {
 	// Withdraw makes the cluster's PersistentVolumes absent: their storage server is
 	// about to go.
 	Withdraw bool
+	// Leaving are the servers that are to leave the cluster: they are about to go. Force: even
+	// if the cluster does not let them.
+	Leaving []string
+	Force   bool
 }
 
 // Volume is what the controller knows of a volume apart from the topology.

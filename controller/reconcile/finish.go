@@ -39,7 +39,7 @@ func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 	if err != nil {
 		return err
 	}
-	if (op.CreatedVersion != 0 || now.WithdrawPersistentVolumes) && endFollows(op.Request) {
+	if (op.CreatedVersion != 0 || now.Withdraws()) && endFollows(op.Request) {
 		t.Instance.AwaitingEndSequence = op.Sequence
 	}
 	return r.Finish(t, op, api.Completed)
@@ -77,9 +77,8 @@ func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
 		kept = "the previous desired state is in force again"
 	}
 	now, err := desired.Record(t)
-	if err == nil && now.WithdrawPersistentVolumes {
-		now.WithdrawPersistentVolumes = false
-		_, err = desired.Activate(t, now, start.ID)
+	if err == nil && now.Withdraws() {
+		_, err = desired.Activate(t, now.WithoutWithdrawal(), start.ID)
 	}
 	return kept, err
 }

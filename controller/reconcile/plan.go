@@ -26,6 +26,7 @@ func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 	in := plan.Input{
 		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
 		CarriedOver: plan.CarriedOver(t.Instance.CarriedOver), Withdraw: d.WithdrawPersistentVolumes,
+		Leaving: d.Leaving, Force: d.Force,
 	}
 	if d.Topology == nil {
 		return plan.Make(in), nil, nil

@@ -68,9 +68,23 @@ type Desired struct {
 	// WithdrawPersistentVolumes: they are to be absent, until the END of the operation
 	// that takes their storage server away.
 	WithdrawPersistentVolumes bool `json:"withdrawPersistentVolumes,omitempty"`
+	// Leaving are the ids of the servers that are to leave the cluster, ordered, until the END
+	// of the operation that takes them away. Force: even if the cluster does not let them.
+	Leaving []string `json:"leaving,omitempty"`
+	Force   bool     `json:"force,omitempty"`
 	// OperationID is the operation that made this version, "" for a PUT.
 	OperationID string    `json:"operationId,omitempty"`
 	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// Withdraws reports whether something is to leave the cluster, until the END of an operation.
+func (d Desired) Withdraws() bool { return d.WithdrawPersistentVolumes || len(d.Leaving) > 0 }
+
+// WithoutWithdrawal is the same with nothing that is to leave the cluster.
+func (d Desired) WithoutWithdrawal() Desired {
+	d.WithdrawPersistentVolumes = false
+	d.Leaving, d.Force = nil, false
+	return d
 }
 
 // Node is a VM that the topology of an instance names, or named.

@@ -1006,6 +1006,12 @@ type JoinToken struct {
 	Token string `json:"token"`
 }
 
+// LeavingMember A server whose Node leaves the cluster.
+type LeavingMember struct {
+	Name   string `json:"name"`
+	NodeID string `json:"nodeId"`
+}
+
 // Manifest An object of Kubernetes as JSON; a PersistentVolume with spec.nfs.
 type Manifest = json.RawMessage
 
@@ -1180,12 +1186,18 @@ type Operation struct {
 	Error      *Problem   `json:"error,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 
+	// Force The members leave even if the cluster does not let them
+	Force bool `json:"force,omitempty"`
+
 	// ID <vnfInstanceId>/<sequence>
 	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
 	// Joined In the answer to a POST that started nothing: this is the operation of an earlier request, and the topology and deadline of this one are not used
 	Joined bool `json:"joined,omitempty"`
+
+	// Leaving START of SCALE_IN and HEAL: the members of the cluster that leave it before it completes
+	Leaving []LeavingMember `json:"leaving,omitempty"`
 
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
