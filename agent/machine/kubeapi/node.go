@@ -22,6 +22,9 @@ type Node struct{ *unstructured.Unstructured }
 // Nova's, or by the cloud's id if the machine has none. Names and addresses are given to
 // another server later.
 func (n Node) Of(serverID string) bool {
+	if serverID == "" {
+		return false
+	}
 	if uuid := n.text("status", "nodeInfo", "systemUUID"); uuid != "" {
 		return strings.EqualFold(uuid, serverID)
 	}
