@@ -7,6 +7,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 	"github.com/nodehitch/nodehitch/agent/role/clusteraccess"
+	"github.com/nodehitch/nodehitch/agent/role/clusterdepartures"
 	"github.com/nodehitch/nodehitch/agent/role/clustermember"
 	"github.com/nodehitch/nodehitch/agent/role/clustermembers"
 	"github.com/nodehitch/nodehitch/agent/role/nfsclient"
@@ -29,6 +30,7 @@ func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store
 		persistentvolume.New(persistentvolume.Options{Host: machine, Kubeconfig: kubeconfig}),
 		clustermember.New(clustermember.Options{Host: machine, ServerID: nodeID}),
 		clustermembers.New(clustermembers.Options{Host: machine, Kubeconfig: kubeconfig}),
+		clusterdepartures.New(clusterdepartures.Options{Host: machine, Kubeconfig: kubeconfig}),
 		clusteraccess.New(clusteraccess.Options{Host: machine, Kubeconfig: kubeconfig}),
 	)
 	e := converge.New(steps...)

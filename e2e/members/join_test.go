@@ -164,25 +164,24 @@ func (w *world) asKubelet(ctx context.Context, m *machine, kubeconfig []byte, st
 	})
 }
 
-// register makes the machine's Node and reports it Ready, as its kubelet.
+// register makes the machine's Node with a status that says Ready, as its kubelet.
 func (w *world) register(ctx context.Context, m *machine, kubelet []byte) error {
-	node := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}}`, m.Name())
-	if err := w.asKubelet(ctx, m, kubelet, node, "create", "--filename", "-"); err != nil {
-		return err
-	}
 	info := map[string]string{"systemUUID": m.ServerID()}
 	for _, name := range []string{"machineID", "bootID", "kernelVersion", "osImage", "containerRuntimeVersion", "kubeletVersion", "kubeProxyVersion", "operatingSystem", "architecture"} {
 		info[name] = ""
 	}
-	status, err := json.Marshal(map[string]any{"status": map[string]any{
-		"nodeInfo":   info,
-		"addresses":  []map[string]string{{"type": "InternalIP", "address": m.Address().String()}},
-		"conditions": []map[string]any{{"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": time.Now().UTC().Format(time.RFC3339)}},
-	}})
+	node, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Node", "metadata": map[string]string{"name": m.Name()},
+		"status": map[string]any{
+			"nodeInfo":   info,
+			"addresses":  []map[string]string{{"type": "InternalIP", "address": m.Address().String()}},
+			"conditions": []map[string]string{{"type": "Ready", "status": "True", "reason": "KubeletReady"}},
+		},
+	})
 	if err != nil {
 		return err
 	}
-	if err := w.asKubelet(ctx, m, kubelet, "", "patch", "node", m.Name(), "--subresource=status", "--type=merge", "--patch", string(status)); err != nil {
+	if err := w.asKubelet(ctx, m, kubelet, string(node), "create", "--filename", "-"); err != nil {
 		return err
 	}
 	w.hands.up(m.Name())

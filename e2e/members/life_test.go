@@ -103,9 +103,12 @@ func (w *world) sound() {
 			w.t.Errorf("Pod %s was evicted %d times", pod, n)
 		}
 	}
-	if left := w.kubectl("get", "secrets", "-n", "kube-system", "--field-selector=type=bootstrap.kubernetes.io/token", "-o", "name"); left != "" {
-		w.t.Errorf("bootstrap tokens are left: %s", left)
-	}
+	w.until("no bootstrap token is left", func() error {
+		if left := w.kubectl("get", "secrets", "-n", "kube-system", "--field-selector=type=bootstrap.kubernetes.io/token", "-o", "name"); left != "" {
+			return errors.New(left)
+		}
+		return nil
+	})
 }
 
 func (w *world) kubectl(args ...string) string {
