@@ -140,7 +140,7 @@ func (w *world) replace(m *machine, flags ...string) {
 		w.t.Errorf("START has completed, and the Nodes are %v", left)
 	}
 	if m.server.ConnectionPoints[0].Name == masterPoint {
-		if names := w.etcdNames(); len(names) != 2 || slices.Contains(names, m.Name()) {
+		if names := w.etcdNames(m); len(names) != 2 || slices.Contains(names, m.Name()) {
 			w.t.Errorf("START has completed, and the etcd members are %v", names)
 		}
 	}
