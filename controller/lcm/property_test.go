@@ -92,7 +92,7 @@ func newHistory(t *rapid.T, dir string, asks func(api.InstanceSpec) api.Instance
 		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
-	first := withVolumes(nil)
+	first := api.InstanceSpec{AdditionalParams: h.with(withManifest("10.10.0.0/24"))}
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
 	}
@@ -203,7 +203,7 @@ func (h *history) putAny(t *rapid.T) {
 	clients := rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")
 	spec := api.InstanceSpec{Topology: h.drawStack(t), AdditionalParams: parameters(clients)}
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
-		spec.AdditionalParams = withManifest(clients)
+		spec.AdditionalParams = h.with(withManifest(clients))
 	}
 	held := h.held()
 	err := h.tryPut(spec)

@@ -1,6 +1,6 @@
 // Package kube runs a real Kubernetes API for tests: etcd, kube-apiserver, and of
-// kube-controller-manager what binds and protects PersistentVolumes. There are no
-// nodes and no pods. It runs on this machine, or in a lab, where machines reach it
+// kube-controller-manager what binds and protects PersistentVolumes. Unless the test makes
+// them, there are no nodes and no pods. It runs on this machine, or in a lab, where machines reach it
 // as they would reach the API server on a master.
 //
 //	kube.Build(ctx, "", log) // minutes, once; `make kube` does it

@@ -21,6 +21,13 @@ var controllers = []string{
 	"persistentvolumeclaim-protection-controller",
 }
 
+// memberControllers are the further ones of a cluster whose machines may join.
+var memberControllers = []string{
+	"certificatesigningrequest-signing-controller",
+	"replicaset-controller",
+	"disruption-controller",
+}
+
 // describePrograms says how each program is started.
 func (c *Cluster) describePrograms(ctx context.Context) error {
 	clients, err := c.free(ctx, randomLoopback())
@@ -69,14 +76,38 @@ func (c *Cluster) apiServerFlags(etcd string) []string {
 		"--advertise-address=" + address, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24",
 		"--disable-admission-plugins=ServiceAccount",
 	}
+	return append(flags,
+		"--etcd-servers="+etcd, "--authorization-mode="+authorization, "--v=1", "--cert-dir="+c.o.Dir,
+		"--bind-address="+address, fmt.Sprintf("--secure-port=%d", c.o.Address.Port()),
+		"--tls-cert-file="+c.file(serverCertificate), "--tls-private-key-file="+c.file(serverKey),
+		"--client-ca-file="+c.file(authorityFile),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+c.file(serviceAccountKey), "--service-account-signing-key-file="+c.file(serviceAccountKey),
+		// There are no pods that ask for the address of the API server as a service.
+		"--advertise-address="+address, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24",
+		"--disable-admission-plugins=ServiceAccount",
+	)
 }
+
+// AuditLog has a line in JSON, an audit.k8s.io/v1 Event, for each completed request that
+// makes an eviction or deletes a Node or a Pod, if Options.Members is set.
+func (c *Cluster) AuditLog() string { return c.file("audit.log") }
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, verbs: [create], resources: [{group: "", resources: [pods/eviction]}]}
+- {level: Metadata, verbs: [delete], resources: [{group: "", resources: [pods, nodes]}]}
+- {level: None}
+`
 
 func (c *Cluster) controllerManagerFlags() []string {
 	return []string{
 		"--kubeconfig=" + c.file(adminFile), "--controllers=" + strings.Join(slices.Concat(controllers, c.o.Controllers), ","), "--v=1",
 		"--leader-elect=false", "--secure-port=0",
 		"--pvclaimbinder-sync-period=1s", // how long a lost race takes; 15 s by default
-	}
+	)
 }
 
 func (c *Cluster) file(name string) string { return filepath.Join(c.o.Dir, name) }

@@ -50,6 +50,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/abuse"},
 		{Package: "./e2e/fleet"},
+		{Package: "./e2e/members"},
 	},
 	{
 		{Package: "./e2e/cluster"},
