@@ -40,6 +40,10 @@ type Options struct {
 	// Controllers are further controllers of kube-controller-manager, such as
 	// "disruption-controller".
 	Controllers []string
+	// Members: machines may join. The API server notes requests in AuditLog; of
+	// kube-controller-manager run what signs the certificates of kubelets, makes Pods and
+	// minds PodDisruptionBudgets. No scheduler and no kubelet runs.
+	Members bool
 	// Cache holds the programs; empty means $NODEHITCH_CACHE or image.DefaultCache.
 	Cache string
 }

@@ -65,19 +65,13 @@ func (c *Cluster) etcdFlags(clients, peers string) []string {
 
 func (c *Cluster) apiServerFlags(etcd string) []string {
 	address := c.o.Address.Addr().String()
-	return []string{
-		"--etcd-servers=" + etcd, "--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth", "--v=1", "--cert-dir=" + c.o.Dir,
-		"--bind-address=" + address, fmt.Sprintf("--secure-port=%d", c.o.Address.Port()),
-		"--tls-cert-file=" + c.file(serverCertificate), "--tls-private-key-file=" + c.file(serverKey),
-		"--client-ca-file=" + c.file(authorityFile),
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + c.file(serviceAccountKey), "--service-account-signing-key-file=" + c.file(serviceAccountKey),
-		// There are no pods that ask for the address of the API server as a service.
-		"--advertise-address=" + address, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24",
-		"--disable-admission-plugins=ServiceAccount",
+	var flags []string
+	if c.o.Members {
+		flags = []string{"--enable-admission-plugins=NodeRestriction",
+			"--audit-policy-file=" + c.file(auditPolicyFile), "--audit-log-path=" + c.AuditLog()}
 	}
 	return append(flags,
-		"--etcd-servers="+etcd, "--authorization-mode="+authorization, "--v=1", "--cert-dir="+c.o.Dir,
+		"--etcd-servers="+etcd, "--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth", "--v=1", "--cert-dir="+c.o.Dir,
 		"--bind-address="+address, fmt.Sprintf("--secure-port=%d", c.o.Address.Port()),
 		"--tls-cert-file="+c.file(serverCertificate), "--tls-private-key-file="+c.file(serverKey),
 		"--client-ca-file="+c.file(authorityFile),
@@ -103,8 +97,14 @@ rules:
 `
 
 func (c *Cluster) controllerManagerFlags() []string {
-	return []string{
-		"--kubeconfig=" + c.file(adminFile), "--controllers=" + strings.Join(slices.Concat(controllers, c.o.Controllers), ","), "--v=1",
+	run := slices.Concat(controllers, c.o.Controllers)
+	var flags []string
+	if c.o.Members {
+		run = slices.Concat(run, memberControllers)
+		flags = []string{"--cluster-signing-cert-file=" + c.file(authorityFile), "--cluster-signing-key-file=" + c.file(authorityKey)}
+	}
+	return append(flags,
+		"--kubeconfig="+c.file(adminFile), "--controllers="+strings.Join(run, ","), "--v=1",
 		"--leader-elect=false", "--secure-port=0",
 		"--pvclaimbinder-sync-period=1s", // how long a lost race takes; 15 s by default
 	)
