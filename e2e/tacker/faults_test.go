@@ -77,7 +77,7 @@ func TestTackerEndsTheHook(t *testing.T) {
 	}
 }
 
-// TestTerminateInTheMiddle terminates a VNF of which another hook is at work. Tacker itself
+// TestTerminateInTheMiddle terminates a VNF while another hook works on it. Tacker itself
 // does that only after the operation was called failed.
 func TestTerminateInTheMiddle(t *testing.T) {
 	for name, middle := range map[string]struct {
