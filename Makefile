@@ -16,7 +16,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat python3-tosca-parser lintian rpm rpmlint flake8 mypy $(if $(shell command -v npm),,nodejs npm)
+            docker.io docker-registry apache2-utils python3-heat python3-tosca-parser lintian rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -63,7 +63,7 @@ test-e2e: build package-lab ## Black-box cases in the lab, and their table (root
 # How the parts are divided: e2e/results/parts.go. The table of all does not fail a part.
 E2E_TABLE = mkdir -p dist && go run ./e2e/results/cmd/results-table -parts $(RESULTS)/e2e | tee dist/results.md
 .PHONY: e2e
-e2e: deps build package-lab kube ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
+e2e: deps build package-lab kube kube-node ## Every case, also the long ones: PART=n alone or all parts, and the table of all (root)
 	status=0; go run ./e2e/results/cmd/e2e-parts $(RESULTS)/e2e $(PART) || status=$$?; \
 	$(E2E_TABLE) || [[ -n "$(PART)" ]] || status=$$?; exit $$status
 
@@ -119,6 +119,10 @@ images: deps-lab ## Build the lab's machine images into the cache
 kube: ## Build etcd and Kubernetes' API server for tests into the cache, once (minutes)
 	go run ./e2e/kube/cmd/kube-build
 
+.PHONY: kube-node
+kube-node: ## Build kubelet, kubeadm and kube-scheduler for tests into the cache, once (minutes)
+	go run ./e2e/kube/cmd/kube-build -node
+
 .PHONY: openstack
 openstack: ## Build the images of OpenStack for tests into the cache, once (minutes, root)
 	go run ./e2e/openstack/cmd/openstack-build
@@ -170,7 +174,11 @@ lint: ## Format, vet, golangci-lint, go.mod tidy, generated code and public name
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go mod tidy -diff
 	go run $(GOLANGCI) run ./...
-	$(MAKE) --no-print-directory generate-check names-check lint-python
+	$(MAKE) --no-print-directory generate-check names-check lint-python lint-scripts
+
+.PHONY: lint-scripts
+lint-scripts: ## bash -n and shellcheck of the example scripts
+	for script in docs/examples/*.sh; do bash -n "$$script"; shellcheck "$$script"; done
 
 .PHONY: lint-python
 lint-python: ## flake8 and mypy of packaging/tacker, and that it is Python 3.8

@@ -87,7 +87,7 @@ func (h *history) heatChanges(t *rapid.T) {
 // putStack is a PUT that names the stack and leaves its servers to Heat.
 func (h *history) putStack(t *rapid.T) {
 	s := stackSpec(stackOne)
-	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
+	s.AdditionalParams = h.with(withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")))
 	err := h.tryPut(s)
 	if err == nil {
 		h.observed = time.Time{}
@@ -112,7 +112,7 @@ func (h *history) discoverLate(t *rapid.T) {
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
 		r = request(api.Terminate, api.PhaseStart)
-		h.unless(h.tryPut(spec(topologyOf(pool[0], pool[2]))))
+		h.unless(h.tryPut(api.InstanceSpec{AdditionalParams: h.with(parameters("10.10.0.0/24")), Topology: topologyOf(pool[0], pool[2])}))
 	}
 	h.posted(t, r)
 	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil
@@ -123,6 +123,9 @@ func (h *history) discoverLate(t *rapid.T) {
 // discoverMeanwhile are servers that call while the storage server is about to go.
 func (h *history) discoverMeanwhile(t *rapid.T) {
 	h.healStorage(t)
+	if h.members { // a master that is added changes the documents of the others
+		h.after(t)
+	}
 	h.heat.now, h.heat.away = topologyOf(h.instance().Topology.Servers...), nil
 	for _, s := range pool {
 		if !slices.ContainsFunc(h.heat.now.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
@@ -175,6 +178,7 @@ func (h *history) discover(t *rapid.T, id string) {
 		if ok && was.Storage == nil { // what was withheld may come
 			config.Storage = nil
 		}
+		config.Cluster, config.ClusterMembers = was.Cluster, was.ClusterMembers // lists may become longer
 		if ok && was.Digest() != config.Digest() {
 			t.Fatalf("the document of %s was %+v and is %+v", id, was, config)
 		}
