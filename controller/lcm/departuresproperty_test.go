@@ -37,13 +37,23 @@ func (h *history) runCluster(config api.NodeConfig, status *api.NodeStatus) {
 	}
 }
 
-// leaveAny is a START that names servers of the stack in force, or one of the pool.
+// clusterAny is a cluster of which some can leave and others stay: it is instantiated and all
+// its servers join.
+func (h *history) clusterAny(t *rapid.T) {
+	whole := topologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[3], pool[4], server(secondWorker, "worker"))
+	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: whole, DeadlineSeconds: 3600})
+	for range 3 {
+		h.convergeAny(t)
+	}
+}
+
+// leaveAny is a START that names servers of the stack in force.
 func (h *history) leaveAny(t *rapid.T) {
 	r := rapid.SampledFrom([]api.OperationRequest{heal(api.PhaseStart, nil), leave()}).Draw(t, "operation")
 	r.AspectID = ""
 	if top := h.instance().Topology; top != nil {
 		for _, s := range top.Servers {
-			if s.Name != "storage" && rapid.Bool().Draw(t, s.ID) {
+			if s.Name != "storage" && rapid.IntRange(0, 2).Draw(t, s.ID) == 0 {
 				r.VnfcInstanceIds = append(r.VnfcInstanceIds, s.ID)
 			}
 		}
@@ -68,6 +78,9 @@ func (h *history) stickAny(t *rapid.T) {
 
 // checkLeft wants the members that a START has leave to have no Node once it is over.
 func (h *history) checkLeft(t *rapid.T, start api.Operation) {
+	if len(start.Leaving) > 0 && !start.Force {
+		h.left++
+	}
 	for _, m := range start.Leaving {
 		if h.inCluster[m.NodeID] && !start.Force {
 			t.Fatalf("START %+v completed, and %s is in the cluster", start, m.NodeID)
