@@ -127,11 +127,7 @@ func (h *history) events() map[string]func(*rapid.T) {
 // that it names is in the cluster, unless by force, and no member is asked to leave for longer. No two machines make a
 // cluster.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
-<<<<<<< ours
-	gaveUp, began := 0, 0
-=======
-	gaveUp, left := 0, 0
->>>>>>> theirs
+	gaveUp, left, began := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
@@ -152,12 +148,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 		}
 		events["tell of the cluster"], events["masters come"], events[""] = h.tellOfTheCluster, h.mastersCome, h.after
 		rt.Repeat(events)
-<<<<<<< ours
-		gaveUp, began = gaveUp+h.gaveUp, began+len(h.makers)
-=======
-		gaveUp += h.gaveUp
-		left += h.left
->>>>>>> theirs
+		gaveUp, left, began = gaveUp+h.gaveUp, left+h.left, began+len(h.makers)
 	})
 	t.Logf("%d operations ended early, because no waiting mended what their targets lacked; %d let members leave", gaveUp, left)
 	if left == 0 && !testing.Short() {

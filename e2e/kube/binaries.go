@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNotBuilt says that the cache does not have the programs of this version.
-var ErrNotBuilt = errors.New("the programs of Kubernetes are not built")
+var ErrNotBuilt = errors.New("the programs of Kubernetes are not built: run `make kube`, which takes some minutes, once")
 
 // Binaries is the folder of the built programs, which no other process removes
 // until Close.
@@ -21,18 +21,18 @@ type Binaries struct {
 }
 
 // Find returns the programs that Build has left in a cache, or ErrNotBuilt.
-func (s Set) Find(cache string) (*Binaries, error) {
+func Find(cache string) (*Binaries, error) {
 	open, err := image.OpenCache(cache, func(string, ...any) {})
 	if err != nil {
 		return nil, err
 	}
-	key, err := s.recipeKey()
+	key, err := recipeKey()
 	if err != nil {
 		return nil, errors.Join(err, open.Close())
 	}
-	dir, found, err := open.Find(s.name, key)
+	dir, found, err := open.Find(imageName, key)
 	if err == nil && !found {
-		err = fmt.Errorf("%w: run `make %s`, which takes some minutes, once", ErrNotBuilt, s.target)
+		err = ErrNotBuilt
 	}
 	if err != nil {
 		return nil, errors.Join(err, open.Close())
@@ -43,17 +43,19 @@ func (s Set) Find(cache string) (*Binaries, error) {
 // Close lets go of the programs.
 func (b *Binaries) Close() error { return b.cache.Close() }
 
+const imageName = "kube"
+
 // moduleDir is the folder whose go.mod names all versions.
-func (s Set) moduleDir() string {
+func moduleDir() string {
 	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), s.module)
+	return filepath.Join(filepath.Dir(file), "binaries")
 }
 
 // recipeKey changes with everything that makes other programs, apart from the Go version.
-func (s Set) recipeKey() (string, error) {
-	parts := []string{runtime.GOOS, runtime.GOARCH, fmt.Sprintf("%q", s.programs), fmt.Sprintf("%q", buildArguments)}
+func recipeKey() (string, error) {
+	parts := []string{runtime.GOOS, runtime.GOARCH, fmt.Sprintf("%q", programs), fmt.Sprintf("%q", buildArguments)}
 	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join(s.moduleDir(), name))
+		content, err := os.ReadFile(filepath.Join(moduleDir(), name))
 		if err != nil {
 			return "", err
 		}

@@ -17,28 +17,13 @@ import (
 	"github.com/nodehitch/nodehitch/e2e/lab/image"
 )
 
-// Set is programs that are built together, from one module.
-type Set struct {
-	name     string // in the cache
-	module   string // the folder beside this file whose go.mod names all versions
-	target   string // of make
-	programs []struct{ name, path string }
-}
-
-// API is what a cluster without nodes consists of, and kubectl.
-var API = Set{"kube", "binaries", "kube", []struct{ name, path string }{
+// programs are what is built: those that the cluster consists of, and kubectl.
+var programs = []struct{ name, path string }{
 	{"etcd", "go.etcd.io/etcd/server/v3"},
 	{"kube-apiserver", kubernetes + "/cmd/kube-apiserver"},
 	{"kube-controller-manager", kubernetes + "/cmd/kube-controller-manager"},
 	{"kubectl", kubernetes + "/cmd/kubectl"},
-}}
-
-// Node is what a machine needs besides to become a node, or to hold the control plane.
-var Node = Set{"kube-node", "node", "kube-node", []struct{ name, path string }{
-	{"kubeadm", kubernetes + "/cmd/kubeadm"},
-	{"kubelet", kubernetes + "/cmd/kubelet"},
-	{"kube-scheduler", kubernetes + "/cmd/kube-scheduler"},
-}}
+}
 
 const kubernetes = "k8s.io/kubernetes"
 
@@ -53,8 +38,8 @@ const scratchBytes = 5 << 30
 // Build builds the programs into a cache (empty means $NODEHITCH_CACHE or
 // image.DefaultCache) unless they are there: minutes of processor time. Log
 // receives progress, one line per call. A build that was cut off goes on where it was.
-func (s Set) Build(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
-	key, err := s.recipeKey()
+func Build(ctx context.Context, cache string, log func(format string, args ...any)) (err error) {
+	key, err := recipeKey()
 	if err != nil {
 		return err
 	}
@@ -63,15 +48,15 @@ func (s Set) Build(ctx context.Context, cache string, log func(format string, ar
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	_, err = open.Get(ctx, s.name, key, func(ctx context.Context, dir string) error {
-		return s.build(ctx, dir, log)
+	_, err = open.Get(ctx, imageName, key, func(ctx context.Context, dir string) error {
+		return build(ctx, dir, log)
 	})
 	return err
 }
 
 // build fills dir. What is compiled stays beside it until all is done, and not in
 // the user's own cache: it is not needed again.
-func (s Set) build(ctx context.Context, dir string, log func(string, ...any)) error {
+func build(ctx context.Context, dir string, log func(string, ...any)) error {
 	compiled := dir + ".compiled"
 	if err := os.MkdirAll(compiled, 0o755); err != nil {
 		return err
@@ -79,36 +64,36 @@ func (s Set) build(ctx context.Context, dir string, log func(string, ...any)) er
 	if err := hasSpace(compiled); err != nil {
 		return err
 	}
-	flags, err := s.linkerFlags(ctx)
+	flags, err := linkerFlags(ctx)
 	if err != nil {
 		return err
 	}
-	for _, p := range s.programs {
+	for _, p := range programs {
 		began := time.Now()
-		cmd := s.goCommand(ctx, append(slices.Clone(buildArguments), "-ldflags", flags, "-o", filepath.Join(dir, p.name), p.path)...)
+		cmd := goCommand(ctx, append(slices.Clone(buildArguments), "-ldflags", flags, "-o", filepath.Join(dir, p.name), p.path)...)
 		cmd.Env = append(cmd.Env, "CGO_ENABLED=0", "GOCACHE="+compiled)
-		if err := s.run(cmd, p.name, log); err != nil {
+		if err := run(cmd, p.name, log); err != nil {
 			return fmt.Errorf("building %s: %w", p.name, err)
 		}
 		file, err := os.Stat(filepath.Join(dir, p.name))
 		if err != nil {
 			return err
 		}
-		log("image %s: %s, %d MB, built in %.0f s", s.name, p.name, file.Size()>>20, time.Since(began).Seconds())
+		log("image %s: %s, %d MB, built in %.0f s", imageName, p.name, file.Size()>>20, time.Since(began).Seconds())
 	}
 	return os.RemoveAll(compiled)
 }
 
-func (s Set) goCommand(ctx context.Context, args ...string) *exec.Cmd {
+func goCommand(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir = s.moduleDir()
+	cmd.Dir = moduleDir()
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	return cmd
 }
 
 // linkerFlags put the version into the programs, which would not know it otherwise.
-func (s Set) linkerFlags(ctx context.Context) (string, error) {
-	cmd := s.goCommand(ctx, "list", "-mod=readonly", "-m", "-f", "{{.Version}}", kubernetes)
+func linkerFlags(ctx context.Context) (string, error) {
+	cmd := goCommand(ctx, "list", "-mod=readonly", "-m", "-f", "{{.Version}}", kubernetes)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -127,7 +112,7 @@ func (s Set) linkerFlags(ctx context.Context) (string, error) {
 }
 
 // run runs go build and says how far it is. Its error ends in what go said last.
-func (s Set) run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
+func run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
 	output, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -135,7 +120,7 @@ func (s Set) run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	said := s.follow(output, name, log)
+	said := follow(output, name, log)
 	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%w:\n%s", err, strings.Join(said, "\n"))
 	}
@@ -144,14 +129,14 @@ func (s Set) run(cmd *exec.Cmd, name string, log func(string, ...any)) error {
 
 // follow counts the packages in the output of go build -v until it ends, and
 // returns its last lines.
-func (s Set) follow(output io.Reader, name string, log func(string, ...any)) (last []string) {
+func follow(output io.Reader, name string, log func(string, ...any)) (last []string) {
 	const every, keep = 200, 20
 	lines := bufio.NewScanner(output)
 	for count := 1; lines.Scan(); count++ {
 		last = append(last, lines.Text())
 		last = last[max(0, len(last)-keep):]
 		if count%every == 0 {
-			log("image %s: %s, %d packages compiled", s.name, name, count)
+			log("image %s: %s, %d packages compiled", imageName, name, count)
 		}
 	}
 	return last

@@ -3,7 +3,7 @@
 // them, there are no nodes and no pods. It runs on this machine, or in a lab, where machines reach it
 // as they would reach the API server on a master.
 //
-//	kube.API.Build(ctx, "", log) // minutes, once; `make kube` does it
+//	kube.Build(ctx, "", log) // minutes, once; `make kube` does it
 //	c, err := kube.Start(ctx, kube.Options{Dir: dir, Lab: lab})
 //	defer c.Close()
 //	admin, err := c.Kubeconfig(kube.Admin, kube.Masters)
@@ -64,7 +64,7 @@ type Cluster struct {
 // Start starts a cluster and returns when its API server is ready. It outlives
 // ctx, but not this process: Close ends it.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
-	binaries, err := API.Find(o.Cache)
+	binaries, err := Find(o.Cache)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ import (
 // long cases, or one that requires the lab, they have been built, so there it fails.
 func Require(t testing.TB) {
 	t.Helper()
-	binaries, err := kube.API.Find("")
+	binaries, err := kube.Find("")
 	required := results.Full() || os.Getenv("NODEHITCH_LAB") == "required"
 	switch {
 	case (errors.Is(err, kube.ErrNotBuilt) || errors.Is(err, fs.ErrPermission)) && !required:

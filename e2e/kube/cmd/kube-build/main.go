@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -17,14 +16,8 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	node := flag.Bool("node", false, "build kubelet, kubeadm and kube-scheduler instead")
-	flag.Parse()
-	set := kube.API
-	if *node {
-		set = kube.Node
-	}
 	began := time.Now()
-	if err := set.Build(ctx, "", func(format string, args ...any) { fmt.Printf(format+"\n", args...) }); err != nil {
+	if err := kube.Build(ctx, "", func(format string, args ...any) { fmt.Printf(format+"\n", args...) }); err != nil {
 		fmt.Fprintln(os.Stderr, "kube-build:", err)
 		os.Exit(1)
 	}
