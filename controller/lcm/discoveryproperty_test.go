@@ -87,7 +87,7 @@ func (h *history) heatChanges(t *rapid.T) {
 // putStack is a PUT that names the stack and leaves its servers to Heat.
 func (h *history) putStack(t *rapid.T) {
 	s := stackSpec(stackOne)
-	s.AdditionalParams = h.with(withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")))
+	s.AdditionalParams = withManifest(rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports"))
 	err := h.tryPut(s)
 	if err == nil {
 		h.observed = time.Time{}
@@ -112,7 +112,7 @@ func (h *history) discoverLate(t *rapid.T) {
 	r.VnfcInstanceIds = []string{rapid.SampledFrom([]string{worker.ID, worker.VnfcInstanceID}).Draw(t, "named by")}
 	if rapid.Bool().Draw(t, "terminated") {
 		r = request(api.Terminate, api.PhaseStart)
-		h.unless(h.tryPut(api.InstanceSpec{AdditionalParams: h.with(parameters("10.10.0.0/24")), Topology: topologyOf(pool[0], pool[2])}))
+		h.unless(h.tryPut(spec(topologyOf(pool[0], pool[2]))))
 	}
 	h.posted(t, r)
 	h.heat.now, h.heat.away = topologyOf(pool[0], pool[2], worker), nil

@@ -31,8 +31,6 @@ func (d drawn) Context() context.Context { return context.Background() }
 // was told.
 type history struct {
 	*world
-	// asks is what each PUT asks for.
-	asks func(api.InstanceSpec) api.InstanceSpec
 	// after is done after each event.
 	after      func(*rapid.T)
 	operations map[string]api.Operation
@@ -69,7 +67,7 @@ type history struct {
 	sent       []api.OperationRequest
 	terminated bool
 	makers     makers
-	// members: the parameters have cluster_members. inCluster are then the servers whose Nodes
+	// members: each PUT asks for cluster_members. inCluster are then the servers whose Nodes
 	// the cluster has, and stuck those that cannot be drained.
 	members          bool
 	inCluster, stuck map[string]bool
@@ -82,18 +80,15 @@ type applied struct {
 	epoch      int64
 }
 
-// asDrawn asks for what was drawn.
-func asDrawn(s api.InstanceSpec) api.InstanceSpec { return s }
-
 // newHistory is an instance at the beginning of its history.
-func newHistory(t *rapid.T, dir string, asks func(api.InstanceSpec) api.InstanceSpec) *history {
-	h := &history{world: newWorld(drawn{t, dir}), asks: asks, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
+func newHistory(t *rapid.T, dir string, members bool) *history {
+	h := &history{world: newWorld(drawn{t, dir}), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
 		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
 		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
-	first := api.InstanceSpec{AdditionalParams: h.with(withManifest("10.10.0.0/24"))}
+	first := withVolumes(nil)
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
 	}
@@ -124,8 +119,8 @@ func (h *history) events() map[string]func(*rapid.T) {
 // stays over. No desired state is lost, however an operation ends, and no late repeat
 // instantiates again what was terminated. No storage server is released while the cluster has
 // volumes of it, and none is registered that it does not serve. No START is over while a member
-// that it names is in the cluster, unless by force, and no member is asked to leave for longer. No two machines make a
-// cluster.
+// that it names is in the cluster, unless by force, and no member is asked to leave for longer.
+// No two machines make a cluster.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 	gaveUp, left, began := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -134,12 +129,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
-		asks, members := asDrawn, rapid.Bool().Draw(rt, "cluster_members")
-		if members {
-			asks = asMembers
-		}
-		h := newHistory(rt, dir, asks)
-		h.members = members
+		h := newHistory(rt, dir, rapid.Bool().Draw(rt, "cluster_members"))
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
@@ -207,7 +197,7 @@ func (h *history) putAny(t *rapid.T) {
 	clients := rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")
 	spec := api.InstanceSpec{Topology: h.drawStack(t), AdditionalParams: parameters(clients)}
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
-		spec.AdditionalParams = h.with(withManifest(clients))
+		spec.AdditionalParams = withManifest(clients)
 	}
 	held := h.held()
 	err := h.tryPut(spec)

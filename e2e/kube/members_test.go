@@ -42,7 +42,7 @@ func newOwner(t *testing.T, m *hosttest.Machine, etcd string) *owner {
 	m.Files[kubeapi.AdminKubeconfig] = hosttest.FileState{Content: string(admin), Mode: 0o600}
 	now := func() time.Time { return o.now }
 	o.engine = converge.New(
-		clustermember.New(clustermember.Options{Host: m.Host(), ServerID: serverOf(0)}),
+		clustermember.New(clustermember.Options{Host: m.Host(), ServerID: memberID(0)}),
 		clustermembers.New(clustermembers.Options{Host: m.Host(), EtcdEndpoint: etcd, Now: now}),
 		clusteraccess.New(clusteraccess.Options{Host: m.Host(), Now: now}),
 	)
@@ -54,7 +54,7 @@ func newOwner(t *testing.T, m *hosttest.Machine, etcd string) *owner {
 	return o
 }
 
-func serverOf(n int) string { return fmt.Sprintf("6f1c1d4e-8a5b-4c0e-9d1f-%012d", n) }
+func memberID(n int) string { return fmt.Sprintf("6f1c1d4e-8a5b-4c0e-9d1f-%012d", n) }
 func tokenOf(n int) string  { return fmt.Sprintf("token%d.secretsecretsec%d", n, n) }
 
 // members gives the document the members of these numbers.
@@ -62,7 +62,7 @@ func (o *owner) members(numbers ...int) {
 	o.doc.ClusterMembers.Members = []api.ClusterMember{}
 	for _, n := range numbers {
 		o.doc.ClusterMembers.Members = append(o.doc.ClusterMembers.Members, api.ClusterMember{
-			ServerID: serverOf(n), Name: fmt.Sprintf("server-%d", n), Role: api.RoleMaster, BootstrapToken: tokenOf(n),
+			ServerID: memberID(n), Name: fmt.Sprintf("server-%d", n), Role: api.RoleMaster, BootstrapToken: tokenOf(n),
 		})
 	}
 }
@@ -74,7 +74,7 @@ func (o *owner) node(name string, n int, ready string) {
 	o.kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", fmt.Sprintf(
 		`{"status": {"nodeInfo": {"systemUUID": %q, "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "",
 		"kubeletVersion": "", "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64"},
-		"conditions": [{"type": "Ready", "status": %q, "reason": "Test"}]}}`, strings.ToUpper(serverOf(n)), ready))
+		"conditions": [{"type": "Ready", "status": %q, "reason": "Test"}]}}`, strings.ToUpper(memberID(n)), ready))
 }
 
 // joinOwner gives the owner the credentials that its kubelet gets, and its Node.
@@ -144,7 +144,7 @@ func TestTheOwnerLetsServersJoin(t *testing.T) {
 	if who := whoami(0); who != "" {
 		t.Errorf("the token of a member is for %q", who)
 	}
-	if id := o.kubectl("get", "node", "master-0", "-o", `jsonpath={.metadata.annotations.nodehitch\.io/server-id}`); id != serverOf(0) {
+	if id := o.kubectl("get", "node", "master-0", "-o", `jsonpath={.metadata.annotations.nodehitch\.io/server-id}`); id != memberID(0) {
 		t.Errorf("the Node is of server %q", id)
 	}
 
