@@ -24,6 +24,9 @@ const maxServerName = 255
 func (c *checker) cluster(s *api.ClusterSection, role api.Role, at fault.At) {
 	c.member(role, at)
 	c.endpoint(at.Key("endpoint"), s.Endpoint)
+	if s.ExternalAddress != "" {
+		c.address(at.Key("externalAddress"), s.ExternalAddress)
+	}
 	c.network(at.Key("podCIDR"), s.PodCIDR)
 	c.network(at.Key("serviceCIDR"), s.ServiceCIDR)
 	c.token(at.Key("bootstrapToken"), s.BootstrapToken)
@@ -94,9 +97,13 @@ func (c *checker) server(s api.ClusterServer, ids map[string]bool, at fault.At) 
 		c.say(at.Key("name"), "expected a server's name on one line, of at most 255 bytes")
 	}
 	for i, address := range s.Addresses {
-		if a, err := netip.ParseAddr(address); err != nil || !hostAddress(a) {
-			c.say(at.Key("addresses").Index(i), "expected an IP address of a server, such as 10.10.0.5")
-		}
+		c.address(at.Key("addresses").Index(i), address)
+	}
+}
+
+func (c *checker) address(at fault.At, address string) {
+	if a, err := netip.ParseAddr(address); err != nil || !hostAddress(a) {
+		c.say(at, "expected an IP address of a server, such as 10.10.0.5")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 const clusterDocument = `{
   "apiVersion": "nodehitch/v1", "epoch": 1, "generation": 3, "role": "master",
-  "cluster": {"endpoint": "10.10.0.5:6443", "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "initialize": true,
+  "cluster": {"endpoint": "10.10.0.5:6443", "externalAddress": "203.0.113.5", "podCIDR": "10.244.0.0/16", "serviceCIDR": "10.96.0.0/12", "initialize": true,
     "masters": [{"serverId": "6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "name": "master_node-0", "addresses": ["10.10.0.5", "fd00::5"]}],
     "bootstrapToken": "abcdef.0123456789abcdef",
     "caCertificateHash": "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef",
@@ -43,6 +43,7 @@ func TestFaultsOfACluster(t *testing.T) {
 		"an endpoint that is a flag":    {`"10.10.0.5:6443"`, `"--config=/x:1"`, []string{"/cluster/endpoint"}},
 		"an endpoint of no host":        {`"10.10.0.5:6443"`, `"0.0.0.0:6443"`, []string{"/cluster/endpoint"}},
 		"IPv6 without brackets":         {`"10.10.0.5:6443"`, `"fd00::5:6443"`, []string{"/cluster/endpoint"}},
+		"an external address by name":   {`"203.0.113.5"`, `"vip.example"`, []string{"/cluster/externalAddress"}},
 		"no network of Pods":            {`"10.244.0.0/16"`, `"10.244.0.0"`, []string{"/cluster/podCIDR"}},
 		"no network of Services":        {`"10.96.0.0/12"`, `"x"`, []string{"/cluster/serviceCIDR"}},
 		"a token that is longer":        {`"abcdef.0123456789abcdef"`, `"abcdef.0123456789abcdef0"`, []string{"/cluster/bootstrapToken"}},
