@@ -114,7 +114,7 @@ func newEtcds(t *testing.T, d *departing) *etcds {
 	files := e.certificates(d)
 	for name, address := range e.addresses {
 		clients := "https://" + address + ":2379"
-		cmd := exec.Command(d.Binary("etcd"), "--name="+name, "--data-dir="+filepath.Join(files, name), "--log-level=error", "--unsafe-no-fsync",
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), d.Binary("etcd"), "--name="+name, "--data-dir="+filepath.Join(files, name), "--log-level=error", "--unsafe-no-fsync",
 			"--listen-client-urls="+clients, "--advertise-client-urls="+clients,
 			"--listen-peer-urls=http://"+address+":2380", "--initial-advertise-peer-urls=http://"+address+":2380", "--initial-cluster="+strings.Join(peers, ","),
 			"--client-cert-auth", "--trusted-ca-file="+filepath.Join(files, "ca.crt"), "--cert-file="+filepath.Join(files, "server.crt"), "--key-file="+filepath.Join(files, "server.key"))

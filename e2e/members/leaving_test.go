@@ -80,7 +80,7 @@ func (w *world) scaleIn(*results.Case) {
 // blocked waits until the operation in progress says what keeps a member from leaving.
 func (w *world) blocked(reason api.Reason) {
 	w.t.Helper()
-	w.until("a member is kept by "+string(reason), func() error {
+	w.until("a member is kept by "+reason, func() error {
 		o, err := w.lastOperation()
 		if err == nil && (o.State != api.Processing || len(o.Targets) != 1 || o.Targets[0].Reason != reason) {
 			err = fmt.Errorf("the operation is %+v", o)
