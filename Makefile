@@ -16,7 +16,7 @@ LAB_APT := qemu-system-x86 qemu-utils mmdebstrap systemd-container iproute2 e2fs
            genisoimage lz4 xz-utils zstd cpio apt-utils debian-archive-keyring
 # … and what the tests need besides.
 TEST_APT := $(LAB_APT) dosfstools xfsprogs btrfs-progs gdisk cloud-init gcc libc6-dev strace iptables \
-            docker.io docker-registry apache2-utils python3-heat python3-tosca-parser lintian rpm rpmlint flake8 mypy $(if $(shell command -v npm),,nodejs npm)
+            docker.io docker-registry apache2-utils python3-heat python3-tosca-parser lintian rpm rpmlint flake8 mypy shellcheck $(if $(shell command -v npm),,nodejs npm)
 
 .PHONY: help
 help: ## List the targets
@@ -170,7 +170,11 @@ lint: ## Format, vet, golangci-lint, go.mod tidy, generated code and public name
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "gofmt would change:"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	go mod tidy -diff
 	go run $(GOLANGCI) run ./...
-	$(MAKE) --no-print-directory generate-check names-check lint-python
+	$(MAKE) --no-print-directory generate-check names-check lint-python lint-scripts
+
+.PHONY: lint-scripts
+lint-scripts: ## shellcheck of the example scripts
+	shellcheck docs/examples/*.sh
 
 .PHONY: lint-python
 lint-python: ## flake8 and mypy of packaging/tacker, and that it is Python 3.8

@@ -20,7 +20,7 @@ import (
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/document"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
-	"github.com/nodehitch/nodehitch/agent/role/persistentvolume"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/agent/role/storage"
 	"github.com/nodehitch/nodehitch/agent/state"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -53,7 +53,7 @@ func applyCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&o.permit, "permit-format", nil, "`volume id` that may be formatted; may be given again")
 	cmd.Flags().StringVar(&o.state, "state-directory", state.DefaultDirectory, "`directory` of the agent's state, with the journal of formats")
 	cmd.Flags().StringVar(&o.lock, "lock-file", state.LockFile, "`file` that the process which converges the machine holds")
-	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", persistentvolume.DefaultKubeconfig, "`file` by which PersistentVolumes are looked at")
+	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", kubeapi.AdminKubeconfig, "`file` by which PersistentVolumes are looked at")
 	return cmd
 }
 

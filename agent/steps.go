@@ -6,6 +6,10 @@ import (
 	"github.com/nodehitch/nodehitch/agent/connection/files"
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/role/clusteraccess"
+	"github.com/nodehitch/nodehitch/agent/role/clusterdepartures"
+	"github.com/nodehitch/nodehitch/agent/role/clustermember"
+	"github.com/nodehitch/nodehitch/agent/role/clustermembers"
 	"github.com/nodehitch/nodehitch/agent/role/nfsclient"
 	"github.com/nodehitch/nodehitch/agent/role/persistentvolume"
 	"github.com/nodehitch/nodehitch/agent/role/registryclient"
@@ -24,6 +28,10 @@ func engine(machine *host.Host, log *slog.Logger, permits storage.Permits, store
 		registryserver.NewStep(registryserver.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 		registryclient.New(registryclient.Options{Host: machine, Files: store, StateDirectory: stateDirectory, Log: log}),
 		persistentvolume.New(persistentvolume.Options{Host: machine, Kubeconfig: kubeconfig}),
+		clustermember.New(clustermember.Options{Host: machine, ServerID: nodeID}),
+		clustermembers.New(clustermembers.Options{Host: machine, Kubeconfig: kubeconfig}),
+		clusterdepartures.New(clusterdepartures.Options{Host: machine, Kubeconfig: kubeconfig}),
+		clusteraccess.New(clusteraccess.Options{Host: machine, Kubeconfig: kubeconfig}),
 	)
 	e := converge.New(steps...)
 	e.Log = log

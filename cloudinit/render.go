@@ -49,14 +49,14 @@ const again = `bootcmd:
 
 // systemd reads an unknown unit when it is started. Making it read all units again would
 // take longer than anything else here.
-const run = `runcmd:
-- [systemctl, enable, --now, --no-block, --no-reload, nodehitch-bootstrap.service]
+const run = `- [systemctl, enable, --now, --no-block, --no-reload, nodehitch-bootstrap.service]
 `
 
-// Render is the user_data for every VM of one VNF instance. The same parameters
-// give the same bytes, so Heat sees no change. The error says everything that is
-// wrong with the parameters, without the token.
-func Render(p Params) ([]byte, error) {
+// Render is the user_data for every VM of one VNF instance, or of its masters and workers
+// if there is a script of the cluster. The same parameters give the same bytes, so Heat
+// sees no change. The error says everything that is wrong with the parameters, without the
+// token.
+func Render(p Params, script ClusterScript) ([]byte, error) {
 	config, err := p.check()
 	if err != nil {
 		return nil, fmt.Errorf("rendering user_data: %w", err)
@@ -65,9 +65,9 @@ func Render(p Params) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("rendering user_data: %w", err)
 	}
-	b := head + CloudConfig(literal(string(text)+"\n"))
+	b := head + cloudConfig(literal(string(text)+"\n"), script)
 	if len(b) > maxSize {
-		return nil, fmt.Errorf("rendering user_data: %d bytes, but Nova takes %d; give fewer or shorter controller URLs", len(b), maxSize)
+		return nil, fmt.Errorf("rendering user_data: %d bytes, but Nova takes %d; give fewer or shorter controller URLs, or a smaller script", len(b), maxSize)
 	}
 	return []byte(b), nil
 }
@@ -76,13 +76,19 @@ func Render(p Params) ([]byte, error) {
 // of the agent's configuration is configuration: all that comes after `content:`, a
 // YAML value whose further lines are indented by four blanks. Render puts the text
 // there, a Heat template a function that makes it.
-func CloudConfig(configuration string) string {
+func CloudConfig(configuration string) string { return cloudConfig(configuration, "") }
+
+func cloudConfig(configuration string, script ClusterScript) string {
 	var b strings.Builder
-	b.WriteString(again + "write_files:\n")
+	files, commands := "", run
+	if script != "" {
+		files, commands = clusterFiles(" "+string(script)+"\n"), clusterRun+run
+	}
+	b.WriteString(again + "write_files:\n" + files)
 	writeFile(&b, "/etc/nodehitch/agent.yaml", "0600", configuration)
 	writeFile(&b, "/var/lib/nodehitch/bootstrap.py", "0600", literal(bootstrap))
 	writeFile(&b, "/etc/systemd/system/nodehitch-bootstrap.service", "0644", literal(unit))
-	b.WriteString(run)
+	b.WriteString("runcmd:\n" + commands)
 	return b.String()
 }
 

@@ -38,7 +38,7 @@ func golden(t *testing.T) cloudinit.Params {
 
 func render(t *testing.T, p cloudinit.Params) []byte {
 	t.Helper()
-	text, err := cloudinit.Render(p)
+	text, err := cloudinit.Render(p, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,13 +160,13 @@ func TestInvalidParams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := golden(t)
 			test.change(&p)
-			got, err := cloudinit.Render(p)
+			got, err := cloudinit.Render(p, "")
 			if err == nil || got != nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
 	}
-	_, err := cloudinit.Render(cloudinit.Params{})
+	_, err := cloudinit.Render(cloudinit.Params{}, "")
 	for _, want := range []string{"controller URLs", "root certificate", "pin", "join token"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want everything at once, also %q", err, want)

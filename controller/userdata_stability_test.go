@@ -158,7 +158,7 @@ func (l *stableController) userData() []byte {
 	l.must(err)
 	text, err := cloudinit.Render(cloudinit.Params{
 		ControllerURLs: l.c.AdvertiseURLs, RootPEM: []byte(l.Authority.RootPEM()), Pin: l.Authority.Pin(), JoinToken: token,
-	})
+	}, "")
 	l.must(err)
 	return text
 }

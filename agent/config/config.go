@@ -39,7 +39,7 @@ type Config struct {
 	// StateDirectory is where the agent keeps its files; DefaultDirectory when absent.
 	StateDirectory string `json:"stateDirectory,omitempty"`
 	// Kubeconfig is the absolute path of the one by which a master registers
-	// PersistentVolumes; persistentvolume.DefaultKubeconfig when absent.
+	// PersistentVolumes; kubeapi.AdminKubeconfig when absent.
 	Kubeconfig string `json:"kubeconfig,omitempty"`
 	// HeatSignalURL is the http(s) URL at which a wait condition of the stack waits for
 	// this machine, "" for none. A signed URL lets anyone who knows it signal, so it is a

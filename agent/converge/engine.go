@@ -155,7 +155,8 @@ func (p *pass) plan(ctx context.Context, s Step, r *Result) {
 		return err
 	})
 	r.HandsOff = plan.HandsOff && r.Err == nil
-	r.Left, r.reason, r.message, r.bound = plan.Actions, plan.Reason, plan.Message, plan.BoundPersistentVolumes
+	r.Left, r.reason, r.message = plan.Actions, plan.Reason, plan.Message
+	r.bound, r.cluster = plan.BoundPersistentVolumes, plan.Cluster
 }
 
 // do runs the actions; after a failure it skips the rest of the group.

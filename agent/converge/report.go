@@ -17,6 +17,8 @@ type Report struct {
 	Results []Result
 	// BoundPersistentVolumes is what the plans say of them.
 	BoundPersistentVolumes []api.BoundPersistentVolume
+	// Cluster is what the plans say of the cluster, nil for nothing. It may hold a secret.
+	Cluster *api.ClusterFacts
 	// FailedCondition is the first condition that only an operator can fix, "" for none.
 	FailedCondition string
 	// Changed says that an action ran, with or without success.
@@ -42,6 +44,7 @@ type Result struct {
 	reason  api.Reason
 	message string
 	bound   []api.BoundPersistentVolume
+	cluster api.ClusterFacts
 }
 
 // Converged reports whether the last plan of every step was empty and none failed:
@@ -76,6 +79,7 @@ func (p *pass) report() Report {
 			continue
 		}
 		report.BoundPersistentVolumes = append(report.BoundPersistentVolumes, r.bound...)
+		report.learn(r.cluster)
 		v := r.outcome()
 		if v.status != api.ConditionTrue {
 			not = append(not, r.Condition+" is "+string(v.status)+" ("+v.reason+")")
@@ -91,6 +95,22 @@ func (p *pass) report() Report {
 	}
 	report.Conditions = append(report.Conditions, p.condition(api.ConditionReady, ready))
 	return report
+}
+
+// learn adds what one step knows of the cluster: one its authority, another its token.
+func (r *Report) learn(c api.ClusterFacts) {
+	if c == (api.ClusterFacts{}) {
+		return
+	}
+	if r.Cluster == nil {
+		r.Cluster = &api.ClusterFacts{}
+	}
+	if c.CACertificateHash != "" {
+		r.Cluster.CACertificate, r.Cluster.CACertificateHash = c.CACertificate, c.CACertificateHash
+	}
+	if c.Token != "" {
+		r.Cluster.Token, r.Cluster.TokenExpiresAt = c.Token, c.TokenExpiresAt
+	}
 }
 
 func (p *pass) condition(conditionType string, v outcome) api.Condition {

@@ -36,6 +36,9 @@ type Plan struct {
 	Message string
 	// BoundPersistentVolumes goes into the status, whatever comes of the plan.
 	BoundPersistentVolumes []api.BoundPersistentVolume
+	// Cluster goes into the status that the controller gets, whatever comes of the plan. It
+	// may hold a secret.
+	Cluster api.ClusterFacts
 }
 
 // Action is one change of the machine. It is safe to repeat it after a crash at any

@@ -62,6 +62,18 @@ func check(doc *api.NodeConfig) fault.List {
 	if doc.PersistentVolumes != nil {
 		c.persistentVolumes(doc.PersistentVolumes, fault.Root.Key("persistentVolumes"))
 	}
+	if doc.Cluster != nil {
+		c.cluster(doc.Cluster, doc.Role, fault.Root.Key("cluster"))
+	}
+	if doc.ClusterMembers != nil {
+		c.clusterMembers(doc.ClusterMembers, fault.Root.Key("clusterMembers"))
+	}
+	if doc.ClusterDepartures != nil {
+		c.servers(doc.ClusterDepartures.Members, fault.Root.Key("clusterDepartures").Key("members"))
+	}
+	if doc.ClusterAccess != nil {
+		c.clusterAccess(doc.ClusterAccess, fault.Root.Key("clusterAccess"))
+	}
 	return c.faults
 }
 

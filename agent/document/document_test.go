@@ -33,7 +33,7 @@ func TestGoodDocument(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	cases := map[string]struct{ old, new, pointer string }{
-		"a section of a later agent":   {`"role"`, `"cluster": {}, "role"`, "/cluster"},
+		"a section of a later agent":   {`"role"`, `"clock": {}, "role"`, "/clock"},
 		"another version":              {"nodehitch/v1", "nodehitch/v2", "/apiVersion"},
 		"no role":                      {`"role": "storage",`, "", "/role"},
 		"a volume id with a path":      {"6f1c1d4e-8a5b-4c0e-9d1f-2a3b4c5d6e7f", "../../etc/passwd", "/storage/volumes/0/volumeId"},

@@ -20,6 +20,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("apiVersion: nodehitch/v1\nrole: storage\nstorage: {}\n"))
 	f.Add([]byte(goodRegistries))
 	f.Add([]byte(goodRegistry))
+	f.Add([]byte(clusterDocument))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		doc, err := document.Decode(content)
 		if err != nil {

@@ -18,8 +18,9 @@ type Board struct {
 
 	mu          sync.Mutex
 	status      Status
-	invalid     bool // the newest document cannot be used
-	reportable  bool // there is something that the controller should know
+	invalid     bool              // the newest document cannot be used
+	reportable  bool              // there is something that the controller should know
+	cluster     *api.ClusterFacts // for the controller alone: the status holds no secret
 	subscribers []chan struct{}
 }
 
@@ -66,11 +67,13 @@ func (b *Board) Snapshot() Status {
 	return s
 }
 
-// Report is what the controller should know; false before there is anything.
+// Report is what the controller should know, with secrets that the status does not hold;
+// false before there is anything.
 func (b *Board) Report() (api.NodeStatus, bool) {
 	s := b.Snapshot()
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	s.Node.Cluster = b.cluster
 	return s.Node, b.reportable
 }
 
@@ -137,6 +140,7 @@ func (b *Board) Converged(r converge.Report, digest string) {
 		before := (&s.Node).Condition(api.ConditionReady)
 		s.Node.Activity = nil
 		s.Node.Conditions, s.Node.BoundPersistentVolumes = slices.Clone(r.Conditions), r.BoundPersistentVolumes
+		b.cluster = r.Cluster
 		if b.invalid && before != nil {
 			*s.Node.Condition(api.ConditionReady) = *before
 		}

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -206,5 +207,26 @@ func TestWhatIsBoundIsReportedAsThePassSawIt(t *testing.T) {
 	b.Converged(converge.Report{Conditions: ready}, "d")
 	if s, _ := b.Report(); s.BoundPersistentVolumes != nil {
 		t.Errorf("a pass that found none leaves %v", s.BoundPersistentVolumes)
+	}
+}
+
+// The status file is for people and for tools that collect what is wrong with a machine.
+func TestTheClustersSecretsAreReportedAndInNoFile(t *testing.T) {
+	b := status.NewBoard(api.Facts{}, nil)
+	ready := []api.Condition{{Type: api.ConditionReady, Status: api.ConditionTrue}}
+	b.Converged(converge.Report{Conditions: ready, Cluster: &api.ClusterFacts{CACertificateHash: "sha256:00", Token: "opensesame"}}, "d")
+	if s, _ := b.Report(); s.Cluster == nil || s.Cluster.Token != "opensesame" || s.Cluster.CACertificateHash != "sha256:00" {
+		t.Errorf("the report has %+v", s.Cluster)
+	}
+	path := filepath.Join(t.TempDir(), "status.json")
+	if err := status.Save(path, b.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := os.ReadFile(path); err != nil || strings.Contains(string(content), "opensesame") || strings.Contains(string(content), "cluster") {
+		t.Errorf("the status file is %s, %v", content, err)
+	}
+	b.Converged(converge.Report{Conditions: ready}, "d")
+	if s, _ := b.Report(); s.Cluster != nil {
+		t.Errorf("a pass that knows nothing leaves %+v", s.Cluster)
 	}
 }

@@ -118,6 +118,12 @@ func (e *evaluator) function(name string, argument any) (result any, is bool) {
 	case "equals":
 		both := e.value(argument).([]any)
 		return fmt.Sprint(both[0]) == fmt.Sprint(both[1]), true
+	case "list_concat":
+		var all []any
+		for _, each := range e.value(argument).([]any) {
+			all = append(all, each.([]any)...)
+		}
+		return all, true
 	case "map_merge":
 		merged := map[string]any{}
 		for _, each := range e.value(argument).([]any) {

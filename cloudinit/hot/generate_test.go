@@ -62,8 +62,10 @@ func part(t *testing.T, name string) string {
 // in which the agent's configuration is a function of the parameters.
 func agent(t *testing.T) string {
 	configuration := "\n" + indent(part(t, "source/configuration.yaml"), "    ")
-	config := indent(cloudinit.CloudConfig(configuration), "        ")
-	return strings.Replace(part(t, "source/agent.yaml"), "@CLOUD-CONFIG@\n", config+"\n", 1)
+	return strings.NewReplacer(
+		"@CLOUD-CONFIG@\n", indent(cloudinit.CloudConfig(configuration), "        ")+"\n",
+		"@CLUSTER-CONFIG@\n", indent(cloudinit.ClusterConfig(" {get_param: cluster_script}\n"), "        ")+"\n",
+	).Replace(part(t, "source/agent.yaml"))
 }
 
 func indent(text, by string) string {

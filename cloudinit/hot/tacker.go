@@ -68,3 +68,18 @@ func WithController(top string, p cloudinit.Params) (string, error) {
 	}
 	return top, nil
 }
+
+// WithClusterScript is the template of a cluster with the script as the default of its
+// parameter. What masters and workers may have as user_data of their own is less by what the
+// script takes. A template without masters and workers stays as it is.
+func WithClusterScript(top string, script cloudinit.ClusterScript) string {
+	const parameter = "\n  nodehitch_cluster_script:\n    type: string\n    default: "
+	if !strings.Contains(top, parameter+"''") {
+		return top
+	}
+	top = strings.Replace(top, parameter+"''", parameter+strconv.Quote(string(script)), 1)
+	return ownOfMembers.ReplaceAllString(top, "${1}"+strconv.Itoa(cloudinit.MaxOwn-script.Size()))
+}
+
+// ownOfMembers is how much user_data of their own masters and workers may have.
+var ownOfMembers = regexp.MustCompile(`(\n  (?:master|worker)_user_data:\n(?:    .*\n)+?    constraints: \[\{length: \{max: )\d+`)

@@ -23,11 +23,11 @@ var urls = []string{"https://controller.example:8443", "https://[2001:db8::1]:84
 
 // cloudConfig is what cloud-init's modules get.
 type cloudConfig struct {
-	WriteFiles []struct{ Path, Owner, Permissions, Content string } `json:"write_files"`
-	BootCmd    []any                                                `json:"bootcmd"`
-	RunCmd     []any                                                `json:"runcmd"`
-	Timezone   string                                               `json:"timezone"`
-	MergeHow   any                                                  `json:"merge_how"`
+	WriteFiles []struct{ Path, Owner, Permissions, Encoding, Content string } `json:"write_files"`
+	BootCmd    []any                                                          `json:"bootcmd"`
+	RunCmd     []any                                                          `json:"runcmd"`
+	Timezone   string                                                         `json:"timezone"`
+	MergeHow   any                                                            `json:"merge_how"`
 }
 
 // consumed is what cloud-init itself makes of user_data.
@@ -91,7 +91,7 @@ func consume(t *testing.T, userData string) *consumed {
 // rendered is what the machine would get by `hitchctl render user-data`.
 func rendered(t *testing.T, p map[string]any) cloudConfig {
 	t.Helper()
-	text, err := cloudinit.Render(cloudinit.Params{ControllerURLs: urls, RootPEM: []byte(rootPEM(t)), Pin: p["pin"].(string), JoinToken: token})
+	text, err := cloudinit.Render(cloudinit.Params{ControllerURLs: urls, RootPEM: []byte(rootPEM(t)), Pin: p["pin"].(string), JoinToken: token}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestTheWaitConditionURLHasItsPlace(t *testing.T) {
 func TestTheLargestUserDataFits(t *testing.T) {
 	p := parameters(t, "")
 	text := ours(t, p)
-	const own, wrap = 36000, 78.0 / 76 // base64 in lines
+	const own, wrap = cloudinit.MaxOwn, 78.0 / 76 // base64 in lines
 	largest := base64.StdEncoding.EncodedLen(len(text) + 512 + own)
 	if largest > 65535 {
 		t.Errorf("%d bytes with %d of the server's own, Nova takes 65535", largest, own)

@@ -91,6 +91,15 @@ func (s *Handler) GetJoinToken(ctx context.Context, r GetJoinTokenRequestObject)
 	return GetJoinToken200JSONResponse{Token: token}, nil
 }
 
+// GetClusterAccess shows how a VIM uses the instance's cluster.
+func (s *Handler) GetClusterAccess(ctx context.Context, r GetClusterAccessRequestObject) (GetClusterAccessResponseObject, error) {
+	access, err := s.Instances.ClusterAccess(ctx, canonical(r.VnfInstanceID))
+	if err != nil {
+		return nil, err
+	}
+	return GetClusterAccess200JSONResponse(access), nil
+}
+
 // PostOperation starts one phase of an operation, or joins it.
 func (s *Handler) PostOperation(ctx context.Context, r PostOperationRequestObject) (PostOperationResponseObject, error) {
 	id := canonical(r.VnfInstanceID)

@@ -39,12 +39,13 @@ type parameter struct {
 }
 
 // giveSecrets are the reading operations whose answer is worth as much as the
-// power to write: the join token, files that may hold keys, and all of it.
-var giveSecrets = []string{"getJoinToken", "getFile", "getBackup"}
+// power to write: the join token, the access to a cluster, files that may hold keys, and all of
+// it.
+var giveSecrets = []string{"getJoinToken", "getClusterAccess", "getFile", "getBackup"}
 
 // forTacker are the operations that Tacker's hooks need.
 var forTacker = []string{
-	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getTrust",
+	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
 	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
 }
 

@@ -19,7 +19,7 @@ var policy = map[string]string{
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
 	"getAgents": "viewer", "listTokens": "viewer", "getTrust": "viewer",
 
-	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator",
+	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator", "getClusterAccess": "operator",
 	"postOperation": "operator", "cancelOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",
 	"reformatVolume": "operator", "createToken": "operator", "revokeToken": "operator",
 	"upgradeAgents": "operator", "pauseAgents": "operator", "getBackup": "operator", "confirmInstance": "operator", "confirmToken": "operator",
@@ -31,7 +31,7 @@ var policy = map[string]string{
 
 // forTacker is what a token of scope tacker may call.
 var forTacker = []string{
-	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getTrust",
+	"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
 	"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode",
 }
 

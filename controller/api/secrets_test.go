@@ -75,6 +75,79 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 	}
 }
 
+const (
+	masterID = "3f0c1d52-0000-4000-8000-000000000003"
+	accessOf = "/v1/vnf_instances/" + secondID + "/cluster_access"
+	vimToken = "vim-t0ken.of-the.cluster"
+	// joining is a cluster whose one master is to join.
+	joining = `{
+  "topology": {"servers": [{"id": "` + masterID + `", "name": "master", "connectionPoints": [{"name": "m", "addresses": ["10.10.0.7"]}]}]},
+  "additionalParams": {"k8s_cluster_installation_param": {"script_path": "Scripts/install.sh", "master_node": {"ssh_cp_name": "m", "cluster_cp_name": "m"},
+    "worker_node": {"ssh_cp_name": "w"}, "cluster_members": {}}}}`
+)
+
+// join makes an instance whose master is a member of its cluster, and says how a VIM uses it.
+// The secrets are those of the cluster.
+func (w *world) join() (secrets map[string]string) {
+	w.t.Helper()
+	w.ok(w.as(w.operator, "PUT", "/v1/vnf_instances/"+secondID, joining), http.StatusCreated, nil)
+	var token wire.JoinToken
+	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+secondID+"/join_token", ""), http.StatusOK, &token)
+	node := w.redeem(token, masterID)
+	poll := func() (config wire.NodeConfig) {
+		w.ok(w.call(node, "GET", "/v1/node/config", "", "Nodehitch-Agent: "+wire.ThisAgent("v1").Header()), http.StatusOK, &config)
+		return config
+	}
+	config := poll()
+	said, err := json.Marshal(wire.NodeStatus{Epoch: config.Epoch, ObservedGeneration: config.Generation, ObservedDigest: config.Digest(),
+		Conditions: []wire.Condition{{Type: wire.ConditionClusterMember, Status: wire.ConditionTrue, Reason: wire.ReasonJoined, ObservedGeneration: config.Generation, LastTransitionTime: w.now()}},
+		Cluster:    &wire.ClusterFacts{CACertificateHash: "sha256:" + strings.Repeat("a", 64), CACertificate: "PEM", Token: vimToken}})
+	w.must(err)
+	w.ok(w.call(node, "PUT", "/v1/node/status", string(said)), http.StatusNoContent, nil)
+	// A token that is none is refused, and not repeated.
+	a := w.call(node, "PUT", "/v1/node/status", strings.Replace(string(said), vimToken, vimToken+" of the cluster", 1))
+	if a.status != http.StatusBadRequest || strings.Contains(a.body, vimToken) {
+		w.t.Errorf("a token with blanks is answered with %d %s", a.status, a.body)
+	}
+	if config = poll(); config.ClusterMembers == nil {
+		w.t.Fatalf("the member has %v", config.Sections())
+	}
+	return map[string]string{"the VIM's token": vimToken, "a bootstrap token": config.Cluster.BootstrapToken, "the certificate key": config.Cluster.CertificateKey}
+}
+
+// Only who asks for the access of the VIM, and may, is shown a secret of the cluster.
+func TestSecretsOfAClusterAreInNoOtherAnswer(t *testing.T) {
+	w := newWorld(t)
+	secrets := w.join()
+	var access wire.ClusterAccess
+	for name, c := range map[string]struct {
+		token  string
+		status int
+	}{"an operator": {w.operator, http.StatusOK}, "Tacker": {w.tacker, http.StatusOK}, "a viewer": {w.viewer, http.StatusForbidden}} {
+		a := w.as(c.token, "GET", accessOf, "")
+		if a.status != c.status || strings.Contains(a.body, vimToken) != (c.status == http.StatusOK) {
+			t.Errorf("%s: %d %s, want %d", name, a.status, a.body, c.status)
+		}
+	}
+	w.ok(w.as(w.operator, "GET", accessOf, ""), http.StatusOK, &access)
+	if want := (wire.ClusterAccess{Endpoint: "10.10.0.7:6443", CACertificate: "PEM", Token: vimToken}); access != want {
+		t.Errorf("access %+v, want %+v", access, want)
+	}
+	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + secondID, "/v1/nodes", "/v1/nodes/" + masterID, "/v1/operations"} {
+		a := w.as(w.operator, "GET", path, "")
+		for name, secret := range secrets {
+			if secret == "" || a.status != http.StatusOK || strings.Contains(a.body, secret) {
+				t.Errorf("%s (%q) is in %s: %d", name, secret, path, a.status)
+			}
+		}
+	}
+	for name, secret := range secrets {
+		if strings.Contains(w.log.String(), secret) {
+			t.Errorf("%s is in the log", name)
+		}
+	}
+}
+
 // registries is the list of a cluster's registries, with what a test puts for their passwords.
 const registries = `"private_registry_connection_info": [
 	{"connection_type": 1, "server": "one.example.com", "username": "user01", "password": "%s"},
@@ -177,6 +250,7 @@ func TestPlaceholdersOfSecretsAreRefused(t *testing.T) {
 func TestReadingASecretIsLogged(t *testing.T) {
 	w := newWorld(t)
 	w.putInstance()
+	w.join()
 	var file wire.PackageFile
 	w.ok(w.as(w.operator, "PUT", script, "#!/bin/sh\n"), http.StatusCreated, &file)
 	logged := func(operation, who, path string) bool {
@@ -187,7 +261,7 @@ func TestReadingASecretIsLogged(t *testing.T) {
 		}
 		return false
 	}
-	for operation, path := range map[string]string{"getJoinToken": instancePath + "/join_token", "getFile": script, "getBackup": "/v1/backup"} {
+	for operation, path := range map[string]string{"getJoinToken": instancePath + "/join_token", "getClusterAccess": accessOf, "getFile": script, "getBackup": "/v1/backup"} {
 		w.ok(w.as(w.operator, "GET", path, ""), http.StatusOK, nil)
 		if !logged(operation, "token operator", path) {
 			t.Errorf("the log has no line for %s", operation)

@@ -105,6 +105,9 @@ type ServerInterface interface {
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
 	PutInstance(ctx echo.Context, vnfInstanceID VnfInstanceID, params PutInstanceParams) error
+	// GetClusterAccess How a VIM uses the Kubernetes cluster of this instance (scope operator or tacker)
+	// (GET /v1/vnf_instances/{vnfInstanceId}/cluster_access)
+	GetClusterAccess(ctx echo.Context, vnfInstanceID VnfInstanceID) error
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx echo.Context, vnfInstanceID VnfInstanceID) error
@@ -893,6 +896,22 @@ func (w *ServerInterfaceWrapper) PutInstance(ctx echo.Context) error {
 	return err
 }
 
+// GetClusterAccess converts echo context to params.
+func (w *ServerInterfaceWrapper) GetClusterAccess(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "vnfInstanceId" -------------
+	var vnfInstanceID VnfInstanceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "vnfInstanceId", ctx.Param("vnfInstanceId"), &vnfInstanceID, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "uuid", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter vnfInstanceId: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetClusterAccess(ctx, vnfInstanceID)
+	return err
+}
+
 // ConfirmInstance converts echo context to params.
 func (w *ServerInterfaceWrapper) ConfirmInstance(ctx echo.Context) error {
 	var err error
@@ -1341,6 +1360,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.GetFile, options.OperationMiddlewares["getFile"]...)
 	router.PUT(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/files/:path", wrapper.PutFile, options.OperationMiddlewares["putFile"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/join_token", wrapper.GetJoinToken, options.OperationMiddlewares["getJoinToken"]...)
+	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/cluster_access", wrapper.GetClusterAccess, options.OperationMiddlewares["getClusterAccess"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/confirm", wrapper.ConfirmInstance, options.OperationMiddlewares["confirmInstance"]...)
 	router.GET(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.ListInstanceOperations, options.OperationMiddlewares["listInstanceOperations"]...)
 	router.POST(options.BaseURL+"/v1/vnf_instances/:vnfInstanceId/operations", wrapper.PostOperation, options.OperationMiddlewares["postOperation"]...)
@@ -2969,6 +2989,52 @@ func (response PutInstancedefaultApplicationProblemPlusJSONResponse) VisitPutIns
 	return err
 }
 
+type GetClusterAccessRequestObject struct {
+	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
+}
+
+type GetClusterAccessResponseObject interface {
+	VisitGetClusterAccessResponse(w http.ResponseWriter) error
+}
+
+type GetClusterAccess200JSONResponse ClusterAccess
+
+func (response GetClusterAccess200JSONResponse) VisitGetClusterAccessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetClusterAccessdefaultApplicationProblemPlusJSONResponse struct {
+	Body       Problem
+	Headers    ProblemResponseHeaders
+	StatusCode int
+}
+
+func (response GetClusterAccessdefaultApplicationProblemPlusJSONResponse) VisitGetClusterAccessResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	if response.Headers.XRequestID != nil {
+		w.Header().Set("X-Request-Id", fmt.Sprint(*response.Headers.XRequestID))
+	}
+	w.WriteHeader(response.StatusCode)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ConfirmInstanceRequestObject struct {
 	VnfInstanceID VnfInstanceID `json:"vnfInstanceId"`
 }
@@ -3800,6 +3866,9 @@ type StrictServerInterface interface {
 	// PutInstance Create or replace the desired parameters of a VNF instance
 	// (PUT /v1/vnf_instances/{vnfInstanceId})
 	PutInstance(ctx context.Context, request PutInstanceRequestObject) (PutInstanceResponseObject, error)
+	// GetClusterAccess How a VIM uses the Kubernetes cluster of this instance (scope operator or tacker)
+	// (GET /v1/vnf_instances/{vnfInstanceId}/cluster_access)
+	GetClusterAccess(ctx context.Context, request GetClusterAccessRequestObject) (GetClusterAccessResponseObject, error)
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	// (POST /v1/vnf_instances/{vnfInstanceId}/confirm)
 	ConfirmInstance(ctx context.Context, request ConfirmInstanceRequestObject) (ConfirmInstanceResponseObject, error)
@@ -4717,6 +4786,31 @@ func (sh *strictHandler) PutInstance(ctx echo.Context, vnfInstanceID VnfInstance
 		return err
 	} else if validResponse, ok := response.(PutInstanceResponseObject); ok {
 		return validResponse.VisitPutInstanceResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetClusterAccess operation middleware
+func (sh *strictHandler) GetClusterAccess(ctx echo.Context, vnfInstanceID VnfInstanceID) error {
+	var request GetClusterAccessRequestObject
+
+	request.VnfInstanceID = vnfInstanceID
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetClusterAccess(ctx.Request().Context(), request.(GetClusterAccessRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetClusterAccess")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetClusterAccessResponseObject); ok {
+		return validResponse.VisitGetClusterAccessResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -28,6 +28,8 @@ type (
 		GetInstance(ctx context.Context, id string) (wire.Instance, error)
 		ListInstances(ctx context.Context) ([]wire.Instance, error)
 		DeleteInstance(ctx context.Context, id string, conditions ...func(now *wire.Instance) error) error
+		// ClusterAccess is how a VIM uses the instance's cluster; not-found until it is known.
+		ClusterAccess(ctx context.Context, id string) (wire.ClusterAccess, error)
 		// KeepSecrets is additionalParams with the instance's secrets for their placeholders,
 		// where they are kept.
 		KeepSecrets(id string, additionalParams json.RawMessage) (json.RawMessage, error)

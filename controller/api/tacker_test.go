@@ -42,7 +42,7 @@ func TestTheCallsOfTackersHooks(t *testing.T) {
 	w.ok(w.as(w.tacker, "GET", "/v1/trust", ""), http.StatusOK, nil)
 	var join wire.JoinToken
 	w.ok(w.as(w.tacker, "GET", instance+"/join_token", ""), http.StatusOK, &join)
-	node := w.redeem(join)
+	node := w.redeem(join, serverID)
 	w.ok(w.as(w.tacker, "GET", "/v1/nodes/"+serverID, ""), http.StatusOK, nil)
 
 	wants("END", post("INSTANTIATE", "END"), 2, wire.Processing, false)

@@ -250,11 +250,11 @@ func (w *world) enroll() (client *http.Client, joinToken string) {
 	w.putInstance()
 	var join wire.JoinToken
 	w.ok(w.as(w.operator, "GET", "/v1/vnf_instances/"+instanceID+"/join_token", ""), http.StatusOK, &join)
-	return w.redeem(join), join.Token
+	return w.redeem(join, serverID), join.Token
 }
 
-// redeem enrolls the storage server.
-func (w *world) redeem(join wire.JoinToken) *http.Client {
+// redeem enrolls a server.
+func (w *world) redeem(join wire.JoinToken, serverID string) *http.Client {
 	w.t.Helper()
 	key := testca.NewKey()
 	body, err := json.Marshal(wire.EnrollRequest{ServerID: serverID, CertificateRequest: testca.Request(key, nil)})

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/controller/tx"
@@ -113,7 +114,8 @@ func rename(t *tx.Tx, now store.Desired, name string) error {
 // same compares what is desired. Callers that make a version keep the sealed text of
 // what does not change. Heat's status is an observation, not a desire.
 func same(a, b store.Desired) bool {
-	return a.StackID == b.StackID && a.WithdrawPersistentVolumes == b.WithdrawPersistentVolumes && store.Same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
+	return a.StackID == b.StackID && a.WithdrawPersistentVolumes == b.WithdrawPersistentVolumes &&
+		slices.Equal(a.Leaving, b.Leaving) && a.Force == b.Force && store.Same(withoutStatus(a.Topology), withoutStatus(b.Topology)) &&
 		bytes.Equal(a.AdditionalParams, b.AdditionalParams) &&
 		bytes.Equal(a.VIMConnectionInfo, b.VIMConnectionInfo)
 }

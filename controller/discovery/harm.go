@@ -86,7 +86,8 @@ func (a *addition) unresolved(n plan.Node) bool {
 }
 
 // keeps reports whether the node has in a plan what it had before. What was withheld may
-// come to it: of PersistentVolumes, the storage server may be among those who called.
+// come to it: of PersistentVolumes, the storage server may be among those who called. The lists
+// of a cluster's members may become longer.
 func keeps(before plan.Node, nodes []plan.Node) bool {
 	i := slices.IndexFunc(nodes, func(n plan.Node) bool { return n.ID == before.ID })
 	if i < 0 {
@@ -102,5 +103,6 @@ func keeps(before plan.Node, nodes []plan.Node) bool {
 	if before.Config.Registry == nil {
 		after.Registry = nil
 	}
+	after.Cluster, after.ClusterMembers = before.Config.Cluster, before.Config.ClusterMembers
 	return before.Config.Digest() == after.Digest()
 }

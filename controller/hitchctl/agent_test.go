@@ -43,7 +43,7 @@ func enroll(ctx context.Context, trust api.Trust, joinToken, serverID string) (*
 }
 
 // report tells the controller of conditions, each Type=Status:Reason:message, or
-// doing=Condition:summary, or upgrade=Reason:version:message. With Ready=True, the conditions of the document that the
+// doing=Condition:summary, or upgrade=Reason:version:message, or cluster=token. With Ready=True, the conditions of the document that the
 // script does not name are True as well: a script names those that it is about.
 func (m *machine) report(ctx context.Context, claims []string) error {
 	this := api.ThisAgent("v1.2.3")
@@ -69,6 +69,11 @@ func (m *machine) report(ctx context.Context, claims []string) error {
 			if parts[0] == api.UpgradeRolledBack {
 				status.AgentUpgrade.Refused = []api.RefusedAgent{{Version: parts[1], Sha256: strings.Repeat("ab", 32), At: time.Now()}}
 			}
+			continue
+		}
+		if name == "cluster" {
+			expires := time.Now().Add(24*time.Hour + time.Minute)
+			status.Cluster = &api.ClusterFacts{CACertificateHash: "sha256:" + strings.Repeat("ab", 32), CACertificate: "the CA's certificate", Token: rest, TokenExpiresAt: &expires}
 			continue
 		}
 		if len(parts) < 2 {

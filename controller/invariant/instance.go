@@ -18,6 +18,7 @@ func (r *records) instance(i store.Instance) {
 	wrong(i.DesiredVersion <= i.LastVersion, "version %d is in force and the newest is %d", i.DesiredVersion, i.LastVersion)
 	r.unseals("the parameters of instance "+i.ID, d.AdditionalParams)
 	r.unseals("the VIM connections of instance "+i.ID, d.VIMConnectionInfo)
+	r.cluster(i)
 	wrong(i.JoinTokenID != "" && len(i.JoinTokenMAC) == 32, "its join token is not whole")
 	wrong(slices.IsSorted(i.NodeIDs) && slices.IsSorted(i.VolumeIDs), "its nodes or volumes are out of order")
 	for _, id := range i.VolumeIDs {
@@ -26,8 +27,10 @@ func (r *records) instance(i store.Instance) {
 	wrong(i.AwaitingEndSequence == 0 || i.AwaitingEndSequence != i.ProcessingSequence, "operation %d is in progress and over", i.AwaitingEndSequence)
 	start := r.operations[store.OperationKey(i.ID, max(i.ProcessingSequence, i.AwaitingEndSequence))]
 	wrong(!d.WithdrawPersistentVolumes || start.Phase == api.PhaseStart, "PersistentVolumes are withdrawn and no START is in progress or awaits its END")
-	r.speakers(i)
 	sequences := r.sequences(i.ID)
+	wrong(len(d.Leaving) == 0 || start.Phase == api.PhaseStart || r.leftBehind(i, sequences), "members leave the cluster and no START is in progress or awaits its END, or was a SCALE_IN")
+	wrong(!d.Force || len(d.Leaving) > 0, "nobody leaves the cluster by force")
+	r.speakers(i)
 	for _, sequence := range sequences {
 		wrong(sequence <= i.LastSequence, "there is an operation %d and the newest is %d", sequence, i.LastSequence)
 		r.operation(i, r.operations[store.OperationKey(i.ID, sequence)])
@@ -35,15 +38,44 @@ func (r *records) instance(i store.Instance) {
 	r.inUse(i, sequences)
 }
 
+// cluster: its secrets are whole, and nothing is known of a cluster without members.
+func (r *records) cluster(i store.Instance) {
+	secret := r.unseals("the cluster secret of instance "+i.ID, i.ClusterSecret)
+	facts := r.unseals("what is known of the cluster of instance "+i.ID, i.ClusterFacts)
+	members := i.CarriedOver.Members
+	r.want(len(secret) == 0 || len(secret) == 32, "instance %s: its cluster secret has %d bytes", i.ID, len(secret))
+	r.want(len(facts) == 0 || len(members) > 0 && len(secret) > 0, "instance %s: a cluster is known, and has no members", i.ID)
+	r.want(slices.IsSorted(members), "instance %s: the members %v of its cluster are out of order", i.ID, members)
+	for _, id := range members {
+		r.want(has(i.NodeIDs, id), "instance %s: the member %s of its cluster is none of its nodes", i.ID, id)
+	}
+}
+
+// leftBehind reports whether the newest operation that put anything in force is a SCALE_IN
+// START: no END has to follow.
+func (r *records) leftBehind(i store.Instance, sequences []int64) bool {
+	for _, sequence := range slices.Backward(sequences) {
+		if o := r.operations[store.OperationKey(i.ID, sequence)]; !o.StackFailed() {
+			return o.Phase == api.PhaseStart && o.Request.Type == api.ScaleIn && o.State == api.Completed
+		}
+	}
+	return false
+}
+
 // speakers: one master at most speaks for the cluster.
 func (r *records) speakers(i store.Instance) {
 	var ids []string
 	for _, id := range i.NodeIDs {
-		if n := r.nodes[id]; n.InstanceID == i.ID && slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
+		if n := r.nodes[id]; n.InstanceID == i.ID && slices.ContainsFunc(n.Conditions, isOfOneMaster) {
 			ids = append(ids, id)
 		}
 	}
-	r.want(len(ids) <= 1, "instance %s: the documents of %v all have PersistentVolumes", i.ID, ids)
+	r.want(len(ids) <= 1, "instance %s: the documents of %v all have what one master does for the cluster", i.ID, ids)
+}
+
+func isOfOneMaster(condition string) bool {
+	return slices.Contains([]string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent,
+		api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady}, condition)
 }
 
 // sequences are the numbers of the operations of an instance, in order.
@@ -102,7 +134,7 @@ func (r *records) operation(i store.Instance, o store.Operation) {
 	cancelled := o.Error != nil && o.Error.Type == api.ProblemCancelled
 	wrong(cancelled == (o.CancelledBy != ""), "%q cancelled it and its error is %v", o.CancelledBy, o.Error)
 	wrong(!o.Joined, "it says that a request joined it")
-	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].WithdrawPersistentVolumes
+	withdraws := r.desired[store.DesiredKey(i.ID, i.DesiredVersion)].Withdraws()
 	wrong(o.State != api.Processing || o.Phase == api.PhaseEnd || withdraws, "it is a START in progress and withdraws nothing")
 	if i.AwaitingEndSequence == o.Sequence {
 		wrong(o.Phase == api.PhaseStart && o.State == api.Completed && (o.CreatedVersion != 0 || withdraws), "its END is awaited, and it is a %s that is %s", o.Phase, o.State)

@@ -32,6 +32,7 @@ type world struct {
 	f       store.File
 	t       store.Token
 	besides func(*store.Tx) error
+	seal    func(text string) store.Sealed
 }
 
 func whole(t *testing.T, s *store.Store) *world {
@@ -43,9 +44,12 @@ func whole(t *testing.T, s *store.Store) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := s.Seal(text)
-	if err != nil {
-		t.Fatal(err)
+	seal := func(text string) store.Sealed {
+		sealed, err := s.Seal([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sealed
 	}
 	operation := func(sequence int64, phase api.OperationPhase, state api.OperationState) store.Operation {
 		return store.Operation{Operation: api.Operation{ID: api.OperationID(inst, sequence), VnfInstanceID: inst, Sequence: sequence, Phase: phase, State: state}}
@@ -54,7 +58,7 @@ func whole(t *testing.T, s *store.Store) *world {
 		i: store.Instance{ID: inst, DesiredVersion: 1, LastVersion: 1, LastSequence: 2, ProcessingSequence: 2, NodeIDs: []string{server}, VolumeIDs: []string{volume},
 			JoinTokenID: "t", JoinTokenMAC: make([]byte, 32)},
 		d: store.Desired{InstanceID: inst, Version: 1},
-		n: store.Node{ID: server, InstanceID: inst, Role: api.RoleStorage, Expected: true, Generation: 1, Digest: config.Digest(), Config: sealed,
+		n: store.Node{ID: server, InstanceID: inst, Role: api.RoleStorage, Expected: true, Generation: 1, Digest: config.Digest(), Config: seal(string(text)),
 			Identity: &store.Identity{Serial: "1", KeyHash: "k", EnrolledAt: now}},
 		v: store.Volume{ID: volume, InstanceID: inst, NodeID: server, FilesystemUUID: api.FilesystemUUID(volume),
 			Permit: store.Permit{State: api.PermitStarted, ID: "p", NodeID: server, Epoch: 1, SizeBytes: 1}},
@@ -63,7 +67,7 @@ func whole(t *testing.T, s *store.Store) *world {
 		f:     store.File{InstanceID: inst, Path: "a", SHA256: digest},
 		t:     store.Token{Token: api.Token{ID: "t", Scope: api.ScopeViewer}, MAC: make([]byte, 32)},
 	}
-	w.start.FinishedAt = &now
+	w.start.FinishedAt, w.seal = &now, seal
 	w.besides = func(*store.Tx) error { return nil }
 	return w
 }
@@ -104,10 +108,19 @@ func TestWhatContradictsIsNamed(t *testing.T) {
 		"says that a request joined it":       func(w *world) { w.start.Joined = true },
 		"its END is awaited":                  func(w *world) { w.i.AwaitingEndSequence = 1 },
 		"no START is in progress or awaits":   func(w *world) { w.d.WithdrawPersistentVolumes = true },
+		"or was a SCALE_IN":                   func(w *world) { w.d.Leaving = []string{server} },
+		"nobody leaves the cluster by force":  func(w *world) { w.d.Force = true },
 		"in progress and withdraws nothing":   func(w *world) { w.end.Phase = api.PhaseStart },
-		"all have PersistentVolumes": func(w *world) {
+		"its cluster secret has 3 bytes":      func(w *world) { w.i.ClusterSecret = w.seal("abc") },
+		"the cluster secret of instance":      func(w *world) { w.i.ClusterSecret = []byte{1, 2, 3} },
+		"is known, and has no members":        func(w *world) { w.i.ClusterFacts = w.seal("{}") },
+		"the members [" + other + " " + server + "] of its cluster are out of order": func(w *world) {
+			w.i.CarriedOver.Members = []string{other, server}
+		},
+		"the member " + other + " of its cluster": func(w *world) { w.i.CarriedOver.Members = []string{other} },
+		"all have what one master does": func(w *world) {
 			w.i.NodeIDs = []string{server, other}
-			w.n.Conditions = []string{api.ConditionPersistentVolumesRegistered}
+			w.n.Conditions = []string{api.ConditionClusterMembersCurrent}
 			w.besides = func(tx *store.Tx) error {
 				second := w.n
 				second.ID = other

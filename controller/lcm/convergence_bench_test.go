@@ -12,8 +12,14 @@ import (
 // What the first convergence of one instance costs for each of its servers, enrollment and
 // all: it should not grow with the number of servers.
 func BenchmarkFirstConvergence(b *testing.B) {
+	for name, spec := range map[string]func(*api.Topology) api.InstanceSpec{"": spec, "members of a cluster ": withMembers} {
+		benchmarkFirstConvergence(b, name, spec)
+	}
+}
+
+func benchmarkFirstConvergence(b *testing.B, name string, spec func(*api.Topology) api.InstanceSpec) {
 	for _, servers := range []int{50, 200, 500} {
-		b.Run(fmt.Sprint(servers), func(b *testing.B) {
+		b.Run(name+fmt.Sprint(servers), func(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				w := newWorld(b)
@@ -26,6 +32,7 @@ func BenchmarkFirstConvergence(b *testing.B) {
 				w.put(spec(topology))
 				w.upload(script, "#!/bin/sh\n")
 				op := w.post(request(api.Instantiate, api.PhaseEnd))
+				w.converge(masterServer)
 				for _, s := range topology.Servers {
 					w.converge(s.ID)
 				}

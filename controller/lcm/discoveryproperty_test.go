@@ -123,6 +123,9 @@ func (h *history) discoverLate(t *rapid.T) {
 // discoverMeanwhile are servers that call while the storage server is about to go.
 func (h *history) discoverMeanwhile(t *rapid.T) {
 	h.healStorage(t)
+	if h.members { // a master that is added changes the documents of the others
+		h.after(t)
+	}
 	h.heat.now, h.heat.away = topologyOf(h.instance().Topology.Servers...), nil
 	for _, s := range pool {
 		if !slices.ContainsFunc(h.heat.now.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
@@ -175,6 +178,7 @@ func (h *history) discover(t *rapid.T, id string) {
 		if ok && was.Storage == nil { // what was withheld may come
 			config.Storage = nil
 		}
+		config.Cluster, config.ClusterMembers = was.Cluster, was.ClusterMembers // lists may become longer
 		if ok && was.Digest() != config.Digest() {
 			t.Fatalf("the document of %s was %+v and is %+v", id, was, config)
 		}

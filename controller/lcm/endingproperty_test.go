@@ -67,6 +67,9 @@ func (h *history) takenBack() content {
 
 // tryPut is a PUT that may be refused.
 func (h *history) tryPut(s api.InstanceSpec) error {
+	if h.members {
+		s = asMembers(s)
+	}
 	i, _, err := h.LCM.Instances.PutInstance(h.ctx, instanceID, s)
 	if err == nil {
 		h.parameters, h.terminated = string(i.AdditionalParams), false

@@ -201,7 +201,7 @@ func (r *recording) make(t *rapid.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r.history = newHistory(t, dir)
+	r.history = newHistory(t, dir, false)
 	if r.less != (tx.Retention{}) {
 		r.forgotten = map[string]bool{}
 		r.keeps(r.less)

@@ -151,6 +151,9 @@ func (h *history) poll(t *rapid.T, id string) bool {
 			status.AppliedDigest = "old"
 		}
 	}
+	if s := config.ClusterDepartures; s != nil {
+		h.runCluster(config, &status)
+	}
 	m.said = append(m.said, status)
 	return true
 }

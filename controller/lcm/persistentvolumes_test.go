@@ -57,11 +57,21 @@ func (w *world) section(nodeID string) *api.PersistentVolumesSection {
 // says is a report in which the condition of the PersistentVolumes is this one.
 func (w *world) says(nodeID string, status api.ConditionStatus, reason api.Reason, message string) {
 	w.Helper()
+	w.saysOf(nodeID, api.ConditionPersistentVolumesRegistered, status, reason, message)
+}
+
+// saysOf is a report in which this condition is as given, and all others are True.
+func (w *world) saysOf(nodeID, conditionType string, status api.ConditionStatus, reason api.Reason, message string) {
+	w.Helper()
 	s := w.status(nodeID)
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == api.ConditionPersistentVolumesRegistered {
-			s.Conditions[i].Status, s.Conditions[i].Reason, s.Conditions[i].Message = status, reason, message
-		}
+	c := s.Condition(conditionType)
+	if c == nil {
+		w.Fatalf("the configuration of %s does not call for %s", nodeID, conditionType)
+	}
+	c.Status, c.Reason, c.Message = status, reason, message
+	if status != api.ConditionTrue {
+		s.Condition(api.ConditionReady).Status = api.ConditionFalse
+		s.AppliedGeneration, s.AppliedDigest = 0, ""
 	}
 	w.report(nodeID, s)
 }

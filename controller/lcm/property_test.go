@@ -66,6 +66,12 @@ type history struct {
 	starts     map[int64]begun
 	sent       []api.OperationRequest
 	terminated bool
+	makers     makers
+	// members: each PUT asks for cluster_members. inCluster are then the servers whose Nodes
+	// the cluster has, and stuck those that cannot be drained.
+	members          bool
+	inCluster, stuck map[string]bool
+	left             int // STARTs that were over once members had left, not by force
 }
 
 type applied struct {
@@ -75,10 +81,11 @@ type applied struct {
 }
 
 // newHistory is an instance at the beginning of its history.
-func newHistory(t *rapid.T, dir string) *history {
-	h := &history{world: newWorld(drawn{t, dir}), operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
+func newHistory(t *rapid.T, dir string, members bool) *history {
+	h := &history{world: newWorld(drawn{t, dir}), members: members, operations: map[string]api.Operation{}, forgotten: map[string]api.Operation{}, settled: map[string]bool{}, applied: map[string]applied{}, told: map[string]api.NodeStatus{},
 		cluster: kubernetes{}, machines: map[string]*machine{}, served: map[string]bool{}, healed: map[int64]api.Server{},
-		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{}}
+		heat: &heat{}, named: map[string][]string{}, changed: map[string]time.Time{}, starts: map[int64]begun{},
+		inCluster: map[string]bool{}, stuck: map[string]bool{}, makers: makers{}}
 	h.eventBegan = h.Clock.Now()
 	h.Source, h.LCM.Instances.Observer.Source, h.after = h.heat, h.heat, h.check
 	first := withVolumes(nil)
@@ -111,26 +118,37 @@ func (h *history) events() map[string]func(*rapid.T) {
 // completes only when each of its targets has reported its present document, and what is over
 // stays over. No desired state is lost, however an operation ends, and no late repeat
 // instantiates again what was terminated. No storage server is released while the cluster has
-// volumes of it, and none is registered that it does not serve.
+// volumes of it, and none is registered that it does not serve. No START is over while a member
+// that it names is in the cluster, unless by force, and no member is asked to leave for longer.
+// No two machines make a cluster.
 func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
-	gaveUp := 0
+	gaveUp, left, began := 0, 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
 		if err != nil {
 			rt.Fatal(err)
 		}
 		rt.Cleanup(func() { _ = os.RemoveAll(dir) }) // many histories would fill the disk
-		h := newHistory(rt, dir)
+		h := newHistory(rt, dir, rapid.Bool().Draw(rt, "cluster_members"))
 		h.keeps(tx.Retention{Last: rapid.SampledFrom([]int{1, 2, 5, tx.Kept.Last}).Draw(rt, "kept"),
 			Key: rapid.SampledFrom([]time.Duration{time.Minute, time.Hour, tx.Kept.Key}).Draw(rt, "for a key")})
 		events := h.events()
-		events[""] = h.after
+		if h.members {
+			events["cluster"], events["leave"], events["leave again"], events["get stuck"] = h.clusterAny, h.leaveAny, h.leaveAny, h.stickAny
+		}
+		events["tell of the cluster"], events["masters come"], events[""] = h.tellOfTheCluster, h.mastersCome, h.after
 		rt.Repeat(events)
-		gaveUp += h.gaveUp
+		gaveUp, left, began = gaveUp+h.gaveUp, left+h.left, began+len(h.makers)
 	})
-	t.Logf("%d operations ended early, because no waiting mended what their targets lacked", gaveUp)
+	t.Logf("%d operations ended early, because no waiting mended what their targets lacked; %d let members leave", gaveUp, left)
+	if left == 0 && !testing.Short() {
+		t.Error("no member left: let the events make clusters of which some may")
+	}
 	if gaveUp == 0 && !testing.Short() { // has a fifth of the checks
 		t.Error("none did: let the events make nodes fail finally")
+	}
+	if began == 0 && !testing.Short() {
+		t.Error("no cluster was made: let the events enroll masters")
 	}
 }
 
@@ -177,7 +195,7 @@ func drawStack(t *rapid.T) *api.Topology {
 
 func (h *history) putAny(t *rapid.T) {
 	clients := rapid.SampledFrom([]string{"10.10.0.0/24", "10.20.0.0/24"}).Draw(t, "exports")
-	spec := api.InstanceSpec{Topology: drawStack(t), AdditionalParams: parameters(clients)}
+	spec := api.InstanceSpec{Topology: h.drawStack(t), AdditionalParams: parameters(clients)}
 	if rapid.IntRange(0, 5).Draw(t, "no manifests") > 0 {
 		spec.AdditionalParams = withManifest(clients)
 	}
@@ -209,7 +227,7 @@ func (h *history) postEnd(t *rapid.T) {
 }
 
 func (h *history) send(t *rapid.T, r api.OperationRequest) {
-	r.Topology, r.Partial = drawStack(t), rapid.IntRange(0, 3).Draw(t, "complete") > 0
+	r.Topology, r.Partial = h.drawStack(t), rapid.IntRange(0, 3).Draw(t, "complete") > 0
 	r.DeadlineSeconds = rapid.SampledFrom([]int{60, 3600}).Draw(t, "deadline")
 	r.IdempotencyKey = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "key")
 	switch {
@@ -540,6 +558,8 @@ func (h *history) check(t *rapid.T) {
 	}
 	h.checkNodes(t)
 	h.checkVolumes(t)
+	h.checkMakers(t)
+	h.checkMembers(t)
 	broken, err := invariant.Check(h.Store, nil)
 	h.must(err)
 	if len(broken) > 0 {
@@ -570,10 +590,12 @@ func (h *history) checkStep(t *rapid.T, before, after api.Operation) {
 	}
 	if after.Phase == api.PhaseStart {
 		h.checkWithdrawn(t, after)
+		h.checkLeft(t, after)
 		return
 	}
 	if after.Operation == api.Terminate { // the stack is deleted, and its cluster with it
 		clear(h.cluster)
+		clear(h.inCluster)
 	}
 	if len(after.Withheld) > 0 {
 		t.Fatalf("operation %s completed with sections withheld: %+v", after.ID, after)

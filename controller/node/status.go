@@ -64,15 +64,17 @@ func (s *Service) NodeChanged(nodeID string) {
 
 // ReportStatus takes what a node reports. Only what differs from the last report is
 // written: a heartbeat and an activity stay in memory. What a node reports of
-// another epoch is kept for people and counts for nothing.
+// another epoch is kept for people and counts for nothing. What it says of the cluster has a
+// secret: it is not kept with the status.
 func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.NodeStatus) error {
 	s.Seen(nodeID)
 	if s.Presence.Doing(nodeID, status.Activity) {
 		s.Runner.Hub.Changed(notify.Nodes)
 	}
-	status.Activity = nil
+	said := status.Cluster
+	status.Activity, status.Cluster = nil, nil
 	node, err := s.node(nodeID)
-	if err != nil || !news(node, status) {
+	if err != nil || said == nil && !news(node, status) {
 		return err
 	}
 	return s.Runner.Update(ctx, node.InstanceID, func(t *tx.Tx) error {
@@ -81,24 +83,31 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 			return err
 		}
 		before := node
-		if o := node.AgentOffer; o != nil && !o.Answered && !store.Same(upgradeOf(node.Status), status.AgentUpgrade) {
-			answered := *o
-			answered.Answered = true
-			node.AgentOffer = &answered
+		if news(node, status) {
+			if err := s.keep(t, &node, status); err != nil {
+				return err
+			}
 		}
-		node.Status, node.StatusOf = &status, enrolledAt(node)
-		if agent := s.Presence.Said(nodeID); agent != nil {
-			node.Agent = agent
-		}
-		t.Changed(notify.Nodes)
-		if sizeDiffers(node) {
-			t.OnCommit(func() { s.SizeDiffers(node.InstanceID) })
-		}
-		if err := t.Nodes().Put(nodeID, node); err != nil {
-			return err
-		}
-		return s.Reconciler.Reported(t, before, node)
+		return s.Reconciler.Reported(t, before, node, said)
 	})
+}
+
+// keep makes a report the status of the node.
+func (s *Service) keep(t *tx.Tx, node *store.Node, status api.NodeStatus) error {
+	if o := node.AgentOffer; o != nil && !o.Answered && !store.Same(upgradeOf(node.Status), status.AgentUpgrade) {
+		answered := *o
+		answered.Answered = true
+		node.AgentOffer = &answered
+	}
+	node.Status, node.StatusOf = &status, enrolledAt(*node)
+	if agent := s.Presence.Said(node.ID); agent != nil {
+		node.Agent = agent
+	}
+	t.Changed(notify.Nodes)
+	if sizeDiffers(*node) {
+		t.OnCommit(func() { s.SizeDiffers(node.InstanceID) })
+	}
+	return t.Nodes().Put(node.ID, *node)
 }
 
 func upgradeOf(s *api.NodeStatus) *api.AgentUpgrade {

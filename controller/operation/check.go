@@ -72,7 +72,7 @@ func (p *posting) faults() (fault.List, error) {
 	default:
 		faults = faults.StandAt(desired.AtStack) // the request has no topology; Heat's is what is new
 	}
-	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out))
+	faults = slices.Concat(faults, p.checkTopology(), p.checkWithdrawal(out), p.checkLeaving(out))
 	makes := p.r.Operation == api.Instantiate || p.r.Operation == api.Heal
 	// Partial does not allow it: COMPLETED would call an instance INSTANTIATED that has no node.
 	if len(faults) == 0 && len(out.Nodes) == 0 && makes && p.r.Phase == api.PhaseEnd && !failed {

@@ -19,8 +19,8 @@ type known struct {
 	roles   map[string]api.Role
 	// points are the names of all connection points, also of those of no server.
 	points []string
-	// masters and all are the ids before the operation.
-	masters, all []string
+	// masters, workers and all are the ids before the operation.
+	masters, workers, all []string
 }
 
 func (p *posting) known() *known {
@@ -41,7 +41,7 @@ func (p *posting) known() *known {
 			k.roles[s.ID] = a.Roles[s.ID]
 		}
 		if k.all == nil {
-			k.masters = a.Servers(api.RoleMaster)
+			k.masters, k.workers = a.Servers(api.RoleMaster), a.Servers(api.RoleWorker)
 			for id := range a.Roles {
 				k.all = append(k.all, id)
 			}
@@ -55,7 +55,7 @@ func (p *posting) known() *known {
 func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
 	var faults fault.List
 	at := fault.Root.Key("vnfcInstanceIds")
-	gone, expected := map[string]bool{}, k.named // the list of a large VNF is long
+	expected := k.named // the list of a large VNF is long
 	for i, id := range r.VnfcInstanceIds {
 		servers := topology.Named(k.servers, id)
 		if len(servers) == 0 {
@@ -64,21 +64,33 @@ func (k *known) checkVNFCs(r api.OperationRequest) fault.List {
 			expected = func() string { return "those listed at the first such name" }
 		}
 		for _, s := range servers {
-			gone[s.ID] = true
 			if r.Operation == api.Scale && k.roles[s.ID] == api.RoleStorage {
 				faults = append(faults, at.Index(i).Fault(fmt.Sprintf("%q is the storage server %s, which cannot be scaled", id, s.Name)))
 				break
 			}
 		}
 	}
-	allOf := func(ids []string) bool {
-		return len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !gone[id] })
-	}
-	if allOf(k.masters) && !allOf(k.all) {
+	if gone := k.namedBy(r); allOf(k.masters, gone) && !allOf(k.all, gone) {
 		faults = append(faults, at.Fault(fmt.Sprintf(
 			"names every master (%s), so that no master would be left in the cluster; heal the entire VNF instead, with an empty list", strings.Join(k.masters, ", "))))
 	}
 	return faults
+}
+
+// namedBy are the ids of the servers that the request names.
+func (k *known) namedBy(r api.OperationRequest) map[string]bool {
+	ids := map[string]bool{}
+	for _, name := range r.VnfcInstanceIds {
+		for _, s := range topology.Named(k.servers, name) {
+			ids[s.ID] = true
+		}
+	}
+	return ids
+}
+
+// allOf reports whether there are any ids, and all are among these.
+func allOf(ids []string, these map[string]bool) bool {
+	return len(ids) > 0 && !slices.ContainsFunc(ids, func(id string) bool { return !these[id] })
 }
 
 // named lists every server with the ids that it may be named by.

@@ -19,6 +19,7 @@ func (p *posting) begin() (store.Operation, error) {
 			Operation: p.r.Operation, Phase: p.r.Phase, Type: p.r.Type,
 			State: api.Processing, StackID: p.next.StackID, IdempotencyKey: p.r.IdempotencyKey,
 			StartedAt: p.t.Now, Deadline: p.t.Now.Add(time.Duration(p.r.DeadlineSeconds) * time.Second),
+			Leaving: p.leavingMembers(), Force: p.r.Force,
 			Targets: []api.OperationTarget{}, Withheld: []api.Withheld{}, Warnings: []api.Fault{},
 		},
 		Request: p.r, PreviousVersion: p.t.Instance.DesiredVersion, BaseVersion: p.base, Epoch: p.t.Store.Epoch(),
@@ -47,7 +48,7 @@ func (p *posting) refuse(op store.Operation) (store.Operation, error) {
 }
 
 // start puts what a START brought in force until its END comes. What it checks is
-// checked, so it is over, unless PersistentVolumes have to be gone first.
+// checked, so it is over, unless something has to leave the cluster first.
 func (p *posting) start(op store.Operation) (store.Operation, error) {
 	if previous := p.awaited(); previous != nil && previous.CreatedVersion == p.t.Instance.DesiredVersion {
 		op.CreatedVersion, op.PreviousVersion = previous.CreatedVersion, previous.PreviousVersion
@@ -63,7 +64,7 @@ func (p *posting) start(op store.Operation) (store.Operation, error) {
 		return op, err
 	}
 	p.t.Instance.AwaitingEndSequence = 0
-	if !p.next.WithdrawPersistentVolumes || p.t.Instance.CarriedOver.Owner == "" {
+	if !p.next.Withdraws() || p.t.Instance.CarriedOver.Owner == "" {
 		return op, p.s.Reconciler.FinishStart(p.t, &op)
 	}
 	p.t.Instance.ProcessingSequence = op.Sequence

@@ -181,6 +181,8 @@ func (p *posting) prepare() error {
 		return err
 	}
 	p.next.WithdrawPersistentVolumes = p.withdraws()
+	p.next.Leaving = p.leaving()
+	p.next.Force = p.r.Force && len(p.next.Leaving) > 0
 	return nil
 }
 

@@ -42,6 +42,9 @@ func checkRequest(r api.OperationRequest) fault.List {
 	if len(r.VnfcInstanceIds) > 0 && !leaving {
 		wrong("vnfcInstanceIds", "belongs to HEAL and SCALE_IN; leave it out")
 	}
+	if r.Force && (!leaving || r.Phase != api.PhaseStart) {
+		wrong("force", "is true; it belongs to the START of HEAL and SCALE_IN, whose servers leave the cluster; leave it out of %s", r.Describe())
+	}
 	if len(r.ConnectionPointNames) > 0 && r.Operation != api.ChangeExtConn {
 		wrong("connectionPointNames", "belongs to CHANGE_EXT_CONN; leave it out of %s", r.Operation)
 	}

@@ -38,8 +38,8 @@ type Service struct {
 }
 
 // PostOperation takes one phase of an operation. A START is over at once if its request is
-// valid and its files are there; it only waits for PersistentVolumes that have to be gone
-// first. An END is over when every target has applied its present document, which may be at
+// valid and its files are there; it only waits for what has to leave the cluster first:
+// PersistentVolumes, members. An END is over when every target has applied its present document, which may be at
 // once too. With an idempotency key it joins the operation in progress, returns the one
 // that succeeded, and begins anew after one that failed, or a START whose END has.
 // TERMINATE supersedes what is in progress; a second TERMINATE joins the first, and a key

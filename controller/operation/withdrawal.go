@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/plan"
-	"github.com/nodehitch/nodehitch/controller/topology"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
 )
@@ -29,14 +28,8 @@ func (p *posting) withdraws() bool {
 // healsStorageServer reports whether the HEAL takes the storage server away and leaves the
 // cluster. If the entire VNF is healed, the cluster goes with them.
 func (p *posting) healsStorageServer(k *known) bool {
-	named := map[string]bool{}
-	storage := false
-	for _, id := range p.r.VnfcInstanceIds {
-		for _, s := range topology.Named(k.servers, id) {
-			named[s.ID] = true
-			storage = storage || k.roles[s.ID] == api.RoleStorage
-		}
-	}
+	named := k.namedBy(p.r)
+	storage := slices.ContainsFunc(k.servers, func(s api.Server) bool { return named[s.ID] && k.roles[s.ID] == api.RoleStorage })
 	return storage && slices.ContainsFunc(k.all, func(id string) bool { return !named[id] })
 }
 
@@ -50,10 +43,9 @@ func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 	if p.r.Operation == api.ChangeExtConn {
 		at, names = fault.Root.Key("connectionPointNames"), "concerns"
 	}
-	k := p.known()
-	here := map[api.Role]bool{}
+	named, here := p.known().namedBy(p.r), map[api.Role]bool{}
 	for _, n := range out.Nodes {
-		here[n.Role] = here[n.Role] || n.Role == api.RoleMaster || p.r.Operation == api.ChangeExtConn || p.heals(k, n.ID)
+		here[n.Role] = here[n.Role] || n.Role == api.RoleMaster || p.r.Operation == api.ChangeExtConn || named[n.ID]
 	}
 	switch {
 	case !here[api.RoleStorage]:
@@ -63,11 +55,4 @@ func (p *posting) checkWithdrawal(out plan.Output) fault.List {
 		return fault.List{at.Fault(names + " the storage server, and the topology has no master that could withdraw its PersistentVolumes; give it in the topology")}
 	}
 	return nil
-}
-
-// heals reports whether the HEAL names the server.
-func (p *posting) heals(k *known, serverID string) bool {
-	return slices.ContainsFunc(p.r.VnfcInstanceIds, func(id string) bool {
-		return slices.ContainsFunc(topology.Named(k.servers, id), func(s api.Server) bool { return s.ID == serverID })
-	})
 }

@@ -2,9 +2,47 @@ package plan
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
+
+// addOwned gives the sections that are about the whole cluster to the master that speaks for
+// it, and those of cluster_members to every member. Without any of them nobody speaks: a
+// cluster that never had one may have no API server.
+func (o *Output) addOwned(in Input) {
+	o.CarriedOver.Members = o.members(in)
+	volumes, members := hasPersistentVolumes(in), in.Params.ClusterMembers() != nil
+	if !volumes && !members {
+		return
+	}
+	owner := o.owner(in)
+	o.CarriedOver.Owner = ""
+	if owner != nil {
+		o.CarriedOver.Owner = owner.ID
+	}
+	if volumes {
+		o.addPersistentVolumes(in, owner)
+	}
+	if members {
+		o.addCluster(in, owner)
+	}
+}
+
+// members are the masters that are members of the cluster, and those that were before: one that
+// is away is a member all the same, unless another machine has taken its place.
+func (o *Output) members(in Input) (ids []string) {
+	for _, n := range o.Nodes { // ordered by id
+		if n.Role != api.RoleMaster {
+			continue
+		}
+		seen, before := in.Nodes[n.ID], slices.Contains(in.CarriedOver.Members, n.ID)
+		if seen.Member || before && !seen.Anew {
+			ids = append(ids, n.ID)
+		}
+	}
+	return ids
+}
 
 // owner chooses the master that speaks for the cluster: the one before while it is
 // heard of, else the first that is, and the first of all while none is. The result is
@@ -13,7 +51,7 @@ func (o *Output) owner(in Input) *Node {
 	var first, heard, before *Node
 	for i := range o.Nodes { // ordered by id
 		n := &o.Nodes[i]
-		if n.Role != api.RoleMaster {
+		if n.Role != api.RoleMaster || !o.maySpeak(in, n) {
 			continue
 		}
 		first = cmp.Or(first, n)
@@ -24,8 +62,21 @@ func (o *Output) owner(in Input) *Node {
 			before = n
 		}
 	}
-	if before != nil && (in.Nodes[before.ID].Heard || heard == nil) {
+	if before != nil && (in.Nodes[before.ID].Heard || heard == nil || o.mayBegin(in, before)) {
 		return before
 	}
 	return cmp.Or(heard, first)
+}
+
+// maySpeak reports whether the master is a member of the cluster and stays one, or there is no
+// member yet.
+func (o *Output) maySpeak(in Input, n *Node) bool {
+	return len(o.CarriedOver.Members) == 0 || slices.Contains(o.CarriedOver.Members, n.ID) && !in.leaves(n.ID)
+}
+
+// mayBegin reports whether the owner may be making the cluster at this moment: it has had the
+// chance to read that it is to. However silent it is, no other master is told the same, or
+// there would be two clusters.
+func (o *Output) mayBegin(in Input, owner *Node) bool {
+	return in.Params.ClusterMembers() != nil && len(o.CarriedOver.Members) == 0 && in.Nodes[owner.ID].Enrolled
 }

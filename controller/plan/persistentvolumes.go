@@ -14,22 +14,23 @@ import (
 	"github.com/nodehitch/nodehitch/shared/params"
 )
 
-// addPersistentVolumes has one master register the cluster's PersistentVolumes once
-// the storage server serves what they point to, or withdraw them.
-func (o *Output) addPersistentVolumes(in Input) {
+// hasPersistentVolumes reports whether the cluster's PersistentVolumes are to be registered or
+// withdrawn.
+func hasPersistentVolumes(in Input) bool {
 	c := in.Params.Cluster
-	if c == nil || c.StorageServer == nil || len(c.PersistentVolumes) == 0 && !in.CarriedOver.Registered {
-		return // a cluster that never had any may have no API server for them
-	}
-	master, storage := o.owner(in), o.storage()
+	return c != nil && c.StorageServer != nil && (len(c.PersistentVolumes) > 0 || in.CarriedOver.Registered)
+}
+
+// addPersistentVolumes has the owner register the cluster's PersistentVolumes once
+// the storage server serves what they point to, or withdraw them.
+func (o *Output) addPersistentVolumes(in Input, master *Node) {
+	storage := o.storage()
 	if storage != nil {
 		o.StorageAddresses = storageAddresses(in, storage)
 	}
 	if master == nil {
-		o.CarriedOver.Owner = ""
 		return
 	}
-	o.CarriedOver.Owner = master.ID
 	if storage == nil {
 		master.withhold(api.SectionPersistentVolumes, api.ReasonTopologyIncomplete, "no storage server serves them")
 		return
@@ -67,8 +68,7 @@ func (o *Output) awaitExports(in Input, master, storage *Node) {
 
 // waitForExports withholds the PersistentVolumes until the storage server is further.
 func (n *Node) waitForExports(storage *Node, why string) {
-	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: api.SectionPersistentVolumes, Reason: api.ReasonWaitingForExports,
-		Message: fmt.Sprintf("the storage server %s (%s) %s", storage.Name, storage.ID, why), WaitsFor: storage.ID})
+	n.waitFor(storage, api.SectionPersistentVolumes, api.ReasonWaitingForExports, fmt.Sprintf("the storage server %s (%s) %s", storage.Name, storage.ID, why))
 }
 
 // storage is the storage server, nil for none.

@@ -360,11 +360,12 @@ func TestVolumesThatLeftTheParametersAreRemovedWhereSomeWereRegistered(t *testin
 	in.Params.Cluster.PersistentVolumes = nil
 	in = serving(in)
 	out := Make(in)
-	if s, _ := section(t, out); s != nil || out.CarriedOver != (CarriedOver{}) {
-		t.Errorf("a cluster that never had any has %+v, and %+v is carried over", s, out.CarriedOver)
+	s, _ := section(t, out)
+	if diff := cmp.Diff(CarriedOver{}, out.CarriedOver); s != nil || diff != "" {
+		t.Errorf("a cluster that never had any has %+v, and this is carried over:\n%s", s, diff)
 	}
 	in.CarriedOver.Registered = true
-	s, _ := section(t, Make(in))
+	s, _ = section(t, Make(in))
 	if s == nil || s.State != api.PersistentVolumesPresent || s.Manifests == nil || len(s.Manifests) != 0 || len(s.Servers) != 2 {
 		t.Errorf("a cluster that had some has %+v, want an empty section", s)
 	}

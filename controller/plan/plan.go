@@ -38,9 +38,15 @@ type Input struct {
 	Agents map[string]api.Agent
 	// CarriedOver is what the plan before decided.
 	CarriedOver CarriedOver
+	// Cluster is what the controller keeps of the instance's cluster.
+	Cluster Cluster
 	// Withdraw makes the cluster's PersistentVolumes absent: their storage server is
 	// about to go.
 	Withdraw bool
+	// Leaving are the servers that are to leave the cluster: they are about to go. Force: even
+	// if the cluster does not let them.
+	Leaving []string
+	Force   bool
 }
 
 // Volume is what the controller knows of a volume apart from the topology.
@@ -61,22 +67,39 @@ type Volume struct {
 
 // Observed is what is known of a node by what it has reported in this epoch.
 type Observed struct {
-	// Heard: it has an identity and was heard of within three cadences.
-	Heard bool
+	// Enrolled: it has an identity. Heard: it also was heard of within three cadences.
+	Enrolled, Heard bool
 	// Serves is the digest of the document for which it reports ExportsServed; empty
 	// for none.
 	Serves string
+	// Member: it is a master, and reports ClusterMember for its present document. Anew: it is a
+	// master that has enrolled and not reported since, so its machine may be another one.
+	Member, Anew bool
+}
+
+// Cluster is what the controller keeps of a cluster whose parameters have cluster_members.
+type Cluster struct {
+	// Secret is what the members' tokens are derived from.
+	Secret []byte
+	// CACertificateHash is as the master that speaks for the cluster has reported it, empty
+	// before.
+	CACertificateHash string
 }
 
 // CarriedOver is plan state that one plan decides and the next one keeps, so that a
 // condition or a master that comes and goes changes no document.
 type CarriedOver struct {
-	// Owner is the master that registers PersistentVolumes.
+	// Owner is the master that speaks for the cluster.
 	Owner string
 	// Served names the storage server and the section that it was seen to serve.
 	Served string
 	// Registered: a document has asked for PersistentVolumes to be registered.
 	Registered bool
+	// Members are the masters of the topology that are members of the cluster, ordered. While
+	// there are none, there is no cluster.
+	Members []string
+	// Endpoint is the address of the cluster's API server, empty for none.
+	Endpoint string
 }
 
 // Output is the plan.
@@ -92,6 +115,9 @@ type Output struct {
 	// StorageAddresses are those by which the cluster's PersistentVolumes reach the storage
 	// server, ordered.
 	StorageAddresses []string
+	// Endpoint is host:port by which the cluster of cluster_members is reached from outside,
+	// empty for none.
+	Endpoint string
 	// Missing are the roles that the parameters require and no server has.
 	Missing []api.Role
 	// CarriedOver is given to the next plan.
@@ -167,7 +193,7 @@ func Make(in Input) Output {
 		out.Nodes = append(out.Nodes, n)
 	}
 	slices.SortFunc(out.Nodes, func(a, b Node) int { return cmp.Compare(a.ID, b.ID) })
-	out.addPersistentVolumes(in)
+	out.addOwned(in)
 	for i := range out.Nodes {
 		out.Nodes[i].orderWithheld()
 	}
@@ -204,6 +230,11 @@ func addresses(s api.Server) []string {
 
 func (n *Node) withhold(section string, reason api.Reason, message string) {
 	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message})
+}
+
+// waitFor withholds a section until another node, or the node itself, is further.
+func (n *Node) waitFor(other *Node, section string, reason api.Reason, message string) {
+	n.Withheld = append(n.Withheld, api.Withheld{NodeID: n.ID, Section: section, Reason: reason, Message: message, WaitsFor: other.ID})
 }
 
 // takes reports whether the node can be given a section with this content. One that its

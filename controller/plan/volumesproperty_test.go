@@ -50,6 +50,9 @@ func drawVolumes(t *rapid.T) Input {
 	}
 	in.Withdraw = rapid.IntRange(0, 4).Draw(t, "withdrawn") == 0
 	in.CarriedOver = CarriedOver{Owner: drawServer(t, in), Registered: rapid.Bool().Draw(t, "registered")}
+	if rapid.Bool().Draw(t, "cluster_members") {
+		drawMembers(t, &in)
+	}
 	in.Nodes = drawObserved(t, in)
 	if rapid.Bool().Draw(t, "served before") {
 		in.CarriedOver.Served = Make(in).CarriedOver.Served
@@ -72,7 +75,11 @@ func drawServer(t *rapid.T, in Input) string {
 func drawObserved(t *rapid.T, in Input) map[string]Observed {
 	all := map[string]Observed{}
 	for _, n := range Make(in).Nodes {
-		o := Observed{Heard: rapid.Bool().Draw(t, "heard")}
+		o := Observed{Enrolled: true, Heard: rapid.Bool().Draw(t, "heard")}
+		if n.Role == api.RoleMaster && in.Params.Cluster.Members != nil {
+			o.Enrolled = o.Heard || rapid.Bool().Draw(t, "enrolled")
+			o.Member = o.Enrolled && rapid.IntRange(0, 2).Draw(t, "member") == 0
+		}
 		o.Serves = rapid.SampledFrom([]string{n.Config.Digest(), n.Config.Digest(), "", "of another document"}).Draw(t, "serves")
 		all[n.ID] = o
 	}
@@ -95,7 +102,7 @@ func TestVolumesAreWholeAndServedOrWithheld(t *testing.T) {
 		s, owner := section(t, out)
 		storage, wanted := nodeOf(out, api.RoleStorage), len(in.Params.Cluster.PersistentVolumes) > 0 || in.CarriedOver.Registered
 		withheld := slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.withholds(api.SectionPersistentVolumes) })
-		if want := wanted && nodeOf(out, api.RoleMaster) != nil; want != (withheld != (s != nil)) {
+		if want := wanted && out.CarriedOver.Owner != ""; want != (withheld != (s != nil)) {
 			t.Fatalf("wanted %v: section %+v, withheld %v", want, s, withheld)
 		}
 		if s == nil {
@@ -155,9 +162,12 @@ func TestAPlanStands(t *testing.T) {
 		given, owner := section(t, before)
 		in.Nodes = drawObserved(t, in)
 		if owner != "" {
-			in.Nodes[owner] = Observed{Heard: true}
+			in.Nodes[owner] = Observed{Enrolled: true, Heard: true}
 		}
 		after := Make(in)
+		if began(before, after) {
+			return // every member learns of its cluster
+		}
 		if s, who := section(t, after); given != nil && (who != owner || cmp.Diff(given, s) != "") {
 			t.Fatalf("%s had %+v, and now %s has %+v", owner, given, who, s)
 		}

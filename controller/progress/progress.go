@@ -151,27 +151,6 @@ func unproven(n store.Node, epoch int64) (api.Reason, string) {
 	return api.ReasonConverging, "its agent is converging"
 }
 
-// Withdrawn is how far the owner has come with withdrawing the PersistentVolumes, and
-// whether its answer is final.
-func Withdrawn(owner store.Node, epoch int64) (t api.OperationTarget, final bool) {
-	t = api.OperationTarget{NodeID: owner.ID, Name: owner.Name}
-	c := ReportedForCurrent(owner, epoch, api.ConditionPersistentVolumesRegistered)
-	switch {
-	case c == nil:
-		t = Target(owner, epoch)
-		if t.Ready {
-			t.Ready, t.Reason, t.Message = false, api.ReasonConverging, "its agent is converging"
-		}
-	case c.Status == api.ConditionTrue && c.Reason == api.ReasonAbsent:
-		t.Ready = true
-	default:
-		t.Reason, t.Message = c.Reason, c.Message
-		failed := owner.Status.LastFailedGeneration == owner.Generation && owner.Status.LastFailedCondition == c.Type
-		final = failed || c.Reason == api.ReasonInUse // another condition's failure may be the last one
-	}
-	return t, final
-}
-
 // Stuck reports whether no waiting makes all targets ready: each that is not has failed
 // finally, or waits only for another one of the list that has.
 func Stuck(targets []api.OperationTarget) bool {

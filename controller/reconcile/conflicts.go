@@ -29,8 +29,9 @@ func InProgress(t *tx.Tx) error {
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // KeepsTargets refuses a plan that takes a server away that the operation in progress waits
-// for: it would be done without it. A START also needs the storage server, and its addresses:
-// without them, its PersistentVolumes could not be told from others.
+// for: it would be done without it. A START also needs the servers whose Nodes leave the
+// cluster, and the storage server with its addresses: without them, its PersistentVolumes could
+// not be told from others.
 func (r *Reconciler) KeepsTargets(t *tx.Tx, out plan.Output) error {
 	if t.Instance.ProcessingSequence == 0 {
 		return nil
@@ -41,11 +42,11 @@ func (r *Reconciler) KeepsTargets(t *tx.Tx, out plan.Output) error {
 	}
 	waitsFor := op.Targets
 	if op.Phase == api.PhaseStart {
-		storage, err := storageServers(t)
+		needed, err := neededByStart(t, op)
 		if err != nil {
 			return err
 		}
-		waitsFor = slices.Concat(waitsFor, storage)
+		waitsFor = slices.Concat(waitsFor, needed)
 	}
 	for _, target := range waitsFor {
 		if slices.ContainsFunc(out.Nodes, func(n plan.Node) bool { return n.ID == target.NodeID }) {
@@ -79,11 +80,15 @@ func (r *Reconciler) keepsStorageAddresses(t *tx.Tx, op store.Operation, out pla
 	return nil
 }
 
-// storageServers is the storage server in force, as a target.
-func storageServers(t *tx.Tx) (list []api.OperationTarget, err error) {
+// neededByStart are the storage server in force and the members that the START has leave, as
+// targets.
+func neededByStart(t *tx.Tx, start store.Operation) (list []api.OperationTarget, err error) {
+	leaves := func(n store.Node) bool {
+		return slices.ContainsFunc(start.Leaving, func(m api.LeavingMember) bool { return m.NodeID == n.ID })
+	}
 	nodes, err := t.InstanceNodes()
 	for _, n := range nodes {
-		if n.Expected && n.Role == api.RoleStorage {
+		if n.Expected && (n.Role == api.RoleStorage || leaves(n)) {
 			list = append(list, api.OperationTarget{NodeID: n.ID, Name: n.Name})
 		}
 	}

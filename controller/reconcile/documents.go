@@ -23,6 +23,9 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 	if err := d.Valid(); err != nil && d.Topology != nil { // without servers there is nothing to plan
 		return nil, &outdated{err}
 	}
+	if err := needClusterSecret(t, d); err != nil {
+		return nil, err
+	}
 	out, nodes, err := r.plan(t, d)
 	if err != nil {
 		return nil, err
@@ -31,6 +34,9 @@ func (r *Reconciler) Apply(t *tx.Tx) (*Effect, error) {
 		return nil, &outdated{fmt.Errorf("planning instance %s: %w", t.Instance.ID, out.Faults)}
 	}
 	t.Instance.CarriedOver = store.CarriedOver(out.CarriedOver)
+	if len(out.CarriedOver.Members) == 0 {
+		t.Instance.ClusterFacts = nil // of a cluster whose masters are all gone
+	}
 	e := &Effect{Plan: out}
 	expected := make([]string, len(out.Nodes))
 	for i, n := range out.Nodes {
@@ -132,7 +138,7 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 			continue
 		}
 		n.Expected, n.Withheld, n.Asked = false, nil, ""
-		if err := dropPersistentVolumes(t, &n); err != nil {
+		if err := dropOwned(t, &n); err != nil {
 			return err
 		}
 		t.Changed(id, notify.Nodes)
@@ -143,19 +149,23 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 	return nil
 }
 
-// dropPersistentVolumes removes the section from a master that left: until its identity
-// ends it keeps its last document, against the master that registers now.
-func dropPersistentVolumes(t *tx.Tx, n *store.Node) error {
-	if !slices.Contains(n.Conditions, api.ConditionPersistentVolumesRegistered) {
+// dropOwned removes what one master does for the whole cluster from a master that left: until
+// its identity ends it keeps its last document, against the master that speaks now.
+func dropOwned(t *tx.Tx, n *store.Node) error {
+	if n.Role != api.RoleMaster {
 		return nil
 	}
 	config, err := Document(t.Store, *n)
 	if err != nil {
 		return err
 	}
-	config.PersistentVolumes = nil
+	config.PersistentVolumes, config.ClusterMembers, config.ClusterDepartures, config.ClusterAccess = nil, nil, nil, nil
+	digest := config.Digest()
+	if digest == n.Digest {
+		return nil
+	}
 	n.Conditions = config.ConditionTypes()
-	return putDocument(t, n, config, config.Digest())
+	return putDocument(t, n, config, digest)
 }
 
 // with is the ordered list with the id in it.

@@ -24,7 +24,7 @@ func (r *Reconciler) Evaluate(t *tx.Tx, e *Effect) error {
 		return err
 	}
 	if op.Phase == api.PhaseStart {
-		return r.evaluateWithdrawal(t, op)
+		return r.evaluateStart(t, op)
 	}
 	old := op
 	ids := TargetIDs(op.Targets)
@@ -51,7 +51,7 @@ func (r *Reconciler) evaluateOne(t *tx.Tx, n store.Node) error {
 		return err
 	}
 	if op.Phase == api.PhaseStart {
-		return r.evaluateWithdrawal(t, op)
+		return r.evaluateStart(t, op)
 	}
 	i := slices.IndexFunc(op.Targets, func(target api.OperationTarget) bool { return target.NodeID == n.ID })
 	if i < 0 {
@@ -163,38 +163,4 @@ func TargetIDs(targets []api.OperationTarget) []string {
 		ids = append(ids, t.NodeID)
 	}
 	return ids
-}
-
-// evaluateWithdrawal finishes a START that waits for the PersistentVolumes to be gone.
-// One that cannot be withdrawn ends the wait at once, and everything goes back to what
-// it was.
-func (r *Reconciler) evaluateWithdrawal(t *tx.Tx, op store.Operation) error {
-	owner, _, err := t.Nodes().Get(t.Instance.CarriedOver.Owner)
-	if err != nil {
-		return err
-	}
-	old := op
-	target, final := progress.Withdrawn(owner, t.Store.Epoch())
-	op.Targets, op.Withheld = []api.OperationTarget{target}, slices.Concat([]api.Withheld{}, owner.Withheld)
-	switch {
-	case target.Ready:
-		return r.FinishStart(t, &op)
-	case final:
-		return r.failStart(t, op, api.ProblemVolumesInUse, fmt.Sprintf("%s: %s", target.Reason, target.Message))
-	case !t.Now.Before(op.Deadline):
-		return r.failStart(t, op, api.ProblemDeadline, fmt.Sprintf("after %s the PersistentVolumes were not gone: %s (%s): %s, %s",
-			op.Deadline.Sub(op.StartedAt), target.Name, target.NodeID, target.Reason, target.Message))
-	case store.Same(old, op):
-		return nil
-	}
-	return t.SaveOperation(op)
-}
-
-// failStart ends a START that did not reach what it waited for.
-func (r *Reconciler) failStart(t *tx.Tx, op store.Operation, problemType, why string) error {
-	if err := r.Stop(t, &op, problemType, why); err != nil {
-		return err
-	}
-	_, err := r.ApplyUnlessOutdated(t)
-	return err
 }

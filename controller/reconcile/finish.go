@@ -24,7 +24,8 @@ func (r *Reconciler) Finish(t *tx.Tx, op *store.Operation, state api.OperationSt
 			t.Instance.State, t.Instance.UpdatedAt = api.Instantiated, t.Now
 		case api.Terminate:
 			t.Instance.State, t.Instance.UpdatedAt = api.NotInstantiated, t.Now
-			t.Instance.CarriedOver = store.CarriedOver{} // of a cluster that is no more
+			// All of it is of a cluster that is no more.
+			t.Instance.CarriedOver, t.Instance.ClusterSecret, t.Instance.ClusterFacts = store.CarriedOver{}, nil, nil
 		}
 	}
 	r.LogAfter(t, api.EventOperationFinished, *op)
@@ -38,7 +39,7 @@ func (r *Reconciler) FinishStart(t *tx.Tx, op *store.Operation) error {
 	if err != nil {
 		return err
 	}
-	if (op.CreatedVersion != 0 || now.WithdrawPersistentVolumes) && endFollows(op.Request) {
+	if (op.CreatedVersion != 0 || now.Withdraws()) && endFollows(op.Request) {
 		t.Instance.AwaitingEndSequence = op.Sequence
 	}
 	return r.Finish(t, op, api.Completed)
@@ -76,9 +77,8 @@ func goBack(t *tx.Tx, start store.Operation) (kept string, err error) {
 		kept = "the previous desired state is in force again"
 	}
 	now, err := desired.Record(t)
-	if err == nil && now.WithdrawPersistentVolumes {
-		now.WithdrawPersistentVolumes = false
-		_, err = desired.Activate(t, now, start.ID)
+	if err == nil && now.Withdraws() {
+		_, err = desired.Activate(t, now.WithoutWithdrawal(), start.ID)
 	}
 	return kept, err
 }

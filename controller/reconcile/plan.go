@@ -26,6 +26,7 @@ func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 	in := plan.Input{
 		Epoch: t.Store.Epoch(), Params: d.Params, Topology: d.Topology,
 		CarriedOver: plan.CarriedOver(t.Instance.CarriedOver), Withdraw: d.WithdrawPersistentVolumes,
+		Leaving: d.Leaving, Force: d.Force,
 	}
 	if d.Topology == nil {
 		return plan.Make(in), nil, nil
@@ -39,6 +40,9 @@ func (r *Reconciler) plan(t *tx.Tx, d *desired.State) (plan.Output, map[string]s
 	}
 	nodes, err := nodesOf(t, d.Topology)
 	if err != nil {
+		return plan.Output{}, nil, err
+	}
+	if in.Cluster, err = clusterOf(t, d); err != nil {
 		return plan.Output{}, nil, err
 	}
 	in.Nodes, in.Agents = r.observed(t, d, nodes), agents(t, nodes)
@@ -103,7 +107,7 @@ func heldByOther(t *tx.Tx, v store.Volume) bool {
 
 // observed is what is known of the nodes whose role the plan depends on.
 func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store.Node) map[string]plan.Observed {
-	if d.Params.Cluster == nil || d.Params.Cluster.StorageServer == nil {
+	if c := d.Params.Cluster; c == nil || c.StorageServer == nil && c.Members == nil {
 		return nil
 	}
 	all := map[string]plan.Observed{}
@@ -116,9 +120,17 @@ func (r *Reconciler) observed(t *tx.Tx, d *desired.State, nodes map[string]store
 }
 
 func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
-	seen := plan.Observed{Heard: r.Presence.Heard(n)}
-	if c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionExportsServed); c != nil && c.Status == api.ConditionTrue {
+	isTrue := func(conditionType string) bool {
+		c := progress.ReportedForCurrent(n, t.Store.Epoch(), conditionType)
+		return c != nil && c.Status == api.ConditionTrue
+	}
+	seen := plan.Observed{Enrolled: n.Identity.Live(), Heard: r.Presence.Heard(n)}
+	if isTrue(api.ConditionExportsServed) {
 		seen.Serves = n.Digest
+	}
+	if n.Role == api.RoleMaster { // workers, which are many, become members without a plan
+		seen.Anew = seen.Enrolled && !n.StatusOf.Equal(n.Identity.EnrolledAt)
+		seen.Member = isTrue(api.ConditionClusterMember)
 	}
 	return seen
 }

@@ -118,12 +118,17 @@ func (r *Reconciler) ReconcileAndFinish(t *tx.Tx) error {
 	return r.Evaluate(t, nil)
 }
 
-// Reported is ReconcileAndFinish after a node's report. The only input of the plan that a
-// report changes is the observed state of the node. If that is unchanged, the documents stay
-// as they are and only the node's own target is evaluated: the cost of a report does not grow
-// with the number of nodes that are planned.
-func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node) error {
-	if r.observe(t, before) == r.observe(t, after) {
+// Reported is ReconcileAndFinish after a node's report, with what it says of the cluster. The
+// only inputs of the plan that a report changes are the observed state of the node and the hash
+// of the cluster's CA. If these are unchanged, the documents stay as they are and only the
+// node's own target is evaluated: the cost of a report does not grow with the number of nodes
+// that are planned.
+func (r *Reconciler) Reported(t *tx.Tx, before, after store.Node, said *api.ClusterFacts) error {
+	replan, err := r.learnCluster(t, after, said)
+	if err != nil {
+		return err
+	}
+	if !replan && r.observe(t, before) == r.observe(t, after) {
 		return r.evaluateOne(t, after)
 	}
 	// The report of one node may release what another one waits for: such a document is
@@ -151,5 +156,6 @@ func (r *Reconciler) NodeChanged(ctx context.Context, n store.Node) error {
 }
 
 // Planned reports whether a plan reads the observed state of nodes of the role, on which
-// PersistentVolumes depend. It does not read workers, which are many.
+// PersistentVolumes and the members of the cluster depend. It does not read workers, which are
+// many.
 func Planned(role api.Role) bool { return role == api.RoleStorage || role == api.RoleMaster }

@@ -58,6 +58,7 @@ func (d *decoded[T]) add(key string, value []byte, record T) {
 // copied shares nothing with i that can be changed.
 func (i Instance) copied() Instance {
 	i.NodeIDs, i.VolumeIDs, i.JoinTokenMAC = slices.Clone(i.NodeIDs), slices.Clone(i.VolumeIDs), bytes.Clone(i.JoinTokenMAC)
+	i.CarriedOver.Members, i.ClusterSecret, i.ClusterFacts = slices.Clone(i.CarriedOver.Members), slices.Clone(i.ClusterSecret), slices.Clone(i.ClusterFacts)
 	return i
 }
 

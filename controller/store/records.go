@@ -29,6 +29,11 @@ type Instance struct {
 	VolumeIDs []string `json:"volumeIds,omitempty"`
 	// CarriedOver is what the last plan decided and the next one keeps.
 	CarriedOver CarriedOver `json:"carriedOver,omitzero"`
+	// ClusterSecret is what the secrets of the cluster's members are derived from; empty until
+	// a plan first needs it. ClusterFacts is JSON of api.ClusterFacts: what the master that
+	// speaks for the cluster has reported. Both end with the cluster.
+	ClusterSecret Sealed `json:"clusterSecret,omitempty"`
+	ClusterFacts  Sealed `json:"clusterFacts,omitempty"`
 
 	// Epoch is the life of the state in which an operator has confirmed the instance,
 	// or in which it was made. In any other its nodes are refused.
@@ -42,9 +47,11 @@ type Instance struct {
 
 // CarriedOver is plan.CarriedOver: what must not change with each report of a node.
 type CarriedOver struct {
-	Owner      string `json:"ownerMaster,omitempty"`
-	Served     string `json:"servedExports,omitempty"`
-	Registered bool   `json:"persistentVolumesRegistered,omitempty"`
+	Owner      string   `json:"ownerMaster,omitempty"`
+	Served     string   `json:"servedExports,omitempty"`
+	Registered bool     `json:"persistentVolumesRegistered,omitempty"`
+	Members    []string `json:"memberMasters,omitempty"`
+	Endpoint   string   `json:"clusterEndpoint,omitempty"`
 }
 
 // Desired is one version of an instance's desired state. It never changes.
@@ -61,9 +68,23 @@ type Desired struct {
 	// WithdrawPersistentVolumes: they are to be absent, until the END of the operation
 	// that takes their storage server away.
 	WithdrawPersistentVolumes bool `json:"withdrawPersistentVolumes,omitempty"`
+	// Leaving are the ids of the servers that are to leave the cluster, ordered, until the END
+	// of the operation that takes them away. Force: even if the cluster does not let them.
+	Leaving []string `json:"leaving,omitempty"`
+	Force   bool     `json:"force,omitempty"`
 	// OperationID is the operation that made this version, "" for a PUT.
 	OperationID string    `json:"operationId,omitempty"`
 	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// Withdraws reports whether something is to leave the cluster, until the END of an operation.
+func (d Desired) Withdraws() bool { return d.WithdrawPersistentVolumes || len(d.Leaving) > 0 }
+
+// WithoutWithdrawal is the same with nothing that is to leave the cluster.
+func (d Desired) WithoutWithdrawal() Desired {
+	d.WithdrawPersistentVolumes = false
+	d.Leaving, d.Force = nil, false
+	return d
 }
 
 // Node is a VM that the topology of an instance names, or named.

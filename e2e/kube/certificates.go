@@ -24,6 +24,8 @@ const (
 // The files of a cluster.
 const (
 	authorityFile     = "ca.crt"
+	authorityKey      = "ca.key" // only if machines may join
+	auditPolicyFile   = "audit-policy.yaml"
 	serverCertificate = "apiserver.crt"
 	serverKey         = "apiserver.key"
 	serviceAccountKey = "sa.key"
@@ -33,7 +35,8 @@ const (
 // validity is longer than any test runs.
 const validity = 24 * time.Hour
 
-// authority signs the certificates of a cluster; its key is in memory alone.
+// authority signs the certificates of a cluster. Unless machines may join, its key is in
+// memory alone.
 type authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -63,10 +66,16 @@ func (c *Cluster) writeFiles() (err error) {
 		return err
 	}
 	admin, err := c.Kubeconfig(Admin, Masters)
-	for name, content := range map[string][]byte{
+	files := map[string][]byte{
 		authorityFile: c.authority.pem(), serverCertificate: certificate, serverKey: key,
 		serviceAccountKey: accountsKey, adminFile: admin,
-	} {
+	}
+	if c.o.Members {
+		_, signer, failed := pemOf(tls.Certificate{PrivateKey: c.authority.key})
+		err = errors.Join(err, failed)
+		files[authorityKey], files[auditPolicyFile] = signer, []byte(auditPolicy)
+	}
+	for name, content := range files {
 		err = errors.Join(err, os.WriteFile(c.file(name), content, 0o600))
 	}
 	return err
@@ -126,6 +135,28 @@ func (a *authority) issue(template *x509.Certificate, names ...string) (made tls
 	}
 	leaf, err := x509.ParseCertificate(der)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, err
+}
+
+// CA is the certificate of the cluster's authority.
+func (c *Cluster) CA() *x509.Certificate { return c.authority.certificate }
+
+// EtcdFiles are what kubeadm leaves below /etc/kubernetes/pki/etcd on a master of these
+// addresses, by their names, for an etcd of the master's own.
+func (c *Cluster) EtcdFiles(addresses ...string) (map[string][]byte, error) {
+	files := map[string][]byte{"ca.crt": c.authority.pem()}
+	for name, usage := range map[string][]x509.ExtKeyUsage{
+		"server":             {x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		"healthcheck-client": {x509.ExtKeyUsageClientAuth},
+	} {
+		made, err := c.authority.issue(&x509.Certificate{Subject: pkix.Name{CommonName: "etcd-" + name}, ExtKeyUsage: usage}, addresses...)
+		if err != nil {
+			return nil, err
+		}
+		if files[name+".crt"], files[name+".key"], err = pemOf(made); err != nil {
+			return nil, err
+		}
+	}
+	return files, nil
 }
 
 func (a *authority) pem() []byte {

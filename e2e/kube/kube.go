@@ -1,6 +1,6 @@
 // Package kube runs a real Kubernetes API for tests: etcd, kube-apiserver, and of
-// kube-controller-manager what binds and protects PersistentVolumes. There are no
-// nodes and no pods. It runs on this machine, or in a lab, where machines reach it
+// kube-controller-manager what binds and protects PersistentVolumes. Unless the test makes
+// them, there are no nodes and no pods. It runs on this machine, or in a lab, where machines reach it
 // as they would reach the API server on a master.
 //
 //	kube.Build(ctx, "", log) // minutes, once; `make kube` does it
@@ -37,6 +37,13 @@ type Options struct {
 	Address netip.AddrPort
 	// Names are further names and addresses by which clients may reach it.
 	Names []string
+	// Controllers are further controllers of kube-controller-manager, such as
+	// "disruption-controller".
+	Controllers []string
+	// Members: machines may join. The API server notes requests in AuditLog; of
+	// kube-controller-manager run what signs the certificates of kubelets, makes Pods and
+	// minds PodDisruptionBudgets. No scheduler and no kubelet runs.
+	Members bool
 	// Cache holds the programs; empty means $NODEHITCH_CACHE or image.DefaultCache.
 	Cache string
 }

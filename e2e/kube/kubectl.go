@@ -20,6 +20,11 @@ func (c *Cluster) Apply(ctx context.Context, manifests string) error {
 	return err
 }
 
+// KubectlAs runs kubectl with the kubeconfig in a file and gives it a standard input.
+func (c *Cluster) KubectlAs(ctx context.Context, kubeconfig, stdin string, args ...string) (string, error) {
+	return c.kubectl(ctx, stdin, append([]string{"--kubeconfig", kubeconfig}, args...)...)
+}
+
 func (c *Cluster) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := c.command(ctx, append([]string{"kubectl"}, args...)...)
 	cmd.Stdin = strings.NewReader(stdin)

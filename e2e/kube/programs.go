@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,6 +19,13 @@ var controllers = []string{
 	"persistentvolume-binder-controller",
 	"persistentvolume-protection-controller",
 	"persistentvolumeclaim-protection-controller",
+}
+
+// memberControllers are the further ones of a cluster whose machines may join.
+var memberControllers = []string{
+	"certificatesigningrequest-signing-controller",
+	"replicaset-controller",
+	"disruption-controller",
 }
 
 // describePrograms says how each program is started.
@@ -57,25 +65,49 @@ func (c *Cluster) etcdFlags(clients, peers string) []string {
 
 func (c *Cluster) apiServerFlags(etcd string) []string {
 	address := c.o.Address.Addr().String()
-	return []string{
-		"--etcd-servers=" + etcd, "--authorization-mode=RBAC", "--v=1", "--cert-dir=" + c.o.Dir,
-		"--bind-address=" + address, fmt.Sprintf("--secure-port=%d", c.o.Address.Port()),
-		"--tls-cert-file=" + c.file(serverCertificate), "--tls-private-key-file=" + c.file(serverKey),
-		"--client-ca-file=" + c.file(authorityFile),
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + c.file(serviceAccountKey), "--service-account-signing-key-file=" + c.file(serviceAccountKey),
-		// There are no pods that ask for the address of the API server as a service.
-		"--advertise-address=" + address, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24",
-		"--disable-admission-plugins=ServiceAccount",
+	var flags []string
+	if c.o.Members {
+		flags = []string{"--enable-admission-plugins=NodeRestriction",
+			"--audit-policy-file=" + c.file(auditPolicyFile), "--audit-log-path=" + c.AuditLog()}
 	}
+	return append(flags,
+		"--etcd-servers="+etcd, "--authorization-mode=Node,RBAC", "--enable-bootstrap-token-auth", "--v=1", "--cert-dir="+c.o.Dir,
+		"--bind-address="+address, fmt.Sprintf("--secure-port=%d", c.o.Address.Port()),
+		"--tls-cert-file="+c.file(serverCertificate), "--tls-private-key-file="+c.file(serverKey),
+		"--client-ca-file="+c.file(authorityFile),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+c.file(serviceAccountKey), "--service-account-signing-key-file="+c.file(serviceAccountKey),
+		// There are no pods that ask for the address of the API server as a service.
+		"--advertise-address="+address, "--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/24",
+		"--disable-admission-plugins=ServiceAccount",
+	)
 }
 
+// AuditLog has a line in JSON, an audit.k8s.io/v1 Event, for each completed request that
+// makes an eviction or deletes a Node or a Pod, if Options.Members is set.
+func (c *Cluster) AuditLog() string { return c.file("audit.log") }
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, verbs: [create], resources: [{group: "", resources: [pods/eviction]}]}
+- {level: Metadata, verbs: [delete], resources: [{group: "", resources: [pods, nodes]}]}
+- {level: None}
+`
+
 func (c *Cluster) controllerManagerFlags() []string {
-	return []string{
-		"--kubeconfig=" + c.file(adminFile), "--controllers=" + strings.Join(controllers, ","), "--v=1",
+	run := slices.Concat(controllers, c.o.Controllers)
+	var flags []string
+	if c.o.Members {
+		run = slices.Concat(run, memberControllers)
+		flags = []string{"--cluster-signing-cert-file=" + c.file(authorityFile), "--cluster-signing-key-file=" + c.file(authorityKey)}
+	}
+	return append(flags,
+		"--kubeconfig="+c.file(adminFile), "--controllers="+strings.Join(run, ","), "--v=1",
 		"--leader-elect=false", "--secure-port=0",
 		"--pvclaimbinder-sync-period=1s", // how long a lost race takes; 15 s by default
-	}
+	)
 }
 
 func (c *Cluster) file(name string) string { return filepath.Join(c.o.Dir, name) }

@@ -97,7 +97,23 @@ var placeholder = regexp.MustCompile(`__[A-Z_]+__`)
 // userData is what user_data puts on a VM and runs there, and what a template replaces in
 // it. Paths in its scripts are among the files.
 func userData(context.Context, *source) (list []string, err error) {
-	text := cloudinit.CloudConfig(" ''\n")
+	for _, text := range []string{cloudinit.CloudConfig(" ''\n"), cloudinit.ClusterConfig(" ''\n")} {
+		entries, err := cloudConfig(text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, entries...)
+	}
+	for _, file := range hot.Files() {
+		for _, name := range placeholder.FindAllString(file, -1) {
+			list = append(list, "placeholder "+name)
+		}
+	}
+	return list, nil
+}
+
+// cloudConfig is what one cloud-config writes, runs and names.
+func cloudConfig(text string) (list []string, err error) {
 	var config map[string]any
 	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		return nil, err
@@ -114,11 +130,6 @@ func userData(context.Context, *source) (list []string, err error) {
 	}
 	for _, path := range within.FindAllString(text, -1) {
 		list = append(list, "names "+path)
-	}
-	for _, file := range hot.Files() {
-		for _, name := range placeholder.FindAllString(file, -1) {
-			list = append(list, "placeholder "+name)
-		}
 	}
 	return list, nil
 }

@@ -131,7 +131,7 @@ func input(t *testing.T, controller *loopback.Controller) []byte {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(map[string]any{"url": controller.URL, "rootCertificate": controller.Trust().RootCertificate, "token": token.Secret,
-		"image": savedImage(t), "storage": newMachine(t), "registry": newMachine(t)})
+		"image": savedImage(t), "storage": newMachine(t), "registry": newMachine(t), "master": newMachine(t)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ var Parts = [][]Suite{
 	{
 		{Package: "./e2e/abuse"},
 		{Package: "./e2e/fleet"},
+		{Package: "./e2e/members"},
 	},
 	{
 		{Package: "./e2e/cluster"},
@@ -67,6 +68,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/demo"},
 		{Package: "./e2e/engine"},
 		{Package: "./e2e/enroll"},
+		{Package: "./e2e/kubeadm"},
 		{Package: "./e2e/lab"},
 		{Package: "./e2e/lab/image"},
 		{Package: "./e2e/lab/qapi"},

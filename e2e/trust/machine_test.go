@@ -37,7 +37,7 @@ func (w *world) caller(change ...func(*tls.Config)) *caller {
 	for _, c := range change {
 		c(config)
 	}
-	transport := &http.Transport{TLSClientConfig: config}
+	transport := &http.Transport{TLSClientConfig: config, DialContext: w.dial}
 	w.t.Cleanup(transport.CloseIdleConnections)
 	return &caller{t: w.t, base: w.URL, http: &http.Client{Transport: transport}}
 }

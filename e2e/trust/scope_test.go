@@ -109,7 +109,7 @@ func credentials(a *attempt) map[string]credential {
 	viewing := with(line, viewer.Secret, "viewer")
 	viewing.refusal = map[string]int{"operator": http.StatusForbidden}
 	tacker := with(line, a.w.newToken(api.ScopeTacker).Secret)
-	tacker.calls = []string{"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getTrust",
+	tacker.calls = []string{"putInstance", "planInstance", "getInstance", "deleteInstance", "putFile", "getJoinToken", "getClusterAccess", "getTrust",
 		"postOperation", "getOperation", "listInstanceOperations", "cancelOperation", "getNode"}
 	tacker.refusal = map[string]int{"viewer": http.StatusForbidden, "operator": http.StatusForbidden}
 	return map[string]credential{

@@ -31,6 +31,8 @@ type secretive struct {
 	operator  string
 	viewer    string
 	joinToken string
+	// joined is another instance, whose master is a member of its cluster.
+	joined string
 	// given are the secrets that people gave, made are those that were made: keys.
 	given, made map[string]string
 	// body is the request that held the given ones.
@@ -46,6 +48,7 @@ func newSecretive(t *testing.T) *secretive {
 	inside = inside[:len(inside)-1]
 	w := newWorld(t, loopback.Options{Address: "10.10.0.1:8443", Wrap: inside, Settings: map[string]string{
 		"log": "{level: debug}", "agentDirectory": loopback.Bin(t), "metricsListen": "10.10.0.1:9090"}})
+	w.dial = l.Dial
 	s := &secretive{world: w, lab: l, inside: inside, instance: uuid.NewString(), volume: uuid.NewString(), made: map[string]string{}}
 	s.operator, s.viewer = w.newToken(api.ScopeOperator).Secret, w.newToken(api.ScopeViewer).Secret
 	s.given = map[string]string{
@@ -92,7 +95,7 @@ func (s *secretive) run(t *testing.T) {
 		VimConnectionInfo: json.RawMessage(asJSON(t, []any{map[string]any{"id": "vim", "vimType": "openstack",
 			"accessInfo": map[string]any{"username": "admin", "password": s.given["the VIM's password"]}}}))}
 	s.body = asJSON(t, spec)
-	line, path := s.insideCaller(), "/v1/vnf_instances/"+s.instance
+	line, path := s.caller(), "/v1/vnf_instances/"+s.instance
 	unconnected := s.params()
 	delete(unconnected["k8s_cluster_installation_param"].(map[string]any), "private_registry_connection_info")
 	spec.AdditionalParams = json.RawMessage(asJSON(t, unconnected))
@@ -153,13 +156,6 @@ func (s *secretive) waits(t *testing.T, what string, ok func() bool) {
 		case <-tick.C:
 		}
 	}
-}
-
-// insideCaller is a caller in the lab's network.
-func (s *secretive) insideCaller() *caller {
-	c := s.caller()
-	c.http.Transport.(*http.Transport).DialContext = s.lab.Dial
-	return c
 }
 
 // collect adds the secrets that were made: tokens and keys. Of a key it is the

@@ -23,6 +23,7 @@ func TestSecrets(t *testing.T) {
 	s := newSecretive(t)
 	argv := watchArgv(t)
 	s.run(t)
+	s.join(t)
 	seen := argv()
 	s.collect(t)
 	run(t, s.world, []trial{
@@ -35,7 +36,7 @@ func TestSecrets(t *testing.T) {
 			}
 		}},
 		{"secrets: logs", "no secret is in the controller's log, nor in the node's whole journal, agent and cloud-init included, at level debug", s.inLogs},
-		{"secrets: every GET", "no GET of the API shows a secret to a viewer; an operator gets secrets only as join token, package file and backup", s.inAnswers},
+		{"secrets: every GET", "no GET of the API shows a secret to a viewer; an operator gets secrets only as join token, access to a cluster, package file and backup", s.inAnswers},
 		{"secrets: refused requests", "the answer to a faulty request does not repeat the secrets in it", s.inRefusals},
 		{"secrets: status and metrics", "no secret is in the agent's status, what hitchctl prints or /metrics", s.inStatus},
 		{"secrets: the store", "no given secret is in store.db in plain text, nor is the seal key", s.inStore},
@@ -81,12 +82,16 @@ func (s *secretive) real(a *attempt, d demand) string {
 	if err != nil || len(operations.Items) == 0 {
 		a.Fatal(operations, err)
 	}
-	return strings.NewReplacer("{vnfInstanceId}", s.instance, "{sequence}", strconv.FormatInt(operations.Items[0].Sequence, 10), "{nodeId}", s.node.ServerID(), "{volumeId}", s.volume,
+	instance := s.instance
+	if d.id == "getClusterAccess" {
+		instance = s.joined
+	}
+	return strings.NewReplacer("{vnfInstanceId}", instance, "{sequence}", strconv.FormatInt(operations.Items[0].Sequence, 10), "{nodeId}", s.node.ServerID(), "{volumeId}", s.volume,
 		"{path}", "Scripts/install.sh", "{arch}", "amd64", "{sha256}", zeros).Replace(d.template)
 }
 
 func (s *secretive) inAnswers(a *attempt) {
-	line, gets := s.insideCaller(), 0
+	line, gets := s.caller(), 0
 	for _, d := range demands(a) {
 		if d.method != http.MethodGet || d.id == "getAgent" {
 			continue
@@ -103,6 +108,8 @@ func (s *secretive) inAnswers(a *attempt) {
 				switch d.id {
 				case "getJoinToken":
 					delete(hidden, "the join token")
+				case "getClusterAccess":
+					delete(hidden, "the token of the cluster's VIM")
 				case "getFile", "getBackup": // a backup is a copy of blobs/, among others
 					delete(hidden, "a package file")
 				}
@@ -117,7 +124,7 @@ func (s *secretive) inAnswers(a *attempt) {
 }
 
 func (s *secretive) inRefusals(a *attempt) {
-	line, path := s.insideCaller(), "/v1/vnf_instances/"+s.instance
+	line, path := s.caller(), "/v1/vnf_instances/"+s.instance
 	password := s.given["the master's password"]
 	mangled := func(old, with string) string {
 		if !strings.Contains(s.body, old) {

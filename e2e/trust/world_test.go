@@ -1,7 +1,9 @@
 package trust
 
 import (
+	"context"
 	"crypto/x509"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -21,6 +23,8 @@ type world struct {
 	*loopback.Controller
 	t     testing.TB
 	roots *x509.CertPool
+	// dial reaches the controller, nil for its address as it is.
+	dial  func(ctx context.Context, network, address string) (net.Conn, error)
 	ours  stack
 	other stack
 }

@@ -20,6 +20,10 @@ var proofs = map[string][]string{
 	"Registry":          {api.ConditionRegistryRunning},
 	"Registries":        {api.ConditionRegistriesConnected},
 	"PersistentVolumes": {api.ConditionPersistentVolumesRegistered},
+	"Cluster":           {api.ConditionClusterMember},
+	"ClusterMembers":    {api.ConditionClusterMembersCurrent},
+	"ClusterDepartures": {api.ConditionClusterMembersLeft},
+	"ClusterAccess":     {api.ConditionClusterAccessReady},
 }
 
 // A section that calls for no condition would be done by an agent that ignores it, and one

@@ -47,6 +47,7 @@ const (
 	ProblemSuperseded          = ProblemPrefix + "superseded"
 	ProblemTopologyIncomplete  = ProblemPrefix + "topology-incomplete"
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
+	ProblemMembersStay         = ProblemPrefix + "members-stay"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
 	ProblemAgentNotCarried     = ProblemPrefix + "agent-not-carried"
 	ProblemAgentTooNew         = ProblemPrefix + "agent-too-new"
@@ -91,6 +92,7 @@ var problemKinds = map[string]struct {
 	ProblemSuperseded:          {409, "TERMINATE superseded the operation"},
 	ProblemTopologyIncomplete:  {409, "a required role has no server"},
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server are in use"},
+	ProblemMembersStay:         {409, "members cannot leave the cluster"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
 	ProblemAgentNotCarried:     {409, "the controller carries no such agent"},
 	ProblemAgentTooNew:         {409, "the agent may be newer than the controller"},

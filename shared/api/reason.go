@@ -11,6 +11,10 @@ const (
 	ConditionRegistryRunning             = "RegistryRunning"
 	ConditionRegistriesConnected         = "RegistriesConnected"
 	ConditionPersistentVolumesRegistered = "PersistentVolumesRegistered"
+	ConditionClusterMember               = "ClusterMember"
+	ConditionClusterMembersCurrent       = "ClusterMembersCurrent"
+	ConditionClusterMembersLeft          = "ClusterMembersLeft"
+	ConditionClusterAccessReady          = "ClusterAccessReady"
 )
 
 // The reasons of conditions. They are part of the API: programs may switch on
@@ -66,6 +70,16 @@ const (
 	ReasonStuckTerminating        Reason = "StuckTerminating"
 	ReasonRegistered              Reason = "Registered"
 	ReasonAbsent                  Reason = "Absent"
+
+	ReasonNotJoined       Reason = "NotJoined"
+	ReasonNodeNotReady    Reason = "NodeNotReady"
+	ReasonJoined          Reason = "Joined"
+	ReasonMembersCurrent  Reason = "MembersCurrent"
+	ReasonEvictionBlocked Reason = "EvictionBlocked"
+	ReasonUnmanagedPods   Reason = "UnmanagedPods"
+	ReasonQuorumAtRisk    Reason = "QuorumAtRisk"
+	ReasonMembersLeft     Reason = "MembersLeft"
+	ReasonAccessGranted   Reason = "AccessGranted"
 
 	ReasonInvalidDocument      Reason = "InvalidDocument"
 	ReasonConverging           Reason = "Converging"
@@ -154,6 +168,16 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonStuckTerminating:        {"a PersistentVolume was deleted but still exists, because something protects it", "look at its claim and its finalizers: `kubectl get pv -o yaml`; the agent continues when it is gone", passing},
 	ReasonRegistered:              {"each PersistentVolume is in the cluster with its server and path, and nodehitch has no others for the storage server there", "", passing},
 	ReasonAbsent:                  {"the cluster has no PersistentVolume of nodehitch's for the storage server", "", passing},
+
+	ReasonNotJoined:       {"the machine is no member of the cluster: it has no kubelet credentials, or the cluster has no Node with its server id", "read the journal of the program that joins it; the agent then continues", passing},
+	ReasonNodeNotReady:    {"the machine's Node is in the cluster and is not Ready", "run `kubectl describe node`, and read kubelet's journal; the agent continues when the Node is Ready", passing},
+	ReasonJoined:          {"the machine's Node is in the cluster and Ready", "", passing},
+	ReasonMembersCurrent:  {"each server without a Node has a valid bootstrap token, and no Node of a deleted server is left", "", passing},
+	ReasonEvictionBlocked: {"a PodDisruptionBudget, or a Pod that does not end, keeps a Node that leaves from being drained", "run more replicas elsewhere, or change the PodDisruptionBudget that the message names; the agent tries again until the operation's deadline", passing},
+	ReasonUnmanagedPods:   {"Pods that no controller would make again run on a Node that leaves", "delete them, or set delete_unmanaged_pods in cluster_members, or force the operation; then repeat it", final},
+	ReasonQuorumAtRisk:    {"etcd would lose its quorum without the master that leaves", "make the other masters' etcd members healthy, then repeat the operation", final},
+	ReasonMembersLeft:     {"no server that leaves has a Node or an etcd member any more", "", passing},
+	ReasonAccessGranted:   {"the cluster has the service account of the VIM with its rights, and a valid token", "", passing},
 
 	ReasonInvalidDocument:      {"the agent does not understand its configuration", "read the message, which names the field; upgrade the agent", final},
 	ReasonConverging:           {"the agent is working towards this condition", "", passing},

@@ -11,6 +11,10 @@ const (
 	SectionRegistry          = "registry"
 	SectionRegistries        = "registries"
 	SectionPersistentVolumes = "persistentVolumes"
+	SectionCluster           = "cluster"
+	SectionClusterMembers    = "clusterMembers"
+	SectionClusterDepartures = "clusterDepartures"
+	SectionClusterAccess     = "clusterAccess"
 )
 
 // section is one of them: whether a document has it, and the conditions that report on it.
@@ -28,6 +32,10 @@ var sections = []section{
 	{SectionRegistry, func(c *NodeConfig) bool { return c.Registry != nil }, []string{ConditionRegistryRunning}},
 	{SectionRegistries, func(c *NodeConfig) bool { return c.Registries != nil }, []string{ConditionRegistriesConnected}},
 	{SectionPersistentVolumes, func(c *NodeConfig) bool { return c.PersistentVolumes != nil }, []string{ConditionPersistentVolumesRegistered}},
+	{SectionCluster, func(c *NodeConfig) bool { return c.Cluster != nil }, []string{ConditionClusterMember}},
+	{SectionClusterMembers, func(c *NodeConfig) bool { return c.ClusterMembers != nil }, []string{ConditionClusterMembersCurrent}},
+	{SectionClusterDepartures, func(c *NodeConfig) bool { return c.ClusterDepartures != nil }, []string{ConditionClusterMembersLeft}},
+	{SectionClusterAccess, func(c *NodeConfig) bool { return c.ClusterAccess != nil }, []string{ConditionClusterAccessReady}},
 }
 
 // firstSections are those of the first release: what an agent understands that does not

@@ -118,6 +118,24 @@ func (e Attestation) Valid() bool {
 	}
 }
 
+// Defines values for ClusterAccessSectionRole.
+const (
+	ClusterAccessAdmin  ClusterAccessSectionRole = "cluster-admin"
+	ClusterAccessTacker ClusterAccessSectionRole = "tacker"
+)
+
+// Valid indicates whether the value is a known member of the ClusterAccessSectionRole enum.
+func (e ClusterAccessSectionRole) Valid() bool {
+	switch e {
+	case ClusterAccessAdmin:
+		return true
+	case ClusterAccessTacker:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ConditionStatus.
 const (
 	ConditionFalse   ConditionStatus = "False"
@@ -681,6 +699,117 @@ type CertificateRequest struct {
 	CertificateRequest string `json:"certificateRequest"`
 }
 
+// ClusterAccess How a VIM uses the Kubernetes cluster of an instance. The token changes before it expires.
+type ClusterAccess struct {
+	// CACertificate PEM of the cluster's CA
+	CACertificate string `json:"caCertificate"`
+
+	// Endpoint host:port of the API server: the floating address of cluster_fip_name if the topology has one, else the address of cluster_cp_name
+	Endpoint string `json:"endpoint"`
+
+	// Token Secret. Bearer token of the service account of the section clusterAccess
+	Token          string     `json:"token"`
+	TokenExpiresAt *time.Time `json:"tokenExpiresAt,omitempty"`
+}
+
+// ClusterAccessSection A service account of the cluster with which a VIM uses it, in the configuration of the master that speaks for the cluster. Its token
+// is reported in the status.
+type ClusterAccessSection struct {
+	// Role tacker: what Tacker's Kubernetes driver needs. cluster-admin: everything
+	Role ClusterAccessSectionRole `json:"role"`
+}
+
+// ClusterAccessSectionRole tacker: what Tacker's Kubernetes driver needs. cluster-admin: everything
+type ClusterAccessSectionRole string
+
+// ClusterDeparturesSection The members that leave the cluster before their servers are deleted, in the configuration of the master that speaks for the cluster.
+// It cordons and drains each Node, deletes it, and removes the etcd member of a master. An empty list takes back what is not done:
+// the Nodes that nodehitch has cordoned are uncordoned.
+type ClusterDeparturesSection struct {
+	// DeleteUnmanagedPods Pods without a controller are evicted too. Nothing makes them again
+	DeleteUnmanagedPods bool `json:"deleteUnmanagedPods"`
+
+	// Force Pods that cannot be evicted are left on their Node, which is deleted all the same
+	Force bool `json:"force"`
+
+	// Members Ordered by serverId
+	Members []ClusterServer `json:"members"`
+}
+
+// ClusterFacts What the master that speaks for the cluster knows of it. The controller keeps it sealed and shows it in no status. An older agent
+// does not report it.
+type ClusterFacts struct {
+	// CACertificate PEM
+	CACertificate     string `json:"caCertificate,omitempty"`
+	CACertificateHash string `json:"caCertificateHash,omitempty"`
+
+	// Token Secret. The token of the service account of the section clusterAccess
+	Token          string     `json:"token,omitempty"`
+	TokenExpiresAt *time.Time `json:"tokenExpiresAt,omitempty"`
+}
+
+// ClusterMember A server of the topology and the bootstrap token that it joins with.
+type ClusterMember struct {
+	Addresses []string `json:"addresses"`
+
+	// BootstrapToken Secret
+	BootstrapToken string `json:"bootstrapToken"`
+	Name           string `json:"name"`
+
+	// Role What a VM is for.
+	Role     Role   `json:"role"`
+	ServerID string `json:"serverId"`
+}
+
+// ClusterMembersSection All members that the cluster is to have, in the configuration of the master that speaks for the cluster. The agent keeps the
+// bootstrap token of each that has no Node valid, and deletes the Nodes, and the etcd members, of nodehitch's members that are not
+// listed and no longer Ready.
+type ClusterMembersSection struct {
+	// Members Ordered by serverId
+	Members []ClusterMember `json:"members"`
+}
+
+// ClusterSection What a master or worker needs to join its Kubernetes cluster, whatever program joins it. The agent writes it to
+// /etc/nodehitch/cluster.json. Only with cluster_members in the parameters.
+type ClusterSection struct {
+	// BootstrapToken Secret. This server's own bootstrap token (id.secret). It is valid in the cluster while the server has no Node
+	BootstrapToken string `json:"bootstrapToken"`
+
+	// CACertificateHash sha256:<hex> of the public key of the cluster's CA (RFC 7469), as a member master has reported it. Absent while there is no cluster
+	CACertificateHash string `json:"caCertificateHash,omitempty"`
+
+	// CertificateKey Secret, masters only: 32 bytes in hexadecimal. The key with which the masters exchange the certificates of the control plane (kubeadm: --certificate-key)
+	CertificateKey string `json:"certificateKey,omitempty"`
+
+	// Endpoint host:port of the cluster's API server, the host an IP address (spec: cluster_cp_name); an IPv6 address is in brackets
+	Endpoint string `json:"endpoint"`
+
+	// ExternalAddress Masters only: the floating address (spec: cluster_fip_name) by which the cluster is reached from outside. The API server's certificate has to name it
+	ExternalAddress string `json:"externalAddress,omitempty"`
+
+	// Initialize This master makes the cluster: no master of the instance is known to be a member of one
+	Initialize bool `json:"initialize"`
+
+	// Masters All masters of the topology, ordered by serverId, this one included
+	Masters []ClusterServer `json:"masters"`
+
+	// PodCIDR spec: pod_cidr
+	PodCIDR string `json:"podCIDR"`
+
+	// ServiceCIDR spec: cluster_cidr
+	ServiceCIDR string `json:"serviceCIDR"`
+}
+
+// ClusterServer A server of the topology that is, or becomes, a member of the cluster.
+type ClusterServer struct {
+	// Addresses Fixed addresses, ordered
+	Addresses []string `json:"addresses"`
+	Name      string   `json:"name"`
+
+	// ServerID Nova server id. The server's Node is the one whose status.nodeInfo.systemUUID is this id or, if it has none, whose spec.providerID ends in it
+	ServerID string `json:"serverId"`
+}
+
 // Condition One observed aspect of a node (Kubernetes shape). Newer agents may have types and reasons that are not listed here.
 type Condition struct {
 	LastTransitionTime time.Time `json:"lastTransitionTime"`
@@ -877,6 +1006,12 @@ type JoinToken struct {
 	Token string `json:"token"`
 }
 
+// LeavingMember A server whose Node leaves the cluster.
+type LeavingMember struct {
+	Name   string `json:"name"`
+	NodeID string `json:"nodeId"`
+}
+
 // Manifest An object of Kubernetes as JSON; a PersistentVolume with spec.nfs.
 type Manifest = json.RawMessage
 
@@ -949,6 +1084,24 @@ type NodeChangeChange string
 type NodeConfig struct {
 	APIVersion NodeConfigAPIVersion `json:"apiVersion"`
 
+	// Cluster What a master or worker needs to join its Kubernetes cluster, whatever program joins it. The agent writes it to
+	// /etc/nodehitch/cluster.json. Only with cluster_members in the parameters.
+	Cluster *ClusterSection `json:"cluster,omitempty"`
+
+	// ClusterAccess A service account of the cluster with which a VIM uses it, in the configuration of the master that speaks for the cluster. Its token
+	// is reported in the status.
+	ClusterAccess *ClusterAccessSection `json:"clusterAccess,omitempty"`
+
+	// ClusterDepartures The members that leave the cluster before their servers are deleted, in the configuration of the master that speaks for the cluster.
+	// It cordons and drains each Node, deletes it, and removes the etcd member of a master. An empty list takes back what is not done:
+	// the Nodes that nodehitch has cordoned are uncordoned.
+	ClusterDepartures *ClusterDeparturesSection `json:"clusterDepartures,omitempty"`
+
+	// ClusterMembers All members that the cluster is to have, in the configuration of the master that speaks for the cluster. The agent keeps the
+	// bootstrap token of each that has no Node valid, and deletes the Nodes, and the etcd members, of nodehitch's members that are not
+	// listed and no longer Ready.
+	ClusterMembers *ClusterMembersSection `json:"clusterMembers,omitempty"`
+
 	// Epoch Epoch of the controller's state; restoring a backup begins a new one
 	Epoch int64 `json:"epoch"`
 
@@ -1004,8 +1157,12 @@ type NodeStatus struct {
 	// BoundPersistentVolumes The PersistentVolumes that nodehitch registered and that a claim is bound to, by name, as the node saw them last; of more than
 	// 256 the first. Absent: none, or the agent does not say.
 	BoundPersistentVolumes []BoundPersistentVolume `json:"boundPersistentVolumes,omitempty"`
-	Conditions             []Condition             `json:"conditions"`
-	Epoch                  int64                   `json:"epoch"`
+
+	// Cluster What the master that speaks for the cluster knows of it. The controller keeps it sealed and shows it in no status. An older agent
+	// does not report it.
+	Cluster    *ClusterFacts `json:"cluster,omitempty"`
+	Conditions []Condition   `json:"conditions"`
+	Epoch      int64         `json:"epoch"`
 
 	// Facts About the machine, for people.
 	Facts               Facts  `json:"facts"`
@@ -1029,12 +1186,18 @@ type Operation struct {
 	Error      *Problem   `json:"error,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 
+	// Force The members leave even if the cluster does not let them
+	Force bool `json:"force,omitempty"`
+
 	// ID <vnfInstanceId>/<sequence>
 	ID             string `json:"id"`
 	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
 	// Joined In the answer to a POST that started nothing: this is the operation of an earlier request, and the topology and deadline of this one are not used
 	Joined bool `json:"joined,omitempty"`
+
+	// Leaving START of SCALE_IN and HEAL: the members of the cluster that leave it before it completes
+	Leaving []LeavingMember `json:"leaving,omitempty"`
 
 	// Operation LCM operation (SOL003).
 	Operation OperationType `json:"operation"`
@@ -1073,8 +1236,11 @@ type OperationRequest struct {
 	ConnectionPointNames []string `json:"connectionPointNames,omitempty"`
 
 	// DeadlineSeconds Seconds until the operation fails, 1800 if omitted
-	DeadlineSeconds int    `json:"deadlineSeconds,omitempty"`
-	IdempotencyKey  string `json:"idempotencyKey,omitempty"`
+	DeadlineSeconds int `json:"deadlineSeconds,omitempty"`
+
+	// Force START of SCALE_IN and HEAL of a cluster whose parameters have cluster_members: the named members leave even if the cluster does not answer, their Pods cannot be evicted, or no worker is left
+	Force          bool   `json:"force,omitempty"`
+	IdempotencyKey string `json:"idempotencyKey,omitempty"`
 
 	// NumberOfSteps SCALE only
 	NumberOfSteps int `json:"numberOfSteps,omitempty"`

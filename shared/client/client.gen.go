@@ -347,6 +347,13 @@ type ClientInterface interface {
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
 	PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetClusterAccess How a VIM uses the Kubernetes cluster of this instance (scope operator or tacker)
+	//
+	// 404 until a master has reported it, and for an instance without cluster_members in its parameters; the detail says which.
+	//
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/cluster_access (the `GetClusterAccess` operationId).
+	GetClusterAccess(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ConfirmInstance After a restore, allow the nodes of this instance again
 	//
 	// A restored backup does not know what was revoked after it was taken. Revoke that again first. Volumes that the backup
@@ -1087,6 +1094,23 @@ func (c *Client) PutInstanceWithBody(ctx context.Context, vnfInstanceID VnfInsta
 // Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
 func (c *Client) PutInstance(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutInstanceRequest(c.Server, vnfInstanceID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetClusterAccess How a VIM uses the Kubernetes cluster of this instance (scope operator or tacker)
+//
+// 404 until a master has reported it, and for an instance without cluster_members in its parameters; the detail says which.
+//
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/cluster_access (the `GetClusterAccess` operationId).
+func (c *Client) GetClusterAccess(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetClusterAccessRequest(c.Server, vnfInstanceID)
 	if err != nil {
 		return nil, err
 	}
@@ -2921,6 +2945,40 @@ func NewPutInstanceRequestWithBody(server string, vnfInstanceID VnfInstanceID, p
 	return req, nil
 }
 
+// NewGetClusterAccessRequest constructs an http.Request for the GetClusterAccess method
+func NewGetClusterAccessRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "vnfInstanceId", vnfInstanceID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: "uuid"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/vnf_instances/%s/cluster_access", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewConfirmInstanceRequest constructs an http.Request for the ConfirmInstance method
 func NewConfirmInstanceRequest(server string, vnfInstanceID VnfInstanceID) (*http.Request, error) {
 	var err error
@@ -4026,6 +4084,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /v1/vnf_instances/{vnfInstanceId} (the `PutInstance` operationId).
 	PutInstanceWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, params *PutInstanceParams, body PutInstanceJSONRequestBody, reqEditors ...RequestEditorFn) (*PutInstanceResponse, error)
+
+	// GetClusterAccessWithResponse How a VIM uses the Kubernetes cluster of this instance (scope operator or tacker)
+	//
+	// 404 until a master has reported it, and for an instance without cluster_members in its parameters; the detail says which.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/cluster_access (the `GetClusterAccess` operationId).
+	GetClusterAccessWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetClusterAccessResponse, error)
 
 	// ConfirmInstanceWithResponse After a restore, allow the nodes of this instance again
 	//
@@ -5808,6 +5875,62 @@ func (r PutInstanceResponse) ContentType() string {
 	return ""
 }
 
+// GetClusterAccessResponseDefaultHeaders the declared response headers of an HTTP default response for GetClusterAccess
+type GetClusterAccessResponseDefaultHeaders struct {
+	RetryAfter *int
+	XRequestID *string
+}
+
+type GetClusterAccessResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ClusterAccess
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+	// HeadersDefault the parsed response headers for an HTTP default response
+	HeadersDefault *GetClusterAccessResponseDefaultHeaders
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetClusterAccessResponse) GetJSON200() *ClusterAccess {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetClusterAccessResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetClusterAccessResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetClusterAccessResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetClusterAccessResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetClusterAccessResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ConfirmInstanceResponseDefaultHeaders the declared response headers of an HTTP default response for ConfirmInstance
 type ConfirmInstanceResponseDefaultHeaders struct {
 	RetryAfter *int
@@ -7120,6 +7243,21 @@ func (c *ClientWithResponses) PutInstanceWithResponse(ctx context.Context, vnfIn
 		return nil, err
 	}
 	return ParsePutInstanceResponse(rsp)
+}
+
+// GetClusterAccessWithResponse How a VIM uses the Kubernetes cluster of this instance (scope operator or tacker)
+//
+// 404 until a master has reported it, and for an instance without cluster_members in its parameters; the detail says which.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/vnf_instances/{vnfInstanceId}/cluster_access (the `GetClusterAccess` operationId).
+func (c *ClientWithResponses) GetClusterAccessWithResponse(ctx context.Context, vnfInstanceID VnfInstanceID, reqEditors ...RequestEditorFn) (*GetClusterAccessResponse, error) {
+	rsp, err := c.GetClusterAccess(ctx, vnfInstanceID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetClusterAccessResponse(rsp)
 }
 
 // ConfirmInstanceWithResponse After a restore, allow the nodes of this instance again
@@ -9062,6 +9200,59 @@ func ParsePutInstanceResponse(rsp *http.Response) (*PutInstanceResponse, error) 
 	switch {
 	case true:
 		var headers PutInstanceResponseDefaultHeaders
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestID = &value
+		}
+		response.HeadersDefault = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetClusterAccessResponse parses an HTTP response from a GetClusterAccessWithResponse call
+func ParseGetClusterAccessResponse(rsp *http.Response) (*GetClusterAccessResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetClusterAccessResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ClusterAccess
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case true:
+		var headers GetClusterAccessResponseDefaultHeaders
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value int
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {

@@ -28,6 +28,7 @@ func (o *object) cluster() *Cluster {
 	for _, conn := range o.objects(keyRegistries, optional) {
 		c.Registries = append(c.Registries, conn.registryConnection())
 	}
+	c.Members = o.object(keyMembers, optional).clusterMembers()
 	o.close()
 	o.crossCheck(c)
 	return c

@@ -15,6 +15,7 @@ const (
 	keyPVs             = "pv_registration_params"
 	keyManifestPath    = "pv_manifest_file_path"
 	keyNFSServerCP     = "nfs_server_cp"
+	keyMembers         = "cluster_members"
 	keyRegistries      = "private_registry_connection_info"
 	keyCertificatePath = "certificate_path"
 	keyImagePath       = "image_path"

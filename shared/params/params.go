@@ -14,6 +14,14 @@ type Params struct {
 	Registry *Registry
 }
 
+// ClusterMembers is Cluster.Members, nil also without a cluster or parameters.
+func (p *Params) ClusterMembers() *ClusterMembers {
+	if p == nil || p.Cluster == nil {
+		return nil
+	}
+	return p.Cluster.Members
+}
+
 // Report is what validation found. Faults make the input unacceptable; warnings
 // never do. Pointers start at the root of the user's document.
 type Report struct {
@@ -52,6 +60,9 @@ type Cluster struct {
 	// Registries are the private registries that masters and workers connect to,
 	// no server twice. 0..N. REG: private_registry_connection_info.
 	Registries []RegistryConnection
+	// Members has nodehitch help servers to become and to cease to be members of the
+	// cluster; nil leaves that to others. 0..1, beyond the specifications: cluster_members.
+	Members *ClusterMembers
 	// HelmScriptPath is the package path of the script that installs Helm, empty
 	// where there is none. Kept like ScriptPath. 0..1. Tacker's sample driver:
 	// helm_installation_script_path.
@@ -90,6 +101,28 @@ type MasterNode struct {
 	// there is none. 0..1. GUIDE: cluster_fip_name.
 	ClusterFIPName string
 }
+
+// ClusterMembers is how nodehitch helps with the members of a cluster that others install.
+type ClusterMembers struct {
+	// EndpointPort is the TCP port of the API server at the address of ClusterCPName.
+	// 0..1: endpoint_port. Default 6443.
+	EndpointPort uint16
+	// DeleteUnmanagedPods lets a Node be drained of Pods that no controller makes again.
+	// 0..1: delete_unmanaged_pods. Default false.
+	DeleteUnmanagedPods bool
+	// Access is what the VIM may do in the cluster. 0..1: cluster_access. Default
+	// AccessTacker.
+	Access ClusterAccess
+}
+
+// ClusterAccess is what a VIM may do in a cluster.
+type ClusterAccess string
+
+// What a VIM may do: what Tacker's Kubernetes driver needs, or everything.
+const (
+	AccessTacker ClusterAccess = "tacker"
+	AccessAdmin  ClusterAccess = "cluster-admin"
+)
 
 // WorkerNode is the role of worker nodes. GUIDE: worker_node.
 type WorkerNode struct {

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 )
 
 // confirmed records that applying want to the volume as it was, live, changes nothing.
@@ -18,7 +20,7 @@ type confirmed struct{ want, live map[string]any }
 // make creates a volume. It does not force conflicts, so that a volume which someone else
 // has created meanwhile is not taken over.
 func (r *registration) make(ctx context.Context, want volume) error {
-	made, err := r.volumes.Apply(ctx, want.GetName(), want.Unstructured, metav1.ApplyOptions{FieldManager: fieldManager})
+	made, err := r.volumes.Apply(ctx, want.GetName(), want.Unstructured, metav1.ApplyOptions{FieldManager: kubeapi.FieldManager})
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return foreign(want.GetName())
@@ -32,14 +34,14 @@ func (r *registration) make(ctx context.Context, want volume) error {
 // manifest, because equal values are no conflict for the API server. It also removes our
 // label.
 func (r *registration) giveBack(ctx context.Context, made volume) error {
-	if !slices.ContainsFunc(made.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != fieldManager }) {
+	if !slices.ContainsFunc(made.GetManagedFields(), func(e metav1.ManagedFieldsEntry) bool { return e.Manager != kubeapi.FieldManager }) {
 		return nil
 	}
 	nothing := &unstructured.Unstructured{Object: map[string]any{}}
 	nothing.SetGroupVersionKind(made.GroupVersionKind())
 	nothing.SetName(made.GetName())
 	nothing.SetUID(made.GetUID())
-	if _, err := r.volumes.Apply(ctx, made.GetName(), nothing, metav1.ApplyOptions{FieldManager: fieldManager}); err != nil {
+	if _, err := r.volumes.Apply(ctx, made.GetName(), nothing, metav1.ApplyOptions{FieldManager: kubeapi.FieldManager}); err != nil {
 		return r.explain(err)
 	}
 	return foreign(made.GetName())
@@ -54,7 +56,7 @@ func (r *registration) fields(ctx context.Context, want, live volume) error {
 	}
 	locked := volume{want.DeepCopy()}
 	locked.SetResourceVersion(live.GetResourceVersion())
-	force := metav1.ApplyOptions{FieldManager: fieldManager, Force: true}
+	force := metav1.ApplyOptions{FieldManager: kubeapi.FieldManager, Force: true}
 	apply := func(ctx context.Context, o metav1.ApplyOptions) (*volume, error) {
 		u, err := r.volumes.Apply(ctx, name, locked.Unstructured, o)
 		if err != nil {

@@ -9,11 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-)
 
-// fieldManager is our field manager in the cluster.
-const fieldManager = "nodehitch"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+)
 
 var persistentVolumes = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumes"}
 
@@ -23,16 +21,22 @@ const pageSize = 500
 
 // cluster is the PersistentVolumes of the kubeconfig's cluster.
 type cluster struct {
-	path    string // of the kubeconfig
-	config  *clientcmdapi.Config
-	expires time.Time // of the kubeconfig's certificate; zero if it has none
+	*kubeapi.Client
 	volumes dynamic.ResourceInterface
-	idle    func() // closes idle connections
-	// lost says that a request got no answer. Its connection, which others share, may
-	// lead to a machine that is gone, for most of a minute.
-	lost bool
 	// confirmed has, by name, the volumes that need no request.
 	confirmed map[string]confirmed
+}
+
+// connect keeps the records of the last pass for as long as its client is good.
+func (s *step) connect() (*cluster, error) {
+	client, err := s.access.Connect()
+	if err != nil {
+		return nil, err
+	}
+	if s.known == nil || s.known.Client != client {
+		s.known = &cluster{Client: client, volumes: client.Resource(persistentVolumes), confirmed: map[string]confirmed{}}
+	}
+	return s.known, nil
 }
 
 // get returns the volume of this name, nil if there is none.

@@ -15,19 +15,17 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
-
-// DefaultKubeconfig is kubeadm's kubeconfig on a master.
-const DefaultKubeconfig = "/etc/kubernetes/admin.conf"
 
 // Options of the step. Host is required.
 type Options struct {
 	Host *host.Host
 	// Kubeconfig is a path; its user must be allowed to get, list, create, patch and
-	// delete PersistentVolumes. "" means DefaultKubeconfig. It is read in every pass.
+	// delete PersistentVolumes. "" means kubeapi.AdminKubeconfig. It is read in every pass.
 	Kubeconfig string
-	// RequestLimit is how long one request may take; 0 = 10 seconds.
+	// RequestLimit is how long one request may take; 0 = kubeapi.DefaultRequestLimit.
 	RequestLimit time.Duration
 	// GoneLimit is how long one pass waits until deleted volumes are gone; 0 = 10 seconds.
 	GoneLimit time.Duration
@@ -40,19 +38,14 @@ type Options struct {
 // step owns PersistentVolumesRegistered.
 type step struct {
 	Options
-	known *cluster // of the last pass
+	access kubeapi.Access
+	known  *cluster // of the last pass
 	// bound is what a registration saw last: it stays true while the API server is down.
 	bound []api.BoundPersistentVolume
 }
 
 // New returns the step that owns PersistentVolumesRegistered.
 func New(o Options) converge.Step {
-	if o.Kubeconfig == "" {
-		o.Kubeconfig = DefaultKubeconfig
-	}
-	if o.RequestLimit == 0 {
-		o.RequestLimit = 10 * time.Second
-	}
 	if o.GoneLimit == 0 {
 		o.GoneLimit = 10 * time.Second
 	}
@@ -62,7 +55,10 @@ func New(o Options) converge.Step {
 	if o.ResolveLimit == 0 {
 		o.ResolveLimit = 10 * time.Second
 	}
-	return &step{Options: o}
+	return &step{Options: o, access: kubeapi.Access{
+		Host: o.Host, Kubeconfig: o.Kubeconfig, RequestLimit: o.RequestLimit,
+		Rights: "get, list, create, patch and delete persistentvolumes",
+	}}
 }
 
 func (s *step) Condition() string { return api.ConditionPersistentVolumesRegistered }

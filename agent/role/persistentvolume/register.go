@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -42,7 +43,7 @@ func (r *registration) plan(ctx context.Context) (converge.Plan, error) {
 	var problems []error
 	for _, want := range r.wanted {
 		phase, err := r.observe(ctx, want, live[want.GetName()])
-		if noAnswer(err) { // the others would get none either
+		if kubeapi.NoAnswer(err) { // the others would get none either
 			return converge.Plan{}, err
 		}
 		if err != nil {
@@ -100,7 +101,7 @@ func (r *registration) do(group, summary string, f func(context.Context) error) 
 			return r.down
 		}
 		err := f(ctx)
-		if noAnswer(err) {
+		if kubeapi.NoAnswer(err) {
 			r.down = err
 		}
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/host/hosttest"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
 	"github.com/nodehitch/nodehitch/agent/role/persistentvolume"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -59,7 +60,7 @@ func (r *rig) add(m string) {
 }
 
 func (r *rig) setKubeconfig(content string) {
-	r.m.Files[persistentvolume.DefaultKubeconfig] = hosttest.FileState{Content: content, Mode: 0o600}
+	r.m.Files[kubeapi.AdminKubeconfig] = hosttest.FileState{Content: content, Mode: 0o600}
 }
 
 // manifests gives the document these manifests and no others.

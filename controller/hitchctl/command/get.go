@@ -61,7 +61,7 @@ rows that have changed; with -o json one line of JSON for each change.`
 
 func (a *app) get() *cobra.Command {
 	return group(&cobra.Command{
-		Use: "get", Short: "List instances, nodes, operations, volumes or tokens", Long: getHelp,
+		Use: "get", Short: "List instances, nodes, operations, volumes or tokens; show the access to a cluster", Long: getHelp,
 		Example: `  hitchctl get nodes --watch
   hitchctl get operations --instance 0b1a5c2e -o wide
   hitchctl get nodes -l role=worker,ready=False --sort-by lastSeenAt
@@ -129,6 +129,7 @@ func (a *app) get() *cobra.Command {
 			},
 			table: present.View.Tokens,
 		}),
+		a.clusterAccess(),
 	)
 }
 

@@ -13,20 +13,33 @@ import (
 
 func (a *app) hot() *cobra.Command {
 	var tacker, force bool
+	var script string
 	cmd := &cobra.Command{
 		Use: "hot DIRECTORY", Short: "Write the Heat templates of the VNFs into a directory",
 		Long: `Write the Heat templates whose servers become nodes: simple, simple-storage,
 complex, complex-storage and registry, with their nested templates and an example of an
 environment file. You may change them, but leave nodehitch-agent.yaml as it is: it makes
-a server a node. Templates in the directory that differ are kept, unless --force replaces them.`,
+a server a node. --cluster-script names a file that makes a machine a member of its Kubernetes
+cluster: it goes into the user_data of masters and workers, which run it when the facts of
+their cluster change. Templates in the directory that differ are kept, unless --force replaces them.`,
 		Example: `  hitchctl render hot ./templates
   openstack stack create -t templates/simple.yaml -e environment.yaml -e nodehitch.yaml my-cluster
+  hitchctl render hot ./templates --cluster-script kubeadm.sh
   hitchctl render hot ./my-vnf-package --tacker`,
 		Args: cobra.ExactArgs(1),
 		RunE: a.run(func(_ context.Context, args []string) error {
 			files := hot.Files()
 			if tacker {
 				files = hot.TackerFiles()
+			}
+			packed, err := clusterScript(script)
+			if err != nil {
+				return err
+			}
+			if packed != "" {
+				for name, text := range files {
+					files[name] = hot.WithClusterScript(text, packed)
+				}
 			}
 			differing, err := hot.Differing(args[0], files)
 			if err != nil {
@@ -45,6 +58,7 @@ a server a node. Templates in the directory that differ are kept, unless --force
 			return nil
 		}),
 	}
+	clusterScriptFlag(cmd, &script)
 	cmd.Flags().BoolVar(&force, "force", false, "replace templates that differ")
 	cmd.Flags().BoolVar(&tacker, "tacker", false, "as a VNF package of Tacker has them: BaseHOT/<flavour> and nested")
 	return cmd

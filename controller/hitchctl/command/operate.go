@@ -35,6 +35,11 @@ end. START and END are separate records and neither needs the other; the default
     CHANGE_VNFPKG
                  new package files and parameters
 
+If the parameters have cluster_members, the START of SCALE_IN and HEAL first lets the
+named masters and workers leave the cluster: their Nodes are drained and deleted. It
+fails if Pods cannot be evicted; "hitchctl describe operation" names them. --force lets
+them leave all the same, also if the cluster does not answer.
+
 If the controller has a cloud, it reads the servers, addresses and volumes from Heat,
 and no --topology is needed. It takes no END while Heat changes the stack; --wait waits
 for that too, and shows Heat's own messages.
@@ -51,7 +56,7 @@ const mostDeadline = 24 * time.Hour
 var operateFlagOf = map[string]string{
 	"operation": "OPERATION", "phase": "--phase", "topology": "--topology", "stackId": "--stack-id", "type": "--type",
 	"aspectId": "--aspect-id", "numberOfSteps": "--number-of-steps", "vnfcInstanceIds": "--vnfc-instance-id", "connectionPointNames": "--connection-point",
-	"partial": "--partial", "idempotencyKey": "--idempotency-key", "deadlineSeconds": "--deadline",
+	"partial": "--partial", "force": "--force", "idempotencyKey": "--idempotency-key", "deadlineSeconds": "--deadline",
 }
 
 type operateFlags struct {
@@ -100,6 +105,7 @@ func (a *app) operate() *cobra.Command {
 	flags.StringArrayVar(&o.VnfcInstanceIds, "vnfc-instance-id", nil, "HEAL: a VNFC to heal; SCALE_IN START: one that leaves; may be repeated")
 	flags.StringArrayVar(&o.ConnectionPointNames, "connection-point", nil, "CHANGE_EXT_CONN: a connection point that changes, by its name; may be repeated")
 	flags.BoolVar(&o.Partial, "partial", false, "required roles without a server do not fail the operation")
+	flags.BoolVar(&o.Force, "force", false, "START of SCALE_IN and HEAL: members leave the cluster even if it does not let them")
 	flags.StringVar(&o.IdempotencyKey, "idempotency-key", "", "join or return the operation that was started with this key")
 	flags.DurationVar(&f.deadline, "deadline", 0, "the operation's deadline, 1s to 24h (default the controller's, 30m)")
 	flags.BoolVar(&f.wait, "wait", false, "wait until it has finished; exit code 1 if it failed")
@@ -180,7 +186,7 @@ func (a *app) joinedText(o api.Operation, given func(string) bool) string {
 	if o.State != api.Processing {
 		text += "; it is " + string(o.State)
 	}
-	unused := slices.DeleteFunc([]string{"--topology", "--stack-id", "--deadline", "--partial", "--number-of-steps", "--vnfc-instance-id"},
+	unused := slices.DeleteFunc([]string{"--topology", "--stack-id", "--deadline", "--partial", "--force", "--number-of-steps", "--vnfc-instance-id"},
 		func(flag string) bool { return !given(strings.TrimPrefix(flag, "--")) })
 	if len(unused) > 0 {
 		text += "; not used: " + strings.Join(unused, ", ")

@@ -29,7 +29,7 @@ func (a *app) vnfPackage() *cobra.Command {
 // buildFlags are the flags of `package build`.
 type buildFlags struct {
 	template, flavour, api string
-	types, files           string
+	types, files, script   string
 	flavors, images        []string
 	controller             bool
 	urls                   []string
@@ -52,6 +52,11 @@ there and differs is kept, unless --force replaces it.
 --files names a directory with everything that requests name: scripts, manifests,
 certificates, the registry's image, each at its path in the package.
 
+--cluster-script names the file in --files, such as the request's script_path, that makes a
+machine a member of its Kubernetes cluster. It goes into the user_data of masters and
+workers, unaltered and compressed, and they run it when the facts of their cluster change.
+Give it if requests have cluster_members and the image does not join clusters by itself.
+
 --image is the name of an image that Glance has, or the path of an image in --files, which
 Tacker then uploads. --flavor and --image may be repeated as VDU=NAME for one VDU.
 
@@ -65,6 +70,8 @@ talks to defaults of the base HOT. The package never holds a join token.`,
   hitchctl package build --template complex --api v2 --etsi-types Definitions/ --file my-vnf.csar
   hitchctl package build --template registry --files my-vnf/ --image Files/images/debian.qcow2 \
     --flavor m1.large --file registry.csar
+  hitchctl package build --template complex --files my-vnf/ --cluster-script Scripts/install_k8s_cluster.sh \
+    --file my-vnf.csar
   hitchctl package build --template simple --controller --file my-vnf.csar
   hitchctl validate -f request.json --package my-vnf.csar`,
 		Args: cobra.NoArgs,
@@ -78,6 +85,7 @@ talks to defaults of the base HOT. The package never holds a join token.`,
 	flags.StringArrayVar(&f.urls, "controller-url", nil, "with --controller: URL by which the VMs reach it, may be repeated (default those that the controller names)")
 	flags.StringVar(&f.types, "etsi-types", "", "directory with ETSI's "+strings.Join(csar.TypeFiles, " and "))
 	flags.StringVar(&f.files, "files", "", "directory with your own files, at their paths in the package")
+	flags.StringVar(&f.script, "cluster-script", "", "script in --files that masters and workers run when the facts of their cluster change")
 	flags.StringArrayVar(&f.flavors, "flavor", nil, "Nova flavor of the servers, or of one VDU: VDU=NAME (default m1.medium)")
 	flags.StringArrayVar(&f.images, "image", nil, "image of the servers, or of one VDU: VDU=NAME (default ubuntu-24.04)")
 	flags.StringVar(&f.file, "file", "", "package to write")
@@ -141,7 +149,7 @@ func directory(path string) (fs.FS, error) {
 
 // options are those of the flags that need nothing else.
 func (f buildFlags) options() (csar.Options, error) {
-	o := csar.Options{Template: f.template, FlavourID: f.flavour, API: hot.API(f.api),
+	o := csar.Options{Template: f.template, FlavourID: f.flavour, API: hot.API(f.api), ClusterScript: f.script,
 		Flavors: byVDU("m1.medium", f.flavors), Images: byVDU("ubuntu-24.04", f.images),
 	}
 	for _, choice := range []struct {
@@ -154,6 +162,9 @@ func (f buildFlags) options() (csar.Options, error) {
 	}
 	if len(f.urls) > 0 && !f.controller {
 		return o, usagef("--controller-url is given without --controller")
+	}
+	if f.script != "" && f.files == "" {
+		return o, usagef("--cluster-script is given without --files")
 	}
 	return o, nil
 }

@@ -54,14 +54,18 @@ func (a *app) render() *cobra.Command {
 
 func (a *app) userData() *cobra.Command {
 	var urls []string
-	var file string
+	var file, script string
 	cmd := &cobra.Command{
 		Use: "user-data INSTANCE_ID", Short: "Render the user_data with which a VM becomes a node of the instance",
 		Long: `Render the user_data for every VM of the instance: a cloud-config with the
 controller's names, its root certificate and pin, the instance's join token, and a
-small downloader for the agent. It is the same for all VMs, now and a year later.`,
+small downloader for the agent. It is the same for all VMs, now and a year later.
+
+With --cluster-script it is for masters and workers, and also has a script that makes a
+machine a member of its Kubernetes cluster. They run it when the facts of their cluster change.`,
 		Example: `  hitchctl render user-data 0b1a5c2e --file user-data.yaml
-  hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml`,
+  hitchctl render user-data 0b1a5c2e --controller-url https://192.0.2.10:8443 > user-data.yaml
+  hitchctl render user-data 0b1a5c2e --cluster-script kubeadm.sh --file members.yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: a.complete("instance", true),
 		RunE: a.quick(func(ctx context.Context, c *client.Controller, args []string) error {
@@ -73,7 +77,11 @@ small downloader for the agent. It is the same for all VMs, now and a year later
 			if err != nil {
 				return err
 			}
-			text, err := cloudinit.Render(p)
+			packed, err := clusterScript(script)
+			if err != nil {
+				return err
+			}
+			text, err := cloudinit.Render(p, packed)
 			if err != nil {
 				return err
 			}
@@ -82,7 +90,28 @@ small downloader for the agent. It is the same for all VMs, now and a year later
 	}
 	cmd.Flags().StringArrayVar(&urls, "controller-url", nil, "URL by which the VMs reach the controller, may be repeated (default those that the controller names)")
 	cmd.Flags().StringVar(&file, "file", "", "file to write, mode 0600 (default standard output)")
+	clusterScriptFlag(cmd, &script)
 	return cmd
+}
+
+func clusterScriptFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "cluster-script", "", "script that masters and workers run when the facts of their cluster change")
+}
+
+// clusterScript packs the script in a file; without a file there is none.
+func clusterScript(file string) (cloudinit.ClusterScript, error) {
+	if file == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	packed, err := cloudinit.PackClusterScript(content)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return packed, nil
 }
 
 // nodeParams are what makes a VM a node of the instance.

@@ -65,6 +65,9 @@ type Options struct {
 	Types fs.FS
 	// Files are the user's own, by their paths in the package; nil for none.
 	Files fs.FS
+	// ClusterScript is the path of one of Files, then not nil, which goes into the user_data of masters and
+	// workers; empty for none.
+	ClusterScript string
 	// Flavors and Images are by the VDU, with "" for all that are not named. The image is the
 	// name of one that Glance has, or the path of a file in Files.
 	Flavors, Images map[string]string
@@ -161,6 +164,9 @@ func (b *builder) templates() *baseHOT {
 			top = with
 		}
 	}
+	if b.ClusterScript != "" {
+		top = b.withClusterScript(top)
+	}
 	dir := "BaseHOT/" + b.FlavourID + "/"
 	b.add(dir+b.FlavourID+".yaml", []byte(top))
 	for name, text := range nested {
@@ -172,6 +178,25 @@ func (b *builder) templates() *baseHOT {
 		return &baseHOT{}
 	}
 	return base
+}
+
+// withClusterScript is the base HOT with the script in the user_data of masters and workers.
+func (b *builder) withClusterScript(top string) string {
+	content, err := fs.ReadFile(b.Files, path.Clean(b.ClusterScript))
+	if err != nil {
+		b.fault("the cluster's script: %w; expected its path in the directory with your files", err)
+		return top
+	}
+	script, err := cloudinit.PackClusterScript(content)
+	if err != nil {
+		b.fault("%s: %w", b.ClusterScript, err)
+		return top
+	}
+	with := hot.WithClusterScript(top, script)
+	if with == top {
+		b.fault("%s: %s has no masters and workers, which run the cluster's script", b.ClusterScript, b.Template)
+	}
+	return with
 }
 
 // driverName is what Tacker's configuration and the VNFD call the driver.

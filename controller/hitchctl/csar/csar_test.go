@@ -116,6 +116,7 @@ func TestOtherContentHasAnotherVNFDID(t *testing.T) {
 		"a flavor":      func(o *csar.Options) { o.Flavors["masterNode"] = "m1.large" },
 		"an image":      func(o *csar.Options) { o.Images[""] = "Files/images/debian.qcow2" },
 		"the flavour":   func(o *csar.Options) { o.FlavourID = "other" },
+		"script":        func(o *csar.Options) { o.ClusterScript = "Scripts/install.sh" },
 		"the types":     func(o *csar.Options) { o.Types = nil },
 		"controller":    func(o *csar.Options) { o.Controller = controllerOf(t) },
 	} {
@@ -249,6 +250,35 @@ func TestAPackageHasNoJoinToken(t *testing.T) {
 	})
 }
 
+// The script is in the base HOT, and in the package as it was.
+func TestAClustersScript(t *testing.T) {
+	each(t, func(t *testing.T, template string, api hot.API) {
+		o := options(t, template, api)
+		o.ClusterScript = "./Scripts/install.sh"
+		p, err := csar.Build(o)
+		if template == "registry" {
+			if err == nil || !strings.Contains(err.Error(), "./Scripts/install.sh: registry has no masters and workers") {
+				t.Errorf("got %v", err)
+			}
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed, err := cloudinit.PackClusterScript([]byte("#!/bin/sh\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := unpacked(t, written(t, o, ""))
+		if n := strings.Count(files["BaseHOT/simple/simple.yaml"], string(packed)); n != 1 || files["Scripts/install.sh"] != "#!/bin/sh\n" {
+			t.Errorf("the base HOT has the script %d times, the package has %q", n, files["Scripts/install.sh"])
+		}
+		if p.VNFDID == build(t, options(t, template, api)).VNFDID {
+			t.Error("it has the VNFD id of the package without")
+		}
+	})
+}
+
 // The user's image is in the VNFD with its hash, so that Tacker uploads it.
 func TestAnImageOfTheUser(t *testing.T) {
 	o := options(t, "simple-storage", hot.V1)
@@ -267,14 +297,14 @@ func TestAnImageOfTheUser(t *testing.T) {
 
 func TestEveryFaultAtOnce(t *testing.T) {
 	o := options(t, "simple", hot.V1)
-	o.FlavourID = "../simple"
+	o.FlavourID, o.ClusterScript = "../simple", "Scripts/junk.sh"
 	o.Types = fstest.MapFS{"etsi_nfv_sol001_common_types.yaml": {}}
 	o.Flavors = map[string]string{"": "m1.medium", "storage_server": "m1.small"}
 	o.Images["masterNode"], o.Images["workerNode"] = "", "Files/images/other.qcow2"
 	o.Controller = &cloudinit.Params{ControllerURLs: []string{"ftp://a"}}
 	o.Files = fstest.MapFS{
 		"TOSCA-Metadata/TOSCA.meta": {}, "Scripts/nodehitch_mgmt.py": {}, "Definitions/nodehitch_types.yaml": {},
-		"Files/a\nb": {}, "true": {}, "Files/link": {Mode: os.ModeSymlink, Data: []byte("/etc/passwd")},
+		"Scripts/junk.sh": {Data: []byte("\x7fELF")}, "Files/a\nb": {}, "true": {}, "Files/link": {Mode: os.ModeSymlink, Data: []byte("/etc/passwd")},
 	}
 	_, err := csar.Build(o)
 	if err == nil {
@@ -282,7 +312,7 @@ func TestEveryFaultAtOnce(t *testing.T) {
 	}
 	for _, want := range []string{
 		`flavour id "../simple"`, "etsi_nfv_sol001_vnfd_types.yaml", "flavor of storage_server: simple has no such VDU; expected one of masterNode, workerNode",
-		`image ""`, "image Files/images/other.qcow2 is not among your files", `controller URL "ftp://a"`, "pin: expected", "TOSCA-Metadata/TOSCA.meta is made by this command", "Scripts/nodehitch_mgmt.py is made by",
+		`Scripts/junk.sh: the cluster's script begins with "\x7fELF"`, `image ""`, "image Files/images/other.qcow2 is not among your files", `controller URL "ftp://a"`, "pin: expected", "TOSCA-Metadata/TOSCA.meta is made by this command", "Scripts/nodehitch_mgmt.py is made by",
 		"Definitions/nodehitch_types.yaml is made by", `"Files/a\nb" has a character`, `"true" is not plain text`, "Files/link is no regular file",
 	} {
 		if !strings.Contains(err.Error(), want) {

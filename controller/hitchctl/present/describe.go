@@ -210,6 +210,9 @@ func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
 	}
 	p.field("Stack", o.StackID)
 	p.field("Key", o.IdempotencyKey)
+	if o.Force {
+		p.field("Force", "members leave the cluster even if it does not let them")
+	}
 	if o.Error != nil {
 		p.heading("Why it failed")
 		p.text(2, screen.Bad, Problem(*o.Error))
@@ -219,6 +222,12 @@ func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
 		for _, f := range o.Error.InvalidParams {
 			p.text(4, screen.Normal, f.String())
 		}
+	}
+	if len(o.Leaving) > 0 {
+		p.heading("Leave the cluster")
+	}
+	for _, m := range o.Leaving {
+		p.text(2, screen.Normal, m.Name+"  "+m.NodeID)
 	}
 	p.heading("Targets")
 	if len(o.Targets) == 0 {

@@ -291,6 +291,18 @@ func TestAnOperationSaysWhichFailuresAreFinal(t *testing.T) {
 	}
 }
 
+func TestAnOperationSaysWhoLeavesTheClusterAndWhatKeepsThem(t *testing.T) {
+	o := api.Operation{Operation: api.Heal, Phase: api.PhaseStart, State: api.Processing, StartedAt: start, Force: true,
+		Leaving: []api.LeavingMember{{NodeID: "b", Name: "worker"}},
+		Targets: []api.OperationTarget{{Name: "master", Reason: api.ReasonEvictionBlocked, Message: "Pod shop/web-0 on Node w"}}}
+	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, at(60)), "\n")
+	for _, want := range []string{"Leave the cluster\n  worker b\n", "Force", "\n  master EvictionBlocked\n", "Pod shop/web-0 on Node w"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%q is not in\n%s", want, page)
+		}
+	}
+}
+
 func TestAnInstanceSaysHowItsServersAreNamed(t *testing.T) {
 	i := api.Instance{Topology: &api.Topology{Servers: []api.Server{
 		{ID: "a", Name: "storage"}, {ID: "b", Name: "worker", MemberStackID: "m"}, {ID: "c", Name: "other", VnfcInstanceID: "v"}}}}

@@ -208,17 +208,29 @@ func (v View) Tokens(list []api.Token) screen.Table {
 	t := screen.Table{Columns: v.columns(screen.Column{Title: "ID"}, screen.Column{Title: "NAME"},
 		screen.Column{Title: "SCOPE"}, screen.Column{Title: "AGE", Spare: 1}, screen.Column{Title: "EXPIRES"})}
 	for _, token := range list {
-		expires := screen.Text("never")
-		if token.ExpiresAt != nil {
-			expires.Text = "in " + Age(token.ExpiresAt.Sub(v.Now))
-			if !token.ExpiresAt.After(v.Now) {
-				expires = screen.Cell{Text: "expired", Style: screen.Bad}
-			}
-		}
+		expires := v.expires(token.ExpiresAt)
 		if token.Unconfirmed {
 			expires = screen.Cell{Text: expires.Text + unconfirmed, Style: screen.Bad}
 		}
 		t.Add(screen.Text(token.ID), screen.Text(token.Name), screen.Text(string(token.Scope)), screen.Text(since(v.Now, &token.CreatedAt)), expires)
 	}
+	return t
+}
+
+// expires is when a token expires, nil for never.
+func (v View) expires(at *time.Time) screen.Cell {
+	switch {
+	case at == nil:
+		return screen.Text("never")
+	case at.After(v.Now):
+		return screen.Text("in " + Age(at.Sub(v.Now)))
+	}
+	return screen.Cell{Text: "expired", Style: screen.Bad}
+}
+
+// ClusterAccess is the table of the access to a cluster, without its secret.
+func (v View) ClusterAccess(access api.ClusterAccess) screen.Table {
+	t := screen.Table{Columns: []screen.Column{{Title: "ENDPOINT"}, {Title: "TOKEN EXPIRES"}}}
+	t.Add(screen.Text(access.Endpoint), v.expires(access.TokenExpiresAt))
 	return t
 }

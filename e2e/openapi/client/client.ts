@@ -23,6 +23,7 @@ interface Input {
   image: string; // what `docker save` writes
   storage: Machine;
   registry: Machine;
+  master: Machine;
 }
 
 const input: Input = JSON.parse(await text(process.stdin));
@@ -63,6 +64,7 @@ function must(holds: boolean, what: string): void {
 
 const cluster = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2e";
 const registry = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d2f";
+const joined = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d31";
 const none = "0b1a5c2e-7c53-4d86-9f0a-8f6f5b0c1d30";
 const volume = "9a3e6c1e-1f7e-4d0e-8c55-0d8c1c6e2b11";
 const script = "Scripts/install.sh";
@@ -254,6 +256,44 @@ async function files() {
   await good(operator.POST("/v1/nodes/{nodeId}/revoke", { params: { path: { nodeId: input.registry.serverId } } }));
 }
 
+/** A master that is a member of its cluster says how a VIM uses it. */
+async function access() {
+  const params = { path: { vnfInstanceId: joined } };
+  const topology = {
+    servers: [{ id: input.master.serverId, name: "master", connectionPoints: [{ name: "master_CP", addresses: ["10.10.0.7"] }] }],
+  };
+  const additionalParams = {
+    k8s_cluster_installation_param: {
+      script_path: script,
+      master_node: { ssh_cp_name: "master_CP", cluster_cp_name: "master_CP" },
+      worker_node: { ssh_cp_name: "worker_CP" },
+      cluster_members: {},
+    },
+  };
+  await good(operator.PUT("/v1/vnf_instances/{vnfInstanceId}", { params, body: { additionalParams, topology } }));
+  const agent = await enroll(joined, input.master);
+  const { data: config, response } = await agent.GET("/v1/node/config", { params: { header: { "Nodehitch-Agent": 'v1; sections="cluster proxy"' } } });
+  const { epoch, generation } = config!;
+  await good(
+    agent.PUT("/v1/node/status", {
+      body: {
+        epoch,
+        observedGeneration: generation,
+        observedDigest: (response.headers.get("ETag") ?? "").replaceAll('"', ""),
+        conditions: [
+          { type: "ClusterMember", status: "True", reason: "Joined", observedGeneration: generation, lastTransitionTime: new Date().toISOString() },
+        ],
+        facts: {},
+        cluster: { caCertificateHash: `sha256:${"0".repeat(64)}`, caCertificate: "PEM", token: "a.b.c" },
+      },
+    }),
+  );
+  const access = await good(operator.GET("/v1/vnf_instances/{vnfInstanceId}/cluster_access", { params }));
+  must(access.token === "a.b.c" && access.endpoint === "10.10.0.7:6443", `the access is at ${access.endpoint}`);
+  await good(operator.POST("/v1/nodes/{nodeId}/revoke", { params: { path: { nodeId: input.master.serverId } } }));
+  await good(operator.DELETE("/v1/vnf_instances/{vnfInstanceId}", { params }));
+}
+
 /** Follows the pages of the instances, one on each. */
 async function pages() {
   const ids: string[] = [];
@@ -284,6 +324,6 @@ async function end() {
   }
 }
 
-for (const part of [about, tokens, instances, operations, volumes, node, files, pages, agents, end]) {
+for (const part of [about, tokens, instances, operations, volumes, node, files, access, pages, agents, end]) {
   await part();
 }

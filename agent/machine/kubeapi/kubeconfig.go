@@ -1,4 +1,4 @@
-package persistentvolume
+package kubeapi
 
 import (
 	"errors"
@@ -15,17 +15,17 @@ import (
 
 // load reads the kubeconfig and the files that it names. Errors do not repeat its
 // content, because it holds a key.
-func (s *step) load() (*clientcmdapi.Config, error) {
-	content, err := s.Host.Files.Read(s.Kubeconfig)
+func (a *Access) load() (*clientcmdapi.Config, error) {
+	content, err := a.Host.Files.Read(a.Kubeconfig)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, s.wait(s.Kubeconfig+" does not exist", ", so no cluster is installed on this node yet")
+		return nil, a.wait(a.Kubeconfig+" does not exist", ", so no cluster is installed on this node yet")
 	}
 	if err != nil {
 		return nil, err
 	}
 	config, err := clientcmd.Load(content)
 	if err != nil {
-		return nil, s.wait(s.Kubeconfig, " is not a complete kubeconfig")
+		return nil, a.wait(a.Kubeconfig, " is not a complete kubeconfig")
 	}
 	var cluster *clientcmdapi.Cluster
 	var user *clientcmdapi.AuthInfo
@@ -33,21 +33,21 @@ func (s *step) load() (*clientcmdapi.Config, error) {
 		cluster, user = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
 	}
 	if cluster == nil || user == nil {
-		return nil, s.wait(s.Kubeconfig, " is not a complete kubeconfig")
+		return nil, a.wait(a.Kubeconfig, " is not a complete kubeconfig")
 	}
 	if user.Exec != nil || user.AuthProvider != nil {
-		return nil, s.wait(s.Kubeconfig, " gets its credentials from a program, which the agent does not run; use a client certificate or a token")
+		return nil, a.wait(a.Kubeconfig, " gets its credentials from a program, which the agent does not run; use a client certificate or a token")
 	}
-	return config, s.embed(cluster, user)
+	return config, a.embed(cluster, user)
 }
 
-func (s *step) wait(what, is string) error {
+func (a *Access) wait(what, is string) error {
 	return converge.Wait(api.ReasonClusterNotInstalled, "%s%s", what, is)
 }
 
 // embed replaces the files that a kubeconfig names by their content, so that a renewed
 // certificate changes the kubeconfig. Paths are relative to the kubeconfig.
-func (s *step) embed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
+func (a *Access) embed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo) error {
 	var token []byte
 	for _, named := range []struct {
 		path *string
@@ -64,11 +64,11 @@ func (s *step) embed(cluster *clientcmdapi.Cluster, user *clientcmdapi.AuthInfo)
 			continue
 		}
 		if !filepath.IsAbs(path) {
-			path = filepath.Join(filepath.Dir(s.Kubeconfig), path)
+			path = filepath.Join(filepath.Dir(a.Kubeconfig), path)
 		}
-		content, err := s.Host.Files.Read(path)
+		content, err := a.Host.Files.Read(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return s.wait(s.Kubeconfig, " names "+path+", which does not exist")
+			return a.wait(a.Kubeconfig, " names "+path+", which does not exist")
 		}
 		if err != nil {
 			return err

@@ -1,0 +1,112 @@
+// Package clustermember gives the program that joins this machine to its Kubernetes
+// cluster what it needs, in a file, and reports whether the machine is a member. It joins
+// nothing itself.
+package clustermember
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nodehitch/nodehitch/agent/converge"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
+	"github.com/nodehitch/nodehitch/agent/machine/kubeapi"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// Kubeconfig is kubelet's, which exists once the machine has joined.
+const Kubeconfig = "/etc/kubernetes/kubelet.conf"
+
+// kubeletUser is how the names of kubelets' users begin. The Node's name follows.
+const kubeletUser = "system:node:"
+
+// Options of the step. Host and ServerID are required.
+type Options struct {
+	Host *host.Host
+	// ServerID is this machine's.
+	ServerID string
+	// RequestLimit is how long one request may take; 0 = kubeapi.DefaultRequestLimit.
+	RequestLimit time.Duration
+}
+
+// step owns ClusterMember.
+type step struct {
+	Options
+	access kubeapi.Access
+}
+
+// New returns the step that owns ClusterMember.
+func New(o Options) converge.Step {
+	return &step{Options: o, access: kubeapi.Access{
+		Host: o.Host, Kubeconfig: Kubeconfig, RequestLimit: o.RequestLimit, Rights: "get its own Node",
+		Renewal: "kubelet renews them while it reaches the API server; join the machine again if they have expired",
+	}}
+}
+
+func (s *step) Condition() string { return api.ConditionClusterMember }
+
+func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
+	if desired.Cluster == nil {
+		return converge.Plan{HandsOff: true}, nil
+	}
+	plan := converge.Plan{Reason: api.ReasonJoined}
+	content, err := content(desired, s.ServerID)
+	if err != nil {
+		return plan, err
+	}
+	same, err := s.Host.Files.Same(File, content, fileMode)
+	if err == nil && !same {
+		plan.Actions = append(plan.Actions, converge.Action{Summary: "write " + File, Do: func(context.Context) error {
+			return s.Host.Files.Write(File, content, fileMode)
+		}})
+	}
+	return plan, errors.Join(err, s.member(ctx, &plan))
+}
+
+// member returns nil if the machine's Node is Ready.
+func (s *step) member(ctx context.Context, plan *converge.Plan) error {
+	if _, err := s.Host.Files.Mode(Kubeconfig); errors.Is(err, fs.ErrNotExist) {
+		return s.notJoined(ctx)
+	}
+	c, err := s.access.Connect()
+	if err != nil {
+		return err
+	}
+	name, isKubelet := strings.CutPrefix(c.User(), kubeletUser)
+	if !isKubelet || name == "" {
+		return converge.Wait(api.ReasonNotJoined, "the client certificate of %s is for %q; expected %s<name>, so no kubelet has joined with it", Kubeconfig, c.User(), kubeletUser)
+	}
+	// The cluster's authority has signed this certificate, so it is the authority of the
+	// machine's cluster.
+	plan.Cluster.CACertificate, plan.Cluster.CACertificateHash = c.CA()
+	u, err := c.Resource(kubeapi.Nodes).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet is to register", name)
+	}
+	if err != nil {
+		return c.Explain(err)
+	}
+	node := kubeapi.Node{Unstructured: u}
+	if !node.Of(s.ServerID) {
+		return converge.Wait(api.ReasonNotJoined, "Node %s is that of another machine: neither its systemUUID nor its providerID is this server's id, %s", name, s.ServerID)
+	}
+	if ready, why := node.Ready(); !ready {
+		return converge.Wait(api.ReasonNodeNotReady, "Node %s is not Ready: %s", name, why)
+	}
+	plan.Message = fmt.Sprintf("Node %s is Ready", name)
+	return nil
+}
+
+// notJoined tells a machine on which nothing has joined yet from one that cannot.
+func (s *step) notJoined(ctx context.Context) error {
+	if kubelet, err := s.Host.Units.Unit(ctx, "kubelet.service"); err == nil && kubelet.Loaded == "not-found" {
+		return converge.Wait(api.ReasonNotJoined, "kubelet is not installed on this machine: it has no kubelet.service and no %s", Kubeconfig)
+	}
+	return converge.Wait(api.ReasonNotJoined, "%s does not exist: no program has joined this machine to the cluster yet; what it needs is in %s", Kubeconfig, File)
+}

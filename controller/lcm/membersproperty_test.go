@@ -1,0 +1,76 @@
+package lcm_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// asMembers asks for cluster_members besides.
+func asMembers(s api.InstanceSpec) api.InstanceSpec {
+	s.AdditionalParams = json.RawMessage(strings.Replace(string(s.AdditionalParams), `"script_path"`, `"cluster_members": {}, "script_path"`, 1))
+	return s
+}
+
+// makers are the masters whose machines have read that they are to make the cluster, each with
+// the time of its enrollment: another machine has read nothing.
+type makers map[string]time.Time
+
+// checkMakers wants no other machine of the topology to be told that it makes the cluster while
+// one may, unless an operator has taken the identity of that one.
+func (h *history) checkMakers(t *rapid.T) {
+	told := map[string]bool{}
+	for _, n := range h.nodes() {
+		config := h.config(n.ID)
+		present := slices.Contains(h.instance().Nodes, n.ID) && (n.State == api.NodeEnrolled || n.State == api.NodeLost)
+		if !present || !n.EnrolledAt.Equal(h.makers[n.ID]) {
+			delete(h.makers, n.ID)
+		}
+		told[n.ID] = present && config.Cluster != nil && config.Cluster.Initialize
+	}
+	for id, is := range told {
+		for other := range h.makers {
+			if is && other != id {
+				t.Fatalf("%s is told to make the cluster, and %s may be making it", id, other)
+			}
+		}
+	}
+	for id, is := range told {
+		if is { // it may poll at any moment
+			h.makers[id] = *h.node(id).EnrolledAt
+		}
+	}
+}
+
+// tellOfTheCluster is the owner's report with what it knows of the cluster.
+func (h *history) tellOfTheCluster(t *rapid.T) {
+	for _, n := range h.nodes() {
+		if n.Role == api.RoleMaster && h.machines[n.ID] != nil && h.poll(t, n.ID) {
+			said := h.machines[n.ID].said
+			s := said[len(said)-1]
+			s.Cluster = facts()
+			h.tell(n.ID, s)
+		}
+	}
+}
+
+// mastersCome is a stack of two masters whose machines come one after another, and do not join
+// yet. Any of them may fall silent in between.
+func (h *history) mastersCome(t *rapid.T) {
+	h.unless(h.tryPut(withVolumes(topologyOf(pool[0], pool[2], pool[3], pool[4]))))
+	h.after(t)
+	for _, s := range rapid.Permutation([]api.Server{pool[2], pool[3]}).Draw(t, "come") {
+		h.join(s.ID)
+		h.after(t)
+		for range rapid.SampledFrom([]int{0, 4}).Draw(t, "cadences of silence") {
+			h.Clock.Advance(cadence)
+			h.must(h.LCM.Sweep(h.ctx))
+		}
+		h.after(t)
+	}
+}
