@@ -129,6 +129,7 @@ func (s *Service) retire(t *tx.Tx, o *stack.Observation, gone map[string]string)
 	next := before.Desired
 	next.Topology = without(before.Topology, gone)
 	next.Leaving = slices.DeleteFunc(slices.Clone(next.Leaving), func(id string) bool { return gone[id] != "" })
+	next.Force = next.Force && len(next.Leaving) > 0
 	out, err := s.Reconciler.Plan(t, &desired.State{Desired: next, Params: before.Params})
 	if err != nil {
 		return false, err

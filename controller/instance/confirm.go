@@ -22,6 +22,7 @@ func (s *Service) confirm(t *tx.Tx) error {
 	epoch := t.Store.Epoch()
 	if t.Instance.Epoch != epoch {
 		t.Instance.Epoch = epoch
+		t.Instance.CarriedOver.Initialize = false // the cluster may have been made since the backup
 		id := t.Instance.ID
 		t.OnCommit(func() { s.Log.Info("restored instance confirmed", "event", api.EventInstanceConfirmed, "instance", id) })
 	}

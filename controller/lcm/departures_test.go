@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/invariant"
 	"github.com/nodehitch/nodehitch/controller/reconcile"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -229,12 +230,18 @@ func TestAStartThatFailedIsPostedAgain(t *testing.T) {
 
 // SCALE_IN without an END, as Tacker's v1 API posts it.
 func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
+	for name, r := range map[string]api.OperationRequest{"as it wants": leave(memberStack), "by force": forced(leave(memberStack))} {
+		t.Run(name, func(t *testing.T) { retiredWithoutAnEnd(t, r) })
+	}
+}
+
+func retiredWithoutAnEnd(t *testing.T, r api.OperationRequest) {
 	w, c := inMembers(t)
 	w.put(asMembers(api.InstanceSpec{AdditionalParams: parameters("10.10.0.0/24")}))
 	for range 2 {
 		w.converge(w.instance().Nodes...)
 	}
-	start := w.post(leave(memberStack))
+	start := w.post(r)
 	w.left(masterServer)
 	w.wantState(start, api.Completed)
 	w.wantAsked(masterServer, secondWorker, thirdWorker)
@@ -245,6 +252,22 @@ func TestAServerThatHasLeftTheClusterIsRetiredWithoutAnEnd(t *testing.T) {
 		t.Errorf("%s is still there, or %s is %+v", secondWorker, thirdWorker, w.node(thirdWorker))
 	}
 	w.wantAsked(masterServer)
+	if broken, err := invariant.Check(w.Store, nil); err != nil || len(broken) > 0 {
+		t.Errorf("the store is broken: %v, %v", broken, err)
+	}
+}
+
+// There is no cluster that anybody could leave, so the START waits for nobody.
+func TestNobodyLeavesAClusterThatHasNoMember(t *testing.T) {
+	w := instantiated(t)
+	w.put(asMembers(api.InstanceSpec{AdditionalParams: parameters("10.10.0.0/24"), Topology: topologyOf(append(full().Servers, server(otherMaster, "master"))...)}))
+	w.must(w.enroll(otherMaster))
+	for _, id := range []string{masterServer, otherMaster} {
+		w.notJoined(id)
+	}
+	for _, id := range []string{masterServer, workerServer} {
+		w.wantState(w.post(heal(api.PhaseStart, nil, id)), api.Completed)
+	}
 }
 
 // The documents of the others change by its name and by nothing else.

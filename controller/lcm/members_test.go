@@ -3,6 +3,7 @@ package lcm_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -95,6 +96,10 @@ func TestAnInstanceIsInstantiatedOnceItsServersAreMembers(t *testing.T) {
 	w.must(w.enroll(masterServer))
 	w.must(w.enroll(workerServer))
 	w.notJoined(workerServer)
+	if w.config(masterServer).Cluster.Initialize {
+		t.Fatal("a master that may be a member is told to make the cluster")
+	}
+	w.notJoined(masterServer)
 	if c := w.config(masterServer); !c.Cluster.Initialize || c.Cluster.CACertificateHash != "" || c.ClusterMembers != nil || c.ClusterAccess != nil {
 		t.Fatalf("before there is a cluster the master has %+v", c)
 	}
@@ -370,6 +375,8 @@ func TestAClusterEndsWithTheInstance(t *testing.T) {
 	again := full()
 	again.StackID = stackTwo
 	w.put(withMembers(again))
+	w.must(w.enroll(masterServer))
+	w.notJoined(masterServer)
 	if now := w.config(masterServer).Cluster; !now.Initialize || now.CACertificateHash != "" || now.BootstrapToken == before.BootstrapToken || now.CertificateKey == before.CertificateKey {
 		t.Errorf("the next cluster begins with %+v, the last one had %+v", now, before)
 	}
@@ -382,11 +389,64 @@ func TestAnEntireHealMakesAnotherCluster(t *testing.T) {
 	fresh.StackID = stackTwo
 	w.post(heal(api.PhaseStart, nil))
 	w.post(heal(api.PhaseEnd, fresh))
+	if c := w.config(uuid(2, 2)).Cluster; c.Initialize || c.CACertificateHash != "" {
+		t.Errorf("before it has said anything the new master has %+v", c)
+	}
+	w.must(w.enroll(uuid(2, 2)))
+	w.notJoined(uuid(2, 2))
 	if c := w.config(uuid(2, 2)).Cluster; !c.Initialize || c.CACertificateHash != "" {
 		t.Errorf("the new master has %+v", c)
 	}
 	_, err := w.LCM.Instances.ClusterAccess(w.ctx, instanceID)
 	w.refused(err, api.ProblemNotFound, uuid(2, 2))
+}
+
+// The only master enrolls anew, or the state is restored from before the cluster was made: it is
+// not told to make the cluster that it may have, and says first whether it has.
+func TestAClusterThatTheControllerDoesNotKnowIsNotMadeAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		forgets func(*world)
+		hash    string
+	}{
+		"enrolled anew": {func(w *world) {
+			w.tell(masterServer, facts())
+			w.must(w.Enrollment.Reenroll(w.ctx, masterServer))
+			w.must(w.enroll(masterServer))
+		}, caHash},
+		"restored": {func(w *world) {
+			w.restored() // what it reported of its membership was not in the backup
+			_, err := w.LCM.Instances.ConfirmInstance(w.ctx, instanceID)
+			w.must(err)
+		}, ""},
+	} {
+		for _, member := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, a member %v", name, member), func(t *testing.T) {
+				w := newWorld(t)
+				w.put(withMembers(full()))
+				w.upload(script, "#!/bin/sh\n")
+				w.must(w.enroll(masterServer))
+				w.notJoined(masterServer)
+				if !w.config(masterServer).Cluster.Initialize {
+					t.Fatal("the only master is not told to make the cluster")
+				}
+				if c.hash != "" {
+					w.converge(masterServer)
+				}
+				c.forgets(w)
+				if now := w.config(masterServer).Cluster; now.Initialize || now.CACertificateHash != c.hash {
+					t.Fatalf("before it has said anything it has %+v", now)
+				}
+				if member {
+					w.converge(masterServer)
+				} else {
+					w.notJoined(masterServer)
+				}
+				if now := w.config(masterServer).Cluster; now.Initialize == member {
+					t.Errorf("once it has said so it has %+v", now)
+				}
+			})
+		}
+	}
 }
 
 // What a worker reports of its membership costs the same whatever the size of the cluster: the

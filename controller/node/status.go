@@ -64,8 +64,8 @@ func (s *Service) NodeChanged(nodeID string) {
 
 // ReportStatus takes what a node reports. Only what differs from the last report is
 // written: a heartbeat and an activity stay in memory. What a node reports of
-// another epoch is kept for people and counts for nothing. What it says of the cluster has a
-// secret: it is not kept with the status.
+// another epoch is kept for people and counts for nothing. What it says of the cluster counts
+// of masters alone, and has a secret: it is not kept with the status.
 func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.NodeStatus) error {
 	s.Seen(nodeID)
 	if s.Presence.Doing(nodeID, status.Activity) {
@@ -74,6 +74,9 @@ func (s *Service) ReportStatus(ctx context.Context, nodeID string, status api.No
 	said := status.Cluster
 	status.Activity, status.Cluster = nil, nil
 	node, err := s.node(nodeID)
+	if node.Role != api.RoleMaster {
+		said = nil
+	}
 	if err != nil || said == nil && !news(node, status) {
 		return err
 	}

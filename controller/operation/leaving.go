@@ -12,9 +12,10 @@ import (
 
 // leaving are the masters and workers that the START of a SCALE_IN or HEAL names, ordered: they
 // leave the cluster before their servers go. If every master goes, the cluster goes with them
-// and nobody leaves it.
+// and nobody leaves it; nor does anybody if there is no cluster yet.
 func (p *posting) leaving() []string {
-	if p.r.Phase != api.PhaseStart || p.r.Operation == api.Terminate || p.next.Topology == nil || p.before.Params.ClusterMembers() == nil {
+	if p.r.Phase != api.PhaseStart || p.r.Operation == api.Terminate || p.next.Topology == nil ||
+		p.before.Params.ClusterMembers() == nil || len(p.t.Instance.CarriedOver.Members) == 0 {
 		return nil
 	}
 	k := p.known()

@@ -33,7 +33,7 @@ func (o *Output) addCluster(in Input, owner *Node) {
 		switch n := &o.Nodes[i]; n.Role {
 		case api.RoleMaster:
 			own := section
-			own.Initialize = n == owner && len(o.CarriedOver.Members) == 0
+			own.Initialize = n == owner && o.CarriedOver.Initialize
 			own.CertificateKey = key
 			n.addClusterSection(in, own)
 		case api.RoleWorker:

@@ -25,7 +25,7 @@ func membersInput() Input {
 	in.Topology.Servers[0].ConnectionPoints[0].Addresses = []string{"10.10.0.11", "10.10.0.10"}
 	in.Topology.Servers[1].ConnectionPoints[0].Addresses = []string{"10.10.0.20"}
 	in.Cluster.Secret = []byte("secret")
-	in.Nodes = map[string]Observed{masterID: {Enrolled: true, Heard: true}}
+	in.Nodes = map[string]Observed{masterID: {Enrolled: true, Heard: true, NotJoined: true}}
 	return in
 }
 
@@ -39,10 +39,10 @@ func joined(in Input, masters ...string) Input {
 	return in
 }
 
-// withMaster adds a master that has enrolled.
+// withMaster adds a master that has enrolled, and joined nothing.
 func withMaster(in Input, id, address string) Input {
 	in.Topology.Servers = append(in.Topology.Servers, api.Server{ID: id, Name: "another", ConnectionPoints: []api.ConnectionPoint{{Name: "masterNode_CP1", Addresses: []string{address}}}})
-	in.Nodes[id] = Observed{Enrolled: true, Heard: true}
+	in.Nodes[id] = Observed{Enrolled: true, Heard: true, NotJoined: true}
 	return in
 }
 
@@ -172,19 +172,24 @@ func TestServersThatLeaveTheCluster(t *testing.T) {
 }
 
 func TestOneMasterMakesTheClusterHoweverSilent(t *testing.T) {
+	joinedNothing, member := Observed{Enrolled: true, Heard: true, NotJoined: true}, Observed{Enrolled: true, Heard: true, Member: true}
 	for name, c := range map[string]struct {
 		first, second Observed
+		told          bool
 		want          string
 	}{
-		"both are heard of":                       {Observed{Enrolled: true, Heard: true}, Observed{Enrolled: true, Heard: true}, masterID},
-		"it fell silent: it may be in the middle": {Observed{Enrolled: true}, Observed{Enrolled: true, Heard: true}, masterID},
-		"it never came":                           {Observed{}, Observed{Enrolled: true, Heard: true}, secondM},
-		"nobody came":                             {Observed{}, Observed{}, masterID},
-		"the other one is a member":               {Observed{Enrolled: true, Heard: true}, Observed{Enrolled: true, Heard: true, Member: true}, ""},
+		"both are heard of":                       {joinedNothing, joinedNothing, false, masterID},
+		"it has not said that there is none":      {Observed{Enrolled: true, Heard: true}, joinedNothing, false, ""},
+		"it fell silent before it said so":        {Observed{Enrolled: true}, joinedNothing, false, ""},
+		"it fell silent: it may be in the middle": {Observed{Enrolled: true}, joinedNothing, true, masterID},
+		"another machine may have its place":      {Observed{Enrolled: true, Heard: true, Anew: true}, joinedNothing, true, ""},
+		"it never came":                           {Observed{}, joinedNothing, false, secondM},
+		"nobody came":                             {Observed{}, Observed{}, false, ""},
+		"the other one is a member":               {joinedNothing, member, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := withMaster(membersInput(), secondM, "10.10.0.12")
-			in.CarriedOver.Owner = masterID
+			in.CarriedOver.Owner, in.CarriedOver.Initialize = masterID, c.told
 			in.Nodes = map[string]Observed{masterID: c.first, secondM: c.second}
 			got := ""
 			for _, n := range Make(in).Nodes {
@@ -218,13 +223,41 @@ func TestAMemberSpeaksForTheCluster(t *testing.T) {
 	}
 }
 
-// The old machine's membership is not that of the one that took its place.
-func TestAMachineThatEnrolledAnewIsNoMember(t *testing.T) {
+// A machine that enrolled anew may be the member of before, or another one in its place: it says
+// which. Until then nobody is told to make the cluster that it may have.
+func TestAMachineThatEnrolledAnewSaysWhetherItIsAMember(t *testing.T) {
 	in := joined(membersInput(), masterID)
+	before := node(t, Make(in), masterID).Config.Digest()
 	in.Nodes[masterID] = Observed{Enrolled: true, Heard: true, Anew: true}
 	out := Make(in)
-	if c := node(t, out, masterID).Config.Cluster; len(out.CarriedOver.Members) > 0 || !c.Initialize || c.CACertificateHash != "" {
-		t.Errorf("members %v, and the only master has %+v", out.CarriedOver.Members, c)
+	if now := node(t, out, masterID).Config.Digest(); now != before {
+		t.Errorf("before it has said anything its document changes: %+v", node(t, out, masterID).Config.Cluster)
+	}
+	in.CarriedOver = out.CarriedOver
+	for name, c := range map[string]struct {
+		says    Observed
+		member  bool
+		settled bool
+	}{
+		"it is":                            {Observed{Enrolled: true, Heard: true, Member: true}, true, true},
+		"it has joined nothing":            {Observed{Enrolled: true, Heard: true, NotJoined: true}, false, true},
+		"it does not know: its API is off": {Observed{Enrolled: true, Heard: true}, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in.Nodes = map[string]Observed{masterID: c.says}
+			out := Make(in)
+			cluster := node(t, out, masterID).Config.Cluster
+			if is := len(out.CarriedOver.Members) > 0; is != c.member || cluster.Initialize == c.member || (cluster.CACertificateHash != "") != c.member {
+				t.Errorf("%+v is carried over, and the only master has %+v", out.CarriedOver, cluster)
+			}
+			if len(out.CarriedOver.Unproven) > 0 == c.settled {
+				t.Errorf("%v are unproven", out.CarriedOver.Unproven)
+			}
+		})
+	}
+	in.CarriedOver.Unproven, in.Nodes[masterID] = nil, Observed{Enrolled: true, Heard: true, NotJoined: true}
+	if out := Make(in); len(out.CarriedOver.Members) != 1 {
+		t.Error("a member whose Node was deleted ends the cluster")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // it, and those of cluster_members to every member. Without any of them nobody speaks: a
 // cluster that never had one may have no API server.
 func (o *Output) addOwned(in Input) {
-	o.CarriedOver.Members = o.members(in)
+	o.CarriedOver.Members, o.CarriedOver.Unproven = o.members(in)
 	volumes, members := hasPersistentVolumes(in), in.Params.ClusterMembers() != nil
 	if !volumes && !members {
 		return
@@ -25,23 +25,40 @@ func (o *Output) addOwned(in Input) {
 		o.addPersistentVolumes(in, owner)
 	}
 	if members {
+		o.CarriedOver.Initialize = o.mayInitialize(in, owner)
 		o.addCluster(in, owner)
 	}
 }
 
 // members are the masters that are members of the cluster, and those that were before: one that
-// is away is a member all the same, unless another machine has taken its place.
-func (o *Output) members(in Input) (ids []string) {
+// is away is a member all the same. One that has enrolled anew is unproven until it says which
+// of the two it is, the machine of before or another one that has joined nothing.
+func (o *Output) members(in Input) (ids, unproven []string) {
 	for _, n := range o.Nodes { // ordered by id
 		if n.Role != api.RoleMaster {
 			continue
 		}
 		seen, before := in.Nodes[n.ID], slices.Contains(in.CarriedOver.Members, n.ID)
-		if seen.Member || before && !seen.Anew {
-			ids = append(ids, n.ID)
+		doubted := before && !seen.Member && (seen.Anew || slices.Contains(in.CarriedOver.Unproven, n.ID))
+		if doubted && seen.NotJoined || !seen.Member && !before {
+			continue
+		}
+		ids = append(ids, n.ID)
+		if doubted {
+			unproven = append(unproven, n.ID)
 		}
 	}
-	return ids
+	return ids, unproven
+}
+
+// mayInitialize reports whether the owner is to make the cluster: there is none, and its machine
+// has said so since it enrolled. A controller that only does not know of a cluster, such as
+// after a restore, has none made.
+func (o *Output) mayInitialize(in Input, owner *Node) bool {
+	if owner == nil || len(o.CarriedOver.Members) > 0 || in.Nodes[owner.ID].Anew {
+		return false
+	}
+	return in.Nodes[owner.ID].NotJoined || in.CarriedOver.Initialize && in.CarriedOver.Owner == owner.ID
 }
 
 // owner chooses the master that speaks for the cluster: the one before while it is
@@ -75,7 +92,7 @@ func (o *Output) maySpeak(in Input, n *Node) bool {
 }
 
 // mayBegin reports whether the owner may be making the cluster at this moment: it has had the
-// chance to read that it is to. However silent it is, no other master is told the same, or
+// chance to say that there is none, and to read that it is to. However silent it is, no other master is told the same, or
 // there would be two clusters.
 func (o *Output) mayBegin(in Input, owner *Node) bool {
 	return in.Params.ClusterMembers() != nil && len(o.CarriedOver.Members) == 0 && in.Nodes[owner.ID].Enrolled

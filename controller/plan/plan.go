@@ -72,9 +72,10 @@ type Observed struct {
 	// Serves is the digest of the document for which it reports ExportsServed; empty
 	// for none.
 	Serves string
-	// Member: it is a master, and reports ClusterMember for its present document. Anew: it is a
-	// master that has enrolled and not reported since, so its machine may be another one.
-	Member, Anew bool
+	// Of a master with cluster_members. Member: it reports ClusterMember for its present
+	// document. NotJoined: it reports for that document that its machine has joined no cluster.
+	// Anew: it has enrolled and not reported since, so its machine may be another one.
+	Member, NotJoined, Anew bool
 }
 
 // Cluster is what the controller keeps of a cluster whose parameters have cluster_members.
@@ -98,6 +99,12 @@ type CarriedOver struct {
 	// Members are the masters of the topology that are members of the cluster, ordered. While
 	// there are none, there is no cluster.
 	Members []string
+	// Unproven are those of Members that have enrolled anew and not said since whether they
+	// are members, ordered.
+	Unproven []string
+	// Initialize: the owner has said that it has joined no cluster while there was none, so it
+	// is told to make it.
+	Initialize bool
 	// Endpoint is the address of the cluster's API server, empty for none.
 	Endpoint string
 }

@@ -78,7 +78,14 @@ func drawObserved(t *rapid.T, in Input) map[string]Observed {
 		o := Observed{Enrolled: true, Heard: rapid.Bool().Draw(t, "heard")}
 		if n.Role == api.RoleMaster && in.Params.Cluster.Members != nil {
 			o.Enrolled = o.Heard || rapid.Bool().Draw(t, "enrolled")
-			o.Member = o.Enrolled && rapid.IntRange(0, 2).Draw(t, "member") == 0
+			switch rapid.IntRange(0, 4).Draw(t, "member") {
+			case 0:
+				o.Member = o.Enrolled
+			case 1, 2:
+				o.NotJoined = o.Enrolled
+			case 3:
+				o.Anew = o.Enrolled
+			}
 		}
 		o.Serves = rapid.SampledFrom([]string{n.Config.Digest(), n.Config.Digest(), "", "of another document"}).Draw(t, "serves")
 		all[n.ID] = o

@@ -152,7 +152,8 @@ func expectNoMore(t *tx.Tx, expected []string) error {
 // dropOwned removes what one master does for the whole cluster from a master that left: until
 // its identity ends it keeps its last document, against the master that speaks now.
 func dropOwned(t *tx.Tx, n *store.Node) error {
-	if n.Role != api.RoleMaster {
+	owned := []string{api.ConditionPersistentVolumesRegistered, api.ConditionClusterMembersCurrent, api.ConditionClusterMembersLeft, api.ConditionClusterAccessReady}
+	if !slices.ContainsFunc(owned, func(condition string) bool { return slices.Contains(n.Conditions, condition) }) {
 		return nil
 	}
 	config, err := Document(t.Store, *n)
@@ -160,12 +161,8 @@ func dropOwned(t *tx.Tx, n *store.Node) error {
 		return err
 	}
 	config.PersistentVolumes, config.ClusterMembers, config.ClusterDepartures, config.ClusterAccess = nil, nil, nil, nil
-	digest := config.Digest()
-	if digest == n.Digest {
-		return nil
-	}
 	n.Conditions = config.ConditionTypes()
-	return putDocument(t, n, config, digest)
+	return putDocument(t, n, config, config.Digest())
 }
 
 // with is the ordered list with the id in it.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/controller/desired"
 	"github.com/nodehitch/nodehitch/controller/packagefile"
@@ -128,9 +129,11 @@ func (r *Reconciler) observe(t *tx.Tx, n store.Node) plan.Observed {
 	if isTrue(api.ConditionExportsServed) {
 		seen.Serves = n.Digest
 	}
-	if n.Role == api.RoleMaster { // workers, which are many, become members without a plan
+	if n.Role == api.RoleMaster && slices.Contains(n.Conditions, api.ConditionClusterMember) { // workers, which are many, become members without a plan
 		seen.Anew = seen.Enrolled && !n.StatusOf.Equal(n.Identity.EnrolledAt)
-		seen.Member = isTrue(api.ConditionClusterMember)
+		c := progress.ReportedForCurrent(n, t.Store.Epoch(), api.ConditionClusterMember)
+		seen.Member = c != nil && c.Status == api.ConditionTrue
+		seen.NotJoined = c != nil && c.Status != api.ConditionTrue && c.Reason == api.ReasonNotJoined
 	}
 	return seen
 }

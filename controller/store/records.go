@@ -51,6 +51,8 @@ type CarriedOver struct {
 	Served     string   `json:"servedExports,omitempty"`
 	Registered bool     `json:"persistentVolumesRegistered,omitempty"`
 	Members    []string `json:"memberMasters,omitempty"`
+	Unproven   []string `json:"unprovenMembers,omitempty"`
+	Initialize bool     `json:"initializeCluster,omitempty"`
 	Endpoint   string   `json:"clusterEndpoint,omitempty"`
 }
 

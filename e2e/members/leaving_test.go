@@ -77,16 +77,18 @@ func (w *world) scaleIn(*results.Case) {
 	w.budget(2)
 }
 
-// blocked waits until the operation in progress says what keeps a member from leaving.
-func (w *world) blocked(reason api.Reason) {
+// blocked waits until the operation in progress says what keeps a member from leaving, and
+// returns it.
+func (w *world) blocked(reason api.Reason) (o api.Operation) {
 	w.t.Helper()
-	w.until("a member is kept by "+reason, func() error {
-		o, err := w.lastOperation()
+	w.until("a member is kept by "+reason, func() (err error) {
+		o, err = w.lastOperation()
 		if err == nil && (o.State != api.Processing || len(o.Targets) != 1 || o.Targets[0].Reason != reason) {
 			err = fmt.Errorf("the operation is %+v", o)
 		}
 		return err
 	})
+	return o
 }
 
 func (w *world) lastOperation() (api.Operation, error) {
@@ -191,12 +193,14 @@ func (w *world) giveUp(*results.Case) {
 	i := slices.IndexFunc(w.workers(), func(m *machine) bool { return len(w.podsOn(m)) > 0 })
 	leaves := w.workers()[i]
 	done := w.begin(api.Heal, start, vnfc(leaves))
-	w.blocked(api.ReasonEvictionBlocked)
-	o, err := w.lastOperation()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.must("cancel", "operation", o.ID)
+	o := w.blocked(api.ReasonEvictionBlocked)
+	w.until("it is cancelled", func() error { // the controller may be killed, and its answer lost
+		s := w.hitchctl(func(string) {}, "cancel", "operation", o.ID)
+		if now, err := w.lastOperation(); err != nil || now.State != api.Failed {
+			return errors.New(s.String())
+		}
+		return nil
+	})
 	if s := <-done; s.code != 1 {
 		w.t.Errorf("a START that was cancelled: %s", s)
 	}
