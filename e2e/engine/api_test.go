@@ -99,8 +99,8 @@ func TestLifeOfAContainer(t *testing.T) {
 		t.Errorf("it is %+v", c)
 	}
 	answers(t, e, 5000)
-	if running, err := d.Running(ctx); err != nil || !slices.Equal(running, []string{spec.Name}) {
-		t.Errorf("running are %q, %v", running, err)
+	if all, err := d.Containers(ctx); err != nil || len(all) != 1 || all[0].Name != spec.Name || all[0].PID != c.PID {
+		t.Errorf("the containers are %+v, %v", all, err)
 	}
 
 	other := spec

@@ -76,6 +76,27 @@ func (l *Lab) CPUTime(n Node) (time.Duration, error) {
 	return 0, fmt.Errorf("node %s: no control group counts its CPU time", n.Name())
 }
 
+// CPUWait is how long a machine has waited for a processor of the host since its last start: the
+// one of its threads that waited longest. It is 0 if the kernel does not count that.
+func (l *Lab) CPUWait(n Node) (longest time.Duration) {
+	groups := cpuGroups(l.machine(n.Name()))
+	if len(groups) == 0 {
+		return 0
+	}
+	pids, _ := os.ReadFile(filepath.Join(groups[0], "cgroup.procs"))
+	for _, pid := range strings.Fields(string(pids)) {
+		threads, _ := filepath.Glob("/proc/" + pid + "/task/*/schedstat")
+		for _, thread := range threads {
+			content, _ := os.ReadFile(thread) // it may have ended
+			var ran, waited time.Duration
+			if _, err := fmt.Sscan(string(content), &ran, &waited); err == nil {
+				longest = max(longest, waited)
+			}
+		}
+	}
+	return longest
+}
+
 // bound gives a group its share of the processors.
 func bound(group string, cpus float64) error {
 	const period = 100_000 // µs

@@ -249,7 +249,7 @@ func (g *growing) said() (said, error) {
 
 // says waits until the console has said it so often.
 func (g *growing) says(ctx context.Context, text string, times int) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := patience(ctx, g.site.Lab, g.node)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

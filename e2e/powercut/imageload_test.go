@@ -261,7 +261,7 @@ func (l *loading) stage(ctx context.Context) (stage, error) {
 
 // settle waits until all is well, and counts what is lost.
 func (l *loading) settle(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := patience(ctx, l.site.Lab, l.node)
 	defer cancel()
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

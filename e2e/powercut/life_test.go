@@ -22,6 +22,26 @@ import (
 // timeout of a wait; several emulated machines are slow.
 const timeout = 5 * time.Minute
 
+// patience ends after timeout. The time in which the machine waits for a processor of the host
+// does not count: the host may have much else to do.
+func patience(ctx context.Context, l *lab.Lab, node lab.Node) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	began, before := time.Now(), l.CPUWait(node)
+	go func() {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for time.Since(began)-max(0, l.CPUWait(node)-before) < timeout {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
 // life is one machine, from before its agent, with one blank volume.
 type life struct {
 	t       *testing.T
@@ -121,7 +141,7 @@ func (l *life) grow(ctx context.Context) error {
 
 // reach waits until the machine has come as far as a phase.
 func (l *life) reach(ctx context.Context, want phase) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := patience(ctx, l.site.Lab, l.node)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -193,7 +213,7 @@ func (l *life) again(ctx context.Context) error {
 
 // converge waits until everything is as it should be.
 func (l *life) converge(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := patience(ctx, l.site.Lab, l.node)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

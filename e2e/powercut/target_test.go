@@ -63,7 +63,7 @@ func (a *target) look(ctx context.Context) (clock time.Duration, err error) {
 
 // reach waits until the work has come to a stage, or further.
 func (a *target) reach(ctx context.Context, want stage) error {
-	return until(ctx, "the work to be in "+a.names[want], glance, func() error {
+	return a.until(ctx, "the work to be in "+a.names[want], glance, func() error {
 		_, err := a.look(ctx)
 		if err == nil && a.now < want {
 			err = errors.New("it is in " + a.names[a.now])
@@ -86,7 +86,7 @@ func (a *target) moment(ctx context.Context) (bool, error) {
 	// The square makes early moments the likelier ones: the stage may be shorter this time.
 	aim, part := a.now, a.chance.Float64()
 	after := a.since + time.Duration(part*part*float64(a.takes[aim]))
-	err = until(ctx, "the moment of a cut in "+a.names[aim], glance, func() error {
+	err = a.until(ctx, "the moment of a cut in "+a.names[aim], glance, func() error {
 		clock, err := a.look(ctx)
 		if err == nil && a.now <= aim && clock < after {
 			err = fmt.Errorf("the machine has worked %s of %s", clock-a.since, after-a.since)
@@ -185,8 +185,8 @@ func (a *target) lengths() string {
 }
 
 // until calls wrong until it returns no error.
-func until(ctx context.Context, what string, every time.Duration, wrong func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (a *target) until(ctx context.Context, what string, every time.Duration, wrong func() error) error {
+	ctx, cancel := patience(ctx, a.lab, a.node)
 	defer cancel()
 	tick := time.NewTicker(every)
 	defer tick.Stop()

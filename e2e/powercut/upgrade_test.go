@@ -245,7 +245,7 @@ func (u *upgrading) cutOff(ctx context.Context) error {
 		return err
 	}
 	var starts string
-	err = until(ctx, "the agent to start", glance, func() error {
+	err = u.target.until(ctx, "the agent to start", glance, func() error {
 		console, err := u.node.Console()
 		found := regexp.MustCompile(`lab: starts ([0-9a-f]{64})`).FindSubmatch(console[u.mark:])
 		if err != nil || found == nil {
@@ -275,7 +275,7 @@ func (u *upgrading) settled(ctx context.Context) error {
 	if err := u.settle(ctx, &u.lost); err != nil {
 		return err
 	}
-	if err := until(ctx, "the agent to be "+u.version, time.Second, func() error { return u.upgraded(ctx) }); err != nil {
+	if err := u.target.until(ctx, "the agent to be "+u.version, time.Second, func() error { return u.upgraded(ctx) }); err != nil {
 		return err
 	}
 	kept, err := u.keeps(ctx)

@@ -154,6 +154,7 @@ func TestRegistryVNF(t *testing.T) {
 		{"other-directory", "after a change of the directory the container is recreated; the old directory keeps its data", (*server).otherDirectory},
 		{"name-taken", "a foreign container with that name is reported as NameTaken and left alone", (*server).nameTaken},
 		{"port-in-use", "a port that another program uses is reported as PortInUse; when it is free the registry starts", (*server).portInUse},
+		{"start-cut-off", "the power fails in the start of the container: Docker keeps its port for no container, and the registry runs again", (*server).startCutOff},
 		{"no-registry-image", "an image file without the image registry is refused or reported as ImageNotFound; the right one runs", (*server).noRegistryImage},
 		{"disk-full", "a full disk while the image is loaded is reported; with free space the registry starts", (*server).diskFull},
 		{"download-cut", "the controller is killed during the download of an image: the agent resumes where it stopped", (*server).downloadCut},
@@ -291,6 +292,36 @@ func (s *server) portInUse(*results.Case) {
 	}
 	s.run("systemctl", "stop", "lab-squatter")
 	s.runs()
+}
+
+// hangingRunc takes the place of runc, and creates no container until the machine's next boot.
+const hangingRunc = `#!/bin/sh
+case " $* " in *" create "*) if [ -e /run/lab-hangs ]; then touch /run/lab-hanging; exec sleep infinity; fi;; esac
+exec /usr/sbin/runc.real "$@"
+`
+
+func (s *server) startCutOff(r *results.Case) {
+	image := s.push()
+	s.run("mv", "/usr/sbin/runc", "/usr/sbin/runc.real")
+	if err := s.Push(s.t.Context(), "/usr/sbin/runc", 0o755, []byte(hangingRunc)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.run("touch", "/run/lab-hangs")
+	s.run("docker", "rm", "--force", container)
+	s.until("the container is being started", func() error {
+		_, err := s.try("test", "-e", "/run/lab-hanging")
+		return err
+	})
+	if err := errors.Join(s.PowerCut(s.t.Context()), s.Start(s.t.Context())); err != nil {
+		s.t.Fatal(err)
+	}
+	s.answers("5000")
+	s.holds(r, image, "5000")
+	s.runs()
+	if log := s.run("journalctl", "--boot", "--unit", "nodehitch-agent", "--output", "cat"); !strings.Contains(log, "restart docker.service, which uses port 5000 for no container") {
+		s.t.Error("Docker has not kept the port, so that the case shows nothing")
+	}
+	s.run("mv", "/usr/sbin/runc.real", "/usr/sbin/runc")
 }
 
 func (s *server) noRegistryImage(*results.Case) {

@@ -148,7 +148,7 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonEngineConfigInvalid: {"the agent cannot read the engine's configuration, or the settings to add contradict it; the file is unchanged", "correct the file that the message names; the agent then continues", passing},
 	ReasonFileUnavailable:     {"the agent has not downloaded a file of its configuration completely", "read the message; the agent resumes the download", passing},
 	ReasonImageNotFound:       {"the given file does not contain the registry's image, or the image could not be pulled", "provide an image file that `docker save registry:latest` wrote, or give the node access to the public registry", final},
-	ReasonPortInUse:           {"another program listens on the registry's port", "stop the program that the message names, or choose another port_no; the agent then continues", passing},
+	ReasonPortInUse:           {"another program or container uses the registry's port, or Docker keeps it for a container that does not run", "stop what the message names, restart Docker if the message says so, or choose another port_no; the agent then continues", passing},
 	ReasonNameTaken:           {"a container named private_registry exists, and nodehitch did not create it", "rename or remove it; the agent never changes it", final},
 	ReasonNotAnswering:        {"the container runs, but GET /v2/ does not answer as a registry", "read `docker logs private_registry`; the agent tries again", passing},
 	ReasonDirectoryUnusable:   {"the registry's data directory is not a directory, leads into a directory of the system, or its path leads through a symbolic link on the volume", "read the message, and move away what it names", final},

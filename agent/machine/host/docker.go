@@ -98,22 +98,25 @@ func described(found *container.InspectResponse) *Container {
 	return c
 }
 
-func (d *docker) Running(ctx context.Context) ([]string, error) {
+// Containers inspects each: the list has no port of a container that is being started.
+func (d *docker) Containers(ctx context.Context) ([]Container, error) {
 	ctx, cancel := context.WithTimeout(ctx, engineQuery)
 	defer cancel()
-	list, err := d.api().ContainerList(ctx, client.ContainerListOptions{})
+	list, err := d.api().ContainerList(ctx, client.ContainerListOptions{All: true})
 	if err != nil {
-		return nil, d.explain("listing the running containers", err)
+		return nil, d.explain("listing the containers", err)
 	}
-	var names []string
+	var all []Container
 	for _, c := range list.Items {
-		name := c.ID
-		if len(c.Names) > 0 {
-			name = strings.TrimPrefix(c.Names[0], "/")
+		found, err := d.Container(ctx, c.ID)
+		if err != nil {
+			return nil, err
 		}
-		names = append(names, name)
+		if found != nil { // it was not removed in between
+			all = append(all, *found)
+		}
 	}
-	return names, nil
+	return all, nil
 }
 
 // Create uses a mount, not the equivalent of -v: with -v, the engine would create a missing

@@ -45,8 +45,8 @@ type Engine interface {
 	InsecureRegistries(ctx context.Context) ([]string, error)
 	// Container by its name, nil if there is none.
 	Container(ctx context.Context, name string) (*Container, error)
-	// Running are the names of the running containers.
-	Running(ctx context.Context) ([]string, error)
+	// Containers are all containers. It waits while one is being started.
+	Containers(ctx context.Context) ([]Container, error)
 	// Image is the id of the image with that reference or id, "" if there is none.
 	Image(ctx context.Context, reference string) (string, error)
 	// Load loads an archive of images and returns what the engine found in it: name:tag, or

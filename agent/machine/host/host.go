@@ -147,6 +147,8 @@ type Units interface {
 	Restart(ctx context.Context, name string) error
 	// CommandLine is the argv of the unit's main process, nil if none runs.
 	CommandLine(ctx context.Context, name string) ([]string, error)
+	// OfProcess is the name of the unit that a process belongs to.
+	OfProcess(ctx context.Context, pid int) (string, error)
 }
 
 // EnginePrograms are the container engines' own programs.

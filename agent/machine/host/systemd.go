@@ -136,6 +136,17 @@ func (s *systemd) CommandLine(ctx context.Context, name string) ([]string, error
 	return splitCommandLine(content), nil
 }
 
+func (s *systemd) OfProcess(ctx context.Context, pid int) (name string, err error) {
+	err = s.with(ctx, func(c *dbus.Conn) error {
+		name, err = c.GetUnitNameByPID(ctx, uint32(pid)) //nolint:gosec // a process id
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("asking systemd for the unit of process %d: %w", pid, err)
+	}
+	return name, nil
+}
+
 // splitCommandLine splits /proc/<pid>/cmdline, which is empty for a process that has ended.
 func splitCommandLine(content []byte) []string {
 	if len(content) == 0 {

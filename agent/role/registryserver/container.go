@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
@@ -82,11 +81,11 @@ func (p *plan) next(ctx context.Context, i *image, at place) (*move, error) {
 	case current == nil && successor != nil:
 		return &move{"rename the new container to " + containerName, func(ctx context.Context) error { return e.Rename(ctx, successorName, containerName) }}, nil
 	case current == nil:
-		return p.making(i, containerName), p.free(nil)
+		return p.whenFree(ctx, p.making(i, containerName), nil)
 	case fits(current):
-		return p.running(current, at)
+		return p.running(ctx, current, at)
 	case successor == nil:
-		return p.making(i, successorName), p.free(current)
+		return p.whenFree(ctx, p.making(i, successorName), current)
 	case current.PID != 0 && current.Status != "paused":
 		return p.move(e.Stop, containerName, "stop"), nil
 	}
@@ -121,7 +120,7 @@ func (p *plan) lookup(ctx context.Context, name string) (*host.Container, error)
 }
 
 // running is the next move for a container that matches the spec.
-func (p *plan) running(c *host.Container, at place) (*move, error) {
+func (p *plan) running(ctx context.Context, c *host.Container, at place) (*move, error) {
 	e := p.Host.Engine
 	switch c.Status {
 	case "dead", "removing":
@@ -142,7 +141,7 @@ func (p *plan) running(c *host.Container, at place) (*move, error) {
 	case c.Status == "running", c.Status == "restarting":
 		return nil, nil // answers checks whether it answers
 	}
-	return p.move(e.Start, containerName, "start"), p.free(c)
+	return p.whenFree(ctx, p.move(e.Start, containerName, "start"), c)
 }
 
 // making makes the container from the image. It uses the image's name if that still leads to
@@ -165,28 +164,6 @@ func (p *plan) making(i *image, name string) *move {
 		}
 		return p.ownOnDisk(ctx, func(o *owned) { o.Making = "" })
 	}}
-}
-
-// free fails while another program listens on the port. If our own running container has the
-// port, it is free: that container will be removed.
-func (p *plan) free(current *host.Container) error {
-	port := p.section.Port
-	if current != nil && current.PID != 0 && slices.Contains(current.Ports, port) {
-		return nil
-	}
-	listeners, err := p.Host.Ports.Listeners(port)
-	if err != nil || len(listeners) == 0 {
-		return err
-	}
-	var names []string
-	for _, l := range listeners {
-		name := l.String()
-		if l.Program == "docker-proxy" {
-			name += fmt.Sprintf(", which is another container (`docker ps --filter publish=%d`)", port)
-		}
-		names = append(names, name)
-	}
-	return converge.Wait(api.ReasonPortInUse, "port %d is used by %s, which the agent does not touch: stop it, or choose another port_no", port, strings.Join(names, " and "))
 }
 
 // refused turns the engine's error into the reason of a condition.

@@ -6,11 +6,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/nodehitch/nodehitch/agent/converge"
-	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/agent/machine/host"
 )
 
 // The engine pulls through its own proxy. It gets the document's proxy only if an image has to
@@ -60,8 +58,8 @@ func (p *plan) useProxy(ctx context.Context) error {
 	if err := p.Host.Units.Reload(ctx); err != nil {
 		return err
 	}
-	if err := p.Host.Units.Restart(ctx, dockerService); err != nil {
-		return converge.Wait(api.ReasonEngineNotRunning, "%v", err)
+	if err := p.restartEngine(ctx); err != nil {
+		return err
 	}
 	return p.own(func(o *owned) { o.Proxy = digest(content) })
 }
@@ -78,11 +76,11 @@ func (p *plan) writeProxy(content string) error {
 
 // notRestarted says why the engine is not restarted for the proxy, "" if it may be.
 func (p *plan) notRestarted(ctx context.Context) (why string, err error) {
-	others, err := p.others(ctx)
+	containers, err := p.Host.Engine.Containers(ctx)
 	if err != nil {
-		return "", err
+		return "", engineProblem(err)
 	}
-	if len(others) > 0 {
+	if others := runningOthers(containers); len(others) > 0 {
 		return "this needs a restart, and the engine runs " + strings.Join(others, ", "), nil
 	}
 	if unit, err := p.Host.Units.Unit(ctx, dockerService); err != nil || unit.Loaded != "loaded" {
@@ -91,17 +89,14 @@ func (p *plan) notRestarted(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// others are the running containers that are not ours.
-func (p *plan) others(ctx context.Context) ([]string, error) {
-	names, err := p.Host.Engine.Running(ctx)
-	if err != nil {
-		return nil, engineProblem(err)
+// runningOthers are the names of the running containers that are not ours.
+func runningOthers(containers []host.Container) (names []string) {
+	for _, c := range containers {
+		if runs(&c) && !ours(&c) {
+			names = append(names, c.Name)
+		}
 	}
-	c, err := p.Host.Engine.Container(ctx, containerName)
-	if err != nil {
-		return nil, engineProblem(err)
-	}
-	return slices.DeleteFunc(names, func(name string) bool { return name == containerName && ours(c) }), nil
+	return names
 }
 
 // keepProxy plans to update what useProxy wrote when the document changes, and to remove it

@@ -51,7 +51,7 @@ func TestPortThatIsTaken(t *testing.T) {
 	t.Run("by another container", func(t *testing.T) {
 		r := docker(t)
 		hosttest.Foreign("web", 5000)(r.m.Containers)
-		r.expect("False PortInUse", "docker ps --filter publish=5000")
+		r.expect("False PortInUse", "the container web,")
 		if r.m.Containers.Containers["web"].PID == 0 {
 			t.Error("the other container was stopped")
 		}

@@ -81,6 +81,8 @@ type plan struct {
 	desired *api.NodeConfig
 	proxy   host.Proxy
 	actions []converge.Action
+	// restarted says that the engine was restarted to free the port.
+	restarted bool
 }
 
 func (p *plan) do(summary string, f func(context.Context) error) {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/nodehitch/nodehitch/agent/machine/host"
 )
@@ -26,7 +27,12 @@ type EngineState struct {
 	Public   map[string]string
 	// Insecure is the part of insecure-registries that it uses.
 	Insecure []string
-	made     int
+	// Held is a port that it has for no container until it is restarted, 0 for none: as Docker
+	// 20.10 has after a power cut in the start of a container.
+	Held int
+	// cutOff is the port of a container whose start a power cut has ended.
+	cutOff int
+	made   int
 	// fresh are the images and containers, by their ids, that are not on the disk yet, and
 	// damaged those that a power cut has found like that.
 	fresh, damaged map[string]bool
@@ -39,6 +45,12 @@ type ContainerState struct {
 	// Mounts is what its first process sees.
 	Mounts []host.Mount
 }
+
+// proxy is the process that listens on its ports.
+func (c *ContainerState) proxy() int { return c.PID + 1000 }
+
+// heldBy is the process that listens on a port that is held.
+const heldBy = 8999
 
 // Engine is a container engine that runs, as a service that is enabled.
 func Engine(how ...func(*EngineState)) Part {
@@ -101,20 +113,18 @@ func (h engine) Container(_ context.Context, name string) (*host.Container, erro
 	return &c, nil
 }
 
-func (h engine) Running(context.Context) ([]string, error) {
+func (h engine) Containers(context.Context) ([]host.Container, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	e, err := h.up()
 	if err != nil {
 		return nil, err
 	}
-	var names []string
+	var all []host.Container
 	for _, name := range slices.Sorted(maps.Keys(e.Containers)) {
-		if e.Containers[name].PID != 0 {
-			names = append(names, name)
-		}
+		all = append(all, e.Containers[name].Container)
 	}
-	return names, nil
+	return all, nil
 }
 
 func (h engine) Image(_ context.Context, reference string) (string, error) {
@@ -225,6 +235,9 @@ func (m *Machine) CutPower() {
 	if m.Containers != nil {
 		maps.Copy(m.Containers.damaged, m.Containers.fresh)
 		clear(m.Containers.fresh)
+		if name, ok := strings.CutPrefix(m.stopped.Before, "docker start "); ok {
+			m.Containers.cutOff = m.Containers.Containers[name].Spec.Port
+		}
 	}
 	m.Reboot()
 }
@@ -254,8 +267,9 @@ func (m *Machine) bootEngine() {
 	m.makeEngine()
 	m.Containers.Running = true
 	m.Containers.Insecure, _ = m.insecureRegistries()
+	m.Containers.Held, m.Containers.cutOff = m.Containers.cutOff, 0
 	for _, c := range m.Containers.Containers {
-		if c.Restart == "always" && c.Status != "created" && m.exists(c.Spec.Source) && m.Containers.whole(c) {
+		if c.Restart == "always" && c.Status != "created" && c.Spec.Port != m.Containers.Held && m.exists(c.Spec.Source) && m.Containers.whole(c) {
 			m.run(m.Containers, c)
 		}
 	}
@@ -266,7 +280,7 @@ func (m *Machine) stopEngine() {
 	if m.Containers == nil {
 		return
 	}
-	m.Containers.Running = false
+	m.Containers.Running, m.Containers.Held = false, 0
 	for _, c := range m.Containers.Containers {
 		if c.PID != 0 {
 			c.Status, c.PID = "exited", 0

@@ -61,6 +61,8 @@ type Machine struct {
 
 	changes host.Changes
 	numbers uint32
+	// stopped is how the machine has stopped.
+	stopped Crash
 }
 
 // Crash is the panic of a machine that stops.
@@ -132,7 +134,8 @@ func (m *Machine) change(operation, detail string) error {
 	}
 	if m.CrashAt > 0 {
 		if m.CrashAt--; m.CrashAt == 0 {
-			panic(Crash{line})
+			m.stopped = Crash{line}
+			panic(m.stopped)
 		}
 	}
 	if err := m.Fail[operation]; err != nil {

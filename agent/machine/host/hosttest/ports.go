@@ -16,7 +16,10 @@ func (h ports) Listeners(port int) ([]host.Listener, error) {
 	defer h.mu.Unlock()
 	found := slices.Clone(h.Taken[port])
 	if c := h.publishing(port); c != nil {
-		found = append(found, host.Listener{PID: c.PID + 1000, Program: "docker-proxy"})
+		found = append(found, host.Listener{PID: c.proxy(), Program: "docker-proxy"})
+	}
+	if h.Containers != nil && h.Containers.Held == port {
+		found = append(found, host.Listener{PID: heldBy, Program: "docker-proxy"})
 	}
 	return found, nil
 }

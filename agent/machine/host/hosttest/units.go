@@ -220,6 +220,26 @@ func (h units) CommandLine(_ context.Context, name string) ([]string, error) {
 	return nil, nil
 }
 
+// OfProcess knows the processes that the engine has for ports.
+func (h units) OfProcess(_ context.Context, pid int) (string, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.Fail["systemd"]; err != nil {
+		return "", err
+	}
+	if e := h.Containers; e != nil && h.known(dockerService) {
+		for _, c := range e.Containers {
+			if c.PID != 0 && c.proxy() == pid {
+				return dockerService, nil
+			}
+		}
+		if pid == heldBy {
+			return dockerService, nil
+		}
+	}
+	return "init.scope", nil
+}
+
 // Runs is a unit that is enabled and active, with the command line of its main process.
 func Runs(name string, argv ...string) Part {
 	return func(m *Machine) { m.Units[name] = &UnitState{Enabled: true, Active: true, Argv: argv} }
