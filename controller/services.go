@@ -1,9 +1,7 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -58,8 +56,9 @@ func open(c config.Config, now func() time.Time, log *slog.Logger) (*services, e
 	return s, nil
 }
 
+// stateMetrics reads each record once and keeps none: what a scrape takes must not be a
+// multiple of what the records are.
 func (s *services) stateMetrics() (telemetry.State, error) {
-	ctx := context.Background()
 	c := telemetry.State{
 		Instances: make(map[wire.InstanceState]int), Nodes: make(map[wire.NodeState]int), Operations: make(map[wire.OperationState]int),
 	}
@@ -67,29 +66,23 @@ func (s *services) stateMetrics() (telemetry.State, error) {
 	c.NotAfter = map[string]time.Time{"root": root, "intermediate": intermediate, "server": server}
 	c.Unauthenticated, c.Authenticated = s.limiter.Count()
 	c.Handshakes, c.MostHandshakes = s.limiter.Handshakes()
-	nodes, err := s.LCM.Nodes.ListNodes(ctx, "", true)
-	if err != nil {
-		return c, fmt.Errorf("counting nodes: %w", err)
-	}
-	for _, n := range nodes {
-		c.Nodes[n.State]++
-	}
-	if c.Agents, err = s.Agents.Rollout(ctx); err != nil {
-		return c, fmt.Errorf("counting agents: %w", err)
-	}
-	err = s.Store.View(func(tx *store.Tx) error {
-		instances, err := tx.Instances().All()
+	err := s.Store.View(func(tx *store.Tx) error {
+		agents, err := s.Agents.Counts(tx)
 		if err != nil {
 			return err
 		}
-		for _, i := range instances {
-			c.Instances[i.State]++
+		err = tx.Nodes().Each(func(n store.Node) {
+			c.Nodes[s.LCM.Nodes.State(n)]++
+			agents.Add(n)
+		})
+		if err != nil {
+			return err
 		}
-		operations, err := tx.Operations().All()
-		for _, o := range operations {
-			c.Operations[o.State]++
+		c.Agents = agents.Rollout()
+		if err := tx.Instances().Each(func(i store.Instance) { c.Instances[i.State]++ }); err != nil {
+			return err
 		}
-		return err
+		return tx.OperationStates().Each(func(o store.OperationState) { c.Operations[o.State]++ })
 	})
 	return c, err
 }

@@ -123,35 +123,46 @@ func (n node) unwell(version string) bool {
 }
 
 // read are all nodes that may be told, ordered by id.
-func (s *Service) read(t *store.Tx) ([]node, error) {
+func (s *Service) read(t *store.Tx) (nodes []node, err error) {
+	work, err := s.workOnAll(t)
+	if err != nil {
+		return nil, err
+	}
+	err = t.Nodes().Each(func(record store.Node) {
+		if n, may := s.nodeOf(record, work); may {
+			nodes = append(nodes, n)
+		}
+	})
+	return nodes, err
+}
+
+// nodeOf is what is known of the node, false if it may not be told.
+func (s *Service) nodeOf(n store.Node, work map[string]work) (_ node, may bool) {
+	at, confirmed := work[n.InstanceID]
+	if !confirmed || !n.Expected || !n.Identity.Live() || n.Epoch != s.Store.Epoch() {
+		return node{}, false
+	}
+	seen, _ := s.Presence.Last(n.ID)
+	return node{Node: n, present: !seen.IsZero() && !s.Presence.Lost(n.ID), ready: progress.Ready(n, s.Store.Epoch()),
+		unheard: n.Status != nil && n.Status.Epoch != s.Store.Epoch(), busy: at.all || at.targets[n.ID]}, true
+}
+
+// workOnAll is the work on each instance whose nodes are not refused.
+func (s *Service) workOnAll(t *store.Tx) (map[string]work, error) {
 	instances, err := t.Instances().All()
 	if err != nil {
 		return nil, err
 	}
-	work := map[string]work{}
+	all := map[string]work{}
 	for _, i := range instances {
 		if i.Epoch != s.Store.Epoch() {
-			continue // its nodes are refused
+			continue
 		}
-		if work[i.ID], err = workOn(t, i); err != nil {
+		if all[i.ID], err = workOn(t, i); err != nil {
 			return nil, err
 		}
 	}
-	records, err := t.Nodes().All()
-	if err != nil {
-		return nil, err
-	}
-	var nodes []node
-	for _, n := range records {
-		at, confirmed := work[n.InstanceID]
-		if !confirmed || !n.Expected || !n.Identity.Live() || n.Epoch != s.Store.Epoch() {
-			continue
-		}
-		seen, _ := s.Presence.Last(n.ID)
-		nodes = append(nodes, node{Node: n, present: !seen.IsZero() && !s.Presence.Lost(n.ID), ready: progress.Ready(n, s.Store.Epoch()),
-			unheard: n.Status != nil && n.Status.Epoch != s.Store.Epoch(), busy: at.all || at.targets[n.ID]})
-	}
-	return nodes, nil
+	return all, nil
 }
 
 // work is which nodes of an instance an operation is about.

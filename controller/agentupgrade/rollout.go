@@ -68,37 +68,21 @@ func (s *Service) Rollout(context.Context) (api.AgentRollout, error) {
 	return s.show(s.Carried.Builds())
 }
 
-func (s *Service) show(builds map[string]api.WantedAgent) (api.AgentRollout, error) {
-	var w wave
-	idle := false
-	err := s.Store.View(func(t *store.Tx) error {
-		r, err := t.AgentRollout()
+func (s *Service) show(builds map[string]api.WantedAgent) (out api.AgentRollout, err error) {
+	err = s.Store.View(func(t *store.Tx) error {
+		c, err := s.counts(t, builds)
 		if err != nil {
 			return err
 		}
-		idle = r.Version == ""
-		r.Version = cmp.Or(r.Version, s.Version)
-		w, err = s.wave(t, r, builds)
+		err = t.Nodes().Each(c.Add)
+		out = c.Rollout()
 		return err
 	})
-	if err != nil {
-		return api.AgentRollout{}, err
-	}
-	out := api.AgentRollout{Mode: s.Config.Mode, Version: w.rollout.Version, MaxUnavailable: w.most, PauseSeconds: s.Config.PauseSeconds,
-		Wave: w.rollout.Wave, StartedBy: w.rollout.StartedBy, Nodes: w.counts(), InFlight: w.inFlight(), Carried: []api.CarriedAgent{}}
-	if !idle {
-		out.StartedAt = &w.rollout.StartedAt
-	}
-	for _, arch := range slices.Sorted(maps.Keys(builds)) {
-		b := builds[arch]
-		out.Carried = append(out.Carried, api.CarriedAgent{Architecture: arch, Version: b.Version, Sha256: b.SHA256, SizeBytes: b.SizeBytes})
-	}
-	out.State, out.Message = s.summary(w, idle, out.Nodes)
-	return out, nil
+	return out, err
 }
 
 // summary is the state of the rollout in one word, and what to know of that.
-func (s *Service) summary(w wave, idle bool, counts []api.AgentCount) (api.RolloutState, string) {
+func (w *wave) summary(idle bool, counts []api.AgentCount) (api.RolloutState, string) {
 	r := w.rollout
 	switch {
 	case r.Paused != nil:
@@ -119,46 +103,4 @@ func (s *Service) summary(w wave, idle bool, counts []api.AgentCount) (api.Rollo
 		}
 	}
 	return api.RolloutComplete, ""
-}
-
-// counts are the nodes by version and state.
-func (w *wave) counts() []api.AgentCount {
-	counts := map[api.AgentCount]int{}
-	for _, n := range w.nodes {
-		counts[api.AgentCount{Version: n.running(), State: w.state(n, false)}]++
-	}
-	list := make([]api.AgentCount, 0, len(counts))
-	for c, nodes := range counts {
-		c.Nodes = nodes
-		list = append(list, c)
-	}
-	slices.SortFunc(list, func(a, b api.AgentCount) int {
-		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(a.State, b.State))
-	})
-	return list
-}
-
-// offered is the reason of a node in flight whose agent has not answered the offer yet.
-const offered = "Offered"
-
-func (w *wave) inFlight() []api.AgentInFlight {
-	list := []api.AgentInFlight{}
-	for _, n := range w.nodes {
-		if !n.inFlight() {
-			continue
-		}
-		o, u := n.offer(), n.upgrade()
-		f := api.AgentInFlight{NodeID: n.ID, Name: n.Name, VnfInstanceID: n.InstanceID, Version: n.running(), To: o.Version, Wave: o.Wave, Since: o.At, Reason: u.Reason, Message: u.Message}
-		switch {
-		case !n.present:
-			f.Reason = string(api.AgentLost)
-		case u.Version == o.Version && u.Reason != api.UpgradeUpToDate:
-		case !n.ready:
-			f.Reason = string(api.AgentNotReady)
-		case n.running() != o.Version:
-			f.Reason, f.Message = offered, ""
-		}
-		list = append(list, f)
-	}
-	return list
 }

@@ -132,10 +132,11 @@ func (s *Service) decide(t *store.Tx, builds map[string]api.WantedAgent, ask ask
 	if d.after.Version == "" {
 		return d, nil
 	}
-	w, err := s.wave(t, d.after, builds)
-	if err != nil {
+	w := s.wave(d.after, builds)
+	if w.nodes, err = s.read(t); err != nil {
 		return d, err
 	}
+	w.most = s.Config.MaxUnavailable.Of(managed(w.nodes))
 	if ask != nil {
 		d.changed = w.giveUp()
 	}
@@ -145,16 +146,13 @@ func (s *Service) decide(t *store.Tx, builds map[string]api.WantedAgent, ask ask
 	return d, nil
 }
 
-// wave is the situation in which a rollout is.
-func (s *Service) wave(t *store.Tx, r store.AgentRollout, builds map[string]api.WantedAgent) (wave, error) {
+// wave is the situation in which a rollout is, without the nodes.
+func (s *Service) wave(r store.AgentRollout, builds map[string]api.WantedAgent) wave {
 	w := wave{rollout: r, now: s.time(), pause: time.Duration(s.Config.PauseSeconds) * time.Second}
 	if s.understands(r.Version) {
 		w.builds = of(builds, r.Version)
 	}
-	var err error
-	w.nodes, err = s.read(t)
-	w.most = s.Config.MaxUnavailable.Of(managed(w.nodes))
-	return w, err
+	return w
 }
 
 // understands reports whether the controller may ask for an agent of the version: of its own

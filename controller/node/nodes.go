@@ -19,15 +19,14 @@ const listedFor = 24 * time.Hour
 // ListNodes is the nodes of one instance, of every one for "", ordered by instance, role and
 // id. Those that have left are among them only if all are wanted.
 func (s *Service) ListNodes(_ context.Context, instanceID string, all bool) ([]api.Node, error) {
-	records, err := s.nodesOf(instanceID)
-	if err != nil {
-		return nil, err
-	}
 	list := []api.Node{}
-	for _, n := range records {
+	err := s.eachNode(instanceID, func(n store.Node) {
 		if all || !s.left(n) {
 			list = append(list, s.show(n))
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(list, func(a, b api.Node) int {
 		return cmp.Or(cmp.Compare(a.VnfInstanceID, b.VnfInstanceID), cmp.Compare(a.Role, b.Role), cmp.Compare(a.ID, b.ID))
@@ -47,20 +46,18 @@ func (s *Service) left(n store.Node) bool {
 	return s.Runner.Now().Sub(*n.Identity.RevokedAt) >= listedFor
 }
 
-// nodesOf is the nodes of one instance, of every one for "".
-func (s *Service) nodesOf(instanceID string) (nodes []store.Node, err error) {
+// eachNode calls fn with the nodes of one instance, of every one for "".
+func (s *Service) eachNode(instanceID string, fn func(store.Node)) error {
 	if instanceID == "" {
-		err = s.Runner.Store.View(func(t *store.Tx) (err error) {
-			nodes, err = t.Nodes().All()
-			return err
-		})
-		return nodes, err
+		return s.Runner.Store.View(func(t *store.Tx) error { return t.Nodes().Each(fn) })
 	}
-	err = s.Runner.View(instanceID, func(t *tx.Tx) (err error) {
-		nodes, err = t.InstanceNodes()
+	return s.Runner.View(instanceID, func(t *tx.Tx) error {
+		nodes, err := t.InstanceNodes()
+		for _, n := range nodes {
+			fn(n)
+		}
 		return err
 	})
-	return nodes, err
 }
 
 // GetNode is one node.
@@ -77,7 +74,7 @@ func (s *Service) show(n store.Node) api.Node {
 	out := api.Node{
 		ID: n.ID, Name: n.Name, VnfInstanceID: n.InstanceID, Role: n.Role,
 		Generation: n.Generation, Digest: n.Digest,
-		State:       s.stateOf(n),
+		State:       s.State(n),
 		Ready:       n.Expected && progress.Ready(n, s.Runner.Store.Epoch()),
 		Unconfirmed: n.Epoch != s.Runner.Store.Epoch(),
 		Addresses:   append([]string{}, n.Addresses...),
@@ -100,7 +97,8 @@ func (s *Service) show(n store.Node) api.Node {
 	return out
 }
 
-func (s *Service) stateOf(n store.Node) api.NodeState {
+// State is the node's state as people see it.
+func (s *Service) State(n store.Node) api.NodeState {
 	switch {
 	case n.Identity.Live() && s.Presence.Lost(n.ID):
 		return api.NodeLost

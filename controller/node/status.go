@@ -152,8 +152,7 @@ func enrolledAt(n store.Node) time.Time {
 func (s *Service) Start() error {
 	s.Presence.Start()
 	return s.Runner.Store.View(func(t *store.Tx) error {
-		nodes, err := t.Nodes().All()
-		for _, n := range nodes {
+		return t.Nodes().Each(func(n store.Node) {
 			switch {
 			case n.Identity.Live():
 				s.Presence.Expect(n.ID)
@@ -163,8 +162,7 @@ func (s *Service) Start() error {
 			if sizeDiffers(n) {
 				s.SizeDiffers(n.InstanceID)
 			}
-		}
-		return err
+		})
 	})
 }
 

@@ -6,25 +6,23 @@ import "slices"
 // what the package files are and were, and what the documents of nodes name that may
 // still read it.
 func (t *Tx) Blobs() ([]string, error) {
-	files, err := t.Files().All()
-	if err != nil {
-		return nil, err
-	}
-	nodes, err := t.Nodes().All()
-	if err != nil {
-		return nil, err
-	}
 	var list []string
-	for _, f := range files {
+	err := t.Files().Each(func(f File) {
 		list = append(list, f.SHA256)
 		if f.Previous != nil {
 			list = append(list, f.Previous.SHA256)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	for _, n := range nodes {
+	err = t.Nodes().Each(func(n Node) {
 		if n.Expected || n.Identity.Live() {
 			list = append(list, n.Files...)
 		}
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.Sort(list)
 	return slices.Compact(list), nil

@@ -69,19 +69,30 @@ func (c Collection[T]) Delete(key string) (err error) {
 func (c Collection[T]) All() ([]T, error) { return c.Prefix("") }
 
 // Prefix returns the records whose key starts so; never nil.
-func (c Collection[T]) Prefix(prefix string) (records []T, err error) {
+func (c Collection[T]) Prefix(prefix string) ([]T, error) {
+	records := []T{}
+	if err := c.each(prefix, func(record T) { records = append(records, record) }); err != nil {
+		return nil, err
+	}
+	return records, nil
+}
+
+// Each calls fn with every record. Use it instead of All where a list of them is not needed:
+// thousands of records are tens of megabytes. fn must not panic.
+func (c Collection[T]) Each(fn func(record T)) error { return c.each("", fn) }
+
+func (c Collection[T]) each(prefix string, fn func(record T)) (err error) {
 	defer guard(c.name, prefix, &err)
-	records = []T{}
 	for key, value := range c.tx.reader.scan(c.name, prefix) {
 		record, found := c.decoded.get(key, value)
 		if !found {
 			if err := c.decode(key, value, &record); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		records = append(records, record)
+		fn(record)
 	}
-	return records, nil
+	return nil
 }
 
 func (c Collection[T]) decode(key string, value []byte, record *T) error {
@@ -144,6 +155,11 @@ func (t *Tx) Volumes() Collection[Volume] { return of[Volume](t, bucketVolumes) 
 // Operations by OperationKey.
 func (t *Tx) Operations() Collection[Operation] {
 	return Collection[Operation]{name: bucketOperations, tx: t, decoded: t.recent.operations}
+}
+
+// OperationStates are the states of Operations, with nothing else decoded.
+func (t *Tx) OperationStates() Collection[OperationState] {
+	return of[OperationState](t, bucketOperations)
 }
 
 // Files by FileKey.

@@ -195,6 +195,11 @@ type Operation struct {
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
+// OperationState is what is counted of an operation.
+type OperationState struct {
+	State api.OperationState `json:"state"`
+}
+
 // StackFailed says that the operation failed because its stack is not what it should be.
 func (o Operation) StackFailed() bool {
 	return o.Error != nil && o.Error.Type == api.ProblemStackFailed

@@ -199,7 +199,7 @@ func (f *fleet) await(what string, limit time.Duration, ok func(tally) bool) tim
 	return f.awaitEvery(100*time.Millisecond, what, limit, ok)
 }
 
-// awaitEvery is await with longer pauses: a scrape of the metrics reads every node.
+// awaitEvery is await with other pauses.
 func (f *fleet) awaitEvery(pause time.Duration, what string, limit time.Duration, ok func(tally) bool) time.Duration {
 	f.t.Helper()
 	began := time.Now()
@@ -234,11 +234,21 @@ func (f *fleet) held(limit time.Duration) {
 	})
 }
 
-// onlyHeldPolls waits until the only connections are those of held polls.
-func (f *fleet) onlyHeldPolls(limit time.Duration) {
+// large is how many agents show something about memory, and make a scrape expensive.
+const large = 1000
+
+// settled waits until the agents have their documents and nothing to report. A large fleet
+// says so itself: each agent has one connection, that of its poll. A scrape of the metrics
+// reads every node, so whoever waits by scrapes measures those as the cost of the agents.
+func (f *fleet) settled(limit time.Duration) {
 	f.t.Helper()
-	f.held(limit)
-	f.await("there are no other connections", limit, func(t tally) bool { return t.Open == f.agents })
+	if f.agents < large {
+		f.held(limit)
+		return
+	}
+	f.await("every agent has the connection of its poll, and no other", limit, func(t tally) bool {
+		return t.Connected == f.agents && t.Open == f.agents
+	})
 }
 
 func (f *fleet) metric(name string) float64 {

@@ -33,16 +33,16 @@ func restart(t *testing.T, c *results.Case, agents int) {
 	c.Figure("RSS without agents", "%d MiB", empty>>20)
 	f.enroll(agents)
 	c.Figure("all enrolled after", "%.1f s", f.connected(30*time.Minute).Seconds())
-	f.held(2 * time.Minute)
+	f.settled(2 * time.Minute)
 	seen, cpu := f.takeTally(), f.Usage().CPU
+	f.held(2 * time.Minute)
 	c.Figure("CPU of the enrollment", "%.1f s, %.1f ms per agent; the agents' own %.1f s", cpu.Seconds(), perAgent(cpu, agents), f.agentsCPU().Seconds())
 	c.Figure("certificates", "%.2f per agent", float64(f.enrollments())/float64(agents))
 	c.Figure("connections", "%.2f per agent", float64(sum(seen.Dials))/float64(agents))
 	if n, asked := f.enrollments(), f.enrollRequests(); n < agents || asked < n { // more, if an answer was lost
 		t.Errorf("%d of %d agents have enrolled by %d requests", n, agents, asked)
 	}
-	if size := float64(agents); agents >= 1000 { // a small fleet shows nothing about memory
-		f.onlyHeldPolls(2 * time.Minute)
+	if size := float64(agents); agents >= large {
 		u := f.Usage()
 		c.Figure("RSS after the enrollment", "at most %d MiB, %d at its end, %d of them pages of files", u.Peak>>20, u.Resident>>20, u.Mapped>>20)
 		rest := f.collected()
@@ -57,15 +57,17 @@ func restart(t *testing.T, c *results.Case, agents int) {
 		back := f.await("every agent is back", 5*time.Minute, func(t tally) bool {
 			return sum(t.Dials) >= agents && t.Connected == agents
 		})
+		f.settled(2 * time.Minute)
+		seen, cpu := f.takeTally(), f.Usage().CPU
 		f.held(2 * time.Minute)
-		seen, u := f.takeTally(), f.Usage()
+		u := f.Usage()
 		c.Figure(name+": all back after", "%.1f s", back.Seconds())
 		c.Figure("connections", "%.2f per agent, at most %d in a second", float64(sum(seen.Dials))/float64(agents), peak(seen.Dials))
 		c.Figure("attempts while it was down", "%.2f per agent", float64(sum(seen.Refused))/float64(agents))
 		c.Figure("polls", "%.2f per agent", f.polls()/float64(agents))
 		c.Figure("handshakes", "at most %.0f at a time", f.metric("nodehitch_tls_handshakes_in_flight_max"))
-		c.Figure("CPU", "%.1f s, %.1f ms per agent", u.CPU.Seconds(), perAgent(u.CPU, agents))
-		if most := peak(seen.Dials); agents >= 1000 && most > agents/3 {
+		c.Figure("CPU", "%.1f s, %.1f ms per agent", cpu.Seconds(), perAgent(cpu, agents))
+		if most := peak(seen.Dials); agents >= large && most > agents/3 {
 			t.Errorf("%d of %d agents came back in one second", most, agents)
 		}
 		c.Figure("RSS with all polls held", "%d MiB, %d of them pages of files, %.0f KiB per agent, at most %d MiB", u.Resident>>20, u.Mapped>>20,
