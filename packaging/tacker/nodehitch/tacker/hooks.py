@@ -58,7 +58,9 @@ class Hook:
         A script of the v2 API gets a copy without Files.
         """
         definitions = os.path.join(copy, "Definitions")
-        names = [entry.name for entry in os.scandir(definitions) if entry.is_file()]
+        names = [os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(definitions), "*")) if os.path.isfile(path)]
+        if not names:  # every package would be the same
+            raise client.Error("VNF package %s: found no file in Definitions; expected its VNFD" % copy)
         for folder in glob.glob(os.path.join(glob.escape(self._settings.vnf_packages), "*")):
             same, _, _ = filecmp.cmpfiles(definitions, os.path.join(folder, "Definitions"), names, shallow=False)
             if same == names:
@@ -72,6 +74,10 @@ class Hook:
     def end(self, operation: str, **members: Any) -> None:
         """Post the END of an operation and wait for it."""
         self._operate(operation, "END", members)
+
+    def rolled_back(self, operation: str, **members: Any) -> None:
+        """Post an END for what Heat has taken back. The operation may have had its own, COMPLETED."""
+        self._operate(operation, "END", members, "ROLLBACK")
 
     def terminated(self) -> None:
         """Post the END of TERMINATE, wait for it and forget the instance: no other hook comes."""
@@ -95,11 +101,11 @@ class Hook:
         return {CONTROLLER_URLS: trust["urls"], ROOT_CERTIFICATE: trust["rootCertificate"], PIN: trust["pin"],
                 JOIN_TOKEN: self._patiently(lambda: self._controller.join_token(self._instance))}
 
-    def _operate(self, operation: str, phase: str, members: client.Object) -> None:
+    def _operate(self, operation: str, phase: str, members: client.Object, step: Optional[str] = None) -> None:
         request = {key: value for key, value in members.items() if value}
         request.update(operation=operation, phase=phase)
         if self._occurrence is not None:
-            request["idempotencyKey"] = "%s:%s:%s" % (self._occurrence, operation, phase)
+            request["idempotencyKey"] = "%s:%s:%s" % (self._occurrence, operation, step or phase)
         self._controller.operate(self._instance, request, self._left())
 
     def _patiently(self, call: Any) -> Any:
