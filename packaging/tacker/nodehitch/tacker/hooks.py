@@ -5,12 +5,15 @@ No topology is sent: the controller observes the stack itself.
 
 import filecmp
 import glob
+import logging
 import os
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 from nodehitch import client
 from nodehitch.tacker import settings
+
+LOG = logging.getLogger(__name__)
 
 CONTROLLER_URLS = "nodehitch_controller_urls"
 ROOT_CERTIFICATE = "nodehitch_root_certificate"
@@ -100,6 +103,18 @@ class Hook:
         trust = self._patiently(self._controller.trust)
         return {CONTROLLER_URLS: trust["urls"], ROOT_CERTIFICATE: trust["rootCertificate"], PIN: trust["pin"],
                 JOIN_TOKEN: self._patiently(lambda: self._controller.join_token(self._instance))}
+
+    def vim(self) -> Optional[Tuple[str, client.Object]]:
+        """The name of the cluster's VIM and the access that it is to have. None if the instance gives none."""
+        try:
+            access = self._patiently(lambda: self._controller.cluster_access(self._instance))
+        except client.Problem as problem:
+            if problem.status != 404:
+                raise
+            LOG.info("no VIM is registered: %s", problem)
+            return None
+        parameters = self._patiently(lambda: self._controller.get_instance(self._instance))["additionalParams"]
+        return parameters["k8s_cluster_installation_param"].get("vim_name", "kubernetes_vim_" + self._instance), access
 
     def _operate(self, operation: str, phase: str, members: client.Object, step: Optional[str] = None) -> None:
         request = {key: value for key, value in members.items() if value}

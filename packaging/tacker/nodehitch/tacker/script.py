@@ -44,7 +44,8 @@ def run(said: client.Object) -> None:
     operation, _, phase = said["operation"].rpartition("_")
     vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
     if said["operation"] == "instantiate_start":
-        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters, _stack(instance), lambda: list((instance.get("vimConnectionInfo") or {}).values()))
+        vims = list((instance.get("vimConnectionInfo") or {}).values())
+        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters, _stack(instance), lambda: vims)
     elif said["operation"] == "change_current_package_start":
         vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters)
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
