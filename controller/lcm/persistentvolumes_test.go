@@ -141,7 +141,7 @@ func TestAVolumeInUseFailsTheHealAtOnce(t *testing.T) {
 	if got.State != api.Failed {
 		t.Fatalf("HEAL START is %+v, want FAILED", got)
 	}
-	w.refused(got.Error, api.ProblemVolumesInUse, message, "the previous desired state is in force again")
+	w.refused(got.Error, api.ProblemVolumesInUse, "are in use (409): "+message, "the previous desired state is in force again")
 	if s := w.section(masterServer); w.instance().DesiredVersion != version || s == nil || s.State != api.PersistentVolumesPresent {
 		t.Errorf("version %d is in force, want %d; the section is %+v", w.instance().DesiredVersion, version, s)
 	}

@@ -29,7 +29,11 @@ func (r *Reconciler) evaluateStart(t *tx.Tx, op store.Operation) error {
 	case target.Ready:
 		return r.FinishStart(t, &op)
 	case refused:
-		return r.failStart(t, op, left.Problem, fmt.Sprintf("%s: %s", target.Reason, target.Message))
+		why := target.Message
+		if target.Reason != api.ReasonInUse { // the problem's title says that one
+			why = fmt.Sprintf("%s: %s", target.Reason, why)
+		}
+		return r.failStart(t, op, left.Problem, why)
 	case !t.Now.Before(op.Deadline):
 		return r.failStart(t, op, api.ProblemDeadline, fmt.Sprintf("after %s %s: %s (%s): %s, %s",
 			op.Deadline.Sub(op.StartedAt), left.Undone, target.Name, target.NodeID, target.Reason, target.Message))

@@ -23,6 +23,8 @@ type Machine struct {
 	// Controller is where it calls, and Trust what its user_data says of that.
 	Controller string
 	Trust      *api.Trust
+	// Agent is what it says of its agent with each poll; nil for nothing, as the first release.
+	Agent *api.Agent
 	// Dial connects; nil connects from any address.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -79,8 +81,13 @@ func (m *Machine) Renew(ctx context.Context) error {
 
 // Config is its document.
 func (m *Machine) Config(ctx context.Context) (*api.NodeConfig, error) {
+	params := &api.GetNodeConfigParams{}
+	if m.Agent != nil {
+		header := m.Agent.Header()
+		params.NodehitchAgent = &header
+	}
 	return call(m, func(c *client.Controller) (*api.NodeConfig, error) {
-		return client.Read[api.NodeConfig](c.GetNodeConfig(ctx, nil))
+		return client.Read[api.NodeConfig](c.GetNodeConfig(ctx, params))
 	})
 }
 

@@ -16,7 +16,7 @@ import (
 // says what belongs to a package. The journal is written all the time, and
 // systemd gives services folders for their temporary files.
 const listFiles = `{ find "$0" "$@" -xdev \( -path '` + lists + `*' -o -path /var/log/journal -o -path '*/tmp/systemd-private-*' \) -prune -o -type d -printf 'file %p\t%M %U:%G\n' -o -printf 'file %p\t%M %U:%G %s %C@ %l\n' || :
-	for list in /var/lib/dpkg/info/nodehitch-*.list /var/lib/dpkg/info/hitchctl*.list; do
+	for list in /var/lib/dpkg/info/nodehitch-*.list /var/lib/dpkg/info/hitchctl*.list /var/lib/dpkg/info/python3-nodehitch-*.list; do
 		[ ! -e "$list" ] || sed 's/^/owned /' "$list"
 	done
 	! command -v rpm >/dev/null || rpm --query --all --list 'nodehitch-*' hitchctl | sed -n 's,^/,owned /,p'; } | LC_ALL=C sort -u `

@@ -24,6 +24,7 @@ const (
 	agentsPackage     = "nodehitch-agents"
 	controllerPackage = "nodehitch-controller"
 	cliPackage        = "hitchctl"
+	tackerPackage     = "python3-nodehitch-tacker"
 )
 
 // release is a folder of packages of one version.
@@ -103,7 +104,7 @@ func (r release) rpm(t *testing.T, name string) string {
 }
 
 // architectures of packages that are not for one.
-var architectures = map[string]string{agentsPackage: "all"}
+var architectures = map[string]string{agentsPackage: "all", tackerPackage: "all"}
 
 // push puts files of the host into a folder of the machine and returns their paths there.
 func (m *machine) push(t *testing.T, files ...string) (paths []string) {

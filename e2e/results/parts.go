@@ -89,7 +89,7 @@ var Parts = [][]Suite{
 		{Package: "./e2e/kube", Tests: []string{"TestLabMachinesReachTheAPIServer"}, System: image.Debian13},
 		{Package: "./e2e/cases", System: image.Debian13},
 		{Package: "./e2e/tacker", System: image.Debian13, Tests: []string{"TestAnUploadThatIsCut", "TestEveryHookWithEachFault", "TestLife",
-			"TestScaleAfterAHeal", "TestSettings", "TestTheUserDataClass", "TestUploads", "TestV2"}},
+			"TestScaleAfterAHeal", "TestSettings", "TestTheUserDataClass", "TestTheVIMOfACluster", "TestUploads", "TestV2"}},
 	},
 	{
 		{Package: "./e2e/cluster", Tests: []string{"TestLife"}, System: image.Debian13},
@@ -99,7 +99,7 @@ var Parts = [][]Suite{
 	},
 	{
 		{Package: "./e2e/packaging"},
-		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAStorageServersDisk", "TestAController"}, System: image.Debian13},
+		{Package: "./e2e/packaging", Tests: []string{"TestAWorker", "TestAnImageWithTheAgent", "TestAStorageServer", "TestAStorageServersDisk", "TestAController", "TestTackersMachine"}, System: image.Debian13},
 	},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWaves"}}},
 	{{Package: "./e2e/upgrade", Tests: []string{"TestWavesUnderSystemd"}}},

@@ -49,7 +49,7 @@ type state struct {
 
 var states = []state{
 	{name: "available", make: func(*kubernetes) {}},
-	{name: "bound", make: (*kubernetes).claim, holds: []string{"InUse", taken, claim}, end: (*kubernetes).release},
+	{name: "bound", make: (*kubernetes).claim, holds: []string{"in use: ", taken, claim}, end: (*kubernetes).release},
 	{name: "released", make: func(k *kubernetes) {
 		k.claim()
 		k.release()

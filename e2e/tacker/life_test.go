@@ -100,7 +100,7 @@ func TestLife(t *testing.T) {
 			set(s, api.ConditionPersistentVolumesRegistered, api.ConditionFalse, api.ReasonInUse, "the claim default/data uses pv1")
 			set(s, api.ConditionReady, api.ConditionFalse, api.ReasonInUse, "the claim default/data uses pv1")
 		})
-		v.call("heal_start", request, nil).raises("HEAL START", "InUse", "default/data", "pv1")
+		v.call("heal_start", request, nil).raises("HEAL START", "in use: the claim default/data uses pv1; ")
 		v.masters[0].node.say(nil)
 		v.call("heal_start", request, nil).succeeds() // Tacker's retry, with the same occurrence
 		v.asRecorded(before, "HEAL START FAILED", "HEAL START COMPLETED")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/packaging/python"
 )
 
 // TestHooksOfRealTacker runs hooks with the classes and the database of a tree of Tacker. What
@@ -16,10 +17,7 @@ import (
 // Tacker leaves out of what it saves. That is no mutation, because it needs such a tree.
 func TestHooksOfRealTacker(t *testing.T) {
 	results.Begin(t, suite, "real-tacker", "the driver has Tacker's own base class, objects and exceptions; a retry's request, in Tacker's database, has the join parameters")
-	source := os.Getenv("TACKER_SOURCE")
-	if source == "" {
-		t.Skip("TACKER_SOURCE names no tree of Tacker; TACKER_PYTHON names a Python with what it imports")
-	}
+	folder := source(t)
 	w := newWorld(t)
 	v := w.newVNF()
 	body, err := json.Marshal(v.body)
@@ -30,7 +28,7 @@ func TestHooksOfRealTacker(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := w.python("testdata/real.py", v.folder(), w.path("body.json"), v.id)
-	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+source)
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+folder)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -64,4 +62,70 @@ func TestHooksOfRealTacker(t *testing.T) {
 		t.Errorf("raised %q", got.Raised)
 	}
 	v.asRecorded(0, "INSTANTIATE START COMPLETED")
+}
+
+// TestTheVIMOfRealTacker takes a VIM through its life in Tacker's own database.
+func TestTheVIMOfRealTacker(t *testing.T) {
+	results.Begin(t, suite, "real-tacker-vim", "Tacker's own plugin registers, changes, registers anew and deletes the VIM of a cluster; no key stays behind, and no log at DEBUG has the token")
+	w := &world{t: t, whole: t, dir: t.TempDir(), interpreter: interpreter(t, t.TempDir())}
+	if err := python.Write("../..", w.path("installed"), "1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	cmd := w.python("testdata/real_vim.py", w.path("log"))
+	cmd.Env = append(cmd.Env, "PYTHONPATH="+w.path("installed")+":"+source(t))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var steps []struct {
+		VIMs []struct {
+			ID, Name, URL, Token string
+			Extra                map[string]map[string]string
+		}
+		Asked, Keys int
+		Error       string
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &steps)
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s%s", err, out, stderr.Bytes())
+	}
+	const same, another = "https://10.0.0.1:6443", "https://10.0.0.2:6443"
+	asks := steps[0].Asked // for one registration
+	for i, want := range []struct {
+		url, token  string
+		times, vims int
+		error       string
+	}{
+		{same, "token-one", 1, 1, ""},
+		{same, "token-one", 1, 1, ""},
+		{same, "token-two", 2, 1, ""},
+		{another, "token-two", 3, 1, ""},
+		{another, "token-two", 4, 1, "DuplicateEntity"}, // of another VNF's VIM with this name
+		{another, "token-two", 4, 1, ""},
+		{"", "", 4, 0, ""},
+	} {
+		got := steps[i]
+		if len(got.VIMs) != want.vims || got.Keys != want.vims || got.Asked != want.times*asks || !strings.Contains(got.Error, want.error) || want.error == "" && got.Error != "" {
+			t.Errorf("after step %d Tacker has %+v, want %+v", i, got, want)
+		}
+		for _, vim := range got.VIMs {
+			if vim.URL != want.url || vim.Token != want.token || vim.Name != "name" || vim.Extra["nodehitch"]["vnfInstanceId"] != "vnf" {
+				t.Errorf("after step %d Tacker has the VIM %+v, want %+v", i, vim, want)
+			}
+		}
+	}
+	if log, err := os.ReadFile(w.path("log")); err != nil || len(log) == 0 || bytes.Contains(log, []byte("token-")) {
+		t.Errorf("Tacker's log has the token, or nothing (%v):\n%s", err, log)
+	}
+}
+
+// source is a tree of Tacker.
+func source(t *testing.T) string {
+	t.Helper()
+	folder := os.Getenv("TACKER_SOURCE")
+	if folder == "" {
+		t.Skip("TACKER_SOURCE names no tree of Tacker; TACKER_PYTHON names a Python with what it imports")
+	}
+	return folder
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
+	"github.com/nodehitch/nodehitch/shared/api"
 )
 
 // late is a server whose machine does not boot.
@@ -113,4 +114,46 @@ func TestRollbackByTheScript(t *testing.T) {
 	v.succeeds("scale_rollback_end", scaleRequestV2("SCALE_OUT"), v.removes())
 	v.asRecorded(before, "SCALE START COMPLETED", "SCALE END FAILED")
 	s.out()
+}
+
+// TestRollbackOfAChangeOfConnectivity takes two changes of the storage server's connection point
+// back: one that Heat did not make, and one whose END has COMPLETED before Tacker failed.
+func TestRollbackOfAChangeOfConnectivity(t *testing.T) {
+	results.Begin(t, suite, "rollback/connectivity", "a rolled-back change of the storage server's connection point registers the PersistentVolumes again, at the address that the stack has")
+	w := newWorld(t)
+	v := w.newVNF().asV2()
+	v.instantiated()
+	request := object{"extVirtualLinks": []object{{"extCps": []object{{"cpdId": v.storage.point}}}}}
+	address := v.storage.address
+
+	before := v.next()
+	v.succeeds("change_external_connectivity_start", request, nil)
+	v.withdrawn(true)
+	v.succeeds("change_external_connectivity_rollback_start", request, nil)
+	v.succeeds("change_external_connectivity_rollback_end", request, nil)
+	v.asRecorded(before, "CHANGE_EXT_CONN START COMPLETED", "CHANGE_EXT_CONN END COMPLETED")
+	v.withdrawn(false)
+
+	before = v.next()
+	v.succeeds("change_external_connectivity_start", request, nil)
+	v.storage.address = "10.10.7.7"
+	v.updated()
+	v.succeeds("change_external_connectivity_end", request, nil)
+	v.storage.address = address
+	v.updated()
+	v.succeeds("change_external_connectivity_rollback_end", request, nil)
+	v.asRecorded(before, "CHANGE_EXT_CONN START COMPLETED", "CHANGE_EXT_CONN END COMPLETED", "CHANGE_EXT_CONN END COMPLETED")
+	v.withdrawn(false)
+	if n := w.Node(v.storage.id); !slices.Equal(n.Addresses, []string{address}) {
+		t.Errorf("the storage server has the addresses %v, Heat %s", n.Addresses, address)
+	}
+}
+
+// withdrawn asserts whether the master has withdrawn the PersistentVolumes.
+func (v *vnf) withdrawn(want bool) {
+	v.t.Helper()
+	c := v.Node(v.masters[0].id).Status.Condition(api.ConditionPersistentVolumesRegistered)
+	if c == nil || c.Status != api.ConditionTrue || (c.Reason == api.ReasonAbsent) != want {
+		v.t.Errorf("the master says %+v of the PersistentVolumes; withdrawn: %v", c, want)
+	}
 }

@@ -29,7 +29,7 @@ func (s *scaling) healed() {
 	}
 	s.v2.instantiated()
 	s.v2.next()
-	request, removed := object{"vnfcInstanceId": []string{"workerNode-x"}}, s.v2.removes(s.workers[0])
+	request, removed := healOf(s.workers[0]), s.v2.removes(s.workers[0])
 	s.v2.succeeds("heal_start", request, removed)
 	s.replace(s.workers[0])
 	s.updated()

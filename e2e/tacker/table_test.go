@@ -238,9 +238,8 @@ func lifeOfV2(s *stage) []hook {
 	with := func(body object) func() object { return func() object { return body } }
 	next := func() { v.next() }
 	var leaving *server
-	var removed object
+	var removed, heal object
 	scale := scaleRequestV2("SCALE_IN")
-	heal := object{"vnfcInstanceId": []string{"workerNode-x"}}
 	points := object{"extVirtualLinks": []object{{"extCps": []object{{"cpdId": "storage_server_CP"}}}}}
 	changed := object{"vnfdId": uuid.NewString(), "additionalParams": v.body["additionalParams"]}
 	removes := func() object { return removed }
@@ -264,13 +263,13 @@ func lifeOfV2(s *stage) []hook {
 		}, with(scale), removes),
 		one("heal_start", api.Heal, api.PhaseStart, func() {
 			next()
-			removed = v.removes(v.storage, v.workers[0])
-		}, with(heal), removes),
+			removed, heal = v.removes(v.storage, v.workers[0]), healOf(v.storage, v.workers[0])
+		}, func() object { return heal }, removes),
 		one("heal_end", api.Heal, api.PhaseEnd, func() {
 			v.replace(v.storage)
 			v.replace(v.workers[0])
 			s.updated()
-		}, with(heal), removes),
+		}, func() object { return heal }, removes),
 		one("change_external_connectivity_start", api.ChangeExtConn, api.PhaseStart, next, with(points), with(nil)),
 		one("change_external_connectivity_end", api.ChangeExtConn, api.PhaseEnd, func() {
 			v.storage.address = "10.10.7.7"

@@ -3,6 +3,7 @@ package tacker
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,22 +66,24 @@ func (v *v2) script(hook string, request object, more object) ended {
 func (v *v2) run(hook string, request object, more object) *running {
 	v.t.Helper()
 	definitions := filepath.Join(v.folder(), "Definitions")
-	path := filepath.Join(definitions, "nodehitch_script.py")
-	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
-	if err == nil {
-		err = errors.Join(os.MkdirAll(definitions, 0o700), os.WriteFile(path, shim, 0o600),
-			os.WriteFile(filepath.Join(definitions, "vnfd.yaml"), []byte("descriptor_id: "+v.vnfd()), 0o600))
+	if err := errors.Join(os.MkdirAll(definitions, 0o700),
+		os.WriteFile(filepath.Join(definitions, "vnfd.yaml"), []byte("descriptor_id: "+v.vnfd()), 0o600)); err != nil {
+		v.t.Fatal(err)
 	}
-	if err != nil {
+	return v.runFrom("Definitions", hook, request, more)
+}
+
+// runFrom begins a hook of a package that has the script in a folder.
+func (v *v2) runFrom(folder, hook string, request object, more object) *running {
+	v.t.Helper()
+	path := filepath.Join(v.folder(), folder, "nodehitch_script.py")
+	shim, err := os.ReadFile("../../packaging/tacker/shim/nodehitch_script.py")
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, shim, 0o600)); err != nil {
 		v.t.Fatal(err)
 	}
 	instance := object{"id": v.id, "vimConnectionInfo": object{"vim1": v.vim()}}
 	if v.stack != "" {
-		var vnfcs []object
-		for _, s := range v.servers() {
-			vnfcs = append(vnfcs, object{"id": s.id, "vduId": s.name, "computeResource": object{"resourceId": s.id}})
-		}
-		instance["instantiatedVnfInfo"] = object{"metadata": object{"stack_id": v.stack}, "vnfcResourceInfo": vnfcs}
+		instance["instantiatedVnfInfo"] = v.info()
 	}
 	said := object{"operation": hook, "request": request, "vnf_instance": instance, "tmp_csar_dir": v.folder(),
 		"grant_request": object{"vnfLcmOpOccId": v.occurrence}, "grant_response": object{}, "user_script_err_handling_data": v.kept}
@@ -92,6 +95,28 @@ func (v *v2) run(hook string, request object, more object) *running {
 		v.t.Fatal(err)
 	}
 	return v.start(hook, v.python("testdata/v2.py", path), input)
+}
+
+// info is what Tacker knows of the stack.
+func (v *v2) info() object {
+	var resources, vnfcs []object
+	for _, s := range v.servers() {
+		resources = append(resources, object{"id": "r-" + s.id, "vduId": s.name, "computeResource": object{"resourceId": s.id}})
+		vnfcs = append(vnfcs, object{"id": vnfcOf(s), "vduId": s.name, "vnfcResourceInfoId": "r-" + s.id})
+	}
+	return object{"metadata": object{"stack_id": v.stack}, "vnfcResourceInfo": resources, "vnfcInfo": vnfcs}
+}
+
+// vnfcOf is the id of a server's VNFC: of another server it is another one.
+func vnfcOf(s *server) string { return s.name + "-" + s.id }
+
+// healOf is a request to heal the VNFCs of these servers.
+func healOf(servers ...*server) object {
+	var vnfcs []string
+	for _, s := range servers {
+		vnfcs = append(vnfcs, vnfcOf(s))
+	}
+	return object{"vnfcInstanceId": vnfcs}
 }
 
 // ended waits for the end of a hook.
@@ -141,8 +166,7 @@ func (v *v2) removes(servers ...*server) object {
 
 // coordination is what Tacker says about a server that a new VNF package has changed.
 func (v *v2) coordination(s *server) object {
-	return object{"LcmCoordRequest": object{}, "vnfc_info_id": "workerNode-x", "inst": object{"id": v.id, "instantiatedVnfInfo": object{
-		"vnfcInfo": []object{{"id": "workerNode-x", "vnfcResourceInfoId": "r"}}, "vnfcResourceInfo": []object{{"id": "r", "computeResource": object{"resourceId": s.id}}}}}}
+	return object{"LcmCoordRequest": object{}, "vnfc_info_id": vnfcOf(s), "inst": object{"id": v.id, "instantiatedVnfInfo": v.info()}}
 }
 
 // TestV2 takes one VNF through the hooks of the script.
@@ -163,6 +187,12 @@ func TestV2(t *testing.T) {
 		t.Errorf("a pickle with a class: exit %d: %s", e.Code, e.Error)
 	}
 
+	other := w.newVNF().asV2() // whose package lacks its VNFD; this VNF's is another one
+	if e := other.ended(other.runFrom("Scripts", "instantiate_start", other.body, nil)); e.Code != 1 || !strings.Contains(e.Error, "found no file in Definitions; expected its VNFD") {
+		t.Errorf("a package without a VNFD: exit %d: %s", e.Code, e.Error)
+	}
+	forgotten(other.vnf)
+
 	v.instantiated()
 	v.asRecorded(0, "INSTANTIATE START COMPLETED", "INSTANTIATE END COMPLETED")
 
@@ -180,11 +210,15 @@ func TestV2(t *testing.T) {
 	}
 
 	before = v.next()
-	heal := object{"vnfcInstanceId": []string{"workerNode-x"}}
-	if e := v.script("heal_start", heal, v.removes()); e.Code != 1 || !strings.Contains(e.Error, `no server has the VNFC instance, the id or the nested stack "workerNode-x"`) {
-		t.Errorf("a heal of a VNFC without a server: exit %d: %s", e.Code, e.Error)
-	}
 	removed := v.removes(v.workers[0])
+	for at, names := range [][]string{{"workerNode-x"}, {vnfcOf(v.workers[0]), "workerNode-x"}} {
+		want := fmt.Sprintf(`/vnfcInstanceIds/%d: no server has the VNFC instance, the id or the nested stack "workerNode-x"`, at)
+		if e := v.script("heal_start", object{"vnfcInstanceId": names}, removed); e.Code != 1 || !strings.Contains(e.Error, want) {
+			t.Errorf("a heal of %v: exit %d: %s; want %s", names, e.Code, e.Error, want)
+		}
+	}
+	v.asRecorded(before)
+	heal := healOf(v.workers[0])
 	v.succeeds("heal_start", heal, removed)
 	v.replace(v.workers[0])
 	v.heat("UPDATE_COMPLETE")

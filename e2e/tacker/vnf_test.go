@@ -276,6 +276,8 @@ type node struct {
 func (v *vnf) newNode(id string) *node {
 	n := &node{}
 	m, join, ctx := v.Machine(id), v.join, v.t.Context()
+	agent := api.ThisAgent("")
+	m.Agent = &agent
 	end, ended := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	n.stop = func() { once.Do(func() { close(end) }); <-ended }

@@ -240,17 +240,26 @@ type occurrence struct {
 // occurrences changes Tacker's database.
 func (w *world) occurrences(change func([]occurrence) []occurrence) {
 	w.t.Helper()
+	w.database(func(d *database) { d.Occurrences = change(d.Occurrences) })
+}
+
+// database is what stands for Tacker's.
+type database struct {
+	Occurrences []occurrence  `json:"occurrences"`
+	VIMs        []vimOfTacker `json:"vims,omitempty"`
+}
+
+func (w *world) database(change func(*database)) {
+	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var state struct {
-		Occurrences []occurrence `json:"occurrences"`
-	}
+	var state database
 	text, err := os.ReadFile(w.path("state.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &state)
 	}
 	if err == nil {
-		state.Occurrences = change(state.Occurrences)
+		change(&state)
 		if text, err = json.Marshal(state); err == nil {
 			err = os.WriteFile(w.path("state.json"), text, 0o600)
 		}

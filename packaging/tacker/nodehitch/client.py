@@ -127,6 +127,10 @@ class Client:
         """The secret that user_data of the instance's servers carries."""
         return str(self._json("GET", _of(instance) + "/join_token")["token"])
 
+    def cluster_access(self, instance: str) -> Object:
+        """How a VIM uses the instance's cluster: endpoint, caCertificate, token, tokenExpiresAt."""
+        return self._json("GET", _of(instance) + "/cluster_access")
+
     def trust(self) -> Object:
         """urls, rootCertificate and pin: what user_data needs to trust the controller."""
         return self._json("GET", "/v1/trust")

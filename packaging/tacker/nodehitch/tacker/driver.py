@@ -8,7 +8,7 @@ import functools
 from typing import Any, Callable, List, TypeVar, cast
 
 from nodehitch import client
-from nodehitch.tacker import occurrence
+from nodehitch.tacker import occurrence, vim
 from nodehitch.tacker.hooks import Hook
 from tacker.common import exceptions
 from tacker.vnflcm import utils as vnflcm_utils
@@ -56,7 +56,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def instantiate_end(self, context: Any, vnf_instance: Any, instantiate_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
-        _begin(context, vnf_instance).end("INSTANTIATE", stackId=_stack(vnf_instance))
+        _end(context, vnf_instance, "INSTANTIATE")
 
     @hook
     def terminate_start(self, context: Any, vnf_instance: Any, terminate_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
@@ -64,6 +64,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def terminate_end(self, context: Any, vnf_instance: Any, terminate_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
+        vim.delete(context, vnf_instance.id)
         _begin(context, vnf_instance).terminated()
 
     @hook
@@ -74,7 +75,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def scale_end(self, context: Any, vnf_instance: Any, scale_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
-        _begin(context, vnf_instance).end("SCALE", stackId=_stack(vnf_instance), **_scaling(scale_vnf_request))
+        _end(context, vnf_instance, "SCALE", **_scaling(scale_vnf_request))
 
     @hook
     def heal_start(self, context: Any, vnf_instance: Any, heal_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
@@ -87,7 +88,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def heal_end(self, context: Any, vnf_instance: Any, heal_vnf_request: Any, grant: Any, grant_request: Any, **kwargs: Any) -> None:
-        _begin(context, vnf_instance).end("HEAL", stackId=_stack(vnf_instance), vnfcInstanceIds=_servers(vnf_instance, heal_vnf_request))
+        _end(context, vnf_instance, "HEAL", vnfcInstanceIds=_servers(vnf_instance, heal_vnf_request))
 
     @hook
     def change_external_connectivity_start(self, context: Any, vnf_instance: Any, change_ext_conn_request: Any, grant: Any, grant_request: Any,
@@ -97,7 +98,7 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
     @hook
     def change_external_connectivity_end(self, context: Any, vnf_instance: Any, change_ext_conn_request: Any, grant: Any, grant_request: Any,
                                          **kwargs: Any) -> None:
-        _begin(context, vnf_instance).end("CHANGE_EXT_CONN", stackId=_stack(vnf_instance), connectionPointNames=_points(change_ext_conn_request))
+        _end(context, vnf_instance, "CHANGE_EXT_CONN", connectionPointNames=_points(change_ext_conn_request))
 
     @hook
     def modify_information_start(self, context: Any, vnf_instance: Any, modify_vnf_request: Any, **kwargs: Any) -> None:
@@ -105,20 +106,25 @@ class MgmtDriver(vnflcm_abstract_driver.VnflcmMgmtAbstractDriver):  # type: igno
 
     @hook
     def modify_information_end(self, context: Any, vnf_instance: Any, modify_vnf_request: Any, **kwargs: Any) -> None:
-        _begin(context, vnf_instance).end("MODIFY_INFO", stackId=_stack(vnf_instance))
+        _end(context, vnf_instance, "MODIFY_INFO")
 
 
 def _begin(context: Any, vnf_instance: Any) -> Hook:
     return Hook(vnf_instance.id, getattr(occurrence.running(context, vnf_instance.id), "id", None))
 
 
+def _end(context: Any, vnf_instance: Any, operation: str, **members: Any) -> None:
+    """Wait for the END of an operation. Then the cluster is as it is to be, and so is its VIM made."""
+    vnf = _begin(context, vnf_instance)
+    vnf.end(operation, stackId=str(vnf_instance.instantiated_vnf_info.instance_id), **members)
+    of_cluster = vnf.vim()
+    if of_cluster is not None:
+        vim.register(context, vnf_instance.id, *of_cluster)
+
+
 def _vims(context: Any, vnf_instance: Any) -> List[client.Object]:
-    vim = vnflcm_utils.get_vim(context, vnf_instance.vim_connection_info)
-    return [{"id": vim["id"], "vimId": vim["vim_id"], "vimType": vim["vim_type"], "accessInfo": vim["access_info"]}]
-
-
-def _stack(vnf_instance: Any) -> str:
-    return str(vnf_instance.instantiated_vnf_info.instance_id)
+    of_stack = vnflcm_utils.get_vim(context, vnf_instance.vim_connection_info)
+    return [{"id": of_stack["id"], "vimId": of_stack["vim_id"], "vimType": of_stack["vim_type"], "accessInfo": of_stack["access_info"]}]
 
 
 def _scaling(request: Any) -> client.Object:

@@ -5,12 +5,15 @@ No topology is sent: the controller observes the stack itself.
 
 import filecmp
 import glob
+import logging
 import os
 import time
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Tuple
 
 from nodehitch import client
 from nodehitch.tacker import settings
+
+LOG = logging.getLogger(__name__)
 
 CONTROLLER_URLS = "nodehitch_controller_urls"
 ROOT_CERTIFICATE = "nodehitch_root_certificate"
@@ -58,7 +61,9 @@ class Hook:
         A script of the v2 API gets a copy without Files.
         """
         definitions = os.path.join(copy, "Definitions")
-        names = [entry.name for entry in os.scandir(definitions) if entry.is_file()]
+        names = [os.path.basename(path) for path in glob.glob(os.path.join(glob.escape(definitions), "*")) if os.path.isfile(path)]
+        if not names:  # every package would be the same
+            raise client.Error("VNF package %s: found no file in Definitions; expected its VNFD" % copy)
         for folder in glob.glob(os.path.join(glob.escape(self._settings.vnf_packages), "*")):
             same, _, _ = filecmp.cmpfiles(definitions, os.path.join(folder, "Definitions"), names, shallow=False)
             if same == names:
@@ -72,6 +77,10 @@ class Hook:
     def end(self, operation: str, **members: Any) -> None:
         """Post the END of an operation and wait for it."""
         self._operate(operation, "END", members)
+
+    def rolled_back(self, operation: str, **members: Any) -> None:
+        """Post an END for what Heat has taken back. The operation may have had its own, COMPLETED."""
+        self._operate(operation, "END", members, "ROLLBACK")
 
     def terminated(self) -> None:
         """Post the END of TERMINATE, wait for it and forget the instance: no other hook comes."""
@@ -95,11 +104,23 @@ class Hook:
         return {CONTROLLER_URLS: trust["urls"], ROOT_CERTIFICATE: trust["rootCertificate"], PIN: trust["pin"],
                 JOIN_TOKEN: self._patiently(lambda: self._controller.join_token(self._instance))}
 
-    def _operate(self, operation: str, phase: str, members: client.Object) -> None:
+    def vim(self) -> Optional[Tuple[str, client.Object]]:
+        """The name of the cluster's VIM and the access that it is to have. None if the instance gives none."""
+        try:
+            access = self._patiently(lambda: self._controller.cluster_access(self._instance))
+        except client.Problem as problem:
+            if problem.status != 404:
+                raise
+            LOG.info("no VIM is registered: %s", problem)
+            return None
+        parameters = self._patiently(lambda: self._controller.get_instance(self._instance))["additionalParams"]
+        return parameters["k8s_cluster_installation_param"].get("vim_name", "kubernetes_vim_" + self._instance), access
+
+    def _operate(self, operation: str, phase: str, members: client.Object, step: Optional[str] = None) -> None:
         request = {key: value for key, value in members.items() if value}
         request.update(operation=operation, phase=phase)
         if self._occurrence is not None:
-            request["idempotencyKey"] = "%s:%s:%s" % (self._occurrence, operation, phase)
+            request["idempotencyKey"] = "%s:%s:%s" % (self._occurrence, operation, step or phase)
         self._controller.operate(self._instance, request, self._left())
 
     def _patiently(self, call: Any) -> Any:

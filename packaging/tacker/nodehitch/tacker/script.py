@@ -6,7 +6,7 @@ makes the occurrence FAILED_TEMP, with standard error as the detail that Tacker 
 
 import pickle
 import sys
-from typing import Any, List
+from typing import Any, Dict, List
 
 from nodehitch import client
 from nodehitch.tacker.hooks import Hook
@@ -43,19 +43,21 @@ def run(said: client.Object) -> None:
     instance, parameters = said["vnf_instance"], said["request"].get("additionalParams") or {}
     operation, _, phase = said["operation"].rpartition("_")
     vnf = Hook(instance["id"], (said["grant_request"] or {}).get("vnfLcmOpOccId"))
-    stack = "vnf-" + instance["id"]
     if said["operation"] == "instantiate_start":
-        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters, stack, lambda: list((instance.get("vimConnectionInfo") or {}).values()))
+        vims = list((instance.get("vimConnectionInfo") or {}).values())
+        vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters, _stack(instance), lambda: vims)
     elif said["operation"] == "change_current_package_start":
         vnf.hand_over(vnf.package_of(said["tmp_csar_dir"]), parameters)
     if said["operation"] in ("terminate_end", "instantiate_rollback_end"):
         vnf.terminated()
+    elif said["operation"] == "change_external_connectivity_rollback_end":
+        vnf.rolled_back("CHANGE_EXT_CONN", stackId=_stack(instance), **_members(said))
     elif operation not in OPERATIONS:
         return  # of another rollback: Tacker's
     elif phase == "start":
         vnf.start(OPERATIONS[operation], **_members(said))
     else:
-        vnf.end(OPERATIONS[operation], stackId=_info(instance).get("metadata", {}).get("stack_id", stack), **_members(said))
+        vnf.end(OPERATIONS[operation], stackId=_stack(instance), **_members(said))
     if said["operation"] == "heal_start":
         pickle.dump({KEPT: {BEFORE: _servers(instance)}}, sys.stdout.buffer)
 
@@ -63,12 +65,13 @@ def run(said: client.Object) -> None:
 def _members(said: client.Object) -> client.Object:
     """What the hook's operation says besides its phase."""
     hook, request = said["operation"], said["request"]
-    leaving = [each["resource"]["resourceId"] for each in (said["grant_request"] or {}).get("removeResources") or [] if each["type"] == "COMPUTE"]
     if hook in ("scale_start", "scale_end"):
         scaling = {key: request[key] for key in ("type", "aspectId", "numberOfSteps")}
+        leaving = [each["resource"]["resourceId"] for each in (said["grant_request"] or {}).get("removeResources") or [] if each["type"] == "COMPUTE"]
         return {**scaling, "vnfcInstanceIds": leaving} if hook == "scale_start" else scaling
     if hook == "heal_start" and request.get("vnfcInstanceId"):
-        return {"vnfcInstanceIds": leaving or request["vnfcInstanceId"]}  # without a server the controller refuses the names
+        servers = _vnfcs(said["vnf_instance"])
+        return {"vnfcInstanceIds": [servers.get(each, each) for each in request["vnfcInstanceId"]]}  # the controller refuses what is no VNFC
     if hook == "heal_end" and request.get("vnfcInstanceId"):
         before = (said.get(KEPT) or {}).get(BEFORE)
         return {"vnfcInstanceIds": [each for each in _servers(said["vnf_instance"]) if before is not None and each not in before]}
@@ -77,9 +80,21 @@ def _members(said: client.Object) -> client.Object:
     return {}
 
 
+def _stack(instance: client.Object) -> str:
+    """Heat's id of the stack, its name before Tacker has kept the id."""
+    return str(_info(instance).get("metadata", {}).get("stack_id", "vnf-" + instance["id"]))
+
+
 def _info(instance: client.Object) -> client.Object:
     info: client.Object = instance.get("instantiatedVnfInfo") or {}
     return info
+
+
+def _vnfcs(instance: client.Object) -> Dict[str, str]:
+    """The Nova server of each VNFC that has one, by their ids."""
+    info = _info(instance)
+    servers = {each["id"]: each["computeResource"]["resourceId"] for each in info.get("vnfcResourceInfo") or []}
+    return {each["id"]: servers[each["vnfcResourceInfoId"]] for each in info.get("vnfcInfo") or [] if each.get("vnfcResourceInfoId") in servers}
 
 
 def _servers(instance: client.Object) -> List[str]:
@@ -88,6 +103,4 @@ def _servers(instance: client.Object) -> List[str]:
 
 def coordinate(said: client.Object) -> None:
     """Wait until a server that a new VNF package has changed is Ready (lcm-operation-coordinate-new-vnf)."""
-    info = _info(said["inst"])
-    vnfc = next(each["vnfcResourceInfoId"] for each in info["vnfcInfo"] if each["id"] == said["vnfc_info_id"])
-    Hook(said["inst"]["id"]).ready(next(each["computeResource"]["resourceId"] for each in info["vnfcResourceInfo"] if each["id"] == vnfc))
+    Hook(said["inst"]["id"]).ready(_vnfcs(said["inst"])[said["vnfc_info_id"]])

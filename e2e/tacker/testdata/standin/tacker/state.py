@@ -1,4 +1,4 @@
-"""What Tacker's database has: LCM operation occurrences."""
+"""What Tacker's database has: LCM operation occurrences and VIMs."""
 
 import json
 import os
