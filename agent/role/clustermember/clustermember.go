@@ -99,7 +99,7 @@ func (s *step) member(ctx context.Context, plan *converge.Plan) error {
 	}
 	u, err := c.Resource(kubeapi.Nodes).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet is to register", name)
+		return converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet registers when it starts; if the Node was deleted, restart kubelet on a worker, or reset a master and join it again", name)
 	}
 	if err != nil {
 		return c.Explain(err)
