@@ -212,10 +212,15 @@ func (m *member) missesNone(t *testing.T) {
 		}
 	}
 	m.exec(t, "truncate", "-s", "0", "/root/log")
+	if result := m.exec(t, "systemctl", "show", "--property=Result", "--value", again); result != "success\n" {
+		t.Errorf("what runs the script again has ended with %s", result)
+	}
 }
 
+// again is the unit that runs the script again if the facts changed meanwhile.
+const again = "nodehitch-cluster-again.service"
+
 func (m *member) runsWithoutCmp(t *testing.T) {
-	const again = "nodehitch-cluster-again.service"
 	m.exec(t, "mv", "/usr/bin/cmp", "/root/cmp")
 	m.write(t, "eight")
 	m.until(t, []string{"begin eight", "end eight"})
