@@ -278,13 +278,15 @@ func (e *etcds) member(name string) etcd.Member {
 	return all[i]
 }
 
-// names are the members, as those that run know them.
+// names are the members, as those that run know them. A leader that was killed has to be
+// replaced first.
 func (e *etcds) names() (list []string) {
 	e.t.Helper()
-	all, err := e.client.Members(e.t.Context())
-	if err != nil {
-		e.t.Fatal(err)
-	}
+	var all []etcd.Member
+	e.until(func(ctx context.Context) (err error) {
+		all, err = e.client.Members(ctx)
+		return err
+	})
 	for _, m := range all {
 		list = append(list, m.Name)
 	}
