@@ -59,6 +59,7 @@ func TestAMasterLeavesEtcd(t *testing.T) {
 				d.must(e.running[node].Process.Kill())
 				<-e.running[node].Ended()
 			}
+			e.names() // the others have a leader
 			var leave []api.ClusterServer
 			for _, node := range c.leave {
 				leave = append(leave, serverAt(node, e.addresses[node]))
