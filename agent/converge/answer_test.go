@@ -1,7 +1,10 @@
 package converge_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -32,6 +35,24 @@ func TestASectionThatNoStepDoesAnythingAboutIsNotReady(t *testing.T) {
 			}
 			if !c.ready && (exports.Reason != api.ReasonInvalidDocument || r.FailedCondition != api.ConditionExportsServed) {
 				t.Errorf("ExportsServed is %+v, failed %q; want InvalidDocument, which a person has to see to", exports, r.FailedCondition)
+			}
+		})
+	}
+}
+
+// The controller refuses a status with a longer message, and so all that it says.
+func TestAMessageIsNoLongerThanAStatusMayHave(t *testing.T) {
+	for name, text := range map[string]string{
+		"short": "é", "as long as it may be": strings.Repeat("é", api.LongestMessage), "longer": strings.Repeat("é", api.LongestMessage+1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := step("A")
+			s.planErr = errors.New(text)
+			r := pass(t, converge.Options{}, s)
+			c := r.Condition("A")
+			whole, isCut := strings.CutSuffix(c.Message, " … (cut)")
+			if n := utf8.RuneCountInString(c.Message); n > api.LongestMessage || isCut != (name == "longer") || !utf8.ValidString(c.Message) || !strings.HasPrefix(text, whole) {
+				t.Errorf("the message of %d characters has %d, the mark %v", utf8.RuneCountInString(text), n, isCut)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"github.com/nodehitch/nodehitch/shared/api"
 )
@@ -20,7 +21,23 @@ type outcome struct {
 // unknowable are the reasons to wait that say nothing about the state itself.
 var unknowable = []api.Reason{api.ReasonUnreadable, api.ReasonWaitingForController, api.ReasonStateDamaged}
 
+// outcome is that of the last plan. A status with a longer message is refused as a whole.
 func (r *Result) outcome() outcome {
+	o := r.whole()
+	o.message = cut(o.message, api.LongestMessage)
+	return o
+}
+
+// cut is a text of at most so many characters, with a mark if it was longer.
+func cut(text string, most int) string {
+	const mark = " … (cut)"
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-utf8.RuneCountInString(mark)]) + mark
+}
+
+func (r *Result) whole() outcome {
 	switch {
 	case r.Interrupted:
 		return outcome{status: api.ConditionUnknown, reason: api.ReasonConverging, message: "the agent was stopped before it had checked this"}

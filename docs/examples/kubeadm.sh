@@ -56,10 +56,11 @@ token = {"token": facts["bootstrapToken"], "apiServerEndpoint": endpoint,
          "caCertHashes": [facts.get("caCertificateHash", "")]}
 if master:
     write("init.yaml",
-          # The own token makes no other needed; the agent deletes it when the machine has joined.
+          # The own token makes no other needed. The agent deletes it once the machine has a Node.
           kubeadm("InitConfiguration", localAPIEndpoint=local, certificateKey=facts["certificateKey"],
                   bootstrapTokens=[{"token": facts["bootstrapToken"], "ttl": "24h0m0s"}]),
           kubeadm("ClusterConfiguration", kubernetesVersion=version, controlPlaneEndpoint=endpoint,
+                  apiServer={"certSANs": [a for a in [facts.get("externalAddress")] if a]},
                   networking={"podSubnet": facts["podCIDR"], "serviceSubnet": facts["serviceCIDR"]}))
     control_plane = {"localAPIEndpoint": local, "certificateKey": facts["certificateKey"]}
     write("join.yaml", kubeadm("JoinConfiguration", discovery={"bootstrapToken": token}, controlPlane=control_plane))
@@ -84,7 +85,8 @@ has_node() {
 step=$(configure)
 
 # A master that is a member gives its certificates to those that join: the key changes with
-# the masters, and kubeadm deletes the certificates after two hours.
+# the masters, and kubeadm deletes the certificates after two hours. For a master that joins
+# later than that, run `systemctl start nodehitch-cluster` on one that is a member.
 if [[ -e $joined ]]; then
   if [[ -e $config/init.yaml ]]; then
     kubeadm init phase upload-certs --upload-certs --skip-certificate-key-print --config "$config/init.yaml"

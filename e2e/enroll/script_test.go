@@ -32,6 +32,7 @@ func TestTheClustersScript(t *testing.T) {
 		{"runs again after a failure, and says why", m.runsAgain},
 		{"runs again after it was killed", m.survivesAKill},
 		{"misses no change of many", m.missesNone},
+		{"does not run for ever if nothing can compare the facts", m.runsWithoutCmp},
 		{"runs at boot", m.runsAtBoot},
 	} {
 		if !t.Run(step.name, step.do) {
@@ -211,6 +212,24 @@ func (m *member) missesNone(t *testing.T) {
 		}
 	}
 	m.exec(t, "truncate", "-s", "0", "/root/log")
+	if result := m.exec(t, "systemctl", "show", "--property=Result", "--value", again); result != "success\n" {
+		t.Errorf("what runs the script again has ended with %s", result)
+	}
+}
+
+// again is the unit that runs the script again if the facts changed meanwhile.
+const again = "nodehitch-cluster-again.service"
+
+func (m *member) runsWithoutCmp(t *testing.T) {
+	m.exec(t, "mv", "/usr/bin/cmp", "/root/cmp")
+	m.write(t, "eight")
+	m.until(t, []string{"begin eight", "end eight"})
+	if out, err := m.node.Exec(t.Context(), "sh", "-c", `timeout 60 sh -c 'until systemctl is-failed "$0"; do sleep 0.1; done' "$0"`, again); err != nil {
+		t.Errorf("nothing says that the facts cannot be compared: %s %v", out, err)
+	}
+	m.ran(t, "begin eight", "end eight")
+	m.exec(t, "mv", "/root/cmp", "/usr/bin/cmp")
+	m.exec(t, "systemctl", "reset-failed", again)
 }
 
 func (m *member) runsAtBoot(t *testing.T) {

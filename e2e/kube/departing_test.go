@@ -47,11 +47,13 @@ type departing struct {
 	etcd string
 	// limit is how long the agent waits for Pods in one pass.
 	limit time.Duration
+	// ahead is how much later the agent's clock is than ours.
+	ahead time.Duration
 }
 
-func newDeparting(t *testing.T) *departing {
+func newDeparting(t *testing.T, controllers ...string) *departing {
 	t.Helper()
-	d := &departing{Cluster: kubetest.Open(t, kube.Options{Controllers: []string{"disruption-controller"}}), t: t, m: hosttest.New(), limit: 2 * time.Second}
+	d := &departing{Cluster: kubetest.Open(t, kube.Options{Controllers: controllers}), t: t, m: hosttest.New(), limit: 2 * time.Second}
 	content, err := d.Kubeconfig(kube.Admin, kube.Masters)
 	d.must(err)
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)
@@ -77,7 +79,7 @@ func (d *departing) must(err error) {
 // restart makes a new agent without memory.
 func (d *departing) restart() {
 	d.engine = converge.New(clusterdepartures.New(clusterdepartures.Options{
-		Host: d.m.Host(), DrainLimit: d.limit, EtcdEndpoint: d.etcd,
+		Host: d.m.Host(), DrainLimit: d.limit, EtcdEndpoint: d.etcd, Now: func() time.Time { return time.Now().Add(d.ahead) },
 	}))
 }
 
@@ -132,6 +134,14 @@ func (d *departing) node(name string, addresses ...string) {
 	d.create("nodes", `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q}, "status": {"addresses": %s,
 		"nodeInfo": {"systemUUID": %q, "machineID": "", "bootID": "", "kernelVersion": "", "osImage": "", "containerRuntimeVersion": "", "kubeletVersion": "",
 		"kubeProxyVersion": "", "operatingSystem": "", "architecture": ""}, "conditions": [{"type": "Ready", "status": "True"}]}}`, name, text, strings.ToUpper(serverID(name)))
+}
+
+// dies is what the API server has of a Node whose machine is gone.
+func (d *departing) dies(name string) {
+	d.t.Helper()
+	_, err := d.of("nodes").Patch(d.t.Context(), name, types.StrategicMergePatchType,
+		[]byte(`{"status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}]}}`), metav1.PatchOptions{}, "status")
+	d.must(err)
 }
 
 // Owners of Pods. Nothing runs that would make a Pod again.
@@ -265,6 +275,8 @@ type door struct {
 	kill  int
 	after bool
 	dead  func()
+	// before is what happens before the first of these calls.
+	before map[string]func()
 }
 
 func newDoor(t *testing.T, config *rest.Config) *door {
@@ -277,12 +289,13 @@ func newDoor(t *testing.T, config *rest.Config) *door {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &door{evicted: map[string]int{}}
+	d := &door{evicted: map[string]int{}, before: map[string]func(){}}
 	proxy := &httputil.ReverseProxy{Transport: transport, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, ModifyResponse: d.answered}
 	d.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.ends() {
 			panic(http.ErrAbortHandler)
 		}
+		d.comes(r.Method + " " + r.URL.Path)
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(d.Close)
@@ -303,6 +316,17 @@ func (d *door) ends() bool {
 	return true
 }
 
+// comes says that a call comes to the one who waits for it, once.
+func (d *door) comes(call string) {
+	d.mu.Lock()
+	do := d.before[call]
+	delete(d.before, call)
+	d.mu.Unlock()
+	if do != nil {
+		do()
+	}
+}
+
 // answered notes what the API server did.
 func (d *door) answered(r *http.Response) error {
 	d.mu.Lock()
@@ -319,6 +343,13 @@ func (d *door) answered(r *http.Response) error {
 		return errKilled
 	}
 	return nil
+}
+
+// first has this happen before the next such call.
+func (d *door) first(call string, do func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.before[call] = do
 }
 
 // did are the writes since the last time.
@@ -342,9 +373,9 @@ current-context: x
 `, d.URL, base64.StdEncoding.EncodeToString(ca))
 }
 
-// passKilledAt makes a pass of an agent that is killed at its call of this number, before or
+// passesKilledAt makes two passes of an agent that is killed at its call of this number, before or
 // after the API server has served it, and reports whether it came so far.
-func (d *departing) passKilledAt(call int, after bool) bool {
+func (d *departing) passesKilledAt(call int, after bool) bool {
 	ctx, cancel := context.WithCancel(d.t.Context())
 	defer cancel()
 	d.restart()
@@ -352,7 +383,9 @@ func (d *departing) passKilledAt(call int, after bool) bool {
 	d.door.mu.Lock()
 	d.door.kill, d.door.after, d.door.dead = call, after, cancel
 	d.door.mu.Unlock()
-	d.engine.Converge(ctx, d.doc, converge.Options{Confirmed: true, Grace: time.Millisecond})
+	for range 2 { // the second deletes
+		d.engine.Converge(ctx, d.doc, converge.Options{Confirmed: true, Grace: time.Millisecond})
+	}
 	d.door.mu.Lock()
 	defer d.door.mu.Unlock()
 	came := d.door.calls >= call

@@ -3,6 +3,7 @@ package kube_test
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestAWorkerLeavesTheClusterInOrder(t *testing.T) {
 	results.Begin(t, suite, "departure",
 		"a worker is cordoned and drained as its PodDisruptionBudget allows, each Pod is evicted once, then its Node is deleted; what belongs to the Node stays until then")
 	kubetest.Require(t)
-	d := newDeparting(t)
+	d := newDeparting(t, "disruption-controller")
 	d.node("w1")
 	d.node("w2")
 	d.pod("web-0", "w1", byReplicaSet, 0)
@@ -61,12 +62,21 @@ func TestAWorkerLeavesTheClusterInOrder(t *testing.T) {
 	}
 }
 
+// leaves wants one pass to cordon and drain the Node, and the next one to delete it: whoever takes
+// the departure back in between finds the Node there.
+func (d *departing) leaves(node string) {
+	d.t.Helper()
+	d.expect(api.ReasonConverging, "delete Node "+node)
+	d.wantNode(node, true)
+	d.expect(api.ReasonMembersLeft)
+}
+
 func (d *departing) evictions(pod string) int { return d.door.evicted[pod] }
 
 func TestWhatIsNotDoneIsTakenBack(t *testing.T) {
 	results.Begin(t, suite, "departure-taken-back", "an empty list uncordons what nodehitch has cordoned, and nothing that others have; a Node that others have cordoned leaves all the same")
 	kubetest.Require(t)
-	d := newDeparting(t)
+	d := newDeparting(t, "disruption-controller")
 	for _, name := range []string{"w1", "w2", "w3"} {
 		d.node(name)
 	}
@@ -89,17 +99,82 @@ func TestWhatIsNotDoneIsTakenBack(t *testing.T) {
 	d.leave(false, serverOf("w1"))
 	d.expect(api.ReasonEvictionBlocked)
 	d.leave(false, serverOf("w3")) // another START
-	d.expect(api.ReasonMembersLeft)
+	d.leaves("w3")
 	d.wantNode("w1", false)
 	if d.get("nodes", "w3") != nil {
 		t.Error("w3 has not left")
 	}
 }
 
+// No kubelet is left that would say that its Pods have ended.
+func TestTheNodeOfADeadMachine(t *testing.T) {
+	results.Begin(t, suite, "departure-dead-machine", "a Pod holds the Node of a dead machine for its grace only, and that of a machine that runs until it has ended")
+	kubetest.Require(t)
+	d := newDeparting(t)
+	for _, name := range []string{"runs", "dead"} {
+		d.node(name)
+		d.pod("web-"+name, name, byReplicaSet, 3600)
+	}
+	d.dies("dead")
+	d.leave(false, serverOf("runs"), serverOf("dead"))
+	d.expect(api.ReasonEvictionBlocked, "Pod default/web-runs on Node runs has not ended yet", "Pod default/web-dead on Node dead has not ended yet")
+	d.ahead = 2 * time.Hour
+	if r := d.expect(api.ReasonEvictionBlocked, "web-runs"); strings.Contains(r.Condition(api.ConditionClusterMembersLeft).Message, "web-dead") {
+		t.Error("a Pod that nothing can end keeps the Node")
+	}
+	d.wantNode("runs", true)
+	d.wantNode("dead", true)
+	d.leave(false, serverOf("dead"))
+	d.expect(api.ReasonMembersLeft)
+	if d.get("nodes", "dead") != nil {
+		t.Error("the Node is there")
+	}
+	if n := d.evictions("web-dead"); n != 1 {
+		t.Errorf("its Pod was evicted %d times", n)
+	}
+}
+
+func TestAPodThatComesBeforeTheCordon(t *testing.T) {
+	results.Begin(t, suite, "departure-late-pod", "a Pod that came to the Node after the agent had looked is evicted like the others")
+	kubetest.Require(t)
+	d := newDeparting(t)
+	d.node("w1")
+	d.door.first("PATCH /api/v1/nodes/w1", func() { d.pod("late-0", "w1", byReplicaSet, 3600) })
+	d.leave(false, serverOf("w1"))
+	d.expect(api.ReasonEvictionBlocked, "Pod default/late-0 on Node w1 has not ended yet")
+	d.wantNode("w1", true)
+	d.ended("late-0")
+	d.expect(api.ReasonMembersLeft)
+}
+
+// No controller looks at the budget: the API server asks to try each eviction again after ten
+// seconds.
+func TestAPassOfADrainEnds(t *testing.T) {
+	results.Begin(t, suite, "departure-bounded", "a pass does not wait as long as the API server asks, however many Pods it keeps")
+	kubetest.Require(t)
+	d := newDeparting(t)
+	d.node("w1")
+	for n := range 2 {
+		d.pod(fmt.Sprint("web-", n), "w1", byReplicaSet, 0)
+	}
+	d.create("poddisruptionbudgets", `{"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web-budget"},
+		"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}}`)
+	d.pod("free", "w1", byReplicaSet, 0)
+	d.leave(false, serverOf("w1"))
+	begun := time.Now()
+	d.expect(api.ReasonEvictionBlocked, "web-0", "web-1", "web-budget")
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("the pass took %v", took)
+	}
+	if d.evictions("free") != 1 {
+		t.Error("the Pod without a budget was not evicted")
+	}
+}
+
 func TestPodsThatNothingMakesAgain(t *testing.T) {
 	results.Begin(t, suite, "departure-unmanaged", "a Pod without a controller refuses the departure before anything is done, unless the parameters or the operation let it go")
 	kubetest.Require(t)
-	d := newDeparting(t)
+	d := newDeparting(t, "disruption-controller")
 	for _, c := range []struct {
 		node          string
 		delete, force bool
@@ -111,7 +186,7 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 		d.doc.ClusterDepartures.DeleteUnmanagedPods = c.delete
 		d.door.did()
 		if c.delete || c.force {
-			d.expect(api.ReasonMembersLeft)
+			d.leaves(c.node)
 			if d.evictions("alone-"+c.node) != 1 || d.get("nodes", c.node) != nil {
 				t.Errorf("of %s were evicted %v", c.node, d.door.evicted)
 			}
@@ -130,13 +205,13 @@ func TestPodsThatNothingMakesAgain(t *testing.T) {
 func TestAForcedDepartureLeavesPodsThatStay(t *testing.T) {
 	results.Begin(t, suite, "departure-forced", "by force a Node is deleted although a PodDisruptionBudget keeps its Pod; a Pod that may go is evicted")
 	kubetest.Require(t)
-	d := newDeparting(t)
+	d := newDeparting(t, "disruption-controller")
 	d.node("w1")
 	d.pod("web-0", "w1", byReplicaSet, 3600)
 	d.budget(1, 0)
 	d.pod("free", "w1", byReplicaSet, 0)
 	d.leave(true, serverOf("w1"))
-	d.expect(api.ReasonMembersLeft)
+	d.leaves("w1")
 	d.wantRuns("web-0")
 	if d.get("nodes", "w1") != nil || d.evictions("free") != 1 {
 		t.Errorf("the Node is there, or of the Pods were evicted %v", d.door.evicted)
@@ -148,13 +223,13 @@ func TestAForcedDepartureLeavesPodsThatStay(t *testing.T) {
 func TestTheNodeOfAServer(t *testing.T) {
 	results.Begin(t, suite, "departure-identity", "a Node is the server's by its systemUUID or, without one, by its providerID, whatever its name is")
 	kubetest.Require(t)
-	d := newDeparting(t)
+	d := newDeparting(t, "disruption-controller")
 	d.node("w1")
 	d.create("nodes", `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w2"}, "spec": {"providerID": "openstack:///%s"}}`, serverID("by provider"))
 	leaves := serverOf("another")
 	leaves.Name = "w1"
 	d.leave(false, leaves, serverOf("by provider"))
-	d.expect(api.ReasonMembersLeft)
+	d.leaves("w2")
 	d.wantNode("w1", false)
 	if d.get("nodes", "w2") != nil {
 		t.Error("the Node of the server's providerID is there")
@@ -166,7 +241,7 @@ func TestTheAgentIsKilledAtEachCallOfADeparture(t *testing.T) {
 	record := results.Begin(t, suite, "departure-killed",
 		"the agent is killed at each of its calls, before or after the API server has served it: no Pod is evicted twice, the Node that leaves is deleted, no other one is touched")
 	kubetest.Require(t)
-	d := newDeparting(t)
+	d := newDeparting(t, "disruption-controller")
 	d.node("stays")
 	d.pod("kept", "stays", byNobody, 0)
 	kills := 0
@@ -184,7 +259,7 @@ func TestTheAgentIsKilledAtEachCallOfADeparture(t *testing.T) {
 					d.pod(p, node, byReplicaSet, c.grace)
 				}
 				d.leave(false, serverOf(node))
-				if came = d.passKilledAt(call, after); came {
+				if came = d.passesKilledAt(call, after); came {
 					kills++
 				}
 				d.finish(node, pods)

@@ -143,7 +143,7 @@ func (p *controlPlane) member(name string) (member etcd.Member) {
 	p.t.Helper()
 	loopback.Until(p.t, "etcd has a leader and the member "+name, func() bool {
 		members, err := p.open().Members(p.t.Context())
-		i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Of(name, nil) })
+		i := slices.IndexFunc(members, func(m etcd.Member) bool { return m.Name == name })
 		var waiting *converge.Waiting
 		if err != nil && !errors.As(err, &waiting) {
 			p.t.Fatal(err)

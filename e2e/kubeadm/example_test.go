@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,10 +23,11 @@ test ! -e /root/fail
 `
 
 const (
-	token   = "abcdef.0123456789abcdef"
-	key     = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-	marker  = "/var/lib/nodehitch/kubeadm-done"
-	kubelet = "/var/lib/kubelet/pki/kubelet-client-current.pem /etc/kubernetes/kubelet.conf"
+	token    = "abcdef.0123456789abcdef"
+	key      = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	external = "203.0.113.7"
+	marker   = "/var/lib/nodehitch/kubeadm-done"
+	kubelet  = "/var/lib/kubelet/pki/kubelet-client-current.pem /etc/kubernetes/kubelet.conf"
 )
 
 // facts are those of a machine, as the agent writes them.
@@ -37,7 +39,7 @@ func facts(t *testing.T, role string, initialize, cluster bool) []byte {
 		"masters": []any{map[string]any{"serverId": "1", "name": "m", "addresses": []string{"10.10.0.10"}}},
 	}
 	if role == "master" {
-		f["certificateKey"] = key
+		f["certificateKey"], f["externalAddress"] = key, external
 	}
 	if cluster {
 		f["caCertificateHash"] = "sha256:" + key
@@ -119,11 +121,28 @@ func TestTheExampleForKubeadm(t *testing.T) {
 			if strings.Contains(string(log)+string(out), token) || strings.Contains(string(log)+string(out), key) {
 				t.Errorf("a secret is in an argument or in what is printed:\n%s%s", log, out)
 			}
+			if test.role == "master" {
+				wantNamed(t, n, external)
+			}
 			state, err := n.Exec(t.Context(), "sh", "-c", "test -e "+marker+"; echo $?; stat -c %a /run/nodehitch-kubeadm /run/nodehitch-kubeadm/*.yaml | sort -u | tr '\n' ' '")
 			must(err)
 			if want := fmt.Sprintf("%d\n600 700 ", map[bool]int{true: 0, false: 1}[test.done]); string(state) != want {
 				t.Errorf("whether it is done, and the modes: %q, want %q", state, want)
 			}
 		})
+	}
+}
+
+// wantNamed wants the certificate of an API server that kubeadm makes to have this address.
+func wantNamed(t *testing.T, n lab.Node, address string) {
+	t.Helper()
+	text, err := n.Pull(t.Context(), "/run/nodehitch-kubeadm/init.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, cluster, _ := strings.Cut(string(text), "---")
+	var c struct{ APIServer struct{ CertSANs []string } }
+	if err := json.Unmarshal([]byte(cluster), &c); err != nil || !slices.Equal(c.APIServer.CertSANs, []string{address}) {
+		t.Errorf("the API server's certificate is to name %v (%v), want %s", c.APIServer.CertSANs, err, address)
 	}
 }

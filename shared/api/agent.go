@@ -76,6 +76,14 @@ const MaxControllerURLs = 8
 // LongestRetry is how long an agent waits at most before it tries again what failed.
 const LongestRetry = time.Minute
 
+// LongestMessage is how many characters the message of a condition has at most, and
+// LongestCACertificate the text of a cluster's certificate authority, in the specification of
+// the API.
+const (
+	LongestMessage       = 4096
+	LongestCACertificate = 16384
+)
+
 // WantedAgent is the agent that a controller wants on a node: headers of a poll's answer.
 type WantedAgent struct {
 	Version   string `json:"version"`

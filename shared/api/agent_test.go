@@ -79,3 +79,11 @@ func TestTheFirstSectionsStay(t *testing.T) {
 		t.Error("an agent of this build understands all, and one that understands proxy alone does not")
 	}
 }
+
+func TestTheLongestTextsOfAStatusAreTheSpecifications(t *testing.T) {
+	for name, most := range map[string]int{"message": api.LongestMessage, "caCertificate": api.LongestCACertificate} {
+		if want := fmt.Sprintf("%s: {type: string, maxLength: %d,", name, most); !strings.Contains(string(api.OpenAPI), want) {
+			t.Errorf("the specification has no %s", want)
+		}
+	}
+}

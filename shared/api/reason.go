@@ -169,13 +169,13 @@ var Reasons = map[Reason]ReasonDoc{
 	ReasonRegistered:              {"each PersistentVolume is in the cluster with its server and path, and nodehitch has no others for the storage server there", "", passing},
 	ReasonAbsent:                  {"the cluster has no PersistentVolume of nodehitch's for the storage server", "", passing},
 
-	ReasonNotJoined:       {"the machine is no member of the cluster: it has no kubelet credentials, or the cluster has no Node with its server id", "read the journal of the program that joins it; the agent then continues", passing},
+	ReasonNotJoined:       {"the machine is no member of the cluster: it has no kubelet credentials, or the cluster has no Node with its server id", "read the journal of the program that joins it; if the Node was deleted, restart kubelet on a worker, or reset and join a master again; the agent then continues", passing},
 	ReasonNodeNotReady:    {"the machine's Node is in the cluster and is not Ready", "run `kubectl describe node`, and read kubelet's journal; the agent continues when the Node is Ready", passing},
 	ReasonJoined:          {"the machine's Node is in the cluster and Ready", "", passing},
 	ReasonMembersCurrent:  {"each server without a Node has a valid bootstrap token, and no Node of a deleted server is left", "", passing},
 	ReasonEvictionBlocked: {"a PodDisruptionBudget, or a Pod that does not end, keeps a Node that leaves from being drained", "run more replicas elsewhere, or change the PodDisruptionBudget that the message names; the agent tries again until the operation's deadline", passing},
 	ReasonUnmanagedPods:   {"Pods that no controller would make again run on a Node that leaves", "delete them, or set delete_unmanaged_pods in cluster_members, or force the operation; then repeat it", final},
-	ReasonQuorumAtRisk:    {"etcd would lose its quorum without the master that leaves", "make the other masters' etcd members healthy, then repeat the operation", final},
+	ReasonQuorumAtRisk:    {"etcd would have no quorum without the master that leaves: too many of the others have given no healthy answer for 30 seconds", "make the other masters' etcd members healthy, then repeat the operation", final},
 	ReasonMembersLeft:     {"no server that leaves has a Node or an etcd member any more", "", passing},
 	ReasonAccessGranted:   {"the cluster has the service account of the VIM with its rights, and a valid token", "", passing},
 

@@ -729,7 +729,7 @@ type ClusterDeparturesSection struct {
 	// DeleteUnmanagedPods Pods without a controller are evicted too. Nothing makes them again
 	DeleteUnmanagedPods bool `json:"deleteUnmanagedPods"`
 
-	// Force Pods that cannot be evicted are left on their Node, which is deleted all the same
+	// Force Pods that cannot be evicted are left on their Node, which is deleted all the same unless its etcd member has to stay
 	Force bool `json:"force"`
 
 	// Members Ordered by serverId

@@ -24,7 +24,7 @@ func (o *object) clusterMembers() *ClusterMembers {
 	case "":
 		m.Access = AccessTacker
 	case AccessAdmin:
-		o.r.warn(o.key(access), "%q lets each holder of the VIM's token do everything in the cluster; Tacker's Kubernetes driver needs no more than %q", AccessAdmin, AccessTacker)
+		o.r.warn(o.key(access), "%q lets each holder of the VIM's token do everything in the cluster; Tacker's Kubernetes driver needs no more than %q, which reads every Secret and starts any Pod and so is to be kept as well as an administrator's", AccessAdmin, AccessTacker)
 	}
 	o.close()
 	return m

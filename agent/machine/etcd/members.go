@@ -26,14 +26,37 @@ type Member struct {
 	Learner bool `json:"isLearner"`
 }
 
-// Of reports whether the member is that of the Node with this name and these addresses.
-func (m Member) Of(node string, addresses []string) bool {
-	if m.Name != "" {
-		return m.Name == node
+// Machine is one that may have a member.
+type Machine struct {
+	// Node is the name of its Node, "" if it has none.
+	Node      string
+	Addresses []string
+}
+
+// Of returns the members of these machines: those with the name of a Node, then those with an
+// address. An address is given to another machine later, so it counts for nothing if one that
+// stays has it.
+func Of(all []Member, machines, stay []Machine) (of []Member) {
+	for _, m := range all {
+		if m.named(machines) || !m.named(stay) && m.at(machines) && !m.at(stay) {
+			of = append(of, m)
+		}
 	}
+	return of
+}
+
+// named reports whether the member has the name of one of their Nodes.
+func (m Member) named(machines []Machine) bool {
+	return m.Name != "" && slices.ContainsFunc(machines, func(each Machine) bool { return each.Node == m.Name })
+}
+
+// at reports whether the member has an address of one of them.
+func (m Member) at(machines []Machine) bool {
 	return slices.ContainsFunc(m.PeerURLs, func(raw string) bool {
 		u, err := url.Parse(raw)
-		return err == nil && slices.ContainsFunc(addresses, func(a string) bool { return sameAddress(a, u.Hostname()) })
+		return err == nil && slices.ContainsFunc(machines, func(each Machine) bool {
+			return slices.ContainsFunc(each.Addresses, func(a string) bool { return sameAddress(a, u.Hostname()) })
+		})
 	})
 }
 

@@ -98,6 +98,7 @@ func (a *Access) dial(content *clientcmdapi.Config) (*Client, error) {
 	config.QPS = -1 // a pass sends only a few requests
 	config.UserAgent = "nodehitch-agent/" + version.Version
 	config.WarningHandler = rest.NoWarnings{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return atOnce{next} })
 	if config.Proxy == nil { // this node's own API server is never behind the environment's proxy
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
@@ -115,3 +116,18 @@ func (a *Access) dial(content *clientcmdapi.Config) (*Client, error) {
 		idle: func() { utilnet.CloseIdleConnectionsFor(client.Transport) }, // the client's own CloseIdleConnections does not reach a wrapped transport
 	}, nil
 }
+
+// atOnce gives answers without the time after which the client would repeat the request: it
+// would do so for minutes. The next pass repeats it, or the next round of a drain.
+type atOnce struct{ next http.RoundTripper }
+
+func (a atOnce) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := a.next.RoundTrip(r)
+	if answer != nil {
+		answer.Header.Del("Retry-After")
+	}
+	return answer, err
+}
+
+// WrappedRoundTripper lets the client close its idle connections.
+func (a atOnce) WrappedRoundTripper() http.RoundTripper { return a.next }

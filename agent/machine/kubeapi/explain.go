@@ -13,18 +13,21 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// Explain turns the API server's error into the reason of a condition. kubeadm writes
-// the kubeconfig before the cluster accepts it, so refusals are retried too. It says
-// nothing of conflicts, which mean something else to each caller.
+// Explain turns the API server's error into the reason of a condition; nil stays nil. kubeadm
+// writes the kubeconfig before the cluster accepts it, so refusals are retried too.
 func (c *Client) Explain(err error) error {
 	var status apierrors.APIStatus
 	var untrusted *tls.CertificateVerificationError
 	switch {
+	case err == nil:
+		return nil
 	case errors.As(err, &untrusted):
 		return unusable("the server that answers is not the API server that %s trusts: %v", c.Path, err)
 	case !errors.As(err, &status):
 		c.lost = true
 		return unusable("the API server does not answer: %v", err)
+	case apierrors.IsConflict(err):
+		return converge.Wait(api.ReasonConverging, "it was changed while the agent compared it: %v", err)
 	case apierrors.IsUnauthorized(err):
 		return unusable("the API server does not accept the credentials of %s%s: %v; %s", c.Path, c.age(), err, c.renewal)
 	case LacksRight(err):

@@ -2,11 +2,14 @@ package kubeapi
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Nodes is the resource of Nodes.
@@ -86,4 +89,32 @@ func (c *Client) ListNodes(ctx context.Context) ([]Node, error) {
 			return all, nil
 		}
 	}
+}
+
+// PatchNode sets annotations and, unless it is nil, what spec has; a value that is nil is
+// removed. No other Node that has the name by now is changed.
+func (c *Client) PatchNode(ctx context.Context, n Node, annotations, spec map[string]any) error {
+	patch := map[string]any{"metadata": map[string]any{"uid": n.GetUID(), "annotations": annotations}}
+	if spec != nil {
+		patch["spec"] = spec
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return err
+	}
+	_, err = c.Resource(Nodes).Patch(ctx, n.GetName(), types.MergePatchType, text, metav1.PatchOptions{FieldManager: FieldManager})
+	return c.Explain(err)
+}
+
+// DeleteNode deletes the Node in the observed version: in a later one it may be Ready again,
+// or let Pods come. It is no error if it is gone. kubelet makes no other before it starts anew.
+func (c *Client) DeleteNode(ctx context.Context, n Node) error {
+	uid, version := n.GetUID(), n.GetResourceVersion()
+	err := c.Resource(Nodes).Delete(ctx, n.GetName(), metav1.DeleteOptions{
+		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return c.Explain(err)
 }

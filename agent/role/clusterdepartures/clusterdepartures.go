@@ -5,17 +5,16 @@
 // Nothing is lost that others can keep. A Pod is evicted, so PodDisruptionBudgets hold; one
 // that nothing would make again refuses the departure, unless the section allows it. No etcd
 // member is removed without which the others have no quorum. No Node is deleted, and no etcd
-// member removed, before all Nodes that leave are drained: until then, everything can be
-// taken back.
+// member removed, before a pass finds all Nodes that leave cordoned and drained: until then,
+// everything can be taken back.
 package clusterdepartures
 
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
@@ -31,10 +30,13 @@ type Options struct {
 	Kubeconfig string
 	// RequestLimit is how long one request may take; 0 = kubeapi.DefaultRequestLimit.
 	RequestLimit time.Duration
-	// DrainLimit is how long one pass waits until evicted Pods have ended; 0 = 30 seconds.
+	// DrainLimit is how long one pass evicts Pods and waits until they have ended; 0 = 10
+	// seconds. A departure that is taken back meanwhile is taken back after it.
 	DrainLimit time.Duration
 	// EtcdEndpoint is the URL of etcd; "" = etcd.DefaultEndpoint.
 	EtcdEndpoint string
+	// Now is the clock by which Pods end and etcd members are healthy; nil = time.Now.
+	Now func() time.Time
 }
 
 // step owns ClusterMembersLeft.
@@ -42,12 +44,17 @@ type step struct {
 	access kubeapi.Access
 	etcd   etcd.Access
 	limit  time.Duration
+	now    func() time.Time
+	sick   map[string]illness // of etcd's members, by their ids, while somebody is to leave
 }
 
 // New returns the step that owns ClusterMembersLeft.
 func New(o Options) converge.Step {
 	if o.DrainLimit == 0 {
-		o.DrainLimit = 30 * time.Second
+		o.DrainLimit = 10 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return &step{
 		access: kubeapi.Access{
@@ -55,7 +62,7 @@ func New(o Options) converge.Step {
 			Rights: "list, patch and delete nodes, list pods, and create evictions",
 		},
 		etcd:  etcd.Access{Host: o.Host, Endpoint: o.EtcdEndpoint},
-		limit: o.DrainLimit,
+		limit: o.DrainLimit, now: o.Now, sick: map[string]illness{},
 	}
 }
 
@@ -75,13 +82,12 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 	if err != nil {
 		return converge.Plan{}, err
 	}
-	nodes, err := c.ListNodes(ctx)
-	if err != nil {
+	d := &departures{Client: c, step: s, desired: desired, section: section}
+	if d.nodes, err = c.ListNodes(ctx); err != nil {
 		return converge.Plan{}, err
 	}
-	d := &departures{Client: c, section: section, limit: s.limit}
-	d.uncordon(nodes)
-	err = d.leave(ctx, nodes, &s.etcd)
+	d.uncordon()
+	err = d.leave(ctx)
 	message := "no member is to leave"
 	if count := len(section.Members); count > 0 {
 		message = fmt.Sprintf("all members that are to leave have left: %d", count)
@@ -92,46 +98,54 @@ func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan
 // departures is one plan.
 type departures struct {
 	*kubeapi.Client
+	*step
+	desired *api.NodeConfig
 	section *api.ClusterDeparturesSection
-	limit   time.Duration
-	quorum  *quorum
+	nodes   []kubeapi.Node // all
 	actions []converge.Action
 }
 
 // leave plans what is left to do for the members that are to leave. Whoever refuses, refuses
-// before anything is done, unless the section is forced.
-func (d *departures) leave(ctx context.Context, nodes []kubeapi.Node, access *etcd.Access) error {
+// before anything is done; by force, the masters stay whose etcd members have to.
+func (d *departures) leave(ctx context.Context) error {
 	if len(d.section.Members) == 0 {
+		clear(d.sick)
 		return nil
 	}
-	leaving := nodesOf(d.section.Members, nodes)
-	var err error
-	if d.quorum, err = ask(ctx, access, d.section.Members, leaving); err != nil {
-		return err
+	leaving := nodesOf(d.section.Members, d.nodes)
+	q, refused := d.ask(ctx)
+	if refused != nil && !d.section.Force {
+		return refused
 	}
-	atRisk := d.quorum.check()
-	if atRisk != nil && !d.section.Force {
-		return atRisk
-	}
-	pods, err := d.pods(ctx, leaving)
+	left, err := d.pods(ctx, leaving)
 	if err != nil {
 		return err
 	}
-	for _, n := range leaving {
-		d.cordon(n)
+	goes := leaving
+	if refused != nil {
+		goes = slices.DeleteFunc(slices.Clone(leaving), func(n kubeapi.Node) bool { return of(d.masters(), n) })
 	}
-	if len(pods) > 0 {
+	open := d.cordon(leaving)
+	if open || len(left) > 0 { // a Pod may have come before the cordon
 		d.do("drain "+names(leaving), func(ctx context.Context) error { return d.drain(ctx, leaving) })
 	}
-	if atRisk == nil {
-		for _, m := range d.quorum.leaving {
-			d.do("remove the etcd member "+m.Name, func(ctx context.Context) error { return d.quorum.remove(ctx, m) })
-		}
+	if !open && (len(left) == 0 || d.section.Force) {
+		d.remove(q, goes)
 	}
-	for _, n := range leaving {
-		d.do("delete Node "+n.GetName(), func(ctx context.Context) error { return d.delete(ctx, n) })
+	if len(goes) > 0 {
+		return nil // by force, what refuses is said once everything else is done
 	}
-	return atRisk
+	return refused
+}
+
+// remove plans what cannot be taken back.
+func (d *departures) remove(q quorum, nodes []kubeapi.Node) {
+	for _, m := range q.leaving {
+		d.do("remove the etcd member "+m.Name, func(ctx context.Context) error { return q.remove(ctx, m) })
+	}
+	for _, n := range nodes {
+		d.do("delete Node "+n.GetName(), func(ctx context.Context) error { return d.DeleteNode(ctx, n) })
+	}
 }
 
 // nodesOf are the Nodes of these servers.
@@ -165,15 +179,4 @@ func names(nodes []kubeapi.Node) string {
 // do plans an action. None follows one that has failed.
 func (d *departures) do(summary string, f func(context.Context) error) {
 	d.actions = append(d.actions, converge.Action{Summary: summary, Group: "leave", Do: f})
-}
-
-// explain turns the API server's error into the reason of the condition.
-func (d *departures) explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsConflict(err):
-		return converge.Wait(api.ReasonConverging, "it was changed while the agent compared it: %v", err)
-	}
-	return d.Explain(err)
 }

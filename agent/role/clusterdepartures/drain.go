@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,13 +27,16 @@ func (d *departures) drain(ctx context.Context, nodes []kubeapi.Node) error {
 	defer over.Stop()
 	tick := time.NewTicker(retryEviction)
 	defer tick.Stop()
-	for {
-		left, err := d.evictAll(ctx, nodes)
+	for end := time.Now().Add(d.limit); ; {
+		left, err := d.evictAll(ctx, nodes, end)
 		if err != nil || len(left) == 0 {
 			return err
 		}
 		select {
 		case <-tick.C:
+			nodes = slices.DeleteFunc(slices.Clone(nodes), func(n kubeapi.Node) bool {
+				return !slices.ContainsFunc(left, func(p remaining) bool { return p.node == n.GetName() })
+			})
 			continue
 		case <-over.C:
 		case <-ctx.Done():
@@ -40,19 +44,33 @@ func (d *departures) drain(ctx context.Context, nodes []kubeapi.Node) error {
 		if d.section.Force {
 			return ctx.Err()
 		}
-		return converge.Wait(api.ReasonEvictionBlocked, "%s", some(left))
+		var lines []string
+		for _, p := range left {
+			lines = append(lines, fmt.Sprintf("%s on Node %s %s", p.title(), p.node, p.why))
+		}
+		return converge.Wait(api.ReasonEvictionBlocked, "%s", some(lines))
 	}
 }
 
-// evictAll evicts the Pods that are not ending yet, and says which are left, and why.
-func (d *departures) evictAll(ctx context.Context, nodes []kubeapi.Node) (left []string, err error) {
+// remaining is a Pod that has not left its Node.
+type remaining struct {
+	pod
+	why string
+}
+
+// evictAll evicts the Pods that are not ending yet, as far as it comes until the end.
+func (d *departures) evictAll(ctx context.Context, nodes []kubeapi.Node, end time.Time) (left []remaining, err error) {
 	all, err := d.pods(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range all {
 		why := "has not ended yet"
-		if !p.ending() {
+		switch {
+		case p.ending():
+		case time.Now().After(end):
+			why = "is evicted next"
+		default:
 			switch err := d.evict(ctx, p); {
 			case apierrors.IsNotFound(err):
 				continue
@@ -61,46 +79,30 @@ func (d *departures) evictAll(ctx context.Context, nodes []kubeapi.Node) (left [
 			case refusesEviction(err):
 				why = refusal(err)
 			case err != nil:
-				return nil, d.explain(err)
+				return nil, d.Explain(err)
 			}
 		}
-		left = append(left, fmt.Sprintf("%s on Node %s %s", p.title(), p.node(), why))
+		left = append(left, remaining{p, why})
 	}
 	return left, nil
-}
-
-func (p pod) node() string {
-	name, _, _ := unstructured.NestedString(p.Object, "spec", "nodeName")
-	return name
 }
 
 // evict asks for the eviction of this Pod, and of none that has its name later.
 func (d *departures) evict(ctx context.Context, p pod) error {
 	eviction := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "policy/v1", "kind": "Eviction",
-		"metadata":      map[string]any{"name": p.GetName(), "namespace": p.GetNamespace()},
-		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": string(p.GetUID())}},
+		"metadata":      map[string]any{"name": p.name, "namespace": p.namespace},
+		"deleteOptions": map[string]any{"preconditions": map[string]any{"uid": string(p.uid)}},
 	}}
-	limited, cancel := context.WithTimeout(ctx, evictionLimit)
-	defer cancel()
-	_, err := d.Resource(pods).Namespace(p.GetNamespace()).Create(limited, eviction, metav1.CreateOptions{FieldManager: kubeapi.FieldManager}, "eviction")
-	if limited.Err() != nil && ctx.Err() == nil {
-		return errLater
-	}
+	_, err := d.Resource(pods).Namespace(p.namespace).Create(ctx, eviction, metav1.CreateOptions{FieldManager: kubeapi.FieldManager}, "eviction")
 	return err
 }
 
-// evictionLimit is how long one eviction may take. The client itself repeats those of Pods
-// whose PodDisruptionBudget is new, for as long as the API server says.
-const evictionLimit = 10 * time.Second
-
-var errLater = errors.New("the API server asks to try later")
-
 // refusesEviction reports whether the API server keeps the Pod for now: its
-// PodDisruptionBudget does not allow the eviction, it has several (500), or its namespace is
-// being deleted (403).
+// PodDisruptionBudget does not allow the eviction (429), it has several (500), or its
+// namespace is being deleted (403).
 func refusesEviction(err error) bool {
-	return errors.Is(err, errLater) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) && strings.Contains(err.Error(), "PodDisruptionBudget") ||
+	return apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) && strings.Contains(err.Error(), "PodDisruptionBudget") ||
 		apierrors.HasStatusCause(err, "NamespaceTerminating")
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
@@ -13,83 +14,141 @@ import (
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
-// quorum is what etcd has of the members that leave and of those that stay.
+// quorum is what etcd has of the masters that leave.
 type quorum struct {
-	client *etcd.Client // nil: the control plane's etcd is not on its masters
+	client *etcd.Client
 	// leaving are the members to remove, those that are not healthy first: as long as they
 	// count, they cost the others their quorum.
 	leaving []etcd.Member
-	staying []etcd.Member
-	sick    map[string]error // why a member is not healthy, by its id
 }
 
-// ask looks for the etcd members of the servers that leave, and for the health of all if there
-// are any.
-func ask(ctx context.Context, access *etcd.Access, servers []api.ClusterServer, nodes []kubeapi.Node) (*quorum, error) {
-	q := &quorum{sick: map[string]error{}}
-	var err error
-	if q.client, err = access.Open(); q.client == nil || err != nil {
-		return q, err
+// masters are the servers that leave and may have an etcd member.
+func (d *departures) masters() (list []api.ClusterServer) {
+	for _, s := range d.section.Members {
+		if d.desired.Cluster == nil || slices.ContainsFunc(d.desired.Cluster.Masters, func(m api.ClusterServer) bool { return m.ServerID == s.ServerID }) {
+			list = append(list, s)
+		}
 	}
-	all, err := q.client.Members(ctx)
+	return list
+}
+
+// ask looks for the etcd members of the masters that leave. The error says why they have to
+// stay. etcd is asked only if a master leaves and the control plane's etcd is on the masters.
+func (d *departures) ask(ctx context.Context) (quorum, error) {
+	masters := d.masters()
+	if len(masters) == 0 {
+		return quorum{}, nil
+	}
+	client, err := d.etcd.Open()
+	if client == nil || err != nil {
+		return quorum{}, err
+	}
+	all, err := client.Members(ctx)
 	if err != nil {
-		return q, err
+		return quorum{}, err
 	}
-	for _, m := range all {
-		if isOf(m, servers, nodes) {
-			q.leaving = append(q.leaving, m)
-		} else {
-			q.staying = append(q.staying, m)
-		}
+	leaving := etcd.Of(all, machines(masters, nodesOf(masters, d.nodes)), d.stay())
+	if len(leaving) == 0 {
+		return quorum{}, nil
 	}
-	if len(q.leaving) == 0 {
-		return q, nil
+	d.examine(ctx, client, all)
+	slices.SortStableFunc(leaving, func(a, b etcd.Member) int { return d.order(a) - d.order(b) })
+	if err := d.check(all, leaving); err != nil {
+		return quorum{}, err
 	}
-	for _, m := range all {
-		if err := q.client.Healthy(ctx, m); err != nil {
-			q.sick[m.ID] = err
-		}
-	}
-	slices.SortStableFunc(q.leaving, func(a, b etcd.Member) int { return q.order(a) - q.order(b) })
-	return q, nil
+	return quorum{client, leaving}, nil
 }
 
-func (q *quorum) order(m etcd.Member) int {
-	if q.sick[m.ID] != nil {
+// stay are the machines that keep their etcd members: the listed ones, and those of the Nodes
+// that do not leave.
+func (d *departures) stay() []etcd.Machine {
+	var servers []api.ClusterServer
+	if d.desired.ClusterMembers != nil {
+		for _, m := range d.desired.ClusterMembers.Members {
+			servers = append(servers, api.ClusterServer{Addresses: m.Addresses})
+		}
+	}
+	return machines(servers, slices.DeleteFunc(slices.Clone(d.nodes), func(n kubeapi.Node) bool { return of(d.section.Members, n) }))
+}
+
+// machines are those of servers and of Nodes: the Node of a server may be gone already, and the
+// server's name is not its Node's.
+func machines(servers []api.ClusterServer, nodes []kubeapi.Node) (list []etcd.Machine) {
+	for _, s := range servers {
+		list = append(list, etcd.Machine{Addresses: s.Addresses})
+	}
+	for _, n := range nodes {
+		list = append(list, etcd.Machine{Node: n.GetName(), Addresses: n.Addresses()})
+	}
+	return list
+}
+
+// illness is since when an etcd member has not been healthy, and why it is not.
+type illness struct {
+	since time.Time
+	why   error
+}
+
+// patience is how long an etcd member may be without a healthy answer before it counts as
+// lost: one request may fail, and a leader be elected.
+const patience = 30 * time.Second
+
+// examine asks each member whether it is healthy.
+func (d *departures) examine(ctx context.Context, client *etcd.Client, all []etcd.Member) {
+	for _, m := range all {
+		why := client.Healthy(ctx, m)
+		ill, known := d.sick[m.ID]
+		if !known {
+			ill.since = d.now()
+		}
+		if ill.why = why; why == nil {
+			delete(d.sick, m.ID)
+			continue
+		}
+		d.sick[m.ID] = ill
+	}
+}
+
+func (d *departures) order(m etcd.Member) int {
+	if _, sick := d.sick[m.ID]; sick {
 		return 0
 	}
 	return 1
 }
 
-// isOf reports whether the member is of one of these servers, or of its Node: the Node may be
-// gone already, and the server's address is still its own.
-func isOf(m etcd.Member, servers []api.ClusterServer, nodes []kubeapi.Node) bool {
-	return slices.ContainsFunc(nodes, func(n kubeapi.Node) bool { return m.Of(n.GetName(), n.Addresses()) }) ||
-		slices.ContainsFunc(servers, func(s api.ClusterServer) bool { return etcd.Member{PeerURLs: m.PeerURLs}.Of("", s.Addresses) })
-}
-
-// check refuses the departure if those that stay would have no quorum.
-func (q *quorum) check() error {
-	if len(q.leaving) == 0 {
-		return nil
-	}
-	voters := slices.DeleteFunc(slices.Clone(q.staying), func(m etcd.Member) bool { return m.Learner })
+// check refuses the departure if those that stay would have no quorum. While it may have been
+// a passing failure, it waits.
+func (d *departures) check(all, leaving []etcd.Member) error {
+	voters, healthy, passing := 0, 0, 0
 	var sick []string
-	for _, m := range voters {
-		if err := q.sick[m.ID]; err != nil {
-			sick = append(sick, fmt.Sprintf("%s: %v", m.Name, err))
+	for _, m := range all {
+		if m.Learner || slices.ContainsFunc(leaving, func(l etcd.Member) bool { return l.ID == m.ID }) {
+			continue
 		}
+		voters++
+		ill, isSick := d.sick[m.ID]
+		switch {
+		case !isSick:
+			healthy++
+			continue
+		case d.now().Sub(ill.since) < patience:
+			passing++
+		}
+		sick = append(sick, fmt.Sprintf("%s: %v", m.Name, ill.why))
 	}
-	if healthy := len(voters) - len(sick); healthy < len(voters)/2+1 {
-		return converge.Fail(api.ReasonQuorumAtRisk, "etcd would have %d members without those that leave, and %d of them are healthy; nothing is removed. %s",
-			len(voters), healthy, strings.Join(sick, "; "))
+	if needed := voters/2 + 1; healthy >= needed {
+		return nil
+	} else if healthy+passing >= needed {
+		return converge.Wait(api.ReasonConverging, "etcd would have %d members without those that leave, and %d of them have answered that they are healthy; the others are asked again for %v. %s",
+			voters, healthy, patience, strings.Join(sick, "; "))
 	}
-	return nil
+	return converge.Fail(api.ReasonQuorumAtRisk, "etcd would have %d members without those that leave, and %d of them are healthy; none is removed. %s",
+		voters, healthy, strings.Join(sick, "; "))
 }
 
 // remove removes a member. etcd itself refuses for some seconds after one of the others was
 // away.
-func (q *quorum) remove(ctx context.Context, m etcd.Member) error {
+func (q quorum) remove(ctx context.Context, m etcd.Member) error {
 	err := q.client.Remove(ctx, m.ID)
 	if errors.Is(err, etcd.ErrQuorum) {
 		return converge.Wait(api.ReasonConverging, "etcd keeps its member %s for now: %v", m.Name, err)

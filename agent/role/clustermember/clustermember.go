@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,11 @@ func New(o Options) converge.Step {
 
 func (s *step) Condition() string { return api.ConditionClusterMember }
 
+// ClusterScoped makes the engine act only for a document that the controller has confirmed on
+// the present connection: the program that joins the machine must not be told to make a
+// cluster because this machine was, long ago.
+func (s *step) ClusterScoped() {}
+
 func (s *step) Plan(ctx context.Context, desired *api.NodeConfig) (converge.Plan, error) {
 	if desired.Cluster == nil {
 		return converge.Plan{HandsOff: true}, nil
@@ -85,9 +91,15 @@ func (s *step) member(ctx context.Context, plan *converge.Plan) error {
 	// The cluster's authority has signed this certificate, so it is the authority of the
 	// machine's cluster.
 	plan.Cluster.CACertificate, plan.Cluster.CACertificateHash = c.CA()
+	unreported := ""
+	if characters := utf8.RuneCountInString(plan.Cluster.CACertificate); characters > api.LongestCACertificate {
+		unreported = fmt.Sprintf("; the certificates of its authority in %s are not reported, so nobody is given access: they have %d characters, expected at most %d",
+			Kubeconfig, characters, api.LongestCACertificate)
+		plan.Cluster.CACertificate = ""
+	}
 	u, err := c.Resource(kubeapi.Nodes).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet is to register", name)
+		return converge.Wait(api.ReasonNotJoined, "the cluster has no Node %s, which this machine's kubelet registers when it starts; if the Node was deleted, restart kubelet on a worker, or reset a master and join it again", name)
 	}
 	if err != nil {
 		return c.Explain(err)
@@ -99,7 +111,7 @@ func (s *step) member(ctx context.Context, plan *converge.Plan) error {
 	if ready, why := node.Ready(); !ready {
 		return converge.Wait(api.ReasonNodeNotReady, "Node %s is not Ready: %s", name, why)
 	}
-	plan.Message = fmt.Sprintf("Node %s is Ready", name)
+	plan.Message = fmt.Sprintf("Node %s is Ready%s", name, unreported)
 	return nil
 }
 

@@ -1,9 +1,12 @@
 package clustermember_test
 
 import (
+	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,7 +62,7 @@ func (r *rig) join(user string, node kubeapitest.Object) {
 
 func (r *rig) expect(want string, parts ...string) converge.Report {
 	r.Helper()
-	report := r.engine.Converge(r.Context(), r.doc, converge.Options{})
+	report := r.engine.Converge(r.Context(), r.doc, converge.Options{Confirmed: true})
 	c := report.Condition(api.ConditionClusterMember)
 	if got := string(c.Status) + " " + c.Reason; got != want {
 		r.Fatalf("the condition is %s (%s), want %s", got, c.Message, want)
@@ -104,6 +107,32 @@ func TestTheFileHasTheSectionAndNoOtherUserReadsIt(t *testing.T) {
 	}
 	if hash, there := f["caCertificateHash"]; there {
 		t.Errorf("there is no cluster, and its hash is %v", hash)
+	}
+}
+
+// The last known good may say that this machine makes the cluster, as it did a year ago.
+func TestNoFileIsWrittenForADocumentFromDisk(t *testing.T) {
+	r := worker(t)
+	r.doc.Cluster.Initialize = true
+	stored := r.engine.Converge(t.Context(), r.doc, converge.Options{})
+	if c := stored.Condition(api.ConditionClusterMember); c.Reason != api.ReasonWaitingForController {
+		t.Errorf("the condition is %+v", c)
+	}
+	if f, there := r.m.Files[clustermember.File]; there {
+		t.Errorf("it wrote %s", f.Content)
+	}
+	r.expect("False NotJoined")
+	before := r.file()
+	r.join("system:node:worker-0", kubeapitest.Node(serverID, true))
+	r.doc.Cluster.Initialize = false
+	r.engine.Converge(t.Context(), r.doc, converge.Options{})
+	if after := r.file(); after["digest"] != before["digest"] {
+		t.Errorf("it wrote %v", after)
+	}
+	r.expect("True Joined")
+	stored = r.engine.Converge(t.Context(), r.doc, converge.Options{})
+	if c := stored.Condition(api.ConditionClusterMember); c.Status != api.ConditionTrue {
+		t.Errorf("a member whose controller is away is %+v", c)
 	}
 }
 
@@ -247,6 +276,26 @@ func TestTheAuthorityIsReportedOnceThereAreCredentials(t *testing.T) {
 		r.api.Refuse["GET "+own] = func(w http.ResponseWriter) {
 			kubeapitest.Refusal(w, http.StatusServiceUnavailable, "ServiceUnavailable", "not now")
 		}
+	}
+}
+
+// The controller would refuse the whole status.
+func TestAnAuthorityThatIsTooLongIsLeftOut(t *testing.T) {
+	r := worker(t)
+	r.join("system:node:worker-0", kubeapitest.Node(serverID, true))
+	config := r.m.Files[clustermember.Kubeconfig]
+	_, data, _ := strings.Cut(config.Content, "certificate-authority-data: ")
+	data, _, _ = strings.Cut(data, "}")
+	own, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := bytes.Repeat(own, 1+api.LongestCACertificate/len(own))
+	config.Content = strings.Replace(config.Content, data, base64.StdEncoding.EncodeToString(many), 1)
+	r.m.Files[clustermember.Kubeconfig] = config
+	report := r.expect("True Joined", "are not reported", fmt.Sprint(len(many), " characters"))
+	if report.Cluster == nil || report.Cluster.CACertificate != "" || report.Cluster.CACertificateHash == "" {
+		t.Errorf("it reports %+v", report.Cluster)
 	}
 }
 

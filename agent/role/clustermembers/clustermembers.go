@@ -12,8 +12,6 @@ import (
 	"slices"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
 	"github.com/nodehitch/nodehitch/agent/machine/host"
@@ -137,23 +135,4 @@ func (u *update) listed(serverID string) bool {
 
 func (u *update) do(group, summary string, f func(context.Context) error) {
 	u.actions = append(u.actions, converge.Action{Summary: summary, Group: group, Do: f})
-}
-
-// explain turns the API server's error into the reason of the condition.
-func (u *update) explain(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case apierrors.IsConflict(err):
-		return converge.Wait(api.ReasonConverging, "it was changed while the agent compared it: %v", err)
-	}
-	return u.Explain(err)
-}
-
-// deleted is explain for a deletion: what is gone already is deleted.
-func (u *update) deleted(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return u.explain(err)
 }

@@ -2,12 +2,9 @@ package clustermembers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"slices"
 
 	"github.com/nodehitch/nodehitch/agent/converge"
 	"github.com/nodehitch/nodehitch/agent/machine/etcd"
@@ -21,15 +18,7 @@ func (u *update) annotate(n kubeapi.Node, m api.ClusterMember) {
 		return
 	}
 	u.do(n.GetName(), fmt.Sprintf("annotate Node %s with its server id", n.GetName()), func(ctx context.Context) error {
-		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-			"uid":         n.GetUID(), // no other Node of the same name
-			"annotations": map[string]any{kubeapi.ServerIDAnnotation: m.ServerID},
-		}})
-		if err != nil {
-			return err
-		}
-		_, err = u.Resource(kubeapi.Nodes).Patch(ctx, n.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: kubeapi.FieldManager})
-		return u.explain(err)
+		return u.PatchNode(ctx, n, map[string]any{kubeapi.ServerIDAnnotation: m.ServerID}, nil)
 	})
 }
 
@@ -57,16 +46,28 @@ func (u *update) gone(ctx context.Context) error {
 		return errors.Join(append(problems, err)...)
 	}
 	for _, n := range dead {
-		for _, m := range members {
-			if m.Of(n.GetName(), n.Addresses()) {
-				u.do(n.GetName(), fmt.Sprintf("remove the etcd member of Node %s, whose server is deleted", n.GetName()), func(ctx context.Context) error {
-					return refused(n, client.Remove(ctx, m.ID))
-				})
-			}
+		for _, m := range etcd.Of(members, []etcd.Machine{{Node: n.GetName(), Addresses: n.Addresses()}}, u.stay(dead)) {
+			u.do(n.GetName(), fmt.Sprintf("remove the etcd member of Node %s, whose server is deleted", n.GetName()), func(ctx context.Context) error {
+				return refused(n, client.Remove(ctx, m.ID))
+			})
 		}
-		u.do(n.GetName(), fmt.Sprintf("delete Node %s, whose server is deleted", n.GetName()), func(ctx context.Context) error { return u.delete(ctx, n) })
+		u.do(n.GetName(), fmt.Sprintf("delete Node %s, whose server is deleted", n.GetName()), func(ctx context.Context) error { return u.DeleteNode(ctx, n) })
 	}
 	return errors.Join(problems...)
+}
+
+// stay are the machines that keep their etcd members: the listed ones, and those of all Nodes
+// but the dead ones.
+func (u *update) stay(dead []kubeapi.Node) (list []etcd.Machine) {
+	for _, m := range u.members {
+		list = append(list, etcd.Machine{Addresses: m.Addresses})
+	}
+	for _, n := range u.nodes {
+		if !slices.ContainsFunc(dead, func(d kubeapi.Node) bool { return d.GetUID() == n.GetUID() }) {
+			list = append(list, etcd.Machine{Node: n.GetName(), Addresses: n.Addresses()})
+		}
+	}
+	return list
 }
 
 func (u *update) etcdMembers(ctx context.Context) ([]etcd.Member, *etcd.Client, error) {
@@ -84,12 +85,4 @@ func refused(n kubeapi.Node, err error) error {
 		return converge.Wait(api.ReasonConverging, "the etcd member of Node %s stays until enough of the others run: %v", n.GetName(), err)
 	}
 	return err
-}
-
-// delete deletes the Node in the observed version: it may be Ready again in a later one.
-func (u *update) delete(ctx context.Context, n kubeapi.Node) error {
-	uid, version := n.GetUID(), n.GetResourceVersion()
-	return u.deleted(u.Resource(kubeapi.Nodes).Delete(ctx, n.GetName(), metav1.DeleteOptions{
-		Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-	}))
 }

@@ -54,6 +54,17 @@ func TestAnEtcdMemberThatNeverStartedIsKnownByItsAddress(t *testing.T) {
 	r.did("DELETE "+nodes+"server-1", "remove etcd 1")
 }
 
+// Heat gives the address of a server that it replaces to the new one.
+func TestTheEtcdMemberOfAMasterAtTheAddressOfADeletedOneStays(t *testing.T) {
+	r := owner(t, 2)
+	r.node(1, false)
+	r.etcd.join(0, true)
+	r.etcd.join(1, false) // the new one's
+	r.doc.ClusterMembers.Members[1].ServerID = id(7)
+	r.expect("True MembersCurrent", "1 of 2")
+	r.did("PATCH "+secrets+"token1", "DELETE "+nodes+"server-1")
+}
+
 // A worker, and a control plane with an etcd of its own elsewhere.
 func TestWithoutAnEtcdMemberTheNodeAloneIsDeleted(t *testing.T) {
 	for name, change := range map[string]func(r *rig){

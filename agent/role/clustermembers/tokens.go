@@ -5,9 +5,11 @@ import (
 	"encoding/base64"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,16 +48,19 @@ type secret struct{ *unstructured.Unstructured }
 
 func (u *update) secrets() dynamic.ResourceInterface { return u.Resource(secrets).Namespace(namespace) }
 
-// listTokens lists the bootstrap tokens that nodehitch has made. There are no more than
-// members, and those of deleted members for a while.
+// listTokens lists the bootstrap tokens that nodehitch has made, and those of members that
+// others have made: kubeadm makes that of the master on which it makes the cluster.
 func (u *update) listTokens(ctx context.Context) ([]secret, error) {
-	list, err := u.secrets().List(ctx, metav1.ListOptions{LabelSelector: ownerLabel + "=" + owner, FieldSelector: "type=" + secretType})
+	list, err := u.secrets().List(ctx, metav1.ListOptions{FieldSelector: "type=" + secretType})
 	if err != nil {
-		return nil, u.explain(err)
+		return nil, u.Explain(err)
 	}
 	var all []secret
 	for i := range list.Items {
-		all = append(all, secret{&list.Items[i]})
+		t := secret{&list.Items[i]}
+		if t.GetLabels()[ownerLabel] == owner || slices.ContainsFunc(u.members, func(m api.ClusterMember) bool { return secretName(m.BootstrapToken) == t.GetName() }) {
+			all = append(all, t)
+		}
 	}
 	return all, nil
 }
@@ -70,16 +75,20 @@ func (u *update) token(m api.ClusterMember) {
 	want := wanted(m, u.now.Add(lifetime))
 	u.do(want.GetName(), fmt.Sprintf("make the bootstrap token of %s valid for %d hours", m.Name, int(lifetime.Hours())), func(ctx context.Context) error {
 		_, err := u.secrets().Apply(ctx, want.GetName(), want, metav1.ApplyOptions{FieldManager: kubeapi.FieldManager, Force: true})
-		return u.explain(err)
+		return u.Explain(err)
 	})
 }
 
 // withdraw plans to delete a token whose server has a Node, or is not to join.
 func (u *update) withdraw(t secret) {
 	uid := t.GetUID()
-	u.do(t.GetName(), fmt.Sprintf("delete the bootstrap token of server %s, which does not join any more", t.GetAnnotations()[kubeapi.ServerIDAnnotation]),
+	u.do(t.GetName(), fmt.Sprintf("delete the bootstrap token %s, whose server does not join any more", t.GetName()),
 		func(ctx context.Context) error {
-			return u.deleted(u.secrets().Delete(ctx, t.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}))
+			err := u.secrets().Delete(ctx, t.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return u.Explain(err)
 		})
 }
 

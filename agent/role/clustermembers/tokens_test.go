@@ -54,6 +54,19 @@ func TestEachMemberWithoutANodeHasAToken(t *testing.T) {
 	r.has("server-0", "server-1")
 }
 
+// kubeadm makes the token of the master on which it makes the cluster, with its own description
+// and no label.
+func TestTheTokenThatKubeadmHasMadeIsDeleted(t *testing.T) {
+	r := owner(t, 2)
+	for _, n := range []string{"token0", "others"} {
+		r.api.Put(secrets+n, kubeapitest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token", "metadata": kubeapitest.Object{}})
+	}
+	r.node(1, true)
+	r.expect("True MembersCurrent", "2 of 2")
+	r.did("DELETE " + secrets + "token0")
+	r.has("others", "server-0", "server-1")
+}
+
 func TestATokenIsRenewedInTime(t *testing.T) {
 	r := owner(t, 2)
 	r.expect("True MembersCurrent")

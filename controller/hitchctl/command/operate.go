@@ -36,9 +36,9 @@ end. START and END are separate records and neither needs the other; the default
                  new package files and parameters
 
 If the parameters have cluster_members, the START of SCALE_IN and HEAL first lets the
-named masters and workers leave the cluster: their Nodes are drained and deleted. It
-fails if Pods cannot be evicted; "hitchctl describe operation" names them. --force lets
-them leave all the same, also if the cluster does not answer.
+named masters and workers leave the cluster: their Nodes are drained and deleted. While
+Pods cannot be evicted it waits until its deadline; "hitchctl describe operation" names
+them. --force lets them leave all the same, also if the cluster does not answer.
 
 If the controller has a cloud, it reads the servers, addresses and volumes from Heat,
 and no --topology is needed. It takes no END while Heat changes the stack; --wait waits
