@@ -123,9 +123,6 @@ func (h *history) discoverLate(t *rapid.T) {
 // discoverMeanwhile are servers that call while the storage server is about to go.
 func (h *history) discoverMeanwhile(t *rapid.T) {
 	h.healStorage(t)
-	if h.members { // a master that is added changes the documents of the others
-		h.after(t)
-	}
 	h.heat.now, h.heat.away = topologyOf(h.instance().Topology.Servers...), nil
 	for _, s := range pool {
 		if !slices.ContainsFunc(h.heat.now.Servers, func(o api.Server) bool { return o.ID == s.ID }) {
@@ -144,6 +141,9 @@ func (h *history) discoverAny(t *rapid.T) {
 
 func (h *history) discover(t *rapid.T, id string) {
 	h.must(h.LCM.Sweep(h.ctx))
+	if h.members { // a master that is added changes the documents of the others
+		h.after(t)
+	}
 	before, documents, version := h.instance(), h.documents(), h.desiredNow()
 	asked := h.heat.asked
 	err := h.LCM.Discovery.Discover(h.ctx, instanceID, id)

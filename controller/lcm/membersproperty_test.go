@@ -42,6 +42,7 @@ func (h *history) checkMakers(t *rapid.T) {
 	}
 	for id, is := range told {
 		if is { // it may poll at any moment
+			h.made++
 			h.makers[id] = *h.node(id).EnrolledAt
 		}
 	}
@@ -59,6 +60,22 @@ func (h *history) tellOfTheCluster(t *rapid.T) {
 	}
 }
 
+// joinsNothing is the report of a master that has joined no cluster.
+func (h *history) joinsNothing(t *rapid.T, id string) {
+	if !slices.Contains(h.instance().Nodes, id) || !h.poll(t, id) {
+		return
+	}
+	said := h.machines[id].said
+	s := said[len(said)-1]
+	s.Conditions, s.AppliedDigest = slices.Clone(s.Conditions), "old"
+	for i := range s.Conditions {
+		if c := &s.Conditions[i]; c.Type == api.ConditionClusterMember || c.Type == api.ConditionReady {
+			c.Status, c.Reason = api.ConditionFalse, api.ReasonNotJoined
+		}
+	}
+	h.tell(id, s)
+}
+
 // mastersCome is a stack of two masters whose machines come one after another, and do not join
 // yet. Any of them may fall silent in between.
 func (h *history) mastersCome(t *rapid.T) {
@@ -67,6 +84,10 @@ func (h *history) mastersCome(t *rapid.T) {
 	for _, s := range rapid.Permutation([]api.Server{pool[2], pool[3]}).Draw(t, "come") {
 		h.join(s.ID)
 		h.after(t)
+		if rapid.IntRange(0, 3).Draw(t, "says that it has joined nothing") > 0 {
+			h.joinsNothing(t, s.ID)
+			h.after(t)
+		}
 		for range rapid.SampledFrom([]int{0, 4}).Draw(t, "cadences of silence") {
 			h.Clock.Advance(cadence)
 			h.must(h.LCM.Sweep(h.ctx))
