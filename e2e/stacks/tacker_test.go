@@ -65,12 +65,7 @@ func (d *driven) refused(*results.Case) {
 }
 
 func (d *driven) create(r *results.Case) {
-	d.cluster.newKubernetes()
-	began := time.Now()
-	d.instantiate()
-	r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
-	d.cluster.available()
-	d.attested(whole)
+	d.cluster.byTacker(d.v1, r)
 }
 
 // grown are the nodes with this many workers.
@@ -225,15 +220,6 @@ func (d *driven) healEntire(*results.Case) {
 	}
 	d.cluster.available()
 	d.attested(whole)
-}
-
-func (d *driven) terminate(*results.Case) {
-	d.operation("TERMINATE")
-	d.hook("terminate_start", object{}, nil)
-	d.remove()
-	d.stack = ""
-	d.hook("terminate_end", object{}, nil)
-	d.gone()
 }
 
 func unpack(csar, folder string) error {

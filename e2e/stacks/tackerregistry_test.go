@@ -2,7 +2,6 @@ package stacks
 
 import (
 	"testing"
-	"time"
 
 	"github.com/nodehitch/nodehitch/e2e/kube/kubetest"
 	"github.com/nodehitch/nodehitch/e2e/lab"
@@ -14,6 +13,36 @@ import (
 // TestTackersRegistry makes the registry and a cluster with storage that is connected to it, by
 // the hooks of the v1 driver.
 func TestTackersRegistry(t *testing.T) {
+	m := newTackerWithEngines(t)
+	c := &connected{
+		registry: m.newV1("registry", registryRequest, m.registryPackage()),
+		client:   m.newV1("simple-storage", clusterRequest, clusterPackage),
+	}
+	m.inOrder(
+		step{"tacker-registry", "the spec's body of the registry, with the two members that name the UserData class, becomes a running registry", c.server},
+		step{"tacker-connected", "the spec's body of a cluster with storage that is connected to the registry: two nodes pull what another one pushes, and three volumes are Available", c.cluster},
+		step{"tacker-registry-heal", "the registry's server is healed: its successor answers at the same address, and the nodes push and pull again", c.heal},
+		step{"tacker-registry-terminate", "both VNFs are terminated", c.terminate},
+	)
+}
+
+// TestTackersScriptsRegistry makes both by the v2 script.
+func TestTackersScriptsRegistry(t *testing.T) {
+	m := newTackerWithEngines(t)
+	c := &connected{
+		registry: m.newV2("registry", registryRequest, m.registryPackage(), "PrivateRegistryVDU"),
+		client:   m.newV2("simple-storage", clusterRequest, clusterPackage, clusterServers...),
+	}
+	m.inOrder(
+		step{"tacker-v2-registry", "the same body of the registry becomes a running registry by the package for the v2 API, its UserData class and its script, with no topology typed", c.server},
+		step{"tacker-v2-connected", "the same body of the cluster, connected to the registry, by the v2 API: two nodes pull what another one pushes, and three volumes are Available", c.cluster},
+		step{"tacker-v2-registry-terminate", "both VNFs are terminated by the script", c.terminate},
+	)
+}
+
+// newTackerWithEngines has machines with Docker.
+func newTackerWithEngines(t *testing.T) *tacker {
+	t.Helper()
 	kubetest.Require(t)
 	registry.Require(t)
 	w := newWorld(t, nil)
@@ -21,53 +50,34 @@ func TestTackersRegistry(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.hyper.equip(lab.EngineInstalled)
-	m := w.newTacker()
-	c := &connected{}
-	w.inOrder(
-		step{"tacker-registry", "the spec's body of the registry, with the two members that name the UserData class, becomes a running registry", func(r *results.Case) {
-			c.server(m.newV1("registry", registryRequest, w.registryPackage()), r)
-		}},
-		step{"tacker-connected", "the spec's body of a cluster with storage that is connected to the registry: two nodes pull what another one pushes, and three volumes are Available", func(r *results.Case) {
-			c.cluster(m.newV1("simple-storage", clusterRequest, clusterPackage), r)
-		}},
-		step{"tacker-registry-heal", "the registry's server is healed: its successor answers at the same address, and the nodes push and pull again", c.heal},
-		step{"tacker-registry-terminate", "both VNFs are terminated", c.terminate},
-	)
+	return w.newTacker()
 }
 
 // connected are both VNFs.
 type connected struct {
-	registry, client *v1
+	registry, client hooked
 	address          string
 }
 
-func (c *connected) server(v *v1, r *results.Case) {
-	c.registry = v
+// server names the UserData class, which the spec's body does not.
+func (c *connected) server(r *results.Case) {
+	v := c.registry.asOnboarded()
 	v.parameters["lcm-operation-user-data"] = "./UserData/k8s_cluster_user_data.py"
 	v.parameters["lcm-operation-user-data-class"] = "KubernetesClusterUserData"
-	began := time.Now()
-	v.instantiate()
-	r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
-	v.attested(map[api.Role]int{api.RoleRegistry: 1})
+	begun(c.registry, map[api.Role]int{api.RoleRegistry: 1}, r)
 	c.address = v.one(api.RoleRegistry).Addresses[0] + ":5000"
 }
 
-func (c *connected) cluster(v *v1, r *results.Case) {
-	c.client = v
+func (c *connected) cluster(r *results.Case) {
+	v := c.client.asOnboarded()
 	v.parameters["k8s_cluster_installation_param"].(object)["private_registry_connection_info"] = []object{{"connection_type": "0", "server": c.address}}
-	k := &cluster{vnf: v.vnf}
-	k.newKubernetes()
-	began := time.Now()
-	v.instantiate()
-	r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
-	k.available()
-	v.attested(whole)
+	(&cluster{vnf: v.vnf}).byTacker(c.client, r)
 	c.exchange()
 }
 
 // exchange pushes an image from a worker, and pulls it at the other nodes.
 func (c *connected) exchange() {
-	v := c.client
+	v := c.client.asOnboarded()
 	workers := v.nodes(api.RoleWorker)
 	name := v.push(workers[0], c.address)
 	for _, n := range append(workers[1:], v.one(api.RoleMaster)) {
@@ -75,8 +85,9 @@ func (c *connected) exchange() {
 	}
 }
 
+// heal is of the v1 API.
 func (c *connected) heal(*results.Case) {
-	v := c.registry
+	v := c.registry.(*v1)
 	old := v.servers()[0]
 	request := object{"vnfc_instance_id": []string{v.vnfc(old)}}
 	v.operation("HEAL")
@@ -91,13 +102,8 @@ func (c *connected) heal(*results.Case) {
 	c.exchange()
 }
 
-func (c *connected) terminate(*results.Case) {
-	for _, v := range []*v1{c.client, c.registry} {
-		v.operation("TERMINATE")
-		v.hook("terminate_start", object{}, nil)
-		v.remove()
-		v.stack = ""
-		v.hook("terminate_end", object{}, nil)
-		v.gone()
+func (c *connected) terminate(r *results.Case) {
+	for _, h := range []hooked{c.client, c.registry} {
+		h.terminate(r)
 	}
 }

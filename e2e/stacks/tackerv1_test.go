@@ -12,6 +12,7 @@ import (
 
 	"github.com/nodehitch/nodehitch/cloudinit/hot"
 	"github.com/nodehitch/nodehitch/e2e/openstack"
+	"github.com/nodehitch/nodehitch/e2e/results"
 )
 
 // v1 is a VNF of Tacker's v1 API.
@@ -35,9 +36,16 @@ func (v *v1) instantiate() {
 	v.hook("instantiate_start", v.request(), nil)
 	v.heat(v.parameters)
 	v.hook("instantiate_end", v.request(), nil)
-	if i := v.instance(); i.StackID != v.stack {
-		v.t.Errorf("after instantiate_end the instance has the stack %s; Heat made %s", i.StackID, v.stack)
-	}
+}
+
+// terminate is hook, Heat, hook.
+func (v *v1) terminate(*results.Case) {
+	v.operation("TERMINATE")
+	v.hook("terminate_start", object{}, nil)
+	v.remove()
+	v.stack = ""
+	v.hook("terminate_end", object{}, nil)
+	v.gone()
 }
 
 func (v *v1) request() object {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -22,7 +21,7 @@ import (
 func TestTackersScript(t *testing.T) {
 	kubetest.Require(t)
 	w := newWorld(t, nil)
-	v := &v2{tackerVNF: w.newTacker().onboard(hot.V2, "simple-storage", clusterRequest, clusterPackage)}
+	v := w.newTacker().newV2("simple-storage", clusterRequest, clusterPackage, clusterServers...)
 	s := &scripted{v2: v, cluster: &cluster{vnf: v.vnf}}
 	w.inOrder(
 		step{"tacker-v2-instantiate", "the package for the v2 API, its UserData class and its script bring the spec's additionalParams to Ready machines, in a stack of Heat with these parameters and no topology typed; the package files come from where Tacker keeps the package", s.create},
@@ -37,6 +36,8 @@ func TestTackersScript(t *testing.T) {
 // v2 is a VNF of Tacker's v2 API.
 type v2 struct {
 	*tackerVNF
+	// vdus are those of the servers that the grant for the stack adds.
+	vdus []string
 	// occurrence is the id of the operation in progress.
 	occurrence string
 	// kept is what Tacker passes from one script of an operation to the next.
@@ -45,12 +46,51 @@ type v2 struct {
 	terminated bool
 }
 
+// clusterServers are the VDUs of the servers that clusterRequest gets.
+var clusterServers = []string{"masterNode", "storage_server", "workerNode", "workerNode"}
+
+func (m *tacker) newV2(template, request, files string, vdus ...string) *v2 {
+	m.t.Helper()
+	return &v2{tackerVNF: m.onboard(hot.V2, template, request, files), vdus: vdus}
+}
+
+// instantiate is script, UserData class, Heat, script.
+func (v *v2) instantiate() {
+	v.t.Helper()
+	v.begin()
+	request := object{"flavourId": "simple", "additionalParams": v.parameters, "extVirtualLinks": asV2(v.links)}
+	grant := v.grant("INSTANTIATE", added(v.vdus...), nil)
+	v.script("instantiate_start", request, grant)
+	v.template = v.userData(request, grant)
+	v.create()
+	v.script("instantiate_end", request, grant)
+}
+
+// terminate is script, Heat, script.
+func (v *v2) terminate(*results.Case) {
+	v.begin()
+	request, grant := object{"terminationType": "FORCEFUL"}, v.grant("TERMINATE", nil, removed(v.servers()...))
+	v.script("terminate_start", request, grant)
+	v.remove()
+	v.terminated = true
+	v.script("terminate_end", request, grant)
+	v.gone()
+}
+
 // begin makes Tacker begin another operation.
 func (v *v2) begin() { v.occurrence, v.kept = uuid.NewString(), object{} }
 
 // grant is the request for one, with these resources.
 func (v *v2) grant(operation string, add, remove []object) object {
 	return object{"vnfLcmOpOccId": v.occurrence, "operation": operation, "addResources": add, "removeResources": remove}
+}
+
+// added are what the grant's request says of servers that come.
+func added(vdus ...string) (list []object) {
+	for _, vdu := range vdus {
+		list = append(list, object{"type": "COMPUTE", "resourceTemplateId": vdu})
+	}
+	return list
 }
 
 // removed are what the grant's request says of servers that go.
@@ -141,23 +181,7 @@ type scripted struct {
 }
 
 func (s *scripted) create(r *results.Case) {
-	s.cluster.newKubernetes()
-	began := time.Now()
-	s.begin()
-	request := object{"flavourId": "simple", "additionalParams": s.parameters, "extVirtualLinks": asV2(s.links)}
-	grant := s.grant("INSTANTIATE", []object{
-		{"type": "COMPUTE", "resourceTemplateId": "masterNode"}, {"type": "COMPUTE", "resourceTemplateId": "storage_server"},
-		{"type": "COMPUTE", "resourceTemplateId": "workerNode"}, {"type": "COMPUTE", "resourceTemplateId": "workerNode"}}, nil)
-	s.script("instantiate_start", request, grant)
-	s.template = s.userData(request, grant)
-	s.vnf.create()
-	s.script("instantiate_end", request, grant)
-	r.Figure("from instantiate_start to the end of instantiate_end", "%.1f s", time.Since(began).Seconds())
-	if i := s.instance(); i.State != api.Instantiated || i.StackID != s.stack {
-		s.t.Errorf("after instantiate_end the instance is %s with the stack %s; Heat made %s", i.State, i.StackID, s.stack)
-	}
-	s.cluster.available()
-	s.attested(whole)
+	s.cluster.byTacker(s.v2, r)
 }
 
 // asV2 are the extVirtualLinks of a v1 request in the form of the v2 API, in which Tacker needs to know
@@ -184,7 +208,7 @@ func asV2(links []object) (list []object) {
 func (s *scripted) scaleOut(*results.Case) {
 	s.begin()
 	request := object{"type": "SCALE_OUT", "aspectId": "worker_instance", "numberOfSteps": 1}
-	grant := s.grant("SCALE", []object{{"type": "COMPUTE", "resourceTemplateId": "workerNode"}}, nil)
+	grant := s.grant("SCALE", added("workerNode"), nil)
 	s.script("scale_start", request, grant)
 	s.patch(s.scaled(3))
 	s.script("scale_end", request, grant)
@@ -214,7 +238,7 @@ func (s *scripted) healWorker(*results.Case) {
 	s.begin()
 	old := s.workers()[0]
 	request := object{"vnfcInstanceId": []string{vnfcOf(old)}}
-	grant := s.grant("HEAL", []object{{"type": "COMPUTE", "resourceTemplateId": "workerNode"}}, removed(old))
+	grant := s.grant("HEAL", added("workerNode"), removed(old))
 	s.script("heal_start", request, grant)
 	s.replace(old, object{"nfv": s.nfv()})
 	s.script("heal_end", request, grant)
@@ -257,14 +281,4 @@ func (s *scripted) healAll(*results.Case) {
 	}
 	s.cluster.available()
 	s.attested(whole)
-}
-
-func (s *scripted) terminate(*results.Case) {
-	s.begin()
-	request, grant := object{"terminationType": "FORCEFUL"}, s.grant("TERMINATE", nil, removed(s.servers()...))
-	s.script("terminate_start", request, grant)
-	s.remove()
-	s.terminated = true
-	s.script("terminate_end", request, grant)
-	s.gone()
 }
