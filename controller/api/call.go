@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"github.com/labstack/echo/v4"
+
+	"github.com/nodehitch/nodehitch/controller/event"
 )
 
 // call is what is known about the request in hand. It travels in its context.
@@ -35,7 +37,8 @@ func callOf(ctx context.Context) *call {
 // begin puts a new call into the request.
 func begin(c echo.Context, id string) *call {
 	info := &call{id: id, who: "anonymous"}
-	info.request = c.Request().WithContext(context.WithValue(c.Request().Context(), callKey{}, info))
+	ctx := event.Context(c.Request().Context(), func() string { return info.who })
+	info.request = c.Request().WithContext(context.WithValue(ctx, callKey{}, info))
 	c.SetRequest(info.request)
 	return info
 }

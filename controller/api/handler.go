@@ -24,6 +24,7 @@ type Options struct {
 	Enrollment Enrollment
 	Tokens     Tokens
 	Files      Files
+	Events     Events
 	Backups    Backups
 	Changes    Changes
 	Metrics    Metrics

@@ -17,7 +17,7 @@ var policy = map[string]string{
 
 	"listInstances": "viewer", "getInstance": "viewer", "listInstanceOperations": "viewer", "getOperation": "viewer",
 	"listOperations": "viewer", "listNodes": "viewer", "getNode": "viewer", "listVolumes": "viewer", "getVolume": "viewer",
-	"getAgents": "viewer", "listTokens": "viewer", "getTrust": "viewer",
+	"getAgents": "viewer", "listTokens": "viewer", "listEvents": "viewer", "getTrust": "viewer",
 
 	"putInstance": "operator", "planInstance": "operator", "deleteInstance": "operator", "putFile": "operator", "getFile": "operator", "deleteFile": "operator", "getJoinToken": "operator", "getClusterAccess": "operator",
 	"postOperation": "operator", "cancelOperation": "operator", "revokeNode": "operator", "reenrollNode": "operator", "adoptVolume": "operator",

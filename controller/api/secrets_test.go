@@ -51,7 +51,7 @@ func TestNoSecretReachesTheLog(t *testing.T) {
 		"the operator's token": w.operator, "the viewer's token": w.viewer, "the new token": made.Secret, "the join token": join,
 		"the VM's password": password, "the proxy's password": "proxy-Passw0rd", "the VIM's password": "vim-Passw0rd", "the registry's password": "registry-Passw0rd",
 	}
-	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + instanceID, "/v1/nodes", "/v1/tokens", "/v1/operations", "/v1/volumes"} {
+	for _, path := range []string{"/v1/vnf_instances", "/v1/vnf_instances/" + instanceID, "/v1/nodes", "/v1/tokens", "/v1/operations", "/v1/volumes", "/v1/events"} {
 		a := w.as(w.operator, "GET", path, "")
 		for name, secret := range secrets {
 			if strings.Contains(a.body, secret) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/backup"
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/node"
 	"github.com/nodehitch/nodehitch/controller/notify"
@@ -115,6 +116,11 @@ type (
 		Delete(ctx context.Context, instanceID, path string) error
 		// Collect removes the content that no record names any more.
 		Collect(ctx context.Context) error
+	}
+	// Events are what has happened.
+	Events interface {
+		// List is the events that are asked for and the sequence behind which to continue.
+		List(q event.Query) (wire.EventList, error)
 	}
 	// Backups are copies of the state.
 	Backups interface {

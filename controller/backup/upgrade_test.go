@@ -83,8 +83,11 @@ func TestTwoBackupsOfUpgradesAreKept(t *testing.T) {
 
 func TestARefusalOfANewerStoreNamesTheWayBack(t *testing.T) {
 	w := newWorld(t)
-	directory := w.Config.DataDirectory
-	for _, name := range []string{"upgrade-1-20260101T000000Z.tar", "upgrade-1-20260102T000000Z.tar", "upgrade-2-20260103T000000Z.tar"} {
+	directory, newer := w.Config.DataDirectory, store.Schema()+1
+	of := func(schema int, day string) string {
+		return fmt.Sprintf("upgrade-%d-202601%sT000000Z.tar", schema, day)
+	}
+	for _, name := range []string{of(newer-1, "01"), of(newer-1, "02"), of(newer, "03")} {
 		w.must(os.WriteFile(filepath.Join(directory, name), nil, 0o600))
 	}
 	for name, c := range map[string]struct {
@@ -92,8 +95,8 @@ func TestARefusalOfANewerStoreNamesTheWayBack(t *testing.T) {
 		err       error
 		names     bool
 	}{
-		"with the backup":      {directory, fmt.Errorf("opening: %w", &store.SchemaError{Found: 2}), true},
-		"without the backup":   {t.TempDir(), fmt.Errorf("opening: %w", &store.SchemaError{Found: 2}), false},
+		"with the backup":      {directory, fmt.Errorf("opening: %w", &store.SchemaError{Found: newer}), true},
+		"without the backup":   {t.TempDir(), fmt.Errorf("opening: %w", &store.SchemaError{Found: newer}), false},
 		"another error":        {directory, errors.New("the disk failed"), false},
 		"of before all others": {directory, &store.SchemaError{Found: 0}, false},
 	} {
@@ -101,7 +104,7 @@ func TestARefusalOfANewerStoreNamesTheWayBack(t *testing.T) {
 		if !errors.Is(got, c.err) {
 			t.Errorf("%s: %v has lost its cause", name, got)
 		}
-		command := "`nodehitch-controller restore --replace " + filepath.Join(directory, "upgrade-1-20260102T000000Z.tar") + "`"
+		command := "`nodehitch-controller restore --replace " + filepath.Join(directory, of(newer-1, "02")) + "`"
 		if strings.Contains(got.Error(), command) != c.names || !c.names && strings.Contains(got.Error(), "upgrade-") {
 			t.Errorf("%s: it says %q", name, got)
 		}

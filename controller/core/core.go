@@ -19,6 +19,7 @@ import (
 	"github.com/nodehitch/nodehitch/controller/backup"
 	"github.com/nodehitch/nodehitch/controller/config"
 	"github.com/nodehitch/nodehitch/controller/enrollment"
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/files"
 	"github.com/nodehitch/nodehitch/controller/lcm"
 	"github.com/nodehitch/nodehitch/controller/notify"
@@ -59,13 +60,14 @@ type Core struct {
 	Agents     *agentupgrade.Service
 	Hub        *notify.Hub
 	Backups    *backup.Service
+	Events     *event.Log
 
 	o Options
 }
 
 // Open opens what is on disk and ties the services together. The caller closes the store.
 func Open(o Options) (*Core, error) {
-	c := &Core{Hub: o.Hub, o: o}
+	c := &Core{Hub: o.Hub, Events: &event.Log{Hub: o.Hub, Now: o.Now, Keep: event.Kept, Log: o.Log}, o: o}
 	var err error
 	var saved string
 	newKey := missing(o.Config.SealKeyFile)
@@ -73,6 +75,7 @@ func Open(o Options) (*Core, error) {
 		Path:    filepath.Join(o.Config.DataDirectory, backup.StoreFile),
 		Key:     store.KeySource{File: o.Config.SealKeyFile, Credential: o.Config.KeyCredential, Create: o.Config.SealKeyFile != ""},
 		Now:     o.Now,
+		Derive:  c.Events.Derive,
 		Observe: o.Metrics.Transaction,
 		BeforeMigration: func(s *store.Store) (err error) {
 			saved, err = c.backUp(s)
@@ -88,7 +91,7 @@ func Open(o Options) (*Core, error) {
 	if newKey {
 		o.Log.Warn("a seal key was created: keep a copy of it apart from the backups, which cannot be read without it", "file", o.Config.SealKeyFile)
 	}
-	if err := errors.Join(keepOthersOut(o.Config.DataDirectory, o.Log), c.tie(o)); err != nil {
+	if err := errors.Join(c.Events.Load(c.Store), keepOthersOut(o.Config.DataDirectory, o.Log), c.tie(o)); err != nil {
 		return nil, errors.Join(err, c.Store.Close())
 	}
 	for _, url := range notInCertificate(o.Config) {
@@ -154,7 +157,7 @@ func (c *Core) API() api.Options {
 	o := c.o
 	return api.Options{
 		Instances: c.LCM.Instances, Operations: c.LCM.Operations, Nodes: c.LCM.Nodes, Agents: c.Agents, Volumes: c.Permits, Enrollment: c.Enrollment,
-		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Changes: c.Hub, Metrics: o.Metrics,
+		Tokens: c.Tokens, Files: c.Files, Backups: c.Backups, Events: c.Events, Changes: c.Hub, Metrics: o.Metrics,
 		Trust:          wire.Trust{Urls: o.Config.AdvertiseURLs, RootCertificate: c.Authority.RootPEM(), Pin: c.Authority.Pin()},
 		ControllerURLs: o.Config.ControllerURLs, PollSeconds: o.Config.PollSeconds, ConvergeSeconds: o.Config.ConvergeSeconds,
 		Ready: c.Serviceable, Now: o.Now, Log: o.Log,

@@ -140,6 +140,7 @@ func (s *Service) issue(c claim, req api.EnrollRequest) (api.IssuedCertificate, 
 	result := EventEnrolled
 	var enrolled store.Node
 	err = s.Store.Update(func(tx *store.Tx) error {
+		tx.By("node " + c.nodeID)
 		node, err := s.expectedNode(tx, c.instanceID, c.nodeID)
 		if err != nil {
 			return err

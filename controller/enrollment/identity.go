@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/pki"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -90,7 +91,7 @@ func (s *Service) dropPrevious(nodeID, serial string) error {
 // Renew gives a node that Authenticate let in (with this serial) a certificate over
 // a new key. The certificate it came with stays good until the new one has made a
 // call, so that a lost answer strands no node.
-func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.CertificateRequest) (api.IssuedCertificate, error) {
+func (s *Service) Renew(ctx context.Context, nodeID, serial string, req api.CertificateRequest) (api.IssuedCertificate, error) {
 	keyHash, err := requestKeyHash(req.CertificateRequest)
 	if err != nil {
 		return api.IssuedCertificate{}, err
@@ -100,6 +101,7 @@ func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.Certif
 		return api.IssuedCertificate{}, fmt.Errorf("renewing the certificate of the server %s: %w", nodeID, err)
 	}
 	err = s.Store.Update(func(tx *store.Tx) error {
+		tx.By(event.Caller(ctx))
 		node, err := s.current(tx, nodeID, serial)
 		if err != nil {
 			return err
@@ -118,8 +120,9 @@ func (s *Service) Renew(_ context.Context, nodeID, serial string, req api.Certif
 
 // Revoke ends a node's identity by hand, also that of a server which has not
 // enrolled yet: it then cannot, until Reenroll. Again changes nothing.
-func (s *Service) Revoke(_ context.Context, nodeID, why string) error {
+func (s *Service) Revoke(ctx context.Context, nodeID, why string) error {
 	return s.Store.Update(func(tx *store.Tx) error {
+		tx.By(event.Caller(ctx))
 		node, found, err := tx.Nodes().Get(nodeID)
 		if err != nil {
 			return err
@@ -176,8 +179,9 @@ func (s *Service) ended(tx *store.Tx, nodeID string) error {
 // Reenroll lets an expected server redeem the join token once more, as after a
 // rebuild in place; the identity that it has ends at once. What it was permitted
 // ends with it, because a rebuilt server has lost its journal.
-func (s *Service) Reenroll(_ context.Context, nodeID string) error {
+func (s *Service) Reenroll(ctx context.Context, nodeID string) error {
 	return s.Store.Update(func(tx *store.Tx) error {
+		tx.By(event.Caller(ctx))
 		node, found, err := tx.Nodes().Get(nodeID)
 		if err != nil {
 			return err

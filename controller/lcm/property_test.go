@@ -73,6 +73,8 @@ type history struct {
 	members          bool
 	inCluster, stuck map[string]bool
 	left             int // STARTs that were over once members had left, not by force
+	// byEvents is what there is by the events.
+	byEvents *told
 }
 
 type applied struct {
@@ -93,6 +95,7 @@ func newHistory(t *rapid.T, dir string, members bool) *history {
 	if rapid.Bool().Draw(t, "names a stack that is to come") {
 		first.StackID = stackOne
 	}
+	h.beginEvents()
 	h.must(h.tryPut(first))
 	h.upload(script, "#!/bin/sh\n")
 	h.upload(manifestFile, manifestOf("pv1"))
@@ -561,6 +564,7 @@ func (h *history) check(t *rapid.T) {
 	h.checkVolumes(t)
 	h.checkMakers(t)
 	h.checkMembers(t)
+	h.checkEvents(t)
 	broken, err := invariant.Check(h.Store, nil)
 	h.must(err)
 	if len(broken) > 0 {

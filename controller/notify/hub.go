@@ -14,6 +14,7 @@ const (
 	Instances  = "instances"
 	Operations = "operations"
 	Nodes      = "nodes"
+	Events     = "events"
 )
 
 // Hub knows what each waiter waits for. The zero Hub is ready for use. All methods may be

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -16,13 +17,13 @@ import (
 // Adopt takes over the filesystem that the volume already holds: its UUID is what
 // agents mount from now on, and the volume is not formatted. It is refused while a
 // live node is formatting, and for the UUID of another volume.
-func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api.Volume, error) {
+func (s *Service) Adopt(ctx context.Context, volumeID, filesystemUUID string) (api.Volume, error) {
 	id, err := uuid.Parse(filesystemUUID)
 	if err != nil || len(filesystemUUID) != 36 || id == uuid.Nil {
 		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("filesystemUuid").Fault(fmt.Sprintf(
 			"found %q, expected the UUID that `blkid` prints for the filesystem", filesystemUUID))})
 	}
-	return s.decide(volumeID, "adopted by an operator", func(tx *store.Tx, v *store.Volume) error {
+	return s.decide(ctx, volumeID, "adopted by an operator", func(tx *store.Tx, v *store.Volume) error {
 		all, err := tx.Volumes().All()
 		if err != nil {
 			return err
@@ -45,12 +46,12 @@ func (s *Service) Adopt(_ context.Context, volumeID, filesystemUUID string) (api
 // Reformat permits the volume's present node one more format, whatever the disk
 // holds. confirm is the volume id once more. The permission ends when it is used,
 // when the node goes, and when the store is restored.
-func (s *Service) Reformat(_ context.Context, volumeID, confirm string) (api.Volume, error) {
+func (s *Service) Reformat(ctx context.Context, volumeID, confirm string) (api.Volume, error) {
 	if !strings.EqualFold(volumeID, confirm) {
 		return api.Volume{}, api.NewInvalid(fault.List{fault.Root.Key("confirmVolumeId").Fault(fmt.Sprintf(
 			"found %q, expected the volume id %q repeated: its data will be lost", confirm, volumeID))})
 	}
-	return s.decide(volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
+	return s.decide(ctx, volumeID, "reformat confirmed by an operator", func(tx *store.Tx, v *store.Volume) error {
 		if v.NodeID == "" {
 			return api.NewProblem(api.ProblemConflict, fmt.Sprintf(
 				"no configuration names the volume %s now, so no server can format it: give a topology that attaches it first", v.ID))
@@ -88,9 +89,10 @@ func inUse(tx *store.Tx, v *store.Volume) error {
 // decide carries an operator's word out, unless a live node is formatting: it would
 // be formatting under a permit that is no longer on record. What was permitted
 // before a restore waits for this very word.
-func (s *Service) decide(volumeID, why string, change func(*store.Tx, *store.Volume) error) (api.Volume, error) {
+func (s *Service) decide(ctx context.Context, volumeID, why string, change func(*store.Tx, *store.Volume) error) (api.Volume, error) {
 	var v store.Volume
 	err := s.Store.Update(func(tx *store.Tx) error {
+		tx.By(event.Caller(ctx))
 		var err error
 		if v, err = getVolume(tx, volumeID); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
 	"github.com/nodehitch/nodehitch/shared/fault"
@@ -14,7 +15,7 @@ import (
 // authenticated. What it acknowledges is on disk. Each message may come again, from
 // the same node and with the same permit, and gets the same answer. The problems:
 // no-permit, format-interrupted and multi-attached, which say what to do.
-func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.FormatReport) (api.FormatPermit, error) {
+func (s *Service) Report(ctx context.Context, nodeID, volumeID string, r api.FormatReport) (api.FormatPermit, error) {
 	phases := map[api.FormatPhase]func(*exchange) error{
 		api.FormatWanted:    (*exchange).wanted,
 		api.FormatStarted:   (*exchange).started,
@@ -27,6 +28,7 @@ func (s *Service) Report(_ context.Context, nodeID, volumeID string, r api.Forma
 	}
 	var answer api.FormatPermit
 	err := s.Store.Update(func(tx *store.Tx) error {
+		tx.By(event.Caller(ctx))
 		v, found, err := tx.Volumes().Get(strings.ToLower(volumeID))
 		if err != nil {
 			return err

@@ -45,6 +45,7 @@ func (c Collection[T]) Put(key string, record T) (err error) {
 		err = errReadOnly
 	default:
 		value := summed(c.name, key, text)
+		c.note(key)
 		if err = c.tx.writer.put(c.name, key, value); err == nil {
 			c.decoded.add(key, value, record)
 		}
@@ -61,6 +62,7 @@ func (c Collection[T]) Delete(key string) (err error) {
 	if c.tx.writer == nil {
 		return fmt.Errorf("deleting %s/%s: %w", c.name, key, errReadOnly)
 	}
+	c.note(key)
 	c.tx.writer.delete(c.name, key)
 	return nil
 }
@@ -115,6 +117,22 @@ func (c Collection[T]) Keys(prefix string) (keys []string, err error) {
 	return keys, nil
 }
 
+// Size is a key, and how many bytes its value has.
+type Size struct {
+	Key   string
+	Bytes int
+}
+
+// Sizes returns the keys that start so, in order, with the sizes of their values. It decodes
+// no record.
+func (c Collection[T]) Sizes(prefix string) (sizes []Size, err error) {
+	defer guard(c.name, prefix, &err)
+	for key, value := range c.tx.reader.scan(c.name, prefix) {
+		sizes = append(sizes, Size{key, len(value)})
+	}
+	return sizes, nil
+}
+
 // Len is how many records there are. It decodes none.
 func (c Collection[T]) Len() (n int, err error) {
 	defer guard(c.name, "", &err)
@@ -147,7 +165,9 @@ func (t *Tx) Instances() Collection[Instance] {
 func (t *Tx) Desired() Collection[Desired] { return of[Desired](t, bucketDesired) }
 
 // Nodes by node id (Nova server id).
-func (t *Tx) Nodes() Collection[Node] { return of[Node](t, bucketNodes) }
+func (t *Tx) Nodes() Collection[Node] {
+	return Collection[Node]{name: bucketNodes, tx: t, decoded: t.recent.nodes}
+}
 
 // Volumes by Cinder volume id.
 func (t *Tx) Volumes() Collection[Volume] { return of[Volume](t, bucketVolumes) }
@@ -173,7 +193,7 @@ func of[T any](t *Tx, bucket string) Collection[T] {
 }
 
 // InstancePrefix starts the keys of all that belongs to an instance in Desired,
-// Operations and Files.
+// Operations, Files and Events.
 func InstancePrefix(instanceID string) string { return instanceID + "/" }
 
 // DesiredKey orders the desired states of an instance by version.

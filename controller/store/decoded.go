@@ -12,7 +12,8 @@ import (
 // decoded has records as they were read or written last, each with the text that it is
 // in the store. A record is taken from here only while the store has that very text, so
 // nothing has to be forgotten when a transaction is rolled back. It is for the records
-// that grow with the number of an instance's nodes and are read at each report of one.
+// that grow with the number of an instance's nodes and are read at each report of one, and
+// for that node, which is read several times.
 type decoded[T any] struct {
 	recent *lru.Cache[string, entry[T]]
 	copied func(T) T
@@ -27,6 +28,7 @@ type entry[T any] struct {
 type recent struct {
 	instances  *decoded[Instance]
 	operations *decoded[Operation]
+	nodes      *decoded[Node]
 }
 
 // maxDecoded bounds the memory of each decoded.
@@ -39,14 +41,23 @@ func newDecoded[T any](copied func(T) T) *decoded[T] {
 
 // get is a copy of the record, false if it has to be decoded. A nil decoded has none.
 func (d *decoded[T]) get(key string, value []byte) (record T, found bool) {
-	if d == nil {
+	kept, found := d.peek(key, value)
+	if !found {
 		return record, false
+	}
+	return d.copied(*kept), true
+}
+
+// peek is get without the copy: the record must not be changed.
+func (d *decoded[T]) peek(key string, value []byte) (record *T, found bool) {
+	if d == nil {
+		return nil, false
 	}
 	e, found := d.recent.Get(key)
 	if !found || !bytes.Equal(e.value, value) {
-		return record, false
+		return nil, false
 	}
-	return d.copied(e.record), true
+	return &e.record, true
 }
 
 func (d *decoded[T]) add(key string, value []byte, record T) {
@@ -73,6 +84,27 @@ func (o Operation) copied() Operation {
 	o.Request.VnfcInstanceIds = slices.Clone(o.Request.VnfcInstanceIds)
 	o.Request.Topology = copyOf(o.Request.Topology)
 	return o
+}
+
+// copied shares nothing with n that can be changed.
+func (n Node) copied() Node {
+	n.Addresses, n.Files, n.Conditions, n.Withheld = slices.Clone(n.Addresses), slices.Clone(n.Files), slices.Clone(n.Conditions), slices.Clone(n.Withheld)
+	n.Config = slices.Clone(n.Config)
+	n.AgentOffer, n.Identity, n.Agent, n.Status = pointerTo(n.AgentOffer), pointerTo(n.Identity), pointerTo(n.Agent), pointerTo(n.Status)
+	if n.Identity != nil {
+		n.Identity.RevokedAt = pointerTo(n.Identity.RevokedAt)
+	}
+	if n.Agent != nil {
+		n.Agent.Sections = slices.Clone(n.Agent.Sections)
+	}
+	if s := n.Status; s != nil {
+		s.Conditions, s.BoundPersistentVolumes = slices.Clone(s.Conditions), slices.Clone(s.BoundPersistentVolumes)
+		s.Activity, s.AgentUpgrade, s.Cluster = pointerTo(s.Activity), pointerTo(s.AgentUpgrade), pointerTo(s.Cluster)
+		if s.AgentUpgrade != nil {
+			s.AgentUpgrade.Refused = slices.Clone(s.AgentUpgrade.Refused)
+		}
+	}
+	return n
 }
 
 func copyOf(t *api.Topology) *api.Topology {

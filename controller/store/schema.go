@@ -17,7 +17,9 @@ const firstSchema = 1
 // migrations are the steps from each schema to the next, the first one from firstSchema.
 // A step changes the records as they lie in the file. It leaves what Tx.Blobs reads as it
 // is: the backup before the step lists the package files by that.
-var migrations []func(writer) error
+var migrations = []func(writer) error{
+	func(w writer) error { w.create(bucketEvents); return nil },
+}
 
 // The buckets of the records. Their names are on disk.
 const (
@@ -29,9 +31,10 @@ const (
 	bucketOperations = "operations"
 	bucketFiles      = "files"
 	bucketTokens     = "tokens"
+	bucketEvents     = "events"
 )
 
-var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens}
+var recordBuckets = []string{bucketInstances, bucketDesired, bucketNodes, bucketVolumes, bucketOperations, bucketFiles, bucketTokens, bucketEvents}
 
 // The keys of the meta bucket.
 const (

@@ -29,6 +29,9 @@ type Options struct {
 	// controller's. If it returns an error, the store stays as it is. It may be nil: for
 	// a store that has a backup, because it was just taken from one.
 	BeforeMigration func(*Store) error
+	// Derive adds to each transaction what follows from what it has changed, as its last step;
+	// nil adds nothing. If it returns an error, none of the transaction is kept.
+	Derive func(*Tx) error
 	// Observe is told how long each transaction took, a writing one with its wait
 	// for other writers and for the disk; it may be nil.
 	Observe func(write bool, took time.Duration)
@@ -42,6 +45,7 @@ type Store struct {
 	schema         int
 	keys           *keys
 	now            func() time.Time
+	derive         func(*Tx) error
 	observe        func(write bool, took time.Duration)
 	epoch          atomic.Int64
 	outcomeUnknown <-chan struct{}
@@ -66,8 +70,8 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{engine: file, path: o.Path, now: o.Now, observe: o.Observe, outcomeUnknown: file.outcomeUnknown,
-		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied)}}
+	s := &Store{engine: file, path: o.Path, now: o.Now, derive: o.Derive, observe: o.Observe, outcomeUnknown: file.outcomeUnknown,
+		recent: recent{newDecoded(Instance.copied), newDecoded(Operation.copied), newDecoded(Node.copied)}}
 	if err := s.start(o); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening the store %s: %w", o.Path, err), file.close())
 	}
@@ -155,7 +159,10 @@ func (s *Store) Update(fn func(*Tx) error) error {
 	tx := &Tx{recent: &s.recent}
 	err := s.engine.update(func(w writer) error {
 		tx.reader, tx.writer = w, w
-		return fn(tx)
+		if err := fn(tx); err != nil || s.derive == nil {
+			return err
+		}
+		return s.derive(tx)
 	})
 	if err != nil {
 		return err
@@ -174,9 +181,12 @@ func (s *Store) observed(write bool, began time.Time) {
 
 // Tx is a transaction. It must not be used after the function that got it returns.
 type Tx struct {
-	reader    reader
-	writer    writer // nil in a View
-	recent    *recent
+	reader reader
+	writer writer // nil in a View
+	recent *recent
+	by     string
+	// before is what each key had that was written, by bucket.
+	before    map[string]map[string]noted
 	committed []func()
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nodehitch/nodehitch/controller/event"
 	"github.com/nodehitch/nodehitch/controller/notify"
 	"github.com/nodehitch/nodehitch/controller/store"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -60,6 +61,7 @@ func (r *Runner) Upsert(ctx context.Context, instanceID string, fn func(t *Tx, f
 	}
 	var t *Tx
 	err := r.Store.Update(func(records *store.Tx) error {
+		records.By(event.Caller(ctx))
 		inst, found, err := records.Instances().Get(instanceID)
 		if err != nil {
 			return err

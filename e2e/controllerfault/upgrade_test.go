@@ -205,7 +205,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	if err == nil {
 		t.Fatal("the older controller has started")
 	}
-	u.words(err.Error(), []string{"its schema is version 2", "reads versions up to 1", "nothing has been changed", u.backups()[0]})
+	u.words(err.Error(), []string{fmt.Sprint("its schema is version ", store.Schema()+1), fmt.Sprint("reads versions up to ", store.Schema()), "nothing has been changed", u.backups()[0]})
 	if !bytes.Equal(newer, content(t, u.store())) {
 		t.Error("the refused store was changed")
 	}
@@ -214,7 +214,7 @@ func TestUpgradeAndBack(t *testing.T) {
 		t.Fatalf("it names no command: %v", err)
 	}
 	restore := exec.CommandContext(t.Context(), filepath.Join(loopback.Bin(t), "nodehitch-controller"), append(strings.Fields(command[1]), "--config", u.c.ConfigFile())...)
-	if out, err := restore.CombinedOutput(); err != nil || !strings.Contains(string(out), "It could not be read (its schema is version 2") {
+	if out, err := restore.CombinedOutput(); err != nil || !strings.Contains(string(out), fmt.Sprint("It could not be read (its schema is version ", store.Schema()+1)) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	must(t, u.goesBack())

@@ -49,6 +49,7 @@ const (
 	ProblemVolumesInUse        = ProblemPrefix + "persistent-volumes-in-use"
 	ProblemMembersStay         = ProblemPrefix + "members-stay"
 	ProblemRestoreUnconfirmed  = ProblemPrefix + "restore-unconfirmed"
+	ProblemEventsPruned        = ProblemPrefix + "events-pruned"
 	ProblemAgentNotCarried     = ProblemPrefix + "agent-not-carried"
 	ProblemAgentTooNew         = ProblemPrefix + "agent-too-new"
 )
@@ -94,6 +95,7 @@ var problemKinds = map[string]struct {
 	ProblemVolumesInUse:        {409, "PersistentVolumes of the storage server are in use"},
 	ProblemMembersStay:         {409, "members cannot leave the cluster"},
 	ProblemRestoreUnconfirmed:  {503, "restored from a backup and not confirmed yet"},
+	ProblemEventsPruned:        {410, "some of these events are no longer kept"},
 	ProblemAgentNotCarried:     {409, "the controller carries no such agent"},
 	ProblemAgentTooNew:         {409, "the agent may be newer than the controller"},
 }

@@ -157,6 +157,93 @@ func (e ConditionStatus) Valid() bool {
 	}
 }
 
+// Defines values for EventType.
+const (
+	HappenedAgentUpgraded       EventType = "AgentUpgraded"
+	HappenedCertificateRenewed  EventType = "CertificateRenewed"
+	HappenedConditionChanged    EventType = "ConditionChanged"
+	HappenedDesiredStateChanged EventType = "DesiredStateChanged"
+	HappenedDocumentGiven       EventType = "DocumentGiven"
+	HappenedDocumentObserved    EventType = "DocumentObserved"
+	HappenedEnrolled            EventType = "Enrolled"
+	HappenedFormatInterrupted   EventType = "FormatInterrupted"
+	HappenedFormatStarted       EventType = "FormatStarted"
+	HappenedInstanceConfirmed   EventType = "InstanceConfirmed"
+	HappenedInstanceCreated     EventType = "InstanceCreated"
+	HappenedInstanceDeleted     EventType = "InstanceDeleted"
+	HappenedOperationCancelled  EventType = "OperationCancelled"
+	HappenedOperationEnded      EventType = "OperationEnded"
+	HappenedOperationStarted    EventType = "OperationStarted"
+	HappenedPermitGranted       EventType = "PermitGranted"
+	HappenedPermitWithdrawn     EventType = "PermitWithdrawn"
+	HappenedRebooted            EventType = "Rebooted"
+	HappenedReenrollAllowed     EventType = "ReenrollAllowed"
+	HappenedReformatAllowed     EventType = "ReformatAllowed"
+	HappenedRevoked             EventType = "Revoked"
+	HappenedServerExpected      EventType = "ServerExpected"
+	HappenedServerLeft          EventType = "ServerLeft"
+	HappenedVolumeAdopted       EventType = "VolumeAdopted"
+	HappenedVolumeFormatted     EventType = "VolumeFormatted"
+)
+
+// Valid indicates whether the value is a known member of the EventType enum.
+func (e EventType) Valid() bool {
+	switch e {
+	case HappenedAgentUpgraded:
+		return true
+	case HappenedCertificateRenewed:
+		return true
+	case HappenedConditionChanged:
+		return true
+	case HappenedDesiredStateChanged:
+		return true
+	case HappenedDocumentGiven:
+		return true
+	case HappenedDocumentObserved:
+		return true
+	case HappenedEnrolled:
+		return true
+	case HappenedFormatInterrupted:
+		return true
+	case HappenedFormatStarted:
+		return true
+	case HappenedInstanceConfirmed:
+		return true
+	case HappenedInstanceCreated:
+		return true
+	case HappenedInstanceDeleted:
+		return true
+	case HappenedOperationCancelled:
+		return true
+	case HappenedOperationEnded:
+		return true
+	case HappenedOperationStarted:
+		return true
+	case HappenedPermitGranted:
+		return true
+	case HappenedPermitWithdrawn:
+		return true
+	case HappenedRebooted:
+		return true
+	case HappenedReenrollAllowed:
+		return true
+	case HappenedReformatAllowed:
+		return true
+	case HappenedRevoked:
+		return true
+	case HappenedServerExpected:
+		return true
+	case HappenedServerLeft:
+		return true
+	case HappenedVolumeAdopted:
+		return true
+	case HappenedVolumeFormatted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for FormatPhase.
 const (
 	FormatFormatted FormatPhase = "formatted"
@@ -855,6 +942,66 @@ type EnrollRequest struct {
 	// ServerID A claim: the Nova server id that the machine believes it has
 	ServerID string `json:"serverId"`
 }
+
+// Event Something that has happened. The records that it is about changed in the same transaction.
+type Event struct {
+	At time.Time `json:"at"`
+
+	// By Who caused it: `token` and its name, `node` and its id, a user of the controller's machine, or `controller`
+	By string `json:"by"`
+
+	// Condition The type of the condition
+	Condition string `json:"condition,omitempty"`
+
+	// From What it was: the condition's status, the version of the desired state or of the agent; absent if there was none
+	From string `json:"from,omitempty"`
+
+	// Generation Of the document
+	Generation int64 `json:"generation,omitempty"`
+
+	// Message For people; cut off after 300 bytes
+	Message     string `json:"message,omitempty"`
+	NodeID      string `json:"nodeId,omitempty"`
+	NodeName    string `json:"nodeName,omitempty"`
+	OperationID string `json:"operationId,omitempty"`
+
+	// Reason Of the condition; for an operation that failed the name of its problem
+	Reason string `json:"reason,omitempty"`
+
+	// Sequence Its place among all events of this controller
+	Sequence int64 `json:"sequence"`
+
+	// To What it is; the state, for an operation; absent if there is none any more
+	To string `json:"to,omitempty"`
+
+	// Type What has happened. Of an instance: it was created or deleted, an operator confirmed it after a restore, another version of its
+	// desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+	// does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
+	// that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
+	// Of a volume: its format was permitted, or no longer is, it began, ended, or was interrupted; an operator adopted what the volume
+	// holds, or allowed one more format.
+	Type EventType `json:"type"`
+
+	// VnfInstanceID Absent for a volume that no instance has
+	VnfInstanceID string `json:"vnfInstanceId,omitempty"`
+	VolumeID      string `json:"volumeId,omitempty"`
+}
+
+// EventList defines model for EventList.
+type EventList struct {
+	Items []Event `json:"items"`
+
+	// Sequence The since of the next request
+	Sequence int64 `json:"sequence"`
+}
+
+// EventType What has happened. Of an instance: it was created or deleted, an operator confirmed it after a restore, another version of its
+// desired state is in force. Of an operation: it began, ended, or was cancelled. Of a node: a topology names its server, or no longer
+// does; it enrolled, its certificate was renewed, its identity was revoked, it may enroll again; it was given a document, or reported
+// that it has it; one of its conditions has another status or reason; another version of its agent runs; its machine was booted anew.
+// Of a volume: its format was permitted, or no longer is, it began, ended, or was interrupted; an operator adopted what the volume
+// holds, or allowed one more format.
+type EventType string
 
 // Facts About the machine, for people.
 type Facts struct {
@@ -1694,6 +1841,27 @@ type GetAgentsParams struct {
 	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
 	Wait        *Wait        `form:"wait,omitempty" json:"wait,omitempty"`
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+}
+
+// ListEventsParams defines parameters for ListEvents.
+type ListEventsParams struct {
+	// VnfInstanceID Only those of this instance
+	VnfInstanceID *OfInstance `form:"vnfInstanceId,omitempty" json:"vnfInstanceId,omitempty"`
+
+	// NodeID Only those about this node
+	NodeID *string `form:"nodeId,omitempty" json:"nodeId,omitempty"`
+
+	// VolumeID Only those about this volume
+	VolumeID *string `form:"volumeId,omitempty" json:"volumeId,omitempty"`
+
+	// Since Only those after this sequence; 410 if some of them are no longer kept
+	Since *int64 `form:"since,omitempty" json:"since,omitempty"`
+
+	// Limit The largest number of events in the answer; 1000 if omitted
+	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Wait How long to hold the request while nothing changes, at most 60s (a Go duration)
+	Wait *Wait `form:"wait,omitempty" json:"wait,omitempty"`
 }
 
 // GetNodeConfigParams defines parameters for GetNodeConfig.

@@ -25,7 +25,8 @@ func (a *app) describe() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			return present.Node(a.out, *n, a.now()), nil
+			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: orNil(n.VnfInstanceID), NodeID: &id})
+			return present.Node(a.out, *n, events, a.now()), err
 		}),
 		a.describing("instance", a.describeInstance),
 		a.describing("operation", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
@@ -33,7 +34,9 @@ func (a *app) describe() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			return present.Operation(a.out, o, a.now()), nil
+			most := mostEvents
+			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: &o.VnfInstanceID, Limit: &most})
+			return present.Operation(a.out, o, events, a.now()), err
 		}),
 		a.describing("volume", func(ctx context.Context, c *client.Controller, arg string) ([]string, error) {
 			id, err := resolveVolume(ctx, c, arg)
@@ -44,7 +47,8 @@ func (a *app) describe() *cobra.Command {
 			if err != nil {
 				return nil, err
 			}
-			return present.Volume(a.out, *v, a.now()), nil
+			events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: orNil(v.VnfInstanceID), VolumeID: &id})
+			return present.Volume(a.out, *v, events, a.now()), err
 		}),
 	)
 }
@@ -62,7 +66,8 @@ func (a *app) describeInstance(ctx context.Context, c *client.Controller, arg st
 	if err != nil {
 		return nil, err
 	}
-	return present.Instance(a.out, *i, nodes, a.now()), nil
+	events, err := happened(ctx, c, api.ListEventsParams{VnfInstanceID: &id})
+	return present.Instance(a.out, *i, nodes, events, a.now()), err
 }
 
 // describing is `describe` for one kind.

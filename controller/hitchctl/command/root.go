@@ -57,7 +57,7 @@ func (a *app) root() *cobra.Command {
 		}
 	}
 	section("lcm", "Life cycle of a VNF instance:", a.validate(), a.apply(), a.render(), a.vnfPackage(), a.operate(), a.wait(), a.cancel(), a.delete())
-	section("show", "Show:", a.get(), a.describe())
+	section("show", "Show:", a.get(), a.describe(), a.events())
 	section("decide", "Decide:", a.node(), a.agents(), a.volume(), a.token(), a.joinToken())
 	section("keep", "Keep and restore:", a.backup(), a.confirmInstances())
 	group(root, a.config(), a.version())

@@ -107,7 +107,7 @@ func (a *app) confirm(ctx context.Context, v api.Volume, given string) error {
 		return usagef("reformatting loses all data of volume %s; confirm with --volume-id %s", v.ID, v.ID)
 	}
 	if given == "" {
-		for _, line := range present.Volume(a.err, v, a.now()) {
+		for _, line := range present.Volume(a.err, v, nil, a.now()) {
 			fmt.Fprintln(a.err, line)
 		}
 		fmt.Fprintln(a.err, a.err.Paint(screen.Bad, "All data on this volume will be lost."))

@@ -12,7 +12,7 @@ import (
 )
 
 // Node describes a node, each condition with its meaning and what to do.
-func Node(s *screen.Screen, n api.Node, now time.Time) []string {
+func Node(s *screen.Screen, n api.Node, events []api.Event, now time.Time) []string {
 	p := &page{screen: s, now: now}
 	p.field("Name", n.Name)
 	p.field("ID", n.ID)
@@ -35,6 +35,7 @@ func Node(s *screen.Screen, n api.Node, now time.Time) []string {
 		p.status(*n.Status)
 	}
 	p.withheld(n.Withheld)
+	p.lastEvents(events)
 	return p.lines
 }
 
@@ -118,7 +119,7 @@ func (p *page) condition(c api.Condition) {
 }
 
 // Instance describes an instance with its nodes.
-func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time) []string {
+func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, events []api.Event, now time.Time) []string {
 	p := &page{screen: s, now: now}
 	p.field("ID", i.ID)
 	p.field("Kind", string(i.Kind))
@@ -150,6 +151,7 @@ func Instance(s *screen.Screen, i api.Instance, nodes []api.Node, now time.Time)
 		p.text(2, screen.Bad, path+"  missing: `hitchctl apply --package` uploads it")
 	}
 	p.faults("Warnings", i.Warnings)
+	p.lastEvents(events)
 	return p.lines
 }
 
@@ -196,8 +198,9 @@ func (p *page) stack(i api.Instance) {
 	p.field("Stack status", text)
 }
 
-// Operation describes an operation with its targets.
-func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
+// Operation describes an operation with its targets, and how long each took by the events of the
+// instance.
+func Operation(s *screen.Screen, o api.Operation, events []api.Event, now time.Time) []string {
 	p := &page{screen: s, now: now}
 	p.field("ID", o.ID)
 	p.field("Instance", o.VnfInstanceID)
@@ -238,6 +241,8 @@ func Operation(s *screen.Screen, o api.Operation, now time.Time) []string {
 	}
 	p.withheld(o.Withheld)
 	p.faults("Warnings", o.Warnings)
+	p.waterfall(o, events)
+	p.lastEvents(slices.DeleteFunc(slices.Clone(events), func(e api.Event) bool { return e.OperationID != o.ID }))
 	return p.lines
 }
 
@@ -258,7 +263,7 @@ func (p *page) target(t api.OperationTarget) {
 }
 
 // Volume describes a volume and its permit.
-func Volume(s *screen.Screen, v api.Volume, now time.Time) []string {
+func Volume(s *screen.Screen, v api.Volume, events []api.Event, now time.Time) []string {
 	p := &page{screen: s, now: now}
 	p.field("ID", v.ID)
 	p.field("Resource", v.ResourceID)
@@ -275,6 +280,7 @@ func Volume(s *screen.Screen, v api.Volume, now time.Time) []string {
 	}
 	p.field("Permit for", v.PermitNodeID)
 	p.field("Changed", p.moment(v.ChangedAt))
+	p.lastEvents(events)
 	return p.lines
 }
 

@@ -2,6 +2,7 @@ package present_test
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -159,7 +160,7 @@ func TestDescribeNode(t *testing.T) {
 	n.VnfInstanceID, n.Addresses, n.Attestation = "i", []string{"10.0.0.5"}, api.AttestedByToken
 	n.Withheld = []api.Withheld{{Section: "persistentVolumes", Reason: api.ReasonNotMounted, Message: "storage does not serve /volume yet"}}
 	n.Status.Facts = api.Facts{OSImage: "Debian GNU/Linux 12", Architecture: "amd64", AgentVersion: "v1\x1b[2J"}
-	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 60), n, at(30)), "\n")
+	got := strings.Join(present.Node(screen.Plain(&bytes.Buffer{}, 60), n, nil, at(30)), "\n")
 	want := strings.TrimPrefix(`
 Name:         storage
 ID:           storage-id
@@ -283,7 +284,7 @@ func TestAnOperationSaysWhichFailuresAreFinal(t *testing.T) {
 		{Name: "master", Reason: api.ReasonWaitingForExports, Message: "of storage"},
 		{Name: "worker", Ready: true},
 	}}
-	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, at(60)), "\n")
+	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, nil, at(60)), "\n")
 	for _, want := range []string{"\n  storage ForeignData, final: no waiting mends it\n", "\n  master WaitingForExports\n", "\n  worker Ready"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in\n%s", want, page)
@@ -295,7 +296,7 @@ func TestAnOperationSaysWhoLeavesTheClusterAndWhatKeepsThem(t *testing.T) {
 	o := api.Operation{Operation: api.Heal, Phase: api.PhaseStart, State: api.Processing, StartedAt: start, Force: true,
 		Leaving: []api.LeavingMember{{NodeID: "b", Name: "worker"}},
 		Targets: []api.OperationTarget{{Name: "master", Reason: api.ReasonEvictionBlocked, Message: "Pod shop/web-0 on Node w"}}}
-	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, at(60)), "\n")
+	page := strings.Join(present.Operation(screen.Plain(&bytes.Buffer{}, 0), o, nil, at(60)), "\n")
 	for _, want := range []string{"Leave the cluster\n  worker b\n", "Force", "\n  master EvictionBlocked\n", "Pod shop/web-0 on Node w"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is not in\n%s", want, page)
@@ -306,10 +307,81 @@ func TestAnOperationSaysWhoLeavesTheClusterAndWhatKeepsThem(t *testing.T) {
 func TestAnInstanceSaysHowItsServersAreNamed(t *testing.T) {
 	i := api.Instance{Topology: &api.Topology{Servers: []api.Server{
 		{ID: "a", Name: "storage"}, {ID: "b", Name: "worker", MemberStackID: "m"}, {ID: "c", Name: "other", VnfcInstanceID: "v"}}}}
-	page := strings.Join(present.Instance(screen.Plain(&bytes.Buffer{}, 0), i, nil, at(60)), "\n")
+	page := strings.Join(present.Instance(screen.Plain(&bytes.Buffer{}, 0), i, nil, nil, at(60)), "\n")
 	for want, there := range map[string]bool{"\n  worker b nested stack m": true, "\n  other c VNFC instance v": true, "storage": false} {
 		if strings.Contains(page, want) != there {
 			t.Errorf("%q is in the page: %v, want %v\n%s", want, !there, there, page)
 		}
+	}
+}
+
+// happened is an event of a node, so many seconds after the start.
+func happened(seconds int, node string, what api.EventType, text string) api.Event {
+	e := api.Event{At: at(seconds), Type: what, NodeID: node + "-id", NodeName: node, By: "node " + node + "-id"}
+	if parts := strings.Fields(text); len(parts) == 4 {
+		e.Condition, e.From, e.To, e.Reason = parts[0], strings.TrimPrefix(parts[1], "-"), parts[2], parts[3]
+	}
+	return e
+}
+
+func TestTheWaterfallOfAnOperation(t *testing.T) {
+	finished := at(100)
+	o := api.Operation{ID: "i/1", Operation: api.Instantiate, Phase: api.PhaseEnd, State: api.Failed, StartedAt: start, FinishedAt: &finished, Targets: []api.OperationTarget{
+		{NodeID: "worker-id", Name: "worker", Ready: true}, {NodeID: "storage-id", Name: "storage"}, {NodeID: "old-id", Name: "old", Ready: true}}}
+	events := []api.Event{
+		happened(-50, "worker", api.HappenedEnrolled, ""),
+		happened(-40, "old", api.HappenedConditionChanged, "Ready - True Ready"),
+		happened(2, "storage", api.HappenedEnrolled, ""),
+		happened(2, "storage", api.HappenedDocumentGiven, ""),
+		happened(2, "worker", api.HappenedDocumentGiven, ""),
+		happened(5, "storage", api.HappenedDocumentObserved, ""),
+		happened(5, "storage", api.HappenedConditionChanged, "VolumesMounted - False Converging"),
+		happened(10, "worker", api.HappenedDocumentObserved, ""),
+		happened(11, "worker", api.HappenedConditionChanged, "Ready False True Ready"),
+		happened(12, "storage", api.HappenedConditionChanged, "Ready True True Other"),
+		happened(50, "storage", api.HappenedConditionChanged, "VolumesMounted False True Mounted"),
+		happened(60, "storage", api.HappenedConditionChanged, "ExportsServed - False ServerNotRunning"),
+		happened(200, "storage", api.HappenedConditionChanged, "ExportsServed False True Served"),
+	}
+	page := present.Operation(screen.Plain(&bytes.Buffer{}, 72), o, events, at(300))
+	got := strings.Join(page[slices.IndexFunc(page, func(line string) bool { return strings.HasPrefix(line, "Waterfall") }):], "\n")
+	want := strings.TrimPrefix(`
+Waterfall, from 12:00:00Z, 50s
+  storage
+    Enrolled                █                           2.0s    +2.0s
+    Document                ██                          3.0s    +5.0s
+    VolumesMounted            ██████████████████████     45s     +50s
+    ExportsServed           False ServerNotRunning
+  worker
+    Document                ████                         10s     +10s
+    Ready                       █                       1.0s     +11s`, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s\n%s", diff, got)
+	}
+	for _, line := range page {
+		if width := screen.Width(line); width > 72 {
+			t.Errorf("a line of %d columns: %q", width, line)
+		}
+	}
+}
+
+func TestEventsSayWhatAndWhyAndWho(t *testing.T) {
+	changed := happened(3, "storage", api.HappenedConditionChanged, "VolumesMounted True False ForeignData")
+	changed.Message = "found xfs on\nvirtio-9a0d"
+	got := strings.Join(present.Events(screen.Plain(&bytes.Buffer{}, 0), []api.Event{
+		{At: at(1), Type: api.HappenedOperationStarted, OperationID: "0b1a5c2e-1111-4000-8000-000000000001/3", To: "PROCESSING", Message: "HEAL", By: "token alice"},
+		{At: at(2), Type: api.HappenedDocumentGiven, NodeID: "n", NodeName: "storage", Generation: 4, By: "token alice"},
+		changed,
+		{At: at(4), Type: api.HappenedPermitGranted, VolumeID: "9a0dbb52-1111-4000-8000-000000000001", NodeID: "n", From: "None", To: "Granted", By: "node n"},
+		{At: at(5), Type: api.HappenedOperationEnded, OperationID: "0b1a5c2e-1111-4000-8000-000000000001/3", From: "PROCESSING", To: "FAILED", Reason: "deadline-exceeded", Message: "after 1m", By: "controller"},
+	}), "\n")
+	want := strings.TrimPrefix(`
+2030-01-01 12:00:01Z  OperationStarted    0b1a5c2e/3 HEAL (token alice)
+2030-01-01 12:00:02Z  DocumentGiven       storage generation 4 (token alice)
+2030-01-01 12:00:03Z  ConditionChanged    storage VolumesMounted True -> False ForeignData: found xfs on virtio-9a0d
+2030-01-01 12:00:04Z  PermitGranted       volume 9a0dbb52 None -> Granted
+2030-01-01 12:00:05Z  OperationEnded      0b1a5c2e/3 PROCESSING -> FAILED deadline-exceeded: after 1m`, "\n")
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -233,7 +233,11 @@ async function node() {
   const nodes = await good(operator.GET("/v1/nodes", { params: { query: { role: "storage", state: "Enrolled", ready: false } } }));
   must(nodes.items.length === 1 && nodes.items[0]?.status?.facts.hostname === "storage", "the node is not in the list");
   const params = { path: { nodeId: input.storage.serverId } };
+  const before = await good(operator.GET("/v1/events", { params: { query: { nodeId: input.storage.serverId } } }));
+  must(before.items.some((event) => event.type === "Enrolled"), "the node has enrolled, and no event says so");
   await good(operator.POST("/v1/nodes/{nodeId}/revoke", { params }));
+  const since = await good(operator.GET("/v1/events", { params: { query: { since: before.sequence, wait: "30s" } } }));
+  must(since.items.some((event) => event.type === "Revoked"), "the node is revoked, and no event says so");
   await good(operator.POST("/v1/nodes/{nodeId}/reenroll", { params }));
   const shown = await good(operator.GET("/v1/nodes/{nodeId}", { params }));
   must(shown.state === "Expected", `the node is ${shown.state}`);

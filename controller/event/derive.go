@@ -1,0 +1,75 @@
+package event
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// most bounds the texts of an event, which come from outside.
+const most = 300
+
+// bounded is the text, cut off at a character if it is too long.
+func bounded(text string) string {
+	if len(text) <= most {
+		return text
+	}
+	const ellipsis = "…"
+	cut := most - len(ellipsis)
+	for cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}
+
+// happening is the events of a transaction by instance.
+type happening map[string][]store.Event
+
+func (h happening) add(instanceID string, e store.Event) {
+	e.Message, e.Reason, e.From, e.To = bounded(e.Message), bounded(e.Reason), bounded(e.From), bounded(e.To)
+	h[instanceID] = append(h[instanceID], e)
+}
+
+// derive is what the transaction means, in the order of cause and effect: what begins, what it
+// does, what ends.
+func derive(t *store.Tx) (happening, error) {
+	instances, err1 := ordered(t.Instances())
+	operations, err2 := ordered(t.Operations())
+	nodes, err3 := ordered(t.Nodes())
+	volumes, err4 := ordered(t.Volumes())
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return nil, err
+	}
+	h := happening{}
+	for _, c := range instances {
+		h.instance(c)
+	}
+	for _, c := range operations {
+		h.operationBegins(c)
+	}
+	for _, c := range nodes {
+		h.node(c)
+	}
+	for _, c := range volumes {
+		h.volume(c)
+	}
+	for _, c := range operations {
+		h.operationEnds(c)
+	}
+	return h, nil
+}
+
+// ordered are the changed records by their keys.
+func ordered[T any](c store.Collection[T]) ([]store.Change[T], error) {
+	changes, err := c.Changes()
+	slices.SortFunc(changes, func(a, b store.Change[T]) int { return cmp.Compare(a.Key, b.Key) })
+	return changes, err
+}
+
+// changed is an event of a type about what was, and is.
+func changed(what api.EventType, from, to string) store.Event {
+	return store.Event{Type: what, From: from, To: to}
+}

@@ -1,0 +1,102 @@
+package event
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+func (h happening) instance(c store.Change[store.Instance]) {
+	before, after := c.Before, c.After
+	if after == nil {
+		h.add(before.ID, store.Event{Type: api.HappenedInstanceDeleted})
+		return
+	}
+	if before == nil {
+		h.add(after.ID, store.Event{Type: api.HappenedInstanceCreated})
+		before = &store.Instance{Epoch: after.Epoch}
+	}
+	if before.Epoch != after.Epoch {
+		h.add(after.ID, store.Event{Type: api.HappenedInstanceConfirmed})
+	}
+	if before.DesiredVersion != after.DesiredVersion {
+		h.add(after.ID, changed(api.HappenedDesiredStateChanged, version(before.DesiredVersion), version(after.DesiredVersion)))
+	}
+}
+
+// version is "" if there is none.
+func version(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+func (h happening) operationBegins(c store.Change[store.Operation]) {
+	if o := c.After; o != nil && c.Before == nil {
+		h.add(o.VnfInstanceID, store.Event{Type: api.HappenedOperationStarted, OperationID: o.ID, To: string(api.Processing), Message: o.Request.Describe()})
+	}
+}
+
+// operationEnds: a START that awaits its END was over once before.
+func (h happening) operationEnds(c store.Change[store.Operation]) {
+	o := c.After
+	if o == nil || o.State == api.Processing || c.Before != nil && c.Before.State == o.State {
+		return
+	}
+	e := store.Event{Type: api.HappenedOperationEnded, OperationID: o.ID, From: string(api.Processing), To: string(o.State)}
+	if c.Before != nil {
+		e.From = string(c.Before.State)
+	}
+	if o.Error != nil {
+		e.Reason, e.Message = strings.TrimPrefix(o.Error.Type, api.ProblemPrefix), o.Error.Detail
+		if o.Error.Type == api.ProblemCancelled {
+			e.Type = api.HappenedOperationCancelled
+		}
+	}
+	h.add(o.VnfInstanceID, e)
+}
+
+func (h happening) volume(c store.Change[store.Volume]) {
+	before, after := c.Before, c.After
+	if after == nil {
+		return
+	}
+	if before == nil {
+		before = &store.Volume{}
+	}
+	if what := ofVolume(*before, *after); what != "" {
+		h.add(after.InstanceID, store.Event{Type: what, VolumeID: after.ID, NodeID: cmp.Or(after.Permit.NodeID, before.Permit.NodeID),
+			From: string(before.Permit.State), To: string(after.Permit.State)})
+	}
+}
+
+// ofVolume is what happened by a change of a volume's permit, "" for nothing.
+func ofVolume(before, after store.Volume) api.EventType {
+	if after.ReformatRequested && (!before.ReformatRequested || before.Permit != after.Permit) && after.Permit.State == api.PermitNone {
+		return api.HappenedReformatAllowed
+	}
+	if before.Permit == after.Permit {
+		return ""
+	}
+	switch after.Permit.State {
+	case api.PermitGranted:
+		return api.HappenedPermitGranted
+	case api.PermitStarted:
+		return api.HappenedFormatStarted
+	case api.PermitFormatted:
+		return api.HappenedVolumeFormatted
+	case api.PermitInterrupted:
+		return api.HappenedFormatInterrupted
+	case api.PermitAdopted:
+		return api.HappenedVolumeAdopted
+	case api.PermitNone:
+		if before.Permit.State != "" {
+			return api.HappenedPermitWithdrawn
+		}
+	}
+	return ""
+}

@@ -1,0 +1,166 @@
+// Package event is what has happened, in order: it derives the events of each transaction from
+// the records that the transaction changes, and keeps them in that very transaction, one record
+// for each VNF instance. No code that changes records tells it anything, so no change can go
+// without its event. Events decide nothing.
+package event
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nodehitch/nodehitch/controller/notify"
+	"github.com/nodehitch/nodehitch/controller/store"
+)
+
+// Retention is how many events are kept.
+type Retention struct {
+	// Age is for how long.
+	Age time.Duration
+	// Each is how many bytes of an instance, and All how many of all instances: beyond that,
+	// the instance with the most loses its oldest.
+	Each, All int
+}
+
+// Kept is the retention of every controller.
+var Kept = Retention{Age: 30 * 24 * time.Hour, Each: 16 << 20, All: 64 << 20}
+
+// Log keeps the events. Its exported fields are set before the store is opened, with Derive as
+// store.Options.Derive; Load comes before the first transaction. Its methods may be called at
+// the same time.
+type Log struct {
+	Hub  *notify.Hub
+	Now  func() time.Time
+	Keep Retention
+	Log  *slog.Logger
+
+	store *store.Store
+
+	mu sync.Mutex
+	// last is the newest sequence that was given, committed the newest that is on disk.
+	last, committed int64
+	// gone is a sequence up to which events of instances without any other may be gone.
+	gone int64
+	kept map[string]span // by instance
+}
+
+// span is the events of one instance that are kept.
+type span struct {
+	bytes int
+	// first and last are the sequences of the oldest and the newest event, pruned is that of the
+	// newest event that is no longer kept.
+	first, last, pruned int64
+}
+
+// sequenceAt is the sequence of an event at that time, if there is no other. So sequences
+// continue to rise after a restore, and a client that knows a later one than the backup has
+// misses nothing that comes.
+func sequenceAt(t time.Time) int64 { return t.UnixMicro() }
+
+// Load reads which events there are.
+func (l *Log) Load(s *store.Store) error {
+	l.store, l.kept = s, map[string]span{}
+	l.last = sequenceAt(l.Now())
+	l.gone = sequenceAt(l.Now().Add(-l.Keep.Age))
+	err := s.View(func(t *store.Tx) error {
+		sizes, err := t.Events().Sizes("")
+		for i, record := range sizes {
+			if err == nil {
+				err = l.load(t, record, i+1 == len(sizes) || !sameInstance(record.Key, sizes[i+1].Key))
+			}
+		}
+		return err
+	})
+	l.committed = l.last
+	if err != nil {
+		return fmt.Errorf("reading the events: %w", err)
+	}
+	return nil
+}
+
+func sameInstance(a, b string) bool {
+	x, _, errX := store.ParseEventsKey(a)
+	y, _, errY := store.ParseEventsKey(b)
+	return errX == nil && errY == nil && x == y
+}
+
+// load counts a record. newest: it is the last one of its instance.
+func (l *Log) load(t *store.Tx, record store.Size, newest bool) error {
+	id, sequence, err := store.ParseEventsKey(record.Key)
+	if err != nil {
+		return err
+	}
+	of, known := l.kept[id]
+	of.bytes += record.Bytes
+	if !known || newest {
+		r, _, err := t.Events().Get(record.Key)
+		if err != nil {
+			return err
+		}
+		of.last = sequence + int64(len(r.Events)) - 1
+		if !known {
+			of.first, of.pruned = sequence, r.PrunedTo
+		}
+	}
+	l.kept[id], l.last = of, max(l.last, of.last)
+	return nil
+}
+
+// Derive writes what has happened by what the transaction has changed.
+func (l *Log) Derive(t *store.Tx) error {
+	happened, err := derive(t)
+	if err != nil || len(happened) == 0 {
+		return err
+	}
+	at := l.Now().UTC().Round(0)
+	written := map[string]span{}
+	for _, id := range slices.Sorted(maps.Keys(happened)) {
+		r := store.Events{At: at, By: cmp.Or(t.Who(), byController), Events: happened[id]}
+		of := l.next(at, len(r.Events))
+		if of.bytes, err = put(t, store.EventsKey(id, of.first), r); err != nil {
+			return err
+		}
+		written[id] = of
+	}
+	t.OnCommit(func() { l.wrote(written) })
+	return nil
+}
+
+// put writes a record, and returns its size.
+func put(t *store.Tx, key string, r store.Events) (bytes int, err error) {
+	if err := t.Events().Put(key, r); err != nil {
+		return 0, err
+	}
+	written, err := t.Events().Sizes(key)
+	if err != nil {
+		return 0, err
+	}
+	return written[0].Bytes, nil
+}
+
+// next gives sequences for a record with so many events. One that is rolled back leaves a gap.
+func (l *Log) next(at time.Time, events int) span {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := max(l.last+1, sequenceAt(at))
+	l.last = first + int64(events) - 1
+	return span{first: first, last: l.last}
+}
+
+func (l *Log) wrote(written map[string]span) {
+	l.mu.Lock()
+	for id, more := range written {
+		of, known := l.kept[id]
+		if !known || more.first < of.first { // those of one commit are told in any order
+			of.first = more.first
+		}
+		of.bytes, of.last = of.bytes+more.bytes, max(of.last, more.last)
+		l.kept[id], l.committed = of, max(l.committed, more.last)
+	}
+	l.mu.Unlock()
+	l.Hub.Changed(notify.Events)
+}

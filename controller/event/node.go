@@ -1,0 +1,97 @@
+package event
+
+import (
+	"slices"
+
+	"github.com/nodehitch/nodehitch/controller/store"
+	"github.com/nodehitch/nodehitch/shared/api"
+)
+
+// node is what happened by a change of a node. A node that an instance takes over is a new one.
+func (h happening) node(c store.Change[store.Node]) {
+	if c.After == nil { // with its instance
+		return
+	}
+	after := *c.After
+	var before store.Node
+	if c.Before != nil && c.Before.InstanceID == after.InstanceID {
+		before = *c.Before
+	}
+	add := func(e store.Event) {
+		e.NodeID, e.NodeName = after.ID, after.Name
+		h.add(after.InstanceID, e)
+	}
+	switch {
+	case after.Expected && !before.Expected:
+		add(store.Event{Type: api.HappenedServerExpected})
+	case before.Expected && !after.Expected:
+		add(store.Event{Type: api.HappenedServerLeft})
+	}
+	if what, why := identity(before, after); what != "" {
+		add(store.Event{Type: what, Message: why})
+	}
+	if after.Generation != before.Generation {
+		add(store.Event{Type: api.HappenedDocumentGiven, Generation: after.Generation})
+	}
+	if after.Status == nil {
+		return
+	}
+	var said api.NodeStatus
+	if before.Status != nil && before.StatusOf.Equal(after.StatusOf) { // else another machine says it
+		said = *before.Status
+	}
+	for _, e := range reported(said, *after.Status) {
+		add(e)
+	}
+}
+
+// identity is what happened to a node's identity, "" for nothing, and why.
+func identity(before, after store.Node) (what api.EventType, why string) {
+	old, now := before.Identity, after.Identity
+	switch {
+	case after.MayReenroll && !before.MayReenroll:
+		return api.HappenedReenrollAllowed, ""
+	case now.Live():
+		switch {
+		case !old.Live(), !old.EnrolledAt.Equal(now.EnrolledAt):
+			return api.HappenedEnrolled, string(now.Attestation)
+		case old.Serial != now.Serial:
+			return api.HappenedCertificateRenewed, ""
+		}
+	case now != nil && (old == nil || old.Live() || before.MayReenroll && !after.MayReenroll):
+		return api.HappenedRevoked, now.RevokedReason
+	}
+	return "", ""
+}
+
+// reported is what a report says that the one before did not.
+func reported(before, after api.NodeStatus) (events []store.Event) {
+	if was, is := before.Facts.BootID, after.Facts.BootID; was != "" && is != "" && was != is {
+		events = append(events, store.Event{Type: api.HappenedRebooted})
+	}
+	if was, is := before.Facts.AgentVersion, after.Facts.AgentVersion; was != "" && is != "" && was != is {
+		events = append(events, changed(api.HappenedAgentUpgraded, was, is))
+	}
+	if n := after.ObservedGeneration; n != 0 && (n != before.ObservedGeneration || before.Epoch != after.Epoch) {
+		events = append(events, store.Event{Type: api.HappenedDocumentObserved, Generation: n})
+	}
+	for _, c := range after.Conditions {
+		was := before.Condition(c.Type)
+		if was == nil {
+			was = &api.Condition{}
+		}
+		if was.Status != c.Status || was.Reason != c.Reason {
+			e := changed(api.HappenedConditionChanged, string(was.Status), string(c.Status))
+			e.Condition, e.Reason, e.Message = c.Type, c.Reason, c.Message
+			events = append(events, e)
+		}
+	}
+	for _, c := range before.Conditions {
+		if !slices.ContainsFunc(after.Conditions, func(now api.Condition) bool { return now.Type == c.Type }) {
+			e := changed(api.HappenedConditionChanged, string(c.Status), "")
+			e.Condition = c.Type
+			events = append(events, e)
+		}
+	}
+	return events
+}

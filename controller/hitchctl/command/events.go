@@ -1,0 +1,181 @@
+package command
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/nodehitch/nodehitch/controller/hitchctl/follow"
+	"github.com/nodehitch/nodehitch/controller/hitchctl/present"
+	"github.com/nodehitch/nodehitch/shared/api"
+	"github.com/nodehitch/nodehitch/shared/client"
+)
+
+const eventsHelp = `Show what has happened, oldest first: to instances, operations, nodes and volumes, when,
+who caused it and why. The controller keeps 30 days at most.
+
+Without --since these are the newest. With --watch events are shown as they come; with
+-o json one line of JSON for each.`
+
+// events are the flags of `events`.
+type events struct {
+	app                    *app
+	output                 output
+	watch                  bool
+	instance, node, volume string
+	since                  int64
+	limit                  int
+}
+
+func (a *app) events() *cobra.Command {
+	e := events{app: a}
+	cmd := &cobra.Command{
+		Use: "events", Short: "Show what has happened, to what, when and by whom", Long: eventsHelp, Args: cobra.NoArgs,
+		Example: `  hitchctl events --watch
+  hitchctl events --node storage_server
+  hitchctl events --instance 0b1a5c2e -o json`,
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              a.withController(func(ctx context.Context, c *client.Controller, _ []string) error { return e.do(ctx, c) }),
+	}
+	outputFlag(cmd, &e.output)
+	cmd.Flags().BoolVarP(&e.watch, "watch", "w", false, "keep showing them as they come")
+	cmd.Flags().StringVar(&e.instance, "instance", "", "only those of this instance")
+	cmd.Flags().StringVar(&e.node, "node", "", "only those about this node")
+	cmd.Flags().StringVar(&e.volume, "volume", "", "only those about this volume")
+	cmd.Flags().Int64Var(&e.since, "since", 0, "only those after this sequence, which -o json shows")
+	cmd.Flags().IntVar(&e.limit, "limit", 100, "without --since: how many of the newest")
+	for _, kind := range []string{"instance", "node", "volume"} {
+		_ = cmd.RegisterFlagCompletionFunc(kind, a.complete(kind, false))
+	}
+	return cmd
+}
+
+func (e *events) do(ctx context.Context, c *client.Controller) error {
+	if e.limit < 1 || e.limit > mostEvents {
+		return usagef("--limit %d: expected a number from 1 to %d", e.limit, mostEvents)
+	}
+	if e.since < 0 {
+		return usagef("--since %d: expected a sequence, which is above 0", e.since)
+	}
+	params, err := e.params(ctx, c)
+	if err != nil {
+		return err
+	}
+	if e.watch {
+		return e.follow(ctx, c, params)
+	}
+	ctx, cancel := withinCall(ctx)
+	defer cancel()
+	list, err := listEvents(ctx, c, params)
+	if err != nil {
+		return err
+	}
+	if e.output != asTable {
+		return e.app.encode(e.output, list)
+	}
+	return e.app.print(present.Events(e.app.out, list.Items)...)
+}
+
+// params is which events are asked for.
+func (e *events) params(ctx context.Context, c *client.Controller) (params api.ListEventsParams, err error) {
+	for _, of := range []struct {
+		text    string
+		resolve func(context.Context, *client.Controller, string) (string, error)
+		id      **string
+	}{{e.instance, resolveInstance, &params.VnfInstanceID}, {e.node, resolveNode, &params.NodeID}, {e.volume, resolveVolume, &params.VolumeID}} {
+		if of.text == "" {
+			continue
+		}
+		id, err := of.resolve(ctx, c, of.text)
+		if err != nil {
+			return params, err
+		}
+		*of.id = &id
+	}
+	if params.Limit = &e.limit; e.since > 0 {
+		params.Since = &e.since
+	}
+	return params, nil
+}
+
+// mostEvents is the most that one answer has.
+const mostEvents = 10_000
+
+// listEvents is the newest events, or all since a sequence.
+func listEvents(ctx context.Context, c *client.Controller, params api.ListEventsParams) (*api.EventList, error) {
+	if params.Since == nil {
+		return client.Read[api.EventList](c.ListEvents(ctx, &params))
+	}
+	most, all := mostEvents, &api.EventList{Items: []api.Event{}}
+	for params.Limit = &most; ; params.Since = &all.Sequence {
+		list, err := client.Read[api.EventList](c.ListEvents(ctx, &params))
+		if err != nil {
+			return nil, err
+		}
+		all.Items, all.Sequence = slices.Concat(all.Items, list.Items), list.Sequence
+		if len(list.Items) < most {
+			return all, nil
+		}
+	}
+}
+
+// follow shows events as they come, until it is interrupted.
+func (e *events) follow(ctx context.Context, c *client.Controller, params api.ListEventsParams) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	poll := func(ctx context.Context, _, hold string) (*http.Response, error) {
+		params.Wait = orNil(hold)
+		return c.ListEvents(ctx, &params)
+	}
+	err := follow.Changes(ctx, poll, func(u follow.Update[api.EventList]) {
+		if u.Err != nil {
+			e.app.warn(u.Err.Error() + " (trying again)")
+			return
+		}
+		most := mostEvents
+		params.Since, params.Limit = &u.Content.Sequence, &most
+		if err := e.show(u.Content.Items); err != nil {
+			cancel(err)
+		}
+	})
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// show prints events that have come.
+func (e *events) show(items []api.Event) error {
+	if e.output == asTable {
+		return e.app.print(present.Events(e.app.out, items)...)
+	}
+	for _, item := range items {
+		text, err := json.Marshal(item)
+		if err == nil && e.output != asJSON {
+			text, err = encoded(e.output, item)
+		}
+		if err == nil {
+			err = e.app.print(string(text))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// happened is the newest events of an instance, and of one object of it if its id is given:
+// none if the controller is older than events.
+func happened(ctx context.Context, c *client.Controller, params api.ListEventsParams) ([]api.Event, error) {
+	list, err := listEvents(ctx, c, params)
+	if client.Status(err) == http.StatusNotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
