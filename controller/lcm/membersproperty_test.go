@@ -79,7 +79,10 @@ func (h *history) joinsNothing(t *rapid.T, id string) {
 // mastersCome is a stack of two masters whose machines come one after another, and do not join
 // yet. Any of them may fall silent in between.
 func (h *history) mastersCome(t *rapid.T) {
-	h.unless(h.tryPut(withVolumes(topologyOf(pool[0], pool[2], pool[3], pool[4]))))
+	err := h.tryPut(withVolumes(topologyOf(pool[0], pool[2], pool[3], pool[4])))
+	if h.unless(err); err == nil {
+		h.observed = time.Time{}
+	}
 	h.after(t)
 	for _, s := range rapid.Permutation([]api.Server{pool[2], pool[3]}).Draw(t, "come") {
 		h.join(s.ID)
