@@ -37,8 +37,8 @@ func (h *history) runCluster(config api.NodeConfig, status *api.NodeStatus) {
 	}
 }
 
-// clusterAny is a cluster of which some can leave and others stay: it is instantiated and all
-// its servers join.
+// clusterAny instantiates a cluster and lets all its servers join, so that some can leave and
+// others stay.
 func (h *history) clusterAny(t *rapid.T) {
 	whole := topologyOf(pool[rapid.IntRange(0, 1).Draw(t, "storage server")], pool[2], pool[3], pool[4], server(secondWorker, "worker"))
 	h.posted(t, api.OperationRequest{Operation: api.Instantiate, Topology: whole, DeadlineSeconds: 3600})

@@ -146,7 +146,7 @@ func TestNoOrderOfEventsBreaksAnOperation(t *testing.T) {
 	})
 	t.Logf("%d operations ended early, because no waiting mended what their targets lacked; %d let members leave", gaveUp, left)
 	if left == 0 && !testing.Short() {
-		t.Error("no member left: let the events make clusters of which some may")
+		t.Error("no member left: let the events make clusters whose members may leave")
 	}
 	if gaveUp == 0 && !testing.Short() { // has a fifth of the checks
 		t.Error("none did: let the events make nodes fail finally")

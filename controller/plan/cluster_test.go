@@ -204,7 +204,7 @@ func TestOneMasterMakesTheClusterHoweverSilent(t *testing.T) {
 	}
 }
 
-// A cluster that is there is never made again, whoever of its masters is away.
+// A cluster that exists is never made again, whichever of its masters is away.
 func TestAMemberSpeaksForTheCluster(t *testing.T) {
 	in := joined(withMaster(membersInput(), secondM, "10.10.0.12"), masterID)
 	in.Nodes[masterID] = Observed{Enrolled: true}

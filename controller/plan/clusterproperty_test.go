@@ -50,7 +50,7 @@ func TestNoClusterIsMadeTwice(t *testing.T) {
 		}
 		speaker := func(n Node) bool { return stays(n) && n.ID == out.CarriedOver.Owner }
 		if slices.ContainsFunc(out.Nodes, stays) != slices.ContainsFunc(out.Nodes, speaker) {
-			t.Fatalf("%q speaks for the members %v, of whom %v leave", out.CarriedOver.Owner, members, in.Leaving)
+			t.Fatalf("%q speaks for the members %v, and %v leave", out.CarriedOver.Owner, members, in.Leaving)
 		}
 		for _, n := range out.Nodes {
 			section, joins := n.Config.Cluster, n.Role == api.RoleMaster || n.Role == api.RoleWorker

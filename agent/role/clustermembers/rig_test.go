@@ -29,7 +29,7 @@ const (
 func id(n int) string    { return fmt.Sprintf("6f1c1d4e-8a5b-4c0e-9d1f-%012d", n) }
 func token(n int) string { return fmt.Sprintf("token%d.secretsecretsec%d", n, n) }
 
-// rig is the master that speaks for the cluster, of which it is the only Node: server 0.
+// rig is the master that speaks for the cluster. Its Node, of server 0, is the only one.
 type rig struct {
 	*testing.T
 	api  *kubeapitest.Server
