@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/nodehitch/nodehitch/controller/hitchctl/screen"
+	"github.com/nodehitch/nodehitch/controller/waterfall"
+	"github.com/nodehitch/nodehitch/controller/wording"
 	"github.com/nodehitch/nodehitch/shared/api"
 )
 
@@ -24,8 +26,7 @@ type Progress struct {
 	names map[string]string
 }
 
-// The steps that are no conditions.
-const stepEnrolled = "Enrolled"
+const stepEnrolled = waterfall.StepEnrolled
 
 // step is one thing that a node goes through, as it is now.
 type step struct {
@@ -43,7 +44,7 @@ func steps(n api.Node) []step {
 		enrolled.text, enrolled.bad = string(n.State), n.State == api.NodeRevoked
 	}
 	list := []step{enrolled}
-	for _, c := range conditionsOf(n) {
+	for _, c := range wording.Conditions(n) {
 		if c.Type == api.ConditionReady {
 			continue
 		}
@@ -112,7 +113,7 @@ func (p *Progress) Lines(s *screen.Screen, nodes []api.Node, right string, now t
 	lines := []string{p.head(s, right), "", table[0]}
 	for i, n := range nodes {
 		lines = append(lines, table[i+1])
-		if text := Why(n); text != "" && !n.Ready {
+		if text := wording.Why(n); text != "" && !n.Ready {
 			lines = append(lines, p.note(s, text)...)
 		}
 	}
@@ -162,7 +163,7 @@ func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]step, ti
 	case st.done:
 		text := s.Symbol("✓", "ok")
 		if at, ok := p.done[n.ID][title]; ok && at.After(p.Started) {
-			text += " " + Age(at.Sub(p.Started))
+			text += " " + wording.Age(at.Sub(p.Started))
 		}
 		return screen.Cell{Text: text, Style: screen.Good}
 	case !st.since.IsZero():
@@ -170,7 +171,7 @@ func (p *Progress) cell(s *screen.Screen, n api.Node, byName map[string]step, ti
 		if s.Unicode {
 			frame = string(spinner[now.UnixMilli()/120%int64(len(spinner))])
 		}
-		return screen.Cell{Text: frame + " " + Age(now.Sub(st.since)), Style: screen.Waiting}
+		return screen.Cell{Text: frame + " " + wording.Age(now.Sub(st.since)), Style: screen.Waiting}
 	case st.bad:
 		return screen.Cell{Text: s.Symbol("✗ ", "x ") + st.text, Style: screen.Bad}
 	case title == api.ConditionReady || st.text == "":
@@ -185,7 +186,7 @@ func (p *Progress) Transitions(nodes []api.Node, now time.Time) []string {
 	var lines []string
 	say := func(n api.Node, key, text string) {
 		if key = n.ID + " " + key; text != "" && p.told[key] != text {
-			lines = append(lines, fmt.Sprintf("%6s  %s  %s", "+"+Age(now.Sub(p.Started)), screen.Clean(n.Name), screen.Clean(text)))
+			lines = append(lines, fmt.Sprintf("%6s  %s  %s", "+"+wording.Age(now.Sub(p.Started)), screen.Clean(n.Name), screen.Clean(text)))
 		}
 		p.told[key] = text
 	}
@@ -194,9 +195,9 @@ func (p *Progress) Transitions(nodes []api.Node, now time.Time) []string {
 		if n.Status != nil && n.Status.Activity != nil {
 			say(n, "activity", n.Status.Activity.Summary)
 		}
-		for _, c := range conditionsOf(n) {
+		for _, c := range wording.Conditions(n) {
 			if c.Type != api.ConditionReady {
-				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, reasonAndMessage(c.Reason, c.Message)))
+				say(n, c.Type, fmt.Sprintf("%s %s %s", c.Type, c.Status, wording.ReasonAndMessage(c.Reason, c.Message)))
 			}
 		}
 		ready := ""
@@ -221,7 +222,7 @@ func (p *Progress) Summary() []string {
 		var parts []string
 		for _, name := range append(append([]string{stepEnrolled}, p.order...), api.ConditionReady) {
 			if at, ok := p.done[id][name]; ok && at.After(p.Started) {
-				parts = append(parts, screen.Clean(name)+" "+Age(at.Sub(p.Started)))
+				parts = append(parts, screen.Clean(name)+" "+wording.Age(at.Sub(p.Started)))
 			}
 		}
 		if len(parts) > 0 {
