@@ -34,13 +34,9 @@ type Step struct {
 	Why string
 }
 
-// The steps that are no conditions.
-const (
-	// StepEnrolled is over when the node has an identity.
-	StepEnrolled = "Enrolled"
-	// StepDocument is over when the node has reported the last document that it was given.
-	StepDocument = "Document"
-)
+// StepDocument is over when the node has reported the last document that it was given. The other
+// steps are Enrolled and the conditions.
+const StepDocument = "Document"
 
 // Of is the waterfall of an operation by events, which come in their order and may be of any
 // node. What happened before the operation began, or after its end, is not in it.
@@ -76,7 +72,7 @@ func Of(o api.Operation, events []api.Event) Waterfall {
 func (f *Fall) note(e api.Event) {
 	switch e.Type {
 	case api.HappenedEnrolled:
-		f.land(Step{Name: StepEnrolled, End: e.At})
+		f.land(Step{Name: string(e.Type), End: e.At})
 	case api.HappenedDocumentGiven:
 		f.land(Step{Name: StepDocument, Why: fmt.Sprintf("generation %d is not reported", e.Generation)})
 	case api.HappenedDocumentObserved:
