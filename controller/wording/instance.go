@@ -1,6 +1,10 @@
 package wording
 
-import "github.com/nodehitch/nodehitch/shared/api"
+import (
+	"strings"
+
+	"github.com/nodehitch/nodehitch/shared/api"
+)
 
 // OfInstance is the tone of an instance's state.
 func OfInstance(s api.InstanceState) Tone {
@@ -35,3 +39,14 @@ const MissingFile = "missing: `hitchctl apply --package` uploads it"
 
 // NoNodes says what an instance without nodes lacks.
 const NoNodes = "none; a topology names them (`hitchctl apply --topology`, or an operation's)"
+
+// OfStack is the tone of Heat's stack_status.
+func OfStack(status string) Tone {
+	switch {
+	case strings.HasSuffix(status, "_FAILED"), strings.HasPrefix(status, "ROLLBACK_"), strings.HasPrefix(status, "DELETE_"):
+		return Bad
+	case strings.HasSuffix(status, "_COMPLETE"):
+		return Good
+	}
+	return Waiting
+}

@@ -1,24 +1,88 @@
 package page
 
-import "io"
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"io"
+	"strings"
+)
 
-type content struct{ title string }
-
-func write(w io.Writer, f Frame, v View) error {
-	_, err := io.WriteString(w, "<!doctype html><title>"+v.content(f).title+"</title>")
-	return err
+// content is what a page shows, in the words of its template.
+type content struct {
+	// name is the template of what changes.
+	name string
+	// title is the name of the page; lead one sentence about a list.
+	title, lead string
+	// section is the path in the navigation that the page belongs to, "" for its own.
+	section string
+	// filter stands outside of what changes, so that a swap takes nothing from who types.
+	filter *filter
+	// changed are the events that make the page another one; without any it is not live.
+	changed []string
+	// bare is a page without navigation, for those who have not signed in.
+	bare bool
+	data any
 }
 
-func (Overview) content(Frame) content   { return content{"overview"} }
-func (Instances) content(Frame) content  { return content{"instances"} }
-func (Instance) content(Frame) content   { return content{"instance"} }
-func (Nodes) content(Frame) content      { return content{"nodes"} }
-func (Node) content(Frame) content       { return content{"node"} }
-func (Operations) content(Frame) content { return content{"operations"} }
-func (Operation) content(Frame) content  { return content{"operation"} }
-func (Volumes) content(Frame) content    { return content{"volumes"} }
-func (Volume) content(Frame) content     { return content{"volume"} }
-func (Registries) content(Frame) content { return content{"registries"} }
-func (History) content(Frame) content    { return content{"history"} }
-func (SignIn) content(Frame) content     { return content{"sign in"} }
-func (Problem) content(Frame) content    { return content{"problem"} }
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"asset": assetPath,
+	"prose": prose,
+	"sum":   func(a, b int) int { return a + b },
+}).ParseFS(templateFiles, "templates/*.html"))
+
+// shell is what stands around the content.
+type shell struct {
+	Title, Lead, Token, Version string
+	Nav                         []navLink
+	Filter                      *filter
+	Triggers, URL, Events       string
+	SignOut                     string
+	Main                        template.HTML
+	Rendered                    stamp
+	Bare                        bool
+}
+
+// navLink is a section in the navigation.
+type navLink struct {
+	Path, Text string
+	Present    bool
+}
+
+func write(w io.Writer, f Frame, v View) error {
+	c := v.content(f)
+	if f.Fragment && !c.bare {
+		return templates.ExecuteTemplate(w, c.name, c.data)
+	}
+	var main bytes.Buffer
+	if err := templates.ExecuteTemplate(&main, c.name, c.data); err != nil {
+		return err
+	}
+	s := shell{Title: c.title, Lead: c.lead, Token: f.Token, Version: f.Version, Filter: c.filter, SignOut: PathSignOut, Bare: c.bare,
+		Main: template.HTML(main.String()), Rendered: f.both(&f.Now)} //nolint:gosec // html/template has written it
+	if f.URL != nil {
+		s.URL = f.URL.RequestURI()
+		s.Nav = navigation(f, c)
+	}
+	if len(c.changed) > 0 {
+		s.Events = PathEvents
+		s.Triggers = "refresh"
+		for _, list := range c.changed {
+			s.Triggers += ", sse:" + list
+		}
+	}
+	return templates.ExecuteTemplate(w, "shell", s)
+}
+
+func navigation(f Frame, c content) []navLink {
+	links := []navLink{{Path: PathOverview, Text: "Overview"}, {Path: PathInstances, Text: "Instances"}, {Path: PathNodes, Text: "Nodes"},
+		{Path: PathOperations, Text: "Operations"}, {Path: PathVolumes, Text: "Volumes"}, {Path: PathRegistries, Text: "Registries"}, {Path: PathHistory, Text: "History"}}
+	for i, l := range links {
+		at := strings.TrimSuffix(f.URL.Path, "/")
+		links[i].Present = c.section == l.Path || at == strings.TrimSuffix(l.Path, "/")
+	}
+	return links
+}
