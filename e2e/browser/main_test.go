@@ -27,13 +27,13 @@ func run(m *testing.M) int {
 	}
 	// The controller has a certificate of its own authority, which no browser knows.
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
-		chromedp.Flag("ignore-certificate-errors", true), chromedp.WindowSize(1280, 900))
+		chromedp.IgnoreCertErrors, chromedp.WindowSize(1280, 900))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	defer stop()
 	var end context.CancelFunc
 	chromium, end = chromedp.NewContext(allocator)
 	defer end()
-	if err := chromedp.Run(chromium); err != nil {
+	if err := chromedp.Do(chromium); err != nil {
 		fmt.Fprintln(os.Stderr, "browser: chromium does not start:", err)
 		return 1
 	}

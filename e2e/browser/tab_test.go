@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/audits"
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
@@ -32,11 +34,11 @@ type tab struct {
 // open opens an empty tab. At the end of the test the browser must have had nothing to complain of.
 func open(t testing.TB, c *loopback.Controller) *tab {
 	t.Helper()
-	ctx, end := chromedp.NewContext(chromium, chromedp.WithNewBrowserContext())
+	b := &tab{t: t, c: c}
+	var end context.CancelFunc
+	b.ctx, end = chromedp.NewContext(chromium, chromedp.WithNewBrowserContext(), chromedp.WithListener(b.listen))
 	t.Cleanup(end)
-	b := &tab{t: t, c: c, ctx: ctx}
-	chromedp.ListenTarget(ctx, b.listen)
-	b.run(log.Enable(), audits.Enable())
+	b.run(protocol(log.Enable, cdp.Empty{}), protocol(audits.Enable, cdp.Empty{}))
 	t.Cleanup(func() {
 		for _, complaint := range b.complained() {
 			t.Errorf("the browser complains: %s", complaint)
@@ -48,20 +50,22 @@ func open(t testing.TB, c *loopback.Controller) *tab {
 func (b *tab) listen(event any) {
 	switch e := event.(type) {
 	case *runtime.EventExceptionThrown:
-		b.complain("exception: " + e.ExceptionDetails.Error())
+		b.complain("exception: " + fmt.Sprintf("%s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception))
 	case *runtime.EventConsoleAPICalled:
-		if e.Type != runtime.APITypeLog && e.Type != runtime.APITypeDebug && e.Type != runtime.APITypeInfo {
+		if e.Type != runtime.ConsoleAPICalledTypeLog && e.Type != runtime.ConsoleAPICalledTypeDebug && e.Type != runtime.ConsoleAPICalledTypeInfo {
 			text := "console." + string(e.Type)
 			for _, arg := range e.Args {
-				text += " " + string(arg.Value) + arg.Description
+				text += fmt.Sprintf(" %s%s", arg.Value, arg.Description)
 			}
 			b.complain(text)
 		}
 	case *log.EventEntryAdded:
-		b.complain(fmt.Sprintf("%s %s: %s %s", e.Entry.Source, e.Entry.Level, e.Entry.Text, e.Entry.URL))
+		if e.Entry.Level != log.EntryLevelVerbose { // recommendations
+			b.complain(fmt.Sprintf("%s %s: %s %s", e.Entry.Source, e.Entry.Level, e.Entry.Text, e.Entry.URL))
+		}
 	case *audits.EventIssueAdded:
-		text, _ := e.Issue.Details.MarshalJSON()
-		b.complain(fmt.Sprintf("issue %s: %s", e.Issue.Code, text))
+		text, err := json.Marshal(e.Issue.Details)
+		b.complain(fmt.Sprintf("issue %s: %s %v", e.Issue.Code, text, err))
 	}
 }
 
@@ -89,55 +93,63 @@ func (b *tab) excuse(parts ...string) {
 	})
 }
 
-// run does something in the tab.
-func (b *tab) run(actions ...chromedp.Action) {
-	b.t.Helper()
-	if err := b.try(actions...); err != nil {
-		b.t.Fatalf("in the browser: %v; its complaints: %q", err, b.complained())
+type action = chromedp.Action[chromedp.Void]
+
+// protocol is a command of the browser's protocol.
+func protocol[P, R any](command cdp.Command[P, R], params P) action {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, command, params)
+		return chromedp.Void{}, err
 	}
 }
 
-func (b *tab) try(actions ...chromedp.Action) error {
-	err := chromedp.Run(b.ctx, actions...)
-	if err != nil && b.ctx.Err() == nil {
-		return err
+// run does something in the tab, which may take a minute.
+func (b *tab) run(actions ...action) {
+	b.t.Helper()
+	for _, a := range actions {
+		if _, err := do(b, a); err != nil {
+			b.t.Fatalf("in the browser: %v; it complains: %q", err, b.complained())
+		}
 	}
-	return err
+}
+
+func do[T any](b *tab, a chromedp.Action[T]) (T, error) {
+	if chromedp.FromContext(b.ctx).Target == nil { // the first one makes the tab
+		return chromedp.Run(b.ctx, a)
+	}
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	return chromedp.Run(ctx, a)
 }
 
 // visit opens a page of the controller.
 func (b *tab) visit(path string) {
 	b.t.Helper()
-	b.run(limited(chromedp.Navigate(b.c.URL + path)))
-}
-
-// limited gives an action a minute.
-func limited(a chromedp.Action) chromedp.Action {
-	return chromedp.ActionFunc(func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		return a.Do(ctx)
-	})
+	b.run(chromedp.Navigate(b.c.URL + path))
 }
 
 // value is what an expression, or the promise that it is, gives.
-func value[T any](b *tab, expression string) (v T) {
+func value[T any](b *tab, expression string) T {
 	b.t.Helper()
-	b.run(limited(chromedp.Evaluate(expression, &v, awaiting)))
+	v, err := do(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		b.t.Fatalf("%.200s: %v", expression, err)
+	}
 	return v
 }
-
-func awaiting(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
 // until waits for an expression to be true, over loads of pages.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
 	var last error
 	loopback.Until(b.t, what, func() bool {
-		var is bool
-		last = b.try(limited(chromedp.Evaluate("!!("+expression+")", &is)))
-		return last == nil && is
+		is, err := do(b, chromedp.Evaluate[bool]("!!("+expression+")"))
+		last = err
+		return err == nil && is
 	})
+	if last != nil {
+		b.t.Fatal(last)
+	}
 }
 
 // untilShown waits for a text in the page.
@@ -146,12 +158,20 @@ func (b *tab) untilShown(text string) {
 	b.until("the page shows "+text, fmt.Sprintf("document.body && document.body.innerText.includes(%q)", text))
 }
 
+// connected is true while the page says that it is told of changes.
+const connected = "document.getElementById('connection').dataset.state == 'live'"
+
+func (b *tab) untilConnected() {
+	b.t.Helper()
+	b.until("the page is live", connected)
+}
+
 // signIn signs in with a token, from the page that was asked for.
 func (b *tab) signIn(token, path string) {
 	b.t.Helper()
 	b.visit(path)
-	b.until("the form is there", formShown)
-	b.run(limited(chromedp.SendKeys("input[name=token]", token, chromedp.ByQuery)), limited(chromedp.Submit("input[name=token]", chromedp.ByQuery)))
+	b.until("the form is shown", formShown)
+	b.run(chromedp.SendKeys(chromedp.CSS("input[name=token]"), token+"\n"))
 	b.until("the browser is led to "+path, fmt.Sprintf("document.readyState == 'complete' && location.pathname + location.search == %q", path))
 }
 
