@@ -423,6 +423,11 @@ func (w *world) openStream(cookie string) *stream {
 	}
 	s := &stream{t: w.t, body: response.Body, lines: bufio.NewScanner(response.Body), events: map[string]int{}}
 	s.until("retry", func() bool { return strings.HasPrefix(s.lines.Text(), "retry:") })
+	s.until("the last of all lists", func() bool { return s.events["volumes"] > 0 && s.lines.Text() == "" })
+	if len(s.events) != 6 {
+		w.t.Errorf("at first it tells of %v", s.events)
+	}
+	clear(s.events)
 	return s
 }
 

@@ -32,7 +32,8 @@ var lists = map[string][]string{
 	notify.Events:     {page.ChangedEvents, page.ChangedVolumes},
 }
 
-// stream tells the browser which lists have changed (server-sent events), until the session is over.
+// stream tells the browser which lists have changed (server-sent events), until the session is over:
+// at first of every list, because nobody knows which ones have changed since the page was made.
 // Then it tells of every list, so that the page asks again, and learns that it has to sign in.
 func (u *UI) stream(w http.ResponseWriter, r *http.Request, s Session) error {
 	changes := u.watchLists()
@@ -55,6 +56,7 @@ func (u *UI) follow(out *sender, r *http.Request, s Session, changes watchedList
 	defer heartbeat.Stop()
 
 	out.send(fmt.Sprintf("retry: %d\n\n", retry))
+	out.changed(changes.all()) // since the page was made, or since the stream before broke off
 	for out.err == nil {
 		select {
 		case <-r.Context().Done():

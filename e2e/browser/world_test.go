@@ -25,7 +25,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	return &world{t: t, Controller: loopback.Open(t, loopback.Options{Settings: map[string]string{
-		"metricsListen": loopback.FreeAddress(t), "pollSeconds": "300", "convergeSeconds": "86400",
+		"metricsListen": loopback.FreeAddress(t), "log": "{level: debug}", "pollSeconds": "300", "convergeSeconds": "86400",
 	}})}
 }
 
