@@ -139,16 +139,16 @@ type withheldShown struct {
 	Node, WaitsFor           *name
 }
 
-func (f Frame) withheld(list []api.Withheld) (shown []withheldShown) {
+func (f Frame) withheld(list []api.Withheld, names map[string]string) (shown []withheldShown) {
 	for _, w := range list {
 		doc := api.Reasons[w.Reason]
 		s := withheldShown{Section: w.Section, Reason: w.Reason, Message: w.Message, Meaning: doc.Meaning, Action: doc.Action}
 		if w.NodeID != "" {
-			node := nodeName("", w.NodeID)
+			node := nodeName(names[w.NodeID], w.NodeID)
 			s.Node = &node
 		}
 		if w.WaitsFor != "" {
-			other := nodeName("", w.WaitsFor)
+			other := nodeName(names[w.WaitsFor], w.WaitsFor)
 			s.WaitsFor = &other
 		}
 		shown = append(shown, s)
@@ -191,7 +191,7 @@ type upgradeShown struct {
 func (v Node) content(f Frame) content {
 	n := v.Node
 	p := nodePage{Name: cmp.Or(n.Name, n.ID), ID: n.ID, State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
-		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.withheld(n.Withheld),
+		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.withheld(n.Withheld, map[string]string{n.ID: n.Name}),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"node": {n.ID}}), Commands: nodeCommands(n)}
 	if n.Unconfirmed {
 		p.Meaning = wording.UnconfirmedNode(n)

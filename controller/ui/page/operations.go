@@ -72,7 +72,8 @@ type targetShown struct {
 	WaitsFor        *name
 }
 
-func shownTarget(t api.OperationTarget) targetShown {
+// shownTarget names the node that it waits for if names has it.
+func shownTarget(t api.OperationTarget, names map[string]string) targetShown {
 	text, tone := wording.Target(t)
 	shown := targetShown{Node: nodeName(t.Name, t.NodeID), Badge: toned(tone, text), Message: t.Message}
 	if !t.Ready {
@@ -80,7 +81,7 @@ func shownTarget(t api.OperationTarget) targetShown {
 		shown.Meaning, shown.Action = doc.Meaning, doc.Action
 	}
 	if t.WaitsFor != "" {
-		other := nodeName("", t.WaitsFor)
+		other := nodeName(names[t.WaitsFor], t.WaitsFor)
 		shown.WaitsFor = &other
 	}
 	return shown
@@ -90,6 +91,8 @@ type operationPage struct {
 	Name, ID           string
 	State              badge
 	Facts              []field
+	Started, Deadline  stamp
+	Took               string
 	Error              *problemShown
 	Ready, Total       int
 	Targets            []targetShown
@@ -127,8 +130,14 @@ const mostTargets = 100
 func (v Operation) content(f Frame) content {
 	o := v.Operation
 	p := operationPage{Name: wording.OperationName(o), ID: o.ID, State: toned(wording.OfOperation(o.State), string(o.State)), Facts: f.operationFacts(o),
-		Total: len(o.Targets), Withheld: f.withheld(o.Withheld), Warnings: faults(o.Warnings), Waterfall: f.waterfall(o, v.Events),
+		Total: len(o.Targets), Warnings: faults(o.Warnings), Waterfall: f.waterfall(o, v.Events),
 		History: withQuery(PathHistory, map[string][]string{"instance": {o.VnfInstanceID}}), Commands: operationCommands(o)}
+	p.Started = f.age(&o.StartedAt)
+	if o.FinishedAt == nil {
+		p.Deadline = f.age(&o.Deadline)
+	} else {
+		p.Took = wording.Took(o)
+	}
 	if o.Error != nil {
 		p.Error = &problemShown{Title: wording.Problem(*o.Error), Detail: o.Error.Detail, Faults: faults(o.Error.InvalidParams)}
 	}
@@ -136,11 +145,16 @@ func (v Operation) content(f Frame) content {
 		p.Leaving = append(p.Leaving, nodeName(m.Name, m.NodeID))
 	}
 	var waiting, ready []targetShown
+	names := map[string]string{}
+	for _, t := range o.Targets {
+		names[t.NodeID] = t.Name
+	}
+	p.Withheld = f.withheld(o.Withheld, names)
 	for _, t := range o.Targets {
 		if t.Ready {
-			ready = append(ready, shownTarget(t))
+			ready = append(ready, shownTarget(t, names))
 		} else {
-			waiting = append(waiting, shownTarget(t))
+			waiting = append(waiting, shownTarget(t, names))
 		}
 	}
 	p.Ready, p.Percent = len(ready), percent(100*float64(len(ready))/float64(max(1, len(o.Targets))))

@@ -12,18 +12,24 @@ import (
 // fewEvents is how many events a page that is about something else shows.
 const fewEvents = 15
 
+// fewDecisions is how many decisions are not folded in.
+const fewDecisions = 6
+
 type overviewPage struct {
-	Decisions []decision
-	Fleet     fleet
-	AtWork    []working
-	Rollout   rolloutShown
-	Agents    []agentCount
-	Events    []happening
+	// MoreDecisions are those beyond the first few, folded in.
+	Decisions, MoreDecisions []decision
+	Fleet                    fleet
+	AtWork                   []working
+	Rollout                  rolloutShown
+	Agents                   []agentCount
+	Events                   []happening
 }
 
 func (o Overview) content(f Frame) content {
+	decisions := o.decisions()
+	first := min(fewDecisions, len(decisions))
 	return content{name: "overview", title: "Overview", changed: []string{ChangedInstances, ChangedNodes, ChangedOperations, ChangedVolumes, ChangedEvents},
-		data: overviewPage{Decisions: o.decisions(), Fleet: o.fleet(), AtWork: atWork(f, o.Operations),
+		data: overviewPage{Decisions: decisions[:first], MoreDecisions: decisions[first:], Fleet: o.fleet(), AtWork: atWork(f, o.Operations, namesOf(o.Nodes)),
 			Rollout: shownRollout(f, o.Rollout), Agents: agents(o.Rollout), Events: f.newest(o.Events, fewEvents)}}
 }
 
@@ -38,9 +44,11 @@ type count struct {
 
 // fleet is all nodes in numbers, and each of them as a mark.
 type fleet struct {
-	Total, Instances, Connected int
-	Counts                      []count
-	Rows                        []fleetRow
+	Total, Instances int
+	// Calling is how many have called within three cadences.
+	Calling int
+	Counts  []count
+	Rows    []fleetRow
 }
 
 // fleetRow is the nodes of an instance, a mark for each.
@@ -67,11 +75,14 @@ var counted = []struct {
 }
 
 func (o Overview) fleet() fleet {
-	fl := fleet{Total: len(o.Nodes), Instances: len(o.Instances), Connected: o.Connected}
+	fl := fleet{Total: len(o.Nodes), Instances: len(o.Instances)}
 	numbers := make([]int, len(counted))
 	rows := map[string]*fleetRow{}
 	var order []string
 	for _, n := range o.Nodes {
+		if n.State == api.NodeEnrolled {
+			fl.Calling++
+		}
 		at := slices.IndexFunc(counted, func(c struct {
 			badge
 			query string
@@ -138,20 +149,20 @@ type working struct {
 // fewTargets is how many targets of an operation the overview shows.
 const fewTargets = 4
 
-func atWork(f Frame, operations []api.Operation) (list []working) {
+func atWork(f Frame, operations []api.Operation, names map[string]string) (list []working) {
 	for _, o := range operations {
 		if o.State != api.Processing {
 			continue
 		}
 		w := working{Name: wording.OperationName(o), Object: operationName(o), Instance: instanceName(o.VnfInstanceID),
 			Started: f.age(&o.StartedAt), Deadline: f.age(&o.Deadline), Targets: len(o.Targets), Path: operationPath(o),
-			Withheld: f.withheld(o.Withheld), Commands: operationCommands(o)}
+			Withheld: f.withheld(o.Withheld, names), Commands: operationCommands(o)}
 		var waiting []targetShown
 		for _, t := range o.Targets {
 			if t.Ready {
 				w.Ready++
 			} else {
-				waiting = append(waiting, shownTarget(t))
+				waiting = append(waiting, shownTarget(t, names))
 			}
 		}
 		w.Percent = percent(100 * float64(w.Ready) / float64(max(1, w.Targets)))

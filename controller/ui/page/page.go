@@ -45,8 +45,6 @@ type Overview struct {
 	Rollout    api.AgentRollout
 	// Events are the latest, in their order.
 	Events []api.Event
-	// Connected is how many agents hold a poll now.
-	Connected int
 }
 
 // Instances is the list of instances; Nodes are those of all instances.
