@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/wording"
@@ -28,16 +29,17 @@ func (f Frame) nodeRow(n api.Node) nodeRow {
 	return row
 }
 
-// readiness is whether a node is Ready. It waits while its agent works, or before it has begun.
+// readiness is whether a node is Ready. One that is not waits, unless it is not heard of or one of
+// its steps has failed.
 func readiness(n api.Node) badge {
-	tone, text := wording.OfTruth(n.Ready), "Ready"
-	if !n.Ready {
-		text = "Not ready"
-		if n.State == api.NodeExpected || n.Status != nil && n.Status.Activity != nil {
-			tone = wording.Waiting
-		}
+	if n.Ready {
+		return badge{"good", "Ready"}
 	}
-	return toned(tone, text)
+	gone := n.State == api.NodeLost || n.State == api.NodeRevoked
+	if gone || slices.ContainsFunc(wording.Steps(n), func(s wording.Step) bool { return s.Bad }) {
+		return badge{"bad", "Not ready"}
+	}
+	return badge{"wait", "Not ready"}
 }
 
 type nodesPage struct {
