@@ -158,6 +158,21 @@ func (f Frame) withheld(list []api.Withheld, names map[string]string) (shown []w
 	return shown
 }
 
+// ownWithheld is what a node does not get; other nodes are known by the operations.
+func (f Frame) ownWithheld(v Node) []withheldShown {
+	names := map[string]string{}
+	for _, o := range v.Operations {
+		for _, t := range o.Targets {
+			names[t.NodeID] = t.Name
+		}
+	}
+	shown := f.withheld(v.Node.Withheld, names)
+	for i := range shown {
+		shown[i].Node = nil
+	}
+	return shown
+}
+
 type nodePage struct {
 	Name           string
 	ID             string
@@ -193,7 +208,7 @@ type upgradeShown struct {
 func (v Node) content(f Frame) content {
 	n := v.Node
 	p := nodePage{Name: cmp.Or(n.Name, n.ID), ID: n.ID, State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
-		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.withheld(n.Withheld, map[string]string{n.ID: n.Name}),
+		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.ownWithheld(v),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"node": {n.ID}}), Commands: nodeCommands(n)}
 	if n.Unconfirmed {
 		p.Meaning = wording.UnconfirmedNode(n)
