@@ -2,6 +2,7 @@ package page
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/nodehitch/nodehitch/controller/wording"
@@ -28,16 +29,17 @@ func (f Frame) nodeRow(n api.Node) nodeRow {
 	return row
 }
 
-// readiness is whether a node is Ready. It waits while its agent works, or before it has begun.
+// readiness is whether a node is Ready. One that is not waits, unless it is not heard of or one of
+// its steps has failed.
 func readiness(n api.Node) badge {
-	tone, text := wording.OfTruth(n.Ready), "Ready"
-	if !n.Ready {
-		text = "Not ready"
-		if n.State == api.NodeExpected || n.Status != nil && n.Status.Activity != nil {
-			tone = wording.Waiting
-		}
+	if n.Ready {
+		return badge{"good", "Ready"}
 	}
-	return toned(tone, text)
+	gone := n.State == api.NodeLost || n.State == api.NodeRevoked
+	if gone || slices.ContainsFunc(wording.Steps(n), func(s wording.Step) bool { return s.Bad }) {
+		return badge{"bad", "Not ready"}
+	}
+	return badge{"wait", "Not ready"}
 }
 
 type nodesPage struct {
@@ -156,6 +158,21 @@ func (f Frame) withheld(list []api.Withheld, names map[string]string) (shown []w
 	return shown
 }
 
+// ownWithheld is what a node does not get; other nodes are known by the operations.
+func (f Frame) ownWithheld(v Node) []withheldShown {
+	names := map[string]string{}
+	for _, o := range v.Operations {
+		for _, t := range o.Targets {
+			names[t.NodeID] = t.Name
+		}
+	}
+	shown := f.withheld(v.Node.Withheld, names)
+	for i := range shown {
+		shown[i].Node = nil
+	}
+	return shown
+}
+
 type nodePage struct {
 	Name           string
 	ID             string
@@ -191,7 +208,7 @@ type upgradeShown struct {
 func (v Node) content(f Frame) content {
 	n := v.Node
 	p := nodePage{Name: cmp.Or(n.Name, n.ID), ID: n.ID, State: unconfirmed(toned(wording.OfNode(n.State), string(n.State)), n.Unconfirmed), Ready: readiness(n),
-		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.withheld(n.Withheld, map[string]string{n.ID: n.Name}),
+		Meaning: wording.NodeState(n.State), Track: track(n), Facts: f.nodeFacts(n), Conditions: f.conditions(n), Withheld: f.ownWithheld(v),
 		Events: f.newest(v.Events, fewEvents), History: withQuery(PathHistory, map[string][]string{"node": {n.ID}}), Commands: nodeCommands(n)}
 	if n.Unconfirmed {
 		p.Meaning = wording.UnconfirmedNode(n)

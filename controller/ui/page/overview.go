@@ -61,6 +61,9 @@ type fleetRow struct {
 // mostMarks is how many nodes are drawn at most.
 const mostMarks = 4000
 
+// notReady is the place of those that are not Ready among the states. They wait while none fails.
+const notReady = 1
+
 // The states that nodes are counted by: Ready and not are those of enrolled ones.
 var counted = []struct {
 	badge
@@ -76,7 +79,7 @@ var counted = []struct {
 
 func (o Overview) fleet() fleet {
 	fl := fleet{Total: len(o.Nodes), Instances: len(o.Instances)}
-	numbers := make([]int, len(counted))
+	numbers, failing := make([]int, len(counted)), false
 	rows := map[string]*fleetRow{}
 	var order []string
 	for _, n := range o.Nodes {
@@ -94,6 +97,7 @@ func (o Overview) fleet() fleet {
 			continue
 		}
 		numbers[at]++
+		failing = failing || at == notReady && readiness(n).Mark == "bad"
 		if len(o.Nodes) > mostMarks {
 			continue
 		}
@@ -108,6 +112,9 @@ func (o Overview) fleet() fleet {
 	from := 0.0
 	for i, c := range counted {
 		share := 100 * float64(numbers[i]) / float64(max(1, len(o.Nodes)))
+		if i == notReady && !failing {
+			c.Mark = "wait"
+		}
 		if numbers[i] > 0 || i < 4 {
 			fl.Counts = append(fl.Counts, count{Badge: c.badge, Number: numbers[i], Path: PathNodes + "?" + c.query, From: percent(from), Percent: percent(share)})
 		}

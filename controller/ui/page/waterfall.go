@@ -60,13 +60,13 @@ func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
 	for _, fall := range falls {
 		s := fallShown{Target: nodeName(fall.Name, fall.NodeID)}
 		for _, step := range fall.Over {
-			width := max(share(step.End.Sub(step.Begin)), narrowest)
+			width := min(max(share(step.End.Sub(step.Begin)), narrowest), 100)
 			from := min(max(share(step.Begin.Sub(w.Start)), 0), 100-width)
 			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(from), Width: percent(width),
 				Took: wording.Precise(step.End.Sub(step.Begin)), At: "+" + wording.Precise(step.End.Sub(w.Start))})
 		}
 		for _, step := range fall.Open {
-			width := max(100-share(step.Begin.Sub(w.Start)), 4)
+			width := min(max(100-share(step.Begin.Sub(w.Start)), 4), 100)
 			s.Steps = append(s.Steps, barShown{Name: step.Name, From: percent(100 - width), Width: percent(width), Open: true, Why: step.Why, Since: f.last(step.Begin)})
 		}
 		shown.Falls = append(shown.Falls, s)

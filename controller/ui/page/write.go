@@ -32,6 +32,12 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"asset": assetPath,
 	"prose": prose,
 	"sum":   func(a, b int) int { return a + b },
+	"plural": func(n int, one, many string) string {
+		if n == 1 {
+			return one
+		}
+		return many
+	},
 }).ParseFS(templateFiles, "templates/*.html"))
 
 // shell is what stands around the content.
