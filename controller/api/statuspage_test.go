@@ -321,6 +321,21 @@ func TestOneNetworkGuessesSlowly(t *testing.T) {
 	w.signIn(w.viewer) // a good token is let in all the same
 }
 
+// Somebody who is signed in follows a link of another site, for which the browser sends no cookie.
+func TestALinkOfAnotherSiteIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	const link = "/ui/nodes?state=Lost"
+	if a := w.call(w.client, "GET", link, "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"); a.status != http.StatusUnauthorized || a.header.Get("Refresh") != "0; url="+link {
+		t.Errorf("the link: %d %v", a.status, a.header)
+	}
+	if a := w.call(w.client, "GET", link, "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"); !ledToForm(a, link) {
+		t.Errorf("the page that asks again: %d %v", a.status, a.header)
+	}
+	if a := w.call(w.client, "GET", link, "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", w.signIn(w.viewer)+"x"); !ledToForm(a, link) {
+		t.Errorf("with a cookie that is not good: %d %v", a.status, a.header)
+	}
+}
+
 func TestASignInLeadsToThePageOnly(t *testing.T) {
 	w := newWorld(t)
 	for next, want := range map[string]string{
