@@ -85,7 +85,7 @@ var (
 	known = map[string]string{
 		"html": "lang", "head": "", "meta": "charset name content", "title": "", "link": "rel href type", "script": "src defer",
 		"body": "class hx-ext sse-connect", "a": "class href title rel aria-current", "header": "class", "nav": "aria-label class", "ul": "class", "ol": "class aria-label", "li": "class",
-		"div": "class id hx-get hx-trigger hx-swap", "p": "class id role aria-hidden", "form": "method action class role", "button": "type class title data-copy aria-label",
+		"div": "class id hx-get hx-trigger hx-swap data-etag", "p": "class id role aria-hidden", "form": "method action class role", "button": "type class title data-copy aria-label",
 		"span": "class aria-hidden aria-current", "main": "id tabindex", "footer": "class", "code": "", "h1": "class id", "h2": "id class", "h3": "", "h4": "", "strong": "", "b": "", "i": "class",
 		"section": "class aria-labelledby", "article": "class", "dl": "class", "dt": "", "dd": "", "table": "class", "caption": "", "thead": "", "tbody": "",
 		"tr": "class", "th": "scope class", "td": "data-label class colspan", "time": "datetime title data-show", "details": "id open", "summary": "",
@@ -181,6 +181,11 @@ func TestAFragmentDoesNotDependOnTheTime(t *testing.T) {
 		if at[0].String() != at[1].String() {
 			t.Error("another time makes another fragment")
 		}
+		elements(t, written(t, w, path, false), func(n *html.Node) {
+			if tag, ok := attribute(n, "data-etag"); ok && tag != page.ETag(at[0].Bytes()) {
+				t.Errorf("the page has the tag %s of another fragment", tag)
+			}
+		})
 		if at[0].Len() == 0 || strings.Contains(at[0].String(), "<html") {
 			t.Errorf("a fragment of %d bytes", at[0].Len())
 		}

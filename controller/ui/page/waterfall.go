@@ -10,7 +10,8 @@ import (
 
 // waterfallShown is a waterfall in shares of its width.
 type waterfallShown struct {
-	Start      stamp
+	Start stamp
+	// Took is "" if no step is over.
 	Took       string
 	Ticks      []tick
 	Falls      []fallShown
@@ -50,7 +51,10 @@ func (f Frame) waterfall(o api.Operation, events []api.Event) *waterfallShown {
 	}
 	total := max(w.End.Sub(w.Start), time.Millisecond)
 	share := func(d time.Duration) float64 { return 100 * float64(d) / float64(total) }
-	shown := &waterfallShown{Start: f.stamp(showBoth, &w.Start), Took: wording.Precise(w.End.Sub(w.Start)), InProgress: o.State == api.Processing}
+	shown := &waterfallShown{Start: f.stamp(showBoth, &w.Start), InProgress: o.State == api.Processing}
+	if w.End.After(w.Start) {
+		shown.Took = wording.Precise(w.End.Sub(w.Start))
+	}
 	every := tickEvery(total)
 	for at := every; at < total*98/100; at += every {
 		shown.Ticks = append(shown.Ticks, tick{percent(share(at)), "+" + wording.Precise(at)})

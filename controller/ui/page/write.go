@@ -2,7 +2,9 @@ package page
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"html/template"
 	"io"
 	"strings"
@@ -45,7 +47,7 @@ type shell struct {
 	Title, Lead, Token, Version string
 	Nav                         []navLink
 	Filter                      *filter
-	Triggers, URL, Events       string
+	Triggers, URL, Events, ETag string
 	SignOut                     string
 	Main                        template.HTML
 	Rendered                    stamp
@@ -75,12 +77,32 @@ func write(w io.Writer, f Frame, v View) error {
 	}
 	if len(c.changed) > 0 {
 		s.Events = PathEvents
+		tag, err := fragmentTag(f, v)
+		if err != nil {
+			return err
+		}
+		s.ETag = tag
 		s.Triggers = "refresh"
 		for _, list := range c.changed {
 			s.Triggers += ", sse:" + list
 		}
 	}
 	return templates.ExecuteTemplate(w, "shell", s)
+}
+
+// ETag is the entity tag of a fragment.
+func ETag(fragment []byte) string {
+	sum := sha256.Sum256(fragment)
+	return `"` + hex.EncodeToString(sum[:16]) + `"`
+}
+
+// fragmentTag is the tag of the fragment that a whole page shows: the script asks for the next one
+// with it.
+func fragmentTag(f Frame, v View) (string, error) {
+	f.Fragment = true
+	var fragment bytes.Buffer
+	err := write(&fragment, f, v)
+	return ETag(fragment.Bytes()), err
 }
 
 func navigation(f Frame, c content) []navLink {

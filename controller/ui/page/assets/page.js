@@ -109,7 +109,7 @@
   };
 
   // The part that changes is asked for with what it was, and stays if it is the same.
-  var etag = '', waiting = false;
+  var etag = live.dataset.etag || '', waiting = false;
   function ask() { htmx.trigger(live, 'refresh'); }
   document.addEventListener('htmx:configRequest', function (event) {
     if (event.detail.elt === live && etag) event.detail.headers['If-None-Match'] = etag;
