@@ -2,8 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,8 +48,7 @@ func (u *UI) write(w http.ResponseWriter, r *http.Request, s Session, status int
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if f.Fragment && status == http.StatusOK {
-		sum := sha256.Sum256(text.Bytes())
-		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+		w.Header().Set("ETag", page.ETag(text.Bytes()))
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text.Bytes()))
 		return nil
 	}
