@@ -321,6 +321,21 @@ func TestOneNetworkGuessesSlowly(t *testing.T) {
 	w.signIn(w.viewer) // a good token is let in all the same
 }
 
+// Somebody who is signed in follows a link of another site, for which the browser sends no cookie.
+func TestALinkOfAnotherSiteIsAskedForAgain(t *testing.T) {
+	w := newWorld(t)
+	const link = "/ui/nodes?state=Lost"
+	if a := w.call(w.client, "GET", link, "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"); a.status != http.StatusUnauthorized || a.header.Get("Refresh") != "0; url="+link {
+		t.Errorf("the link: %d %v", a.status, a.header)
+	}
+	if a := w.call(w.client, "GET", link, "", "Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate"); !ledToForm(a, link) {
+		t.Errorf("the page that asks again: %d %v", a.status, a.header)
+	}
+	if a := w.call(w.client, "GET", link, "", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", w.signIn(w.viewer)+"x"); !ledToForm(a, link) {
+		t.Errorf("with a cookie that is not good: %d %v", a.status, a.header)
+	}
+}
+
 func TestASignInLeadsToThePageOnly(t *testing.T) {
 	w := newWorld(t)
 	for next, want := range map[string]string{
@@ -411,7 +426,9 @@ type stream struct {
 
 func (w *world) openStream(cookie string) *stream {
 	w.t.Helper()
-	r, err := http.NewRequestWithContext(w.t.Context(), "GET", w.url+"/ui/events", nil)
+	ctx, cancel := context.WithTimeout(w.t.Context(), 20*time.Second) // for a stream that does not end
+	w.t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, "GET", w.url+"/ui/events", nil)
 	w.must(err)
 	name, value, _ := strings.Cut(cookie, ": ")
 	r.Header.Set(name, value)

@@ -2,8 +2,6 @@ package ui
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"net/http"
 	"net/url"
 	"strings"
@@ -50,8 +48,7 @@ func (u *UI) write(w http.ResponseWriter, r *http.Request, s Session, status int
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	if f.Fragment && status == http.StatusOK {
-		sum := sha256.Sum256(text.Bytes())
-		w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:16])+`"`)
+		w.Header().Set("ETag", page.ETag(text.Bytes()))
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text.Bytes()))
 		return nil
 	}
@@ -70,8 +67,13 @@ func (u *UI) Refuse(w http.ResponseWriter, r *http.Request, p api.Problem) error
 	if p.Status != http.StatusUnauthorized {
 		return u.write(w, r, u.whoIs(r), p.Status, page.Problem{Problem: p})
 	}
-	if _, err := r.Cookie(cookieName); err == nil {
+	_, err := r.Cookie(cookieName)
+	if err == nil {
 		forget(w)
+	}
+	if err != nil && fromAnotherSite(r) {
+		w.Header().Set("Refresh", "0; url="+r.URL.RequestURI())
+		return u.write(w, r, Session{}, http.StatusUnauthorized, page.SignIn{Next: r.URL.RequestURI()})
 	}
 	form := page.PathSignIn
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
@@ -84,6 +86,13 @@ func (u *UI) Refuse(w http.ResponseWriter, r *http.Request, p api.Problem) error
 	}
 	http.Redirect(w, r, form, http.StatusSeeOther)
 	return nil
+}
+
+// fromAnotherSite reports whether somebody has followed a link of another site, a dashboard's say. For
+// that the browser sends no cookie, and neither if it is led on from here; it does if the page itself
+// asks again.
+func fromAnotherSite(r *http.Request) bool {
+	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
 }
 
 // whoIs is the session for the frame of an error's page, the zero Session for nobody.

@@ -1,9 +1,15 @@
 package browser
 
 import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 
 	"github.com/nodehitch/nodehitch/e2e/results"
 	"github.com/nodehitch/nodehitch/shared/api"
@@ -51,6 +57,22 @@ func TestARevokedTokensPageEnds(t *testing.T) {
 	if value[bool](b, "document.body.innerText.includes('worker0')") {
 		t.Error("a node is shown")
 	}
+	c.Unauthorised(0)
+}
+
+func TestALinkOfAnotherSite(t *testing.T) {
+	c := results.Begin(t, "browser", "a link of another site", "who is signed in follows a dashboard's link to a node, and need not sign in again")
+	w := newWorld(t)
+	w.fleet(1)
+	dashboard := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(out, `<!doctype html><link rel=icon href="data:,"><a href="%s/ui/nodes?text=worker0">worker0</a>`, w.URL)
+	}))
+	defer dashboard.Close()
+	b := open(t, w.Controller)
+	b.signIn(w.token("alice", api.ScopeViewer).Secret, "/ui/")
+	b.run(chromedp.Navigate(strings.Replace(dashboard.URL, "127.0.0.1", "localhost", 1)), chromedp.Click(chromedp.CSS("a")))
+	b.until("the nodes are shown", "location.pathname == '/ui/nodes' && document.querySelector('#live a.name')")
+	b.excuse("status of 401")
 	c.Unauthorised(0)
 }
 
