@@ -111,7 +111,7 @@ func TestTheVIMOfAClusterByTheScript(t *testing.T) {
 
 // TestAVIMThatTheScriptCannotRegister shows what Tacker shows then, and that a retry registers one VIM.
 func TestAVIMThatTheScriptCannotRegister(t *testing.T) {
-	results.Begin(t, suite, "cluster-vim-refused/v2", "a VIM that the v2 script cannot register fails the hook by name and without the token; a retry registers one, also after a script that was killed; VIMs of others stay; without a package of Tacker's there is none")
+	results.Begin(t, suite, "cluster-vim-refused/v2", "a VIM that the v2 script cannot register fails the hook by name and without the token; a retry registers one, also after a script that was killed; a rollback deletes it, also if the controller has forgotten the instance; VIMs of others stay; without a package of Tacker's there is none")
 	w := newWorld(t)
 	v := w.newMembers("mine").asV2()
 	url := "https://" + v.masters[0].address + ":6443"
@@ -152,6 +152,11 @@ func TestAVIMThatTheScriptCannotRegister(t *testing.T) {
 		t.Errorf("after the retry Tacker has %+v, want one more than before", w.vims())
 	}
 	v.deleted()
+	for _, byHand := range [][]string{{"operate", v.id, "TERMINATE", "--wait"}, {"delete", "instance", v.id}} {
+		if _, err := w.Hitchctl(byHand...); err != nil {
+			t.Fatal(err)
+		}
+	}
 	v.succeeds("instantiate_rollback_end", v.body, nil)
 	if list := ours(); len(list) > 0 || len(w.vims()) != 2 {
 		t.Errorf("the rollback has left %+v, want those of others alone", w.vims())

@@ -55,7 +55,7 @@ def delete(context: Any, project: str, instance: str) -> None:
 
 
 def _known(plugin: Any, context: Any, project: str, instance: str) -> Optional[client.Object]:
-    """The VIM with the mark of the instance. Anyone can write the mark, so one of another project is no other than a foreign one."""
+    """The VIM with the mark of the instance. Whoever has a VIM can write a mark, so one in another project does not count."""
     return next((each for each in plugin.get_vims(context)
                  if each["tenant_id"] == project and ((each.get("extra") or {}).get(MARK) or {}).get("vnfInstanceId") == instance), None)
 
